@@ -1,0 +1,26 @@
+# Flags of every Quire target. Third-party headers are system headers and warn about nothing.
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(quire_flags INTERFACE)
+target_include_directories(quire_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(quire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers -fno-omit-frame-pointer)
+target_compile_definitions(quire_flags INTERFACE _GLIBCXX_ASSERTIONS)
+if(QUIRE_SANITIZE)
+  target_compile_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE})
+else()
+  target_compile_options(quire_flags INTERFACE $<$<CONFIG:Release>:-fstack-protector-strong>)
+  target_compile_definitions(quire_flags INTERFACE $<$<CONFIG:Release>:_FORTIFY_SOURCE=2>)
+  target_link_options(quire_flags INTERFACE $<$<CONFIG:Release>:-Wl,-z,relro,-z,now>)
+endif()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# quire_library(name SOURCES... DEPS targets...): a static library with the project's flags.
+function(quire_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC quire_flags ${ARG_DEPS})
+endfunction()

@@ -1,0 +1,15 @@
+# Everything comes from the distribution; deploy/packages.txt lists the package names.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(Boost 1.81 REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(prometheus-cpp REQUIRED)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+find_program(FLATC flatc REQUIRED)
+find_package(MPI COMPONENTS C)  # the worker only; the coordinator builds without it

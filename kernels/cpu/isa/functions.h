@@ -1,0 +1,17 @@
+#pragma once
+
+#include "kernels/cpu/isa/table.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+void MatmulRows(const MatmulParams& p, int64_t row_begin, int64_t row_end, float* panel);
+void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
+int64_t AttentionScratch(const PagedAttentionParams& p);
+void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
+void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end);
+void SiluMulRows(const SiluMulParams& p, int64_t row_begin, int64_t row_end);
+
+/// Decodes part of a row to float (see DecodeRow).
+void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
+
+}  // namespace quire::kernels::QUIRE_ISA

@@ -1,0 +1,149 @@
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/vec.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+constexpr int kQuantBlock = 32;
+
+void DecodeQ8(const std::byte* block, float* out) {
+  const float d = HalfToFloat(LoadAs<uint16_t>(block));
+  for (int i = 0; i < kQuantBlock; i += kLanes) {
+    const auto q = LoadAs<SignedByteVec>(block + 2 + i);
+    Store(out + i, __builtin_convertvector(__builtin_convertvector(q, IntVec), Vec) * d);
+  }
+}
+
+/// value = q * d + m for both nibble formats (m = -8 d for q4_0, which is exact: 8 is a power of two).
+void DecodeNibbles(const std::byte* nibbles, float d, float m, float* out) {
+  constexpr int kHalf = kQuantBlock / 2;
+  static_assert(kHalf % kLanes == 0);
+  for (int i = 0; i < kHalf; i += kLanes) {
+    const IntVec q = __builtin_convertvector(LoadAs<ByteVec>(nibbles + i), IntVec);
+    Store(out + i, __builtin_convertvector(q & 15, Vec) * d + m);
+    Store(out + kHalf + i, __builtin_convertvector(q >> 4, Vec) * d + m);
+  }
+}
+
+template <Vec (*Convert)(ShortVec), float (*ConvertOne)(uint16_t)>
+void DecodeShorts(const std::byte* data, int64_t count, float* out) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) Store(out + i, Convert(LoadAs<ShortVec>(data + 2 * i)));
+  for (; i < count; ++i) out[i] = ConvertOne(LoadAs<uint16_t>(data + 2 * i));
+}
+
+float BFloatToFloatOne(uint16_t b) {
+  const uint32_t bits = static_cast<uint32_t>(b) << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, 4);
+  return value;
+}
+
+/// y tile [MT, NT] (+)= x tile [MT, k] * w tile [NT, k]^T. Each output has one vector accumulator that walks along k,
+/// whatever the tile's shape: that is what makes the result independent of the batch.
+template <int MT, int NT>
+void Tile(const float* x, int64_t x_stride, const float* w, int64_t w_stride, int64_t k, bool add, float* y,
+          int64_t y_stride) {
+  Vec acc[MT][NT] = {};
+  const auto step = [&](auto load) {
+    Vec wv[NT];
+    for (int j = 0; j < NT; ++j) wv[j] = load(w + j * w_stride);
+    for (int i = 0; i < MT; ++i) {
+      const Vec xv = load(x + i * x_stride);
+      for (int j = 0; j < NT; ++j) acc[i][j] += xv * wv[j];
+    }
+  };
+  int64_t kk = 0;
+  for (; kk + kLanes <= k; kk += kLanes) step([kk](const float* p) { return Load(p + kk); });
+  if (kk < k) step([kk, k](const float* p) { return LoadPart(p + kk, k - kk); });
+  for (int i = 0; i < MT; ++i) {
+    for (int j = 0; j < NT; ++j) {
+      float* out = y + i * y_stride + j;
+      *out = (add ? *out : 0.0f) + Sum(acc[i][j]);
+    }
+  }
+}
+
+// Register tiles: MT * NT accumulators, NT weight vectors and one x vector fit the register file (16, or 32 for AVX-512).
+constexpr int kTileRows = kLanes == 16 ? 6 : 4;
+constexpr int kTileCols = kLanes == 16 ? 4 : 3;
+static_assert(kPanelRows % kTileCols == 0);
+
+using TileFunction = void (*)(const float*, int64_t, const float*, int64_t, int64_t, bool, float*, int64_t);
+
+template <int MT>
+TileFunction TileOfCols(int64_t cols) {
+  static_assert(kTileCols <= 4);
+  switch (cols) {
+    case 1: return Tile<MT, 1>;
+    case 2: return Tile<MT, 2>;
+    case 3: return Tile<MT, 3>;
+    default: return Tile<MT, kTileCols>;
+  }
+}
+
+TileFunction TileOf(int64_t rows, int64_t cols) {
+  switch (rows) {
+    case 1: return TileOfCols<1>(cols);
+    case 2: return TileOfCols<2>(cols);
+    case 3: return TileOfCols<3>(cols);
+    case 4: return TileOfCols<4>(cols);
+    case 5: return TileOfCols<5>(cols);
+    default: return TileOfCols<kTileRows>(cols);
+  }
+}
+
+int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+}  // namespace
+
+void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out) {
+  const WeightLayout layout = LayoutOf(weight.type);
+  const std::byte* data = weight.data + row * weight.row_bytes + col / layout.block_numbers * layout.block_bytes;
+  switch (weight.type) {
+    case WeightType::kF32: __builtin_memcpy(out, data, static_cast<unsigned long>(count) * sizeof(float)); return;
+    case WeightType::kF16: DecodeShorts<HalfToFloat, HalfToFloat>(data, count, out); return;
+    case WeightType::kBF16: DecodeShorts<BFloatToFloat, BFloatToFloatOne>(data, count, out); return;
+    case WeightType::kQ8_0:
+    case WeightType::kQ4_0:
+    case WeightType::kQ4_1: break;
+  }
+  for (int64_t i = 0; i < count; i += kQuantBlock, data += layout.block_bytes) {
+    const float d = HalfToFloat(LoadAs<uint16_t>(data));
+    if (weight.type == WeightType::kQ8_0) {
+      DecodeQ8(data, out + i);
+    } else if (weight.type == WeightType::kQ4_0) {
+      DecodeNibbles(data + 2, d, -8.0f * d, out + i);
+    } else {
+      DecodeNibbles(data + 4, d, HalfToFloat(LoadAs<uint16_t>(data + 2)), out + i);
+    }
+  }
+}
+
+void MatmulRows(const MatmulParams& p, int64_t row_begin, int64_t row_end, float* panel) {
+  const Weight& weight = p.weight;
+  for (int64_t k0 = 0; k0 < weight.cols; k0 += kPanelCols) {
+    const int64_t k = Min(kPanelCols, weight.cols - k0);
+    for (int64_t n0 = row_begin; n0 < row_end; n0 += kPanelRows) {
+      const int64_t n = Min(kPanelRows, row_end - n0);
+      const float* w = panel;
+      int64_t w_stride = k;
+      if (weight.type == WeightType::kF32) {  // already fp32: read in place
+        w_stride = weight.row_bytes / static_cast<int64_t>(sizeof(float));
+        w = reinterpret_cast<const float*>(weight.data) + n0 * w_stride + k0;
+      } else {
+        for (int64_t j = 0; j < n; ++j) DecodeNumbers(weight, n0 + j, k0, k, panel + j * k);
+      }
+      for (int64_t i = 0; i < p.m; i += kTileRows) {
+        const int64_t rows = Min(kTileRows, p.m - i);
+        for (int64_t j = 0; j < n; j += kTileCols) {
+          TileOf(rows, Min(kTileCols, n - j))(p.x + i * p.x_stride + k0, p.x_stride, w + j * w_stride, w_stride, k,
+                                             k0 != 0, p.y + i * p.y_stride + n0 + j, p.y_stride);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

@@ -1,0 +1,13 @@
+#include "kernels/cpu/isa/table.h"
+
+#include "kernels/cpu/isa/functions.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+const IsaTable& Table() {
+  static const IsaTable table = {MatmulRows, AttentionTile, AttentionScratch, RmsNormRows,
+                                 RopeRows,   SiluMulRows,   DecodeNumbers};
+  return table;
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

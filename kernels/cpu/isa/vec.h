@@ -1,0 +1,110 @@
+#pragma once
+
+// Vectors of QUIRE_LANES floats as compiler vector extensions, so that one source serves every instruction set.
+// Included by cpu/isa/*.cc only. Everything lives in the namespace QUIRE_ISA and nothing from the standard library
+// is used: an inline function shared between instruction sets could be linked in its AVX-512 form everywhere.
+
+#include <cstdint>
+
+namespace quire::kernels::QUIRE_ISA {
+
+inline constexpr int kLanes = QUIRE_LANES;
+typedef float Vec __attribute__((vector_size(QUIRE_LANES * 4)));
+typedef int32_t IntVec __attribute__((vector_size(QUIRE_LANES * 4)));
+typedef uint16_t ShortVec __attribute__((vector_size(QUIRE_LANES * 2)));
+typedef uint8_t ByteVec __attribute__((vector_size(QUIRE_LANES)));
+typedef int8_t SignedByteVec __attribute__((vector_size(QUIRE_LANES)));
+
+template <class V, class T>
+inline V LoadAs(const T* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(V));
+  return v;
+}
+inline Vec Load(const float* p) { return LoadAs<Vec>(p); }
+
+/// The first `count` < kLanes floats, zeros above.
+inline Vec LoadPart(const float* p, int64_t count) {
+  Vec v = {};
+  __builtin_memcpy(&v, p, static_cast<unsigned long>(count) * sizeof(float));
+  return v;
+}
+inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
+inline Vec Splat(float x) { return Vec{} + x; }
+inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
+
+/// Sum of the lanes in a fixed order: halves are added until one lane is left.
+inline float Sum(Vec v) {
+  typedef float Quad __attribute__((vector_size(16)));
+  typedef int32_t QuadIndex __attribute__((vector_size(16)));
+  Quad part[kLanes / 4];
+  __builtin_memcpy(part, &v, sizeof(v));
+  for (int width = kLanes / 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+  }
+  Quad sum = part[0] + __builtin_shuffle(part[0], QuadIndex{2, 3, 0, 1});
+  sum += __builtin_shuffle(sum, QuadIndex{1, 0, 3, 2});
+  return sum[0];
+}
+
+inline float MaxLane(Vec v) {
+  float lane[kLanes];
+  Store(lane, v);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+  }
+  return lane[0];
+}
+
+/// exp(x) to about 1 ulp for x in [-87, 88]; below -87 the result is 0, above 88 it is exp(88).
+/// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7.
+inline Vec Exp(Vec x) {
+  const Vec low = Splat(-87.0f), high = Splat(88.0f);
+  const IntVec keep = x >= low;
+  x = x > high ? high : x;
+  x = x < low ? low : x;
+  const Vec magic = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
+  const Vec shifted = x * 1.44269504088896341f + magic;
+  const Vec n = shifted - magic;
+  Vec r = x - n * 0.693359375f;          // ln 2 in two parts: the first has few bits, so n times it is exact
+  r = r + n * 2.12194440e-4f;
+  Vec p = Splat(1.0f / 5040.0f);
+  p = p * r + 1.0f / 720.0f;
+  p = p * r + 1.0f / 120.0f;
+  p = p * r + 1.0f / 24.0f;
+  p = p * r + 1.0f / 6.0f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) - reinterpret_cast<IntVec>(magic) + 127) << 23;
+  p = p * reinterpret_cast<Vec>(exponent);
+  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & keep);
+}
+
+/// One number through the same arithmetic as the vector form.
+inline float Exp1(float x) { return Exp(Splat(x))[0]; }
+
+/// IEEE half to float, exact, all values.
+inline float HalfToFloat(uint16_t h) {
+  const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
+  float value;
+  __builtin_memcpy(&value, &magnitude, 4);
+  value *= 0x1p112f;  // re-biases the exponent; subnormal halves come out exact
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, 4);
+  if ((h & 0x7c00) == 0x7c00) bits |= 0x7f800000u;
+  bits |= static_cast<uint32_t>(h & 0x8000) << 16;
+  __builtin_memcpy(&value, &bits, 4);
+  return value;
+}
+
+inline Vec HalfToFloat(ShortVec half) {
+  const IntVec h = __builtin_convertvector(half, IntVec);
+  const Vec scaled = reinterpret_cast<Vec>((h & 0x7fff) << 13) * 0x1p112f;
+  const IntVec special = ((h & 0x7c00) == 0x7c00) & 0x7f800000;
+  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(scaled) | special | ((h & 0x8000) << 16));
+}
+
+inline Vec BFloatToFloat(ShortVec b) { return reinterpret_cast<Vec>(__builtin_convertvector(b, IntVec) << 16); }
+
+}  // namespace quire::kernels::QUIRE_ISA

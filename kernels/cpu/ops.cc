@@ -1,0 +1,98 @@
+// The CPU ops: check the parameters, cut the work into independent parts, hand them to the instruction set's table.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels/check.h"
+#include "kernels/cpu/isa/table.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/embedding.h"
+
+namespace quire::kernels {
+
+namespace {
+
+/// fp32 working space of one thread, kept between calls so that a step allocates nothing.
+float* ThreadScratch(int64_t floats) {
+  thread_local std::vector<float> scratch;
+  if (static_cast<int64_t>(scratch.size()) < floats) scratch.resize(static_cast<size_t>(floats));
+  return scratch.data();
+}
+
+}  // namespace
+
+void Embedding(const CpuStream& stream, const EmbeddingParams& p) {
+  stream.pool().ForRange(p.num_tokens, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      QUIRE_KERNEL_CHECK(p.token_ids[t] >= 0 && p.token_ids[t] < p.table.rows);
+      ActiveTable().decode(p.table, p.token_ids[t], 0, p.table.cols, p.out + t * p.table.cols);
+    }
+  });
+}
+
+void RmsNorm(const CpuStream& stream, const RmsNormParams& p) {
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().rms_norm(p, begin, end); });
+}
+
+void Rope(const CpuStream& stream, const RopeParams& p) {
+  QUIRE_KERNEL_CHECK(p.head_dim % 2 == 0);
+  stream.pool().ForRange(p.num_tokens, 4, [&](int64_t begin, int64_t end, int) { ActiveTable().rope(p, begin, end); });
+}
+
+void SiluMul(const CpuStream& stream, const SiluMulParams& p) {
+  stream.pool().ForRange(p.num_tokens, 1,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().silu_mul(p, begin, end); });
+}
+
+void Matmul(const CpuStream& stream, const MatmulParams& p) {
+  QUIRE_KERNEL_CHECK(p.weight.row_bytes >= RowBytes(p.weight.type, p.weight.cols));
+  QUIRE_KERNEL_CHECK(p.x_stride >= p.weight.cols && p.y_stride >= p.weight.rows);
+  stream.pool().ForRange(p.weight.rows, kPanelRows, [&](int64_t begin, int64_t end, int) {
+    ActiveTable().matmul(p, begin, end, ThreadScratch(kPanelFloats));
+  });
+}
+
+void KvWrite(const CpuStream& stream, const KvWriteParams& p) {
+  const KvCacheView& cache = p.cache;
+  stream.pool().ForRange(p.num_tokens, 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t block = p.slots[t] / cache.block_size, offset = p.slots[t] % cache.block_size;
+      for (int64_t h = 0; h < cache.num_kv_heads; ++h) {
+        const float* key = p.keys + t * p.row_stride + h * cache.head_dim;
+        const float* value = p.values + t * p.row_stride + h * cache.head_dim;
+        float* keys = cache.keys + block * cache.block_stride + h * cache.head_floats() + offset;
+        float* values = cache.values + block * cache.block_stride + h * cache.head_floats() + offset * cache.head_dim;
+        for (int64_t d = 0; d < cache.head_dim; ++d) keys[d * cache.block_size] = key[d];
+        std::copy_n(value, cache.head_dim, values);
+      }
+    }
+  });
+}
+
+void BlockCopy(const CpuStream&, const BlockCopyParams& p) {
+  for (int64_t i = 0; i < p.num_pairs; ++i) {
+    std::memcpy(p.pool + p.pairs[2 * i + 1] * p.block_floats, p.pool + p.pairs[2 * i] * p.block_floats,
+                static_cast<size_t>(p.block_floats) * sizeof(float));
+  }
+}
+
+void PagedAttention(const CpuStream& stream, const PagedAttentionParams& p) {
+  QUIRE_KERNEL_CHECK(p.head_start[p.cache.num_kv_heads] == p.num_heads);
+  std::vector<AttentionItem> items;
+  for (int64_t s = 0; s < p.num_sequences; ++s) {
+    QUIRE_KERNEL_CHECK(p.context_len[s] >= p.query_start[s + 1] - p.query_start[s]);
+    QUIRE_KERNEL_CHECK((p.context_len[s] + p.cache.block_size - 1) / p.cache.block_size <= p.table_stride);
+    for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; q += kAttentionTile) {
+      const int64_t count = std::min<int64_t>(kAttentionTile, p.query_start[s + 1] - q);
+      for (int64_t h = 0; h < p.cache.num_kv_heads; ++h) items.push_back({s, q, count, h});
+    }
+  }
+  const IsaTable& table = ActiveTable();
+  const int64_t scratch = table.attention_scratch(p);
+  stream.pool().ForEach(static_cast<int64_t>(items.size()), [&](int64_t i, int) {
+    table.attention(p, items[static_cast<size_t>(i)], ThreadScratch(scratch));
+  });
+}
+
+}  // namespace quire::kernels

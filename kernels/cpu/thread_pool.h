@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace quire::kernels {
+
+/// Runs one job at a time on a fixed set of threads; the caller is thread 0. With one thread nothing is started.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+
+  int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
+
+  /// Calls body(begin, end, thread) for one contiguous share of [0, count) per thread, shares rounded to `grain`.
+  void ForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t, int)>& body);
+
+  /// Calls body(item, thread) for every item of [0, count); threads take the next item when they are free.
+  void ForEach(int64_t count, const std::function<void(int64_t, int)>& body);
+
+ private:
+  void RunOnAll(const std::function<void(int)>& job);
+  void ThreadMain(int thread);
+
+  std::vector<std::thread> threads_;
+  const std::function<void(int)>* job_ = nullptr;
+  std::atomic<uint32_t> generation_{0};
+  std::atomic<int> pending_{0};
+  bool stopping_ = false;
+};
+
+}  // namespace quire::kernels

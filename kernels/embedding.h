@@ -1,0 +1,17 @@
+#pragma once
+
+#include "kernels/stream.h"
+#include "kernels/weight.h"
+
+namespace quire::kernels {
+
+/// out[t, :] = table[token_ids[t], :]
+struct EmbeddingParams {
+  Weight table;              // [vocab_size, hidden]
+  const int32_t* token_ids;  // [num_tokens], each in [0, vocab_size)
+  float* out;                // [num_tokens, hidden]
+  int64_t num_tokens;
+};
+void Embedding(const CpuStream& stream, const EmbeddingParams& params);
+
+}  // namespace quire::kernels

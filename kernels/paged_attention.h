@@ -1,0 +1,29 @@
+#pragma once
+
+#include "kernels/kv_cache.h"
+
+namespace quire::kernels {
+
+/// Causal attention over paged keys and values, for prefill chunks and decodes in one call.
+/// The queries of sequence s are its last query_start[s+1] - query_start[s] tokens; query i of them stands at
+/// position context_len[s] - num_queries + i and sees every earlier position and itself.
+/// Batch-invariant: a query's result depends on its own vector and its context alone, not on its neighbours
+/// nor on how the prompt was cut into chunks. Slots beyond the context are never read into a result.
+struct PagedAttentionParams {
+  const float* queries;  // [num_queries, num_heads, head_dim], rows query_stride floats apart
+  int64_t query_stride;
+  float* out;  // [num_queries, num_heads * head_dim], rows out_stride floats apart
+  int64_t out_stride;
+  KvCacheView cache;
+  const int32_t* block_tables;  // [num_sequences, table_stride]
+  int64_t table_stride;
+  const int32_t* query_start;  // [num_sequences + 1], query_start[0] == 0
+  const int32_t* context_len;  // [num_sequences], the sequence's new tokens counted in
+  const int32_t* head_start;   // [num_kv_heads + 1]: kv head g serves query heads [head_start[g], head_start[g+1])
+  int64_t num_sequences;
+  int64_t num_heads;
+  float scale;
+};
+void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
+
+}  // namespace quire::kernels

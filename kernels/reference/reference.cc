@@ -1,0 +1,140 @@
+#include "kernels/reference/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace quire::kernels::reference {
+
+namespace {
+
+template <class T>
+T ReadAs(const std::byte* p) {
+  T value;
+  std::memcpy(&value, p, sizeof(T));
+  return value;
+}
+
+double Half(const std::byte* p) {
+  const auto h = ReadAs<uint16_t>(p);
+  const int exponent = (h >> 10) & 31, fraction = h & 1023;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  return (h & 0x8000) ? -magnitude : magnitude;
+}
+
+double BFloat(const std::byte* p) {
+  const uint32_t bits = uint32_t{ReadAs<uint16_t>(p)} << 16;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+double Number(WeightType type, const std::byte* block, int i) {
+  const auto nibble = [&](int header) {
+    const int byte = std::to_integer<int>(block[header + i % 16]);
+    return i < 16 ? byte & 15 : byte >> 4;
+  };
+  switch (type) {
+    case WeightType::kF32: return ReadAs<float>(block);
+    case WeightType::kF16: return Half(block);
+    case WeightType::kBF16: return BFloat(block);
+    case WeightType::kQ8_0: return Half(block) * ReadAs<int8_t>(block + 2 + i);
+    case WeightType::kQ4_0: return Half(block) * (nibble(2) - 8);
+    case WeightType::kQ4_1: return Half(block) * nibble(4) + Half(block + 2);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<double> Expand(const Weight& weight) {
+  const WeightLayout layout = LayoutOf(weight.type);
+  std::vector<double> out;
+  for (int64_t row = 0; row < weight.rows; ++row) {
+    for (int64_t col = 0; col < weight.cols; ++col) {
+      const std::byte* block = weight.data + row * weight.row_bytes + col / layout.block_numbers * layout.block_bytes;
+      out.push_back(Number(weight.type, block, static_cast<int>(col % layout.block_numbers)));
+    }
+  }
+  return out;
+}
+
+std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t m, int64_t n, int64_t k) {
+  std::vector<double> y(static_cast<size_t>(m * n));
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l) sum += x[static_cast<size_t>(i * k + l)] * w[static_cast<size_t>(j * k + l)];
+      y[static_cast<size_t>(i * n + j)] = sum;
+    }
+  }
+  return y;
+}
+
+std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<double>& weight, double epsilon) {
+  double squares = 0;
+  for (const double v : x) squares += v * v;
+  const double scale = 1.0 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
+  std::vector<double> out;
+  for (size_t i = 0; i < x.size(); ++i) out.push_back(x[i] * scale * weight[i]);
+  return out;
+}
+
+std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base) {
+  const size_t half = head.size() / 2;
+  std::vector<double> out(head.size());
+  for (size_t i = 0; i < half; ++i) {
+    const double angle =
+        static_cast<double>(position) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head.size()));
+    out[i] = head[i] * std::cos(angle) - head[half + i] * std::sin(angle);
+    out[half + i] = head[half + i] * std::cos(angle) + head[i] * std::sin(angle);
+  }
+  return out;
+}
+
+std::vector<double> SiluMul(const std::vector<double>& gate, const std::vector<double>& up) {
+  std::vector<double> out;
+  for (size_t i = 0; i < gate.size(); ++i) out.push_back(gate[i] / (1.0 + std::exp(-gate[i])) * up[i]);
+  return out;
+}
+
+std::vector<double> PagedAttention(const PagedAttentionParams& p) {
+  const KvCacheView& cache = p.cache;
+  const int64_t dim = cache.head_dim;
+  std::vector<double> out(static_cast<size_t>(p.query_start[p.num_sequences] * p.num_heads * dim));
+  for (int64_t s = 0; s < p.num_sequences; ++s) {
+    for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; ++q) {
+      const int64_t context = p.context_len[s] - (p.query_start[s + 1] - q) + 1;
+      for (int64_t h = 0; h < p.num_heads; ++h) {
+        const int64_t kv = std::upper_bound(p.head_start, p.head_start + cache.num_kv_heads, h) - p.head_start - 1;
+        const float* query = p.queries + q * p.query_stride + h * dim;
+        const auto slot = [&](int64_t position) {
+          const int64_t block = p.block_tables[s * p.table_stride + position / cache.block_size];
+          return block * cache.block_stride + kv * cache.head_floats();
+        };
+        std::vector<double> weight;
+        for (int64_t t = 0; t < context; ++t) {
+          double score = 0;
+          for (int64_t d = 0; d < dim; ++d) {
+            score += double{query[d]} * cache.keys[slot(t) + d * cache.block_size + t % cache.block_size];
+          }
+          weight.push_back(score * p.scale);
+        }
+        const double max = *std::max_element(weight.begin(), weight.end());
+        double sum = 0;
+        for (double& w : weight) sum += w = std::exp(w - max);
+        for (int64_t d = 0; d < dim; ++d) {
+          double value = 0;
+          for (int64_t t = 0; t < context; ++t) {
+            value += weight[static_cast<size_t>(t)] * cache.values[slot(t) + t % cache.block_size * dim + d];
+          }
+          out[static_cast<size_t>((q * p.num_heads + h) * dim + d)] = value / sum;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace quire::kernels::reference

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/paged_attention.h"
+#include "kernels/weight.h"
+
+// The obvious versions of the ops in fp64, for tests: every backend is compared with these.
+namespace quire::kernels::reference {
+
+/// The weight expanded to fp64, [rows, cols], by the definition of its storage type.
+std::vector<double> Expand(const Weight& weight);
+
+/// x [m, k] * w [n, k]^T.
+std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t m, int64_t n, int64_t k);
+
+std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<double>& weight, double epsilon);
+
+/// One head [head_dim] rotated to `position` with the angles position * base^(-2i/head_dim).
+std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base);
+
+std::vector<double> SiluMul(const std::vector<double>& gate, const std::vector<double>& up);
+
+/// Reads keys and values through the block tables; the whole score row, then softmax, then the weighted sum.
+/// Returns [num_queries, num_heads * head_dim].
+std::vector<double> PagedAttention(const PagedAttentionParams& params);
+
+}  // namespace quire::kernels::reference

@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/reference/reference.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope.h"
+#include "kernels/silu_mul.h"
+#include "tests/support/expect_near.h"
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+namespace {
+
+using test::Random;
+using Doubles = std::vector<double>;
+
+TEST(RmsNormTest, AddsTheDeltaAndNormalises) {
+  Random random(1);
+  for (const int64_t hidden : {1, 7, 64, 576}) {
+    const int64_t tokens = 5;
+    const auto before = random.Floats(tokens * hidden), delta = random.Floats(tokens * hidden), weight = random.Floats(hidden);
+    auto residual = before;
+    std::vector<float> out(before.size());
+    RmsNorm(CpuStream(2), {residual.data(), delta.data(), weight.data(), out.data(), tokens, hidden, 1e-5f});
+    Doubles expected;
+    for (int64_t t = 0; t < tokens; ++t) {
+      Doubles row;
+      for (int64_t i = t * hidden; i < (t + 1) * hidden; ++i) {
+        ASSERT_EQ(residual[static_cast<size_t>(i)], before[static_cast<size_t>(i)] + delta[static_cast<size_t>(i)]);
+        row.push_back(residual[static_cast<size_t>(i)]);
+      }
+      const auto normed = reference::RmsNorm(row, {weight.begin(), weight.end()}, 1e-5);
+      expected.insert(expected.end(), normed.begin(), normed.end());
+    }
+    test::ExpectNear(out, expected, 2e-6, "hidden " + std::to_string(hidden));
+  }
+}
+
+TEST(RmsNormTest, WithoutDeltaLeavesTheResidualAlone) {
+  std::vector<float> residual = {3, 4}, out(2);
+  const std::vector<float> weight = {1, 2};
+  RmsNorm(CpuStream(1), {residual.data(), nullptr, weight.data(), out.data(), 1, 2, 0.0f});
+  EXPECT_EQ(residual, (std::vector<float>{3, 4}));
+  EXPECT_FLOAT_EQ(out[0], 3 / std::sqrt(12.5f));
+  EXPECT_FLOAT_EQ(out[1], 8 / std::sqrt(12.5f));
+}
+
+TEST(RopeTest, RotatesEveryHeadOfAStridedRow) {
+  Random random(2);
+  const int64_t dim = 20, heads = 3, stride = 80;
+  const std::vector<int32_t> positions = {0, 9, 4};
+  Doubles angles;
+  std::vector<float> table;
+  for (int64_t pos = 0; pos < 10; ++pos) {
+    for (const bool sine : {false, true}) {
+      for (int64_t i = 0; i < dim / 2; ++i) {
+        const double angle = static_cast<double>(pos) * std::pow(10000.0, -2.0 * static_cast<double>(i) / dim);
+        table.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
+      }
+    }
+  }
+  const auto before = random.Floats(3 * stride);
+  auto rows = before;
+  Rope(CpuStream(2), {rows.data(), table.data(), positions.data(), 3, heads, dim, stride});
+  for (int64_t t = 0; t < 3; ++t) {
+    for (int64_t h = 0; h < heads; ++h) {
+      const auto at = static_cast<size_t>(t * stride + h * dim);
+      const Doubles head(before.begin() + static_cast<ptrdiff_t>(at), before.begin() + static_cast<ptrdiff_t>(at) + dim);
+      test::ExpectNear({rows.data() + at, static_cast<size_t>(dim)}, reference::Rope(head, positions[static_cast<size_t>(t)], 10000.0), 1e-6, "head");
+    }
+    for (int64_t i = heads * dim; i < stride; ++i) {  // what follows the heads is not touched
+      EXPECT_EQ(rows[static_cast<size_t>(t * stride + i)], before[static_cast<size_t>(t * stride + i)]);
+    }
+  }
+}
+
+TEST(SiluMulTest, EqualsReferenceFromTinyToHugeGates) {
+  for (const int64_t columns : {1, 7, 8, 33, 1536}) {
+    Random random(3);
+    auto rows = random.Floats(2 * 2 * columns);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] *= i % 5 == 0 ? 100.0f : 4.0f;
+    std::vector<float> out(static_cast<size_t>(2 * columns));
+    SiluMul(CpuStream(2), {rows.data(), out.data(), 2, columns});
+    Doubles expected;
+    for (int64_t t = 0; t < 2; ++t) {
+      const auto gate = rows.begin() + t * 2 * columns;
+      const auto row = reference::SiluMul({gate, gate + columns}, {gate + columns, gate + 2 * columns});
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+    test::ExpectNear(out, expected, 1e-6, "columns " + std::to_string(columns));
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels

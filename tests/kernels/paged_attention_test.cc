@@ -1,0 +1,133 @@
+#include "kernels/paged_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "kernels/reference/reference.h"
+#include "tests/support/expect_near.h"
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+namespace {
+
+using test::Random;
+
+/// A paged cache with shuffled blocks; every float no sequence owns is NaN, so that a stray read shows.
+struct Case {
+  int64_t block_size, head_dim;
+  std::vector<int32_t> head_start;
+  std::vector<int32_t> query_start{0}, context_len;
+  std::vector<float> pool, queries, out;
+  std::vector<int32_t> tables;
+  int64_t num_blocks = 1, table_stride = 0;
+
+  int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }
+  int64_t heads() const { return head_start.back(); }
+
+  PagedAttentionParams Params() {
+    const int64_t half = kv_heads() * head_dim * block_size;
+    KvCacheView cache{pool.data(), pool.data() + half, 2 * half, kv_heads(), head_dim, block_size};
+    return {queries.data(), heads() * head_dim, out.data(), heads() * head_dim, cache, tables.data(), table_stride,
+            query_start.data(), context_len.data(), head_start.data(), static_cast<int64_t>(context_len.size()),
+            heads(), 0.3f};
+  }
+};
+
+struct Lengths {
+  int64_t context, queries;
+};
+
+Case MakeCase(int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start, const std::vector<Lengths>& lengths,
+              uint64_t seed) {
+  Random random(seed);
+  Case c{block_size, head_dim, std::move(head_start)};
+  for (const auto& [context, queries] : lengths) {
+    c.query_start.push_back(c.query_start.back() + static_cast<int32_t>(queries));
+    c.context_len.push_back(static_cast<int32_t>(context));
+    c.num_blocks += (context + block_size - 1) / block_size;
+    c.table_stride = std::max(c.table_stride, (context + block_size - 1) / block_size);
+  }
+  std::vector<int32_t> free_ids;
+  for (int64_t b = 1; b < c.num_blocks; ++b) free_ids.push_back(static_cast<int32_t>(b));
+  for (size_t i = free_ids.size(); i > 1; --i) std::swap(free_ids[i - 1], free_ids[static_cast<size_t>(random.Below(static_cast<int64_t>(i)))]);
+
+  const int64_t row = c.kv_heads() * head_dim;
+  c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * row * block_size), std::numeric_limits<float>::quiet_NaN());
+  c.tables.assign(lengths.size() * static_cast<size_t>(c.table_stride), 0);
+  c.queries = random.Floats(c.query_start.back() * c.heads() * head_dim);
+  c.out.assign(c.queries.size(), -7.0f);
+  CpuStream stream(1);
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    std::vector<int64_t> slots;
+    for (int64_t t = 0; t < lengths[s].context; ++t) {
+      int32_t& block = c.tables[s * static_cast<size_t>(c.table_stride) + static_cast<size_t>(t / block_size)];
+      if (t % block_size == 0) block = free_ids.back(), free_ids.pop_back();
+      slots.push_back(block * block_size + t % block_size);
+    }
+    const auto keys = random.Floats(lengths[s].context * row), values = random.Floats(lengths[s].context * row);
+    KvWrite(stream, {keys.data(), values.data(), row, slots.data(), lengths[s].context, c.Params().cache});
+  }
+  return c;
+}
+
+const std::vector<std::vector<int32_t>> kGroupings = {
+    {0, 1, 2, 3, 4},  // multi-head
+    {0, 3, 6, 9},     // grouped, group of 3
+    {0, 3, 5},        // uneven shard of the grouping above
+    {0, 8},           // multi-query
+};
+
+TEST(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
+  uint64_t seed = 0;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t head_dim : {64, 80, 12}) {
+      for (const int64_t block_size : {1, 8, 16, 17, 64}) {
+        Case c = MakeCase(block_size, head_dim, grouping,
+                          {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}}, ++seed);
+        PagedAttention(CpuStream(2), c.Params());
+        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6,
+                         "head_dim " + std::to_string(head_dim) + ", block " + std::to_string(block_size));
+      }
+    }
+  }
+}
+
+TEST(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
+  Case whole = MakeCase(16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
+  PagedAttention(CpuStream(3), whole.Params());
+  for (const int64_t chunk : {1, 7, 16, 40}) {
+    const int64_t width = whole.heads() * whole.head_dim;
+    std::vector<float> pieces(static_cast<size_t>(77 * width));
+    for (int64_t begin = 0; begin < 77; begin += chunk) {
+      const int64_t count = std::min(chunk, 77 - begin);
+      PagedAttentionParams p = whole.Params();
+      const int32_t query_start[] = {0, static_cast<int32_t>(count)};
+      const int32_t context[] = {static_cast<int32_t>(begin + count)};
+      p.queries += begin * width;
+      p.out = pieces.data() + begin * width;
+      p.query_start = query_start;
+      p.context_len = context;
+      p.num_sequences = 1;
+      PagedAttention(CpuStream(1), p);
+    }
+    EXPECT_TRUE(std::equal(pieces.begin(), pieces.end(), whole.out.begin())) << "chunk " << chunk;
+  }
+}
+
+TEST(PagedAttentionTest, LargeScoresDoNotOverflow) {
+  Case c = MakeCase(16, 64, {0, 1}, {{40, 2}}, 5);
+  for (float& q : c.queries) q *= 500.0f;
+  PagedAttention(CpuStream(1), c.Params());
+  test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 1e-3, "scores in the thousands");
+}
+
+TEST(BlockCopyTest, CopiesWholeBlocksInOrder) {
+  std::vector<float> pool = {0, 0, 1, 1, 2, 2, 3, 3};
+  const int32_t pairs[] = {1, 3, 3, 2};
+  BlockCopy(CpuStream(1), {pool.data(), 2, pairs, 2});
+  EXPECT_EQ(pool, (std::vector<float>{0, 0, 1, 1, 1, 1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace quire::kernels

@@ -1,0 +1,114 @@
+#include "kernels/sampling.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+namespace {
+
+std::map<int32_t, double> Frequencies(const std::vector<float>& logits, const SamplingParams& params) {
+  constexpr int kDraws = 40000;
+  std::map<int32_t, double> share;
+  for (uint64_t i = 0; i < kDraws; ++i) share[SampleToken(logits, params, {7, 0, i})] += 1.0 / kDraws;
+  return share;
+}
+
+const std::vector<float> kLogits = {std::log(0.1f), std::log(0.4f), std::log(0.2f), std::log(0.25f), std::log(0.05f)};
+
+TEST(SamplingTest, ZeroTemperatureIsGreedyAndTheLowestIdWinsATie) {
+  EXPECT_EQ(SampleToken(std::vector<float>{1, 5, 5, 2}, {.temperature = 0}, {1, 0, 0}), 1);
+  EXPECT_EQ(SampleToken(kLogits, {.temperature = 2, .top_k = 1}, {1, 0, 0}), 1);
+}
+
+TEST(SamplingTest, DrawsFollowTheDistribution) {
+  const auto share = Frequencies(kLogits, {});
+  for (size_t i = 0; i < kLogits.size(); ++i) {
+    EXPECT_NEAR(share.at(static_cast<int32_t>(i)), std::exp(kLogits[i]), 0.012) << "token " << i;
+  }
+}
+
+TEST(SamplingTest, TemperatureSharpens) {
+  const auto share = Frequencies(kLogits, {.temperature = 0.5f});
+  const double norm = 0.01 + 0.16 + 0.04 + 0.0625 + 0.0025;
+  EXPECT_NEAR(share.at(1), 0.16 / norm, 0.012);
+  EXPECT_NEAR(share.at(0), 0.01 / norm, 0.012);
+}
+
+TEST(SamplingTest, TopKKeepsTheKBest) {
+  const auto share = Frequencies(kLogits, {.top_k = 2});
+  EXPECT_EQ(share.size(), 2u);
+  EXPECT_NEAR(share.at(1), 0.4 / 0.65, 0.012);
+  EXPECT_NEAR(share.at(3), 0.25 / 0.65, 0.012);
+}
+
+TEST(SamplingTest, TopPKeepsTheSmallestHeadThatReachesIt) {
+  EXPECT_EQ(Frequencies(kLogits, {.top_p = 0.39f}).size(), 1u);
+  const auto share = Frequencies(kLogits, {.top_p = 0.6f});  // 0.4 alone falls short, 0.4 + 0.25 reaches it
+  EXPECT_EQ(share.size(), 2u);
+  EXPECT_NEAR(share.at(3), 0.25 / 0.65, 0.012);
+}
+
+TEST(SamplingTest, MinPIsRelativeToTheBest) {
+  const auto share = Frequencies(kLogits, {.min_p = 0.45f});  // keeps tokens of at least 0.18
+  EXPECT_EQ(share.size(), 3u);
+  EXPECT_EQ(share.count(0), 0u);
+}
+
+TEST(SamplingTest, TopPOverALargeVocabularyEqualsSortingAll) {
+  test::Random random(5);
+  auto logits = random.Floats(5000);
+  for (float& x : logits) x *= 3;
+  std::vector<std::pair<double, int32_t>> sorted;
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    sorted.emplace_back(-std::exp(static_cast<double>(logits[i])), i);
+    total += std::exp(static_cast<double>(logits[i]));
+  }
+  std::sort(sorted.begin(), sorted.end());
+  double mass = 0;
+  std::vector<bool> kept(logits.size());
+  for (const auto& [weight, token] : sorted) {
+    kept[static_cast<size_t>(token)] = true;
+    if ((mass -= weight) >= 0.7 * total) break;
+  }
+  for (uint64_t i = 0; i < 300; ++i) {
+    EXPECT_TRUE(kept[static_cast<size_t>(SampleToken(logits, {.top_p = 0.7f}, {3, 1, i}))]);
+  }
+}
+
+TEST(SamplingTest, PhiloxMatchesPublishedVectors) {
+  // Random123 kat_vectors, philox4x32-10, counter and key zero: 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
+  const double expected = static_cast<double>((uint64_t{0x6627e8d5} << 21) ^ (0xe169c58du >> 11)) * 0x1p-53;
+  EXPECT_EQ(UniformFromKey({0, 0, 0}), expected);
+}
+
+TEST(SamplingTest, KeysGiveDifferentNumbers) {
+  EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({2, 0, 0}));
+  EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({1, 1, 0}));
+  EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({1, 0, 1}));
+  EXPECT_NE(UniformFromKey({1, 0, 0}), UniformFromKey({1, 0, uint64_t{1} << 32}));
+}
+
+TEST(SamplingTest, PenaltiesActOnSeenTokens) {
+  std::vector<float> logits = {2, -2, 1, 1};
+  ApplyPenalties(logits, {.repetition = 2, .frequency = 0.5f, .presence = 0.25f}, std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {1, 0}, {2, 3}});
+  EXPECT_EQ(logits, (std::vector<float>{1, -4, 0.5f - 1.5f - 0.25f, 1}));
+}
+
+TEST(SamplingTest, TopLogprobsAreSortedAndNormalised) {
+  const double lse = LogSumExp(kLogits);
+  EXPECT_NEAR(lse, 0, 1e-6);
+  const auto top = TopLogprobs(kLogits, lse, 3);
+  ASSERT_EQ(top.size(), 3u);
+  EXPECT_EQ(top[0].first, 1);
+  EXPECT_EQ(top[1].first, 3);
+  EXPECT_EQ(top[2].first, 2);
+  EXPECT_NEAR(top[1].second, std::log(0.25), 1e-6);
+}
+
+}  // namespace
+}  // namespace quire::kernels
