@@ -118,6 +118,11 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, MatmulTest,
                                          WeightType::kQ4_0, WeightType::kQ4_1),
                          TypeName);
 
+TEST(MatmulEdgeTest, NoColumnsGiveZeros) {
+  const Weight empty{WeightType::kF32, nullptr, 3, 0, 0};
+  EXPECT_EQ(RunMatmul(empty, {}, 2, 1), std::vector<float>(6, 0.0f));
+}
+
 TEST(DecodeTest, HalvesIncludeSubnormalsAndInfinities) {
   const uint16_t halves[] = {0x0001, 0x03ff, 0x0400, 0x7bff, 0x8001, 0x7c00, 0xfc00, 0x3c00, 0, 0x8000, 0x1234, 0x3555};
   const Weight w{WeightType::kF16, reinterpret_cast<const std::byte*>(halves), 1, 12, 24};

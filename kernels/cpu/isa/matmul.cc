@@ -123,6 +123,11 @@ void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count
 
 void MatmulRows(const MatmulParams& p, int64_t row_begin, int64_t row_end, float* panel) {
   const Weight& weight = p.weight;
+  if (weight.cols == 0) {  // an empty shard adds nothing
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = row_begin; j < row_end; ++j) p.y[i * p.y_stride + j] = 0.0f;
+    }
+  }
   for (int64_t k0 = 0; k0 < weight.cols; k0 += kPanelCols) {
     const int64_t k = Min(kPanelCols, weight.cols - k0);
     for (int64_t n0 = row_begin; n0 < row_end; n0 += kPanelRows) {

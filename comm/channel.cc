@@ -1,0 +1,144 @@
+#include "comm/channel.h"
+
+#include <cstring>
+#include <zmq.hpp>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kMaxPartBytes = 64 << 20;
+constexpr int kQueuedFrames = 64;
+
+/// ZeroMQ's queues and I/O thread; one per process is the library's intended use, and it must outlive its sockets.
+zmq::context_t& Context() {
+  static zmq::context_t context = [] {
+    zmq::context_t c(1);
+    c.set(zmq::ctxopt::blocky, 0);
+    c.set(zmq::ctxopt::max_sockets, 64);
+    return c;
+  }();
+  return context;
+}
+
+void SetOptions(zmq::socket_t& socket) {
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::sndhwm, kQueuedFrames);
+  socket.set(zmq::sockopt::rcvhwm, kQueuedFrames);
+  socket.set(zmq::sockopt::sndtimeo, 0);
+  socket.set(zmq::sockopt::maxmsgsize, kMaxPartBytes);
+  socket.set(zmq::sockopt::heartbeat_ivl, 500);
+  socket.set(zmq::sockopt::heartbeat_timeout, 1500);
+  socket.set(zmq::sockopt::heartbeat_ttl, 2000);
+  socket.set(zmq::sockopt::handshake_ivl, 3000);
+  socket.set(zmq::sockopt::tcp_maxrt, 3000);
+}
+
+}  // namespace
+
+struct Channel::Socket {
+  zmq::socket_t socket;
+  bool router;
+};
+
+Channel::Channel(std::unique_ptr<Socket> socket) : socket_(std::move(socket)) {}
+Channel::Channel(Channel&&) noexcept = default;
+Channel& Channel::operator=(Channel&&) noexcept = default;
+Channel::~Channel() = default;
+
+Channel Channel::Bind(const std::string& endpoint) {
+  auto socket = std::make_unique<Socket>(Socket{zmq::socket_t(Context(), zmq::socket_type::router), true});
+  SetOptions(socket->socket);
+  socket->socket.set(zmq::sockopt::router_mandatory, 1);
+  socket->socket.set(zmq::sockopt::backlog, 128);
+  try {
+    socket->socket.bind(endpoint);
+  } catch (const zmq::error_t& error) {
+    Fail("cannot listen on {}: {}", endpoint, error.what());
+  }
+  return Channel(std::move(socket));
+}
+
+Channel Channel::Connect(const std::string& endpoint, const std::string& identity) {
+  auto socket = std::make_unique<Socket>(Socket{zmq::socket_t(Context(), zmq::socket_type::dealer), false});
+  SetOptions(socket->socket);
+  socket->socket.set(zmq::sockopt::routing_id, identity);
+  socket->socket.set(zmq::sockopt::connect_timeout, 2000);
+  socket->socket.set(zmq::sockopt::reconnect_ivl, 100);
+  socket->socket.set(zmq::sockopt::reconnect_ivl_max, 1000);
+  try {
+    socket->socket.connect(endpoint);
+  } catch (const zmq::error_t& error) {
+    Fail("cannot connect to {}: {}", endpoint, error.what());
+  }
+  return Channel(std::move(socket));
+}
+
+std::string Channel::bound_endpoint() const { return socket_->socket.get(zmq::sockopt::last_endpoint); }
+
+bool Channel::Send(const std::string& peer, const Frame& frame) {
+  auto& socket = socket_->socket;
+  try {
+    if (socket_->router && !socket.send(zmq::buffer(peer), zmq::send_flags::sndmore | zmq::send_flags::dontwait)) return false;
+    if (!socket.send(zmq::buffer(&frame.header, sizeof(frame.header)), zmq::send_flags::sndmore | zmq::send_flags::dontwait)) return false;
+    return socket.send(zmq::buffer(frame.body), zmq::send_flags::dontwait).has_value();
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EHOSTUNREACH) return false;
+    throw;
+  }
+}
+
+std::optional<ReceivedFrame> Channel::TryReceive() {
+  auto& socket = socket_->socket;
+  ReceivedFrame received;
+  zmq::message_t part;
+  if (socket_->router) {
+    if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+    received.peer = part.to_string();
+  }
+  const size_t expected_parts = 2;
+  for (size_t i = 0; i < expected_parts; ++i) {
+    if (!socket.recv(part, zmq::recv_flags::dontwait)) {
+      if (i == 0 && !socket_->router) return std::nullopt;
+      Fail("peer {}: incomplete message", received.peer);
+    }
+    if (part.more() != (i + 1 < expected_parts)) {
+      while (part.more()) (void)socket.recv(part, zmq::recv_flags::dontwait);
+      Fail("peer {}: a message that is not of two parts", received.peer);
+    }
+    if (i == 0) {
+      if (part.size() != sizeof(FrameHeader)) {
+        while (part.more()) (void)socket.recv(part, zmq::recv_flags::dontwait);
+        Fail("peer {}: not a Quire frame", received.peer);
+      }
+      std::memcpy(&received.frame.header, part.data(), sizeof(FrameHeader));
+    } else {
+      const auto* data = part.data<std::byte>();
+      received.frame.body.assign(data, data + part.size());
+    }
+  }
+  return received;
+}
+
+void Channel::Wait(std::span<Channel* const> channels, int wake_fd, int timeout_millis) {
+  std::vector<zmq::pollitem_t> items;
+  for (Channel* channel : channels) items.push_back({channel->socket_->socket.handle(), 0, ZMQ_POLLIN, 0});
+  if (wake_fd >= 0) items.push_back({nullptr, wake_fd, ZMQ_POLLIN, 0});
+  try {
+    zmq::poll(items.data(), items.size(), std::chrono::milliseconds(timeout_millis));
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw;
+  }
+}
+
+std::string CtrlEndpoint(const std::string& data_endpoint, uint16_t ctrl_port) {
+  if (data_endpoint.starts_with("ipc://")) return data_endpoint + ".ctrl";
+  const size_t colon = data_endpoint.rfind(':');
+  return data_endpoint.substr(0, colon + 1) + std::to_string(ctrl_port);
+}
+
+std::string WorkerIdentity(EpochId epoch, Rank rank) { return fmt::format("e{}.r{}", epoch, rank); }
+
+}  // namespace quire

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/messages.h"
+
+namespace quire {
+
+struct ReceivedFrame {
+  std::string peer;  // identity of the sender; empty on the worker's side
+  Frame frame;
+};
+
+/// One ZeroMQ socket: ROUTER at the coordinator, DEALER at a worker. Bounded queues, heartbeats on the connection, and
+/// no silent loss: a send that cannot be queued reports it (options and reasons: comm/PROTOCOL.md).
+/// A channel belongs to one thread.
+class Channel {
+ public:
+  /// Binds "tcp://ADDRESS:PORT" (port 0: any free one) or "ipc://PATH".
+  static Channel Bind(const std::string& endpoint);
+  /// Connects under an identity that the coordinator sees as `peer`.
+  static Channel Connect(const std::string& endpoint, const std::string& identity);
+
+  Channel(Channel&&) noexcept;
+  Channel& operator=(Channel&&) noexcept;
+  ~Channel();
+
+  /// The address with the port the system chose.
+  std::string bound_endpoint() const;
+
+  /// Queues a frame for `peer` (ignored on the worker's side). False: the peer is unknown, gone, or too far behind.
+  bool Send(const std::string& peer, const Frame& frame);
+
+  /// The next frame that has arrived; throws Error when a message is not a Quire frame of two parts.
+  std::optional<ReceivedFrame> TryReceive();
+
+  /// Waits until one of the channels has a frame, wake_fd (when >= 0) is readable, or the time is over.
+  static void Wait(std::span<Channel* const> channels, int wake_fd, int timeout_millis);
+
+ private:
+  struct Socket;
+  explicit Channel(std::unique_ptr<Socket> socket);
+  std::unique_ptr<Socket> socket_;
+};
+
+/// The control endpoint that belongs to a data endpoint: "<path>.ctrl" for ipc, the given port for tcp.
+std::string CtrlEndpoint(const std::string& data_endpoint, uint16_t ctrl_port);
+
+/// Identity of a worker's sockets in one epoch: "e1.r0".
+std::string WorkerIdentity(EpochId epoch, Rank rank);
+
+}  // namespace quire

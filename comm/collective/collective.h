@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+
+#include "comm/types.h"
+
+namespace quire {
+
+/// A collective could not finish because another rank is gone.
+class CollectiveAborted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What the ranks of one tensor-parallel group do together. Every rank calls the same operations in the same order
+/// with the same sizes. Results are bit-equal on all ranks and in every run: sums go in rank order.
+class Collective {
+ public:
+  virtual ~Collective() = default;
+
+  virtual Rank rank() const = 0;
+  virtual int size() const = 0;
+
+  /// data[i] = sum over ranks of data[i], fp32, in place.
+  virtual void AllReduceSum(std::span<float> data) = 0;
+
+  /// out = the ranks' inputs one after another; inputs may differ in size, and counts[r] is rank r's in bytes.
+  virtual void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) = 0;
+
+  /// Makes every pending and later call on every rank of this host throw CollectiveAborted.
+  virtual void Abort() = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,122 @@
+#include "comm/collective/shared_memory.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+// Peers on cores of their own answer within microseconds; past that, give the core away: there may be more ranks than
+// cores.
+constexpr int kSpins = 2000;
+
+std::shared_ptr<void> Map(int fd, size_t bytes, const std::string& name) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  if (memory == MAP_FAILED) Fail("shared memory {}: cannot map {} bytes: {}", name, bytes, std::strerror(errno));
+  return {memory, [bytes](void* p) { ::munmap(p, bytes); }};
+}
+
+}  // namespace
+
+SharedMemoryCollective::SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner)
+    : arena_(arena), rank_(rank), owner_(std::move(owner)) {}
+
+void SharedMemoryCollective::Publish() { arena_.flag(rank_).published.store(operation_ + 1, std::memory_order_release); }
+
+void SharedMemoryCollective::Await(Rank other) {
+  const auto& published = arena_.flag(other).published;
+  for (int spins = 0; published.load(std::memory_order_acquire) <= operation_; ++spins) {
+    if (spins < kSpins) {
+      __builtin_ia32_pause();
+    } else {
+      if (arena_.abort_word().load(std::memory_order_acquire) != 0) throw CollectiveAborted("another rank is gone");
+      ::sched_yield();
+    }
+  }
+}
+
+void SharedMemoryCollective::AllReduceSum(std::span<float> data) {
+  constexpr size_t kPiece = SharedArena::kBufferBytes / sizeof(float);
+  for (size_t begin = 0; begin < data.size() && size() > 1; begin += kPiece) {
+    const auto piece = data.subspan(begin, std::min(kPiece, data.size() - begin));
+    std::memcpy(arena_.buffer(rank_, operation_), piece.data(), piece.size_bytes());
+    Publish();
+    for (Rank other = 0; other < size(); ++other) {
+      Await(other);
+      const auto* part = reinterpret_cast<const float*>(arena_.buffer(other, operation_));
+      if (other == 0) {
+        std::memcpy(piece.data(), part, piece.size_bytes());
+      } else {
+        for (size_t i = 0; i < piece.size(); ++i) piece[i] += part[i];
+      }
+    }
+    ++operation_;
+  }
+}
+
+void SharedMemoryCollective::AllGather(std::span<const std::byte> in, std::span<const size_t> counts,
+                                       std::span<std::byte> out) {
+  QUIRE_CHECK(counts.size() == static_cast<size_t>(size()) && counts[static_cast<size_t>(rank_)] == in.size(),
+              "{} bytes from rank {}", in.size(), rank_);
+  const size_t longest = *std::max_element(counts.begin(), counts.end());
+  for (size_t begin = 0; begin < longest; begin += SharedArena::kBufferBytes) {
+    const auto piece_of = [&](size_t count) { return count <= begin ? 0 : std::min(SharedArena::kBufferBytes, count - begin); };
+    if (const size_t bytes = piece_of(in.size()); bytes > 0) {
+      std::memcpy(arena_.buffer(rank_, operation_), in.data() + begin, bytes);
+    }
+    Publish();
+    size_t offset = 0;
+    for (Rank other = 0; other < size(); offset += counts[static_cast<size_t>(other)], ++other) {
+      Await(other);
+      if (const size_t bytes = piece_of(counts[static_cast<size_t>(other)]); bytes > 0) {
+        std::memcpy(out.data() + offset + begin, arena_.buffer(other, operation_), bytes);
+      }
+    }
+    ++operation_;
+  }
+}
+
+std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) {
+  const size_t bytes = (SharedArena::BytesFor(size) + 63) / 64 * 64;
+  std::shared_ptr<void> memory(std::aligned_alloc(64, bytes), std::free);
+  std::memset(memory.get(), 0, bytes);
+  std::vector<std::unique_ptr<Collective>> ranks;
+  for (Rank rank = 0; rank < size; ++rank) {
+    ranks.push_back(std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), rank, memory));
+  }
+  return ranks;
+}
+
+std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size) {
+  const int fd = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) Fail("shared memory {}: cannot create: {}", name, std::strerror(errno));
+  const size_t bytes = SharedArena::BytesFor(size);
+  // posix_fallocate and not ftruncate: a full /dev/shm is an error here, not a SIGBUS at the first touch.
+  if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
+    ::close(fd);
+    ::shm_unlink(name.c_str());
+    Fail("shared memory {}: cannot reserve {} bytes in /dev/shm: {}", name, bytes, std::strerror(error));
+  }
+  return Map(fd, bytes, name);
+}
+
+std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size) {
+  const int fd = ::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+  if (fd < 0) Fail("shared memory {}: cannot open: {}", name, std::strerror(errno));
+  return Map(fd, SharedArena::BytesFor(size), name);
+}
+
+void UnlinkArena(const std::string& name) { ::shm_unlink(name.c_str()); }
+
+}  // namespace quire

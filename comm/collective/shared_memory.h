@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/collective/collective.h"
+
+namespace quire {
+
+/// Memory that all ranks of a group see: one flag line and two data buffers per rank, and one abort word.
+class SharedArena {
+ public:
+  static constexpr size_t kBufferBytes = 256 << 10;  // of one rank and parity; larger messages go in pieces
+
+  struct alignas(64) Flag {
+    std::atomic<uint64_t> published;  // operations this rank has written its part of
+  };
+
+  static size_t BytesFor(int size) { return sizeof(Flag) * static_cast<size_t>(size + 1) + 2 * kBufferBytes * static_cast<size_t>(size); }
+
+  /// `memory` holds BytesFor(size) zeroed bytes at 64-byte alignment and outlives the arena.
+  SharedArena(void* memory, int size) : memory_(static_cast<std::byte*>(memory)), size_(size) {}
+
+  Flag& flag(Rank rank) const { return *reinterpret_cast<Flag*>(memory_ + sizeof(Flag) * static_cast<size_t>(rank)); }
+  std::atomic<uint64_t>& abort_word() const { return flag(size_).published; }
+  std::byte* buffer(Rank rank, uint64_t operation) const {
+    const size_t index = 2 * static_cast<size_t>(rank) + operation % 2;
+    return memory_ + sizeof(Flag) * static_cast<size_t>(size_ + 1) + index * kBufferBytes;
+  }
+  int size() const { return size_; }
+
+ private:
+  std::byte* memory_;
+  int size_;
+};
+
+/// Collectives through a shared arena. One shot: every rank publishes its part, waits for the others' flags, and reads
+/// them. Buffers alternate, so that writing operation k + 2 cannot meet a reader of operation k: whoever publishes
+/// k + 1 has finished reading k.
+class SharedMemoryCollective : public Collective {
+ public:
+  /// `owner` keeps the arena's memory alive.
+  SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner);
+
+  Rank rank() const override { return rank_; }
+  int size() const override { return arena_.size(); }
+  void AllReduceSum(std::span<float> data) override;
+  void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) override;
+  void Abort() override { arena_.abort_word().store(1, std::memory_order_release); }
+
+ private:
+  void Publish();
+  void Await(Rank other);
+
+  SharedArena arena_;
+  Rank rank_;
+  std::shared_ptr<void> owner_;
+  uint64_t operation_ = 0;
+};
+
+/// Collectives for `size` ranks that are threads of this process, element r for rank r.
+std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size);
+
+/// A POSIX shared memory object of BytesFor(size) bytes, mapped. The creator makes it exclusively with mode 0600 under
+/// a fresh name; UnlinkArena removes the name once every rank has mapped it, so that nothing is left behind.
+std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size);
+std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size);
+void UnlinkArena(const std::string& name);
+
+}  // namespace quire

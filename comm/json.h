@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+using Json = nlohmann::json;
+
+struct JsonLimits {
+  size_t max_depth = 32;
+  size_t max_nodes = 20000;  // values and keys
+};
+
+/// Parses strictly: valid UTF-8, no duplicate keys, nothing after the value, numbers within double's range, nesting
+/// and size within limits. Throws Error that begins with `what` and gives the place.
+Json ParseJson(std::string_view text, std::string_view what, const JsonLimits& limits = {});
+
+/// Compact text; bytes that are not UTF-8 become U+FFFD, so this never throws.
+std::string DumpJson(const Json& json);
+
+}  // namespace quire

@@ -1,0 +1,282 @@
+#include "comm/messages.h"
+
+#include <flatbuffers/flatbuffers.h>
+#include <sodium.h>
+
+#include <cstring>
+
+#include "comm/error.h"
+#include "comm/plan_check.h"
+#include "messages_generated.h"
+
+namespace quire {
+
+namespace {
+
+namespace fb = flatbuffers;
+
+constexpr size_t kMaxBodyBytes = 64 << 20;
+constexpr size_t kMaxStringBytes = 4096;
+
+template <class Table>
+const Table& Root(const Frame& frame) {
+  // The Verifier demands alignment; a vector's storage is aligned for every scalar.
+  fb::Verifier verifier(reinterpret_cast<const uint8_t*>(frame.body.data()), frame.body.size(), 8, 1'000'000);
+  if (!verifier.VerifyBuffer<Table>(nullptr)) Fail("frame of kind {}: broken body", static_cast<int>(frame.header.kind));
+  return *fb::GetRoot<Table>(frame.body.data());
+}
+
+std::string Text(const fb::String* text) {
+  if (text == nullptr) return {};
+  if (text->size() > kMaxStringBytes) Fail("frame: a string of {} bytes", text->size());
+  return text->str();
+}
+
+template <class To, class Vector>
+std::vector<To> Numbers(const Vector* vector) {
+  if (vector == nullptr) return {};
+  return std::vector<To>(vector->begin(), vector->end());
+}
+
+Frame Finish(fb::FlatBufferBuilder& builder, FrameKind kind, EpochId epoch, StepId step) {
+  Frame frame;
+  const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  frame.body.assign(data, data + builder.GetSize());
+  frame.header.kind = kind;
+  frame.header.epoch = epoch;
+  frame.header.step = step;
+  frame.header.body_hash = HashBytes(frame.body);
+  return frame;
+}
+
+fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const SamplingSpec& s) {
+  std::vector<wire::LogitBias> bias;
+  for (const auto& [token, value] : s.logit_bias) bias.emplace_back(token, value);
+  const auto bias_offset = bias.empty() ? 0 : b.CreateVectorOfStructs(bias);
+  const auto banned = s.banned_until_min.empty() ? 0 : b.CreateVector(s.banned_until_min);
+  return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
+                              s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned);
+}
+
+SamplingSpec ReadSampling(const wire::Sampling* s) {
+  if (s == nullptr) Fail("plan: an added sequence without sampling");
+  SamplingSpec spec{s->temperature(),       s->top_k(),
+                    s->top_p(),             s->min_p(),
+                    s->repetition_penalty(), s->frequency_penalty(),
+                    s->presence_penalty(),  s->seed(),
+                    s->choice(),            s->num_logprobs(),
+                    {},                     Numbers<TokenId>(s->banned_until_min()),
+                    s->min_tokens()};
+  if (s->logit_bias() != nullptr) {
+    for (const auto* entry : *s->logit_bias()) spec.logit_bias.emplace_back(entry->token(), entry->bias());
+  }
+  return spec;
+}
+
+std::vector<uint8_t> SlotBitmap(const std::vector<SlotId>& slots) {
+  std::vector<uint8_t> bitmap;
+  for (const SlotId slot : slots) {
+    if (bitmap.size() <= slot / 8) bitmap.resize(slot / 8 + 1);
+    bitmap[slot / 8] = static_cast<uint8_t>(bitmap[slot / 8] | 1u << slot % 8);
+  }
+  return bitmap;
+}
+
+std::vector<SlotId> SlotsOf(const fb::Vector<uint8_t>* bitmap) {
+  std::vector<SlotId> slots;
+  if (bitmap == nullptr) return slots;
+  for (SlotId slot = 0; slot < bitmap->size() * 8; ++slot) {
+    if (bitmap->Get(slot / 8) >> slot % 8 & 1) slots.push_back(slot);
+  }
+  return slots;
+}
+
+StepPlan ReadPlan(const Frame& frame) {
+  const auto& wire_plan = Root<wire::Plan>(frame);
+  StepPlan plan;
+  plan.epoch = frame.header.epoch;
+  plan.step = frame.header.step;
+  plan.released = Numbers<SlotId>(wire_plan.released());
+  if (wire_plan.added() != nullptr) {
+    for (const auto* a : *wire_plan.added()) {
+      plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
+                            Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling())});
+    }
+  }
+  if (wire_plan.tables() != nullptr) {
+    for (const auto* t : *wire_plan.tables()) {
+      plan.tables.push_back({t->slot(), t->first_index(), Numbers<BlockId>(t->blocks())});
+    }
+  }
+  if (wire_plan.copies() != nullptr) {
+    for (const auto* c : *wire_plan.copies()) plan.copies.push_back({c->source(), c->destination()});
+  }
+  plan.decodes = SlotsOf(wire_plan.decodes());
+  if (wire_plan.chunks() != nullptr) {
+    for (const auto* c : *wire_plan.chunks()) plan.chunks.push_back({c->slot(), c->start(), c->count()});
+  }
+  plan.position_sum = wire_plan.position_sum();
+  return plan;
+}
+
+StepResult ReadResult(const Frame& frame) {
+  const auto& r = Root<wire::Result>(frame);
+  StepResult result{frame.header.epoch, frame.header.step,  r.rank(), r.plan_hash(),
+                    r.token_hash(),     r.compute_micros(), {}};
+  if (r.tokens() != nullptr) {
+    for (const auto* t : *r.tokens()) {
+      SampledToken token{t->slot(), t->token(), t->logprob(), {}};
+      if (t->top() != nullptr) {
+        for (const auto* entry : *t->top()) token.top.emplace_back(entry->token(), entry->logprob());
+      }
+      result.tokens.push_back(std::move(token));
+    }
+  }
+  return result;
+}
+
+/// One overload per handshake message: writes the body, returns its root, and names its kind.
+struct HandshakeWriter {
+  fb::FlatBufferBuilder& b;
+
+  FrameKind operator()(const JoinMessage& m) const {
+    b.Finish(wire::CreateJoinDirect(b, m.build.c_str(), m.host.c_str(), m.pid, m.rank, m.world_size));
+    return FrameKind::kJoin;
+  }
+  FrameKind operator()(const AssignMessage& m) const {
+    b.Finish(wire::CreateAssignDirect(b, m.model_path.c_str(), m.fingerprint.c_str(), m.ctrl_port, m.block_size,
+                                      m.max_step_tokens, m.max_running, m.max_model_len, m.threads, &m.shares,
+                                      m.kv_memory_bytes, m.num_kv_blocks));
+    return FrameKind::kAssign;
+  }
+  FrameKind operator()(const HelloMessage& m) const {
+    b.Finish(wire::CreateHelloDirect(b, m.fingerprint.c_str(), m.isa.c_str(), m.bytes_per_block, m.weight_bytes,
+                                     m.available_bytes, m.load_millis));
+    return FrameKind::kHello;
+  }
+  FrameKind operator()(const StartMessage& m) const {
+    b.Finish(wire::CreateStart(b, m.num_blocks));
+    return FrameKind::kStart;
+  }
+  FrameKind operator()(const ReadyMessage& m) const {
+    b.Finish(wire::CreateReady(b, m.num_blocks));
+    return FrameKind::kReady;
+  }
+  FrameKind operator()(const FailureMessage& m) const {
+    b.Finish(wire::CreateFailureDirect(b, m.phase.c_str(), m.message.substr(0, kMaxStringBytes).c_str()));
+    return FrameKind::kFailure;
+  }
+  FrameKind operator()(const BeatMessage& m) const {
+    b.Finish(wire::CreateBeat(b, m.step));
+    return FrameKind::kBeat;
+  }
+  FrameKind operator()(const ShutdownMessage& m) const {
+    b.Finish(wire::CreateShutdownDirect(b, m.reason.c_str()));
+    return FrameKind::kShutdown;
+  }
+  FrameKind operator()(const StepPlan& plan) const {
+    std::vector<fb::Offset<wire::Added>> added;
+    for (const auto& a : plan.added) {
+      const auto sampling = WriteSampling(b, a.sampling);
+      added.push_back(wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks, sampling));
+    }
+    std::vector<fb::Offset<wire::TableDelta>> tables;
+    for (const auto& t : plan.tables) tables.push_back(wire::CreateTableDeltaDirect(b, t.slot, t.first_index, &t.blocks));
+    std::vector<wire::BlockCopy> copies;
+    for (const auto& c : plan.copies) copies.emplace_back(c.source, c.destination);
+    std::vector<wire::Chunk> chunks;
+    for (const auto& c : plan.chunks) chunks.emplace_back(c.slot, c.start, c.count);
+    const auto bitmap = SlotBitmap(plan.decodes);
+    b.Finish(wire::CreatePlanDirect(b, &plan.released, &added, &tables, &copies, &bitmap, &chunks, plan.position_sum));
+    return FrameKind::kPlan;
+  }
+  FrameKind operator()(const StepResult& result) const {
+    std::vector<fb::Offset<wire::Sampled>> tokens;
+    for (const auto& t : result.tokens) {
+      std::vector<wire::TokenLogprob> top;
+      for (const auto& [token, logprob] : t.top) top.emplace_back(token, logprob);
+      tokens.push_back(wire::CreateSampledDirect(b, t.slot, t.token, t.logprob, top.empty() ? nullptr : &top));
+    }
+    b.Finish(wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros, &tokens));
+    return FrameKind::kResult;
+  }
+};
+
+void CheckHeader(const Frame& frame) {
+  const FrameHeader& h = frame.header;
+  if (h.magic != FrameHeader{}.magic) Fail("frame: not a Quire frame");
+  if (h.version != kProtocolVersion) {
+    Fail("frame: protocol version {}, this program speaks {}; install the same version everywhere", h.version, kProtocolVersion);
+  }
+  if (frame.body.size() > kMaxBodyBytes) Fail("frame: body of {} bytes", frame.body.size());
+  if (HashBytes(frame.body) != h.body_hash) Fail("frame: body does not match its hash");
+}
+
+}  // namespace
+
+uint64_t HashBytes(std::span<const std::byte> bytes) {
+  static constexpr unsigned char kKey[crypto_shorthash_KEYBYTES] = "quire frame key";
+  uint64_t hash = 0;
+  static_assert(sizeof(hash) == crypto_shorthash_BYTES);
+  crypto_shorthash(reinterpret_cast<unsigned char*>(&hash), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), kKey);
+  return hash;
+}
+
+uint64_t HashTokens(std::span<const SampledToken> tokens) {
+  std::vector<int32_t> flat;
+  for (const auto& t : tokens) {
+    flat.push_back(static_cast<int32_t>(t.slot));
+    flat.push_back(t.token);
+  }
+  return HashBytes(std::as_bytes(std::span(flat)));
+}
+
+Frame Encode(const Message& message, EpochId epoch, StepId step) {
+  fb::FlatBufferBuilder builder(1024);
+  const FrameKind kind = std::visit(HandshakeWriter{builder}, message);
+  return Finish(builder, kind, epoch, step);
+}
+
+Frame EncodePlan(const StepPlan& plan) { return Encode(plan, plan.epoch, plan.step); }
+Frame EncodeResult(const StepResult& result) { return Encode(result, result.epoch, result.step); }
+
+Message Decode(const Frame& frame) {
+  CheckHeader(frame);
+  switch (frame.header.kind) {
+    case FrameKind::kJoin: {
+      const auto& m = Root<wire::Join>(frame);
+      return JoinMessage{Text(m.build()), Text(m.host()), m.pid(), m.rank(), m.world_size()};
+    }
+    case FrameKind::kAssign: {
+      const auto& m = Root<wire::Assign>(frame);
+      return AssignMessage{Text(m.model_path()), Text(m.fingerprint()), m.ctrl_port(), m.block_size(),
+                           m.max_step_tokens(), m.max_running(), m.max_model_len(), m.threads(),
+                           Numbers<double>(m.shares()), m.kv_memory_bytes(), m.num_kv_blocks()};
+    }
+    case FrameKind::kHello: {
+      const auto& m = Root<wire::Hello>(frame);
+      return HelloMessage{Text(m.fingerprint()), Text(m.isa()), m.bytes_per_block(), m.weight_bytes(), m.available_bytes(), m.load_millis()};
+    }
+    case FrameKind::kStart: return StartMessage{Root<wire::Start>(frame).num_blocks()};
+    case FrameKind::kReady: return ReadyMessage{Root<wire::Ready>(frame).num_blocks()};
+    case FrameKind::kFailure: {
+      const auto& m = Root<wire::Failure>(frame);
+      return FailureMessage{Text(m.phase()), Text(m.message())};
+    }
+    case FrameKind::kBeat: return BeatMessage{Root<wire::Beat>(frame).step()};
+    case FrameKind::kShutdown: return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
+    case FrameKind::kPlan: return ReadPlan(frame);
+    case FrameKind::kResult: return ReadResult(frame);
+  }
+  Fail("frame: unknown kind {}", static_cast<int>(frame.header.kind));
+}
+
+StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits) {
+  Message message = Decode(frame);
+  auto* plan = std::get_if<StepPlan>(&message);
+  if (plan == nullptr) Fail("frame: expected a plan, got kind {}", static_cast<int>(frame.header.kind));
+  CheckPlan(*plan, limits);
+  return std::move(*plan);
+}
+
+}  // namespace quire

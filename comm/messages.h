@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "comm/plan_check.h"
+#include "comm/step_plan.h"
+
+namespace quire {
+
+/// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
+inline constexpr uint16_t kProtocolVersion = 1;
+/// Version of the program, part of the handshake.
+inline constexpr const char* kBuildVersion = "0.1.0";
+
+enum class FrameKind : uint16_t { kJoin = 1, kAssign, kHello, kStart, kReady, kFailure, kBeat, kShutdown, kPlan, kResult };
+
+/// First part of every message; the second is a FlatBuffer whose hash it carries.
+struct FrameHeader {
+  uint32_t magic = 0x52495551;  // "QUIR"
+  uint16_t version = kProtocolVersion;
+  FrameKind kind{};
+  EpochId epoch = 0;
+  StepId step = 0;
+  uint64_t body_hash = 0;
+};
+static_assert(sizeof(FrameHeader) == 32);
+
+struct Frame {
+  FrameHeader header;
+  std::vector<std::byte> body;
+};
+
+/// SipHash-2-4 of the bytes under a fixed key: guards against mix-ups and damage, not against attackers.
+uint64_t HashBytes(std::span<const std::byte> bytes);
+uint64_t HashTokens(std::span<const SampledToken> tokens);
+
+struct JoinMessage {
+  std::string build, host;
+  int32_t pid = 0;
+  Rank rank = 0;
+  int32_t world_size = 0;
+};
+
+/// What a worker needs to load its shard. Sizes are tokens unless the name says otherwise.
+struct AssignMessage {
+  std::string model_path, fingerprint;
+  uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
+  int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
+  std::vector<double> shares;
+  int64_t kv_memory_bytes = 0;  // per rank; 0: the worker measures what is free
+  int32_t num_kv_blocks = 0;    // 0: from the memory
+};
+
+struct HelloMessage {
+  std::string fingerprint, isa;
+  int64_t bytes_per_block = 0, weight_bytes = 0, available_bytes = 0;
+  int32_t load_millis = 0;
+};
+
+struct StartMessage { int32_t num_blocks = 0; };
+struct ReadyMessage { int32_t num_blocks = 0; };
+struct FailureMessage { std::string phase, message; };
+struct BeatMessage { StepId step = 0; };
+struct ShutdownMessage { std::string reason; };
+
+using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
+                             BeatMessage, ShutdownMessage, StepPlan, StepResult>;
+
+Frame Encode(const Message& message, EpochId epoch, StepId step);
+Frame EncodePlan(const StepPlan& plan);
+Frame EncodeResult(const StepResult& result);
+
+/// Checks magic, version, kind, hash and the FlatBuffer's structure, and bounds every string and vector. Throws Error
+/// on anything else; never reads outside the frame. Plans are decoded by DecodePlan.
+Message Decode(const Frame& frame);
+
+/// Decode plus CheckPlan.
+StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits);
+
+}  // namespace quire

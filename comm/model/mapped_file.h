@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace quire {
+
+/// A file mapped read-only into memory. Pages come from the page cache when they are touched and are shared by
+/// every process that maps the file. Only regular files; the size is taken once, when the file is opened.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// The whole of a small text file; throws Error when it is missing or larger than max_bytes.
+std::string ReadTextFile(const std::string& path, size_t max_bytes);
+
+}  // namespace quire

@@ -1,0 +1,258 @@
+#include "comm/topology.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "comm/error.h"
+#include "comm/yaml_tree.h"
+
+namespace quire {
+
+namespace {
+
+template <class T>
+std::optional<T> ParseNumber(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] != '.';
+  if (text.empty() || error != std::errc() || stop != end || leading_zero) return std::nullopt;
+  return value;
+}
+
+/// A mapping whose keys are taken one by one; what is left over at the end is unknown.
+class Section {
+ public:
+  Section(const YamlNode& node, std::string name, const std::string& file) : node_(node), name_(std::move(name)), file_(file) {
+    if (node.kind != YamlNode::Kind::kMapping) Refuse(node, "expected a mapping");
+  }
+
+  const YamlNode* Take(const std::string& key) {
+    taken_.push_back(key);
+    return node_.Find(key);
+  }
+  void Text(const std::string& key, std::string& out) {
+    if (const YamlNode* node = Take(key)) out = Scalar(*node, key);
+  }
+  void Choice(const std::string& key, std::string& out, std::initializer_list<const char*> allowed) {
+    const YamlNode* node = Take(key);
+    if (node == nullptr) return;
+    out = Scalar(*node, key);
+    if (std::find(allowed.begin(), allowed.end(), out) == allowed.end()) {
+      Refuse(*node, fmt::format("{} must be one of {}, not \"{}\"", key, fmt::join(allowed, ", "), out));
+    }
+  }
+  void Integer(const std::string& key, int& out, int low, int high) {
+    if (const YamlNode* node = Take(key)) out = IntegerOf(*node, key, low, high);
+  }
+  void Integers(const std::string& key, std::vector<int>& out, int low, int high) {
+    if (const YamlNode* node = Take(key)) {
+      for (const YamlNode& item : Sequence(*node, key)) out.push_back(IntegerOf(item, key, low, high));
+    }
+  }
+  void Reals(const YamlNode& node, const std::string& key, std::vector<double>& out) {
+    for (const YamlNode& item : Sequence(node, key)) {
+      const auto value = ParseNumber<double>(Scalar(item, key));
+      if (!value || !(*value > 0)) Refuse(item, key + " must be positive numbers");
+      out.push_back(*value);
+    }
+  }
+  void Texts(const std::string& key, std::vector<std::string>& out) {
+    if (const YamlNode* node = Take(key)) {
+      for (const YamlNode& item : Sequence(*node, key)) out.push_back(Scalar(item, key));
+    }
+  }
+  void Fraction(const std::string& key, double& out) {
+    const YamlNode* node = Take(key);
+    if (node == nullptr) return;
+    const auto value = ParseNumber<double>(Scalar(*node, key));
+    if (!value || !(*value >= 0 && *value <= 1)) Refuse(*node, key + " must be a number from 0 to 1");
+    out = *value;
+  }
+  void Flag(const std::string& key, bool& out) {
+    const YamlNode* node = Take(key);
+    if (node == nullptr) return;
+    const std::string text = Scalar(*node, key);
+    if (text != "true" && text != "false") Refuse(*node, key + " must be true or false");
+    out = text == "true";
+  }
+  void Bytes(const std::string& key, int64_t& out) {
+    const YamlNode* node = Take(key);
+    if (node == nullptr) return;
+    const auto value = ParseBytes(Scalar(*node, key));
+    if (!value) Refuse(*node, key + " must be a size such as 8GiB");
+    out = *value;
+  }
+  void Done() const {
+    for (const auto& [key, node] : node_.entries) {
+      if (std::find(taken_.begin(), taken_.end(), key) == taken_.end()) {
+        Refuse(node, fmt::format("unknown key \"{}\"; known: {}", key, fmt::join(taken_, ", ")));
+      }
+    }
+  }
+  [[noreturn]] void Refuse(const YamlNode& node, const std::string& reason) const {
+    Fail("{}:{}: {}{}", file_, node.line, name_.empty() ? "" : name_ + ": ", reason);
+  }
+  std::string Scalar(const YamlNode& node, const std::string& key) const {
+    if (node.kind != YamlNode::Kind::kScalar || (node.scalar.empty() && !node.quoted)) Refuse(node, key + " must be a single value");
+    return node.scalar;
+  }
+
+ private:
+  int IntegerOf(const YamlNode& node, const std::string& key, int low, int high) const {
+    const auto value = ParseNumber<int>(Scalar(node, key));
+    if (!value || *value < low || *value > high) {
+      Refuse(node, fmt::format("{} must be an integer from {} to {}", key, low, high));
+    }
+    return *value;
+  }
+  const std::vector<YamlNode>& Sequence(const YamlNode& node, const std::string& key) const {
+    if (node.kind != YamlNode::Kind::kSequence) Refuse(node, key + " must be a list");
+    return node.items;
+  }
+
+  const YamlNode& node_;
+  std::string name_;
+  const std::string& file_;
+  std::vector<std::string> taken_;
+};
+
+void ReadParallel(Section section, Topology::Parallel& parallel) {
+  section.Integer("tensor", parallel.tensor, 1, 1024);
+  section.Integer("replicas", parallel.replicas, 1, 1024);
+  if (const YamlNode* shares = section.Take("shares"); shares != nullptr && shares->scalar != "auto") {
+    section.Reals(*shares, "shares", parallel.shares);
+  }
+  section.Done();
+}
+
+void ReadCache(Section section, Topology::Cache& cache) {
+  section.Integer("block_size", cache.block_size, 1, 256);
+  section.Choice("dtype", cache.dtype, {"auto", "fp8", "int8"});
+  section.Fraction("memory", cache.memory);
+  section.Bytes("memory_bytes", cache.memory_bytes);
+  section.Integer("num_blocks", cache.num_blocks, 1, INT32_MAX - 1);
+  section.Bytes("host_swap", cache.host_swap_bytes);
+  section.Flag("prefix_caching", cache.prefix_caching);
+  section.Fraction("watermark", cache.watermark);
+  section.Done();
+}
+
+void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
+  section.Integer("max_running", scheduler.max_running, 1, 65536);
+  section.Integer("max_step_tokens", scheduler.max_step_tokens, 1, 1 << 20);
+  section.Integer("max_model_len", scheduler.max_model_len, 1, 1 << 24);
+  section.Choice("preemption", scheduler.preemption, {"auto", "recompute", "swap"});
+  section.Done();
+}
+
+void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topology::Node>& nodes) {
+  if (list.kind != YamlNode::Kind::kSequence) Fail("{}:{}: nodes must be a list", file, list.line);
+  for (const YamlNode& item : list.items) {
+    Section section(item, "nodes", file);
+    Topology::Node node;
+    section.Text("host", node.host);
+    section.Integers("devices", node.devices, 0, 1023);
+    section.Text("interface", node.interface);
+    section.Done();
+    const bool safe = !node.host.empty() && node.host.size() <= 253 && node.host[0] != '-' &&
+                      node.host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-") == std::string::npos;
+    if (!safe) section.Refuse(item, "host must be a host name or an address");
+    nodes.push_back(std::move(node));
+  }
+}
+
+void ReadListener(Section section, const char* key_name, Topology::Listener& listener) {
+  section.Text("listen", listener.listen);
+  section.Text(key_name, listener.key_file);
+  section.Done();
+}
+
+void ReadTransport(Section section, Topology::Transport& transport) {
+  section.Text("bind", transport.bind);
+  section.Integers("ports", transport.ports, 1, 65535);
+  section.Text("keys", transport.keys);
+  section.Done();
+}
+
+void ReadLaunch(Section section, Topology::Launch& launch) {
+  section.Choice("method", launch.method, {"mpirun", "external"});
+  section.Text("agent", launch.agent);
+  section.Texts("args", launch.args);
+  section.Done();
+}
+
+}  // namespace
+
+Topology TopologyFromYaml(const std::string& text, const std::string& file) {
+  const YamlNode document = ParseYaml(text, file);
+  Topology t;
+  Section root(document, "", file);
+  if (const YamlNode* node = root.Take("model")) {
+    Section section(*node, "model", file);
+    section.Text("path", t.model.path);
+    section.Text("name", t.model.name);
+    section.Done();
+  }
+  root.Choice("backend", t.backend, {"auto", "cpu", "cuda"});
+  if (const YamlNode* node = root.Take("parallel")) ReadParallel(Section(*node, "parallel", file), t.parallel);
+  if (const YamlNode* node = root.Take("nodes")) ReadNodes(*node, file, t.nodes);
+  if (const YamlNode* node = root.Take("cache")) ReadCache(Section(*node, "cache", file), t.cache);
+  if (const YamlNode* node = root.Take("scheduler")) ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
+  if (const YamlNode* node = root.Take("server")) ReadListener(Section(*node, "server", file), "api_keys", t.server);
+  if (const YamlNode* node = root.Take("admin")) ReadListener(Section(*node, "admin", file), "token", t.admin);
+  if (const YamlNode* node = root.Take("transport")) ReadTransport(Section(*node, "transport", file), t.transport);
+  if (const YamlNode* node = root.Take("launch")) ReadLaunch(Section(*node, "launch", file), t.launch);
+  root.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);
+  root.Done();
+  return t;
+}
+
+void ValidateTopology(const Topology& t, const std::string& where) {
+  if (t.model.path.empty()) Fail("{}: no model; give model.path or --model", where);
+  if (!t.parallel.shares.empty() && t.parallel.shares.size() != static_cast<size_t>(t.parallel.tensor)) {
+    Fail("{}: {} shares for tensor parallel size {}", where, t.parallel.shares.size(), t.parallel.tensor);
+  }
+  const auto check_listener = [&](const char* name, const std::string& address) {
+    if (!ParseHostPort(address)) Fail("{}: {}.listen \"{}\" must be ADDRESS:PORT", where, name, address);
+  };
+  check_listener("server", t.server.listen);
+  check_listener("admin", t.admin.listen);
+  if (t.server.listen == t.admin.listen && ParseHostPort(t.server.listen)->port != 0) {
+    Fail("{}: server and admin both listen on {}", where, t.server.listen);
+  }
+  if (!t.transport.bind.empty() && (t.transport.ports.size() != 2 || t.transport.ports[0] == t.transport.ports[1])) {
+    Fail("{}: transport.ports must be two different ports: data and control", where);
+  }
+  if (t.launch.method == "external" && t.transport.bind.empty()) {
+    Fail("{}: launch.method external needs transport.bind and transport.ports, so that workers know where to connect", where);
+  }
+  const int max_step_tokens = t.scheduler.max_step_tokens;
+  if (max_step_tokens > 0 && max_step_tokens < t.scheduler.max_running) {
+    Fail("{}: {} tokens per step cannot serve {} running sequences; raise max_step_tokens or lower max_running", where,
+         max_step_tokens, t.scheduler.max_running);
+  }
+}
+
+std::optional<HostPort> ParseHostPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  const auto port = ParseNumber<int>(text.substr(colon + 1));
+  if (host.empty() || !port || *port < 0 || *port > 65535) return std::nullopt;
+  return HostPort{host, static_cast<uint16_t>(*port)};
+}
+
+std::optional<int64_t> ParseBytes(const std::string& text) {
+  static const std::map<std::string, int64_t> kUnits = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+                                                       {"TiB", int64_t{1} << 40}};
+  const size_t unit = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto value = ParseNumber<double>(text.substr(0, unit));
+  const auto it = kUnits.find(text.substr(unit));
+  if (!value || it == kUnits.end() || *value < 0 || *value * static_cast<double>(it->second) > 1e18) return std::nullopt;
+  return static_cast<int64_t>(*value * static_cast<double>(it->second));
+}
+
+}  // namespace quire

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quire {
+
+/// Everything a deployment is made of, from a YAML file (deploy/topologies/) or from flags. Immutable once validated.
+/// The initialisers are the documented defaults.
+struct Topology {
+  struct Model {
+    std::string path;
+    std::string name;  // as clients see it; empty: the last part of the path
+  } model;
+
+  std::string backend = "auto";  // auto, cpu, cuda
+
+  struct Parallel {
+    int tensor = 1;
+    int replicas = 1;
+    std::vector<double> shares;  // weight per rank; empty: equal ("auto")
+  } parallel;
+
+  struct Node {
+    std::string host;
+    std::vector<int> devices;
+    std::string interface;
+  };
+  std::vector<Node> nodes;  // empty: this host
+
+  struct Cache {
+    int block_size = 16;         // tokens
+    std::string dtype = "auto";  // auto, fp8, int8
+    double memory = 0.90;        // share of the memory that is free once the weights are loaded
+    int64_t memory_bytes = 0;    // per rank; above 0 it replaces `memory`
+    int num_blocks = 0;          // above 0 it replaces both
+    int64_t host_swap_bytes = 0;
+    bool prefix_caching = true;
+    double watermark = 0.01;
+  } cache;
+
+  struct Scheduler {
+    int max_running = 256;       // sequences
+    int max_step_tokens = 0;     // 0: 512 on the CPU
+    int max_model_len = 0;       // 0: what the model was trained for
+    std::string preemption = "auto";  // auto, recompute, swap
+  } scheduler;
+
+  struct Listener {
+    std::string listen;
+    std::string key_file;
+  };
+  Listener server{"127.0.0.1:8000", ""};
+  Listener admin{"127.0.0.1:8001", ""};
+
+  struct Transport {
+    std::string bind;        // address; empty: a Unix socket on this host
+    std::vector<int> ports;  // data, control
+    std::string keys;        // directory
+  } transport;
+
+  struct Launch {
+    std::string method = "mpirun";  // mpirun, external
+    std::string agent = "ssh";
+    std::vector<std::string> args;
+  } launch;
+
+  int threads_per_worker = 0;  // 0: the cores divided by the workers of a host
+};
+
+/// Reads a topology file. Unknown, duplicate and ill-typed keys are errors of the form "file:line: reason".
+Topology TopologyFromYaml(const std::string& text, const std::string& file);
+
+/// What no single key can tell: throws Error naming the setting and the remedy. `where` begins the message.
+void ValidateTopology(const Topology& topology, const std::string& where);
+
+struct HostPort {
+  std::string host;
+  uint16_t port;
+};
+/// "127.0.0.1:8000" or "[::1]:8000".
+std::optional<HostPort> ParseHostPort(const std::string& text);
+
+/// "8GiB", "512MiB", "1048576" in bytes.
+std::optional<int64_t> ParseBytes(const std::string& text);
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quire {
+
+/// A YAML document as plain data with places for error messages: scalars are text, nothing is guessed about types.
+struct YamlNode {
+  enum class Kind { kScalar, kSequence, kMapping };
+
+  Kind kind = Kind::kScalar;
+  int line = 1;  // where it begins, from 1
+  std::string scalar;
+  bool quoted = false;
+  std::vector<YamlNode> items;                               // of a sequence
+  std::vector<std::pair<std::string, YamlNode>> entries;     // of a mapping, in file order
+
+  const YamlNode* Find(const std::string& key) const;
+};
+
+/// Parses one document strictly. Aliases, anchors, tags, duplicate keys, a second document, nesting deeper than 16 and
+/// text over 1 MiB are errors. Throws Error of the form "file:line: reason".
+YamlNode ParseYaml(const std::string& text, const std::string& file);
+
+}  // namespace quire

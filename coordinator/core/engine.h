@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "coordinator/core/scheduler.h"
+
+namespace quire {
+
+struct EngineOptions {
+  SchedulerLimits scheduler;
+  int num_blocks = 0;  // the null block counted in
+  int block_size = 16;
+  double watermark = 0.01;
+  int max_model_len = 0;  // tokens of a sequence, prompt and generated
+};
+
+struct EngineStats {
+  int64_t prompt_tokens = 0;      // of requests that were admitted to the queue
+  int64_t generated_tokens = 0;
+  int64_t computed_tokens = 0;    // recomputation counted in
+  int64_t steps = 0;
+  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices
+};
+
+/// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
+/// handler: no threads, sockets, files or clocks inside, so the same code runs in the simulator.
+/// Protocol: NextPlan, then CommitStep with its result, then the next. Everything else happens between the two.
+class Engine {
+ public:
+  explicit Engine(const EngineOptions& options);
+
+  /// Queues a request: every sequence holds its prompt. The reason when it can never run (too long for the model or
+  /// the pool), else nothing.
+  std::optional<std::string> Submit(std::unique_ptr<Request> request);
+
+  /// Drops a request and frees what it holds; its sink hears nothing more. Unknown ids are ignored (already finished).
+  void Cancel(RequestId id);
+
+  /// The next step to send, numbered, or nothing when there is nothing to do. `now` is in seconds on any steady clock.
+  std::optional<StepPlan> NextPlan(double now);
+
+  /// Appends the drawn tokens, delivers them, and ends the sequences that are complete.
+  void CommitStep(const std::vector<SampledToken>& tokens);
+
+  /// Ends every request with an error, for example because a worker died.
+  void FailAll(const std::string& message);
+
+  /// A new worker group begins: nothing computed so far exists any more; step numbers restart.
+  void StartEpoch(EpochId epoch);
+
+  const Scheduler& scheduler() const { return scheduler_; }
+  const BlockManager& blocks() const { return blocks_; }
+  const EngineOptions& options() const { return options_; }
+  const EngineStats& stats() const { return stats_; }
+  const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
+  bool idle() const { return requests_.empty(); }
+
+ private:
+  void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
+  std::optional<FinishReason> ReasonToFinish(const Request& request, const Sequence& sequence, TokenId token) const;
+  void Count(FinishReason reason);
+
+  EngineOptions options_;
+  BlockManager blocks_;
+  Scheduler scheduler_;
+  std::map<RequestId, std::unique_ptr<Request>> requests_;
+  EngineStats stats_;
+  EpochId epoch_ = 1;
+  StepId step_ = 0;
+  SequenceId next_sequence_id_ = 1;
+};
+
+}  // namespace quire

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Makes the expectations that the engine's greedy tokens and log-probabilities are compared with, by HF transformers in
+float32. Needs: pip install torch transformers gguf safetensors.
+
+  make_golden.py tiny            random models in models/ (safetensors: MHA, GQA, MQA, odd sizes) and tiny_*.json
+  make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
+
+A prompt is kept when its best and second best token differ by more than MARGIN at every step: closer than that the
+order is decided by rounding, and there is no right answer to compare with.
+"""
+import json
+import os
+import random
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from prompts import prompt_texts
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NUM_NEW = 64
+MARGIN = 2e-3
+
+TINY = {
+    "mha": dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, head_dim=12,
+                intermediate_size=80, vocab_size=131, tie_word_embeddings=True),
+    "gqa": dict(hidden_size=72, num_hidden_layers=3, num_attention_heads=9, num_key_value_heads=3, head_dim=8,
+                intermediate_size=96, vocab_size=257, tie_word_embeddings=False, rope_theta=100000.0),
+    "mqa": dict(hidden_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
+                intermediate_size=61, vocab_size=97, tie_word_embeddings=False, rms_norm_eps=1e-6,
+                rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                  original_max_position_embeddings=64)),
+}
+
+
+@torch.no_grad()
+def continue_greedily(model, ids):
+    """(tokens, their log-probabilities, smallest lead of the best logit over the second)."""
+    past, feed, tokens, logprobs, margin = None, torch.tensor([ids]), [], [], float("inf")
+    for _ in range(NUM_NEW):
+        out = model(input_ids=feed, past_key_values=past, use_cache=True)
+        past, logits = out.past_key_values, out.logits[0, -1].float()
+        best = torch.topk(logits, 2)
+        margin = min(margin, (best.values[0] - best.values[1]).item())
+        token = best.indices[0].item()
+        tokens.append(token)
+        logprobs.append(round(torch.log_softmax(logits.double(), -1)[token].item(), 6))
+        feed = torch.tensor([[token]])
+    return tokens, logprobs, margin
+
+
+def expectations(model, prompts):
+    cases, dropped = [], 0
+    for ids in prompts:
+        tokens, logprobs, margin = continue_greedily(model, ids)
+        if margin <= MARGIN:
+            dropped += 1
+            continue
+        cases.append(dict(prompt=ids, tokens=tokens, logprobs=logprobs))
+        print(f"{len(ids)} tokens: margin {margin:.4f}", file=sys.stderr, flush=True)
+    print(f"kept {len(cases)}, dropped {dropped} for near-ties", file=sys.stderr)
+    return cases
+
+
+def write(name, cases):
+    with open(f"{HERE}/{name}.json", "w") as out:
+        json.dump({"cases": cases}, out, separators=(",", ":"))
+        out.write("\n")
+
+
+def make_tiny():
+    for name, shape in TINY.items():
+        torch.manual_seed(len(name) + shape["vocab_size"])
+        config = LlamaConfig(max_position_embeddings=2048, initializer_range=0.35, bos_token_id=0, eos_token_id=1, **shape)
+        model = LlamaForCausalLM(config).eval()
+        directory = f"{HERE}/models/{name}"
+        dtype = torch.bfloat16 if name == "gqa" else torch.float16 if name == "mqa" else torch.float32
+        model.to(dtype).save_pretrained(directory, max_shard_size="40KB" if name == "mqa" else "1GB")
+        # Loaded anew: casting a model rounds its rotary frequencies, too, which nobody serves with.
+        model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+        rng = random.Random(name)
+        lengths = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]
+        prompts = [[rng.randrange(2, shape["vocab_size"]) for _ in range(n)] for n in lengths for _ in range(2)]
+        write(f"tiny_{name}", expectations(model, prompts))
+
+
+def make_real(path):
+    load = dict(gguf_file=os.path.basename(path))
+    tokenizer = AutoTokenizer.from_pretrained(os.path.dirname(path), **load)
+    model = AutoModelForCausalLM.from_pretrained(os.path.dirname(path), dtype=torch.float32, **load).eval()
+    prompts = [tokenizer(text, add_special_tokens=False).input_ids[:2000] for text in prompt_texts()]
+    prompts.append(prompts[0][:1])
+    write("smollm2", expectations(model, prompts))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "tiny":
+        make_tiny()
+    else:
+        make_real(os.path.abspath(sys.argv[2]))

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/error.h"
+#include "coordinator/core/request.h"
+
+namespace quire::test {
+
+/// Keeps what a request produced, and aborts on events out of order.
+class CollectingSink : public RequestSink {
+ public:
+  struct Choice {
+    std::vector<TokenId> tokens;
+    std::vector<float> logprobs;
+    std::vector<std::vector<std::pair<TokenId, float>>> top;
+    std::optional<FinishReason> finished;
+  };
+
+  bool OnToken(const TokenEvent& event) override {
+    Choice& choice = choices[event.choice];
+    QUIRE_CHECK(!choice.finished && error.empty(), "a token after the end of choice {}", event.choice);
+    choice.tokens.push_back(event.token);
+    choice.logprobs.push_back(event.logprob);
+    choice.top.push_back(event.top);
+    return stop_after > 0 && choice.tokens.size() >= stop_after;
+  }
+  void OnFinish(int index, FinishReason reason) override {
+    QUIRE_CHECK(!choices[index].finished, "choice {} ends twice", index);
+    choices[index].finished = reason;
+  }
+  void OnError(const std::string& message) override { error = message; }
+
+  std::map<int, Choice> choices;
+  std::string error;
+  size_t stop_after = 0;  // pretends that the text ends with a stop string after that many tokens
+};
+
+/// A request of n sequences with the given prompt.
+inline std::unique_ptr<Request> MakeRequest(RequestId id, const std::vector<TokenId>& prompt, int max_tokens, RequestSink& sink,
+                                            int n = 1, SamplingSpec sampling = {.temperature = 0}) {
+  auto request = std::make_unique<Request>();
+  request->id = id;
+  request->limits.max_tokens = max_tokens;
+  request->sampling = sampling;
+  request->sink = &sink;
+  for (int choice = 0; choice < n; ++choice) {
+    Sequence sequence;
+    sequence.choice = choice;
+    sequence.tokens = prompt;
+    sequence.num_prompt_tokens = static_cast<int>(prompt.size());
+    request->sequences.push_back(std::move(sequence));
+  }
+  return request;
+}
+
+}  // namespace quire::test

@@ -1,0 +1,127 @@
+// Greedy tokens and log-probabilities of whole models against HF transformers (tests/golden/make_golden.py), through the
+// real scheduler, block manager, frames, executors and collectives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "comm/json.h"
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+#include "tests/support/random.h"
+#include "tests/support/thread_group.h"
+
+namespace quire {
+namespace {
+
+using test::CollectingSink;
+
+struct Golden {
+  std::vector<TokenId> prompt, tokens;
+  std::vector<float> logprobs;
+};
+
+std::vector<Golden> ReadGolden(const std::string& name) {
+  const std::string path = std::string(QUIRE_TEST_DATA) + "/" + name + ".json";
+  const Json json = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_depth = 8, .max_nodes = 1'000'000});
+  std::vector<Golden> cases;
+  for (const Json& c : json.at("cases")) {
+    cases.push_back({c.at("prompt").get<std::vector<TokenId>>(), c.at("tokens").get<std::vector<TokenId>>(),
+                     c.at("logprobs").get<std::vector<float>>()});
+  }
+  return cases;
+}
+
+struct Setup {
+  int ranks = 1;
+  int threads = 1;
+  int num_blocks = 400;
+  int max_step_tokens = 64;
+  int max_running = 32;
+  int block_size = 16;
+  double arrivals_per_step = 1e9;  // all at once
+  bool one_at_a_time = false;
+};
+
+/// Serves all cases and compares every token and log-probability.
+void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup, int64_t* preemptions = nullptr) {
+  const int max_model_len = 2200;
+  test::ThreadGroup group(files,
+                          {setup.block_size, setup.max_step_tokens, setup.max_running, max_model_len, setup.threads,
+                           std::vector<double>(static_cast<size_t>(setup.ranks), 1.0)},
+                          setup.num_blocks);
+  Engine engine({{setup.max_step_tokens, setup.max_running}, setup.num_blocks, setup.block_size, 0.01, max_model_len});
+  std::vector<CollectingSink> sinks(cases.size());
+  test::Random random(11);
+  for (size_t next = 0; next < cases.size() || !engine.idle();) {
+    double arriving = setup.one_at_a_time ? (engine.idle() ? 1 : 0) : setup.arrivals_per_step;
+    for (; next < cases.size() && (arriving >= 1 || random.Below(1000) < arriving * 1000); --arriving, ++next) {
+      const auto refused = engine.Submit(test::MakeRequest(next + 1, cases[next].prompt, static_cast<int>(cases[next].tokens.size()), sinks[next], 1,
+                                                           {.temperature = 0, .num_logprobs = 2}));
+      ASSERT_FALSE(refused.has_value()) << *refused;
+    }
+    if (const auto plan = engine.NextPlan(0)) {
+      engine.scheduler().CheckIntegrity();
+      engine.CommitStep(group.Run(*plan));
+      engine.scheduler().CheckIntegrity();
+    }
+  }
+  EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());
+  if (preemptions != nullptr) *preemptions = engine.scheduler().num_preemptions();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto& choice = sinks[i].choices[0];
+    EXPECT_EQ(choice.tokens, cases[i].tokens) << "case " << i << ", prompt of " << cases[i].prompt.size();
+    double worst = 0;
+    for (size_t t = 0; t < choice.logprobs.size(); ++t) worst = std::max(worst, std::abs(double{choice.logprobs[t]} - cases[i].logprobs[t]));
+    EXPECT_LE(worst, 1e-3) << "case " << i << ": log-probabilities";
+    EXPECT_EQ(choice.finished, FinishReason::kLength);
+  }
+}
+
+class TinyModelTest : public testing::TestWithParam<std::string> {
+ protected:
+  ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
+  std::vector<Golden> cases_ = ReadGolden("tiny_" + GetParam());
+};
+
+TEST_P(TinyModelTest, AloneOneRank) { ExpectGolden(files_, cases_, {.one_at_a_time = true}); }
+
+TEST_P(TinyModelTest, MixedBatchOnOneToFourRanks) {
+  for (const int ranks : {1, 2, 3, 4}) ExpectGolden(files_, cases_, {.ranks = ranks, .arrivals_per_step = 0.4});
+}
+
+TEST_P(TinyModelTest, ThreadsAndOddBlockSizesChangeNothing) {
+  ExpectGolden(files_, cases_, {.ranks = 2, .threads = 2, .num_blocks = 1000, .block_size = 5});
+}
+
+TEST_P(TinyModelTest, PoolTooSmallForAllPreemptsAndStillMatches) {
+  for (const int ranks : {1, 2}) {
+    int64_t preemptions = 0;
+    ExpectGolden(files_, cases_, {.ranks = ranks, .num_blocks = 22, .arrivals_per_step = 0.5}, &preemptions);
+    EXPECT_GT(preemptions, 0);
+  }
+}
+
+TEST_P(TinyModelTest, OneTokenPerStepMatches) {
+  ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, {.max_step_tokens = 1, .max_running = 1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest, testing::Values("mha", "gqa", "mqa"),
+                         [](const testing::TestParamInfo<std::string>& model) { return model.param; });
+
+// The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
+TEST(RealModelTest, GreedyTokensEqualTransformers) {
+  const char* path = std::getenv("QUIRE_TEST_MODEL");
+  if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
+  const char* ranks = std::getenv("QUIRE_TEST_RANKS");
+  const ModelFiles files = ModelFiles::Open(path);
+  const auto cases = ReadGolden("smollm2");
+  ASSERT_GE(cases.size(), 20u);
+  ExpectGolden(files, cases, {.ranks = ranks != nullptr ? std::atoi(ranks) : 2, .num_blocks = 300, .max_step_tokens = 512,
+                              .arrivals_per_step = 0.3});
+}
+
+}  // namespace
+}  // namespace quire

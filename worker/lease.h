@@ -1,0 +1,34 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "comm/step_plan.h"
+
+namespace quire {
+
+/// Keeps the coordinator informed that this process lives, and this process that the coordinator does: a thread of its
+/// own that sends a beat every 250 ms, whatever the compute thread does, and ends the process when no beat came back
+/// for 3 s. A worker that nobody leads must not hold memory.
+class Lease {
+ public:
+  Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank);
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  void SetStep(StepId step) { step_.store(step, std::memory_order_relaxed); }
+
+ private:
+  void Run();
+
+  std::string endpoint_;
+  EpochId epoch_;
+  Rank rank_;
+  std::atomic<StepId> step_{0};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace quire

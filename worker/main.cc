@@ -1,0 +1,32 @@
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "comm/error.h"
+#include "worker/worker.h"
+
+int main(int argc, char** argv) {
+  // A rank whose mpirun is gone has no business left.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  quire::WorkerOptions options;
+  CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).", "quire-worker");
+  app.add_option("--coordinator", options.coordinator, "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH")->required();
+  app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  }
+  try {
+    quire::MpiBootstrap mpi;
+    return quire::RunWorker(options, mpi);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quire-worker: {}\n", error.what());
+    return 1;
+  }
+}

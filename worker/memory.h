@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire {
+
+/// Zeroed anonymous memory in huge pages where the system gives them. Pages cost nothing until they are touched.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  explicit HostMemory(size_t bytes);
+  ~HostMemory();
+  HostMemory(HostMemory&& other) noexcept;
+  HostMemory& operator=(HostMemory&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// Bytes this host can still give to programs: /proc/meminfo's MemAvailable, or what the cgroup leaves if that is less.
+int64_t AvailableHostMemory();
+
+}  // namespace quire

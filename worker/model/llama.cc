@@ -1,0 +1,119 @@
+#include "worker/model/llama.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/embedding.h"
+#include "kernels/matmul.h"
+#include "kernels/paged_attention.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope.h"
+#include "kernels/silu_mul.h"
+
+namespace quire {
+
+namespace {
+
+/// Angles are fp32 products, as HF computes them: at long positions their rounding is visible in the logits.
+std::vector<float> RopeTable(const ModelConfig& config, int64_t max_position) {
+  const std::vector<float> frequencies = RopeFrequencies(config);
+  std::vector<float> table;
+  table.reserve(static_cast<size_t>(max_position * config.head_dim));
+  for (int64_t position = 0; position < max_position; ++position) {
+    for (const bool sine : {false, true}) {
+      for (const float frequency : frequencies) {
+        const double angle = static_cast<float>(position) * frequency;
+        table.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
+      }
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+Llama::Llama(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
+             int max_step_tokens, int max_model_len)
+    : config_(files.config()),
+      shard_(shard),
+      stream_(stream),
+      collective_(collective),
+      weights_(files, shard),
+      qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * config_.head_dim),
+      rope_(RopeTable(config_, max_model_len)) {
+  const auto rows = [&](int64_t width) { return static_cast<size_t>(max_step_tokens * width); };
+  residual_.resize(rows(config_.hidden_size));
+  normed_.resize(rows(config_.hidden_size));
+  qkv_.resize(rows(qkv_width_));
+  attended_.resize(rows(shard.heads.size() * config_.head_dim));
+  gate_up_.resize(rows(2 * shard.mlp.size()));
+  activated_.resize(rows(shard.mlp.size()));
+  delta_.resize(rows(config_.hidden_size));
+}
+
+void Llama::Matmul(const float* x, const kernels::Weight& weight, float* y, int64_t y_stride, int64_t m) {
+  kernels::Matmul(stream_, {x, weight.cols, weight, y, y_stride, m});
+}
+
+void Llama::ReduceDelta(int64_t num_tokens) {
+  collective_.AllReduceSum({delta_.data(), static_cast<size_t>(num_tokens * config_.hidden_size)});
+}
+
+std::span<const float> Llama::Forward(const StepInputs& inputs, const KvCache& cache) {
+  const int64_t tokens = inputs.num_tokens(), hidden = config_.hidden_size;
+  const auto norm = [&](const float* delta, const std::vector<float>& weight, float* out) {
+    kernels::RmsNorm(stream_, {residual_.data(), delta, weight.data(), out, tokens, hidden,
+                               static_cast<float>(config_.rms_norm_epsilon)});
+  };
+  kernels::Embedding(stream_, {weights_.embedding, inputs.token_ids.data(), residual_.data(), tokens});
+  const float* delta = nullptr;
+  for (size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    norm(delta, layer.input_norm, normed_.data());
+    Attention(layer, inputs, cache.Layer(static_cast<int64_t>(i)));
+    ReduceDelta(tokens);
+    norm(delta_.data(), layer.post_attention_norm, normed_.data());
+    Mlp(layer, tokens);
+    ReduceDelta(tokens);
+    delta = delta_.data();
+  }
+  norm(delta, weights_.final_norm, normed_.data());
+
+  // Only rows that draw need logits. Gathering them upwards in place is safe: rows move to lower or equal places.
+  const auto draws = static_cast<int64_t>(inputs.draw_rows.size());
+  for (int64_t i = 0; i < draws; ++i) {
+    const float* row = normed_.data() + inputs.draw_rows[static_cast<size_t>(i)] * hidden;
+    std::copy(row, row + hidden, normed_.data() + i * hidden);
+  }
+  logits_.resize(static_cast<size_t>(draws * shard_.vocab.size()));
+  Matmul(normed_.data(), weights_.lm_head, logits_.data(), shard_.vocab.size(), draws);
+  return logits_;
+}
+
+void Llama::Attention(const LayerWeights& layer, const StepInputs& inputs, const kernels::KvCacheView& cache) {
+  const int64_t tokens = inputs.num_tokens(), dim = config_.head_dim;
+  const int64_t heads = shard_.heads.size(), kv_heads = shard_.kv_heads.size();
+  float* q = qkv_.data();
+  float* k = q + heads * dim;
+  float* v = k + kv_heads * dim;
+  Matmul(normed_.data(), layer.q, q, qkv_width_, tokens);
+  Matmul(normed_.data(), layer.k, k, qkv_width_, tokens);
+  Matmul(normed_.data(), layer.v, v, qkv_width_, tokens);
+  kernels::Rope(stream_, {q, rope_.data(), inputs.positions.data(), tokens, heads + kv_heads, dim, qkv_width_});
+  kernels::KvWrite(stream_, {k, v, qkv_width_, inputs.slots.data(), tokens, cache});
+  kernels::PagedAttention(stream_, {q, qkv_width_, attended_.data(), heads * dim, cache, inputs.block_tables.data(),
+                                    inputs.table_stride, inputs.query_start.data(), inputs.context_len.data(),
+                                    shard_.head_start.data(), inputs.num_sequences(), heads,
+                                    1.0f / std::sqrt(static_cast<float>(dim))});
+  Matmul(attended_.data(), layer.o, delta_.data(), config_.hidden_size, tokens);
+}
+
+void Llama::Mlp(const LayerWeights& layer, int64_t num_tokens) {
+  const int64_t columns = shard_.mlp.size();
+  Matmul(normed_.data(), layer.gate, gate_up_.data(), 2 * columns, num_tokens);
+  Matmul(normed_.data(), layer.up, gate_up_.data() + columns, 2 * columns, num_tokens);
+  kernels::SiluMul(stream_, {gate_up_.data(), activated_.data(), num_tokens, columns});
+  Matmul(activated_.data(), layer.down, delta_.data(), config_.hidden_size, num_tokens);
+}
+
+}  // namespace quire

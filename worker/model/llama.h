@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/collective/collective.h"
+#include "comm/model/model_files.h"
+#include "kernels/stream.h"
+#include "worker/model/kv_cache.h"
+#include "worker/model/weights.h"
+#include "worker/step_inputs.h"
+
+namespace quire {
+
+/// One rank's part of the Llama forward pass on the CPU. Activations are fp32 whatever the weights are.
+class Llama {
+ public:
+  Llama(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
+        int max_step_tokens, int max_model_len);
+
+  /// Computes the step's tokens, writes their keys and values into the cache, and returns this rank's logits of the
+  /// drawing rows: [draw_rows, local vocab], valid until the next call. Every rank calls it with the same inputs.
+  std::span<const float> Forward(const StepInputs& inputs, const KvCache& cache);
+
+  int64_t weight_bytes() const { return weights_.bytes(); }
+
+ private:
+  void Attention(const LayerWeights& layer, const StepInputs& inputs, const kernels::KvCacheView& cache);
+  void Mlp(const LayerWeights& layer, int64_t num_tokens);
+  void Matmul(const float* x, const kernels::Weight& weight, float* y, int64_t y_stride, int64_t m);
+  void ReduceDelta(int64_t num_tokens);
+
+  ModelConfig config_;
+  RankShard shard_;
+  const kernels::CpuStream& stream_;
+  Collective& collective_;
+  ModelWeights weights_;
+  int64_t qkv_width_;             // (local heads + 2 * local kv heads) * head_dim
+  std::vector<float> rope_;       // [max_model_len, head_dim]: cosines, sines
+  // Activations, sized for max_step_tokens rows.
+  std::vector<float> residual_;   // [T, hidden]
+  std::vector<float> normed_;     // [T, hidden]
+  std::vector<float> qkv_;        // [T, qkv_width]
+  std::vector<float> attended_;   // [T, local heads * head_dim]
+  std::vector<float> gate_up_;    // [T, 2 * local mlp]
+  std::vector<float> activated_;  // [T, local mlp]
+  std::vector<float> delta_;      // [T, hidden] what attention or MLP adds to the residual
+  std::vector<float> logits_;     // [R, local vocab]
+};
+
+}  // namespace quire

@@ -1,0 +1,65 @@
+#include "worker/sequence_table.h"
+
+#include "comm/error.h"
+
+namespace quire {
+
+SequenceTable::SequenceTable(int max_running, int block_size, int max_model_len)
+    : slots_(static_cast<size_t>(max_running)), block_size_(block_size), max_model_len_(max_model_len) {}
+
+SequenceState& SequenceTable::Known(SlotId slot) {
+  if (slot >= slots_.size() || !slots_[slot]) Fail("plan: slot {} is not in use", slot);
+  return *slots_[slot];
+}
+
+BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
+  const SequenceState& s = Known(slot);
+  const auto known = static_cast<int>(s.tokens.size());
+  const auto held = static_cast<int64_t>(s.blocks.size()) * block_size_;
+  if (start != s.num_computed || start + count > known || start + count > held || start + count > max_model_len_) {
+    Fail("plan: slot {} computes {}..{}, but {} of {} tokens are computed and its blocks hold {}", slot, start,
+         start + count, s.num_computed, known, held);
+  }
+  return {slot, start, count, start + count == known};
+}
+
+std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
+  for (const SlotId slot : plan.released) {
+    Known(slot);
+    slots_[slot].reset();
+  }
+  for (const AddedSequence& a : plan.added) {
+    if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
+    slots_[a.slot] = SequenceState{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling};
+  }
+  for (const TableDelta& t : plan.tables) {
+    auto& blocks = Known(t.slot).blocks;
+    if (t.first_index > blocks.size()) Fail("plan: slot {}: table of {} changed from {} on", t.slot, blocks.size(), t.first_index);
+    blocks.resize(t.first_index);
+    blocks.insert(blocks.end(), t.blocks.begin(), t.blocks.end());
+  }
+  std::vector<BatchMember> batch;
+  uint64_t position_sum = 0;
+  for (const SlotId slot : plan.decodes) batch.push_back(Member(slot, Known(slot).num_computed, 1));
+  for (const BatchMember& member : batch) {
+    if (!member.draws) Fail("plan: slot {} is no decode", member.slot);
+  }
+  for (const Chunk& chunk : plan.chunks) batch.push_back(Member(chunk.slot, chunk.start, chunk.count));
+  for (const BatchMember& member : batch) position_sum += static_cast<uint64_t>(member.start);
+  if (position_sum != plan.position_sum) Fail("plan: positions add up to {}, not {}", position_sum, plan.position_sum);
+  return batch;
+}
+
+void SequenceTable::Advance(const std::vector<BatchMember>& batch) {
+  for (const BatchMember& member : batch) slots_[member.slot]->num_computed += member.count;
+}
+
+void SequenceTable::Append(SlotId slot, TokenId token) { Known(slot).tokens.push_back(token); }
+
+int SequenceTable::num_sequences() const {
+  int count = 0;
+  for (const auto& slot : slots_) count += slot.has_value();
+  return count;
+}
+
+}  // namespace quire

@@ -1,0 +1,107 @@
+#include "worker/shard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+std::vector<Range> ToRanges(const std::vector<int64_t>& counts) {
+  std::vector<Range> ranges;
+  int64_t at = 0;
+  for (const int64_t count : counts) {
+    ranges.push_back({at, at + count});
+    at += count;
+  }
+  return ranges;
+}
+
+/// Rounds non-negative amounts to integers of the same total: floors, then one more for the largest remainders
+/// (the lower index first).
+std::vector<int64_t> RoundKeepingSum(const std::vector<double>& amounts, int64_t total) {
+  std::vector<int64_t> counts;
+  for (const double amount : amounts) counts.push_back(static_cast<int64_t>(std::floor(amount + 1e-9)));
+  std::vector<size_t> order(amounts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return amounts[a] - static_cast<double>(counts[a]) > amounts[b] - static_cast<double>(counts[b]) + 1e-9;
+  });
+  int64_t left = total - std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  for (size_t i = 0; left > 0; i = (i + 1) % order.size(), --left) ++counts[order[i]];
+  return counts;
+}
+
+/// Whole heads in proportion to the shares, at least one each.
+std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares) {
+  const auto ranks = static_cast<int64_t>(shares.size());
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::vector<double> extra;
+  for (const double share : shares) extra.push_back(std::max(0.0, static_cast<double>(heads) * share / sum - 1));
+  const double wanted = std::accumulate(extra.begin(), extra.end(), 0.0);
+  for (double& e : extra) e *= wanted > 0 ? static_cast<double>(heads - ranks) / wanted : 0;
+  std::vector<int64_t> counts = RoundKeepingSum(extra, heads - ranks);
+  for (int64_t& count : counts) ++count;
+  return counts;
+}
+
+/// Deals `units` pieces of `cost` each so that (load + pieces * cost) / share comes out as even as possible, and adds
+/// them to the loads. Found by bisecting the level up to which every rank is filled.
+std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
+  const auto pieces_at = [&](double level) {
+    std::vector<double> pieces;
+    for (size_t r = 0; r < shares.size(); ++r) pieces.push_back(std::max(0.0, (level * shares[r] - loads[r]) / cost));
+    return pieces;
+  };
+  double low = 0, high = 1;
+  const auto total_at = [&](double level) {
+    const auto pieces = pieces_at(level);
+    return std::accumulate(pieces.begin(), pieces.end(), 0.0);
+  };
+  while (total_at(high) < static_cast<double>(units)) high *= 2;
+  for (int i = 0; i < 200; ++i) (total_at((low + high) / 2) < static_cast<double>(units) ? low : high) = (low + high) / 2;
+  const auto counts = RoundKeepingSum(pieces_at(low), units);
+  for (size_t r = 0; r < shares.size(); ++r) loads[r] += static_cast<double>(counts[r]) * cost;
+  return counts;
+}
+
+}  // namespace
+
+std::vector<RankShard> PlanShards(const ModelConfig& config, const std::vector<double>& shares) {
+  const auto ranks = static_cast<int64_t>(shares.size());
+  if (ranks < 1 || ranks > config.num_heads) {
+    Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} ranks can share it", ranks,
+         config.num_heads, config.num_heads);
+  }
+  const int64_t group = config.num_heads / config.num_kv_heads;
+  const auto heads = ToRanges(SplitHeads(config.num_heads, shares));
+
+  std::vector<RankShard> shards(shares.size());
+  std::vector<double> loads;  // weights read per step, in units of hidden_size numbers
+  for (size_t r = 0; r < shards.size(); ++r) {
+    RankShard& shard = shards[r];
+    shard.heads = heads[r];
+    shard.kv_heads = {heads[r].begin / group, (heads[r].end - 1) / group + 1};
+    for (int64_t kv = shard.kv_heads.begin; kv < shard.kv_heads.end; ++kv) {
+      shard.head_start.push_back(static_cast<int32_t>(std::max(kv * group, heads[r].begin) - heads[r].begin));
+    }
+    shard.head_start.push_back(static_cast<int32_t>(heads[r].size()));
+    loads.push_back(static_cast<double>(config.num_layers * config.head_dim * 2 * (shard.heads.size() + shard.kv_heads.size())));
+  }
+
+  const int64_t unit = config.intermediate_size % kMlpUnit == 0 ? kMlpUnit : 1;
+  auto mlp = FillUp(config.intermediate_size / unit, static_cast<double>(3 * unit * config.num_layers), shares, loads);
+  for (int64_t& count : mlp) count *= unit;
+  const auto vocab = FillUp(config.vocab_size, 1.0, shares, loads);
+  const auto mlp_ranges = ToRanges(mlp), vocab_ranges = ToRanges(vocab);
+  for (size_t r = 0; r < shards.size(); ++r) {
+    shards[r].mlp = mlp_ranges[r];
+    shards[r].vocab = vocab_ranges[r];
+  }
+  return shards;
+}
+
+}  // namespace quire

@@ -1,0 +1,35 @@
+#include "worker/step_inputs.h"
+
+#include <algorithm>
+
+namespace quire {
+
+void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size) {
+  token_ids.clear();
+  positions.clear();
+  slots.clear();
+  query_start.assign(1, 0);
+  context_len.clear();
+  draw_rows.clear();
+  table_stride = 0;
+  for (const BatchMember& member : batch) {
+    table_stride = std::max(table_stride, static_cast<int64_t>(table.at(member.slot).blocks.size()));
+  }
+  block_tables.assign(batch.size() * static_cast<size_t>(table_stride), kNullBlock);
+  for (size_t s = 0; s < batch.size(); ++s) {
+    const BatchMember& member = batch[s];
+    const SequenceState& sequence = table.at(member.slot);
+    for (int position = member.start; position < member.start + member.count; ++position) {
+      token_ids.push_back(sequence.tokens[static_cast<size_t>(position)]);
+      positions.push_back(position);
+      const BlockId block = sequence.blocks[static_cast<size_t>(position / block_size)];
+      slots.push_back(int64_t{block} * block_size + position % block_size);
+    }
+    query_start.push_back(static_cast<int32_t>(token_ids.size()));
+    context_len.push_back(member.start + member.count);
+    std::copy(sequence.blocks.begin(), sequence.blocks.end(), block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
+    if (member.draws) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "worker/sequence_table.h"
+
+namespace quire {
+
+/// A batch as flat arrays, the form the kernels take. T tokens of S sequences, R of which draw.
+struct StepInputs {
+  std::vector<int32_t> token_ids;     // [T]
+  std::vector<int32_t> positions;     // [T]
+  std::vector<int64_t> slots;         // [T] cache slot of each new token: block id * block_size + offset
+  std::vector<int32_t> query_start;   // [S + 1]
+  std::vector<int32_t> context_len;   // [S] new tokens counted in
+  std::vector<int32_t> block_tables;  // [S, table_stride]
+  int64_t table_stride = 0;
+  std::vector<int32_t> draw_rows;     // [R] row in [0, T) of each drawing sequence's last token
+
+  int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
+  int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }
+
+  /// Refills the arrays; storage is kept between steps.
+  void Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size);
+};
+
+}  // namespace quire

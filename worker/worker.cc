@@ -1,0 +1,140 @@
+#include "worker/worker.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "comm/channel.h"
+#include "comm/error.h"
+#include "worker/lease.h"
+#include "worker/memory.h"
+#include "worker/step_executor.h"
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kJoinDeadline = std::chrono::seconds(60);
+
+/// The data connection of one rank: sends under its epoch, receives what the handshake expects next.
+class Line {
+ public:
+  Line(const WorkerOptions& options, Rank rank)
+      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, WorkerIdentity(options.epoch, rank))) {}
+
+  void Send(const Frame& frame) {
+    if (!channel_.Send("", frame)) Fail("the coordinator does not take messages");
+  }
+  void Send(const Message& message) { Send(Encode(message, epoch_, 0)); }
+
+  /// Waits for a frame; nothing when the deadline passes.
+  std::optional<Frame> Receive(Clock::time_point deadline) {
+    while (Clock::now() < deadline) {
+      if (auto received = channel_.TryReceive()) return std::move(received->frame);
+      Channel* channels[] = {&channel_};
+      Channel::Wait(channels, -1, 200);
+    }
+    return std::nullopt;
+  }
+
+  /// Waits for a message of one kind. A Shutdown instead is told apart by an empty result.
+  template <class T>
+  std::optional<T> Expect(Clock::time_point deadline, const char* what) {
+    const auto frame = Receive(deadline);
+    if (!frame) Fail("no {} from the coordinator in time; is it running, and is the address right?", what);
+    Message message = Decode(*frame);
+    if (std::holds_alternative<ShutdownMessage>(message)) return std::nullopt;
+    T* expected = std::get_if<T>(&message);
+    if (expected == nullptr) Fail("expected {}, got a frame of kind {}", what, static_cast<int>(frame->header.kind));
+    return std::move(*expected);
+  }
+
+ private:
+  EpochId epoch_;
+  Channel channel_;
+};
+
+std::string HostName() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+ExecutorOptions OptionsFrom(const AssignMessage& assign, int world_size) {
+  if (assign.shares.size() != static_cast<size_t>(world_size)) {
+    Fail("the coordinator plans for {} ranks, mpirun started {}", assign.shares.size(), world_size);
+  }
+  return {assign.block_size,    assign.max_step_tokens, assign.max_running, assign.max_model_len,
+          assign.threads, assign.shares};
+}
+
+/// Serves steps until Shutdown.
+void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
+  for (;;) {
+    const auto frame = line.Receive(Clock::time_point::max());
+    if (frame->header.kind == FrameKind::kShutdown) return;
+    lease.SetStep(frame->header.step);
+    line.Send(EncodeResult(executor.Execute(*frame)));
+  }
+}
+
+/// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
+void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
+  phase = "join";
+  line.Send(JoinMessage{kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size()});
+  const auto assign = line.Expect<AssignMessage>(Clock::now() + kJoinDeadline, "assignment");
+  if (!assign) return;
+  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), options.epoch, mpi.rank());
+
+  phase = "load";
+  const auto begin = Clock::now();
+  const ExecutorOptions executor_options = OptionsFrom(*assign, mpi.world_size());
+  const ModelFiles files = ModelFiles::Open(assign->model_path);
+  const std::string fingerprint = files.Fingerprint();
+  if (fingerprint != assign->fingerprint) {
+    Fail("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
+         fingerprint, assign->fingerprint);
+  }
+  const std::unique_ptr<Collective> collective = mpi.MakeCollective();
+  StepExecutor executor(files, executor_options, *collective);
+  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
+  line.Send(HelloMessage{fingerprint, kernels::CpuIsaName(), executor.block_bytes(), executor.weight_bytes(),
+                         AvailableHostMemory(), static_cast<int32_t>(millis)});
+
+  phase = "start";
+  const auto start = line.Expect<StartMessage>(Clock::time_point::max(), "start");
+  if (!start) return;
+  executor.AllocateBlocks(start->num_blocks);
+  line.Send(ReadyMessage{start->num_blocks});
+
+  phase = "serve";
+  ServeSteps(line, executor, lease);
+}
+
+}  // namespace
+
+int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
+  const char* phase = "connect";
+  std::optional<Line> line;
+  try {
+    if (::sodium_init() < 0) Fail("libsodium cannot be initialised");
+    line.emplace(options, mpi.rank());
+    Live(*line, options, mpi, phase);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(), phase, error.what());
+    if (line) line->Send(FailureMessage{phase, error.what()});
+  }
+  // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait
+  // for ranks that may never come.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ::_exit(1);
+}
+
+}  // namespace quire
