@@ -77,6 +77,10 @@ class StrictParser : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json ParseJson(std::string_view text, std::string_view what, const JsonLimits& limits) {
+  // The library skips a byte order mark and takes a NUL for the end of the text.
+  if (text.starts_with("\xef\xbb\xbf") || text.find('\0') != std::string_view::npos) {
+    Fail("{}: a byte order mark or NUL byte is not JSON", what);
+  }
   Json root;
   StrictParser parser(root, limits);
   if (!Json::sax_parse(text, &parser)) {

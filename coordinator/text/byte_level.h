@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+/// Byte-level vocabularies write every byte as one printable character: printable Latin-1 bytes as themselves, the
+/// others as U+0100 and up, in byte order (GPT-2's table).
+std::string BytesToAlphabet(std::string_view bytes);
+
+/// The inverse; nothing when the text holds a character outside the alphabet.
+std::optional<std::string> AlphabetToBytes(std::string_view text);
+
+}  // namespace quire

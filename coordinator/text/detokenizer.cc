@@ -1,0 +1,39 @@
+#include "coordinator/text/detokenizer.h"
+
+#include "coordinator/text/utf8.h"
+
+namespace quire {
+
+std::string Detokenizer::Drain(bool at_end) {
+  std::string text;
+  size_t at = 0;
+  while (at < pending_.size()) {
+    const Utf8Step step = NextUtf8(std::string_view(pending_).substr(at));
+    if (step.incomplete && !at_end) break;
+    if (step.valid) {
+      text.append(pending_, at, step.length);
+    } else {
+      text += "\xef\xbf\xbd";
+    }
+    at += step.length;
+  }
+  pending_.erase(0, at);
+  return text;
+}
+
+std::string Detokenizer::Push(TokenId token) {
+  if (skip_special_ && tokenizer_.IsSpecial(token)) return "";
+  pending_ += tokenizer_.Bytes(token);
+  return Drain(false);
+}
+
+std::string Detokenizer::Finish() { return Drain(true); }
+
+std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens) {
+  Detokenizer detokenizer(tokenizer, skip_special_tokens);
+  std::string text;
+  for (const TokenId token : tokens) text += detokenizer.Push(token);
+  return text + detokenizer.Finish();
+}
+
+}  // namespace quire

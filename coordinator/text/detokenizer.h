@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "coordinator/text/tokenizer.h"
+
+namespace quire {
+
+/// Turns tokens into text as they come. Text is handed out in whole UTF-8 characters only: the beginning of one waits
+/// for its rest. Bytes that are no character become U+FFFD.
+class Detokenizer {
+ public:
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens) : tokenizer_(tokenizer), skip_special_(skip_special_tokens) {}
+
+  /// The text that the token completes; may be empty.
+  std::string Push(TokenId token);
+  /// What is left at the end: an unfinished character as U+FFFD.
+  std::string Finish();
+
+ private:
+  std::string Drain(bool at_end);
+
+  const Tokenizer& tokenizer_;
+  bool skip_special_;
+  std::string pending_;  // bytes that are not handed out yet
+};
+
+/// All tokens at once.
+std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens);
+
+}  // namespace quire

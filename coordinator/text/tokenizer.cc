@@ -1,0 +1,159 @@
+#include "coordinator/text/tokenizer.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "comm/error.h"
+#include "coordinator/text/byte_level.h"
+#include "coordinator/text/utf8.h"
+
+namespace quire {
+
+namespace {
+
+bool IsSpace(std::string_view text, size_t at) {
+  const Utf8Step step = NextUtf8(text.substr(at));
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(step.character));
+  return (step.character >= 0x09 && step.character <= 0x0d) || step.character == 0x85 || category == UTF8PROC_CATEGORY_ZS ||
+         category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
+}
+
+size_t PreviousCharacter(std::string_view text, size_t at) {
+  do --at;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
+  return at;
+}
+
+bool IsWordCharacter(std::string_view text, size_t at) {
+  const Utf8Step step = NextUtf8(text.substr(at));
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(step.character))) {
+    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN: case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC: return true;
+    default: return false;
+  }
+}
+
+std::string ToNfc(std::string_view text) {
+  utf8proc_uint8_t* out = nullptr;
+  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &out,
+                                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  if (length < 0) Fail("tokenizer: the text cannot be normalised: {}", utf8proc_errmsg(length));
+  std::string normal(reinterpret_cast<const char*>(out), static_cast<size_t>(length));
+  std::free(out);
+  return normal;
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data_.tokens.size(), false) {
+  std::unordered_map<std::string, TokenId> ids;  // by text in the byte alphabet
+  for (size_t id = 0; id < data_.tokens.size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    ids.emplace(data_.tokens[id], token);
+    const auto bytes = AlphabetToBytes(data_.tokens[id]);
+    bytes_.push_back(bytes ? *bytes : data_.tokens[id]);
+    if (bytes && bytes->size() == 1) bpe_.SetByteToken(static_cast<unsigned char>((*bytes)[0]), token);
+    if (bytes && data_.whole_words_first) whole_words_.emplace(*bytes, token);
+  }
+  for (const auto& [left, right] : data_.merges) {
+    const auto a = ids.find(left), b = ids.find(right), merged = ids.find(left + right);
+    if (a == ids.end() || b == ids.end() || merged == ids.end()) {
+      Fail("tokenizer: merge of \"{}\" and \"{}\" names a token that is not in the vocabulary", left.substr(0, 50), right.substr(0, 50));
+    }
+    bpe_.AddMerge(a->second, b->second, merged->second);
+  }
+  for (const AddedToken& token : data_.added) {
+    if (token.text.empty()) continue;
+    bytes_[static_cast<size_t>(token.id)] = token.text;
+    special_[static_cast<size_t>(token.id)] = token.special;
+    added_by_first_byte_[static_cast<unsigned char>(token.text[0])].push_back(&token);
+  }
+  for (auto& tokens : added_by_first_byte_) {
+    std::stable_sort(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+  }
+  for (const std::string& pattern : data_.split_patterns) splitters_.emplace_back(pattern);
+}
+
+std::string_view Tokenizer::Bytes(TokenId token) const {
+  if (token < 0 || token >= vocab_size()) return {};
+  return bytes_[static_cast<size_t>(token)];
+}
+
+const AddedToken* Tokenizer::AddedTokenAt(const MarkedText& marked, size_t at) const {
+  const std::string& text = marked.text;
+  for (const AddedToken* token : added_by_first_byte_[static_cast<unsigned char>(text[at])]) {
+    if (text.compare(at, token->text.size(), token->text) != 0) continue;
+    if (token->special && !marked.IsTrusted(at, token->text.size())) continue;
+    const size_t end = at + token->text.size();
+    const bool inside_word = (at > 0 && IsWordCharacter(text, PreviousCharacter(text, at))) ||
+                             (end < text.size() && IsWordCharacter(text, end));
+    if (token->single_word && inside_word) continue;
+    return token;
+  }
+  return nullptr;
+}
+
+Tokenizer::Match Tokenizer::WithStrips(const std::string& text, size_t begin, size_t from, const AddedToken& token) const {
+  Match match{begin, begin + token.text.size(), &token};
+  while (token.left_strip && match.begin > from && IsSpace(text, PreviousCharacter(text, match.begin))) {
+    match.begin = PreviousCharacter(text, match.begin);
+  }
+  while (token.right_strip && match.end < text.size() && IsSpace(text, match.end)) {
+    match.end += NextUtf8(std::string_view(text).substr(match.end)).length;
+  }
+  return match;
+}
+
+std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked) const {
+  const std::string& text = marked.text;
+  std::vector<TokenId> out;
+  size_t from = 0;  // text before this is encoded
+  const auto encode_up_to = [&](size_t end) {
+    if (end > from) EncodeWords(std::string_view(text).substr(from, end - from), from == 0, out);
+  };
+  for (size_t at = 0; at < text.size();) {
+    const AddedToken* token = AddedTokenAt(marked, at);
+    if (token == nullptr) {
+      ++at;
+      continue;
+    }
+    const Match match = WithStrips(text, at, from, *token);
+    encode_up_to(match.begin);
+    out.push_back(token->id);
+    at = from = match.end;
+  }
+  encode_up_to(text.size());
+  return out;
+}
+
+std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_special_tokens) const {
+  std::vector<TokenId> tokens = Encode(MarkedText(text, MarkedText::kTrusted));
+  if (add_special_tokens) tokens.insert(tokens.begin(), data_.prefix.begin(), data_.prefix.end());
+  return tokens;
+}
+
+void Tokenizer::EncodeWords(std::string_view text, bool at_start, std::vector<TokenId>& out) const {
+  std::string storage;
+  if (data_.nfc) text = storage = ToNfc(text);
+  if (data_.add_prefix_space && at_start && !text.starts_with(' ')) text = storage = " " + std::string(text);
+  std::vector<std::string_view> pieces = {text}, next;
+  for (const Splitter& splitter : splitters_) {
+    next.clear();
+    for (const std::string_view piece : pieces) splitter.Split(piece, next);
+    pieces.swap(next);
+  }
+  for (const std::string_view piece : pieces) {
+    if (data_.whole_words_first) {
+      if (const auto it = whole_words_.find(std::string(piece)); it != whole_words_.end()) {
+        out.push_back(it->second);
+        continue;
+      }
+    }
+    bpe_.Encode(piece, out);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/types.h"
+
+namespace quire {
+
+struct GgufFile;
+
+/// A token that is found in the text before it is cut into words.
+struct AddedToken {
+  TokenId id = 0;
+  std::string text;
+  bool special = false;      // control tokens: left out of decoded text
+  bool left_strip = false;   // takes whitespace before it along
+  bool right_strip = false;
+  bool single_word = false;  // only between non-word characters
+};
+
+/// What a byte-level BPE tokenizer is made of, whatever file it came from.
+struct TokenizerData {
+  std::vector<std::string> tokens;  // by id, in the byte alphabet; added tokens as plain text
+  std::vector<std::pair<std::string, std::string>> merges;
+  std::vector<AddedToken> added;
+  std::vector<std::string> split_patterns;  // applied one after another
+  bool nfc = false;                         // normalise to NFC first
+  bool add_prefix_space = false;
+  bool whole_words_first = false;  // a piece that is a token is taken whole ("ignore_merges")
+  std::vector<TokenId> prefix;     // put before an encoded prompt (BOS)
+  std::string bos_token, eos_token, pad_token;
+  std::string chat_template;  // empty: none
+};
+
+/// Reads tokenizer.json and tokenizer_config.json of an HF directory. Throws Error when they are missing, broken, or of
+/// a kind that is not byte-level BPE.
+TokenizerData TokenizerDataFromHf(const std::string& directory);
+
+/// Reads the "gpt2" tokenizer of a GGUF file. Throws Error for other kinds, and for unknown pre-tokenizers.
+TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
+
+}  // namespace quire

@@ -1,0 +1,165 @@
+#include <filesystem>
+
+#include "comm/error.h"
+#include "comm/json.h"
+#include "comm/model/mapped_file.h"
+#include "coordinator/text/splitter.h"
+#include "coordinator/text/tokenizer_data.h"
+
+namespace quire {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kMaxBytes = 64 << 20;
+constexpr JsonLimits kLimits = {.max_depth = 64, .max_nodes = 8'000'000};
+constexpr int64_t kMaxTokens = 1 << 24;
+
+Json ReadJson(const fs::path& path) { return ParseJson(ReadTextFile(path, kMaxBytes), path.string(), kLimits); }
+
+std::string TypeOf(const Json& node) { return node.is_object() ? node.value("type", "") : ""; }
+
+/// The "content" of a token given as text or as an object.
+std::string TokenText(const Json& config, const char* key) {
+  if (!config.contains(key)) return "";
+  const Json& token = config[key];
+  if (token.is_string()) return token.get<std::string>();
+  return token.is_object() ? token.value("content", "") : "";
+}
+
+void PutToken(TokenizerData& data, int64_t id, const std::string& text, const std::string& path) {
+  if (id < 0 || id >= kMaxTokens) Fail("{}: token id {} is out of range", path, id);
+  if (static_cast<size_t>(id) >= data.tokens.size()) data.tokens.resize(static_cast<size_t>(id) + 1);
+  data.tokens[static_cast<size_t>(id)] = text;
+}
+
+void ReadModel(const Json& model, const std::string& path, TokenizerData& data) {
+  const std::string type = model.value("type", "BPE");
+  if (type != "BPE") Fail("{}: model type {} is not supported; supported: BPE (byte-level)", path, type);
+  if (model.value("byte_fallback", false)) Fail("{}: byte-fallback BPE is not supported; supported: byte-level BPE", path);
+  data.whole_words_first = model.value("ignore_merges", false);
+  for (const auto& [text, id] : model.at("vocab").items()) PutToken(data, id.get<int64_t>(), text, path);
+  for (const Json& merge : model.at("merges")) {
+    if (merge.is_array() && merge.size() == 2) {
+      data.merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      continue;
+    }
+    const auto text = merge.get<std::string>();
+    const size_t space = text.find(' ', 1);
+    if (space == std::string::npos) Fail("{}: merge \"{}\" is not a pair", path, text.substr(0, 100));
+    data.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+  }
+}
+
+void ReadPreTokenizer(const Json& node, const std::string& path, TokenizerData& data) {
+  const std::string type = TypeOf(node);
+  if (type == "Sequence") {
+    for (const Json& part : node.at("pretokenizers")) ReadPreTokenizer(part, path, data);
+  } else if (type == "Digits") {
+    data.split_patterns.emplace_back(node.value("individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+  } else if (type == "ByteLevel") {
+    if (node.value("use_regex", true)) data.split_patterns.emplace_back(kGpt2Pattern);
+    data.add_prefix_space = data.add_prefix_space || node.value("add_prefix_space", true);
+  } else if (type == "Split") {
+    const Json& pattern = node.at("pattern");
+    if (node.value("behavior", "") != "Isolated" || node.value("invert", false) || !pattern.contains("Regex")) {
+      Fail("{}: this kind of Split pre-tokenizer is not supported", path);
+    }
+    data.split_patterns.push_back(pattern["Regex"].get<std::string>());
+  } else {
+    Fail("{}: pre-tokenizer {} is not supported", path, type.empty() ? "null" : type);
+  }
+}
+
+void ReadNormalizer(const Json& node, const std::string& path, TokenizerData& data) {
+  const std::string type = TypeOf(node);
+  if (type == "Sequence") {
+    for (const Json& part : node.at("normalizers")) ReadNormalizer(part, path, data);
+  } else if (type == "NFC") {
+    data.nfc = true;
+  } else if (!node.is_null()) {
+    Fail("{}: normalizer {} is not supported; supported: NFC", path, type);
+  }
+}
+
+/// Tokens that the template puts before a single sequence.
+void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData& data) {
+  const std::string type = TypeOf(node);
+  if (type == "Sequence") {
+    for (const Json& part : node.at("processors")) ReadPostProcessor(part, path, data);
+  } else if (type == "TemplateProcessing") {
+    bool before = true;
+    for (const Json& part : node.at("single")) {
+      if (part.contains("Sequence")) {
+        before = false;
+      } else if (before) {
+        const auto name = part.at("SpecialToken").at("id").get<std::string>();
+        for (const Json& id : node.at("special_tokens").at(name).at("ids")) data.prefix.push_back(id.get<TokenId>());
+      } else {
+        Fail("{}: tokens after the prompt are not supported", path);
+      }
+    }
+  } else if (!node.is_null() && type != "ByteLevel") {
+    Fail("{}: post-processor {} is not supported", path, type);
+  }
+}
+
+void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& data) {
+  for (const Json& token : list) {
+    const auto id = token.at("id").get<int64_t>();
+    AddedToken added{static_cast<TokenId>(id),         token.at("content").get<std::string>(), token.value("special", false),
+                     token.value("lstrip", false),     token.value("rstrip", false),           token.value("single_word", false)};
+    if (added.text.empty()) Fail("{}: added token {} is empty", path, id);
+    PutToken(data, id, added.text, path);
+    data.added.push_back(std::move(added));
+  }
+}
+
+const Json& Part(const Json& json, const char* key) {
+  static const Json kNull;
+  return json.contains(key) ? json[key] : kNull;
+}
+
+void ReadTokenizerJson(const fs::path& path, TokenizerData& data) {
+  const Json json = ReadJson(path);
+  const std::string name = path.string();
+  try {
+    ReadModel(json.at("model"), name, data);
+    ReadAddedTokens(Part(json, "added_tokens"), name, data);
+    ReadNormalizer(Part(json, "normalizer"), name, data);
+    ReadPreTokenizer(Part(json, "pre_tokenizer"), name, data);
+    ReadPostProcessor(Part(json, "post_processor"), name, data);
+  } catch (const Json::exception& error) {
+    Fail("{}: {}", name, error.what());
+  }
+}
+
+/// The template, given as text, as a list of named ones (of which "default" is taken), or in a file of its own.
+std::string ReadChatTemplate(const fs::path& directory, const Json& config) {
+  if (fs::exists(directory / "chat_template.jinja")) return ReadTextFile(directory / "chat_template.jinja", 1 << 20);
+  if (!config.contains("chat_template")) return "";
+  const Json& text = config["chat_template"];
+  if (text.is_string()) return text.get<std::string>();
+  for (const Json& named : text.is_array() ? text : Json::array()) {
+    if (named.is_object() && named.value("name", "") == "default") return named.value("template", "");
+  }
+  return "";
+}
+
+}  // namespace
+
+TokenizerData TokenizerDataFromHf(const std::string& directory) {
+  TokenizerData data;
+  const fs::path dir = directory;
+  ReadTokenizerJson(dir / "tokenizer.json", data);
+  Json config = Json::object();
+  if (fs::exists(dir / "tokenizer_config.json")) config = ReadJson(dir / "tokenizer_config.json");
+  data.bos_token = TokenText(config, "bos_token");
+  data.eos_token = TokenText(config, "eos_token");
+  data.pad_token = TokenText(config, "pad_token");
+  data.chat_template = ReadChatTemplate(dir, config);
+  return data;
+}
+
+}  // namespace quire
