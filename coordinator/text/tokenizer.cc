@@ -138,7 +138,10 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
 void Tokenizer::EncodeWords(std::string_view text, bool at_start, std::vector<TokenId>& out) const {
   std::string storage;
   if (data_.nfc) text = storage = ToNfc(text);
-  if (data_.add_prefix_space && at_start && !text.starts_with(' ')) text = storage = " " + std::string(text);
+  if (data_.add_prefix_space && at_start && !text.starts_with(' ')) {
+    storage = std::string(text).insert(0, 1, ' ');
+    text = storage;
+  }
   std::vector<std::string_view> pieces = {text}, next;
   for (const Splitter& splitter : splitters_) {
     next.clear();

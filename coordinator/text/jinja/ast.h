@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/text/jinja/value.h"
+
+namespace quire::jinja {
+
+struct Expression;
+using ExpressionPtr = std::unique_ptr<Expression>;
+
+/// An expression; which fields count depends on the kind.
+struct Expression {
+  enum class Kind {
+    kLiteral,      // value
+    kName,         // text
+    kList,         // operands
+    kDict,         // operands: key, value, key, value, ...
+    kAttribute,    // operands[0].text
+    kSubscript,    // operands[0][operands[1]]
+    kSlice,        // operands[0][operands[1] : operands[2] : operands[3]]; missing ones are null
+    kCall,         // operands[0](operands[1..], named)
+    kFilter,       // operands[0] | text(operands[1..], named)
+    kTest,         // operands[0] is text(operands[1..])
+    kUnary,        // text operands[0]
+    kBinary,       // operands[0] text operands[1]; "and", "or", "in", "not in", comparisons, arithmetic, "~"
+    kConditional,  // operands[0] if operands[1] else operands[2] (may be null)
+  };
+  Kind kind;
+  int line = 0;
+  std::string text;
+  Value value;
+  std::vector<ExpressionPtr> operands;
+  std::vector<std::pair<std::string, ExpressionPtr>> named;
+};
+
+struct Statement;
+using Body = std::vector<std::unique_ptr<Statement>>;
+
+struct Statement {
+  enum class Kind {
+    kText,      // text
+    kPrint,     // expression
+    kIf,        // branches: condition (null for else) and body
+    kFor,       // targets in expression, if condition: body, else otherwise
+    kSet,       // targets (or target.attribute) = expression, or = rendered body
+    kMacro,     // text(parameters): body
+    kBreak,
+    kContinue,
+  };
+  Kind kind;
+  int line = 0;
+  std::string text;
+  ExpressionPtr expression, condition;
+  std::vector<std::string> targets;
+  std::string attribute;  // of a set on a namespace
+  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, or null
+  std::vector<std::pair<ExpressionPtr, Body>> branches;
+  Body body, otherwise;
+};
+
+/// Parses a template; throws Error "template:line: reason" for what it does not know.
+Body Parse(std::string_view source);
+
+}  // namespace quire::jinja

@@ -1,0 +1,332 @@
+#include "coordinator/text/jinja/interpreter.h"
+
+#include <algorithm>
+
+#include "comm/error.h"
+#include "coordinator/text/jinja/builtins.h"
+
+namespace quire::jinja {
+
+namespace {
+
+using EKind = Expression::Kind;
+using SKind = Statement::Kind;
+
+enum class Flow { kNormal, kBreak, kContinue };
+
+/// Variables by name, innermost scope last.
+using Scope = std::map<std::string, Value>;
+
+class Interpreter {
+ public:
+  Interpreter(const std::map<std::string, Value>& variables, const Limits& limits) : limits_(limits) {
+    scopes_.push_back(Globals());
+    scopes_.push_back(variables);
+  }
+
+  MarkedText Run(const Body& body) {
+    MarkedText out;
+    Execute(body, out);
+    return out;
+  }
+
+ private:
+  void Step(int line) {
+    line_ = line;
+    if (++steps_ > limits_.max_steps) Fail("the template runs too long");
+  }
+
+  static Scope Globals() {
+    Scope globals;
+    globals["range"] = Value(Function([](const List& a, const NamedArguments&) { return Range(a); }));
+    globals["namespace"] = Value(Function([](const List& a, const NamedArguments& named) {
+      Dict dict;
+      if (!a.empty() && a[0].AsDict() != nullptr) dict = *a[0].AsDict();
+      for (const auto& [key, value] : named) dict.Set(key, value);
+      return Value(std::move(dict));
+    }));
+    globals["dict"] = globals["namespace"];
+    globals["raise_exception"] = Value(Function([](const List& a, const NamedArguments&) -> Value {
+      Fail("{}", a.empty() ? "the template refuses this conversation" : a[0].ToText().text);
+    }));
+    return globals;
+  }
+
+  static Value Range(const List& a) {
+    if (a.empty() || a.size() > 3) Fail("range takes one to three integers");
+    const int64_t begin = a.size() > 1 ? a[0].Integer("range") : 0;
+    const int64_t end = a[a.size() > 1 ? 1 : 0].Integer("range");
+    const int64_t step = a.size() > 2 ? a[2].Integer("range") : 1;
+    if (step == 0) Fail("range with step 0");
+    List out;
+    for (int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
+      if (out.size() >= 100'000) Fail("range is too long");
+      out.emplace_back(i);
+    }
+    return Value(std::move(out));
+  }
+
+  // --- statements ---
+
+  Flow Execute(const Body& body, MarkedText& out) {
+    for (const auto& statement : body) {
+      const Flow flow = Execute(*statement, out);
+      if (flow != Flow::kNormal) return flow;
+    }
+    return Flow::kNormal;
+  }
+
+  Flow Execute(const Statement& s, MarkedText& out) {
+    Step(s.line);
+    switch (s.kind) {
+      case SKind::kText: Emit(MarkedText(s.text, MarkedText::kTrusted), out); break;
+      case SKind::kPrint: Emit(Evaluate(*s.expression).ToText(), out); break;
+      case SKind::kSet: Set(s); break;
+      case SKind::kMacro: DefineMacro(s); break;
+      case SKind::kBreak: return Flow::kBreak;
+      case SKind::kContinue: return Flow::kContinue;
+      case SKind::kFor: return For(s, out);
+      case SKind::kIf:
+        for (const auto& [condition, body] : s.branches) {
+          if (condition == nullptr || Evaluate(*condition).Truthy()) return Execute(body, out);
+        }
+        break;
+    }
+    return Flow::kNormal;
+  }
+
+  void Emit(const MarkedText& text, MarkedText& out) {
+    out += text;
+    if (out.text.size() > limits_.max_output_bytes) Fail("the template writes too much");
+  }
+
+  void Set(const Statement& s) {
+    Value value;
+    if (s.expression != nullptr) {
+      value = Evaluate(*s.expression);
+    } else {
+      MarkedText text;
+      Execute(s.body, text);
+      value = Value(std::move(text));
+    }
+    if (!s.attribute.empty()) {
+      const Value target = Lookup(s.targets[0]);
+      if (target.AsDict() == nullptr) Fail("{} is no namespace", s.targets[0]);
+      target.AsDict()->Set(s.attribute, std::move(value));
+      return;
+    }
+    Assign(s.targets, value, scopes_.back());
+  }
+
+  static void Assign(const std::vector<std::string>& targets, const Value& value, Scope& scope) {
+    if (targets.size() == 1) {
+      scope[targets[0]] = value;
+      return;
+    }
+    const List parts = Items(value);
+    if (parts.size() != targets.size()) Fail("{} values for {} names", parts.size(), targets.size());
+    for (size_t i = 0; i < parts.size(); ++i) scope[targets[i]] = parts[i];
+  }
+
+  Flow For(const Statement& s, MarkedText& out) {
+    List items = Items(Evaluate(*s.expression));
+    if (s.condition != nullptr) {
+      List kept;
+      for (const Value& item : items) {
+        scopes_.emplace_back();
+        Assign(s.targets, item, scopes_.back());
+        if (Evaluate(*s.condition).Truthy()) kept.push_back(item);
+        scopes_.pop_back();
+      }
+      items = std::move(kept);
+    }
+    if (items.empty()) return Execute(s.otherwise, out);
+    for (size_t i = 0; i < items.size(); ++i) {
+      Step(s.line);
+      scopes_.emplace_back();
+      scopes_.back()["loop"] = LoopVariable(items, i);
+      Assign(s.targets, items[i], scopes_.back());
+      const Flow flow = Execute(s.body, out);
+      scopes_.pop_back();
+      if (flow == Flow::kBreak) break;
+    }
+    return Flow::kNormal;
+  }
+
+  static Value LoopVariable(const List& items, size_t i) {
+    const auto index = static_cast<int64_t>(i), size = static_cast<int64_t>(items.size());
+    Dict loop;
+    loop.entries = {{"index", Value(index + 1)},        {"index0", Value(index)},
+                    {"revindex", Value(size - index)},  {"revindex0", Value(size - index - 1)},
+                    {"first", Value(i == 0)},           {"last", Value(index + 1 == size)},
+                    {"length", Value(size)},
+                    {"previtem", i > 0 ? items[i - 1] : Value(Undefined{"loop.previtem"})},
+                    {"nextitem", index + 1 < size ? items[i + 1] : Value(Undefined{"loop.nextitem"})}};
+    loop.entries.emplace_back("cycle", Value(Function([i](const List& a, const NamedArguments&) {
+                                if (a.empty()) Fail("loop.cycle needs values");
+                                return a[i % a.size()];
+                              })));
+    return Value(std::move(loop));
+  }
+
+  void DefineMacro(const Statement& macro) {
+    scopes_.back()[macro.text] = Value(Function([this, &macro](const List& a, const NamedArguments& named) {
+      if (++call_depth_ > limits_.max_call_depth) Fail("macros call each other too deep");
+      // A macro sees globals, the template's top-level names, and its parameters.
+      std::vector<Scope> outside(scopes_.begin() + 2, scopes_.end());
+      scopes_.resize(2);
+      scopes_.push_back(BindParameters(macro, a, named));
+      MarkedText out;
+      Execute(macro.body, out);
+      scopes_.resize(2);
+      scopes_.insert(scopes_.end(), outside.begin(), outside.end());
+      --call_depth_;
+      return Value(std::move(out));
+    }));
+  }
+
+  Scope BindParameters(const Statement& macro, const List& positional, const NamedArguments& named) {
+    Scope scope;
+    if (positional.size() > macro.parameters.size()) Fail("macro {} takes {} arguments", macro.text, macro.parameters.size());
+    for (size_t i = 0; i < macro.parameters.size(); ++i) {
+      const auto& [name, otherwise] = macro.parameters[i];
+      const auto it = std::find_if(named.begin(), named.end(), [&, &n = name](const auto& entry) { return entry.first == n; });
+      if (i < positional.size()) {
+        scope[name] = positional[i];
+      } else if (it != named.end()) {
+        scope[name] = it->second;
+      } else {
+        scope[name] = otherwise != nullptr ? Evaluate(*otherwise) : Value(Undefined{name});
+      }
+    }
+    return scope;
+  }
+
+  // --- expressions ---
+
+  Value Lookup(const std::string& name) const {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      const auto it = scope->find(name);
+      if (it != scope->end()) return it->second;
+    }
+    return Value(Undefined{name});
+  }
+
+  Value Evaluate(const Expression& e) {
+    Step(e.line);
+    switch (e.kind) {
+      case EKind::kLiteral: return e.value;
+      case EKind::kName: return Lookup(e.text);
+      case EKind::kList: return Value(EvaluateAll(e.operands, 0));
+      case EKind::kDict: return MakeDict(e);
+      case EKind::kAttribute: return Attribute(Evaluate(*e.operands[0]), e.text);
+      case EKind::kSubscript: return Subscript(Evaluate(*e.operands[0]), Evaluate(*e.operands[1]));
+      case EKind::kSlice: return EvaluateSlice(e);
+      case EKind::kCall: return Call(e);
+      case EKind::kFilter: {
+        const Value input = Evaluate(*e.operands[0]);
+        return ApplyFilter(e.text, input, EvaluateArguments(e));
+      }
+      case EKind::kTest: {
+        const Value input = Evaluate(*e.operands[0]);
+        return Value(ApplyTest(e.text, input, EvaluateArguments(e)));
+      }
+      case EKind::kUnary: return Unary(e);
+      case EKind::kBinary: return Binary(e);
+      case EKind::kConditional:
+        if (Evaluate(*e.operands[1]).Truthy()) return Evaluate(*e.operands[0]);
+        return e.operands[2] != nullptr ? Evaluate(*e.operands[2]) : Value(Undefined{"the missing else"});
+    }
+    Fail("unknown expression");
+  }
+
+  List EvaluateAll(const std::vector<ExpressionPtr>& expressions, size_t from) {
+    List out;
+    for (size_t i = from; i < expressions.size(); ++i) out.push_back(Evaluate(*expressions[i]));
+    return out;
+  }
+
+  Arguments EvaluateArguments(const Expression& e) {
+    Arguments arguments;
+    arguments.positional = EvaluateAll(e.operands, 1);
+    for (const auto& [name, value] : e.named) arguments.named.emplace_back(name, Evaluate(*value));
+    return arguments;
+  }
+
+  Value MakeDict(const Expression& e) {
+    Dict dict;
+    for (size_t i = 0; i + 1 < e.operands.size(); i += 2) {
+      dict.Set(Evaluate(*e.operands[i]).ToText().text, Evaluate(*e.operands[i + 1]));
+    }
+    return Value(std::move(dict));
+  }
+
+  static Value Attribute(const Value& value, const std::string& name) {
+    if (const auto* undefined = value.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
+    const Value* found = value.AsDict() != nullptr ? value.AsDict()->Find(name) : nullptr;
+    return found != nullptr ? *found : Value(Undefined{name});
+  }
+
+  Value EvaluateSlice(const Expression& e) {
+    const Value of = Evaluate(*e.operands[0]);
+    Value bounds[3];
+    for (size_t i = 0; i < 3; ++i) {
+      if (e.operands[i + 1] != nullptr) bounds[i] = Evaluate(*e.operands[i + 1]);
+    }
+    return Slice(of, &bounds[0], &bounds[1], &bounds[2]);
+  }
+
+  Value Call(const Expression& e) {
+    const Expression& callee = *e.operands[0];
+    Value function;
+    if (callee.kind == EKind::kAttribute) {
+      const Value self = Evaluate(*callee.operands[0]);
+      const Value* stored = self.AsDict() != nullptr ? self.AsDict()->Find(callee.text) : nullptr;
+      if (stored == nullptr || stored->AsFunction() == nullptr) {
+        if (const auto* undefined = self.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
+        return CallMethod(self, callee.text, EvaluateArguments(e));
+      }
+      function = *stored;
+    } else {
+      function = Evaluate(callee);
+    }
+    if (function.AsFunction() == nullptr) Fail("'{}' is not a function this interpreter knows", callee.text);
+    const Arguments arguments = EvaluateArguments(e);
+    return (*function.AsFunction())(arguments.positional, arguments.named);
+  }
+
+  Value Unary(const Expression& e) {
+    const Value operand = Evaluate(*e.operands[0]);
+    if (e.text == "not") return Value(!operand.Truthy());
+    return operand.As<double>() ? Value(-operand.Number()) : Value(-operand.Integer("'-'"));
+  }
+
+  Value Binary(const Expression& e) {
+    Value left = Evaluate(*e.operands[0]);
+    if (e.text == "and") return left.Truthy() ? Evaluate(*e.operands[1]) : left;
+    if (e.text == "or") return left.Truthy() ? left : Evaluate(*e.operands[1]);
+    const Value right = Evaluate(*e.operands[1]);
+    return ApplyBinary(e.text, left, right);
+  }
+
+  friend MarkedText quire::jinja::Render(const Body&, const std::map<std::string, Value>&, const Limits&);
+
+  Limits limits_;
+  std::vector<Scope> scopes_;
+  int64_t steps_ = 0;
+  int call_depth_ = 0;
+  int line_ = 0;
+};
+
+}  // namespace
+
+MarkedText Render(const Body& body, const std::map<std::string, Value>& variables, const Limits& limits) {
+  Interpreter interpreter(variables, limits);
+  try {
+    return interpreter.Run(body);
+  } catch (const Error& error) {
+    Fail("template:{}: {}", interpreter.line_, error.what());
+  }
+}
+
+}  // namespace quire::jinja

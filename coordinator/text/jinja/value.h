@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "comm/json.h"
+#include "coordinator/text/marked_text.h"
+
+namespace quire::jinja {
+
+class Value;
+using List = std::vector<Value>;
+using NamedArguments = std::vector<std::pair<std::string, Value>>;
+using Function = std::function<Value(const List& positional, const NamedArguments& named)>;
+
+/// A mapping with text keys that remembers their order.
+struct Dict {
+  std::vector<std::pair<std::string, Value>> entries;
+
+  const Value* Find(const std::string& key) const;
+  void Set(const std::string& key, Value value);
+};
+
+struct Undefined {
+  std::string name;  // for error messages
+};
+struct None {};
+
+/// What a template computes with. Lists, mappings and functions are shared, as in Python; text carries its origin.
+class Value {
+ public:
+  Value() : data_(None{}) {}
+  Value(Undefined undefined) : data_(std::move(undefined)) {}  // NOLINT(google-explicit-constructor)
+  explicit Value(bool b) : data_(b) {}
+  explicit Value(int64_t i) : data_(i) {}
+  explicit Value(double d) : data_(d) {}
+  explicit Value(MarkedText text) : data_(std::move(text)) {}
+  explicit Value(List list) : data_(std::make_shared<List>(std::move(list))) {}
+  explicit Value(Dict dict) : data_(std::make_shared<Dict>(std::move(dict))) {}
+  explicit Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
+
+  /// Text of the template's own making.
+  static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
+  /// A JSON document; every text in it carries `mark`.
+  static Value FromJson(const Json& json, char mark);
+
+  template <class T>
+  const T* As() const { return std::get_if<T>(&data_); }
+  const MarkedText* AsText() const { return As<MarkedText>(); }
+  List* AsList() const { return Pointer<List>(); }
+  Dict* AsDict() const { return Pointer<Dict>(); }
+  const Function* AsFunction() const { return Pointer<Function>(); }
+  bool IsUndefined() const { return As<Undefined>() != nullptr; }
+  bool IsNone() const { return As<None>() != nullptr; }
+  bool IsNumber() const { return As<bool>() || As<int64_t>() || As<double>(); }
+
+  bool Truthy() const;
+  /// The number as double; booleans count as 0 and 1. Throws Error for anything else.
+  double Number() const;
+  /// An integer (or boolean); throws Error naming `what` for anything else.
+  int64_t Integer(const char* what) const;
+  /// As Python's str() prints it, with the marks of the texts inside.
+  MarkedText ToText() const;
+  /// As Python's repr(), for values inside printed lists and mappings.
+  MarkedText ToRepr() const;
+  const char* TypeName() const;
+
+  friend bool operator==(const Value& a, const Value& b);
+  /// Order of numbers or of texts; throws Error for other pairs.
+  static bool Less(const Value& a, const Value& b);
+
+ private:
+  template <class T>
+  T* Pointer() const {
+    const auto* p = std::get_if<std::shared_ptr<T>>(&data_);
+    return p == nullptr ? nullptr : p->get();
+  }
+
+  std::variant<Undefined, None, bool, int64_t, double, MarkedText, std::shared_ptr<List>, std::shared_ptr<Dict>,
+               std::shared_ptr<Function>>
+      data_;
+};
+
+/// json.dumps(value, ensure_ascii=False, indent=...); indent < 0 is the one-line form. Texts keep their marks.
+MarkedText ToJsonText(const Value& value, int indent);
+
+}  // namespace quire::jinja

@@ -1,0 +1,110 @@
+#include "coordinator/text/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "comm/error.h"
+#include "comm/json.h"
+#include "comm/model/gguf.h"
+#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/utf8.h"
+
+namespace quire {
+namespace {
+
+/// Compares with what HF tokenizers did (tests/golden/make_text_golden.py).
+void ExpectCases(const Tokenizer& tokenizer, const std::string& path) {
+  const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_depth = 8, .max_nodes = 2'000'000});
+  ASSERT_GT(cases["encode"].size(), 1000u);
+  int wrong = 0;
+  for (const Json& c : cases["encode"]) {
+    const auto text = c[0].get<std::string>();
+    const auto expected = c[1].get<std::vector<TokenId>>();
+    if (tokenizer.EncodePrompt(text, false) == expected) continue;
+    if (++wrong <= 5) {
+      EXPECT_EQ(tokenizer.EncodePrompt(text, false), expected) << DumpJson(text);
+    }
+  }
+  for (const Json& c : cases["decode"]) {
+    const auto ids = c[0].get<std::vector<TokenId>>();
+    if (Decode(tokenizer, ids, true) == c[1] && Decode(tokenizer, ids, false) == c[2]) continue;
+    if (++wrong <= 5) {
+      EXPECT_EQ(Decode(tokenizer, ids, true), c[1].get<std::string>()) << DumpJson(c[0]);
+      EXPECT_EQ(Decode(tokenizer, ids, false), c[2].get<std::string>()) << DumpJson(c[0]);
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+class SmallTokenizerTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
+  Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
+};
+
+TEST_P(SmallTokenizerTest, EqualsHfOnGeneratedAndHostileText) { ExpectCases(tokenizer_, directory_ + "/cases.json"); }
+
+TEST_P(SmallTokenizerTest, UserTextNeverBecomesControlTokens) {
+  const Json cases = ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_depth = 8, .max_nodes = 2'000'000});
+  int spelled = 0;
+  for (const Json& c : cases["encode"]) {
+    const auto text = c[0].get<std::string>();
+    spelled += text.find("<|im_end|>") != std::string::npos;
+    for (const TokenId token : tokenizer_.Encode(MarkedText(text, MarkedText::kFromUser))) {
+      ASSERT_FALSE(tokenizer_.IsSpecial(token)) << DumpJson(text);
+    }
+  }
+  EXPECT_GT(spelled, 50);
+}
+
+TEST_P(SmallTokenizerTest, ControlTokensSplitAcrossTheBorderOfTrustAreText) {
+  MarkedText text("<|im_", MarkedText::kTrusted);
+  text += MarkedText("end|>", MarkedText::kFromUser);
+  for (const TokenId token : tokenizer_.Encode(text)) EXPECT_FALSE(tokenizer_.IsSpecial(token));
+  EXPECT_EQ(tokenizer_.Encode(MarkedText("<|im_end|>", MarkedText::kTrusted)).size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest, testing::Values("gpt2", "smollm", "llama3", "qwen2"),
+                         [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
+
+TEST(DetokenizerTest, HandsOutWholeCharactersOnly) {
+  const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));
+  const std::string text = "añ漢👩‍🚀 ü";
+  for (const bool user : {false, true}) {
+    Detokenizer detokenizer(tokenizer, true);
+    std::string joined;
+    for (const TokenId token : tokenizer.Encode(MarkedText(text, user ? MarkedText::kFromUser : MarkedText::kTrusted))) {
+      const std::string piece = detokenizer.Push(token);
+      EXPECT_TRUE(IsValidUtf8(piece));
+      joined += piece;
+    }
+    EXPECT_EQ(joined + detokenizer.Finish(), text);
+  }
+}
+
+TEST(DetokenizerTest, AnUnfinishedCharacterEndsAsReplacement) {
+  const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));
+  Detokenizer detokenizer(tokenizer, true);
+  const auto tokens = tokenizer.Encode(MarkedText("漢", MarkedText::kTrusted));
+  ASSERT_GT(tokens.size(), 1u);
+  EXPECT_EQ(detokenizer.Push(tokens[0]), "");
+  EXPECT_EQ(detokenizer.Finish(), "\xef\xbf\xbd");
+}
+
+TEST(TokenizerDataTest, BrokenFilesGiveErrorsThatNameTheFile) {
+  EXPECT_THROW(TokenizerDataFromHf("/nonexistent"), Error);
+}
+
+// The quickstart model's own vocabulary, from its GGUF file.
+TEST(RealTokenizerTest, EqualsHf) {
+  const char* path = std::getenv("QUIRE_TEST_MODEL");
+  if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
+  const MappedFile file(path);
+  const GgufFile gguf = ReadGguf(file);
+  ExpectCases(Tokenizer(TokenizerDataFromGguf(gguf)), std::string(QUIRE_TEST_DATA) + "/tokenizer_smollm2.json");
+}
+
+}  // namespace
+}  // namespace quire
