@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,7 +39,7 @@ struct Request {
   GenerationLimits limits;
   SamplingSpec sampling;  // of choice 0; the others differ in `choice`
   std::vector<Sequence> sequences;
-  RequestSink* sink = nullptr;
+  std::shared_ptr<RequestSink> sink;
 
   /// Sequences 1.. share the blocks of sequence 0 up to the last prompt token, once it has computed them.
   bool forked = false;

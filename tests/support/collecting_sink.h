@@ -45,7 +45,7 @@ inline std::unique_ptr<Request> MakeRequest(RequestId id, const std::vector<Toke
   request->id = id;
   request->limits.max_tokens = max_tokens;
   request->sampling = sampling;
-  request->sink = &sink;
+  request->sink = std::shared_ptr<RequestSink>(&sink, [](RequestSink*) {});  // the test owns it
   for (int choice = 0; choice < n; ++choice) {
     Sequence sequence;
     sequence.choice = choice;

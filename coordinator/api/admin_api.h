@@ -1,0 +1,38 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <string>
+
+#include "comm/topology.h"
+#include "coordinator/api/http_types.h"
+#include "coordinator/api/metrics.h"
+#include "coordinator/cluster/engine_loop.h"
+
+namespace quire {
+
+/// The admin port: what the server is doing, and the numbers. Answers come from one moment between two steps.
+class AdminApi {
+ public:
+  struct Options {
+    std::string model_name, model_path;
+    EpochId epoch = 1;
+    bool loopback_only = true;  // no token: foreign hosts and origins are refused
+  };
+  AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics);
+
+  boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
+
+ private:
+  /// Runs `read` on the engine's thread and returns what it made.
+  boost::asio::awaitable<std::string> FromEngine(std::function<std::string(const Engine&)> read);
+  std::string Status(const Engine& engine) const;
+  std::string Blocks(const Engine& engine) const;
+
+  Options options_;
+  EngineLoop& engine_;
+  const WorkerGroup& group_;
+  Metrics& metrics_;
+};
+
+}  // namespace quire

@@ -1,0 +1,184 @@
+#include "coordinator/api/data_api.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <ctime>
+
+#include "comm/error.h"
+#include "comm/messages.h"
+#include "coordinator/api/json_fields.h"
+#include "coordinator/text/detokenizer.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr size_t kEncodeHereBytes = 64 << 10;  // larger texts would hold up every other connection
+
+HttpResponse JsonResponse(const Json& json) { return {200, "application/json", DumpJson(json), {}}; }
+
+}  // namespace
+
+DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine, Metrics& metrics)
+    : options_(std::move(options)), context_(std::move(context)), chat_(chat), engine_(engine), metrics_(metrics), created_(std::time(nullptr)) {}
+
+asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder& responder) {
+  // A coroutine cannot await inside a catch block.
+  HttpResponse failure;
+  try {
+    co_await Route(request, responder);
+    co_return;
+  } catch (const ApiError& error) {
+    failure = ErrorResponse(error.status, error.what(), error.param);
+  } catch (const Error& error) {
+    failure = ErrorResponse(400, error.what());
+  }
+  co_await responder.Send(std::move(failure));
+}
+
+asio::awaitable<void> DataApi::Route(const HttpRequest& request, HttpResponder& responder) {
+  const std::string& path = request.path;
+  const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
+  HttpResponse response = ErrorResponse(404, "no such endpoint: " + path.substr(0, 100));
+  if (path == "/v1/completions" || path == "/v1/chat/completions") {
+    if (post) {
+      co_await Generate(request, responder, path == "/v1/chat/completions");
+      co_return;
+    }
+    response = ErrorResponse(405, "use POST");
+  } else if (path == "/v1/models" && get) {
+    response = Models("");
+  } else if (path.starts_with("/v1/models/") && get) {
+    response = Models(path.substr(11));
+  } else if (path == "/tokenize" && post) {
+    response = Tokenize(request);
+  } else if (path == "/detokenize" && post) {
+    response = Detokenize(request);
+  } else if (path == "/tokenizer_info" && get) {
+    response = TokenizerInfo();
+  } else if (path == "/version" && get) {
+    response = JsonResponse({{"version", kBuildVersion}});
+  } else if ((path == "/health" || path == "/ping") && get) {
+    response = JsonResponse(Json::object());
+  } else if (path == "/ready" && get) {
+    response = engine_.serving() && !draining_ ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
+  } else if (path == "/load" && get) {
+    response = JsonResponse({{"server_load", pending_requests_}});
+  }
+  co_await responder.Send(std::move(response));
+}
+
+HttpResponse DataApi::Models(const std::string& id) const {
+  const Json model = {{"id", options_.model_name},  {"object", "model"},          {"created", created_},
+                      {"owned_by", "quire"},        {"root", options_.model_name}, {"parent", nullptr},
+                      {"permission", Json::array()}, {"max_model_len", options_.request.max_model_len}};
+  if (id.empty()) return JsonResponse({{"object", "list"}, {"data", Json::array({model})}});
+  if (id != options_.model_name) return ErrorResponse(404, "the model \"" + id.substr(0, 100) + "\" is not served here", "model");
+  return JsonResponse(model);
+}
+
+HttpResponse DataApi::Tokenize(const HttpRequest& request) const {
+  const Json body = ParseJson(request.body, "body");
+  const JsonFields fields(body);
+  const auto prompt = fields.Text("prompt");
+  if (!prompt) JsonFields::Refuse("prompt", "is missing");
+  const auto tokens = context_.tokenizer.EncodePrompt(*prompt, fields.Flag("add_special_tokens", true));
+  return JsonResponse({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", options_.request.max_model_len}});
+}
+
+HttpResponse DataApi::Detokenize(const HttpRequest& request) const {
+  const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
+  const JsonFields fields(body);
+  const Json* list = fields.Find("tokens");
+  std::vector<TokenId> tokens;
+  if (list == nullptr || !list->is_array()) JsonFields::Refuse("tokens", "must be a list of token ids");
+  for (const Json& token : *list) {
+    if (!token.is_number_integer() || token < 0 || token >= options_.request.vocab_size) JsonFields::Refuse("tokens", "must be token ids of this model");
+    tokens.push_back(token.get<TokenId>());
+  }
+  return JsonResponse({{"prompt", Decode(context_.tokenizer, tokens, false)}});
+}
+
+HttpResponse DataApi::TokenizerInfo() const {
+  const TokenizerData& data = context_.tokenizer.data();
+  return JsonResponse({{"bos_token", data.bos_token}, {"eos_token", data.eos_token}, {"pad_token", data.pad_token},
+                       {"chat_template", data.chat_template.empty() ? Json() : Json(data.chat_template)}});
+}
+
+std::optional<HttpResponse> DataApi::RefuseForLoad(size_t body_bytes) {
+  HttpResponse response;
+  if (draining_ || !engine_.serving()) {
+    response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
+  } else if (pending_requests_ >= options_.max_pending_requests || pending_bytes_ + body_bytes > options_.max_pending_bytes) {
+    metrics_.CountRejection("max_num_queued_reqs");
+    response = ErrorResponse(429, "too many requests are waiting; try again later");
+  } else {
+    return std::nullopt;
+  }
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+std::vector<std::vector<TokenId>> DataApi::EncodeHere(const GenerateCall& call) const {
+  if (call.chat) {
+    if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
+    return {context_.tokenizer.Encode(chat_->Render(call.messages, call.add_generation_prompt))};
+  }
+  std::vector<std::vector<TokenId>> prompts;
+  for (const PromptInput& prompt : call.prompts) {
+    const auto* text = std::get_if<std::string>(&prompt);
+    prompts.push_back(text != nullptr ? context_.tokenizer.EncodePrompt(*text, call.add_special_tokens) : std::get<std::vector<TokenId>>(prompt));
+  }
+  return prompts;
+}
+
+asio::awaitable<std::vector<std::vector<TokenId>>> DataApi::Encode(const GenerateCall& call, size_t body_bytes) {
+  if (body_bytes <= kEncodeHereBytes) co_return EncodeHere(call);
+  struct Job {
+    explicit Job(asio::any_io_executor executor) : done(executor, asio::steady_timer::time_point::max()) {}
+    asio::steady_timer done;
+    std::vector<std::vector<TokenId>> prompts;
+    std::exception_ptr error;
+    bool finished = false;
+  };
+  const asio::any_io_executor io = co_await asio::this_coro::executor;
+  const auto job = std::make_shared<Job>(io);
+  asio::post(tokenizer_pool_, [this, job, io, call] {
+    try {
+      job->prompts = EncodeHere(call);
+    } catch (...) {
+      job->error = std::current_exception();
+    }
+    asio::post(io, [job] {
+      job->finished = true;
+      job->done.cancel();
+    });
+  });
+  while (!job->finished) {
+    co_await job->done.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+  if (job->error) std::rethrow_exception(job->error);
+  co_return std::move(job->prompts);
+}
+
+int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
+  constexpr int kCompletionDefault = 16, kChatDefault = 4096;
+  const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
+  if (room < 1) {
+    throw ApiError(400, fmt::format("the prompt has {} tokens; this model serves {} in all, the answer counted in", longest_prompt, options_.request.max_model_len),
+                   call.chat ? "messages" : "prompt");
+  }
+  if (!call.max_tokens) return std::min(room, call.chat ? kChatDefault : kCompletionDefault);
+  if (*call.max_tokens > room) {
+    throw ApiError(400, fmt::format("max_tokens {} and the prompt's {} tokens exceed the {} that this model serves", *call.max_tokens, longest_prompt, options_.request.max_model_len),
+                   "max_tokens");
+  }
+  return *call.max_tokens;
+}
+
+}  // namespace quire

@@ -1,0 +1,208 @@
+// The generating half of DataApi: from a request body to tokens in the engine, and from events to an answer.
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+#include <random>
+
+#include "comm/error.h"
+#include "coordinator/api/data_api.h"
+#include "coordinator/api/json_fields.h"
+#include "coordinator/text/detokenizer.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr auto kPingEvery = std::chrono::seconds(15);
+
+/// Follows one call for the metrics; reports when it goes out of scope.
+class CallTimer {
+ public:
+  CallTimer(Metrics& metrics, int prompt_tokens, int choices) : metrics_(metrics), last_token_(static_cast<size_t>(choices)) {
+    finished_.reason = "abort";
+    finished_.prompt_tokens = prompt_tokens;
+  }
+  ~CallTimer() {
+    finished_.end_to_end = Seconds(Clock::now() - begin_).count();
+    metrics_.Observe(finished_);
+  }
+  CallTimer(const CallTimer&) = delete;
+  CallTimer& operator=(const CallTimer&) = delete;
+
+  void OnEvent(const GenerationEvent& event) {
+    if (!event.error.empty()) finished_.reason = "error";
+    if (event.finished) finished_.reason = FinishReasonName(*event.finished);
+    if (event.num_tokens == 0) return;
+    const auto now = Clock::now();
+    if (finished_.generated_tokens == 0) finished_.time_to_first_token = Seconds(now - begin_).count();
+    auto& last = last_token_[static_cast<size_t>(event.choice)];
+    if (last) metrics_.ObserveInterTokenLatency(Seconds(now - *last).count() / event.num_tokens);
+    last = now;
+    finished_.generated_tokens += event.num_tokens;
+  }
+
+ private:
+  Metrics& metrics_;
+  Metrics::Finished finished_;
+  Clock::time_point begin_ = Clock::now();
+  std::vector<std::optional<Clock::time_point>> last_token_;
+};
+
+std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
+
+std::string StreamError(const std::string& message) {
+  return "data: " + ErrorResponse(500, message).body + "\n\n";
+}
+
+uint64_t RandomSeed() {
+  std::random_device entropy;
+  return uint64_t{entropy()} << 32 | entropy();
+}
+
+}  // namespace
+
+/// Holds a call's place while it is pending.
+struct DataApi::Slot {
+  Slot(DataApi& a, int choices, size_t bytes) : api(a), num(choices), size(bytes) {
+    api.pending_requests_ += num;
+    api.pending_bytes_ += size;
+  }
+  ~Slot() {
+    api.pending_requests_ -= num;
+    api.pending_bytes_ -= size;
+  }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  DataApi& api;
+  int num;
+  size_t size;
+};
+
+asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponder& responder, bool chat) {
+  if (std::optional<HttpResponse> refusal = RefuseForLoad(request.body.size())) {
+    HttpResponse response = std::move(*refusal);
+    co_await responder.Send(std::move(response));
+    co_return;
+  }
+  const Json body = ParseJson(request.body, "body", {.max_depth = 32, .max_nodes = 200'000});
+  GenerateCall call = chat ? ParseChatRequest(body, options_.request) : ParseCompletionRequest(body, options_.request);
+  if (!call.model.empty() && call.model != options_.model_name) {
+    throw ApiError(404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
+  }
+  const Slot slot(*this, call.n * static_cast<int>(std::max<size_t>(1, call.prompts.size())), request.body.size());
+  if (!call.has_seed) call.sampling.seed = RandomSeed();
+  std::vector<std::vector<TokenId>> prompts = co_await Encode(call, request.body.size());
+
+  Usage usage;
+  size_t longest = 0;
+  for (const auto& prompt : prompts) {
+    if (prompt.empty()) throw ApiError(400, "the prompt is empty", call.chat ? "messages" : "prompt");
+    usage.prompt_tokens += static_cast<int>(prompt.size());
+    longest = std::max(longest, prompt.size());
+  }
+  const int max_tokens = MaxTokens(call, longest);
+  std::string echo;
+  if (call.echo) {
+    if (prompts.size() > 1) throw ApiError(400, "echo takes one prompt", "echo");
+    echo = Decode(context_.tokenizer, prompts[0], call.skip_special_tokens);
+  }
+  const RequestId id = next_id_;
+  next_id_ += prompts.size();
+  const ResponseBuilder builder(call.chat, fmt::format("{}-{:016x}", call.chat ? "chatcmpl" : "cmpl", id ^ RandomSeed() << 20), options_.model_name, std::time(nullptr));
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  Generation generation(context_, call, std::move(prompts), max_tokens, id, executor);
+  responder.on_gone = [&generation] { generation.Cancel(); };
+  if (call.stream) {
+    co_await AnswerStream(generation, call, builder, usage, echo, responder);
+  } else {
+    co_await AnswerWhole(generation, call, builder, usage, echo, responder);
+  }
+  responder.on_gone = nullptr;
+}
+
+asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, const GenerateCall& call, const ResponseBuilder& builder,
+                                           Usage usage, std::string echo, HttpResponder& responder) {
+  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
+  ResponseBuilder::Choice initial;
+  initial.text = echo;
+  std::vector<ResponseBuilder::Choice> choices(static_cast<size_t>(generation.num_choices()), initial);
+  size_t finished = 0;
+  while (finished < choices.size() && !responder.gone()) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    if (!event || event->accepted) continue;
+    timer.OnEvent(*event);
+    if (!event->error.empty()) throw ApiError(event->refused ? 400 : 500, event->error);
+    auto& choice = choices[static_cast<size_t>(event->choice)];
+    choice.text += event->text;
+    choice.tokens.insert(choice.tokens.end(), event->tokens.begin(), event->tokens.end());
+    choice.finished = event->finished;
+    usage.completion_tokens += event->num_tokens;
+    finished += event->finished.has_value();
+  }
+  if (responder.gone()) co_return;
+  HttpResponse response;
+  response.body = DumpJson(builder.Full(choices, call.num_top_logprobs >= 0, usage));
+  co_await responder.Send(std::move(response));
+}
+
+asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const GenerateCall& call, const ResponseBuilder& builder,
+                                            Usage usage, std::string echo, HttpResponder& responder) {
+  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
+  const bool with_logprobs = call.num_top_logprobs >= 0;
+  const auto choices = static_cast<size_t>(generation.num_choices());
+  std::vector<size_t> offsets(choices, 0);
+  const auto with_usage = [&](Json chunk) {  // every chunk but the last carries usage: null when usage was asked for
+    if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
+    return EventText(chunk);
+  };
+  // 200 only after the engine took every request: a refusal is an error answer, not a stream.
+  for (size_t accepted = 0; accepted < std::max<size_t>(1, call.prompts.size()) && !responder.gone();) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    if (!event) continue;
+    if (!event->error.empty()) throw ApiError(event->refused ? 400 : 500, event->error);
+    ++accepted;
+  }
+  co_await responder.BeginStream();
+  std::string opening;
+  for (size_t i = 0; i < choices; ++i) {
+    if (call.chat || call.echo) opening += with_usage(builder.Chunk(static_cast<int>(i), call.chat, echo, {}, false, 0, std::nullopt));
+    offsets[i] = echo.size();
+  }
+  co_await responder.Write(std::move(opening));
+
+  for (size_t finished = 0; finished < choices && !responder.gone();) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(kPingEvery);
+    std::string text = event ? "" : ": ping\n\n";
+    // What has piled up while the client was reading goes out in one write.
+    for (; event; event = generation.events().TryNext()) {
+      timer.OnEvent(*event);
+      if (!event->error.empty()) {
+        text += StreamError(event->error);
+        finished = choices;
+        break;
+      }
+      usage.completion_tokens += event->num_tokens;
+      size_t& offset = offsets[static_cast<size_t>(event->choice)];
+      if (!event->text.empty() || !event->tokens.empty()) {
+        text += with_usage(builder.Chunk(event->choice, false, event->text, event->tokens, with_logprobs, offset, std::nullopt));
+        offset += event->text.size();
+      }
+      if (event->finished) {
+        ++finished;
+        text += with_usage(builder.Chunk(event->choice, false, "", {}, false, offset, event->finished));
+      }
+    }
+    co_await responder.Write(std::move(text));
+  }
+  std::string last;
+  if (call.include_usage) last += EventText(builder.UsageChunk(usage));
+  last += "data: [DONE]\n\n";
+  co_await responder.Write(std::move(last));
+  co_await responder.EndStream();
+}
+
+}  // namespace quire

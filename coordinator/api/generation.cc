@@ -1,0 +1,162 @@
+#include "coordinator/api/generation.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/stop_matcher.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+/// Lives with its request in the engine: turns tokens into text there, so that stop strings end a choice at once.
+class TextSink : public RequestSink {
+ public:
+  TextSink(const Tokenizer& tokenizer, const GenerateCall& call, int first_choice, std::shared_ptr<EventQueue> events)
+      : tokenizer_(tokenizer), first_choice_(first_choice), report_tokens_(call.num_top_logprobs >= 0), events_(std::move(events)) {
+    for (int i = 0; i < call.n; ++i) {
+      choices_.push_back({Detokenizer(tokenizer, call.skip_special_tokens), StopMatcher(call.stop, call.include_stop), {}, 0});
+    }
+  }
+
+  bool OnToken(const TokenEvent& token) override {
+    Choice& choice = choices_[static_cast<size_t>(token.choice)];
+    ++choice.pending_count;
+    if (report_tokens_) choice.pending_tokens.push_back(Report(token));
+    const StopMatcher::Output out = choice.stops.Push(choice.detokenizer.Push(token.token));
+    if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
+    choice.stopped = out.stopped;
+    return out.stopped;
+  }
+
+  void OnFinish(int index, FinishReason reason) override {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    std::string rest;
+    if (!choice.stopped) {
+      const StopMatcher::Output out = choice.stops.Push(choice.detokenizer.Finish());
+      rest = out.text + choice.stops.Finish();
+    }
+    if (reason == FinishReason::kStop && !choice.stopped) ++choice.pending_count;  // the token that said stop was generated, too
+    Emit(index, rest, reason);
+  }
+
+  void OnError(const std::string& message) override {
+    GenerationEvent event;
+    event.error = message;
+    events_->Push(std::move(event));
+  }
+
+ private:
+  struct Choice {
+    Detokenizer detokenizer;
+    StopMatcher stops;
+    std::vector<ReportedToken> pending_tokens;  // drawn, but their text is held back
+    int pending_count;
+    bool stopped = false;
+  };
+
+  ReportedToken Report(const TokenEvent& token) const {
+    ReportedToken out{std::string(tokenizer_.Bytes(token.token)), token.logprob, {}};
+    for (const auto& [id, logprob] : token.top) out.top.emplace_back(std::string(tokenizer_.Bytes(id)), logprob);
+    return out;
+  }
+
+  void Emit(int index, std::string text, std::optional<FinishReason> finished) {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    GenerationEvent event;
+    event.choice = first_choice_ + index;
+    event.text = std::move(text);
+    event.tokens = std::exchange(choice.pending_tokens, {});
+    event.num_tokens = std::exchange(choice.pending_count, 0);
+    event.finished = finished;
+    events_->Push(std::move(event));
+  }
+
+  const Tokenizer& tokenizer_;
+  int first_choice_;
+  bool report_tokens_;
+  std::shared_ptr<EventQueue> events_;
+  std::vector<Choice> choices_;
+};
+
+std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call, const std::vector<TokenId>& prompt,
+                                     int max_tokens, RequestId id, std::shared_ptr<RequestSink> sink) {
+  auto request = std::make_unique<Request>();
+  request->id = id;
+  request->limits.max_tokens = max_tokens;
+  request->limits.stop_token_ids = call.stop_token_ids;
+  if (!call.ignore_eos) {
+    auto& stops = request->limits.stop_token_ids;
+    stops.insert(stops.end(), context.eos_token_ids.begin(), context.eos_token_ids.end());
+  }
+  request->sampling = call.sampling;
+  request->sampling.num_logprobs = call.num_top_logprobs;
+  if (call.sampling.min_tokens > 0) request->sampling.banned_until_min = request->limits.stop_token_ids;
+  for (int choice = 0; choice < call.n; ++choice) {
+    Sequence sequence;
+    sequence.choice = choice;
+    sequence.tokens = prompt;
+    sequence.num_prompt_tokens = static_cast<int>(prompt.size());
+    request->sequences.push_back(std::move(sequence));
+  }
+  request->sink = std::move(sink);
+  return request;
+}
+
+}  // namespace
+
+void EventQueue::Push(GenerationEvent event) {
+  asio::post(executor_, [self = shared_from_this(), event = std::move(event)]() mutable {
+    self->events_.push_back(std::move(event));
+    self->timer_.cancel();
+  });
+}
+
+asio::awaitable<std::optional<GenerationEvent>> EventQueue::Next(std::chrono::milliseconds patience) {
+  if (events_.empty()) {
+    timer_.expires_after(patience);
+    co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
+  }
+  co_return TryNext();
+}
+
+std::optional<GenerationEvent> EventQueue::TryNext() {
+  if (events_.empty()) return std::nullopt;
+  std::optional<GenerationEvent> event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+Generation::Generation(const GenerationContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts, int max_tokens,
+                       RequestId first_id, asio::any_io_executor executor)
+    : engine_(context.engine), events_(std::make_shared<EventQueue>(executor)), num_choices_(static_cast<int>(prompts.size()) * call.n) {
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const RequestId id = first_id + i;
+    ids_.push_back(id);
+    auto sink = std::make_shared<TextSink>(context.tokenizer, call, static_cast<int>(i) * call.n, events_);
+    std::shared_ptr<Request> request = MakeRequest(context, call, prompts[i], max_tokens, id, std::move(sink));
+    engine_.Post([request, events = events_](Engine& engine) {
+      const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
+      GenerationEvent event;
+      event.accepted = !refusal;
+      event.refused = refusal.has_value();
+      event.error = refusal.value_or("");
+      events->Push(std::move(event));
+    });
+  }
+}
+
+Generation::~Generation() { Cancel(); }
+
+void Generation::Cancel() {
+  if (std::exchange(cancelled_, true)) return;
+  engine_.Post([ids = ids_](Engine& engine) {
+    for (const RequestId id : ids) engine.Cancel(id);
+  });
+}
+
+}  // namespace quire

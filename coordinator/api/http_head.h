@@ -1,0 +1,17 @@
+#pragma once
+
+#include <boost/beast/http.hpp>
+#include <optional>
+
+#include "coordinator/api/http_types.h"
+
+namespace quire {
+
+using HttpHead = boost::beast::http::request<boost::beast::http::string_body>;
+
+/// Why a parsed head is refused, or nothing. Beast's parser lets pass what proxies may read differently (transfer
+/// codings it does not know beside a length, several hosts, HTTP/1.0 with chunks, ...); everything of that kind is
+/// answered with 400 and a closed connection, so that no request can hide inside another.
+std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
+
+}  // namespace quire

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+
+#include "comm/topology.h"
+#include "coordinator/api/http_types.h"
+
+namespace quire {
+
+/// HTTP/1.1 on one listening socket: framing, limits, deadlines, keep-alive, and event streams. Knows no JSON and no
+/// routes. Everything runs on the io_context's one thread.
+class HttpServer {
+ public:
+  /// Binds at once; throws Error when the address is taken or not ours.
+  HttpServer(boost::asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpHandler handler);
+  ~HttpServer();
+
+  uint16_t port() const;
+  int num_connections() const;
+  /// No new connections; those that are open go on.
+  void StopAccepting();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace quire

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace quire {
+
+/// A request whose head was strict enough and whose body has arrived whole.
+struct HttpRequest {
+  std::string method;
+  std::string path;   // without the query
+  std::map<std::string, std::string> headers;  // names in lower case; only those an API looks at
+  std::string body;
+
+  std::string Header(const std::string& name) const {
+    const auto it = headers.find(name);
+    return it == headers.end() ? "" : it->second;
+  }
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+/// How a handler answers. One of Send or (BeginStream, Write..., EndStream).
+class HttpResponder {
+ public:
+  virtual ~HttpResponder() = default;
+
+  virtual boost::asio::awaitable<void> Send(HttpResponse response) = 0;
+
+  /// Begins a server-sent event stream.
+  virtual boost::asio::awaitable<void> BeginStream() = 0;
+  /// Sends text as it is. After the client has gone it does nothing.
+  virtual boost::asio::awaitable<void> Write(std::string text) = 0;
+  virtual boost::asio::awaitable<void> EndStream() = 0;
+
+  /// True once the client closed its side, reset the connection, or took too long to read.
+  virtual bool gone() const = 0;
+  /// Called on the I/O thread at that moment, so that work for the client can stop.
+  std::function<void()> on_gone;
+};
+
+using HttpHandler = std::function<boost::asio::awaitable<void>(const HttpRequest&, HttpResponder&)>;
+
+/// Bounds of every connection (defaults and reasons: README.md, Limits).
+struct HttpLimits {
+  size_t head_bytes = 16 << 10;
+  size_t target_bytes = 8 << 10;
+  size_t header_fields = 100;
+  size_t body_bytes = 2 << 20;
+  int head_seconds = 10;
+  int body_seconds = 30;
+  int idle_seconds = 75;
+  int write_seconds = 30;
+  int max_connections = 16384;
+};
+
+/// {"error": {...}} in OpenAI's form. `type` follows from the status.
+HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "");
+
+}  // namespace quire

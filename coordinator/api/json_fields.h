@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "comm/json.h"
+
+namespace quire {
+
+/// A request that cannot be served as asked; becomes an error answer with this status.
+struct ApiError : std::runtime_error {
+  ApiError(int s, const std::string& message, std::string p = "") : std::runtime_error(message), status(s), param(std::move(p)) {}
+  int status;
+  std::string param;  // the field at fault
+};
+
+/// Typed access to a request body. null counts as absent; anything of the wrong type or out of range throws ApiError
+/// 400 that names the field and what it takes.
+class JsonFields {
+ public:
+  explicit JsonFields(const Json& body);
+
+  const Json* Find(const char* name) const;
+  bool Has(const char* name) const { return Find(name) != nullptr; }
+  std::optional<int64_t> Integer(const char* name, int64_t low, int64_t high) const;
+  std::optional<double> Number(const char* name, double low, double high) const;
+  bool Flag(const char* name, bool otherwise) const;
+  std::optional<std::string> Text(const char* name) const;
+  /// One text or a list of texts.
+  std::vector<std::string> Texts(const char* name, size_t max_count, size_t max_bytes) const;
+
+  [[noreturn]] static void Refuse(const char* name, const std::string& reason);
+
+ private:
+  const Json& body_;
+};
+
+}  // namespace quire

@@ -1,0 +1,111 @@
+#include "coordinator/api/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+namespace quire {
+
+namespace {
+
+using Buckets = prometheus::Histogram::BucketBoundaries;
+
+const Buckets kFirstToken = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560};
+const Buckets kInterToken = {.001, .002, .005, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
+const Buckets kEndToEnd = {.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+
+}  // namespace
+
+struct Metrics::Families {
+  prometheus::Registry registry;
+  std::map<std::string, std::string> labels;
+
+  prometheus::Gauge& Gauge(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
+  }
+  prometheus::Counter& Counter(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+  }
+  prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, buckets);
+  }
+
+  prometheus::Gauge* running;
+  prometheus::Gauge* waiting;
+  prometheus::Gauge* kv_usage;
+  prometheus::Counter* preemptions;
+  prometheus::Counter* prompt_tokens;
+  prometheus::Counter* generation_tokens;
+  prometheus::Histogram* first_token;
+  prometheus::Histogram* inter_token;
+  prometheus::Histogram* end_to_end;
+  prometheus::Histogram* request_prompt_tokens;
+  prometheus::Histogram* request_generation_tokens;
+  prometheus::Family<prometheus::Counter>* success;
+  prometheus::Family<prometheus::Counter>* rejections;
+};
+
+Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks) : families_(std::make_unique<Families>()) {
+  Families& f = *families_;
+  f.labels = {{"model_name", model_name}, {"engine", "0"}};
+  f.running = &f.Gauge("vllm:num_requests_running", "Requests that are being computed");
+  f.waiting = &f.Gauge("vllm:num_requests_waiting", "Requests in the queue");
+  f.kv_usage = &f.Gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 1 is all");
+  f.preemptions = &f.Counter("vllm:num_preemptions_total", "Requests sent back to the queue for lack of blocks");
+  f.prompt_tokens = &f.Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests");
+  f.generation_tokens = &f.Counter("vllm:generation_tokens_total", "Tokens generated");
+  f.first_token = &f.Histogram("vllm:time_to_first_token_seconds", "From the request to its first token", kFirstToken);
+  f.inter_token = &f.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of a choice", kInterToken);
+  f.end_to_end = &f.Histogram("vllm:e2e_request_latency_seconds", "From the request to its last token", kEndToEnd);
+  f.request_prompt_tokens = &f.Histogram("vllm:request_prompt_tokens", "Prompt tokens of a request", kTokens);
+  f.request_generation_tokens = &f.Histogram("vllm:request_generation_tokens", "Tokens generated for a request", kTokens);
+  f.success = &prometheus::BuildCounter().Name("vllm:request_success_total").Help("Finished requests").Register(f.registry);
+  f.rejections = &prometheus::BuildCounter().Name("vllm:admission_rejections_total").Help("Requests refused for overload").Register(f.registry);
+  for (const char* reason : {"stop", "length", "abort", "error"}) {
+    auto labels = f.labels;
+    labels["finished_reason"] = reason;
+    f.success->Add(labels);
+  }
+  auto info = f.labels;
+  info["block_size"] = std::to_string(block_size);
+  info["num_gpu_blocks"] = std::to_string(num_blocks);
+  prometheus::BuildGauge().Name("vllm:cache_config_info").Help("Shape of the KV cache").Register(f.registry).Add(info).Set(1);
+}
+
+Metrics::~Metrics() = default;
+
+void Metrics::Observe(const Finished& finished) {
+  Families& f = *families_;
+  auto labels = f.labels;
+  labels["finished_reason"] = finished.reason;
+  f.success->Add(labels).Increment();
+  if (finished.time_to_first_token >= 0) f.first_token->Observe(finished.time_to_first_token);
+  f.end_to_end->Observe(finished.end_to_end);
+  f.request_prompt_tokens->Observe(finished.prompt_tokens);
+  f.request_generation_tokens->Observe(finished.generated_tokens);
+}
+
+void Metrics::ObserveInterTokenLatency(double seconds) { families_->inter_token->Observe(seconds); }
+
+void Metrics::CountRejection(const std::string& reason) {
+  families_->rejections->Add({{"model_name", families_->labels["model_name"]}, {"reason", reason}}).Increment();
+}
+
+std::string Metrics::Page(const Gauges& g) {
+  Families& f = *families_;
+  const auto raise_to = [](prometheus::Counter& counter, int64_t value) {
+    counter.Increment(static_cast<double>(value) - counter.Value());
+  };
+  f.running->Set(g.running);
+  f.waiting->Set(g.waiting);
+  f.kv_usage->Set(g.blocks_total > 0 ? static_cast<double>(g.blocks_used) / g.blocks_total : 0);
+  raise_to(*f.preemptions, g.preemptions);
+  raise_to(*f.prompt_tokens, g.stats.prompt_tokens);
+  raise_to(*f.generation_tokens, g.stats.generated_tokens);
+  return prometheus::TextSerializer().Serialize(f.registry.Collect());
+}
+
+}  // namespace quire

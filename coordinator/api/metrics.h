@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "coordinator/core/engine.h"
+
+namespace quire {
+
+/// The numbers that dashboards watch, under the names they know (vllm:...). Touched on the I/O thread only.
+class Metrics {
+ public:
+  Metrics(const std::string& model_name, int block_size, int num_blocks);
+  ~Metrics();
+
+  /// One finished call, as its client saw it; times in seconds.
+  struct Finished {
+    std::string reason;  // stop, length, abort, error
+    int prompt_tokens = 0, generated_tokens = 0;
+    double time_to_first_token = -1;  // below 0: there was none
+    double end_to_end = 0;
+  };
+  void Observe(const Finished& finished);
+  void ObserveInterTokenLatency(double seconds);
+  void CountRejection(const std::string& reason);
+
+  /// The text page. `engine` is a snapshot of this moment.
+  struct Gauges {
+    int running = 0, waiting = 0;
+    int blocks_used = 0, blocks_total = 0;
+    EngineStats stats;
+    int64_t preemptions = 0;
+  };
+  std::string Page(const Gauges& gauges);
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace quire

@@ -1,0 +1,207 @@
+#include "coordinator/api/openai_request.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <set>
+
+#include "coordinator/api/json_fields.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxMessages = 1024;
+constexpr int kMaxLogprobs = 20;
+
+/// Fields that change the answer and that this server does not offer. `harmless` values mean "off".
+struct Unsupported {
+  const char* name;
+  std::vector<Json> harmless;
+};
+
+void RefuseUnsupported(const JsonFields& fields) {
+  static const std::vector<Unsupported> kFields = {
+      {"tools", {Json::array()}},           {"functions", {Json::array()}},
+      {"tool_choice", {"none", "auto"}},    {"response_format", {Json{{"type", "text"}}}},
+      {"structured_outputs", {}},           {"guided_json", {}},
+      {"guided_regex", {}},                 {"guided_choice", {}},
+      {"guided_grammar", {}},               {"chat_template", {}},
+      {"chat_template_kwargs", {Json::object()}}, {"prompt_embeds", {}},
+      {"use_beam_search", {false}},         {"suffix", {""}},
+      {"prompt_logprobs", {}},              {"continue_final_message", {false}},
+      {"bad_words", {Json::array()}},       {"allowed_token_ids", {Json::array()}},
+      {"truncate_prompt_tokens", {}},       {"documents", {Json::array()}},
+      {"audio", {}},                        {"modalities", {Json::array({"text"})}}};
+  for (const auto& [name, harmless] : kFields) {
+    const Json* value = fields.Find(name);
+    if (value != nullptr && std::find(harmless.begin(), harmless.end(), *value) == harmless.end()) {
+      JsonFields::Refuse(name, "is not supported by this server");
+    }
+  }
+}
+
+std::vector<TokenId> TokenIds(const Json& list, const char* name, size_t max_count, int vocab_size) {
+  if (list.size() > max_count) JsonFields::Refuse(name, fmt::format("takes at most {} token ids", max_count));
+  std::vector<TokenId> ids;
+  for (const Json& item : list) {
+    if (!item.is_number_integer() || item < 0 || item >= vocab_size) {
+      JsonFields::Refuse(name, fmt::format("must be token ids from 0 to {}", vocab_size - 1));
+    }
+    ids.push_back(item.get<TokenId>());
+  }
+  return ids;
+}
+
+void ReadLogitBias(const JsonFields& fields, const RequestLimits& limits, SamplingSpec& sampling) {
+  const Json* bias = fields.Find("logit_bias");
+  if (bias == nullptr) return;
+  if (!bias->is_object() || bias->size() > 300) JsonFields::Refuse("logit_bias", "must map at most 300 token ids to numbers");
+  for (const auto& [key, value] : bias->items()) {
+    const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || std::stoi(key) >= limits.vocab_size) JsonFields::Refuse("logit_bias", "has a key that is no token id");
+    if (!value.is_number() || !(value >= -100.0 && value <= 100.0)) JsonFields::Refuse("logit_bias", "values must lie from -100 to 100");
+    sampling.logit_bias.emplace_back(std::stoi(key), value.get<float>());
+  }
+}
+
+void ReadSampling(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
+  SamplingSpec& s = call.sampling;
+  const auto real = [&](const char* name, double low, double high, float& out) {
+    if (const auto value = fields.Number(name, low, high)) out = static_cast<float>(*value);
+  };
+  real("temperature", 0, 100, s.temperature);
+  real("top_p", 0, 1, s.top_p);
+  if (s.top_p <= 0) JsonFields::Refuse("top_p", "must be above 0");
+  real("min_p", 0, 1, s.min_p);
+  real("presence_penalty", -2, 2, s.presence_penalty);
+  real("frequency_penalty", -2, 2, s.frequency_penalty);
+  real("repetition_penalty", 0.01, 100, s.repetition_penalty);
+  if (const auto k = fields.Integer("top_k", -1, std::numeric_limits<int32_t>::max())) s.top_k = *k < 0 ? 0 : static_cast<int32_t>(*k);
+  if (const auto seed = fields.Integer("seed", INT64_MIN, INT64_MAX)) {
+    s.seed = static_cast<uint64_t>(*seed);
+    call.has_seed = true;
+  }
+  s.min_tokens = static_cast<int32_t>(fields.Integer("min_tokens", 0, limits.max_model_len).value_or(0));
+  ReadLogitBias(fields, limits, s);
+}
+
+void ReadCommon(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
+  RefuseUnsupported(fields);
+  call.model = fields.Text("model").value_or("");
+  call.n = static_cast<int>(fields.Integer("n", 1, limits.max_choices).value_or(1));
+  if (const auto best_of = fields.Integer("best_of", 1, limits.max_choices); best_of && *best_of != call.n) {
+    JsonFields::Refuse("best_of", "must equal n");
+  }
+  ReadSampling(fields, limits, call);
+  call.stop = fields.Texts("stop", 16, 1024);
+  if (const Json* ids = fields.Find("stop_token_ids")) {
+    if (!ids->is_array()) JsonFields::Refuse("stop_token_ids", "must be a list of token ids");
+    call.stop_token_ids = TokenIds(*ids, "stop_token_ids", 64, limits.vocab_size);
+  }
+  call.ignore_eos = fields.Flag("ignore_eos", false);
+  call.skip_special_tokens = fields.Flag("skip_special_tokens", true);
+  call.add_special_tokens = fields.Flag("add_special_tokens", true);
+  call.include_stop = fields.Flag("include_stop_str_in_output", false);
+  call.stream = fields.Flag("stream", false);
+  if (const Json* options = fields.Find("stream_options")) {
+    if (!call.stream) JsonFields::Refuse("stream_options", "needs stream: true");
+    const JsonFields stream(*options);
+    call.include_usage = stream.Flag("include_usage", false);
+    call.continuous_usage = stream.Flag("continuous_usage_stats", false);
+  }
+}
+
+void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
+  for (const char* name : {"max_completion_tokens", "max_tokens"}) {
+    if (const auto value = fields.Integer(name, 1, limits.max_model_len); value && !call.max_tokens) {
+      call.max_tokens = static_cast<int>(*value);
+    }
+  }
+}
+
+std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& limits) {
+  const auto refuse = [] { JsonFields::Refuse("prompt", "must be a string, a list of strings, a list of token ids, or a list of such lists"); };
+  if (prompt == nullptr) JsonFields::Refuse("prompt", "is missing");
+  const auto ids = [&](const Json& list) { return TokenIds(list, "prompt", static_cast<size_t>(limits.max_model_len), limits.vocab_size); };
+  if (prompt->is_string()) return {prompt->get<std::string>()};
+  if (!prompt->is_array()) refuse();
+  if (prompt->empty()) JsonFields::Refuse("prompt", "is empty");
+  if ((*prompt)[0].is_number()) return {ids(*prompt)};
+  if (prompt->size() > static_cast<size_t>(limits.max_prompts)) JsonFields::Refuse("prompt", fmt::format("takes at most {} prompts", limits.max_prompts));
+  std::vector<PromptInput> prompts;
+  for (const Json& one : *prompt) {
+    if (one.is_string()) prompts.emplace_back(one.get<std::string>());
+    else if (one.is_array()) prompts.emplace_back(ids(one));
+    else refuse();
+  }
+  return prompts;
+}
+
+/// Contents given as parts are joined; parts that are not text are refused.
+std::string ContentText(const Json& message, size_t index) {
+  const std::string where = fmt::format("messages[{}].content", index);
+  const auto it = message.find("content");
+  if (it == message.end() || it->is_null()) return "";
+  if (it->is_string()) return it->get<std::string>();
+  if (!it->is_array()) throw ApiError(400, where + " must be a string or a list of parts", "messages");
+  std::string text;
+  for (const Json& part : *it) {
+    const bool is_text = part.is_object() && part.contains("type") && part["type"] == "text" && part.contains("text") && part["text"].is_string();
+    if (!is_text) throw ApiError(400, where + " may hold text parts only; this server takes no images or audio", "messages");
+    text += part["text"].get<std::string>();
+  }
+  return text;
+}
+
+Json ReadMessages(const Json* messages) {
+  static const std::set<std::string> kRoles = {"system", "developer", "user", "assistant"};
+  if (messages == nullptr) JsonFields::Refuse("messages", "is missing");
+  if (!messages->is_array() || messages->empty()) JsonFields::Refuse("messages", "must be a list of at least one message");
+  if (messages->size() > kMaxMessages) JsonFields::Refuse("messages", fmt::format("takes at most {} messages", kMaxMessages));
+  Json out = Json::array();
+  for (size_t i = 0; i < messages->size(); ++i) {
+    const Json& message = (*messages)[i];
+    const bool has_role = message.is_object() && message.contains("role") && message["role"].is_string();
+    if (!has_role || !kRoles.contains(message["role"].get<std::string>())) {
+      throw ApiError(400, fmt::format("messages[{}].role must be system, developer, user or assistant", i), "messages");
+    }
+    const auto role = message["role"].get<std::string>();
+    out.push_back({{"role", role == "developer" ? "system" : role}, {"content", ContentText(message, i)}});
+  }
+  return out;
+}
+
+}  // namespace
+
+GenerateCall ParseCompletionRequest(const Json& body, const RequestLimits& limits) {
+  const JsonFields fields(body);
+  GenerateCall call;
+  ReadCommon(fields, limits, call);
+  ReadMaxTokens(fields, limits, call);
+  call.prompts = ReadPrompts(fields.Find("prompt"), limits);
+  call.echo = fields.Flag("echo", false);
+  if (const auto logprobs = fields.Integer("logprobs", 0, kMaxLogprobs)) {
+    if (call.echo) JsonFields::Refuse("logprobs", "together with echo is not supported");
+    call.num_top_logprobs = static_cast<int>(*logprobs);
+  }
+  return call;
+}
+
+GenerateCall ParseChatRequest(const Json& body, const RequestLimits& limits) {
+  const JsonFields fields(body);
+  GenerateCall call;
+  call.chat = true;
+  ReadCommon(fields, limits, call);
+  ReadMaxTokens(fields, limits, call);
+  call.messages = ReadMessages(fields.Find("messages"));
+  call.add_generation_prompt = fields.Flag("add_generation_prompt", true);
+  if (fields.Flag("logprobs", false)) {
+    call.num_top_logprobs = static_cast<int>(fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0));
+  } else if (fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0) > 0) {
+    JsonFields::Refuse("top_logprobs", "needs logprobs: true");
+  }
+  return call;
+}
+
+}  // namespace quire

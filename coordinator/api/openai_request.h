@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "comm/json.h"
+#include "comm/step_plan.h"
+
+namespace quire {
+
+/// A prompt of /v1/completions: text, or token ids that are taken as they are.
+using PromptInput = std::variant<std::string, std::vector<TokenId>>;
+
+/// A validated request of either generating endpoint. Everything a client may get wrong is found before this exists.
+struct GenerateCall {
+  bool chat = false;
+  std::string model;                 // empty: whatever is served
+  std::vector<PromptInput> prompts;  // /v1/completions
+  Json messages;                     // /v1/chat/completions
+  bool add_generation_prompt = true;
+
+  int n = 1;                      // choices per prompt
+  std::optional<int> max_tokens;  // absent: the endpoint's default
+  SamplingSpec sampling;          // choice and min-token bans are filled in later
+  bool has_seed = false;
+  std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
+  bool ignore_eos = false;
+  bool skip_special_tokens = true;
+  bool add_special_tokens = true;
+  bool include_stop = false;
+  bool echo = false;
+
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  /// Log-probabilities: reported when num_top >= 0, with that many alternatives.
+  int num_top_logprobs = -1;
+};
+
+/// Bounds of single fields.
+struct RequestLimits {
+  int vocab_size = 0;
+  int max_model_len = 0;
+  int max_choices = 128;
+  int max_prompts = 16;
+};
+
+/// Both throw ApiError. Fields nobody knows are ignored; fields that would change the answer and are not supported are
+/// refused, so that nothing is silently different from what was asked.
+GenerateCall ParseCompletionRequest(const Json& body, const RequestLimits& limits);
+GenerateCall ParseChatRequest(const Json& body, const RequestLimits& limits);
+
+}  // namespace quire

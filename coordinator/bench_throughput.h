@@ -1,0 +1,18 @@
+#pragma once
+
+#include "comm/topology.h"
+
+namespace quire {
+
+/// `quire bench throughput`: random prompts of one length, greedy, end of sequence ignored.
+struct ThroughputBench {
+  int num_prompts = 32;
+  int input_len = 128;
+  int output_len = 64;
+  bool json = false;
+};
+
+/// Launches the workers, runs the requests, prints tokens per second and latencies. Returns the exit status.
+int RunThroughputBench(const Topology& topology, const ThroughputBench& bench);
+
+}  // namespace quire

@@ -1,0 +1,129 @@
+#include "coordinator/cluster/deployment.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int kCpuStepTokens = 512;
+// More KV memory than this is taken on request only: a server should not fill a laptop.
+constexpr int64_t kDefaultKvBytes = int64_t{4} << 30;
+
+/// One epoch for now: the life of the group is the life of the server.
+constexpr EpochId kEpoch = 1;
+
+std::vector<double> Shares(const Topology& topology) {
+  if (!topology.parallel.shares.empty()) return topology.parallel.shares;
+  return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
+}
+
+}  // namespace
+
+Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel) : cancel_(cancel) {
+  const ModelConfig& config = model.config();
+  if (topology.parallel.tensor > config.num_heads) {
+    Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
+         topology.parallel.tensor, config.num_heads, config.num_heads);
+  }
+  max_model_len_ = static_cast<int>(config.max_position);
+  if (topology.scheduler.max_model_len > max_model_len_) {
+    Fail("max_model_len {} exceeds the {} tokens the model was trained for", topology.scheduler.max_model_len, max_model_len_);
+  }
+  if (topology.scheduler.max_model_len > 0) max_model_len_ = topology.scheduler.max_model_len;
+  max_step_tokens_ = topology.scheduler.max_step_tokens > 0 ? topology.scheduler.max_step_tokens : std::max(kCpuStepTokens, topology.scheduler.max_running);
+
+  group_ = std::make_unique<WorkerGroup>(GroupOptions(topology, model));
+  group_->check_launcher = [this] { CheckLauncher(); };
+  group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
+  if (topology.launch.method == "mpirun") {
+    const auto command = MpirunCommand(topology, FindWorkerBinary(), group_->data_endpoint(), kEpoch, runtime_dir_.path());
+    spdlog::debug("launching: {}", fmt::join(command, " "));
+    launcher_ = std::make_unique<ChildProcess>(command);
+  } else {
+    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(), group_->data_endpoint());
+  }
+  group_->AwaitLoaded();
+  const int num_blocks = ChooseNumBlocks(topology);
+  group_->Start(num_blocks);
+  const int64_t pool_tokens = int64_t{num_blocks - 1} * topology.cache.block_size;
+  if (pool_tokens < max_model_len_) {
+    spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens, max_model_len_);
+    max_model_len_ = static_cast<int>(pool_tokens);
+  }
+  engine_ = std::make_unique<Engine>(EngineOptions{{max_step_tokens_, topology.scheduler.max_running}, num_blocks, topology.cache.block_size,
+                                                   topology.cache.watermark, max_model_len_});
+  engine_->StartEpoch(kEpoch);
+  spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", num_blocks - 1, topology.cache.block_size,
+               static_cast<double>(group_->ranks()[0].bytes_per_block) * num_blocks / (1 << 20));
+}
+
+Deployment::~Deployment() = default;
+
+WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const ModelFiles& model) const {
+  WorkerGroup::Options options;
+  options.epoch = kEpoch;
+  if (topology.transport.bind.empty()) {
+    options.data_endpoint = "ipc://" + runtime_dir_.path() + "/data";
+    options.ctrl_endpoint = CtrlEndpoint(options.data_endpoint, 0);
+  } else {
+    options.data_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[0]);
+    options.ctrl_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[1]);
+  }
+  AssignMessage& assign = options.assign;
+  assign.model_path = model.path();
+  assign.fingerprint = model.Fingerprint();
+  assign.block_size = topology.cache.block_size;
+  assign.max_step_tokens = max_step_tokens_;
+  assign.max_running = topology.scheduler.max_running;
+  assign.max_model_len = max_model_len_;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / topology.parallel.tensor);
+  assign.shares = Shares(topology);
+  return options;
+}
+
+void Deployment::CheckLauncher() {
+  if (cancel_) throw GroupFailure("stopped before the workers were ready");
+  if (launcher_ == nullptr || !launcher_->Ended()) return;
+  // A worker's own report may still be on its way; it says more than mpirun's status.
+  const auto now = std::chrono::steady_clock::now();
+  if (!launcher_ended_) launcher_ended_ = now;
+  if (now - *launcher_ended_ > std::chrono::milliseconds(100)) {
+    throw GroupFailure("a worker is gone: mpirun " + *launcher_->Ended());
+  }
+}
+
+int Deployment::ChooseNumBlocks(const Topology& topology) const {
+  if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
+  const auto& ranks = group_->ranks();
+  int64_t per_block = 0, available = INT64_MAX;
+  for (const RankInfo& rank : ranks) {
+    per_block = std::max(per_block, rank.bytes_per_block);
+    available = std::min(available, rank.available_bytes);
+  }
+  int64_t budget = topology.cache.memory_bytes;
+  if (budget == 0) {
+    const double share = topology.cache.memory * static_cast<double>(available) / static_cast<double>(ranks.size());
+    budget = std::min(kDefaultKvBytes, static_cast<int64_t>(share));
+  }
+  const int64_t most_useful = int64_t{topology.scheduler.max_running} * ((max_model_len_ - 1) / topology.cache.block_size + 1);
+  const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
+  if (blocks < 2) {
+    Fail("the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
+         "--kv-cache-memory-bytes or --gpu-memory-utilization", 2 * per_block, per_block, budget);
+  }
+  return static_cast<int>(blocks);
+}
+
+void Deployment::Stop(const std::string& reason) {
+  group_->Shutdown(reason);
+  if (launcher_ != nullptr && !launcher_->WaitFor(3000)) launcher_->Stop();
+}
+
+}  // namespace quire

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/model/model_files.h"
+#include "comm/topology.h"
+#include "coordinator/cluster/launcher.h"
+#include "coordinator/cluster/runtime_dir.h"
+#include "coordinator/cluster/worker_group.h"
+#include "coordinator/core/engine.h"
+
+namespace quire {
+
+/// A worker group from its launch to its end, and the engine sized for it.
+class Deployment {
+ public:
+  /// Launches the workers (or waits for those started by hand), loads the model and reserves the KV blocks. Throws
+  /// Error or GroupFailure naming rank, phase and remedy; then nothing is left running. Setting `cancel` ends it early.
+  Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel);
+  ~Deployment();
+
+  WorkerGroup& group() { return *group_; }
+  Engine& engine() { return *engine_; }
+  int max_model_len() const { return engine_->options().max_model_len; }
+
+  /// Asks the workers to end and waits for them; kills what does not end.
+  void Stop(const std::string& reason);
+
+ private:
+  WorkerGroup::Options GroupOptions(const Topology& topology, const ModelFiles& model) const;
+  void CheckLauncher();
+  int ChooseNumBlocks(const Topology& topology) const;
+
+  const std::atomic<bool>& cancel_;
+  RuntimeDir runtime_dir_;
+  std::unique_ptr<WorkerGroup> group_;
+  std::unique_ptr<ChildProcess> launcher_;  // null: the workers were started by someone else
+  std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
+  std::unique_ptr<Engine> engine_;
+  int max_model_len_ = 0, max_step_tokens_ = 0;
+};
+
+}  // namespace quire

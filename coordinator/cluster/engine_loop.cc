@@ -1,0 +1,74 @@
+#include "coordinator/cluster/engine_loop.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "comm/error.h"
+
+namespace quire {
+
+EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, std::function<void(const std::string&)> on_failure)
+    : engine_(engine),
+      group_(group),
+      on_failure_(std::move(on_failure)),
+      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      thread_([this] { Run(); }) {}
+
+EngineLoop::~EngineLoop() {
+  stopping_ = true;
+  Post([](Engine&) {});
+  thread_.join();
+  ::close(wake_fd_);
+}
+
+void EngineLoop::Post(std::function<void(Engine&)> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(task));
+  }
+  const uint64_t one = 1;
+  (void)!::write(wake_fd_, &one, sizeof(one));
+}
+
+void EngineLoop::DrainInbox() {
+  uint64_t count = 0;
+  (void)!::read(wake_fd_, &count, sizeof(count));
+  std::vector<std::function<void(Engine&)>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(inbox_);
+  }
+  for (const auto& task : tasks) task(engine_);
+}
+
+void EngineLoop::RunUntilStopped() {
+  while (!stopping_) {
+    DrainInbox();
+    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    if (const auto plan = engine_.NextPlan(now)) {
+      engine_.CommitStep(group_.RunStep(*plan));
+    } else {
+      group_.Idle(wake_fd_, 100);
+    }
+  }
+}
+
+void EngineLoop::Run() {
+  try {
+    RunUntilStopped();
+  } catch (const std::exception& failure) {  // GroupFailure, or a frame that does not decode
+    serving_ = false;
+    engine_.FailAll(std::string("the worker group is lost: ") + failure.what());
+    on_failure_(failure.what());
+  }
+  // Requests that come while the server winds down are answered, too.
+  while (!stopping_) {
+    DrainInbox();
+    engine_.FailAll("the worker group is lost");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+namespace quire {
+
+/// A directory of mode 0700 for this server's sockets and MPI's session files; removed with everything in it at the end.
+class RuntimeDir {
+ public:
+  /// Under $XDG_RUNTIME_DIR, else /tmp. Throws Error when it cannot be made.
+  RuntimeDir();
+  ~RuntimeDir();
+  RuntimeDir(const RuntimeDir&) = delete;
+  RuntimeDir& operator=(const RuntimeDir&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace quire

@@ -1,0 +1,195 @@
+#include "coordinator/cluster/worker_group.h"
+
+#include <algorithm>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+// A worker beats every 250 ms; a stopped process is found well within two seconds.
+constexpr auto kSilentAfter = std::chrono::milliseconds(1500);
+
+template <class... Args>
+[[noreturn]] void GroupFail(fmt::format_string<Args...> format, Args&&... args) {
+  throw GroupFailure(fmt::format(format, std::forward<Args>(args)...));
+}
+
+uint16_t PortOf(const std::string& endpoint) {
+  const size_t colon = endpoint.rfind(':');
+  return static_cast<uint16_t>(std::stoi(endpoint.substr(colon + 1)));
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(Options options)
+    : options_(std::move(options)),
+      data_(Channel::Bind(options_.data_endpoint)),
+      ctrl_(Channel::Bind(options_.ctrl_endpoint)),
+      data_endpoint_(data_.bound_endpoint()),
+      ranks_(options_.assign.shares.size()) {
+  if (data_endpoint_.starts_with("tcp://")) options_.assign.ctrl_port = PortOf(ctrl_.bound_endpoint());
+}
+
+Rank WorkerGroup::RankOf(const std::string& peer) const {
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (peer == Peer(rank)) return rank;
+  }
+  return -1;
+}
+
+std::string WorkerGroup::Describe(Rank rank) const {
+  const RankInfo& info = ranks_[static_cast<size_t>(rank)];
+  return info.host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} (pid {} on {})", rank, info.pid, info.host);
+}
+
+void WorkerGroup::SendToAll(const Frame& frame, const char* what) {
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (!data_.Send(Peer(rank), frame)) GroupFail("{} does not take the {}", Describe(rank), what);
+  }
+}
+
+void WorkerGroup::OnFailure(Rank rank, const FailureMessage& failure) const {
+  GroupFail("{}: {}: {}", Describe(rank), failure.phase, failure.message);
+}
+
+void WorkerGroup::HandleCtrl() {
+  while (const auto received = ctrl_.TryReceive()) {
+    const Rank rank = RankOf(received->peer);
+    if (rank < 0 || received->frame.header.epoch != options_.epoch) continue;
+    ranks_[static_cast<size_t>(rank)].last_beat = Clock::now();
+    ctrl_.Send(received->peer, Encode(BeatMessage{}, options_.epoch, 0));
+  }
+}
+
+void WorkerGroup::CheckLeases() {
+  if (!leases_on_) return;
+  const auto now = Clock::now();
+  for (Rank rank = 0; rank < size(); ++rank) {
+    const auto silent = now - ranks_[static_cast<size_t>(rank)].last_beat;
+    if (silent <= kSilentAfter) continue;
+    GroupFail("{} is silent for {} ms: stopped, hung, or cut off", Describe(rank),
+              std::chrono::duration_cast<std::chrono::milliseconds>(silent).count());
+  }
+}
+
+void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle) {
+  Channel* channels[] = {&data_, &ctrl_};
+  const auto before = Clock::now();
+  Channel::Wait(channels, wake_fd, timeout_millis);
+  // If this process itself was stopped, the beats of that time are still in the queue: read before judging.
+  const bool was_away = Clock::now() - before > std::chrono::milliseconds(timeout_millis + 500);
+  HandleCtrl();
+  if (was_away) {
+    for (RankInfo& info : ranks_) info.last_beat = Clock::now();
+  }
+  while (const auto received = data_.TryReceive()) {
+    const Rank rank = RankOf(received->peer);
+    if (rank >= 0 && received->frame.header.epoch == options_.epoch) handle(rank, received->frame);
+  }
+  check_launcher();
+  CheckLeases();
+}
+
+void WorkerGroup::OnJoin(Rank rank, const JoinMessage& join) {
+  if (join.world_size != size()) GroupFail("rank {} on {} says {} workers were started, {} are expected", rank, join.host, join.world_size, size());
+  if (join.build != kBuildVersion) GroupFail("rank {} on {} is version {}, the coordinator is {}", rank, join.host, join.build, kBuildVersion);
+  RankInfo& info = ranks_[static_cast<size_t>(rank)];
+  if (info.pid != 0) GroupFail("rank {} joined twice (pids {} and {})", rank, info.pid, join.pid);
+  info.host = join.host;
+  info.pid = join.pid;
+  info.last_beat = Clock::now();
+  progress(fmt::format("{} joined", Describe(rank)));
+  if (!data_.Send(Peer(rank), Encode(options_.assign, options_.epoch, 0))) GroupFail("{} does not take its assignment", Describe(rank));
+}
+
+void WorkerGroup::AwaitLoaded() {
+  const auto deadline = Clock::now() + options_.start_deadline;
+  std::vector<bool> loaded(ranks_.size(), false);
+  while (std::find(loaded.begin(), loaded.end(), false) != loaded.end()) {
+    if (Clock::now() > deadline) {
+      const auto missing = std::find(loaded.begin(), loaded.end(), false) - loaded.begin();
+      GroupFail("{} did not {} within {} s", Describe(static_cast<Rank>(missing)), ranks_[static_cast<size_t>(missing)].pid == 0 ? "join" : "load",
+                options_.start_deadline.count());
+    }
+    Pump(-1, 50, [&](Rank rank, const Frame& frame) {
+      const Message message = Decode(frame);
+      if (const auto* join = std::get_if<JoinMessage>(&message)) return OnJoin(rank, *join);
+      if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
+      const auto* hello = std::get_if<HelloMessage>(&message);
+      if (hello == nullptr) GroupFail("{} sent a frame of kind {} before it loaded", Describe(rank), static_cast<int>(frame.header.kind));
+      if (hello->fingerprint != options_.assign.fingerprint) GroupFail("{} loaded another model", Describe(rank));
+      RankInfo& info = ranks_[static_cast<size_t>(rank)];
+      info.isa = hello->isa;
+      info.bytes_per_block = hello->bytes_per_block;
+      info.weight_bytes = hello->weight_bytes;
+      info.available_bytes = hello->available_bytes;
+      info.load_millis = hello->load_millis;
+      loaded[static_cast<size_t>(rank)] = true;
+      progress(fmt::format("{} loaded {:.1f} MiB of weights in {} ms ({})", Describe(rank),
+                           static_cast<double>(hello->weight_bytes) / (1 << 20), hello->load_millis, hello->isa));
+    });
+  }
+  for (RankInfo& info : ranks_) info.last_beat = Clock::now();
+  leases_on_ = true;
+}
+
+void WorkerGroup::Start(int num_blocks) {
+  SendToAll(Encode(StartMessage{num_blocks}, options_.epoch, 0), "start");
+  const auto deadline = Clock::now() + options_.start_deadline;
+  size_t ready = 0;
+  while (ready < ranks_.size()) {
+    if (Clock::now() > deadline) GroupFail("the workers did not reserve their KV blocks within {} s", options_.start_deadline.count());
+    Pump(-1, 50, [&](Rank rank, const Frame& frame) {
+      const Message message = Decode(frame);
+      if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
+      const auto* answer = std::get_if<ReadyMessage>(&message);
+      if (answer == nullptr || answer->num_blocks != num_blocks) GroupFail("{} did not reserve {} blocks", Describe(rank), num_blocks);
+      ++ready;
+    });
+  }
+}
+
+std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
+  const Frame frame = EncodePlan(plan);
+  SendToAll(frame, "plan");
+  std::vector<bool> answered(ranks_.size(), false);
+  std::vector<uint64_t> token_hashes(ranks_.size());
+  std::vector<SampledToken> tokens;
+  while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
+    Pump(-1, 100, [&](Rank rank, const Frame& reply) {
+      Message message = Decode(reply);
+      if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
+      auto* result = std::get_if<StepResult>(&message);
+      const bool fits = result != nullptr && result->step == plan.step && result->rank == rank &&
+                        result->plan_hash == frame.header.body_hash && !answered[static_cast<size_t>(rank)];
+      if (!fits) GroupFail("{} is out of step: it answered for step {}, not for step {}", Describe(rank), reply.header.step, plan.step);
+      answered[static_cast<size_t>(rank)] = true;
+      token_hashes[static_cast<size_t>(rank)] = result->token_hash;
+      RankInfo& info = ranks_[static_cast<size_t>(rank)];
+      info.last_step = plan.step;
+      info.compute_micros = result->compute_micros;
+      if (rank == 0) tokens = std::move(result->tokens);
+    });
+  }
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (token_hashes[static_cast<size_t>(rank)] != HashTokens(tokens)) GroupFail("{} drew other tokens than rank 0 in step {}", Describe(rank), plan.step);
+  }
+  return tokens;
+}
+
+void WorkerGroup::Idle(int wake_fd, int timeout_millis) {
+  Pump(wake_fd, timeout_millis, [&](Rank rank, const Frame& frame) {
+    const Message message = Decode(frame);
+    if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
+    GroupFail("{} sent a frame of kind {} that nobody asked for", Describe(rank), static_cast<int>(frame.header.kind));
+  });
+}
+
+void WorkerGroup::Shutdown(const std::string& reason) {
+  const Frame frame = Encode(ShutdownMessage{reason}, options_.epoch, 0);
+  for (Rank rank = 0; rank < size(); ++rank) data_.Send(Peer(rank), frame);
+}
+
+}  // namespace quire

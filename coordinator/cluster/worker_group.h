@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/channel.h"
+#include "comm/messages.h"
+
+namespace quire {
+
+/// A worker group that can no longer serve: a rank died, hangs, or disagrees. The message names the rank.
+class GroupFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What is known of one rank, for the admin endpoint and for error messages.
+struct RankInfo {
+  std::string host, isa;
+  int pid = 0;
+  int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
+  int load_millis = 0;
+  StepId last_step = 0;
+  uint32_t compute_micros = 0;  // of its last step
+  std::chrono::steady_clock::time_point last_beat;
+};
+
+/// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from each,
+/// and the watch over who is alive. Belongs to one thread. Every failure throws GroupFailure.
+class WorkerGroup {
+ public:
+  struct Options {
+    EpochId epoch = 1;
+    std::string data_endpoint;  // to bind; a tcp port of 0 takes any free one
+    std::string ctrl_endpoint;
+    AssignMessage assign;
+    std::chrono::seconds start_deadline{120};
+  };
+  explicit WorkerGroup(Options options);
+
+  int size() const { return static_cast<int>(options_.assign.shares.size()); }
+  const std::string& data_endpoint() const { return data_endpoint_; }
+  const std::vector<RankInfo>& ranks() const { return ranks_; }
+
+  /// Called whenever the group waits; throws GroupFailure when the launcher has ended.
+  std::function<void()> check_launcher = [] {};
+  /// Called with one line per event of the handshake.
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+
+  /// Waits until every rank has joined and loaded its shard.
+  void AwaitLoaded();
+  /// Tells every rank to reserve its KV blocks (the null block counted in) and waits until all have.
+  void Start(int num_blocks);
+
+  /// Sends the plan to every rank, waits for every rank's answer, and returns rank 0's tokens. Only what all ranks
+  /// agree on comes back.
+  std::vector<SampledToken> RunStep(const StepPlan& plan);
+
+  /// Waits for wake_fd, minding the leases, up to the given time.
+  void Idle(int wake_fd, int timeout_millis);
+
+  /// Asks every rank to end; does not wait.
+  void Shutdown(const std::string& reason);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string Peer(Rank rank) const { return WorkerIdentity(options_.epoch, rank); }
+  void SendToAll(const Frame& frame, const char* what);
+  /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
+  void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
+  void HandleCtrl();
+  void CheckLeases();
+  Rank RankOf(const std::string& peer) const;
+  std::string Describe(Rank rank) const;
+  void OnJoin(Rank rank, const JoinMessage& join);
+  [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
+
+  Options options_;
+  Channel data_, ctrl_;
+  std::string data_endpoint_;
+  std::vector<RankInfo> ranks_;
+  bool leases_on_ = false;
+};
+
+}  // namespace quire

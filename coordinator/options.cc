@@ -1,0 +1,143 @@
+#include "coordinator/options.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "comm/error.h"
+#include "comm/model/mapped_file.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxTopologyBytes = 1 << 20;
+
+void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::string& where) {
+  const auto refuse_if = [&](bool unsupported, const char* what) {
+    if (unsupported) Fail("{}: {} not supported by this version", where, what);
+  };
+  refuse_if(t.backend == "cuda", "backend cuda is");
+  refuse_if(t.parallel.replicas > 1, "replicas are");
+  refuse_if(t.nodes.size() > 1, "more than one node is");
+  refuse_if(t.cache.dtype != "auto", "KV cache types other than auto (fp32) are");
+  refuse_if(t.cache.host_swap_bytes > 0 || t.scheduler.preemption == "swap", "swapping KV blocks to the host is");
+  refuse_if(!t.transport.keys.empty(), "encrypted transport (transport.keys) is");
+  refuse_if(!t.server.key_file.empty() || !t.admin.key_file.empty(), "API keys and admin tokens are");
+  refuse_if(flags.dtype != "auto" && flags.dtype != "float32", "--dtype other than auto and float32 (activations are fp32) is");
+  refuse_if(flags.quantization != "none", "--quantization at load is");
+  refuse_if(!flags.journal.empty(), "--journal is");
+}
+
+bool IsLoopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+/// Without keys nothing may listen where others can reach it.
+void CheckExposure(const Topology& t, const std::string& where) {
+  for (const std::string& listen : {t.server.listen, t.admin.listen}) {
+    if (!IsLoopback(ParseHostPort(listen)->host)) {
+      Fail("{}: {} is reachable from other machines, and this version has no API keys; listen on 127.0.0.1 and put an "
+           "authenticating proxy in front", where, listen);
+    }
+  }
+  if (!t.transport.bind.empty() && !IsLoopback(t.transport.bind)) {
+    Fail("{}: transport.bind {} is reachable from other machines, and this version does not encrypt; use 127.0.0.1", where, t.transport.bind);
+  }
+}
+
+std::string WithHostOrPort(const std::string& listen, const std::string& host, const std::optional<int>& port) {
+  const auto parsed = ParseHostPort(listen);
+  const std::string h = !host.empty() ? host : parsed ? parsed->host : "127.0.0.1";
+  const int p = port ? *port : parsed ? parsed->port : 0;
+  return h.find(':') != std::string::npos ? fmt::format("[{}]:{}", h, p) : fmt::format("{}:{}", h, p);
+}
+
+int64_t BytesFlag(const std::string& text, const char* flag, int64_t unit_if_plain) {
+  const bool plain = text.find_first_not_of("0123456789.") == std::string::npos;
+  const auto bytes = ParseBytes(text);
+  if (!bytes) Fail("{}: \"{}\" is no size; give bytes or, for example, 2GiB", flag, text);
+  return plain ? *bytes * unit_if_plain : *bytes;
+}
+
+template <class T>
+void Override(const std::optional<T>& flag, T& setting) {
+  if (flag) setting = *flag;
+}
+void Override(const std::string& flag, std::string& setting) {
+  if (!flag.empty()) setting = flag;
+}
+
+void ApplyFlags(const ServeFlags& flags, Topology& t) {
+  Override(flags.model, t.model.path);
+  Override(flags.served_model_name, t.model.name);
+  Override(flags.backend, t.backend);
+  Override(flags.tensor_parallel_size, t.parallel.tensor);
+  Override(flags.threads_per_worker, t.threads_per_worker);
+  t.server.listen = WithHostOrPort(t.server.listen, flags.host, flags.port);
+  t.admin.listen = WithHostOrPort(t.admin.listen, "", flags.admin_port);
+  Override(flags.api_key_file, t.server.key_file);
+  Override(flags.admin_token_file, t.admin.key_file);
+  Override(flags.max_model_len, t.scheduler.max_model_len);
+  Override(flags.max_num_seqs, t.scheduler.max_running);
+  Override(flags.max_num_batched_tokens, t.scheduler.max_step_tokens);
+  Override(flags.preemption_mode, t.scheduler.preemption);
+  Override(flags.block_size, t.cache.block_size);
+  Override(flags.num_kv_blocks, t.cache.num_blocks);
+  Override(flags.memory_utilization, t.cache.memory);
+  Override(flags.kv_cache_dtype, t.cache.dtype);
+  Override(flags.prefix_caching, t.cache.prefix_caching);
+  if (!flags.kv_cache_memory.empty()) t.cache.memory_bytes = BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", 1);
+  if (!flags.swap_space.empty()) t.cache.host_swap_bytes = BytesFlag(flags.swap_space, "--swap-space", int64_t{1} << 30);
+}
+
+}  // namespace
+
+void AddServeFlags(CLI::App& app, ServeFlags& f) {
+  const auto positive = CLI::Range(1, 1 << 24);
+  app.add_option("topology", f.topology_file, "Topology file (YAML)");
+  app.add_option("--model", f.model, "HF directory or GGUF file");
+  app.add_option("--tensor-parallel-size", f.tensor_parallel_size, "Workers that share the model (also -tp)")->check(CLI::Range(1, 1024));
+  app.add_option("--backend", f.backend, "cpu, cuda or auto")->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  app.add_option("--threads-per-worker", f.threads_per_worker, "Compute threads of each worker")->check(CLI::Range(1, 1024));
+  app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
+  app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
+  app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));
+  app.add_option("--api-key-file", f.api_key_file, "Keys that clients must present");
+  app.add_option("--admin-token-file", f.admin_token_file, "Token of the admin port");
+  app.add_option("--served-model-name", f.served_model_name, "Name that clients use");
+  app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
+  app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")->check(CLI::Range(1, 65536));
+  app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens, "Most tokens computed in a step (512)")->check(positive);
+  app.add_option("--block-size", f.block_size, "Tokens of a KV block (16)")->check(CLI::Range(1, 256));
+  app.add_option("--num-kv-blocks", f.num_kv_blocks, "KV blocks, instead of sizing them from memory")->check(CLI::Range(1, INT32_MAX - 1));
+  app.add_option("--kv-cache-memory-bytes", f.kv_cache_memory, "KV memory of each worker, for example 2GiB");
+  app.add_option("--gpu-memory-utilization", f.memory_utilization, "Share of the free memory for KV blocks (0.90)")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--swap-space", f.swap_space, "Host memory for swapped blocks, GiB");
+  app.add_option("--kv-cache-dtype", f.kv_cache_dtype, "auto, fp8 or int8")->check(CLI::IsMember({"auto", "fp8", "int8"}));
+  app.add_option("--dtype", f.dtype, "auto, float32, bfloat16 or float16")->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
+  app.add_option("--quantization", f.quantization, "none, int8 or int4")->check(CLI::IsMember({"none", "int8", "int4"}));
+  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", f.prefix_caching, "Reuse blocks of shared prefixes");
+  app.add_option("--preemption-mode", f.preemption_mode, "auto, recompute or swap")->check(CLI::IsMember({"auto", "recompute", "swap"}));
+  app.add_option("--seed", f.seed, "Seed of requests that bring none (random without it)");
+  app.add_option("--journal", f.journal, "Directory of the step journal");
+  app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error")->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+}
+
+Topology TopologyFromFlags(const ServeFlags& flags) {
+  Topology t;
+  std::string where = "command line";
+  if (!flags.topology_file.empty()) {
+    t = TopologyFromYaml(ReadTextFile(flags.topology_file, kMaxTopologyBytes), flags.topology_file);
+    where = flags.topology_file;
+  }
+  ApplyFlags(flags, t);
+  ValidateTopology(t, where);
+  RefuseUnsupported(t, flags, where);
+  CheckExposure(t, where);
+  if (t.model.name.empty()) {
+    std::filesystem::path path = std::filesystem::path(t.model.path).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    t.model.name = path.extension() == ".gguf" ? path.stem() : path.filename();
+  }
+  return t;
+}
+
+}  // namespace quire

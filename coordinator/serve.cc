@@ -1,0 +1,193 @@
+#include "coordinator/serve.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <thread>
+
+#include "comm/error.h"
+#include "coordinator/api/admin_api.h"
+#include "coordinator/api/data_api.h"
+#include "coordinator/api/http_server.h"
+#include "coordinator/cluster/deployment.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kDrainLimit = std::chrono::seconds(30);
+
+/// The tokenizer and, when the model has one that we can read, its chat template.
+struct TextTools {
+  explicit TextTools(const ModelFiles& model)
+      : tokenizer(model.gguf() != nullptr ? TokenizerDataFromGguf(*model.gguf()) : TokenizerDataFromHf(model.path())) {
+    if (tokenizer.vocab_size() > model.config().vocab_size) {
+      Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(), model.config().vocab_size);
+    }
+    try {
+      chat = std::make_unique<ChatTemplate>(tokenizer.data());
+    } catch (const Error& error) {
+      no_chat_reason = error.what();
+    }
+  }
+  Tokenizer tokenizer;
+  std::unique_ptr<ChatTemplate> chat;
+  std::string no_chat_reason;
+};
+
+/// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
+/// listeners. The I/O thread runs throughout.
+class Server {
+ public:
+  explicit Server(const Topology& topology)
+      : topology_(topology), model_(ModelFiles::Open(topology.model.path)), text_(model_), io_(std::make_unique<asio::io_context>(1)), drain_timer_(*io_) {
+    const auto on_data = [this](const HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); };
+    const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); };
+    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{}, on_data);
+    admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{}, on_admin);
+  }
+
+  int Run() {
+    asio::signal_set signals(*io_, SIGTERM, SIGINT);
+    AwaitSignal(signals);
+    io_thread_ = std::thread([this] { io_->run(); });
+    int status = 1;
+    try {
+      status = ServeUntilFinished();
+    } catch (const std::exception& error) {
+      if (stop_requested_) status = 0;
+      else spdlog::error("{}", error.what());
+    }
+    StopIo();
+    return status;
+  }
+
+ private:
+  int ServeUntilFinished() {
+    const auto begin = std::chrono::steady_clock::now();
+    Deployment deployment(topology_, model_, stop_requested_);
+    int status = 0;
+    {
+      EngineLoop loop(deployment.engine(), deployment.group(), [this](const std::string& reason) {
+        asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
+      });
+      Metrics metrics(topology_.model.name, topology_.cache.block_size, deployment.engine().blocks().num_usable());
+      const int vocab = static_cast<int>(model_.config().vocab_size), longest = deployment.max_model_len();
+      DataApi data({topology_.model.name, {vocab, longest, std::min(128, topology_.scheduler.max_running)}, 1024 + topology_.scheduler.max_running,
+                    256 << 20, text_.no_chat_reason},
+                   {text_.tokenizer, loop, model_.config().eos_token_ids}, text_.chat.get(), loop, metrics);
+      AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics);
+      asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(), topology_.model.name,
+                   ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(), deployment.group().size());
+      finished_.wait(false);
+      // Connections refer to the APIs and to the loop: they go first.
+      StopIo();
+      status = workers_lost_ ? 1 : 0;
+    }
+    deployment.Stop("the server is shutting down");
+    spdlog::info("stopped");
+    return status;
+  }
+
+  /// Ends the I/O thread and every connection. Idempotent.
+  void StopIo() {
+    if (!io_thread_.joinable()) return;
+    io_->stop();
+    io_thread_.join();
+    data_server_.reset();
+    admin_server_.reset();
+    drain_timer_ = asio::steady_timer(spare_io_);
+    io_.reset();
+  }
+
+  // --- on the I/O thread ---
+
+  void AwaitSignal(asio::signal_set& signals) {
+    signals.async_wait([this, &signals](boost::system::error_code error, int) {
+      if (error) return;
+      if (stop_requested_.exchange(true)) return Finish();
+      spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now", kDrainLimit.count());
+      AwaitSignal(signals);
+      Drain(kDrainLimit);
+    });
+  }
+
+  void OnWorkersLost(const std::string& reason) {
+    spdlog::error("the worker group is lost: {}", reason);
+    workers_lost_ = true;
+    Drain(std::chrono::seconds(2));  // time for the errors to reach their clients
+  }
+
+  void Drain(std::chrono::seconds limit) {
+    data_server_->StopAccepting();
+    if (data_api_ != nullptr) data_api_->Drain();
+    AwaitIdle(std::chrono::steady_clock::now() + limit);
+  }
+
+  void AwaitIdle(std::chrono::steady_clock::time_point deadline) {
+    const bool idle = data_api_ == nullptr || data_api_->pending_requests() == 0;
+    if (idle || std::chrono::steady_clock::now() > deadline) return Finish();
+    drain_timer_.expires_after(std::chrono::milliseconds(20));
+    drain_timer_.async_wait([this, deadline](boost::system::error_code error) {
+      if (!error) AwaitIdle(deadline);
+    });
+  }
+
+  void Finish() {
+    finished_ = true;
+    finished_.notify_all();
+  }
+
+  asio::awaitable<void> HandleData(const HttpRequest& request, HttpResponder& responder) {
+    if (data_api_ != nullptr) {
+      co_await data_api_->Handle(request, responder);
+      co_return;
+    }
+    HttpResponse response = ErrorResponse(503, "the workers are not ready yet");
+    response.headers.emplace_back("Retry-After", "1");
+    if (request.path == "/health" || request.path == "/ping") {
+      response = HttpResponse();
+      response.body = "{}";
+    }
+    co_await responder.Send(std::move(response));
+  }
+
+  asio::awaitable<void> HandleAdmin(const HttpRequest& request, HttpResponder& responder) {
+    if (admin_api_ != nullptr) {
+      co_await admin_api_->Handle(request, responder);
+      co_return;
+    }
+    HttpResponse response = ErrorResponse(503, "the workers are not ready yet");
+    co_await responder.Send(std::move(response));
+  }
+
+  const Topology& topology_;
+  ModelFiles model_;
+  TextTools text_;
+  asio::io_context spare_io_{1};  // outlives io_, for objects that must refer to some context
+  std::unique_ptr<asio::io_context> io_;
+  asio::steady_timer drain_timer_;
+  std::unique_ptr<HttpServer> data_server_, admin_server_;
+  DataApi* data_api_ = nullptr;  // null until the workers are ready
+  AdminApi* admin_api_ = nullptr;
+  std::thread io_thread_;
+  std::atomic<bool> stop_requested_{false}, finished_{false};
+  bool workers_lost_ = false;
+};
+
+}  // namespace
+
+int Serve(const Topology& topology) {
+  ::signal(SIGPIPE, SIG_IGN);
+  return Server(topology).Run();
+}
+
+}  // namespace quire
