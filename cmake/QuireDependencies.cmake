@@ -12,4 +12,4 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 find_program(FLATC flatc REQUIRED)
-find_package(MPI COMPONENTS C)  # the worker only; the coordinator builds without it
+find_package(MPI COMPONENTS CXX) # the worker only; the coordinator builds without it

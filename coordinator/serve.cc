@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <mutex>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -46,7 +47,8 @@ struct TextTools {
 class Server {
  public:
   explicit Server(const Topology& topology)
-      : topology_(topology), model_(ModelFiles::Open(topology.model.path)), text_(model_), io_(std::make_unique<asio::io_context>(1)), drain_timer_(*io_) {
+      : topology_(topology), model_(ModelFiles::Open(topology.model.path)), text_(model_), io_(std::make_unique<asio::io_context>(1)),
+        signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)), drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
     const auto on_data = [this](const HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); };
     const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); };
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{}, on_data);
@@ -54,8 +56,7 @@ class Server {
   }
 
   int Run() {
-    asio::signal_set signals(*io_, SIGTERM, SIGINT);
-    AwaitSignal(signals);
+    AwaitSignal();
     io_thread_ = std::thread([this] { io_->run(); });
     int status = 1;
     try {
@@ -75,7 +76,8 @@ class Server {
     int status = 0;
     {
       EngineLoop loop(deployment.engine(), deployment.group(), [this](const std::string& reason) {
-        asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
+        const std::lock_guard lock(io_mutex_);
+        if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
       });
       Metrics metrics(topology_.model.name, topology_.cache.block_size, deployment.engine().blocks().num_usable());
       const int vocab = static_cast<int>(model_.config().vocab_size), longest = deployment.max_model_len();
@@ -104,18 +106,21 @@ class Server {
     io_thread_.join();
     data_server_.reset();
     admin_server_.reset();
-    drain_timer_ = asio::steady_timer(spare_io_);
-    io_.reset();
+    signals_.reset();
+    drain_timer_.reset();
+    std::unique_ptr<asio::io_context> ending;
+    const std::lock_guard lock(io_mutex_);
+    ending = std::move(io_);  // destroys what still waits in it: connections, with the calls they serve
   }
 
   // --- on the I/O thread ---
 
-  void AwaitSignal(asio::signal_set& signals) {
-    signals.async_wait([this, &signals](boost::system::error_code error, int) {
+  void AwaitSignal() {
+    signals_->async_wait([this](boost::system::error_code error, int) {
       if (error) return;
       if (stop_requested_.exchange(true)) return Finish();
       spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now", kDrainLimit.count());
-      AwaitSignal(signals);
+      AwaitSignal();
       Drain(kDrainLimit);
     });
   }
@@ -135,8 +140,8 @@ class Server {
   void AwaitIdle(std::chrono::steady_clock::time_point deadline) {
     const bool idle = data_api_ == nullptr || data_api_->pending_requests() == 0;
     if (idle || std::chrono::steady_clock::now() > deadline) return Finish();
-    drain_timer_.expires_after(std::chrono::milliseconds(20));
-    drain_timer_.async_wait([this, deadline](boost::system::error_code error) {
+    drain_timer_->expires_after(std::chrono::milliseconds(20));
+    drain_timer_->async_wait([this, deadline](boost::system::error_code error) {
       if (!error) AwaitIdle(deadline);
     });
   }
@@ -172,9 +177,10 @@ class Server {
   const Topology& topology_;
   ModelFiles model_;
   TextTools text_;
-  asio::io_context spare_io_{1};  // outlives io_, for objects that must refer to some context
+  std::mutex io_mutex_;                     // guards the pointer io_ against the engine's thread
   std::unique_ptr<asio::io_context> io_;
-  asio::steady_timer drain_timer_;
+  std::unique_ptr<asio::signal_set> signals_;
+  std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_;
   DataApi* data_api_ = nullptr;  // null until the workers are ready
   AdminApi* admin_api_ = nullptr;

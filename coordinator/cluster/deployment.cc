@@ -89,7 +89,7 @@ WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const Mo
 }
 
 void Deployment::CheckLauncher() {
-  if (cancel_) throw GroupFailure("stopped before the workers were ready");
+  if (engine_ == nullptr && cancel_) throw GroupFailure("stopped before the workers were ready");
   if (launcher_ == nullptr || !launcher_->Ended()) return;
   // A worker's own report may still be on its way; it says more than mpirun's status.
   const auto now = std::chrono::steady_clock::now();

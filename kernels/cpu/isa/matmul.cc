@@ -9,20 +9,22 @@ constexpr int kQuantBlock = 32;
 
 void DecodeQ8(const std::byte* block, float* out) {
   const float d = HalfToFloat(LoadAs<uint16_t>(block));
-  for (int i = 0; i < kQuantBlock; i += kLanes) {
-    const auto q = LoadAs<SignedByteVec>(block + 2 + i);
-    Store(out + i, __builtin_convertvector(__builtin_convertvector(q, IntVec), Vec) * d);
+  for (int half = 0; half < kQuantBlock; half += 16) {
+    Vec q[16 / kLanes];
+    BytesToFloats(LoadAs<SignedBytes16>(block + 2 + half), q);
+    for (int i = 0; i < 16 / kLanes; ++i) Store(out + half + i * kLanes, q[i] * d);
   }
 }
 
 /// value = q * d + m for both nibble formats (m = -8 d for q4_0, which is exact: 8 is a power of two).
 void DecodeNibbles(const std::byte* nibbles, float d, float m, float* out) {
-  constexpr int kHalf = kQuantBlock / 2;
-  static_assert(kHalf % kLanes == 0);
-  for (int i = 0; i < kHalf; i += kLanes) {
-    const IntVec q = __builtin_convertvector(LoadAs<ByteVec>(nibbles + i), IntVec);
-    Store(out + i, __builtin_convertvector(q & 15, Vec) * d + m);
-    Store(out + kHalf + i, __builtin_convertvector(q >> 4, Vec) * d + m);
+  const auto packed = LoadAs<Bytes16>(nibbles);
+  Vec low[16 / kLanes], high[16 / kLanes];
+  BytesToFloats(packed & 15, low);
+  BytesToFloats(packed >> 4, high);
+  for (int i = 0; i < 16 / kLanes; ++i) {
+    Store(out + i * kLanes, low[i] * d + m);
+    Store(out + 16 + i * kLanes, high[i] * d + m);
   }
 }
 
@@ -109,14 +111,17 @@ void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count
     case WeightType::kQ4_0:
     case WeightType::kQ4_1: break;
   }
-  for (int64_t i = 0; i < count; i += kQuantBlock, data += layout.block_bytes) {
-    const float d = HalfToFloat(LoadAs<uint16_t>(data));
-    if (weight.type == WeightType::kQ8_0) {
-      DecodeQ8(data, out + i);
-    } else if (weight.type == WeightType::kQ4_0) {
-      DecodeNibbles(data + 2, d, -8.0f * d, out + i);
-    } else {
-      DecodeNibbles(data + 4, d, HalfToFloat(LoadAs<uint16_t>(data + 2)), out + i);
+  const std::byte* end = data + count / kQuantBlock * layout.block_bytes;
+  if (weight.type == WeightType::kQ8_0) {
+    for (; data != end; data += layout.block_bytes, out += kQuantBlock) DecodeQ8(data, out);
+  } else if (weight.type == WeightType::kQ4_0) {
+    for (; data != end; data += layout.block_bytes, out += kQuantBlock) {
+      const float d = HalfToFloat(LoadAs<uint16_t>(data));
+      DecodeNibbles(data + 2, d, -8.0f * d, out);
+    }
+  } else {
+    for (; data != end; data += layout.block_bytes, out += kQuantBlock) {
+      DecodeNibbles(data + 4, HalfToFloat(LoadAs<uint16_t>(data)), HalfToFloat(LoadAs<uint16_t>(data + 2)), out);
     }
   }
 }
