@@ -44,6 +44,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   if (topology.launch.method == "mpirun") {
     const auto command = MpirunCommand(topology, FindWorkerBinary(), group_->data_endpoint(), kEpoch, runtime_dir_.path());
     spdlog::debug("launching: {}", fmt::join(command, " "));
+    CheckMpirunAllowed();
     launcher_ = std::make_unique<ChildProcess>(command);
   } else {
     spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(), group_->data_endpoint());

@@ -83,6 +83,14 @@ std::string FindWorkerBinary() {
   Fail("quire-worker is neither beside this program nor in PATH; build it (it needs MPI: libopenmpi-dev) or install it");
 }
 
+void CheckMpirunAllowed() {
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  if (::geteuid() == 0 && !(is_set("OMPI_ALLOW_RUN_AS_ROOT") && is_set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"))) {
+    Fail("mpirun refuses to run as root; run as an ordinary user (in a throw-away container, set OMPI_ALLOW_RUN_AS_ROOT=1 "
+         "and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)");
+  }
+}
+
 ChildProcess::ChildProcess(const std::vector<std::string>& command) {
   if (command[0].find('/') == std::string::npos && !FindInPath(command[0])) {
     Fail("{} is not installed (not found in PATH); on Debian and Ubuntu: apt-get install openmpi-bin", command[0]);

@@ -15,6 +15,9 @@ namespace quire {
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir);
 
+/// Throws Error with the remedy when mpirun would refuse to start under this user.
+void CheckMpirunAllowed();
+
 /// The worker binary that belongs to this program: beside it, or in PATH. Throws Error when there is none.
 std::string FindWorkerBinary();
 
