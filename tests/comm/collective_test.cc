@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "comm/collective/shared_memory.h"
+#include "tests/support/random.h"
+
+namespace quire {
+namespace {
+
+void OnRanks(int size, const std::function<void(Collective&)>& body) {
+  auto ranks = MakeThreadCollectives(size);
+  std::vector<std::thread> threads;
+  for (auto& rank : ranks) threads.emplace_back([&] { body(*rank); });
+  for (auto& thread : threads) thread.join();
+}
+
+float Value(Rank rank, size_t i) { return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97); }
+
+TEST(CollectiveTest, AllReduceSumsInRankOrderForEverySize) {
+  for (const int size : {1, 2, 3, 4, 7}) {
+    OnRanks(size, [&](Collective& c) {
+      for (const size_t count : {size_t{1}, size_t{577}, size_t{65536}, size_t{65537}, size_t{200000}}) {
+        std::vector<float> data(count);
+        for (size_t i = 0; i < count; ++i) data[i] = Value(c.rank(), i);
+        c.AllReduceSum(data);
+        for (size_t i = 0; i < count; ++i) {
+          float sum = Value(0, i);
+          for (Rank r = 1; r < size; ++r) sum += Value(r, i);
+          ASSERT_EQ(data[i], sum) << "element " << i << " of " << count << " on rank " << c.rank();
+        }
+      }
+    });
+  }
+}
+
+TEST(CollectiveTest, AllGatherTakesUnevenAndEmptyParts) {
+  OnRanks(3, [](Collective& c) {
+    for (const size_t unit : {size_t{1}, size_t{1000}, size_t{400000}}) {
+      const std::vector<size_t> counts = {2 * unit, 0, unit};
+      std::vector<std::byte> in(counts[static_cast<size_t>(c.rank())], static_cast<std::byte>(c.rank() + 1)), out(3 * unit);
+      c.AllGather(in, counts, out);
+      for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(std::to_integer<int>(out[i]), i < 2 * unit ? 1 : 3);
+    }
+  });
+}
+
+TEST(CollectiveTest, ManySmallOperationsMixWithoutMixingUp) {
+  OnRanks(4, [](Collective& c) {
+    for (int round = 0; round < 3000; ++round) {
+      std::vector<float> data(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
+      c.AllReduceSum(data);
+      for (const float x : data) ASSERT_EQ(x, static_cast<float>(4 * round + 6));
+      const int32_t mine = round * 10 + c.rank();
+      int32_t all[4];
+      c.AllGather(std::as_bytes(std::span(&mine, 1)), std::vector<size_t>(4, sizeof(mine)), std::as_writable_bytes(std::span(all)));
+      for (int r = 0; r < 4; ++r) ASSERT_EQ(all[r], round * 10 + r);
+    }
+  });
+}
+
+TEST(CollectiveTest, AbortFreesRanksThatWait) {
+  auto ranks = MakeThreadCollectives(3);
+  std::vector<float> a(10), b(10);
+  std::thread waiting([&] { EXPECT_THROW(ranks[0]->AllReduceSum(a), CollectiveAborted); });
+  std::thread also_waiting([&] { EXPECT_THROW(ranks[1]->AllReduceSum(b), CollectiveAborted); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ranks[2]->Abort();
+  waiting.join();
+  also_waiting.join();
+}
+
+TEST(CollectiveTest, NamedArenaIsExclusiveAndGoneAfterUnlink) {
+  const std::string name = "/quire.test." + std::to_string(::getpid());
+  auto created = CreateArenaMemory(name, 2);
+  EXPECT_ANY_THROW(CreateArenaMemory(name, 2));
+  auto opened = OpenArenaMemory(name, 2);
+  UnlinkArena(name);
+  EXPECT_ANY_THROW(OpenArenaMemory(name, 2));
+  SharedMemoryCollective a(SharedArena(created.get(), 2), 0, created), b(SharedArena(opened.get(), 2), 1, opened);
+  std::vector<float> x = {1}, y = {2};
+  std::thread other([&] { b.AllReduceSum(y); });
+  a.AllReduceSum(x);
+  other.join();
+  EXPECT_EQ(x[0], 3);
+  EXPECT_EQ(y[0], 3);
+}
+
+}  // namespace
+}  // namespace quire

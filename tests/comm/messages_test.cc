@@ -1,0 +1,139 @@
+#include "comm/messages.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/error.h"
+#include "tests/support/random.h"
+
+namespace quire {
+namespace {
+
+StepPlan FullPlan() {
+  StepPlan plan;
+  plan.epoch = 3;
+  plan.step = 17;
+  plan.released = {5};
+  AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}};
+  added.sampling = {0.5f, 40, 0.9f, 0.05f, 1.1f, 0.2f, 0.3f, 12345678901234ull, 2, 5, {{7, -1.5f}}, {1, 2}, 4};
+  plan.added = {added};
+  plan.tables = {{1, 2, {9, 8}}};
+  plan.copies = {{3, 4}};
+  plan.decodes = {0, 1, 9};
+  plan.chunks = {{2, 1, 3}};
+  plan.position_sum = 99;
+  return plan;
+}
+
+constexpr PlanLimits kLimits = {.num_blocks = 10, .block_size = 2, .max_running = 10, .max_step_tokens = 16, .max_model_len = 64, .vocab_size = 100};
+
+std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
+  try {
+    DecodePlan(EncodePlan(plan), limits);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
+
+TEST(MessagesTest, ResultsSurviveTheWire) {
+  const StepResult result{2, 9, 1, 111, 222, 333, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}}}};
+  const Message decoded = Decode(EncodeResult(result));
+  const auto& back = std::get<StepResult>(decoded);
+  EXPECT_EQ(back.tokens, result.tokens);
+  EXPECT_EQ(back.rank, 1);
+  EXPECT_EQ(back.plan_hash, 111u);
+  EXPECT_EQ(back.token_hash, 222u);
+  EXPECT_EQ(back.epoch, 2u);
+  EXPECT_EQ(back.step, 9u);
+}
+
+TEST(MessagesTest, HandshakeSurvivesTheWire) {
+  const AssignMessage assign{"/m", "f00", 5571, 16, 512, 256, 8192, 2, {1, 2.5}, 1 << 20, 0};
+  const Message decoded = Decode(Encode(assign, 1, 0));
+  const auto& back = std::get<AssignMessage>(decoded);
+  EXPECT_EQ(back.model_path, "/m");
+  EXPECT_EQ(back.shares, assign.shares);
+  EXPECT_EQ(back.ctrl_port, 5571);
+  const Message failure = Decode(Encode(FailureMessage{"load", std::string(10000, 'x')}, 1, 0));
+  EXPECT_EQ(std::get<FailureMessage>(failure).message.size(), 4096u);
+}
+
+TEST(MessagesTest, ADecodeStepOf256SequencesIsUnderOneKilobyte) {
+  StepPlan plan;
+  for (SlotId slot = 0; slot < 256; ++slot) {
+    plan.decodes.push_back(slot);
+    if (slot % 16 == 0) plan.tables.push_back({slot, 100, {static_cast<BlockId>(slot + 1)}});  // one new block in 16 tokens
+  }
+  EXPECT_LT(EncodePlan(plan).body.size() + sizeof(FrameHeader), 1024u);
+}
+
+TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
+  const auto broken = [](auto change) {
+    StepPlan plan = FullPlan();
+    change(plan);
+    return ErrorOf(plan);
+  };
+  EXPECT_EQ(ErrorOf(FullPlan()), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.decodes = {10}; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks[0] = 10; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks[0] = kNullBlock; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks[0] = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].tokens[0] = 100; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].tokens[0] = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].tokens.clear(); }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_computed = 4; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_computed = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_prompt_tokens = 5; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks = {1, 2, 3, 4}; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.logit_bias = {{100, 1.0f}}; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.copies[0].source = 11; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 17; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 0; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].start = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].slot = 9; }), "");  // 9 is among the decodes
+  EXPECT_NE(broken([](StepPlan& p) { p.decodes.clear(), p.chunks.clear(); }), "");
+}
+
+TEST(MessagesTest, ForeignVersionsAndDamageAreNamed) {
+  Frame frame = EncodePlan(FullPlan());
+  frame.header.version = 9;
+  EXPECT_THROW(Decode(frame), Error);
+  frame = EncodePlan(FullPlan());
+  frame.header.magic = 0;
+  EXPECT_THROW(Decode(frame), Error);
+  frame = EncodePlan(FullPlan());
+  frame.header.kind = static_cast<FrameKind>(77);
+  EXPECT_THROW(Decode(frame), Error);
+  frame = EncodePlan(FullPlan());
+  frame.body[frame.body.size() / 2] ^= std::byte{1};
+  EXPECT_THROW(Decode(frame), Error);  // the hash
+}
+
+// Bytes from anywhere: either an error or a message, never a crash. The hash is made right, so that the verifier and the
+// checks behind it see the damage.
+TEST(MessagesTest, MutatedFramesNeverCrash) {
+  test::Random random(1);
+  const Frame original = EncodePlan(FullPlan());
+  int accepted = 0;
+  for (int i = 0; i < 200000; ++i) {
+    Frame frame = original;
+    for (int64_t m = random.Between(1, 6); m > 0; --m) {
+      frame.body[static_cast<size_t>(random.Below(static_cast<int64_t>(frame.body.size())))] = static_cast<std::byte>(random.Bits());
+    }
+    if (random.Below(8) == 0) frame.body.resize(static_cast<size_t>(random.Below(static_cast<int64_t>(frame.body.size()) + 1)));
+    frame.header.kind = static_cast<FrameKind>(random.Between(1, 10));
+    frame.header.body_hash = HashBytes(frame.body);
+    try {
+      if (frame.header.kind == FrameKind::kPlan) DecodePlan(frame, kLimits);
+      else Decode(frame);
+      ++accepted;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+}  // namespace
+}  // namespace quire

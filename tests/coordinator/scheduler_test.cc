@@ -1,0 +1,235 @@
+#include "coordinator/core/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+#include "tests/support/random.h"
+
+namespace quire {
+namespace {
+
+using test::CollectingSink;
+using test::MakeRequest;
+using Blocks = std::vector<BlockId>;
+using Slots = std::vector<SlotId>;
+
+/// An engine of a few blocks of 4 tokens whose "model" draws the token that the test says.
+class SchedulerTest : public testing::Test {
+ protected:
+  void Make(int usable_blocks, int max_step_tokens = 64, int max_running = 8) {
+    engine_ = std::make_unique<Engine>(EngineOptions{{max_step_tokens, max_running}, usable_blocks + 1, 4, 0.0, 1000});
+  }
+
+  std::optional<std::string> Submit(RequestId id, int prompt, int max_tokens, int n = 1) {
+    return engine_->Submit(MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), max_tokens, sinks_[id], n));
+  }
+
+  /// One step: plans, draws `token` for every drawing member, commits.
+  StepPlan Step(TokenId token = 9) {
+    auto plan = engine_->NextPlan(0);
+    EXPECT_TRUE(plan.has_value());
+    engine_->scheduler().CheckIntegrity();
+    engine_->CommitStep(Draws(*plan, token));
+    engine_->scheduler().CheckIntegrity();
+    return *plan;
+  }
+
+  /// The members that draw: all decodes, and chunks that reach the end (the test's requests know their lengths).
+  std::vector<SampledToken> Draws(const StepPlan& plan, TokenId token) {
+    std::vector<SampledToken> out;
+    for (const SlotId slot : plan.decodes) out.push_back({slot, token, 0, {}});
+    for (const Chunk& chunk : plan.chunks) {
+      for (const Request* request : engine_->scheduler().running()) {
+        for (const Sequence& s : request->sequences) {
+          if (s.slot == chunk.slot && chunk.start + chunk.count == s.num_tokens()) out.push_back({chunk.slot, token, 0, {}});
+        }
+      }
+    }
+    return out;
+  }
+
+  std::unique_ptr<Engine> engine_;
+  std::map<RequestId, CollectingSink> sinks_;
+};
+
+TEST_F(SchedulerTest, PromptThenDecodesThenEnd) {
+  Make(10);
+  ASSERT_FALSE(Submit(1, 6, 3));
+  StepPlan plan = Step();
+  ASSERT_EQ(plan.added.size(), 1u);
+  EXPECT_EQ(plan.added[0].blocks, (Blocks{1, 2}));
+  EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{0, 0, 6}}));
+  plan = Step();
+  EXPECT_EQ(plan.decodes, (Slots{0}));
+  EXPECT_TRUE(plan.tables.empty());  // token 7 fits block 2
+  plan = Step();
+  EXPECT_EQ(plan.decodes, (Slots{0}));
+  EXPECT_EQ(sinks_[1].choices[0].tokens, (std::vector<TokenId>{9, 9, 9}));
+  EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kLength);
+  EXPECT_FALSE(engine_->NextPlan(0).has_value());
+  EXPECT_EQ(engine_->blocks().num_free(), 10);
+}
+
+TEST_F(SchedulerTest, TableChangesAreSentAsDeltas) {
+  Make(10);
+  ASSERT_FALSE(Submit(1, 4, 3));
+  Step();
+  const StepPlan plan = Step();
+  ASSERT_EQ(plan.tables.size(), 1u);
+  EXPECT_EQ(plan.tables[0], (TableDelta{0, 1, {2}}));
+}
+
+TEST_F(SchedulerTest, LongPromptsAreCutIntoChunksUnderTheBudget) {
+  Make(20, 8, 4);
+  ASSERT_FALSE(Submit(1, 20, 2));
+  EXPECT_EQ(Step().chunks, (std::vector<Chunk>{{0, 0, 8}}));
+  EXPECT_EQ(Step().chunks, (std::vector<Chunk>{{0, 8, 8}}));
+  EXPECT_TRUE(sinks_[1].choices[0].tokens.empty());
+  EXPECT_EQ(Step().chunks, (std::vector<Chunk>{{0, 16, 4}}));
+  EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 1u);
+}
+
+TEST_F(SchedulerTest, DecodesGoBeforeNewPromptsAndShareTheBudget) {
+  Make(30, 8, 4);
+  ASSERT_FALSE(Submit(1, 4, 10));
+  Step();
+  ASSERT_FALSE(Submit(2, 20, 2));
+  const StepPlan plan = Step();
+  EXPECT_EQ(plan.decodes, (Slots{0}));
+  EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{1, 0, 7}}));
+}
+
+TEST_F(SchedulerTest, FirstComeFirstServedEvenIfALaterOneWouldFit) {
+  Make(6);
+  ASSERT_FALSE(Submit(1, 16, 4));  // 4 of 6 blocks
+  Step();
+  ASSERT_FALSE(Submit(2, 16, 1));  // does not fit beside it
+  ASSERT_FALSE(Submit(3, 2, 1));   // would
+  const StepPlan plan = Step();
+  EXPECT_TRUE(plan.added.empty());
+  EXPECT_EQ(engine_->scheduler().num_waiting(), 2);
+}
+
+TEST_F(SchedulerTest, TheNewestIsPreemptedAndRecomputesWithoutRepeatingTokens) {
+  Make(4);
+  ASSERT_FALSE(Submit(1, 7, 6));  // grows to 3 blocks
+  ASSERT_FALSE(Submit(2, 7, 6));
+  Step(20);
+  Step(21);                 // both now hold 8 computed tokens in 2 blocks each: the pool is full
+  const StepPlan plan = Step(22);
+  EXPECT_EQ(plan.decodes, (Slots{0}));
+  EXPECT_EQ(plan.released, (Slots{1}));
+  EXPECT_EQ(engine_->scheduler().num_waiting(), 1);
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 1);
+  while (!engine_->idle()) Step(30);
+  EXPECT_EQ(sinks_[1].choices[0].tokens, (std::vector<TokenId>{20, 21, 22, 30, 30, 30}));
+  EXPECT_EQ(sinks_[2].choices[0].tokens, (std::vector<TokenId>{20, 21, 30, 30, 30, 30}));
+  EXPECT_EQ(engine_->blocks().num_free(), 4);
+}
+
+TEST_F(SchedulerTest, ParallelChoicesShareThePromptAndCopyItsLastBlock) {
+  Make(12);
+  ASSERT_FALSE(Submit(1, 7, 2, 3));
+  StepPlan plan = Step();  // the leader computes all but the last prompt token
+  EXPECT_EQ(plan.chunks, (std::vector<Chunk>{{0, 0, 6}}));
+  plan = Step();
+  EXPECT_EQ(plan.decodes, (Slots{0, 1, 2}));
+  EXPECT_EQ(plan.copies, (std::vector<BlockCopyPair>{{2, 3}, {2, 4}}));  // the third owner writes in place
+  ASSERT_EQ(plan.added.size(), 2u);
+  EXPECT_EQ(plan.added[0].blocks, (Blocks{1, 4}));
+  EXPECT_EQ(plan.added[0].num_computed, 6);
+  EXPECT_EQ(plan.added[0].sampling.choice, 1u);
+  EXPECT_EQ(plan.added[1].blocks, (Blocks{1, 2}));
+  EXPECT_EQ(engine_->blocks().pool().num_held(), 4);  // 1 shared, 3 of their own
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(sinks_[1].choices.size(), 3u);
+}
+
+TEST_F(SchedulerTest, ChoicesOfOneTokenPromptsWorkInTheSmallestPool) {
+  Make(4);
+  ASSERT_FALSE(Submit(1, 3, 2, 4));  // 4 choices of 4 tokens: exactly 4 blocks
+  while (!engine_->idle()) Step();
+  for (int choice = 0; choice < 4; ++choice) EXPECT_EQ(sinks_[1].choices[choice].tokens.size(), 2u);
+  EXPECT_TRUE(Submit(2, 3, 2, 5).has_value());
+}
+
+TEST_F(SchedulerTest, RequestsThatCanNeverRunAreRefused) {
+  Make(4);
+  EXPECT_TRUE(Submit(1, 17, 1).has_value());
+  EXPECT_FALSE(Submit(2, 16, 1).has_value());
+  EXPECT_TRUE(Submit(3, 16, 2).has_value());
+  EXPECT_TRUE(Submit(4, 1, 1000).has_value());
+  EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than run at once
+}
+
+TEST_F(SchedulerTest, CancelFreesEverythingAtOnce) {
+  Make(20);
+  ASSERT_FALSE(Submit(1, 9, 10, 2));
+  ASSERT_FALSE(Submit(2, 9, 20));
+  Step();
+  Step();
+  engine_->Cancel(1);
+  engine_->Cancel(1);
+  engine_->scheduler().CheckIntegrity();
+  const StepPlan plan = Step();
+  EXPECT_EQ(plan.released.size(), 2u);
+  engine_->Cancel(2);
+  EXPECT_EQ(engine_->blocks().num_free(), 20);
+  EXPECT_FALSE(engine_->NextPlan(0).has_value());
+}
+
+TEST_F(SchedulerTest, StopTokensEndWithoutBeingDelivered) {
+  Make(10);
+  auto request = MakeRequest(1, {5, 5}, 10, sinks_[1]);
+  request->limits.stop_token_ids = {42};
+  ASSERT_FALSE(engine_->Submit(std::move(request)));
+  Step(7);
+  Step(42);
+  EXPECT_EQ(sinks_[1].choices[0].tokens, (std::vector<TokenId>{7}));
+  EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kStop);
+  EXPECT_TRUE(engine_->idle());
+}
+
+TEST_F(SchedulerTest, FailAllAnswersEveryoneAndANewEpochStartsClean) {
+  Make(10);
+  ASSERT_FALSE(Submit(1, 9, 20));
+  ASSERT_FALSE(Submit(2, 30, 2));
+  Step();
+  ASSERT_TRUE(engine_->NextPlan(0).has_value());  // lost in flight
+  engine_->FailAll("gone");
+  EXPECT_EQ(sinks_[1].error, "gone");
+  EXPECT_EQ(sinks_[2].error, "gone");
+  EXPECT_EQ(engine_->blocks().num_free(), 10);
+  engine_->StartEpoch(2);
+  ASSERT_FALSE(Submit(3, 2, 1));
+  const StepPlan plan = Step();
+  EXPECT_EQ(plan.epoch, 2u);
+  EXPECT_EQ(plan.step, 1u);
+  EXPECT_TRUE(plan.released.empty());
+}
+
+// Random arrivals, lengths, choices and cancels over pools of all sizes: invariants after every step, everybody ends,
+// nothing leaks.
+TEST_F(SchedulerTest, RandomTrafficKeepsTheInvariants) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    test::Random random(seed);
+    Make(static_cast<int>(random.Between(1, 40)), static_cast<int>(random.Between(4, 40)), 4);
+    sinks_.clear();
+    RequestId next = 1;
+    for (int step = 0; step < 200 || !engine_->idle(); ++step) {
+      ASSERT_LT(step, 20000) << "seed " << seed << ": no progress";
+      if (step < 200 && random.Below(4) == 0) {
+        sinks_[next].stop_after = random.Below(5) == 0 ? 2 : 0;
+        Submit(next, static_cast<int>(random.Between(1, 30)), static_cast<int>(random.Between(1, 20)), static_cast<int>(random.Between(1, 4)));
+        ++next;
+      }
+      if (random.Below(30) == 0) engine_->Cancel(static_cast<RequestId>(random.Between(1, static_cast<int64_t>(next))));
+      if (!engine_->idle()) Step(static_cast<TokenId>(random.Below(100)));
+    }
+    ASSERT_EQ(engine_->blocks().num_free(), engine_->blocks().num_usable()) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,181 @@
+"""What goes wrong gets a clear error, nothing hangs, and nothing is left behind."""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from server import BUILD, QUIRE, ROOT, TINY, Server, alive, free_port, wait_gone
+
+
+def run_quire(*arguments, env=None, seconds=60):
+    return subprocess.run([QUIRE, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
+                          env={**os.environ, **(env or {})})
+
+
+def stream_in_background(server, tokens=1500):
+    """A long stream; returns (thread, list that collects the data lines)."""
+    lines = []
+
+    def read():
+        body = json.dumps({"prompt": [5, 6, 7], "max_tokens": tokens, "temperature": 0, "stream": True, "ignore_eos": True}).encode()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
+            s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            with s.makefile("rb") as f:
+                for line in f:
+                    if line.startswith(b"data: "):
+                        lines.append(line[6:].strip())
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while len(lines) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(lines) >= 3, server.text()
+    return thread, lines
+
+
+class WorkerLossTest(unittest.TestCase):
+    def lose(self, signal_number, rank, expect):
+        with Server("-tp", "2", model=TINY_CHAT) as server:
+            pids = server.worker_pids()
+            thread, lines = stream_in_background(server)
+            begin = time.monotonic()
+            os.kill(pids[rank], signal_number)
+            thread.join(timeout=10)
+            self.assertFalse(thread.is_alive(), "the stream hangs")
+            self.assertLess(time.monotonic() - begin, 4, "detection took too long")
+            self.assertIn("error", json.loads(lines[-2] if lines[-1] == b"[DONE]" else lines[-1]))
+            status = server.process.wait(timeout=15)
+            self.assertNotEqual(status, 0)
+            self.assertRegex(server.text(), expect)
+            self.assertEqual(wait_gone(pids, 5), [])
+
+    def test_killed_worker_ends_in_a_clear_error(self):
+        self.lose(signal.SIGKILL, 1, "worker")
+
+    def test_killed_rank_0_ends_in_a_clear_error(self):
+        self.lose(signal.SIGKILL, 0, "worker")
+
+    def test_stopped_worker_is_noticed_by_its_silence(self):
+        self.lose(signal.SIGSTOP, 1, "rank 1 .* is silent")
+
+    def test_idle_server_notices_a_dead_worker(self):
+        with Server("-tp", "2", model=TINY_CHAT) as server:
+            pids = server.worker_pids()
+            os.kill(pids[1], signal.SIGKILL)
+            self.assertNotEqual(server.process.wait(timeout=10), 0)
+            self.assertEqual(wait_gone(pids, 5), [])
+
+    def test_workers_end_when_the_coordinator_is_killed(self):
+        with Server("-tp", "2", model=TINY_CHAT) as server:
+            pids = server.worker_pids()
+            os.kill(server.process.pid, signal.SIGKILL)
+            self.assertEqual(wait_gone(pids, 6), [])
+
+    def test_sigterm_drains_and_a_second_one_stops_now(self):
+        with Server("-tp", "2", model=TINY_CHAT) as server:
+            pids = server.worker_pids()
+            thread, lines = stream_in_background(server, 300)
+            self.assertEqual(server.terminate(), 0)
+            thread.join(timeout=10)
+            self.assertEqual(lines[-1], b"[DONE]")
+            self.assertEqual(sum(b'"text":"' in line and b'"finish_reason":null' in line for line in lines) > 10, True)
+            self.assertEqual([p for p in pids if alive(p)], [])
+        with Server("-tp", "2", "--max-model-len", "2048", model=TINY_CHAT) as server:
+            thread, lines = stream_in_background(server, 1900)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(timeout=10), 0)
+
+
+class StartFaultTest(unittest.TestCase):
+    def expect(self, result, status, text):
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertIn(text, result.stderr)
+
+    def test_missing_and_broken_models(self):
+        self.expect(run_quire("serve", "--model", "/nonexistent"), 1, "no such model")
+        with tempfile.TemporaryDirectory() as d:
+            copy = os.path.join(d, "m")
+            shutil.copytree(TINY_CHAT, copy)
+            with open(os.path.join(copy, "model.safetensors"), "r+b") as f:
+                f.truncate(100000)
+            self.expect(run_quire("serve", "--model", copy), 1, "truncated download?")
+            os.remove(os.path.join(copy, "model.safetensors"))
+            self.expect(run_quire("serve", "--model", copy), 1, "holds neither model.safetensors")
+            with open(os.path.join(copy, "config.json"), "w") as f:
+                f.write("{\"model_type\": \"mamba\"")
+            self.expect(run_quire("serve", "--model", copy), 1, "config.json")
+
+    def test_more_workers_than_heads(self):
+        self.expect(run_quire("serve", "--model", TINY_CHAT, "-tp", "10", "--port", "0", "--admin-port", "0"), 1, "1 to 9 workers")
+
+    def test_taken_port(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            s.listen()
+            port = str(s.getsockname()[1])
+            self.expect(run_quire("serve", "--model", TINY_CHAT, "--port", port, "--admin-port", "0"), 1, "127.0.0.1:" + port)
+
+    def test_missing_mpirun(self):
+        result = run_quire("serve", "--model", TINY_CHAT, "--port", "0", "--admin-port", "0", env={"PATH": "/nowhere"})
+        self.expect(result, 1, "mpirun is not installed")
+
+    def test_bad_flags_exit_with_2(self):
+        self.assertEqual(run_quire("serve", "--no-such-flag").returncode, 2)
+        self.assertEqual(run_quire("serve", "--model", TINY_CHAT, "-tp", "0").returncode, 2)
+        self.expect(run_quire("serve"), 2, "no model")
+        self.expect(run_quire("serve", "--model", TINY_CHAT, "--host", "0.0.0.0"), 2, "reachable from other machines")
+        self.expect(run_quire("serve", "--model", TINY_CHAT, "--quantization", "int8"), 2, "not supported by this version")
+
+    def test_topology_errors_name_file_and_line(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+            f.write("model: {path: /m}\nparallel:\n  tensor: two\n")
+            f.flush()
+            self.expect(run_quire("serve", f.name), 2, f"{f.name}:3: parallel: tensor must be an integer")
+
+    def test_too_little_kv_memory_says_how_much_is_needed(self):
+        result = run_quire("serve", "--model", TINY_CHAT, "--port", "0", "--admin-port", "0", "--kv-cache-memory-bytes", "1000")
+        self.expect(result, 1, "needs at least")
+
+    def test_a_topology_file_serves(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+            f.write(f"model: {{path: {TINY_CHAT}, name: tiny}}\nparallel: {{tensor: 3, shares: [2, 1, 1]}}\ncache: {{num_blocks: 50}}\n")
+            f.flush()
+            with Server(f.name) as server:
+                status = server.get("/admin/status", admin=True)
+                self.assertEqual(len(status["ranks"]), 3)
+                self.assertEqual(status["blocks"]["device"]["total"], 50)
+                self.assertEqual(server.get("/v1/models")["data"][0]["id"], "tiny")
+
+    def test_workers_started_by_hand(self):
+        data, ctrl = free_port(), free_port()
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+            f.write(f"model: {{path: {TINY_CHAT}}}\nparallel: {{tensor: 2}}\ntransport: {{bind: 127.0.0.1, ports: [{data}, {ctrl}]}}\n"
+                    "launch: {method: external}\n")
+            f.flush()
+            with Server(f.name, wait=False) as server:
+                mpirun = subprocess.Popen(["mpirun", "-np", "2", "--oversubscribe", os.path.join(BUILD, "quire-worker"), "--coordinator", f"tcp://127.0.0.1:{data}"],
+                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                try:
+                    server.wait_until_ready()
+                    status, answer = server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 4, "temperature": 0})
+                    self.assertEqual(status, 200, answer)
+                    self.assertEqual(server.terminate(), 0)
+                    self.assertEqual(mpirun.wait(timeout=15), 0)
+                finally:
+                    mpirun.kill()
+                    mpirun.wait()
+
+
+TINY_CHAT = TINY
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,105 @@
+"""A Quire server as a child process, for tests: free ports, readiness, and an end that leaves nothing behind."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("QUIRE_TEST_BUILD", os.path.join(ROOT, "build"))
+QUIRE = os.path.join(BUILD, "quire")
+TINY = os.path.join(ROOT, "tests", "golden", "models", "gqa")
+REAL = os.environ.get("QUIRE_TEST_MODEL")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """with Server("--model", ...) as s: requests to s.url, admin to s.admin_url."""
+
+    def __init__(self, *flags, model=None, env=None, wait=True):
+        self.port, self.admin_port = free_port(), free_port()
+        self.url, self.admin_url = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.admin_port}"
+        self.log = tempfile.NamedTemporaryFile("w+", prefix="quire-test-", suffix=".log")
+        command = [QUIRE, "serve", "--port", str(self.port), "--admin-port", str(self.admin_port), *flags]
+        if model:
+            command += ["--model", model]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})})
+        if wait:
+            self.wait_until_ready()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=40)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+    def text(self):
+        with open(self.log.name) as f:
+            return f.read()
+
+    def wait_until_ready(self, seconds=60):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.text()}")
+            try:
+                urllib.request.urlopen(self.url + "/ready", timeout=5).close()
+                return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.02)
+        raise AssertionError(f"not ready in {seconds} s:\n{self.text()}")
+
+    def get(self, path, admin=False):
+        with urllib.request.urlopen((self.admin_url if admin else self.url) + path, timeout=30) as response:
+            body = response.read()
+        return json.loads(body) if path != "/metrics" else body.decode()
+
+    def post(self, path, body, timeout=120):
+        """(status, parsed body); body may be raw bytes."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:
+                return response.status, json.load(response)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def worker_pids(self):
+        return [rank["pid"] for rank in self.get("/admin/status", admin=True)["ranks"]]
+
+    def terminate(self, seconds=40):
+        """SIGTERM; returns the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=seconds)
+
+
+def alive(pid):
+    """True while the process exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_gone(pids, seconds):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(alive(pid) for pid in pids):
+        time.sleep(0.02)
+    return [pid for pid in pids if alive(pid)]
