@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The house rules that a reader relies on, checked: who may include whom, who owns which library, no build switches in
+headers, no mutable globals, and files of a length that fits a screen or few. Prints every breach; exit 1 if there is one."""
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDERS = ("coordinator", "worker", "kernels", "comm")
+
+# folder -> folders whose headers it may include
+ALLOWED = {
+    "kernels": {"kernels"},
+    "comm": {"comm"},
+    "worker": {"worker", "comm", "kernels"},
+    "coordinator": {"coordinator", "comm"},
+}
+# Inside the coordinator, the core is a leaf: no sockets, no text, no clocks.
+CORE = ("coordinator/core/", {"coordinator/core", "comm"})
+CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|system_clock|steady_clock")
+
+# library header -> files that may include it
+OWNERS = {
+    r"zmq": {"comm/channel.cc"},
+    r"mpi\.h": {"comm/collective/mpi_bootstrap.cc"},
+    r"nccl": set(),
+    r"yaml-cpp": {"comm/yaml_tree.cc"},
+    r"nlohmann": {"comm/json.h"},
+    r"flatbuffers": {"comm/messages.cc"},
+    r"pcre2": {"coordinator/text/splitter.cc"},
+    r"utf8proc": {"coordinator/text/tokenizer.cc"},
+    r"prometheus": {"coordinator/api/metrics.cc"},
+    r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc"},
+    r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/http_server.cc"},
+    r"cuda": set(),
+    r"immintrin": set(),
+}
+
+MAX_HEADER, MAX_SOURCE, MAX_FUNCTION = 100, 300, 60
+# Longer for a reason that is given here.
+LONG_FILES = {
+    "comm/topology.cc": "one reader per section of the schema",
+    "coordinator/text/jinja/builtins.cc": "the table of filters, tests and methods",
+    "coordinator/text/jinja/interpreter.cc": "one small function per kind of expression and statement",
+    "comm/step_plan.h": "the one message down, whole",
+    "kernels/cpu/isa/vec.h": "the vector vocabulary that the kernels are written in",
+}
+
+
+def files():
+    for folder in FOLDERS:
+        for directory, _, names in os.walk(os.path.join(ROOT, folder)):
+            for name in sorted(names):
+                if name.endswith((".h", ".cc", ".cu", ".cuh")):
+                    yield os.path.relpath(os.path.join(directory, name), ROOT)
+
+
+def check_includes(path, text, breach):
+    folder = path.split("/")[0]
+    for target in re.findall(r'#include "([^"]+)"', text):
+        if ".." in target:
+            breach(path, f"includes {target} by a relative path")
+        top = target.split("/")[0]
+        if top in FOLDERS and top not in ALLOWED[folder]:
+            breach(path, f"{folder} must not include {top}")
+        if path.startswith(CORE[0]) and top in FOLDERS and not any(target.startswith(a) for a in CORE[1]):
+            breach(path, f"the core must not include {target}")
+    for header in re.findall(r"#include <([^>]+)>", text):
+        for pattern, owners in OWNERS.items():
+            if re.match(pattern, header) and path not in owners:
+                breach(path, f"<{header}> belongs to {', '.join(sorted(owners)) or 'nobody yet'}")
+    if path.startswith(CORE[0]) and CORE_FORBIDDEN.search(text):
+        breach(path, "the core has no threads, clocks, sockets or logs")
+
+
+def check_header(path, text, breach):
+    if "#pragma once" not in text:
+        breach(path, "no #pragma once")
+    if re.search(r"^\s*#\s*if", text, re.M):
+        breach(path, "no #if in headers: choose files, not lines")
+
+
+def check_globals(path, text, breach):
+    depth = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if depth <= 2 and re.match(r"^(static )?[A-Za-z_][\w:<>*, ]* [a-z]\w*_?( = [^()]*|\{[^()]*\})?;$", line) and not line.startswith(
+                ("using ", "return ", "namespace ", "const ", "constexpr ", "inline constexpr", "struct ", "class ", "typedef ", "extern const", "enum ")):
+            breach(path, f"line {number}: mutable global: {line}")
+        depth += line.count("{") - line.count("}")
+
+
+def check_lengths(path, text, breach):
+    lines = text.count("\n")
+    limit = MAX_HEADER if path.endswith(".h") else MAX_SOURCE
+    if lines > limit and path not in LONG_FILES:
+        breach(path, f"{lines} lines, at most {limit}")
+    begin = None
+    for number, line in enumerate(text.splitlines(), 1):
+        indent = len(line) - len(line.lstrip())
+        if begin is None and indent in (0, 2) and re.match(r"\s*[\w:<>*&~\[\], ]+\(.*\{$", line) and not re.match(r"\s*(namespace|struct|class|if|for|while|switch)\b", line):
+            begin, at = number, indent
+        elif begin is not None and line.startswith(" " * at + "}") and len(line) - len(line.lstrip()) == at:
+            if number - begin > MAX_FUNCTION:
+                breach(path, f"the function at line {begin} has {number - begin} lines, at most {MAX_FUNCTION}")
+            begin = None
+
+
+def main():
+    breaches = []
+    count = 0
+    for path in files():
+        count += 1
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            text = f.read()
+        breach = lambda p, what: breaches.append(f"{p}: {what}")
+        check_includes(path, text, breach)
+        if path.endswith(".h"):
+            check_header(path, text, breach)
+        else:
+            check_globals(path, text, breach)
+        check_lengths(path, text, breach)
+        if re.search(r"std::regex|\bsystem\(|\bpopen\(", text):
+            breach(path, "std::regex, system() and popen() are banned")
+    for path in LONG_FILES:
+        if not os.path.exists(os.path.join(ROOT, path)):
+            breaches.append(f"{path}: listed as long, but does not exist")
+    print("\n".join(breaches) or f"{count} files keep the rules")
+    sys.exit(1 if breaches or count < 50 else 0)
+
+
+main()
