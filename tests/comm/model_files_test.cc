@@ -1,0 +1,232 @@
+#include "comm/model/model_files.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "comm/error.h"
+#include "comm/model/safetensors.h"
+#include "tests/support/random.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ModelFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = fs::temp_directory_path() / ("quire-test-" + std::to_string(::getpid()));
+    fs::create_directories(dir_);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+
+  std::string Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(dir_ / name, std::ios::binary) << bytes;
+    return dir_ / name;
+  }
+  std::string SafetensorsError(const std::string& bytes) {
+    const MappedFile file(Write("t.safetensors", bytes));
+    try {
+      ReadSafetensors(file);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  std::string GgufError(const std::string& bytes) {
+    const MappedFile file(Write("t.gguf", bytes));
+    try {
+      ReadGguf(file);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  fs::path dir_;
+};
+
+std::string Number(uint64_t value, int bytes) { return {reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)}; }
+std::string Safetensors(const std::string& header, size_t data_bytes) {
+  return Number(header.size(), 8) + header + std::string(data_bytes, '\1');
+}
+const std::string kGood = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
+
+TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
+  const MappedFile file(Write("t.safetensors", Safetensors(kGood, 22)));
+  const TensorMap tensors = ReadSafetensors(file);
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_EQ(tensors.at("a").shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(tensors.at("b").type, TensorType::kBF16);
+  EXPECT_EQ(tensors.at("b").data.data(), file.bytes().data() + 8 + kGood.size() + 16);
+}
+
+TEST_F(ModelFilesTest, BrokenSafetensorsAreRefusedWithAReason) {
+  const auto entry = [](const std::string& body) { return "{\"a\":{" + body + "}}"; };
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "empty"}, {"1234567", "too short"},
+      {Number(1000, 8) + "{}", "not a safetensors file"},
+      {Number(uint64_t{1} << 63, 8) + "{}", "not a safetensors file"},
+      {Number(200'000'000, 8) + "{}", "not a safetensors file"},
+      {Number(2, 8) + "[]", "not a safetensors file"},
+      {Safetensors("{\"a\":1}", 0), "expected exactly"},
+      {Safetensors("{\"a\"", 0), "header"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), 4), "truncated download?"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), 8), "outside"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[-8,0])"), 8), "non-negative"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), 8), "non-negative"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"), 8), "its shape needs 12"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8])"), 8), "impossible shape"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,8])"), 8), "impossible shape"},
+      {Safetensors(entry(R"("dtype":"I64","shape":[1],"data_offsets":[0,8])"), 8), "dtype I64"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,8])"), 8), "non-negative"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8,9])"), 8), "expected exactly"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1)"), 8), "expected exactly"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), 12), "belong to no tensor"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[4,12])"), 12), "hole"},
+      {Safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12), "overlaps"},
+      {Safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "duplicate key"},
+      {Safetensors("{\"a b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
+      {Safetensors("{\"a\\u0000\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
+      {Safetensors("{\"" + std::string(600, 'x') + "\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
+      {Safetensors(std::string(20, '[') + std::string(20, ']'), 0), "not a safetensors file"},
+  };
+  for (const auto& [bytes, reason] : cases) {
+    std::string error;
+    try {
+      error = SafetensorsError(bytes);
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    EXPECT_NE(error.find(reason), std::string::npos) << "got \"" << error << "\", expected \"" << reason << "\"";
+  }
+}
+
+/// A GGUF file in pieces, so that tests can break each.
+struct GgufBytes {
+  std::string magic = "GGUF", version = Number(3, 4), values, infos, data;
+  uint64_t num_tensors = 0, num_values = 0;
+
+  static std::string Text(const std::string& s) { return Number(s.size(), 8) + s; }
+  GgufBytes& Value(const std::string& key, uint32_t type, const std::string& bytes) {
+    values += Text(key) + Number(type, 4) + bytes;
+    ++num_values;
+    return *this;
+  }
+  GgufBytes& Tensor(const std::string& name, std::vector<uint64_t> extents, uint32_t type, uint64_t offset) {
+    infos += Text(name) + Number(extents.size(), 4);
+    for (const uint64_t e : extents) infos += Number(e, 8);
+    infos += Number(type, 4) + Number(offset, 8);
+    ++num_tensors;
+    return *this;
+  }
+  std::string Bytes() const {
+    std::string out = magic + version + Number(num_tensors, 8) + Number(num_values, 8) + values + infos;
+    out.resize((out.size() + 31) / 32 * 32);
+    return out + data;
+  }
+};
+
+GgufBytes GoodGguf() {
+  GgufBytes g;
+  g.Value("a.int", 4, Number(7, 4)).Value("a.text", 8, GgufBytes::Text("hey")).Value("a.list", 9, Number(8, 4) + Number(2, 8) + GgufBytes::Text("x") + GgufBytes::Text("yz"));
+  g.Tensor("w", {32, 2}, 2, 0);  // Q4_0: two rows of one block
+  g.data.assign(36, '\2');
+  return g;
+}
+
+TEST_F(ModelFilesTest, GgufIsReadInPlaceWithShapesReversed) {
+  const MappedFile file(Write("t.gguf", GoodGguf().Bytes()));
+  const GgufFile gguf = ReadGguf(file);
+  EXPECT_EQ(gguf.Get<int64_t>("a.int"), 7);
+  EXPECT_EQ(gguf.Get<std::string>("a.text"), "hey");
+  EXPECT_EQ(gguf.Get<std::vector<std::string>>("a.list"), (std::vector<std::string>{"x", "yz"}));
+  EXPECT_EQ(gguf.Find<int64_t>("none"), nullptr);
+  EXPECT_THROW(gguf.Get<int64_t>("a.text"), Error);
+  EXPECT_EQ(gguf.tensors.at("w").shape, (std::vector<int64_t>{2, 32}));
+  EXPECT_EQ(gguf.tensors.at("w").data.size(), 36u);
+}
+
+TEST_F(ModelFilesTest, BrokenGgufIsRefusedWithAReason) {
+  const auto broken = [](auto change) {
+    GgufBytes g = GoodGguf();
+    change(g);
+    return g.Bytes();
+  };
+  const std::pair<std::string, std::string> cases[] = {
+      {broken([](auto& g) { g.magic = "GGML"; }), "not a GGUF file"},
+      {broken([](auto& g) { g.version = Number(1, 4); }), "version 1"},
+      {broken([](auto& g) { g.num_tensors = uint64_t{1} << 60; }), "cannot fit"},
+      {broken([](auto& g) { g.num_values = uint64_t{1} << 60; }), "cannot fit"},
+      {broken([](auto& g) { g.Value("s", 8, Number(uint64_t{1} << 40, 8)); }), "a string of"},
+      {broken([](auto& g) { g.Value("l", 9, Number(4, 4) + Number(uint64_t{1} << 61, 8)); }), "cannot fit"},
+      {broken([](auto& g) { g.Value("l", 9, Number(9, 4) + Number(1, 8)); }), "nested arrays"},
+      {broken([](auto& g) { g.Value("t", 99, Number(1, 8)); }), "unknown value type 99"},
+      {broken([](auto& g) { g.Value("a.int", 4, Number(1, 4)); }), "given twice"},
+      {broken([](auto& g) { g.Value("u", 10, Number(UINT64_MAX, 8)); }), "too large"},
+      {broken([](auto& g) { g.Value("general.alignment", 4, Number(24, 4)); }), "power of two"},
+      {broken([](auto& g) { g.Tensor("w", {32}, 2, 0); }), "given twice"},
+      {broken([](auto& g) { g.Tensor("x", {33}, 2, 0); }), "do not fill blocks"},
+      {broken([](auto& g) { g.Tensor("x", {1, 1, 1, 1, 1}, 0, 0); }), "dimensions"},
+      {broken([](auto& g) { g.Tensor("x", {uint64_t{1} << 62, 8}, 0, 0); }), "impossible shape"},
+      {broken([](auto& g) { g.Tensor("x", {UINT64_MAX}, 0, 0); }), "impossible shape"},
+      {broken([](auto& g) { g.Tensor("x", {64}, 0, 0); }), "outside the file"},
+      {broken([](auto& g) { g.Tensor("x", {1}, 0, uint64_t{1} << 63); }), "outside the file"},
+      {broken([](auto& g) { g.Tensor("x", {1}, 0, 3); }), "not aligned"},
+      {broken([](auto& g) { g.Tensor("x", {256}, 12, 0); }), "type Q4_K is not supported"},
+      {broken([](auto& g) { g.data.resize(20); }), "incomplete download?"},
+  };
+  for (const auto& [bytes, reason] : cases) EXPECT_NE(GgufError(bytes).find(reason), std::string::npos) << GgufError(bytes) << " / " << reason;
+}
+
+TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {
+  const std::string gguf = GoodGguf().Bytes(), safetensors = Safetensors(kGood, 22);
+  for (size_t length = 1; length < gguf.size(); ++length) EXPECT_NE(GgufError(gguf.substr(0, length)), "") << length;
+  for (size_t length = 1; length < safetensors.size(); ++length) EXPECT_NE(SafetensorsError(safetensors.substr(0, length)), "") << length;
+  test::Random random(3);
+  for (int i = 0; i < 4000; ++i) {
+    std::string a = gguf, b = safetensors;
+    for (int64_t m = random.Between(1, 4); m > 0; --m) {
+      a[static_cast<size_t>(random.Below(static_cast<int64_t>(a.size())))] = static_cast<char>(random.Bits());
+      b[static_cast<size_t>(random.Below(static_cast<int64_t>(b.size())))] = static_cast<char>(random.Bits());
+    }
+    GgufError(a);
+    SafetensorsError(b);
+  }
+}
+
+TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
+  const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
+  const ModelFiles mqa = ModelFiles::Open(models + "mqa"), gqa = ModelFiles::Open(models + "gqa");
+  EXPECT_EQ(mqa.config().num_heads, 5);
+  EXPECT_TRUE(mqa.config().rope_scaling.llama3);
+  EXPECT_EQ(gqa.Get("model.embed_tokens.weight").type, TensorType::kBF16);
+  EXPECT_NE(mqa.Fingerprint(), gqa.Fingerprint());
+  EXPECT_EQ(gqa.Fingerprint(), ModelFiles::Open(models + "gqa").Fingerprint());
+}
+
+TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
+  const auto error_of = [](const std::string& config) -> std::string {
+    try {
+      ConfigFromHf(config, "", "config.json");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string good = R"("model_type":"llama","num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,"max_position_embeddings":16)";
+  EXPECT_EQ(error_of("{\"hidden_size\":8," + good + "}"), "");
+  EXPECT_EQ(error_of("{" + good + "}"), "config.json: hidden_size is missing");
+  EXPECT_EQ(error_of("{\"hidden_size\":\"8\"," + good + "}"), "config.json: hidden_size must be an integer");
+  EXPECT_EQ(error_of("{\"hidden_size\":-8," + good + "}").substr(0, 31), "config.json: hidden_size = -8 i");
+  EXPECT_NE(error_of("{\"hidden_size\":8,\"num_key_value_heads\":3," + good + "}").find("do not divide"), std::string::npos);
+  EXPECT_NE(error_of("{\"hidden_size\":8,\"model_type\":\"x\"}").find("missing"), std::string::npos);
+  EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quire

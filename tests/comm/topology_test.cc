@@ -1,0 +1,116 @@
+#include "comm/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "comm/error.h"
+#include "comm/json.h"
+#include "comm/model/mapped_file.h"
+
+namespace quire {
+namespace {
+
+std::string ErrorOf(const std::string& yaml) {
+  try {
+    ValidateTopology(TopologyFromYaml(yaml, "t.yaml"), "t.yaml");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TopologyTest, ReadsEveryKey) {
+  const Topology t = TopologyFromYaml(R"(
+model: {path: /m, name: x}
+backend: cpu
+parallel: {tensor: 4, replicas: 2, shares: [3, 3, 2, 2.5]}
+nodes:
+  - {host: node-a, devices: [0, 1], interface: eth0}
+  - {host: 10.0.0.2}
+cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB, prefix_caching: false, watermark: 0.02}
+scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute}
+server: {listen: "127.0.0.1:9000", api_keys: keys/api.keys}
+admin: {listen: "[::1]:9001", token: t}
+transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/}
+launch: {method: external, agent: rsh, args: [-x, A]}
+threads_per_worker: 3
+)", "t.yaml");
+  EXPECT_EQ(t.parallel.shares, (std::vector<double>{3, 3, 2, 2.5}));
+  EXPECT_EQ(t.nodes[0].devices, (std::vector<int>{0, 1}));
+  EXPECT_EQ(t.cache.host_swap_bytes, int64_t{8} << 30);
+  EXPECT_FALSE(t.cache.prefix_caching);
+  EXPECT_EQ(t.scheduler.preemption, "recompute");
+  EXPECT_EQ(t.admin.listen, "[::1]:9001");
+  EXPECT_EQ(t.launch.args, (std::vector<std::string>{"-x", "A"}));
+  EXPECT_EQ(t.threads_per_worker, 3);
+}
+
+TEST(TopologyTest, MistakesNameFileLineAndReason) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "t.yaml:1: the file is empty"},
+      {"model: {path: /m}\nmodle: 1\n", "t.yaml:2: unknown key \"modle\""},
+      {"model: {path: /m}\nmodel: {path: /n}\n", "t.yaml:2: key \"model\" is given twice"},
+      {"model: {path: /m, path: /n}\n", "t.yaml:1: key \"path\" is given twice"},
+      {"model: &a {path: /m}\n", "t.yaml:1: anchors are not allowed"},
+      {"model: {path: /m}\nnodes: *a\n", "t.yaml:2:"},
+      {"model: !!map {path: /m}\n", "t.yaml:1: tags are not allowed"},
+      {"model: {path: /m}\n---\nmodel: {path: /m}\n", "a second document"},
+      {"model: {path: /m}\nparallel: {tensor: 010}\n", "tensor must be an integer"},
+      {"model: {path: /m}\nparallel: {tensor: 1.5}\n", "tensor must be an integer"},
+      {"model: {path: /m}\nparallel: {tensor: 0}\n", "from 1 to 1024"},
+      {"model: {path: /m}\nparallel: {tensor: 99999999999999999999}\n", "tensor must be an integer"},
+      {"model: {path: /m}\nparallel: {tensor: [1]}\n", "single value"},
+      {"model: {path: /m}\nparallel: {tensor: 2, shares: [1, -1]}\n", "positive numbers"},
+      {"model: {path: /m}\nparallel: {tensor: 2, shares: [1, nan]}\n", "positive numbers"},
+      {"model: {path: /m}\nparallel: {tensor: 2, shares: [1]}\n", "1 shares for tensor parallel size 2"},
+      {"model: {path: /m}\nbackend: rocm\n", "must be one of auto, cpu, cuda"},
+      {"model: /m\n", "model: expected a mapping"},
+      {"[1, 2]\n", "expected a mapping"},
+      {"model: {path: /m}\nnodes: [{host: -oProxyCommand=x}]\n", "host must be a host name"},
+      {"model: {path: /m}\nnodes: [{host: \"a;id\"}]\n", "host must be a host name"},
+      {"model: {path: /m}\nnodes: [{host: \"$(id)\"}]\n", "host must be a host name"},
+      {"model: {path: /m}\ncache: {host_swap: 8 apples}\n", "a size such as 8GiB"},
+      {"model: {path: /m}\ncache: {memory: 1.5}\n", "from 0 to 1"},
+      {"model: {path: /m}\ncache: {prefix_caching: yes}\n", "true or false"},
+      {"model: {path: /m}\nserver: {listen: nowhere}\n", "must be ADDRESS:PORT"},
+      {"model: {path: /m}\nserver: {listen: \"127.0.0.1:70000\"}\n", "must be ADDRESS:PORT"},
+      {"model: {path: /m}\nserver: {listen: \"127.0.0.1:8001\"}\n", "both listen on"},
+      {"model: {path: /m}\ntransport: {bind: 10.0.0.1}\n", "two different ports"},
+      {"model: {path: /m}\nlaunch: {method: external}\n", "needs transport.bind"},
+      {"model: {path: /m}\nscheduler: {max_running: 100, max_step_tokens: 50}\n", "cannot serve 100"},
+      {"backend: cpu\n", "no model"},
+      {"model: {path: /m\n", "t.yaml:"},
+      {"a: \"\\x\"\n", "hex number"},
+  };
+  for (const auto& [yaml, reason] : cases) EXPECT_NE(ErrorOf(yaml).find(reason), std::string::npos) << yaml << "gave: " << ErrorOf(yaml);
+  EXPECT_NE(ErrorOf(std::string(100000, '[')), "");
+  EXPECT_NE(ErrorOf(std::string(2 << 20, ' ')).find("at most"), std::string::npos);
+}
+
+TEST(TopologyTest, EveryShippedExampleIsValid) {
+  const auto examples = std::filesystem::path(QUIRE_TEST_DATA) / "../../deploy/topologies";
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(examples)) {
+    ValidateTopology(TopologyFromYaml(ReadTextFile(entry.path(), 1 << 20), entry.path()), entry.path());
+    ++count;
+  }
+  EXPECT_GE(count, 3);
+}
+
+TEST(JsonTest, StrictParserRefusesWhatOthersReadDifferently) {
+  for (const char* bad : {"{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "[1,]", "NaN", "01", "1e400", "\"\\ud800\"", "\"\xff\"", "{} {}", "", "\xef\xbb\xbf{}", "{'a':1}", "// x\n1"}) {
+    EXPECT_THROW(ParseJson(bad, "test"), Error) << bad;
+  }
+  EXPECT_THROW(ParseJson(std::string("1\0x", 3), "test"), Error);
+  EXPECT_NO_THROW(ParseJson(std::string(32, '[') + std::string(32, ']'), "test"));
+  EXPECT_THROW(ParseJson(std::string(33, '[') + std::string(33, ']'), "test"), Error);
+  EXPECT_THROW(ParseJson(std::string(1 << 20, '['), "test"), Error);
+  std::string many = "[0";
+  for (int i = 0; i < 20001; ++i) many += ",0";
+  EXPECT_THROW(ParseJson(many + "]", "test"), Error);
+  EXPECT_EQ(ParseJson("{\"a\":[1,2.5,\"\\u00e9\"]}", "test").at("a").at(2), "é");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,105 @@
+#include "coordinator/api/openai_request.h"
+
+#include <gtest/gtest.h>
+
+#include "coordinator/api/json_fields.h"
+
+namespace quire {
+namespace {
+
+constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096, .max_choices = 128, .max_prompts = 16};
+
+/// The field at fault, "" when the request is fine.
+std::string Fault(const std::string& path, const Json& body) {
+  try {
+    path == "chat" ? ParseChatRequest(body, kLimits) : ParseCompletionRequest(body, kLimits);
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+    return error.param.empty() ? error.what() : error.param;
+  }
+  return "";
+}
+
+Json Completion(const std::string& field, const Json& value) { return {{"prompt", "x"}, {field, value}}; }
+
+TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
+  struct Field {
+    const char* name;
+    std::vector<Json> good, bad;
+  };
+  const int64_t big = INT64_MAX;
+  const std::vector<Field> fields = {
+      {"n", {1, 128, nullptr}, {0, -1, 129, big, uint64_t{UINT64_MAX}, 1.5, "5", true, Json::array(), 1e308}},
+      {"max_tokens", {1, 4096, nullptr}, {0, -1, 4097, big, 1.0, "1", false}},
+      {"temperature", {0, 0.5, 2, nullptr}, {-0.1, 101, "1", true, Json::object()}},
+      {"top_p", {0.1, 1}, {0, -1, 1.1, "x"}},
+      {"top_k", {-1, 0, 5}, {-2, 1.5, "a", big}},
+      {"min_p", {0, 1}, {-0.1, 1.1}},
+      {"presence_penalty", {-2, 2}, {-2.1, 2.1, "0"}},
+      {"frequency_penalty", {-2, 2}, {-2.1, 2.1}},
+      {"repetition_penalty", {0.5, 1.2}, {0, -1, 1000}},
+      {"seed", {0, -5, big}, {1.5, "x", uint64_t{UINT64_MAX}}},
+      {"min_tokens", {0, 4096}, {-1, 4097}},
+      {"logprobs", {0, 20, nullptr}, {-1, 21, true, "1"}},
+      {"stop", {"a", Json::array({"a", "b"}), nullptr}, {"", 5, Json::array({1}), Json(std::vector<std::string>(17, "a")), std::string(2000, 'a')}},
+      {"stop_token_ids", {Json::array({0, 999})}, {5, Json::array({1000}), Json::array({-1}), Json::array({1.5})}},
+      {"logit_bias", {Json::object(), Json{{"5", 1.5}}}, {Json{{"1000", 1}}, Json{{"-1", 1}}, Json{{"x", 1}}, Json{{"5", 101}}, Json{{"5", "a"}}, Json::array()}},
+      {"stream", {true, false}, {1, "true"}},
+      {"echo", {true}, {1}},
+      {"ignore_eos", {true}, {"yes"}},
+      {"model", {"m"}, {5, Json::array()}},
+      {"best_of", {1}, {2, 0, "x"}},
+      {"suffix", {"", nullptr}, {"tail"}},
+      {"use_beam_search", {false}, {true}},
+      {"chat_template", {nullptr}, {"x"}},
+      {"guided_json", {nullptr}, {Json::object()}},
+      {"response_format", {Json{{"type", "text"}}}, {Json{{"type", "json_object"}}}},
+      {"unknown_field", {1, "x", Json::object()}, {}},
+  };
+  for (const auto& [name, good, bad] : fields) {
+    for (const Json& value : good) EXPECT_EQ(Fault("completion", Completion(name, value)), "") << name << " " << value;
+    for (const Json& value : bad) EXPECT_EQ(Fault("completion", Completion(name, value)), name) << name << " " << value;
+  }
+}
+
+TEST(OpenAiRequestTest, PromptsComeInFourForms) {
+  const auto parse = [](const Json& prompt) { return ParseCompletionRequest({{"prompt", prompt}}, kLimits).prompts; };
+  EXPECT_EQ(parse("hi").size(), 1u);
+  EXPECT_EQ(parse({"a", "b"}).size(), 2u);
+  EXPECT_EQ(std::get<1>(parse({1, 2, 3})[0]), (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_EQ(parse(Json::array({Json::array({1}), Json::array({2, 3})})).size(), 2u);
+  for (const Json& bad : {Json(5), Json::array(), Json::object(), Json::array({1, "a"}), Json::array({1000}), Json::array({-1}), Json::array({true}),
+                          Json(std::vector<std::string>(17, "a")), Json(std::vector<int>(4097, 1)), Json()}) {
+    EXPECT_EQ(Fault("completion", {{"prompt", bad}}), "prompt") << bad;
+  }
+}
+
+TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
+  const Json parts = Json::array({{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}});
+  const auto call = ParseChatRequest({{"messages", Json::array({{{"role", "developer"}, {"content", "s"}}, {{"role", "user"}, {"content", parts}}})}}, kLimits);
+  EXPECT_EQ(call.messages[0]["role"], "system");
+  EXPECT_EQ(call.messages[1]["content"], "ab");
+  const auto message = [](const Json& m) { return Json{{"messages", Json::array({m})}}; };
+  for (const Json& bad : {message(5), message({{"role", "root"}, {"content", "x"}}), message({{"content", "x"}}), message({{"role", "user"}, {"content", 5}}),
+                          message({{"role", "user"}, {"content", Json::array({{{"type", "image_url"}, {"image_url", "http://x"}}})}}),
+                          Json{{"messages", Json::array()}}, Json{{"messages", "x"}}, Json::object()}) {
+    EXPECT_EQ(Fault("chat", bad), "messages") << bad;
+  }
+  EXPECT_EQ(Fault("chat", Json::array()), "the body must be a JSON object");
+}
+
+TEST(OpenAiRequestTest, MaxCompletionTokensGoesBeforeMaxTokens) {
+  const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
+  EXPECT_EQ(ParseChatRequest({{"messages", messages}, {"max_tokens", 5}, {"max_completion_tokens", 7}}, kLimits).max_tokens, 7);
+  EXPECT_EQ(ParseChatRequest({{"messages", messages}, {"max_tokens", 5}}, kLimits).max_tokens, 5);
+  EXPECT_FALSE(ParseChatRequest({{"messages", messages}}, kLimits).max_tokens.has_value());
+}
+
+TEST(OpenAiRequestTest, DependentFieldsAreRefusedAlone) {
+  EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"stream_options", {{"include_usage", true}}}}), "stream_options");
+  EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"top_logprobs", 3}}), "top_logprobs");
+  EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"echo", true}, {"logprobs", 1}}), "logprobs");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,81 @@
+#include "coordinator/text/stop_matcher.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/random.h"
+
+namespace quire {
+namespace {
+
+struct Shown {
+  std::string text;
+  bool stopped = false;
+};
+
+Shown Feed(StopMatcher matcher, const std::vector<std::string>& pieces) {
+  Shown shown;
+  for (const std::string& piece : pieces) {
+    const StopMatcher::Output out = matcher.Push(piece);
+    shown.text += out.text;
+    if ((shown.stopped = out.stopped)) return shown;
+  }
+  shown.text += matcher.Finish();
+  return shown;
+}
+
+TEST(StopMatcherTest, HoldsBackWhatMayBecomeAStop) {
+  StopMatcher matcher({"END"}, false);
+  EXPECT_EQ(matcher.Push("abE").text, "ab");
+  EXPECT_EQ(matcher.Push("N").text, "");
+  EXPECT_EQ(matcher.Push("x").text, "ENx");
+  EXPECT_EQ(matcher.Push("EN").text, "");
+  const auto out = matcher.Push("D tail");
+  EXPECT_TRUE(out.stopped);
+  EXPECT_EQ(out.text, "");
+}
+
+TEST(StopMatcherTest, TheEarliestMatchWinsAndMayBeIncluded) {
+  EXPECT_EQ(Feed(StopMatcher({"yy", "x"}, false), {"abxyy"}).text, "ab");
+  EXPECT_EQ(Feed(StopMatcher({"yy", "x"}, true), {"abxyy"}).text, "abx");
+  EXPECT_EQ(Feed(StopMatcher({}, false), {"a", "b"}).text, "ab");
+}
+
+// However the text is cut, the outcome is that of the whole text.
+TEST(StopMatcherTest, CuttingDoesNotMatter) {
+  test::Random random(2);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (int64_t i = random.Below(30); i > 0; --i) text += static_cast<char>('a' + random.Below(2));
+    std::vector<std::string> stops, pieces;
+    for (int64_t i = random.Below(3); i >= 0; --i) {
+      std::string stop;
+      for (int64_t j = random.Between(1, 5); j > 0; --j) stop += static_cast<char>('a' + random.Below(2));
+      stops.push_back(stop);
+    }
+    size_t first = std::string::npos;
+    for (const auto& stop : stops) first = std::min(first, text.find(stop));
+    for (size_t at = 0; at < text.size();) {
+      const auto length = static_cast<size_t>(random.Between(1, 4));
+      pieces.push_back(text.substr(at, length));
+      at += length;
+    }
+    const Shown shown = Feed(StopMatcher(stops, false), pieces);
+    ASSERT_EQ(shown.stopped, first != std::string::npos) << text;
+    if (!shown.stopped) {
+      ASSERT_EQ(shown.text, text);
+    } else {
+      // It ends where a stop begins (not always the earliest: a longer one may begin earlier and end later), and shows
+      // nothing that holds one.
+      ASSERT_EQ(text.rfind(shown.text, 0), 0u);
+      bool at_stop = false;
+      for (const auto& stop : stops) {
+        at_stop = at_stop || text.compare(shown.text.size(), stop.size(), stop) == 0;
+        ASSERT_EQ(shown.text.find(stop), std::string::npos) << text;
+      }
+      ASSERT_TRUE(at_stop) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire

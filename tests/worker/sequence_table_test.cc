@@ -1,0 +1,76 @@
+#include "worker/sequence_table.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/error.h"
+
+namespace quire {
+namespace {
+
+StepPlan Added() {
+  StepPlan plan;
+  plan.added = {{0, 4, 0, {1, 2, 3, 4}, {1, 2}, {}}};
+  plan.chunks = {{0, 0, 4}};
+  return plan;
+}
+
+std::string ErrorAfter(const StepPlan& next, bool advance = true) {
+  SequenceTable table(4, 2, 16);
+  const auto batch = table.Apply(Added());
+  if (advance) {
+    table.Advance(batch);
+    table.Append(0, 9);
+  }
+  try {
+    table.Apply(next);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
+  SequenceTable table(4, 2, 16);
+  auto batch = table.Apply(Added());
+  ASSERT_EQ(batch.size(), 1u);
+  EXPECT_TRUE(batch[0].draws);
+  table.Advance(batch);
+  table.Append(0, 9);
+  StepPlan decode;
+  decode.tables = {{0, 2, {5}}};
+  decode.decodes = {0};
+  decode.position_sum = 4;
+  batch = table.Apply(decode);
+  EXPECT_EQ(batch[0].start, 4);
+  EXPECT_EQ(table.at(0).blocks, (std::vector<BlockId>{1, 2, 5}));
+  StepPlan release;
+  release.released = {0};
+  release.added = Added().added;
+  release.chunks = {{0, 0, 2}};
+  batch = table.Apply(release);  // released and given out again in one plan
+  EXPECT_FALSE(batch[0].draws);
+  EXPECT_EQ(table.num_sequences(), 1);
+}
+
+TEST(SequenceTableTest, PlansThatDoNotFollowAreRefused) {
+  const auto plan = [](auto change) {
+    StepPlan p;
+    change(p);
+    return ErrorAfter(p);
+  };
+  EXPECT_EQ(plan([](StepPlan& p) { p.tables = {{0, 2, {3}}}, p.decodes = {0}, p.position_sum = 4; }), "");
+  EXPECT_NE(plan([](StepPlan& p) { p.decodes = {0}, p.position_sum = 4; }), "") << "its blocks are full";
+  EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 2, {3}}}, p.decodes = {0}, p.position_sum = 5; }), "") << "positions differ";
+  EXPECT_NE(plan([](StepPlan& p) { p.decodes = {1}; }), "") << "unknown slot";
+  EXPECT_NE(plan([](StepPlan& p) { p.released = {1}; }), "") << "unknown slot";
+  EXPECT_NE(plan([](StepPlan& p) { p.added = Added().added, p.chunks = {{0, 0, 4}}; }), "") << "slot in use";
+  EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 3, {3}}}; }), "") << "a hole in the table";
+  EXPECT_NE(plan([](StepPlan& p) { p.chunks = {{0, 2, 1}}, p.position_sum = 2; }), "") << "computed already";
+  EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 2, {3}}}, p.chunks = {{0, 4, 2}}, p.position_sum = 4; }), "") << "beyond the known tokens";
+  StepPlan decode;
+  decode.decodes = {0};
+  EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";
+}
+
+}  // namespace
+}  // namespace quire
