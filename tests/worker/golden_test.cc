@@ -112,16 +112,31 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest, testing::Values("mha", "gqa", "m
                          [](const testing::TestParamInfo<std::string>& model) { return model.param; });
 
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
-TEST(RealModelTest, GreedyTokensEqualTransformers) {
+struct RealCase {
+  const char* name;
+  Setup setup;
+  bool preempts;
+};
+
+class RealModelTest : public testing::TestWithParam<RealCase> {};
+
+TEST_P(RealModelTest, GreedyTokensEqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
-  const char* ranks = std::getenv("QUIRE_TEST_RANKS");
-  const ModelFiles files = ModelFiles::Open(path);
   const auto cases = ReadGolden("smollm2");
   ASSERT_GE(cases.size(), 20u);
-  ExpectGolden(files, cases, {.ranks = ranks != nullptr ? std::atoi(ranks) : 2, .num_blocks = 300, .max_step_tokens = 512,
-                              .arrivals_per_step = 0.3});
+  int64_t preemptions = 0;
+  ExpectGolden(ModelFiles::Open(path), cases, GetParam().setup, &preemptions);
+  EXPECT_EQ(preemptions > 0, GetParam().preempts);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    SmolLm2, RealModelTest,
+    testing::Values(RealCase{"OneRankOneAtATime", {.ranks = 1, .threads = 2, .max_step_tokens = 512, .one_at_a_time = true}, false},
+                    RealCase{"TwoRanksMixedBatch", {.ranks = 2, .num_blocks = 1200, .max_step_tokens = 512, .arrivals_per_step = 0.3}, false},
+                    RealCase{"ThreeRanksSmallPool", {.ranks = 3, .num_blocks = 150, .max_step_tokens = 256, .arrivals_per_step = 0.5}, true},
+                    RealCase{"FourRanksMixedBatch", {.ranks = 4, .num_blocks = 1200, .max_step_tokens = 512}, false}),
+    [](const testing::TestParamInfo<RealCase>& model) { return model.param.name; });
 
 }  // namespace
 }  // namespace quire

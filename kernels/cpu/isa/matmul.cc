@@ -70,7 +70,9 @@ void Tile(const float* x, int64_t x_stride, const float* w, int64_t w_stride, in
 // Register tiles: MT * NT accumulators, NT weight vectors and one x vector fit the register file (16, or 32 for AVX-512).
 constexpr int kTileRows = kLanes == 16 ? 6 : 4;
 constexpr int kTileCols = kLanes == 16 ? 4 : 3;
-static_assert(kPanelRows % kTileCols == 0);
+// A single x row has registers to spare: more outputs at a time hide the latency of the adds.
+constexpr int kSingleRowCols = 8;
+static_assert(kPanelRows % kTileCols == 0 && kPanelRows % kSingleRowCols == 0);
 
 using TileFunction = void (*)(const float*, int64_t, const float*, int64_t, int64_t, bool, float*, int64_t);
 
@@ -85,9 +87,15 @@ TileFunction TileOfCols(int64_t cols) {
   }
 }
 
+TileFunction SingleRowTile(int64_t cols) {
+  constexpr TileFunction kTiles[] = {Tile<1, 1>, Tile<1, 2>, Tile<1, 3>, Tile<1, 4>, Tile<1, 5>, Tile<1, 6>, Tile<1, 7>, Tile<1, 8>};
+  static_assert(sizeof(kTiles) / sizeof(kTiles[0]) == kSingleRowCols);
+  return kTiles[cols - 1];
+}
+
 TileFunction TileOf(int64_t rows, int64_t cols) {
   switch (rows) {
-    case 1: return TileOfCols<1>(cols);
+    case 1: return SingleRowTile(cols);
     case 2: return TileOfCols<2>(cols);
     case 3: return TileOfCols<3>(cols);
     case 4: return TileOfCols<4>(cols);
@@ -147,8 +155,9 @@ void MatmulRows(const MatmulParams& p, int64_t row_begin, int64_t row_end, float
       }
       for (int64_t i = 0; i < p.m; i += kTileRows) {
         const int64_t rows = Min(kTileRows, p.m - i);
-        for (int64_t j = 0; j < n; j += kTileCols) {
-          TileOf(rows, Min(kTileCols, n - j))(p.x + i * p.x_stride + k0, p.x_stride, w + j * w_stride, w_stride, k,
+        const int64_t tile_cols = rows == 1 ? kSingleRowCols : kTileCols;
+        for (int64_t j = 0; j < n; j += tile_cols) {
+          TileOf(rows, Min(tile_cols, n - j))(p.x + i * p.x_stride + k0, p.x_stride, w + j * w_stride, w_stride, k,
                                              k0 != 0, p.y + i * p.y_stride + n0 + j, p.y_stride);
         }
       }
