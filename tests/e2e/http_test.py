@@ -1,0 +1,193 @@
+"""HTTP framing, limits and deadlines against raw sockets: what proxies may read differently is refused."""
+import json
+import socket
+import time
+import unittest
+
+from server import TINY, Server
+
+GOOD = b'{"prompt":[5],"max_tokens":1}'
+
+
+def head(*lines, target=b"/v1/completions", method=b"POST", version=b"HTTP/1.1"):
+    return b"\r\n".join([b" ".join([method, target, version]), *lines]) + b"\r\n\r\n"
+
+
+HOST, LENGTH = b"Host: localhost", b"Content-Length: %d" % len(GOOD)
+
+
+class HttpTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "1", model=TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def send(self, data, seconds=20):
+        """Status codes of everything that comes back until the server closes or falls silent."""
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=seconds) as s:
+            try:
+                s.sendall(data)
+                s.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            reply = b""
+            try:
+                while chunk := s.recv(65536):
+                    reply += chunk
+            except OSError:
+                pass
+        return [int(part[:3]) for part in reply.split(b"HTTP/1.1 ")[1:]]
+
+    def ask(self, data, seconds=20):
+        """Status code of the first answer, without closing our side."""
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=seconds) as s:
+            try:
+                s.sendall(data)
+            except OSError:
+                pass
+            reply = s.recv(65536)
+        return int(reply[9:12]) if reply else None
+
+    def test_good_requests_pass(self):
+        self.assertEqual(self.ask(head(HOST, LENGTH) + GOOD), 200)
+        chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
+        self.assertEqual(self.ask(head(HOST, b"Transfer-Encoding: chunked") + chunked), 200)
+        self.assertEqual(self.ask(head(HOST, LENGTH, version=b"HTTP/1.0") + GOOD), 200)
+
+    def test_ambiguous_framing_is_refused(self):
+        for lines in ([HOST, b"Transfer-Encoding: gzip", LENGTH], [HOST, b"Transfer-Encoding: xchunked", LENGTH],
+                      [HOST, b"Transfer-Encoding: gzip, chunked"], [HOST, b"Transfer-Encoding: chunked, chunked"],
+                      [HOST, b"Transfer-Encoding: chunked", LENGTH], [HOST, b"Transfer-Encoding: identity"],
+                      [HOST, LENGTH, LENGTH], [HOST, b"Content-Length: 5", b"Content-Length: 6"], [HOST, b"Content-Length: +5"],
+                      [HOST, b"Content-Length: 05"], [HOST, b"Content-Length: 5,5"], [HOST, b"Content-Length: -1"], [LENGTH],
+                      [HOST, HOST, LENGTH], [b"Host: a b", LENGTH], [b"Host:", LENGTH], [HOST, b"A : b", LENGTH], [HOST, b"A: b\x00c", LENGTH],
+                      [HOST, b"A: b\x01c", LENGTH], [HOST, b"A\x80: b", LENGTH]):
+            with self.subTest(lines=lines):
+                self.assertEqual(self.send(head(*lines) + GOOD), [400])
+        self.assertEqual(self.send(head(HOST, b"Transfer-Encoding: chunked", version=b"HTTP/1.0") + b"0\r\n\r\n"), [400])
+
+    def test_odd_request_lines_are_refused(self):
+        for line in (dict(target=b"http://evil/v1/models"), dict(target=b"*"), dict(target=b"models"), dict(target=b"/a\xff"), dict(method=b"get"),
+                     dict(method=b"CONNECT", target=b"/x:1"), dict(version=b"HTTP/1.2"), dict(version=b"HTTP/2.0"), dict(version=b"http/1.1")):
+            with self.subTest(line=line):
+                self.assertEqual(self.send(head(HOST, **line)), [400])
+
+    def test_trailers_and_odd_chunks_are_refused(self):
+        start = head(HOST, b"Transfer-Encoding: chunked")
+        for body in (b"5\r\n{\"a\":\r\n0\r\nHost: evil\r\n\r\n", b"0x5\r\nhello\r\n0\r\n\r\n", b"-5\r\nhello\r\n0\r\n\r\n", b"5\r\nhelloX\r\n0\r\n\r\n",
+                     b"ffffffffffffffff\r\n", b"5;" + b"x" * 20000 + b"\r\nhello\r\n0\r\n\r\n"):
+            with self.subTest(body=body[:30]):
+                statuses = self.send(start + body)
+                self.assertTrue(statuses and statuses[0] in (400, 413, 431), statuses)
+
+    def test_limits_have_their_own_answers(self):
+        self.assertEqual(self.send(head(HOST, b"A: " + b"x" * 20000)), [431])
+        self.assertEqual(self.send(head(HOST, *[b"A%d: x" % i for i in range(200)], LENGTH) + GOOD), [431])
+        self.assertEqual(self.send(head(HOST, target=b"/" + b"x" * 9000)), [414])
+        self.assertEqual(self.send(head(HOST, b"Content-Length: 3000000")), [413])
+        self.assertEqual(self.send(head(HOST, b"Content-Encoding: gzip", LENGTH) + GOOD), [415])
+        self.assertEqual(self.send(head(HOST, b"Expect: magic", LENGTH) + GOOD), [417])
+
+    def test_a_refused_request_hides_no_second_one(self):
+        smuggled = head(HOST, method=b"GET", target=b"/v1/models")
+        self.assertEqual(self.send(head(HOST, b"Transfer-Encoding: gzip", LENGTH) + GOOD + smuggled), [400])
+
+    def test_keep_alive_serves_one_after_another(self):
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+            for _ in range(3):
+                s.sendall(head(HOST, method=b"GET", target=b"/v1/models"))
+                self.assertTrue(s.recv(65536).startswith(b"HTTP/1.1 200"))
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        get = head(HOST, method=b"GET", target=b"/version")
+        last = head(HOST, b"Connection: close", method=b"GET", target=b"/v1/models")
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+            s.sendall(get + get + last)
+            reply = b""
+            while chunk := s.recv(65536):
+                reply += chunk
+        self.assertEqual(reply.count(b"HTTP/1.1 200"), 3)
+        self.assertLess(reply.rfind(b'"version"'), reply.find(b'"data"'))
+
+    def test_head_has_no_body_and_expect_continues(self):
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+            s.sendall(head(HOST, b"Connection: close", method=b"HEAD", target=b"/v1/models"))
+            reply = s.makefile("rb").read()
+        self.assertTrue(reply.startswith(b"HTTP/1.1 200") and reply.endswith(b"\r\n\r\n"), reply)
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+            s.sendall(head(HOST, b"Expect: 100-continue", LENGTH))
+            self.assertTrue(s.recv(100).startswith(b"HTTP/1.1 100"))
+            s.sendall(GOOD)
+            self.assertTrue(s.recv(65536).startswith(b"HTTP/1.1 200"))
+
+    def test_slow_heads_are_cut_and_others_go_on(self):
+        slow = [socket.create_connection(("127.0.0.1", self.server.port), timeout=30) for _ in range(50)]
+        for s in slow:
+            s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: local")
+        begin = time.monotonic()
+        self.assertEqual(self.ask(head(HOST, LENGTH) + GOOD), 200)
+        self.assertLess(time.monotonic() - begin, 5)
+        for s in slow:
+            while s.recv(4096):
+                pass
+            s.close()
+        self.assertLess(time.monotonic() - begin, 15)
+
+    def test_bad_json_is_explained(self):
+        for body in (b"", b"{", b"[]", b"5", b'{"prompt":"a","prompt":"b"}', b'{"prompt":"\xff"}', b'{"prompt":"\\ud800"}', b'{"prompt":1e999}',
+                     b"\xef\xbb\xbf{}", b'{"prompt":"a"}\x00', b"[" * 100000, b'{"a":' * 40 + b"1" + b"}" * 40):
+            with self.subTest(body=body[:40]):
+                status, answer = self.server.post("/v1/completions", body)
+                self.assertEqual(status, 400)
+                self.assertTrue(answer["error"]["message"])
+
+    def test_prompts_that_cannot_run_are_explained(self):
+        for body, word in (({"prompt": [5] * 3000}, "prompt"), ({"prompt": [5] * 100, "max_tokens": 2000}, "exceed"), ({"prompt": []}, "empty"),
+                           ({"prompt": ""}, "empty"), ({"prompt": [257]}, "token ids"), ({"prompt": "a", "model": "x"}, "not served")):
+            with self.subTest(body=str(body)[:60]):
+                status, answer = self.server.post("/v1/completions", body)
+                self.assertIn(status, (400, 404))
+                self.assertIn(word, answer["error"]["message"])
+
+    def test_unknown_paths_and_methods(self):
+        self.assertEqual(self.ask(head(HOST, method=b"GET", target=b"/nope")), 404)
+        self.assertEqual(self.ask(head(HOST, method=b"GET")), 405)
+        self.assertEqual(self.ask(head(HOST, LENGTH, method=b"DELETE", target=b"/v1/models") + GOOD), 404)
+
+    def test_admin_answers_local_requests_only(self):
+        for extra, status in ((HOST, 200), (b"Host: evil.example", 403), (b"Host: 127.0.0.1:1\r\nOrigin: http://evil", 403)):
+            with socket.create_connection(("127.0.0.1", self.server.admin_port), timeout=20) as s:
+                s.sendall(head(extra, method=b"GET", target=b"/admin/status"))
+                self.assertEqual(int(s.recv(65536)[9:12]), status)
+
+    def test_clients_that_leave_free_their_blocks(self):
+        for stream in (True, False):
+            body = json.dumps({"prompt": [5, 6], "max_tokens": 1500, "stream": stream, "ignore_eos": True, "n": 4}).encode()
+            with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+                s.sendall(head(HOST, b"Content-Length: %d" % len(body)) + body)
+                time.sleep(0.2)
+                self.assertEqual(self.server.get("/admin/status", admin=True)["running"], 1)
+            deadline = time.monotonic() + 2
+            while self.server.get("/admin/status", admin=True)["running"] and time.monotonic() < deadline:
+                time.sleep(0.02)
+            status = self.server.get("/admin/status", admin=True)
+            self.assertEqual(status["running"], 0)
+            self.assertEqual(status["blocks"]["device"]["used"], 0)
+
+    def test_parallel_choices_share_their_prompt(self):
+        body = json.dumps({"prompt": [5] * 512, "max_tokens": 1000, "stream": True, "ignore_eos": True, "n": 8}).encode()
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+            s.sendall(head(HOST, b"Content-Length: %d" % len(body)) + body)
+            with s.makefile("rb") as f:
+                while b'"text"' not in f.readline():
+                    pass
+                blocks = self.server.get("/admin/blocks", admin=True)
+        shared = [b for b in blocks["blocks"] if b["ref_count"] == 8]
+        self.assertGreaterEqual(len(shared), 31)  # of the prompt's 32 blocks all but the last, which each choice wrote into
+
+
+if __name__ == "__main__":
+    unittest.main()
