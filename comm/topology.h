@@ -67,6 +67,8 @@ struct Topology {
     std::vector<std::string> args;
   } launch;
 
+  std::optional<int64_t> seed;  // of requests that bring none; absent: random
+
   int threads_per_worker = 0;  // 0: the cores divided by the workers of a host
 };
 

@@ -37,14 +37,13 @@ class TimingSink : public RequestSink {
 
 std::unique_ptr<Request> RandomRequest(RequestId id, const ThroughputBench& bench, int64_t vocab_size, std::shared_ptr<RequestSink> sink) {
   std::mt19937_64 random(id);
-  Sequence sequence;
-  sequence.num_prompt_tokens = bench.input_len;
-  for (int i = 0; i < bench.input_len; ++i) sequence.tokens.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < bench.input_len; ++i) prompt.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
   auto request = std::make_unique<Request>();
   request->id = id;
   request->limits.max_tokens = bench.output_len;
   request->sampling.temperature = 0;
-  request->sequences.push_back(std::move(sequence));
+  request->sequences = NewSequences(prompt, 1);
   request->sink = std::move(sink);
   return request;
 }

@@ -12,13 +12,16 @@ namespace {
 
 constexpr size_t kMaxTopologyBytes = 1 << 20;
 
+bool IsLoopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
 void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::string& where) {
   const auto refuse_if = [&](bool unsupported, const char* what) {
     if (unsupported) Fail("{}: {} not supported by this version", where, what);
   };
   refuse_if(t.backend == "cuda", "backend cuda is");
   refuse_if(t.parallel.replicas > 1, "replicas are");
-  refuse_if(t.nodes.size() > 1, "more than one node is");
+  refuse_if(t.nodes.size() > 1 || (t.nodes.size() == 1 && !IsLoopback(t.nodes[0].host)), "a node other than localhost is");
+  refuse_if(flags.prefix_caching.value_or(false), "prefix caching is");
   refuse_if(t.cache.dtype != "auto", "KV cache types other than auto (fp32) are");
   refuse_if(t.cache.host_swap_bytes > 0 || t.scheduler.preemption == "swap", "swapping KV blocks to the host is");
   refuse_if(!t.transport.keys.empty(), "encrypted transport (transport.keys) is");
@@ -27,8 +30,6 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
   refuse_if(flags.quantization != "none", "--quantization at load is");
   refuse_if(!flags.journal.empty(), "--journal is");
 }
-
-bool IsLoopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 /// Without keys nothing may listen where others can reach it.
 void CheckExposure(const Topology& t, const std::string& where) {
@@ -71,6 +72,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.backend, t.backend);
   Override(flags.tensor_parallel_size, t.parallel.tensor);
   Override(flags.threads_per_worker, t.threads_per_worker);
+  t.seed = flags.seed;
   t.server.listen = WithHostOrPort(t.server.listen, flags.host, flags.port);
   t.admin.listen = WithHostOrPort(t.admin.listen, "", flags.admin_port);
   Override(flags.api_key_file, t.server.key_file);

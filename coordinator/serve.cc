@@ -82,7 +82,7 @@ class Server {
       Metrics metrics(topology_.model.name, topology_.cache.block_size, deployment.engine().blocks().num_usable());
       const int vocab = static_cast<int>(model_.config().vocab_size), longest = deployment.max_model_len();
       DataApi data({topology_.model.name, {vocab, longest, std::min(128, topology_.scheduler.max_running)}, 1024 + topology_.scheduler.max_running,
-                    256 << 20, text_.no_chat_reason},
+                    256 << 20, text_.no_chat_reason, topology_.seed},
                    {text_.tokenizer, loop, model_.config().eos_token_ids}, text_.chat.get(), loop, metrics);
       AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });

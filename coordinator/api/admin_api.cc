@@ -1,15 +1,12 @@
 #include "coordinator/api/admin_api.h"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <map>
 
 #include "comm/error.h"
 #include "comm/json.h"
 #include "comm/messages.h"
+#include "coordinator/api/handoff.h"
 
 namespace quire {
 
@@ -49,26 +46,11 @@ AdminApi::AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group
     : options_(std::move(options)), engine_(engine), group_(group), metrics_(metrics) {}
 
 asio::awaitable<std::string> AdminApi::FromEngine(std::function<std::string(const Engine&)> read) {
-  struct Job {
-    explicit Job(asio::any_io_executor executor) : done(executor, asio::steady_timer::time_point::max()) {}
-    asio::steady_timer done;
-    std::string text;
-    bool finished = false;
-  };
   const asio::any_io_executor io = co_await asio::this_coro::executor;
-  const auto job = std::make_shared<Job>(io);
-  engine_.Post([job, io, read = std::move(read)](Engine& engine) {
-    std::string text = read(engine);
-    asio::post(io, [job, text = std::move(text)]() mutable {
-      job->text = std::move(text);
-      job->finished = true;
-      job->done.cancel();
-    });
-  });
-  while (!job->finished) {
-    co_await job->done.async_wait(asio::as_tuple(asio::use_awaitable));
-  }
-  co_return std::move(job->text);
+  const auto handoff = std::make_shared<Handoff<std::string>>(io);
+  engine_.Post([handoff, read = std::move(read)](Engine& engine) { handoff->Deliver(read(engine)); });
+  std::string text = co_await handoff->Take();
+  co_return text;
 }
 
 std::string AdminApi::Status(const Engine& engine) const {

@@ -1,14 +1,12 @@
 #include "coordinator/api/data_api.h"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <ctime>
 
 #include "comm/error.h"
 #include "comm/messages.h"
+#include "coordinator/api/handoff.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/text/detokenizer.h"
 
@@ -139,31 +137,24 @@ std::vector<std::vector<TokenId>> DataApi::EncodeHere(const GenerateCall& call) 
 
 asio::awaitable<std::vector<std::vector<TokenId>>> DataApi::Encode(const GenerateCall& call, size_t body_bytes) {
   if (body_bytes <= kEncodeHereBytes) co_return EncodeHere(call);
-  struct Job {
-    explicit Job(asio::any_io_executor executor) : done(executor, asio::steady_timer::time_point::max()) {}
-    asio::steady_timer done;
+  struct Encoded {
     std::vector<std::vector<TokenId>> prompts;
     std::exception_ptr error;
-    bool finished = false;
   };
   const asio::any_io_executor io = co_await asio::this_coro::executor;
-  const auto job = std::make_shared<Job>(io);
-  asio::post(tokenizer_pool_, [this, job, io, call] {
+  const auto handoff = std::make_shared<Handoff<Encoded>>(io);
+  asio::post(tokenizer_pool_, [this, handoff, call] {
+    Encoded encoded;
     try {
-      job->prompts = EncodeHere(call);
+      encoded.prompts = EncodeHere(call);
     } catch (...) {
-      job->error = std::current_exception();
+      encoded.error = std::current_exception();
     }
-    asio::post(io, [job] {
-      job->finished = true;
-      job->done.cancel();
-    });
+    handoff->Deliver(std::move(encoded));
   });
-  while (!job->finished) {
-    co_await job->done.async_wait(asio::as_tuple(asio::use_awaitable));
-  }
-  if (job->error) std::rethrow_exception(job->error);
-  co_return std::move(job->prompts);
+  Encoded encoded = co_await handoff->Take();
+  if (encoded.error) std::rethrow_exception(encoded.error);
+  co_return std::move(encoded.prompts);
 }
 
 int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {

@@ -22,6 +22,7 @@ class DataApi {
     int max_pending_requests = 1024 + 256;    // choices queued or running
     size_t max_pending_bytes = 256 << 20;     // of request bodies
     std::string no_chat_reason;               // why chat is refused; empty: it is not
+    std::optional<int64_t> seed;              // of requests that bring none; absent: random
   };
   /// chat may be null. The references outlive this object.
   DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine, Metrics& metrics);

@@ -94,7 +94,7 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
     throw ApiError(404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
   }
   const Slot slot(*this, call.n * static_cast<int>(std::max<size_t>(1, call.prompts.size())), request.body.size());
-  if (!call.has_seed) call.sampling.seed = RandomSeed();
+  if (!call.has_seed) call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
   std::vector<std::vector<TokenId>> prompts = co_await Encode(call, request.body.size());
 
   Usage usage;

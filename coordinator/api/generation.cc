@@ -96,13 +96,7 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
   request->sampling = call.sampling;
   request->sampling.num_logprobs = call.num_top_logprobs;
   if (call.sampling.min_tokens > 0) request->sampling.banned_until_min = request->limits.stop_token_ids;
-  for (int choice = 0; choice < call.n; ++choice) {
-    Sequence sequence;
-    sequence.choice = choice;
-    sequence.tokens = prompt;
-    sequence.num_prompt_tokens = static_cast<int>(prompt.size());
-    request->sequences.push_back(std::move(sequence));
-  }
+  request->sequences = NewSequences(prompt, call.n);
   request->sink = std::move(sink);
   return request;
 }

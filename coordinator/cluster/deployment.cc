@@ -38,6 +38,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   if (topology.scheduler.max_model_len > 0) max_model_len_ = topology.scheduler.max_model_len;
   max_step_tokens_ = topology.scheduler.max_step_tokens > 0 ? topology.scheduler.max_step_tokens : std::max(kCpuStepTokens, topology.scheduler.max_running);
 
+  if (topology.backend == "auto") spdlog::info("backend: CPU (this build has no other)");
   group_ = std::make_unique<WorkerGroup>(GroupOptions(topology, model));
   group_->check_launcher = [this] { CheckLauncher(); };
   group_->progress = [](const std::string& line) { spdlog::info("{}", line); };

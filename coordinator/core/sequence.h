@@ -26,4 +26,16 @@ struct Sequence {
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
 };
 
+/// The n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.
+inline std::vector<Sequence> NewSequences(const std::vector<TokenId>& prompt, int n) {
+  std::vector<Sequence> sequences(static_cast<size_t>(n));
+  for (int choice = 0; choice < n; ++choice) {
+    Sequence& sequence = sequences[static_cast<size_t>(choice)];
+    sequence.choice = choice;
+    sequence.tokens = prompt;
+    sequence.num_prompt_tokens = static_cast<int>(prompt.size());
+  }
+  return sequences;
+}
+
 }  // namespace quire

@@ -46,13 +46,7 @@ inline std::unique_ptr<Request> MakeRequest(RequestId id, const std::vector<Toke
   request->limits.max_tokens = max_tokens;
   request->sampling = sampling;
   request->sink = std::shared_ptr<RequestSink>(&sink, [](RequestSink*) {});  // the test owns it
-  for (int choice = 0; choice < n; ++choice) {
-    Sequence sequence;
-    sequence.choice = choice;
-    sequence.tokens = prompt;
-    sequence.num_prompt_tokens = static_cast<int>(prompt.size());
-    request->sequences.push_back(std::move(sequence));
-  }
+  request->sequences = NewSequences(prompt, n);
   return request;
 }
 
