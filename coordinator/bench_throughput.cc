@@ -27,7 +27,7 @@ class TimingSink : public RequestSink {
     return false;
   }
   void OnFinish(int, FinishReason) override {}
-  void OnError(const std::string& message) override { throw Error(message); }
+  void OnError(RequestError, const std::string& message) override { throw Error(message); }
 
   std::vector<double> times;
 

@@ -151,6 +151,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   c.num_heads = count("attention.head_count");
   c.num_kv_heads = count_or("attention.head_count_kv", c.num_heads);
   c.head_dim = count_or("attention.key_length", c.num_heads > 0 ? c.hidden_size / c.num_heads : 0);
+  if (count_or("rope.dimension_count", c.head_dim) != c.head_dim) Fail("{}: rotation of a part of each head is not supported", gguf.path);
   c.intermediate_size = count("feed_forward_length");
   c.max_position = count("context_length");
   c.rms_norm_epsilon = static_cast<float>(gguf.Get<double>(prefix + "attention.layer_norm_rms_epsilon"));

@@ -33,6 +33,7 @@ asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder&
     co_return;
   } catch (const ApiError& error) {
     failure = ErrorResponse(error.status, error.what(), error.param);
+    if (error.status == 503) failure.headers.emplace_back("Retry-After", "1");
   } catch (const Error& error) {
     failure = ErrorResponse(400, error.what());
   }

@@ -54,8 +54,8 @@ class CallTimer {
 
 std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
 
-std::string StreamError(const std::string& message) {
-  return "data: " + ErrorResponse(500, message).body + "\n\n";
+std::string StreamError(const GenerationEvent& event) {
+  return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
 }
 
 uint64_t RandomSeed() {
@@ -135,7 +135,7 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, const Generat
     std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
     if (!event || event->accepted) continue;
     timer.OnEvent(*event);
-    if (!event->error.empty()) throw ApiError(event->refused ? 400 : 500, event->error);
+    if (!event->error.empty()) throw ApiError(event->error_status, event->error);
     auto& choice = choices[static_cast<size_t>(event->choice)];
     choice.text += event->text;
     choice.tokens.insert(choice.tokens.end(), event->tokens.begin(), event->tokens.end());
@@ -163,7 +163,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
   for (size_t accepted = 0; accepted < std::max<size_t>(1, call.prompts.size()) && !responder.gone();) {
     std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
     if (!event) continue;
-    if (!event->error.empty()) throw ApiError(event->refused ? 400 : 500, event->error);
+    if (!event->error.empty()) throw ApiError(event->error_status, event->error);
     ++accepted;
   }
   co_await responder.BeginStream();
@@ -181,7 +181,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
     for (; event; event = generation.events().TryNext()) {
       timer.OnEvent(*event);
       if (!event->error.empty()) {
-        text += StreamError(event->error);
+        text += StreamError(*event);
         finished = choices;
         break;
       }

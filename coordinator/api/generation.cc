@@ -44,9 +44,10 @@ class TextSink : public RequestSink {
     Emit(index, rest, reason);
   }
 
-  void OnError(const std::string& message) override {
+  void OnError(RequestError error, const std::string& message) override {
     GenerationEvent event;
     event.error = message;
+    event.error_status = error == RequestError::kTimedOut ? 503 : 500;
     events_->Push(std::move(event));
   }
 
@@ -87,6 +88,7 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
                                      int max_tokens, RequestId id, std::shared_ptr<RequestSink> sink) {
   auto request = std::make_unique<Request>();
   request->id = id;
+  request->arrival_seconds = EngineLoop::Now();
   request->limits.max_tokens = max_tokens;
   request->limits.stop_token_ids = call.stop_token_ids;
   if (!call.ignore_eos) {
@@ -137,8 +139,8 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
       GenerationEvent event;
       event.accepted = !refusal;
-      event.refused = refusal.has_value();
       event.error = refusal.value_or("");
+      event.error_status = 400;
       events->Push(std::move(event));
     });
   }

@@ -31,7 +31,7 @@ struct GenerationEvent {
   std::optional<FinishReason> finished;
   std::string error;                         // ends the whole call
   bool accepted = false;                     // one of the call's requests is in the queue; nothing else is set
-  bool refused = false;                      // with error: the request was never accepted
+  int error_status = 500;                    // with error: the HTTP status it maps to
 };
 
 /// Events on their way from the engine's thread to one coroutine on the I/O thread.

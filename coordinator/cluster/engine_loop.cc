@@ -23,6 +23,8 @@ EngineLoop::~EngineLoop() {
   ::close(wake_fd_);
 }
 
+double EngineLoop::Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
 void EngineLoop::Post(std::function<void(Engine&)> task) {
   {
     const std::lock_guard lock(mutex_);
@@ -46,7 +48,8 @@ void EngineLoop::DrainInbox() {
 void EngineLoop::RunUntilStopped() {
   while (!stopping_) {
     DrainInbox();
-    const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    const double now = Now();
+    engine_.ExpireOverdue(now);
     if (const auto plan = engine_.NextPlan(now)) {
       engine_.CommitStep(group_.RunStep(*plan));
     } else {

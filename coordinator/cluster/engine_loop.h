@@ -25,6 +25,9 @@ class EngineLoop {
   /// Runs `task` on the engine's thread between two steps. From any thread.
   void Post(std::function<void(Engine&)> task);
 
+  /// Seconds on the engine's clock: what Request::arrival_seconds is on.
+  static double Now();
+
   /// False once the worker group is lost.
   bool serving() const { return serving_.load(); }
 

@@ -1,6 +1,7 @@
 #include "coordinator/core/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/error.h"
 
@@ -63,11 +64,7 @@ std::optional<StepPlan> Engine::NextPlan(double now) {
 void Engine::CommitStep(const std::vector<SampledToken>& tokens) {
   const auto drawn = scheduler_.Commit(tokens);
   for (const auto& [request, sequence, token] : drawn) Deliver(*request, *sequence, *token);
-  for (const auto& entry : drawn) {  // a request with several drawn choices appears more than once
-    const auto it = std::find_if(requests_.begin(), requests_.end(),
-                                 [&](const auto& item) { return item.second.get() == entry.request; });
-    if (it != requests_.end() && it->second->finished()) requests_.erase(it);
-  }
+  for (const RequestId id : std::exchange(finished_, {})) requests_.erase(id);
 }
 
 void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
@@ -81,6 +78,7 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
   Count(*reason);
   scheduler_.Finish(request, sequence, *reason);
   request.sink->OnFinish(sequence.choice, *reason);
+  if (request.finished()) finished_.push_back(request.id);
 }
 
 std::optional<FinishReason> Engine::ReasonToFinish(const Request& request, const Sequence& sequence,
@@ -100,15 +98,30 @@ void Engine::Count(FinishReason reason) {
   if (reason == FinishReason::kAbort) ++stats_.finished_abort;
 }
 
+void Engine::EndWithError(Request& request, RequestError error, const std::string& message) {
+  scheduler_.Drop(request);
+  for (const Sequence& sequence : request.sequences) {
+    if (!sequence.finished) Count(FinishReason::kAbort);
+  }
+  request.sink->OnError(error, message);
+}
+
+void Engine::ExpireOverdue(double now) {
+  std::erase_if(requests_, [&](const auto& item) {
+    Request& request = *item.second;
+    const double age = now - request.arrival_seconds;
+    const bool waited = request.first_scheduled_seconds < 0 && age > options_.max_wait_seconds;
+    if (!waited && age <= options_.max_request_seconds) return false;
+    EndWithError(request, RequestError::kTimedOut,
+                 waited ? fmt::format("no room within {} s in the queue; try again later", options_.max_wait_seconds)
+                        : fmt::format("not done within {} s", options_.max_request_seconds));
+    return true;
+  });
+}
+
 void Engine::FailAll(const std::string& message) {
   scheduler_.Reset();
-  for (auto& [id, request] : requests_) {
-    scheduler_.Drop(*request);
-    for (const Sequence& sequence : request->sequences) {
-      if (!sequence.finished) Count(FinishReason::kAbort);
-    }
-    request->sink->OnError(message);
-  }
+  for (auto& [id, request] : requests_) EndWithError(*request, RequestError::kWorkersLost, message);
   requests_.clear();
 }
 

@@ -16,6 +16,8 @@ struct EngineOptions {
   int block_size = 16;
   double watermark = 0.01;
   int max_model_len = 0;  // tokens of a sequence, prompt and generated
+  double max_wait_seconds = 60;      // in the queue, before anything was computed
+  double max_request_seconds = 600;  // from arrival to the last token
 };
 
 struct EngineStats {
@@ -46,7 +48,10 @@ class Engine {
   /// Appends the drawn tokens, delivers them, and ends the sequences that are complete.
   void CommitStep(const std::vector<SampledToken>& tokens);
 
-  /// Ends every request with an error, for example because a worker died.
+  /// Ends requests that have waited or run for too long. `now` is on the clock of Request::arrival_seconds.
+  void ExpireOverdue(double now);
+
+  /// Ends every request with an error, because the workers are gone.
   void FailAll(const std::string& message);
 
   /// A new worker group begins: nothing computed so far exists any more; step numbers restart.
@@ -63,6 +68,7 @@ class Engine {
   void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
   std::optional<FinishReason> ReasonToFinish(const Request& request, const Sequence& sequence, TokenId token) const;
   void Count(FinishReason reason);
+  void EndWithError(Request& request, RequestError error, const std::string& message);
 
   EngineOptions options_;
   BlockManager blocks_;
@@ -72,6 +78,7 @@ class Engine {
   EpochId epoch_ = 1;
   StepId step_ = 0;
   SequenceId next_sequence_id_ = 1;
+  std::vector<RequestId> finished_;  // in the commit that is going on
 };
 
 }  // namespace quire

@@ -16,6 +16,12 @@ struct TokenEvent {
   std::vector<std::pair<TokenId, float>> top;
 };
 
+/// Why a request ended without its result.
+enum class RequestError {
+  kWorkersLost,  // the worker group is gone
+  kTimedOut,     // it waited or ran longer than a request may
+};
+
 /// Where a request's results go. Called on the engine's thread, in order; it must not block.
 /// Per choice: OnToken*, OnFinish; or OnError once for the whole request instead of whatever is still missing.
 class RequestSink {
@@ -24,7 +30,7 @@ class RequestSink {
   /// Returns true when the text now ends the choice (a stop string): the engine finishes it with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
   virtual void OnFinish(int choice, FinishReason reason) = 0;
-  virtual void OnError(const std::string& message) = 0;
+  virtual void OnError(RequestError error, const std::string& message) = 0;
 };
 
 struct GenerationLimits {

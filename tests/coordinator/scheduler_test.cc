@@ -209,6 +209,23 @@ TEST_F(SchedulerTest, FailAllAnswersEveryoneAndANewEpochStartsClean) {
   EXPECT_TRUE(plan.released.empty());
 }
 
+TEST_F(SchedulerTest, OverdueRequestsEndAndTheOthersGoOn) {
+  Make(6);
+  ASSERT_FALSE(Submit(1, 16, 5));  // fills the pool; arrived at 0
+  ASSERT_TRUE(engine_->NextPlan(1).has_value());
+  engine_->CommitStep({{0, 9, 0, {}}});
+  ASSERT_FALSE(Submit(2, 16, 5));  // waits
+  engine_->ExpireOverdue(59);
+  EXPECT_EQ(engine_->requests().size(), 2u);
+  engine_->ExpireOverdue(61);
+  EXPECT_EQ(engine_->requests().size(), 1u);
+  EXPECT_NE(sinks_[2].error.find("queue"), std::string::npos);
+  engine_->ExpireOverdue(601);
+  EXPECT_TRUE(engine_->idle());
+  EXPECT_NE(sinks_[1].error.find("600"), std::string::npos);
+  EXPECT_EQ(engine_->blocks().num_free(), 6);
+}
+
 // Random arrivals, lengths, choices and cancels over pools of all sizes: invariants after every step, everybody ends,
 // nothing leaks.
 TEST_F(SchedulerTest, RandomTrafficKeepsTheInvariants) {

@@ -31,7 +31,7 @@ class CollectingSink : public RequestSink {
     QUIRE_CHECK(!choices[index].finished, "choice {} ends twice", index);
     choices[index].finished = reason;
   }
-  void OnError(const std::string& message) override { error = message; }
+  void OnError(RequestError, const std::string& message) override { error = message; }
 
   std::map<int, Choice> choices;
   std::string error;
