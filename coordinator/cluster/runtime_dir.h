@@ -5,6 +5,7 @@
 namespace quire {
 
 /// A directory of mode 0700 for this server's sockets and MPI's session files; removed with everything in it at the end.
+/// Held by a lock, so that the next server can tell what a killed one left behind, and removes it.
 class RuntimeDir {
  public:
   /// Under $XDG_RUNTIME_DIR, else /tmp. Throws Error when it cannot be made.
@@ -17,6 +18,7 @@ class RuntimeDir {
 
  private:
   std::string path_;
+  int lock_ = -1;
 };
 
 }  // namespace quire

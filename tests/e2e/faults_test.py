@@ -42,7 +42,7 @@ def stream_in_background(server, tokens=1500):
 
 class WorkerLossTest(unittest.TestCase):
     def lose(self, signal_number, rank, expect):
-        with Server("-tp", "2", model=TINY_CHAT) as server:
+        with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()
             thread, lines = stream_in_background(server)
             begin = time.monotonic()
@@ -66,20 +66,27 @@ class WorkerLossTest(unittest.TestCase):
         self.lose(signal.SIGSTOP, 1, "rank 1 .* is silent")
 
     def test_idle_server_notices_a_dead_worker(self):
-        with Server("-tp", "2", model=TINY_CHAT) as server:
+        with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()
             os.kill(pids[1], signal.SIGKILL)
             self.assertNotEqual(server.process.wait(timeout=10), 0)
             self.assertEqual(wait_gone(pids, 5), [])
 
     def test_workers_end_when_the_coordinator_is_killed(self):
-        with Server("-tp", "2", model=TINY_CHAT) as server:
-            pids = server.worker_pids()
-            os.kill(server.process.pid, signal.SIGKILL)
-            self.assertEqual(wait_gone(pids, 6), [])
+        with tempfile.TemporaryDirectory() as base:
+            env = {"XDG_RUNTIME_DIR": base}
+            with Server("-tp", "2", model=TINY, env=env) as server:
+                pids = server.worker_pids()
+                os.kill(server.process.pid, signal.SIGKILL)
+                server.process.wait()
+                self.assertEqual(wait_gone(pids, 6), [])
+            self.assertEqual(len(os.listdir(base)), 1)
+            with Server("-tp", "1", model=TINY, env=env):  # the next server sweeps up what the killed one left
+                self.assertEqual(len(os.listdir(base)), 1)
+            self.assertEqual(os.listdir(base), [])
 
     def test_sigterm_drains_and_a_second_one_stops_now(self):
-        with Server("-tp", "2", model=TINY_CHAT) as server:
+        with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()
             thread, lines = stream_in_background(server, 300)
             self.assertEqual(server.terminate(), 0)
@@ -87,7 +94,7 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(lines[-1], b"[DONE]")
             self.assertEqual(sum(b'"text":"' in line and b'"finish_reason":null' in line for line in lines) > 10, True)
             self.assertEqual([p for p in pids if alive(p)], [])
-        with Server("-tp", "2", "--max-model-len", "2048", model=TINY_CHAT) as server:
+        with Server("-tp", "2", "--max-model-len", "2048", model=TINY) as server:
             thread, lines = stream_in_background(server, 1900)
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.1)
@@ -104,7 +111,7 @@ class StartFaultTest(unittest.TestCase):
         self.expect(run_quire("serve", "--model", "/nonexistent"), 1, "no such model")
         with tempfile.TemporaryDirectory() as d:
             copy = os.path.join(d, "m")
-            shutil.copytree(TINY_CHAT, copy)
+            shutil.copytree(TINY, copy)
             with open(os.path.join(copy, "model.safetensors"), "r+b") as f:
                 f.truncate(100000)
             self.expect(run_quire("serve", "--model", copy), 1, "truncated download?")
@@ -115,25 +122,25 @@ class StartFaultTest(unittest.TestCase):
             self.expect(run_quire("serve", "--model", copy), 1, "config.json")
 
     def test_more_workers_than_heads(self):
-        self.expect(run_quire("serve", "--model", TINY_CHAT, "-tp", "10", "--port", "0", "--admin-port", "0"), 1, "1 to 9 workers")
+        self.expect(run_quire("serve", "--model", TINY, "-tp", "10", "--port", "0", "--admin-port", "0"), 1, "1 to 9 workers")
 
     def test_taken_port(self):
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             s.listen()
             port = str(s.getsockname()[1])
-            self.expect(run_quire("serve", "--model", TINY_CHAT, "--port", port, "--admin-port", "0"), 1, "127.0.0.1:" + port)
+            self.expect(run_quire("serve", "--model", TINY, "--port", port, "--admin-port", "0"), 1, "127.0.0.1:" + port)
 
     def test_missing_mpirun(self):
-        result = run_quire("serve", "--model", TINY_CHAT, "--port", "0", "--admin-port", "0", env={"PATH": "/nowhere"})
+        result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", env={"PATH": "/nowhere"})
         self.expect(result, 1, "mpirun is not installed")
 
     def test_bad_flags_exit_with_2(self):
         self.assertEqual(run_quire("serve", "--no-such-flag").returncode, 2)
-        self.assertEqual(run_quire("serve", "--model", TINY_CHAT, "-tp", "0").returncode, 2)
+        self.assertEqual(run_quire("serve", "--model", TINY, "-tp", "0").returncode, 2)
         self.expect(run_quire("serve"), 2, "no model")
-        self.expect(run_quire("serve", "--model", TINY_CHAT, "--host", "0.0.0.0"), 2, "reachable from other machines")
-        self.expect(run_quire("serve", "--model", TINY_CHAT, "--quantization", "int8"), 2, "not supported by this version")
+        self.expect(run_quire("serve", "--model", TINY, "--host", "0.0.0.0"), 2, "reachable from other machines")
+        self.expect(run_quire("serve", "--model", TINY, "--quantization", "int8"), 2, "not supported by this version")
 
     def test_topology_errors_name_file_and_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
@@ -142,12 +149,12 @@ class StartFaultTest(unittest.TestCase):
             self.expect(run_quire("serve", f.name), 2, f"{f.name}:3: parallel: tensor must be an integer")
 
     def test_too_little_kv_memory_says_how_much_is_needed(self):
-        result = run_quire("serve", "--model", TINY_CHAT, "--port", "0", "--admin-port", "0", "--kv-cache-memory-bytes", "1000")
+        result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", "--kv-cache-memory-bytes", "1000")
         self.expect(result, 1, "needs at least")
 
     def test_a_topology_file_serves(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
-            f.write(f"model: {{path: {TINY_CHAT}, name: tiny}}\nparallel: {{tensor: 3, shares: [2, 1, 1]}}\ncache: {{num_blocks: 50}}\n")
+            f.write(f"model: {{path: {TINY}, name: tiny}}\nparallel: {{tensor: 3, shares: [2, 1, 1]}}\ncache: {{num_blocks: 50}}\n")
             f.flush()
             with Server(f.name) as server:
                 status = server.get("/admin/status", admin=True)
@@ -158,7 +165,7 @@ class StartFaultTest(unittest.TestCase):
     def test_workers_started_by_hand(self):
         data, ctrl = free_port(), free_port()
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
-            f.write(f"model: {{path: {TINY_CHAT}}}\nparallel: {{tensor: 2}}\ntransport: {{bind: 127.0.0.1, ports: [{data}, {ctrl}]}}\n"
+            f.write(f"model: {{path: {TINY}}}\nparallel: {{tensor: 2}}\ntransport: {{bind: 127.0.0.1, ports: [{data}, {ctrl}]}}\n"
                     "launch: {method: external}\n")
             f.flush()
             with Server(f.name, wait=False) as server:
@@ -174,8 +181,6 @@ class StartFaultTest(unittest.TestCase):
                     mpirun.kill()
                     mpirun.wait()
 
-
-TINY_CHAT = TINY
 
 if __name__ == "__main__":
     unittest.main()
