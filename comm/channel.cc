@@ -81,8 +81,11 @@ std::string Channel::bound_endpoint() const { return socket_->socket.get(zmq::so
 bool Channel::Send(const std::string& peer, const Frame& frame) {
   auto& socket = socket_->socket;
   try {
-    if (socket_->router && !socket.send(zmq::buffer(peer), zmq::send_flags::sndmore | zmq::send_flags::dontwait)) return false;
-    if (!socket.send(zmq::buffer(&frame.header, sizeof(frame.header)), zmq::send_flags::sndmore | zmq::send_flags::dontwait)) return false;
+    if (socket_->router && !socket.send(zmq::buffer(peer), zmq::send_flags::sndmore | zmq::send_flags::dontwait))
+      return false;
+    if (!socket.send(zmq::buffer(&frame.header, sizeof(frame.header)),
+                     zmq::send_flags::sndmore | zmq::send_flags::dontwait))
+      return false;
     return socket.send(zmq::buffer(frame.body), zmq::send_flags::dontwait).has_value();
   } catch (const zmq::error_t& error) {
     if (error.num() == EHOSTUNREACH) return false;

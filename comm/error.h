@@ -24,11 +24,11 @@ template <class... Args>
 }  // namespace quire
 
 // A broken invariant is a bug: stop loudly. The message after the condition is a fmt format with its values.
-#define QUIRE_CHECK(condition, ...)                                                                        \
-  do {                                                                                                     \
-    if (!(condition)) {                                                                                    \
-      fmt::print(stderr, "{}:{}: invariant broken: {}: {}\n", __FILE__, __LINE__, #condition,              \
-                 fmt::format(__VA_ARGS__));                                                                \
-      std::abort();                                                                                        \
-    }                                                                                                      \
+#define QUIRE_CHECK(condition, ...)                                                           \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
+      fmt::print(stderr, "{}:{}: invariant broken: {}: {}\n", __FILE__, __LINE__, #condition, \
+                 fmt::format(__VA_ARGS__));                                                   \
+      std::abort();                                                                           \
+    }                                                                                         \
   } while (false)

@@ -52,7 +52,8 @@ class StrictParser : public nlohmann::json_sax<Json> {
  private:
   /// The library's text without its bracketed error code and position.
   static std::string Reason(std::string_view what) {
-    const size_t colon = what.find(": ", what.find("parse error") == std::string_view::npos ? 0 : what.find("parse error"));
+    const size_t colon =
+        what.find(": ", what.find("parse error") == std::string_view::npos ? 0 : what.find("parse error"));
     return std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
   }
   bool Refuse(std::string reason) {

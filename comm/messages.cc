@@ -22,7 +22,8 @@ template <class Table>
 const Table& Root(const Frame& frame) {
   // The Verifier demands alignment; a vector's storage is aligned for every scalar.
   fb::Verifier verifier(reinterpret_cast<const uint8_t*>(frame.body.data()), frame.body.size(), 8, 1'000'000);
-  if (!verifier.VerifyBuffer<Table>(nullptr)) Fail("frame of kind {}: broken body", static_cast<int>(frame.header.kind));
+  if (!verifier.VerifyBuffer<Table>(nullptr))
+    Fail("frame of kind {}: broken body", static_cast<int>(frame.header.kind));
   return *fb::GetRoot<Table>(frame.body.data());
 }
 
@@ -60,12 +61,18 @@ fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const Samplin
 
 SamplingSpec ReadSampling(const wire::Sampling* s) {
   if (s == nullptr) Fail("plan: an added sequence without sampling");
-  SamplingSpec spec{s->temperature(),       s->top_k(),
-                    s->top_p(),             s->min_p(),
-                    s->repetition_penalty(), s->frequency_penalty(),
-                    s->presence_penalty(),  s->seed(),
-                    s->choice(),            s->num_logprobs(),
-                    {},                     Numbers<TokenId>(s->banned_until_min()),
+  SamplingSpec spec{s->temperature(),
+                    s->top_k(),
+                    s->top_p(),
+                    s->min_p(),
+                    s->repetition_penalty(),
+                    s->frequency_penalty(),
+                    s->presence_penalty(),
+                    s->seed(),
+                    s->choice(),
+                    s->num_logprobs(),
+                    {},
+                    Numbers<TokenId>(s->banned_until_min()),
                     s->min_tokens()};
   if (s->logit_bias() != nullptr) {
     for (const auto* entry : *s->logit_bias()) spec.logit_bias.emplace_back(entry->token(), entry->bias());
@@ -178,10 +185,12 @@ struct HandshakeWriter {
     std::vector<fb::Offset<wire::Added>> added;
     for (const auto& a : plan.added) {
       const auto sampling = WriteSampling(b, a.sampling);
-      added.push_back(wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks, sampling));
+      added.push_back(
+          wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks, sampling));
     }
     std::vector<fb::Offset<wire::TableDelta>> tables;
-    for (const auto& t : plan.tables) tables.push_back(wire::CreateTableDeltaDirect(b, t.slot, t.first_index, &t.blocks));
+    for (const auto& t : plan.tables)
+      tables.push_back(wire::CreateTableDeltaDirect(b, t.slot, t.first_index, &t.blocks));
     std::vector<wire::BlockCopy> copies;
     for (const auto& c : plan.copies) copies.emplace_back(c.source, c.destination);
     std::vector<wire::Chunk> chunks;
@@ -197,7 +206,8 @@ struct HandshakeWriter {
       for (const auto& [token, logprob] : t.top) top.emplace_back(token, logprob);
       tokens.push_back(wire::CreateSampledDirect(b, t.slot, t.token, t.logprob, top.empty() ? nullptr : &top));
     }
-    b.Finish(wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros, &tokens));
+    b.Finish(
+        wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros, &tokens));
     return FrameKind::kResult;
   }
 };
@@ -206,7 +216,8 @@ void CheckHeader(const Frame& frame) {
   const FrameHeader& h = frame.header;
   if (h.magic != FrameHeader{}.magic) Fail("frame: not a Quire frame");
   if (h.version != kProtocolVersion) {
-    Fail("frame: protocol version {}, this program speaks {}; install the same version everywhere", h.version, kProtocolVersion);
+    Fail("frame: protocol version {}, this program speaks {}; install the same version everywhere", h.version,
+         kProtocolVersion);
   }
   if (frame.body.size() > kMaxBodyBytes) Fail("frame: body of {} bytes", frame.body.size());
   if (HashBytes(frame.body) != h.body_hash) Fail("frame: body does not match its hash");
@@ -218,7 +229,8 @@ uint64_t HashBytes(std::span<const std::byte> bytes) {
   static constexpr unsigned char kKey[crypto_shorthash_KEYBYTES] = "quire frame key";
   uint64_t hash = 0;
   static_assert(sizeof(hash) == crypto_shorthash_BYTES);
-  crypto_shorthash(reinterpret_cast<unsigned char*>(&hash), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), kKey);
+  crypto_shorthash(reinterpret_cast<unsigned char*>(&hash), reinterpret_cast<const unsigned char*>(bytes.data()),
+                   bytes.size(), kKey);
   return hash;
 }
 
@@ -249,24 +261,31 @@ Message Decode(const Frame& frame) {
     }
     case FrameKind::kAssign: {
       const auto& m = Root<wire::Assign>(frame);
-      return AssignMessage{Text(m.model_path()), Text(m.fingerprint()), m.ctrl_port(), m.block_size(),
-                           m.max_step_tokens(), m.max_running(), m.max_model_len(), m.threads(),
-                           Numbers<double>(m.shares()), m.kv_memory_bytes(), m.num_kv_blocks()};
+      return AssignMessage{Text(m.model_path()),        Text(m.fingerprint()), m.ctrl_port(),     m.block_size(),
+                           m.max_step_tokens(),         m.max_running(),       m.max_model_len(), m.threads(),
+                           Numbers<double>(m.shares()), m.kv_memory_bytes(),   m.num_kv_blocks()};
     }
     case FrameKind::kHello: {
       const auto& m = Root<wire::Hello>(frame);
-      return HelloMessage{Text(m.fingerprint()), Text(m.isa()), m.bytes_per_block(), m.weight_bytes(), m.available_bytes(), m.load_millis()};
+      return HelloMessage{Text(m.fingerprint()), Text(m.isa()),       m.bytes_per_block(),
+                          m.weight_bytes(),      m.available_bytes(), m.load_millis()};
     }
-    case FrameKind::kStart: return StartMessage{Root<wire::Start>(frame).num_blocks()};
-    case FrameKind::kReady: return ReadyMessage{Root<wire::Ready>(frame).num_blocks()};
+    case FrameKind::kStart:
+      return StartMessage{Root<wire::Start>(frame).num_blocks()};
+    case FrameKind::kReady:
+      return ReadyMessage{Root<wire::Ready>(frame).num_blocks()};
     case FrameKind::kFailure: {
       const auto& m = Root<wire::Failure>(frame);
       return FailureMessage{Text(m.phase()), Text(m.message())};
     }
-    case FrameKind::kBeat: return BeatMessage{Root<wire::Beat>(frame).step()};
-    case FrameKind::kShutdown: return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
-    case FrameKind::kPlan: return ReadPlan(frame);
-    case FrameKind::kResult: return ReadResult(frame);
+    case FrameKind::kBeat:
+      return BeatMessage{Root<wire::Beat>(frame).step()};
+    case FrameKind::kShutdown:
+      return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
+    case FrameKind::kPlan:
+      return ReadPlan(frame);
+    case FrameKind::kResult:
+      return ReadResult(frame);
   }
   Fail("frame: unknown kind {}", static_cast<int>(frame.header.kind));
 }

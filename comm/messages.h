@@ -16,7 +16,18 @@ inline constexpr uint16_t kProtocolVersion = 1;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
-enum class FrameKind : uint16_t { kJoin = 1, kAssign, kHello, kStart, kReady, kFailure, kBeat, kShutdown, kPlan, kResult };
+enum class FrameKind : uint16_t {
+  kJoin = 1,
+  kAssign,
+  kHello,
+  kStart,
+  kReady,
+  kFailure,
+  kBeat,
+  kShutdown,
+  kPlan,
+  kResult
+};
 
 /// First part of every message; the second is a FlatBuffer whose hash it carries.
 struct FrameHeader {
@@ -61,11 +72,21 @@ struct HelloMessage {
   int32_t load_millis = 0;
 };
 
-struct StartMessage { int32_t num_blocks = 0; };
-struct ReadyMessage { int32_t num_blocks = 0; };
-struct FailureMessage { std::string phase, message; };
-struct BeatMessage { StepId step = 0; };
-struct ShutdownMessage { std::string reason; };
+struct StartMessage {
+  int32_t num_blocks = 0;
+};
+struct ReadyMessage {
+  int32_t num_blocks = 0;
+};
+struct FailureMessage {
+  std::string phase, message;
+};
+struct BeatMessage {
+  StepId step = 0;
+};
+struct ShutdownMessage {
+  std::string reason;
+};
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
                              BeatMessage, ShutdownMessage, StepPlan, StepResult>;

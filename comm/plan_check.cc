@@ -10,8 +10,7 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   const auto tokens = static_cast<int64_t>(a.tokens.size()), blocks = static_cast<int64_t>(a.blocks.size());
   const bool lengths = tokens >= 1 && tokens <= limits.max_model_len && a.num_prompt_tokens >= 1 &&
                        a.num_prompt_tokens <= tokens && a.num_computed >= 0 && a.num_computed < tokens &&
-                       blocks * limits.block_size >= a.num_computed &&
-                       (blocks - 1) * limits.block_size < tokens;
+                       blocks * limits.block_size >= a.num_computed && (blocks - 1) * limits.block_size < tokens;
   if (!lengths) Fail("plan: slot {}: {} tokens, {} computed, {} blocks", a.slot, tokens, a.num_computed, blocks);
   const auto check_token = [&](TokenId token) {
     if (token < 0 || token >= limits.vocab_size) Fail("plan: slot {}: token {}", a.slot, token);
@@ -54,10 +53,12 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
   };
   for (const SlotId slot : plan.decodes) enter(slot, 1);
   for (const Chunk& chunk : plan.chunks) {
-    if (chunk.start < 0 || chunk.count < 1 || chunk.count > limits.max_step_tokens) Fail("plan: slot {}: chunk of {}", chunk.slot, chunk.count);
+    if (chunk.start < 0 || chunk.count < 1 || chunk.count > limits.max_step_tokens)
+      Fail("plan: slot {}: chunk of {}", chunk.slot, chunk.count);
     enter(chunk.slot, chunk.count);
   }
-  if (tokens < 1 || tokens > limits.max_step_tokens) Fail("plan: {} tokens, at most {}", tokens, limits.max_step_tokens);
+  if (tokens < 1 || tokens > limits.max_step_tokens)
+    Fail("plan: {} tokens, at most {}", tokens, limits.max_step_tokens);
 }
 
 }  // namespace quire

@@ -22,8 +22,8 @@ struct SamplingSpec {
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
   uint64_t seed = 0;
-  uint32_t choice = 0;         // index of the sequence inside its request
-  int32_t num_logprobs = -1;   // alternatives reported with each token; -1: not even the token's own log-probability
+  uint32_t choice = 0;        // index of the sequence inside its request
+  int32_t num_logprobs = -1;  // alternatives reported with each token; -1: not even the token's own log-probability
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned_until_min;  // tokens that may not be drawn before min_tokens are generated
   int32_t min_tokens = 0;
@@ -90,8 +90,8 @@ struct StepPlan {
 struct SampledToken {
   SlotId slot = 0;
   TokenId token = 0;
-  float logprob = 0;                                 // natural log; only when asked for
-  std::vector<std::pair<TokenId, float>> top;        // the alternatives asked for, best first
+  float logprob = 0;                           // natural log; only when asked for
+  std::vector<std::pair<TokenId, float>> top;  // the alternatives asked for, best first
 
   bool operator==(const SampledToken&) const = default;
 };

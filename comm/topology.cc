@@ -24,7 +24,8 @@ std::optional<T> ParseNumber(const std::string& text) {
 /// A mapping whose keys are taken one by one; what is left over at the end is unknown.
 class Section {
  public:
-  Section(const YamlNode& node, std::string name, const std::string& file) : node_(node), name_(std::move(name)), file_(file) {
+  Section(const YamlNode& node, std::string name, const std::string& file)
+      : node_(node), name_(std::move(name)), file_(file) {
     if (node.kind != YamlNode::Kind::kMapping) Refuse(node, "expected a mapping");
   }
 
@@ -95,7 +96,8 @@ class Section {
     Fail("{}:{}: {}{}", file_, node.line, name_.empty() ? "" : name_ + ": ", reason);
   }
   std::string Scalar(const YamlNode& node, const std::string& key) const {
-    if (node.kind != YamlNode::Kind::kScalar || (node.scalar.empty() && !node.quoted)) Refuse(node, key + " must be a single value");
+    if (node.kind != YamlNode::Kind::kScalar || (node.scalar.empty() && !node.quoted))
+      Refuse(node, key + " must be a single value");
     return node.scalar;
   }
 
@@ -157,7 +159,8 @@ void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topolo
     section.Text("interface", node.interface);
     section.Done();
     const bool safe = !node.host.empty() && node.host.size() <= 253 && node.host[0] != '-' &&
-                      node.host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-") == std::string::npos;
+                      node.host.find_first_not_of(
+                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-") == std::string::npos;
     if (!safe) section.Refuse(item, "host must be a host name or an address");
     nodes.push_back(std::move(node));
   }
@@ -226,7 +229,8 @@ void ValidateTopology(const Topology& t, const std::string& where) {
     Fail("{}: transport.ports must be two different ports: data and control", where);
   }
   if (t.launch.method == "external" && t.transport.bind.empty()) {
-    Fail("{}: launch.method external needs transport.bind and transport.ports, so that workers know where to connect", where);
+    Fail("{}: launch.method external needs transport.bind and transport.ports, so that workers know where to connect",
+         where);
   }
   const int max_step_tokens = t.scheduler.max_step_tokens;
   if (max_step_tokens > 0 && max_step_tokens < t.scheduler.max_running) {
@@ -246,12 +250,13 @@ std::optional<HostPort> ParseHostPort(const std::string& text) {
 }
 
 std::optional<int64_t> ParseBytes(const std::string& text) {
-  static const std::map<std::string, int64_t> kUnits = {{"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
-                                                       {"TiB", int64_t{1} << 40}};
+  static const std::map<std::string, int64_t> kUnits = {
+      {"", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", int64_t{1} << 40}};
   const size_t unit = std::min(text.find_first_not_of("0123456789."), text.size());
   const auto value = ParseNumber<double>(text.substr(0, unit));
   const auto it = kUnits.find(text.substr(unit));
-  if (!value || it == kUnits.end() || *value < 0 || *value * static_cast<double>(it->second) > 1e18) return std::nullopt;
+  if (!value || it == kUnits.end() || *value < 0 || *value * static_cast<double>(it->second) > 1e18)
+    return std::nullopt;
   return static_cast<int64_t>(*value * static_cast<double>(it->second));
 }
 

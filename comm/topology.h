@@ -42,9 +42,9 @@ struct Topology {
   } cache;
 
   struct Scheduler {
-    int max_running = 256;       // sequences
-    int max_step_tokens = 0;     // 0: 512 on the CPU
-    int max_model_len = 0;       // 0: what the model was trained for
+    int max_running = 256;            // sequences
+    int max_step_tokens = 0;          // 0: 512 on the CPU
+    int max_model_len = 0;            // 0: what the model was trained for
     std::string preemption = "auto";  // auto, recompute, swap
   } scheduler;
 

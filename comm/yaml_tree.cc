@@ -24,16 +24,21 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { Add(mark, anchor, "", YamlNode::Kind::kScalar, ""); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Add(mark, anchor, "", YamlNode::Kind::kScalar, "");
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { Refuse(mark.line + 1, "aliases are not allowed"); }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     Add(mark, anchor, tag, YamlNode::Kind::kScalar, value);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     Open(Add(mark, anchor, tag, YamlNode::Kind::kSequence, ""), mark);
   }
   void OnSequenceEnd() override { open_.pop_back(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     Open(Add(mark, anchor, tag, YamlNode::Kind::kMapping, ""), mark);
   }
   void OnMapEnd() override {
@@ -49,7 +54,8 @@ class TreeBuilder : public YAML::EventHandler {
     open_.push_back(node);
   }
 
-  YamlNode* Add(const YAML::Mark& mark, YAML::anchor_t anchor, const std::string& tag, YamlNode::Kind kind, const std::string& value) {
+  YamlNode* Add(const YAML::Mark& mark, YAML::anchor_t anchor, const std::string& tag, YamlNode::Kind kind,
+                const std::string& value) {
     const int line = mark.line + 1;
     if (anchor != 0) Refuse(line, "anchors are not allowed");
     if (!tag.empty() && tag != "?" && tag != "!") Refuse(line, "tags are not allowed");

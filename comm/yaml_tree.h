@@ -15,8 +15,8 @@ struct YamlNode {
   int line = 1;  // where it begins, from 1
   std::string scalar;
   bool quoted = false;
-  std::vector<YamlNode> items;                               // of a sequence
-  std::vector<std::pair<std::string, YamlNode>> entries;     // of a mapping, in file order
+  std::vector<YamlNode> items;                            // of a sequence
+  std::vector<std::pair<std::string, YamlNode>> entries;  // of a mapping, in file order
 
   const YamlNode* Find(const std::string& key) const;
 };

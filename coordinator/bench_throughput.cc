@@ -35,10 +35,12 @@ class TimingSink : public RequestSink {
   Clock::time_point begin_;
 };
 
-std::unique_ptr<Request> RandomRequest(RequestId id, const ThroughputBench& bench, int64_t vocab_size, std::shared_ptr<RequestSink> sink) {
+std::unique_ptr<Request> RandomRequest(RequestId id, const ThroughputBench& bench, int64_t vocab_size,
+                                       std::shared_ptr<RequestSink> sink) {
   std::mt19937_64 random(id);
   std::vector<TokenId> prompt;
-  for (int i = 0; i < bench.input_len; ++i) prompt.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
+  for (int i = 0; i < bench.input_len; ++i)
+    prompt.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
   auto request = std::make_unique<Request>();
   request->id = id;
   request->limits.max_tokens = bench.output_len;
@@ -65,7 +67,8 @@ int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
   std::vector<std::shared_ptr<TimingSink>> sinks;
   for (int i = 0; i < bench.num_prompts; ++i) {
     sinks.push_back(std::make_shared<TimingSink>(begin));
-    const auto refusal = engine.Submit(RandomRequest(static_cast<RequestId>(i) + 1, bench, model.config().vocab_size, sinks.back()));
+    const auto refusal =
+        engine.Submit(RandomRequest(static_cast<RequestId>(i) + 1, bench, model.config().vocab_size, sinks.back()));
     if (refusal) Fail("{}", *refusal);
   }
   double planning = 0;
@@ -83,22 +86,28 @@ int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
   std::vector<double> first, per_token;
   for (const auto& sink : sinks) {
     first.push_back(sink->times.front());
-    if (sink->times.size() > 1) per_token.push_back((sink->times.back() - sink->times.front()) / static_cast<double>(sink->times.size() - 1));
+    if (sink->times.size() > 1)
+      per_token.push_back((sink->times.back() - sink->times.front()) / static_cast<double>(sink->times.size() - 1));
   }
   if (per_token.empty()) per_token.push_back(0);
   const double out = static_cast<double>(bench.num_prompts) * bench.output_len / seconds;
   const double total = static_cast<double>(bench.num_prompts) * (bench.input_len + bench.output_len) / seconds;
   const double micros_per_step = planning / static_cast<double>(engine.stats().steps) * 1e6;
   if (bench.json) {
-    fmt::print("{}\n", DumpJson({{"seconds", seconds}, {"output_tokens_per_second", out}, {"total_tokens_per_second", total},
-                                 {"ttft_p50", Percentile(first, 0.5)}, {"ttft_p99", Percentile(first, 0.99)},
-                                 {"tpot_p50", Percentile(per_token, 0.5)}, {"steps", engine.stats().steps},
+    fmt::print("{}\n", DumpJson({{"seconds", seconds},
+                                 {"output_tokens_per_second", out},
+                                 {"total_tokens_per_second", total},
+                                 {"ttft_p50", Percentile(first, 0.5)},
+                                 {"ttft_p99", Percentile(first, 0.99)},
+                                 {"tpot_p50", Percentile(per_token, 0.5)},
+                                 {"steps", engine.stats().steps},
                                  {"schedule_micros_per_step", micros_per_step}}));
   } else {
-    fmt::print("{} requests of {} + {} tokens in {:.2f} s\n", bench.num_prompts, bench.input_len, bench.output_len, seconds);
+    fmt::print("{} requests of {} + {} tokens in {:.2f} s\n", bench.num_prompts, bench.input_len, bench.output_len,
+               seconds);
     fmt::print("output {:.1f} tok/s, total {:.1f} tok/s\n", out, total);
-    fmt::print("time to first token p50 {:.3f} s, p99 {:.3f} s; per output token p50 {:.1f} ms\n", Percentile(first, 0.5), Percentile(first, 0.99),
-               Percentile(per_token, 0.5) * 1e3);
+    fmt::print("time to first token p50 {:.3f} s, p99 {:.3f} s; per output token p50 {:.1f} ms\n",
+               Percentile(first, 0.5), Percentile(first, 0.99), Percentile(per_token, 0.5) * 1e3);
     fmt::print("{} steps, scheduling {:.1f} us per step\n", engine.stats().steps, micros_per_step);
   }
   return 0;

@@ -43,9 +43,15 @@ int main(int argc, char** argv) {
   bench_app->require_subcommand(1);
   CLI::App* throughput = bench_app->add_subcommand("throughput", "Requests straight into the engine, without HTTP");
   quire::AddServeFlags(*throughput, bench_flags);
-  throughput->add_option("--num-prompts", bench.num_prompts, "Requests, all at once")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  throughput->add_option("--input-len", bench.input_len, "Prompt tokens")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  throughput->add_option("--output-len", bench.output_len, "Generated tokens")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  throughput->add_option("--num-prompts", bench.num_prompts, "Requests, all at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  throughput->add_option("--input-len", bench.input_len, "Prompt tokens")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  throughput->add_option("--output-len", bench.output_len, "Generated tokens")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   throughput->add_flag("--json", bench.json, "Print the result as JSON");
   app.add_subcommand("version", "Print the version");
   try {

@@ -20,13 +20,15 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
   };
   refuse_if(t.backend == "cuda", "backend cuda is");
   refuse_if(t.parallel.replicas > 1, "replicas are");
-  refuse_if(t.nodes.size() > 1 || (t.nodes.size() == 1 && !IsLoopback(t.nodes[0].host)), "a node other than localhost is");
+  refuse_if(t.nodes.size() > 1 || (t.nodes.size() == 1 && !IsLoopback(t.nodes[0].host)),
+            "a node other than localhost is");
   refuse_if(flags.prefix_caching.value_or(false), "prefix caching is");
   refuse_if(t.cache.dtype != "auto", "KV cache types other than auto (fp32) are");
   refuse_if(t.cache.host_swap_bytes > 0 || t.scheduler.preemption == "swap", "swapping KV blocks to the host is");
   refuse_if(!t.transport.keys.empty(), "encrypted transport (transport.keys) is");
   refuse_if(!t.server.key_file.empty() || !t.admin.key_file.empty(), "API keys and admin tokens are");
-  refuse_if(flags.dtype != "auto" && flags.dtype != "float32", "--dtype other than auto and float32 (activations are fp32) is");
+  refuse_if(flags.dtype != "auto" && flags.dtype != "float32",
+            "--dtype other than auto and float32 (activations are fp32) is");
   refuse_if(flags.quantization != "none", "--quantization at load is");
   refuse_if(!flags.journal.empty(), "--journal is");
 }
@@ -35,12 +37,15 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
 void CheckExposure(const Topology& t, const std::string& where) {
   for (const std::string& listen : {t.server.listen, t.admin.listen}) {
     if (!IsLoopback(ParseHostPort(listen)->host)) {
-      Fail("{}: {} is reachable from other machines, and this version has no API keys; listen on 127.0.0.1 and put an "
-           "authenticating proxy in front", where, listen);
+      Fail(
+          "{}: {} is reachable from other machines, and this version has no API keys; listen on 127.0.0.1 and put an "
+          "authenticating proxy in front",
+          where, listen);
     }
   }
   if (!t.transport.bind.empty() && !IsLoopback(t.transport.bind)) {
-    Fail("{}: transport.bind {} is reachable from other machines, and this version does not encrypt; use 127.0.0.1", where, t.transport.bind);
+    Fail("{}: transport.bind {} is reachable from other machines, and this version does not encrypt; use 127.0.0.1",
+         where, t.transport.bind);
   }
 }
 
@@ -86,8 +91,10 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.memory_utilization, t.cache.memory);
   Override(flags.kv_cache_dtype, t.cache.dtype);
   Override(flags.prefix_caching, t.cache.prefix_caching);
-  if (!flags.kv_cache_memory.empty()) t.cache.memory_bytes = BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", 1);
-  if (!flags.swap_space.empty()) t.cache.host_swap_bytes = BytesFlag(flags.swap_space, "--swap-space", int64_t{1} << 30);
+  if (!flags.kv_cache_memory.empty())
+    t.cache.memory_bytes = BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", 1);
+  if (!flags.swap_space.empty())
+    t.cache.host_swap_bytes = BytesFlag(flags.swap_space, "--swap-space", int64_t{1} << 30);
 }
 
 }  // namespace
@@ -96,9 +103,11 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   const auto positive = CLI::Range(1, 1 << 24);
   app.add_option("topology", f.topology_file, "Topology file (YAML)");
   app.add_option("--model", f.model, "HF directory or GGUF file");
-  app.add_option("--tensor-parallel-size", f.tensor_parallel_size, "Workers that share the model (also -tp)")->check(CLI::Range(1, 1024));
+  app.add_option("--tensor-parallel-size", f.tensor_parallel_size, "Workers that share the model (also -tp)")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--backend", f.backend, "cpu, cuda or auto")->check(CLI::IsMember({"cpu", "cuda", "auto"}));
-  app.add_option("--threads-per-worker", f.threads_per_worker, "Compute threads of each worker")->check(CLI::Range(1, 1024));
+  app.add_option("--threads-per-worker", f.threads_per_worker, "Compute threads of each worker")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
   app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
   app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));
@@ -106,21 +115,31 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--admin-token-file", f.admin_token_file, "Token of the admin port");
   app.add_option("--served-model-name", f.served_model_name, "Name that clients use");
   app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
-  app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")->check(CLI::Range(1, 65536));
-  app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens, "Most tokens computed in a step (512)")->check(positive);
+  app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens, "Most tokens computed in a step (512)")
+      ->check(positive);
   app.add_option("--block-size", f.block_size, "Tokens of a KV block (16)")->check(CLI::Range(1, 256));
-  app.add_option("--num-kv-blocks", f.num_kv_blocks, "KV blocks, instead of sizing them from memory")->check(CLI::Range(1, INT32_MAX - 1));
+  app.add_option("--num-kv-blocks", f.num_kv_blocks, "KV blocks, instead of sizing them from memory")
+      ->check(CLI::Range(1, INT32_MAX - 1));
   app.add_option("--kv-cache-memory-bytes", f.kv_cache_memory, "KV memory of each worker, for example 2GiB");
-  app.add_option("--gpu-memory-utilization", f.memory_utilization, "Share of the free memory for KV blocks (0.90)")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--gpu-memory-utilization", f.memory_utilization, "Share of the free memory for KV blocks (0.90)")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--swap-space", f.swap_space, "Host memory for swapped blocks, GiB");
-  app.add_option("--kv-cache-dtype", f.kv_cache_dtype, "auto, fp8 or int8")->check(CLI::IsMember({"auto", "fp8", "int8"}));
-  app.add_option("--dtype", f.dtype, "auto, float32, bfloat16 or float16")->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
-  app.add_option("--quantization", f.quantization, "none, int8 or int4")->check(CLI::IsMember({"none", "int8", "int4"}));
-  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", f.prefix_caching, "Reuse blocks of shared prefixes");
-  app.add_option("--preemption-mode", f.preemption_mode, "auto, recompute or swap")->check(CLI::IsMember({"auto", "recompute", "swap"}));
+  app.add_option("--kv-cache-dtype", f.kv_cache_dtype, "auto, fp8 or int8")
+      ->check(CLI::IsMember({"auto", "fp8", "int8"}));
+  app.add_option("--dtype", f.dtype, "auto, float32, bfloat16 or float16")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
+  app.add_option("--quantization", f.quantization, "none, int8 or int4")
+      ->check(CLI::IsMember({"none", "int8", "int4"}));
+  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", f.prefix_caching,
+               "Reuse blocks of shared prefixes");
+  app.add_option("--preemption-mode", f.preemption_mode, "auto, recompute or swap")
+      ->check(CLI::IsMember({"auto", "recompute", "swap"}));
   app.add_option("--seed", f.seed, "Seed of requests that bring none (random without it)");
   app.add_option("--journal", f.journal, "Directory of the step journal");
-  app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error")->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
+  app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
 }
 
 Topology TopologyFromFlags(const ServeFlags& flags) {

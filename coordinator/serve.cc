@@ -4,10 +4,10 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
-#include <mutex>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <mutex>
 #include <thread>
 
 #include "comm/error.h"
@@ -29,7 +29,8 @@ struct TextTools {
   explicit TextTools(const ModelFiles& model)
       : tokenizer(model.gguf() != nullptr ? TokenizerDataFromGguf(*model.gguf()) : TokenizerDataFromHf(model.path())) {
     if (tokenizer.vocab_size() > model.config().vocab_size) {
-      Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(), model.config().vocab_size);
+      Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
+           model.config().vocab_size);
     }
     try {
       chat = std::make_unique<ChatTemplate>(tokenizer.data());
@@ -47,10 +48,18 @@ struct TextTools {
 class Server {
  public:
   explicit Server(const Topology& topology)
-      : topology_(topology), model_(ModelFiles::Open(topology.model.path)), text_(model_), io_(std::make_unique<asio::io_context>(1)),
-        signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)), drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
-    const auto on_data = [this](const HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); };
-    const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); };
+      : topology_(topology),
+        model_(ModelFiles::Open(topology.model.path)),
+        text_(model_),
+        io_(std::make_unique<asio::io_context>(1)),
+        signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
+        drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
+    const auto on_data = [this](const HttpRequest& request, HttpResponder& responder) {
+      return HandleData(request, responder);
+    };
+    const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) {
+      return HandleAdmin(request, responder);
+    };
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{}, on_data);
     admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{}, on_admin);
   }
@@ -62,8 +71,10 @@ class Server {
     try {
       status = ServeUntilFinished();
     } catch (const std::exception& error) {
-      if (stop_requested_) status = 0;
-      else spdlog::error("{}", error.what());
+      if (stop_requested_)
+        status = 0;
+      else
+        spdlog::error("{}", error.what());
     }
     StopIo();
     return status;
@@ -81,14 +92,19 @@ class Server {
       });
       Metrics metrics(topology_.model.name, topology_.cache.block_size, deployment.engine().blocks().num_usable());
       const int vocab = static_cast<int>(model_.config().vocab_size), longest = deployment.max_model_len();
-      DataApi data({topology_.model.name, {vocab, longest, std::min(128, topology_.scheduler.max_running)}, 1024 + topology_.scheduler.max_running,
-                    256 << 20, text_.no_chat_reason, topology_.seed},
+      DataApi data({topology_.model.name,
+                    {vocab, longest, std::min(128, topology_.scheduler.max_running)},
+                    1024 + topology_.scheduler.max_running,
+                    256 << 20,
+                    text_.no_chat_reason,
+                    topology_.seed},
                    {text_.tokenizer, loop, model_.config().eos_token_ids}, text_.chat.get(), loop, metrics);
       AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-      spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(), topology_.model.name,
-                   ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(), deployment.group().size());
+      spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
+                   topology_.model.name, ParseHostPort(topology_.server.listen)->host, data_server_->port(),
+                   admin_server_->port(), deployment.group().size());
       finished_.wait(false);
       // Connections refer to the APIs and to the loop: they go first.
       StopIo();
@@ -119,7 +135,8 @@ class Server {
     signals_->async_wait([this](boost::system::error_code error, int) {
       if (error) return;
       if (stop_requested_.exchange(true)) return Finish();
-      spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now", kDrainLimit.count());
+      spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now",
+                   kDrainLimit.count());
       AwaitSignal();
       Drain(kDrainLimit);
     });
@@ -177,7 +194,7 @@ class Server {
   const Topology& topology_;
   ModelFiles model_;
   TextTools text_;
-  std::mutex io_mutex_;                     // guards the pointer io_ against the engine's thread
+  std::mutex io_mutex_;  // guards the pointer io_ against the engine's thread
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;

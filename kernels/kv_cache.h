@@ -11,12 +11,12 @@ namespace quire::kernels {
 ///   keys   of (block b, kv head h): [head_dim, block_size]  (transposed: scores of a block are vector lanes)
 ///   values of (block b, kv head h): [block_size, head_dim]
 struct KvCacheView {
-  float* keys;            // block 0, kv head 0
-  float* values;          // block 0, kv head 0
-  int64_t block_stride;   // floats from block b to block b + 1
-  int64_t num_kv_heads;   // local
+  float* keys;           // block 0, kv head 0
+  float* values;         // block 0, kv head 0
+  int64_t block_stride;  // floats from block b to block b + 1
+  int64_t num_kv_heads;  // local
   int64_t head_dim;
-  int64_t block_size;     // tokens
+  int64_t block_size;  // tokens
 
   int64_t head_floats() const { return head_dim * block_size; }
 };
@@ -34,9 +34,9 @@ void KvWrite(const CpuStream& stream, const KvWriteParams& params);
 
 /// Copies whole blocks (all layers) inside the pool, one after another in the given order.
 struct BlockCopyParams {
-  float* pool;            // [num_blocks, block_floats]
-  int64_t block_floats;   // all layers, keys and values
-  const int32_t* pairs;   // [num_pairs, 2]: source, destination
+  float* pool;           // [num_blocks, block_floats]
+  int64_t block_floats;  // all layers, keys and values
+  const int32_t* pairs;  // [num_pairs, 2]: source, destination
   int64_t num_pairs;
 };
 void BlockCopy(const CpuStream& stream, const BlockCopyParams& params);

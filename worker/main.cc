@@ -13,8 +13,11 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
 
   quire::WorkerOptions options;
-  CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).", "quire-worker");
-  app.add_option("--coordinator", options.coordinator, "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH")->required();
+  CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).",
+               "quire-worker");
+  app.add_option("--coordinator", options.coordinator,
+                 "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH")
+      ->required();
   app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to")->capture_default_str();
   try {
     app.parse(argc, argv);

@@ -22,13 +22,15 @@ bool HasPenalties(const SamplingSpec& s) {
 
 bool NeedsOnlyTheBest(const SequenceState& s) {
   const SamplingSpec& spec = s.sampling;
-  return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) && !BansTokens(s);
+  return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) &&
+         !BansTokens(s);
 }
 
 /// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {
   std::map<TokenId, int32_t> seen;
-  for (size_t i = 0; i < s.tokens.size(); ++i) seen[s.tokens[i]] += i >= static_cast<size_t>(s.num_prompt_tokens) ? 1 : 0;
+  for (size_t i = 0; i < s.tokens.size(); ++i)
+    seen[s.tokens[i]] += i >= static_cast<size_t>(s.num_prompt_tokens) ? 1 : 0;
   return {seen.begin(), seen.end()};
 }
 
@@ -47,10 +49,12 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   }
   for (const auto& [token, bias] : spec.logit_bias) logits[static_cast<size_t>(token)] += bias;
   if (BansTokens(sequence)) {
-    for (const TokenId token : spec.banned_until_min) logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+    for (const TokenId token : spec.banned_until_min)
+      logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
   }
   if (HasPenalties(spec)) {
-    kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty}, SeenTokens(sequence));
+    kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
+                            SeenTokens(sequence));
   }
   drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
                                      {spec.seed, spec.choice, sequence.tokens.size()});
@@ -84,7 +88,8 @@ std::vector<SampledToken> Sampler::Draw(std::span<const float> logits, const std
   return out;
 }
 
-void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out) {
+void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows,
+                         std::vector<SampledToken>& out) {
   const Range local = vocab_of_rank_[static_cast<size_t>(collective_.rank())];
   const auto width = static_cast<size_t>(local.size());
   const auto ranks = static_cast<size_t>(collective_.size());
@@ -108,9 +113,12 @@ void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t
 std::vector<float> Sampler::GatherRows(std::span<const float> logits, const std::vector<size_t>& rows) {
   const auto width = static_cast<size_t>(vocab_of_rank_[static_cast<size_t>(collective_.rank())].size());
   std::vector<float> mine, all(rows.size() * static_cast<size_t>(vocab_size_)), out(all.size());
-  for (const size_t row : rows) mine.insert(mine.end(), logits.begin() + static_cast<ptrdiff_t>(row * width), logits.begin() + static_cast<ptrdiff_t>((row + 1) * width));
+  for (const size_t row : rows)
+    mine.insert(mine.end(), logits.begin() + static_cast<ptrdiff_t>(row * width),
+                logits.begin() + static_cast<ptrdiff_t>((row + 1) * width));
   std::vector<size_t> counts;
-  for (const Range& range : vocab_of_rank_) counts.push_back(rows.size() * static_cast<size_t>(range.size()) * sizeof(float));
+  for (const Range& range : vocab_of_rank_)
+    counts.push_back(rows.size() * static_cast<size_t>(range.size()) * sizeof(float));
   collective_.AllGather(std::as_bytes(std::span(mine)), counts, std::as_writable_bytes(std::span(all)));
   const float* part = all.data();
   for (const Range& range : vocab_of_rank_) {

@@ -34,7 +34,8 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   }
   for (const TableDelta& t : plan.tables) {
     auto& blocks = Known(t.slot).blocks;
-    if (t.first_index > blocks.size()) Fail("plan: slot {}: table of {} changed from {} on", t.slot, blocks.size(), t.first_index);
+    if (t.first_index > blocks.size())
+      Fail("plan: slot {}: table of {} changed from {} on", t.slot, blocks.size(), t.first_index);
     blocks.resize(t.first_index);
     blocks.insert(blocks.end(), t.blocks.begin(), t.blocks.end());
   }

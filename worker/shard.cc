@@ -62,7 +62,8 @@ std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double
     return std::accumulate(pieces.begin(), pieces.end(), 0.0);
   };
   while (total_at(high) < static_cast<double>(units)) high *= 2;
-  for (int i = 0; i < 200; ++i) (total_at((low + high) / 2) < static_cast<double>(units) ? low : high) = (low + high) / 2;
+  for (int i = 0; i < 200; ++i)
+    (total_at((low + high) / 2) < static_cast<double>(units) ? low : high) = (low + high) / 2;
   const auto counts = RoundKeepingSum(pieces_at(low), units);
   for (size_t r = 0; r < shares.size(); ++r) loads[r] += static_cast<double>(counts[r]) * cost;
   return counts;
@@ -89,7 +90,8 @@ std::vector<RankShard> PlanShards(const ModelConfig& config, const std::vector<d
       shard.head_start.push_back(static_cast<int32_t>(std::max(kv * group, heads[r].begin) - heads[r].begin));
     }
     shard.head_start.push_back(static_cast<int32_t>(heads[r].size()));
-    loads.push_back(static_cast<double>(config.num_layers * config.head_dim * 2 * (shard.heads.size() + shard.kv_heads.size())));
+    loads.push_back(
+        static_cast<double>(config.num_layers * config.head_dim * 2 * (shard.heads.size() + shard.kv_heads.size())));
   }
 
   const int64_t unit = config.intermediate_size % kMlpUnit == 0 ? kMlpUnit : 1;

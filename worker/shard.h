@@ -31,7 +31,8 @@ inline constexpr int64_t kMlpUnit = 32;
 
 /// Splits a model over shares.size() ranks in proportion to the shares (all positive). Any count up to the number of
 /// query heads works: heads go out whole, and MLP columns, then vocabulary rows, fill up what the heads leave uneven,
-/// so that every rank reads about its share of the weights in a step. Throws Error when there are more ranks than heads.
+/// so that every rank reads about its share of the weights in a step. Throws Error when there are more ranks than
+/// heads.
 std::vector<RankShard> PlanShards(const ModelConfig& config, const std::vector<double>& shares);
 
 }  // namespace quire

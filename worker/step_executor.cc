@@ -33,8 +33,12 @@ void StepExecutor::AllocateBlocks(int num_blocks) {
 
 StepResult StepExecutor::Execute(const Frame& plan_frame) {
   const auto begin = std::chrono::steady_clock::now();
-  const PlanLimits limits{static_cast<int32_t>(cache_->num_blocks()), options_.block_size,    options_.max_running,
-                          options_.max_step_tokens,                   options_.max_model_len, static_cast<int32_t>(config_.vocab_size)};
+  const PlanLimits limits{static_cast<int32_t>(cache_->num_blocks()),
+                          options_.block_size,
+                          options_.max_running,
+                          options_.max_step_tokens,
+                          options_.max_model_len,
+                          static_cast<int32_t>(config_.vocab_size)};
   const StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {
     Fail("plan: epoch {} step {} after epoch {} step {}", plan.epoch, plan.step, epoch_, last_step_);
@@ -43,8 +47,9 @@ StepResult StepExecutor::Execute(const Frame& plan_frame) {
   last_step_ = plan.step;
 
   const std::vector<BatchMember> batch = table_.Apply(plan);
-  kernels::BlockCopy(stream_, {cache_->pool(), cache_->block_floats(), reinterpret_cast<const int32_t*>(plan.copies.data()),
-                               static_cast<int64_t>(plan.copies.size())});
+  kernels::BlockCopy(stream_,
+                     {cache_->pool(), cache_->block_floats(), reinterpret_cast<const int32_t*>(plan.copies.data()),
+                      static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table_, batch, options_.block_size);
   const std::span<const float> logits = model_.Forward(inputs_, *cache_);
   StepResult result{plan.epoch, plan.step, collective_.rank(), plan_frame.header.body_hash, 0, 0, {}};

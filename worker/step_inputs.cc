@@ -27,7 +27,8 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
     }
     query_start.push_back(static_cast<int32_t>(token_ids.size()));
     context_len.push_back(member.start + member.count);
-    std::copy(sequence.blocks.begin(), sequence.blocks.end(), block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
+    std::copy(sequence.blocks.begin(), sequence.blocks.end(),
+              block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
     if (member.draws) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
   }
 }

@@ -67,9 +67,14 @@ std::string AgreeOnName(Rank rank) {
 
 }  // namespace
 
+std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size) {
+  return std::make_unique<MpiCollective>(rank, size);
+}
+
 MpiBootstrap::MpiBootstrap() {
   int provided = 0;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED) {
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
+      provided < MPI_THREAD_FUNNELED) {
     Fail("MPI cannot be initialised with thread support");
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
@@ -86,7 +91,7 @@ std::unique_ptr<Collective> MpiBootstrap::MakeCollective() {
   MPI_Comm_free(&host);
   int fewest = 0;
   MPI_Allreduce(&on_this_host, &fewest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (fewest < world_size_) return std::make_unique<MpiCollective>(rank_, world_size_);
+  if (fewest < world_size_) return MakeMpiCollective(rank_, world_size_);
 
   const std::string name = AgreeOnName(rank_);
   std::shared_ptr<void> memory;

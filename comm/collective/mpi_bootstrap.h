@@ -6,6 +6,9 @@
 
 namespace quire {
 
+/// Collectives by MPI alone, for ranks on several hosts. Between MPI_Init and MPI_Finalize, one thread.
+std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size);
+
 /// MPI for the life of a worker: how the ranks of one epoch find each other. Membership is the coordinator's business;
 /// MPI is used to start up and to move data between hosts, and is never asked who is alive.
 class MpiBootstrap {

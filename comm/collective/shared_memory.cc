@@ -32,7 +32,9 @@ std::shared_ptr<void> Map(int fd, size_t bytes, const std::string& name) {
 SharedMemoryCollective::SharedMemoryCollective(SharedArena arena, Rank rank, std::shared_ptr<void> owner)
     : arena_(arena), rank_(rank), owner_(std::move(owner)) {}
 
-void SharedMemoryCollective::Publish() { arena_.flag(rank_).published.store(operation_ + 1, std::memory_order_release); }
+void SharedMemoryCollective::Publish() {
+  arena_.flag(rank_).published.store(operation_ + 1, std::memory_order_release);
+}
 
 void SharedMemoryCollective::Await(Rank other) {
   const auto& published = arena_.flag(other).published;
@@ -71,7 +73,9 @@ void SharedMemoryCollective::AllGather(std::span<const std::byte> in, std::span<
               "{} bytes from rank {}", in.size(), rank_);
   const size_t longest = *std::max_element(counts.begin(), counts.end());
   for (size_t begin = 0; begin < longest; begin += SharedArena::kBufferBytes) {
-    const auto piece_of = [&](size_t count) { return count <= begin ? 0 : std::min(SharedArena::kBufferBytes, count - begin); };
+    const auto piece_of = [&](size_t count) {
+      return count <= begin ? 0 : std::min(SharedArena::kBufferBytes, count - begin);
+    };
     if (const size_t bytes = piece_of(in.size()); bytes > 0) {
       std::memcpy(arena_.buffer(rank_, operation_), in.data() + begin, bytes);
     }

@@ -18,7 +18,9 @@ class SharedArena {
     std::atomic<uint64_t> published;  // operations this rank has written its part of
   };
 
-  static size_t BytesFor(int size) { return sizeof(Flag) * static_cast<size_t>(size + 1) + 2 * kBufferBytes * static_cast<size_t>(size); }
+  static size_t BytesFor(int size) {
+    return sizeof(Flag) * static_cast<size_t>(size + 1) + 2 * kBufferBytes * static_cast<size_t>(size);
+  }
 
   /// `memory` holds BytesFor(size) zeroed bytes at 64-byte alignment and outlives the arena.
   SharedArena(void* memory, int size) : memory_(static_cast<std::byte*>(memory)), size_(size) {}

@@ -10,7 +10,19 @@ namespace {
 
 // Type codes of the GGUF specification.
 enum ValueType : uint32_t {
-  kUint8, kInt8, kUint16, kInt16, kUint32, kInt32, kFloat32, kBool, kString, kArray, kUint64, kInt64, kFloat64
+  kUint8,
+  kInt8,
+  kUint16,
+  kInt16,
+  kUint32,
+  kInt32,
+  kFloat32,
+  kBool,
+  kString,
+  kArray,
+  kUint64,
+  kInt64,
+  kFloat64
 };
 constexpr uint64_t kMaxNameBytes = 65535;
 constexpr uint64_t kMaxDimensions = 4;
@@ -52,19 +64,27 @@ class Cursor {
 
 int64_t ReadInteger(Cursor& in, uint32_t type, const std::string& what) {
   switch (type) {
-    case kUint8: return in.Read<uint8_t>();
-    case kInt8: return in.Read<int8_t>();
-    case kUint16: return in.Read<uint16_t>();
-    case kInt16: return in.Read<int16_t>();
-    case kUint32: return in.Read<uint32_t>();
-    case kInt32: return in.Read<int32_t>();
-    case kInt64: return in.Read<int64_t>();
+    case kUint8:
+      return in.Read<uint8_t>();
+    case kInt8:
+      return in.Read<int8_t>();
+    case kUint16:
+      return in.Read<uint16_t>();
+    case kInt16:
+      return in.Read<int16_t>();
+    case kUint32:
+      return in.Read<uint32_t>();
+    case kInt32:
+      return in.Read<int32_t>();
+    case kInt64:
+      return in.Read<int64_t>();
     case kUint64: {
       const auto value = in.Read<uint64_t>();
       if (value > INT64_MAX) Fail("{}: {} is too large", what, value);
       return static_cast<int64_t>(value);
     }
-    default: Fail("{}: unknown value type {}", what, type);
+    default:
+      Fail("{}: unknown value type {}", what, type);
   }
 }
 
@@ -99,20 +119,27 @@ GgufValue ReadValue(Cursor& in, const std::string& what) {
 }
 
 // Names by ggml's type code; empty for codes that were removed.
-constexpr const char* kGgmlTypes[] = {"F32",  "F16",  "Q4_0", "Q4_1", "",     "",     "Q5_0",    "Q5_1",
-                                      "Q8_0", "Q8_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",    "Q8_K",
+constexpr const char* kGgmlTypes[] = {"F32",     "F16",    "Q4_0",    "Q4_1",  "",       "",      "Q5_0",  "Q5_1",
+                                      "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
                                       "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
-                                      "I8",   "I16",  "I32",  "I64",  "F64",  "IQ1_M", "BF16"};
+                                      "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16"};
 
 TensorType TypeOf(uint32_t code, const std::string& what) {
   switch (code) {
-    case 0: return TensorType::kF32;
-    case 1: return TensorType::kF16;
-    case 2: return TensorType::kQ4_0;
-    case 3: return TensorType::kQ4_1;
-    case 8: return TensorType::kQ8_0;
-    case 30: return TensorType::kBF16;
-    default: break;
+    case 0:
+      return TensorType::kF32;
+    case 1:
+      return TensorType::kF16;
+    case 2:
+      return TensorType::kQ4_0;
+    case 3:
+      return TensorType::kQ4_1;
+    case 8:
+      return TensorType::kQ8_0;
+    case 30:
+      return TensorType::kBF16;
+    default:
+      break;
   }
   const std::string name = code < std::size(kGgmlTypes) ? kGgmlTypes[code] : "";
   Fail("{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1", what,
@@ -205,8 +232,8 @@ const T& GgufFile::Get(const std::string& key) const {
   return *value;
 }
 
-#define QUIRE_GGUF_VALUE(T)                                        \
-  template const T* GgufFile::Find<T>(const std::string&) const;   \
+#define QUIRE_GGUF_VALUE(T)                                      \
+  template const T* GgufFile::Find<T>(const std::string&) const; \
   template const T& GgufFile::Get<T>(const std::string&) const;
 QUIRE_GGUF_VALUE(int64_t)
 QUIRE_GGUF_VALUE(double)

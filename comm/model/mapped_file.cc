@@ -15,7 +15,7 @@ namespace quire {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) Fail("{}: cannot open: {}", path, std::strerror(errno));
-  struct stat info{};
+  struct stat info {};
   const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   if (!regular || info.st_size == 0) {
     ::close(fd);
@@ -37,7 +37,8 @@ MappedFile::~MappedFile() {
 
 std::string ReadTextFile(const std::string& path, size_t max_bytes) {
   const MappedFile file(path);
-  if (file.bytes().size() > max_bytes) Fail("{}: {} bytes, at most {} are allowed", path, file.bytes().size(), max_bytes);
+  if (file.bytes().size() > max_bytes)
+    Fail("{}: {} bytes, at most {} are allowed", path, file.bytes().size(), max_bytes);
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 

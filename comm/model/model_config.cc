@@ -83,7 +83,8 @@ void CheckRange(const std::string& path, const char* name, int64_t value) {
 }
 
 void Validate(const ModelConfig& c, const std::string& path) {
-  if (c.architecture != "llama") Fail("{}: architecture \"{}\" is not supported; supported: llama", path, c.architecture);
+  if (c.architecture != "llama")
+    Fail("{}: architecture \"{}\" is not supported; supported: llama", path, c.architecture);
   CheckRange(path, "hidden_size", c.hidden_size);
   CheckRange(path, "num_hidden_layers", c.num_layers);
   CheckRange(path, "num_attention_heads", c.num_heads);
@@ -100,7 +101,8 @@ void Validate(const ModelConfig& c, const std::string& path) {
     Fail("{}: rms_norm_eps, rope_theta and the rope factor must be positive", path);
   }
   for (const TokenId id : c.eos_token_ids) {
-    if (id < 0 || id >= c.vocab_size) Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, c.vocab_size);
+    if (id < 0 || id >= c.vocab_size)
+      Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, c.vocab_size);
   }
 }
 
@@ -112,7 +114,8 @@ ModelConfig ConfigFromHf(const std::string& config_json, const std::string& gene
   ModelConfig c;
   c.architecture = fields.Text("model_type", "");
   if (fields.Flag("attention_bias") || fields.Flag("mlp_bias")) Fail("{}: biases are not supported", path);
-  if (const auto act = fields.Text("hidden_act", "silu"); act != "silu") Fail("{}: hidden_act {} is not supported", path, act);
+  if (const auto act = fields.Text("hidden_act", "silu"); act != "silu")
+    Fail("{}: hidden_act {} is not supported", path, act);
   c.hidden_size = fields.Count("hidden_size");
   c.num_layers = fields.Count("num_hidden_layers");
   c.num_heads = fields.Count("num_attention_heads");
@@ -151,7 +154,8 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   c.num_heads = count("attention.head_count");
   c.num_kv_heads = count_or("attention.head_count_kv", c.num_heads);
   c.head_dim = count_or("attention.key_length", c.num_heads > 0 ? c.hidden_size / c.num_heads : 0);
-  if (count_or("rope.dimension_count", c.head_dim) != c.head_dim) Fail("{}: rotation of a part of each head is not supported", gguf.path);
+  if (count_or("rope.dimension_count", c.head_dim) != c.head_dim)
+    Fail("{}: rotation of a part of each head is not supported", gguf.path);
   c.intermediate_size = count("feed_forward_length");
   c.max_position = count("context_length");
   c.rms_norm_epsilon = static_cast<float>(gguf.Get<double>(prefix + "attention.layer_norm_rms_epsilon"));
@@ -181,8 +185,8 @@ std::vector<float> RopeFrequencies(const ModelConfig& config) {
       frequency /= scaling.factor;
     } else {
       const double turns = scaling.original_max_position * frequency / (2 * std::numbers::pi);
-      const double smooth = (turns - scaling.low_frequency_factor) /
-                            (scaling.high_frequency_factor - scaling.low_frequency_factor);
+      const double smooth =
+          (turns - scaling.low_frequency_factor) / (scaling.high_frequency_factor - scaling.low_frequency_factor);
       if (turns < scaling.low_frequency_factor) {
         frequency /= scaling.factor;
       } else if (turns <= scaling.high_frequency_factor) {

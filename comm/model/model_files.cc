@@ -21,12 +21,12 @@ constexpr size_t kSampleBytes = 64;  // of every tensor, for the fingerprint
 
 std::string HfName(const std::string& gguf_name) {
   static const std::map<std::string, std::string> kWhole = {{"token_embd.weight", "model.embed_tokens.weight"},
-                                                           {"output_norm.weight", "model.norm.weight"},
-                                                           {"output.weight", "lm_head.weight"}};
+                                                            {"output_norm.weight", "model.norm.weight"},
+                                                            {"output.weight", "lm_head.weight"}};
   static const std::map<std::string, std::string> kInLayer = {
-      {"attn_norm", "input_layernorm"},        {"attn_q", "self_attn.q_proj"},     {"attn_k", "self_attn.k_proj"},
-      {"attn_v", "self_attn.v_proj"},          {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-      {"ffn_gate", "mlp.gate_proj"},           {"ffn_up", "mlp.up_proj"},          {"ffn_down", "mlp.down_proj"}};
+      {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+      {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+      {"ffn_gate", "mlp.gate_proj"},    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"}};
   if (const auto it = kWhole.find(gguf_name); it != kWhole.end()) return it->second;
   if (!gguf_name.starts_with("blk.") || !gguf_name.ends_with(".weight")) return gguf_name;
   const size_t dot = gguf_name.find('.', 4);
@@ -43,8 +43,8 @@ std::vector<std::string> SafetensorsNames(const fs::path& dir) {
     if (fs::exists(dir / "model.safetensors")) return {"model.safetensors"};
     Fail("{}: holds neither model.safetensors nor model.safetensors.index.json", dir.string());
   }
-  const Json index = ParseJson(ReadTextFile(index_path, kMaxJsonBytes), index_path.string(),
-                               {.max_depth = 8, .max_nodes = 2'000'000});
+  const Json index =
+      ParseJson(ReadTextFile(index_path, kMaxJsonBytes), index_path.string(), {.max_depth = 8, .max_nodes = 2'000'000});
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     Fail("{}: weight_map is missing", index_path.string());
   }
@@ -151,7 +151,8 @@ std::string ModelFiles::Fingerprint() const {
     text.append(reinterpret_cast<const char*>(tensor.data.data()), sample);
   }
   unsigned char digest[16];
-  crypto_generichash(digest, sizeof(digest), reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr, 0);
+  crypto_generichash(digest, sizeof(digest), reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr,
+                     0);
   char hex[2 * sizeof(digest) + 1];
   sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
   return hex;

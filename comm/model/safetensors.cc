@@ -27,7 +27,8 @@ std::string CheckedName(const std::string& name, const std::string& path) {
 }
 
 int64_t NonNegative(const Json& value, const std::string& what) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) Fail("{}: expected a non-negative integer", what);
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
+    Fail("{}: expected a non-negative integer", what);
   return value.get<int64_t>();
 }
 
@@ -40,9 +41,10 @@ struct Range {
 void ReadEntry(const std::string& name, const Json& entry, std::span<const std::byte> data, const std::string& path,
                TensorMap& tensors, std::vector<Range>& ranges) {
   const std::string what = CheckedName(name, path);
-  const bool complete = entry.is_object() && entry.size() == 3 && entry.contains("dtype") && entry["dtype"].is_string() &&
-                        entry.contains("shape") && entry["shape"].is_array() && entry.contains("data_offsets") &&
-                        entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2;
+  const bool complete = entry.is_object() && entry.size() == 3 && entry.contains("dtype") &&
+                        entry["dtype"].is_string() && entry.contains("shape") && entry["shape"].is_array() &&
+                        entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
+                        entry["data_offsets"].size() == 2;
   if (!complete) Fail("{}: expected exactly dtype, shape and data_offsets", what);
   Tensor tensor;
   tensor.type = TypeOf(entry["dtype"].get<std::string>(), what);
@@ -67,7 +69,8 @@ void CheckCover(std::vector<Range> ranges, size_t data_bytes, const std::string&
     if (range.begin != covered) Fail("{}: tensor {} leaves a hole or overlaps another", path, range.name);
     covered = range.end;
   }
-  if (covered != static_cast<int64_t>(data_bytes)) Fail("{}: {} bytes belong to no tensor", path, static_cast<int64_t>(data_bytes) - covered);
+  if (covered != static_cast<int64_t>(data_bytes))
+    Fail("{}: {} bytes belong to no tensor", path, static_cast<int64_t>(data_bytes) - covered);
 }
 
 }  // namespace
@@ -82,7 +85,8 @@ TensorMap ReadSafetensors(const MappedFile& file) {
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof(header_bytes);
   if (header_bytes == 0 || text[0] != '{') Fail("{}: not a safetensors file", file.path());
-  const Json header = ParseJson({text, header_bytes}, file.path() + ": header", {.max_depth = 8, .max_nodes = 5'000'000});
+  const Json header =
+      ParseJson({text, header_bytes}, file.path() + ": header", {.max_depth = 8, .max_nodes = 5'000'000});
 
   const auto data = bytes.subspan(sizeof(header_bytes) + header_bytes);
   TensorMap tensors;

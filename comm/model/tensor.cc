@@ -6,24 +6,35 @@ namespace quire {
 
 const char* TensorTypeName(TensorType type) {
   switch (type) {
-    case TensorType::kF32: return "F32";
-    case TensorType::kF16: return "F16";
-    case TensorType::kBF16: return "BF16";
-    case TensorType::kQ8_0: return "Q8_0";
-    case TensorType::kQ4_0: return "Q4_0";
-    case TensorType::kQ4_1: return "Q4_1";
+    case TensorType::kF32:
+      return "F32";
+    case TensorType::kF16:
+      return "F16";
+    case TensorType::kBF16:
+      return "BF16";
+    case TensorType::kQ8_0:
+      return "Q8_0";
+    case TensorType::kQ4_0:
+      return "Q4_0";
+    case TensorType::kQ4_1:
+      return "Q4_1";
   }
   return "?";
 }
 
 TensorTypeLayout LayoutOf(TensorType type) {
   switch (type) {
-    case TensorType::kF32: return {1, 4};
+    case TensorType::kF32:
+      return {1, 4};
     case TensorType::kF16:
-    case TensorType::kBF16: return {1, 2};
-    case TensorType::kQ8_0: return {32, 34};
-    case TensorType::kQ4_0: return {32, 18};
-    case TensorType::kQ4_1: return {32, 20};
+    case TensorType::kBF16:
+      return {1, 2};
+    case TensorType::kQ8_0:
+      return {32, 34};
+    case TensorType::kQ4_0:
+      return {32, 18};
+    case TensorType::kQ4_1:
+      return {32, 20};
   }
   return {1, 4};
 }

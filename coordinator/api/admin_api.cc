@@ -17,7 +17,8 @@ namespace {
 /// A web page of another site must not reach a loopback admin port through the user's browser.
 bool IsForeign(const HttpRequest& request) {
   std::string host = request.Header("host");
-  if (const size_t colon = host.rfind(':'); colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
+  if (const size_t colon = host.rfind(':'); colon != std::string::npos && host.find(']', colon) == std::string::npos)
+    host.resize(colon);
   const bool local = host == "localhost" || host == "127.0.0.1" || host == "[::1]";
   return !local || !request.Header("origin").empty();
 }
@@ -37,7 +38,8 @@ Json RankJson(const RankInfo& info, Rank rank) {
 
 Json BlockJson(const Engine& engine) {
   const BlockManager& blocks = engine.blocks();
-  return {{"total", blocks.num_usable()}, {"free", blocks.num_free()}, {"used", blocks.pool().num_held()}, {"cached", 0}};
+  return {
+      {"total", blocks.num_usable()}, {"free", blocks.num_free()}, {"used", blocks.pool().num_held()}, {"cached", 0}};
 }
 
 }  // namespace
@@ -55,11 +57,15 @@ asio::awaitable<std::string> AdminApi::FromEngine(std::function<std::string(cons
 
 std::string AdminApi::Status(const Engine& engine) const {
   Json ranks = Json::array();
-  for (Rank rank = 0; rank < group_.size(); ++rank) ranks.push_back(RankJson(group_.ranks()[static_cast<size_t>(rank)], rank));
+  for (Rank rank = 0; rank < group_.size(); ++rank)
+    ranks.push_back(RankJson(group_.ranks()[static_cast<size_t>(rank)], rank));
   const EngineStats& stats = engine.stats();
   return DumpJson({{"state", engine_.serving() ? "serving" : "failed"},
                    {"version", kBuildVersion},
-                   {"model", {{"name", options_.model_name}, {"path", options_.model_path}, {"max_model_len", engine.options().max_model_len}}},
+                   {"model",
+                    {{"name", options_.model_name},
+                     {"path", options_.model_path},
+                     {"max_model_len", engine.options().max_model_len}}},
                    {"epoch", options_.epoch},
                    {"ranks", std::move(ranks)},
                    {"blocks", {{"device", BlockJson(engine)}, {"block_size", engine.blocks().block_size()}}},
@@ -83,13 +89,17 @@ std::string AdminApi::Blocks(const Engine& engine) const {
       for (size_t i = 0; i < sequence.blocks.size(); ++i) {
         Use& use = uses[sequence.blocks[i]];
         use.owners.push_back({{"request", request->id}, {"choice", sequence.choice}, {"index", i}});
-        use.filled = std::max(use.filled, std::clamp(sequence.num_computed - static_cast<int>(i) * block_size, 0, block_size));
+        use.filled =
+            std::max(use.filled, std::clamp(sequence.num_computed - static_cast<int>(i) * block_size, 0, block_size));
       }
     }
   }
   Json list = Json::array();
   for (auto& [id, use] : uses) {
-    list.push_back({{"id", id}, {"ref_count", engine.blocks().pool().ref_count(id)}, {"filled", use.filled}, {"owners", std::move(use.owners)}});
+    list.push_back({{"id", id},
+                    {"ref_count", engine.blocks().pool().ref_count(id)},
+                    {"filled", use.filled},
+                    {"owners", std::move(use.owners)}});
   }
   Json out = BlockJson(engine);
   out["block_size"] = block_size;
@@ -116,8 +126,12 @@ asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder
   } else if (request.path == "/metrics") {
     Metrics::Gauges gauges;
     std::function<std::string(const Engine&)> read = [&gauges](const Engine& engine) {
-      gauges = {engine.scheduler().num_running(), engine.scheduler().num_waiting(), engine.blocks().pool().num_held(),
-                engine.blocks().num_usable(), engine.stats(), engine.scheduler().num_preemptions()};
+      gauges = {engine.scheduler().num_running(),
+                engine.scheduler().num_waiting(),
+                engine.blocks().pool().num_held(),
+                engine.blocks().num_usable(),
+                engine.stats(),
+                engine.scheduler().num_preemptions()};
       return std::string();
     };
     const std::string nothing = co_await FromEngine(std::move(read));

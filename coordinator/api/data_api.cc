@@ -22,8 +22,14 @@ HttpResponse JsonResponse(const Json& json) { return {200, "application/json", D
 
 }  // namespace
 
-DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine, Metrics& metrics)
-    : options_(std::move(options)), context_(std::move(context)), chat_(chat), engine_(engine), metrics_(metrics), created_(std::time(nullptr)) {}
+DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine,
+                 Metrics& metrics)
+    : options_(std::move(options)),
+      context_(std::move(context)),
+      chat_(chat),
+      engine_(engine),
+      metrics_(metrics),
+      created_(std::time(nullptr)) {}
 
 asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder& responder) {
   // A coroutine cannot await inside a catch block.
@@ -73,11 +79,13 @@ asio::awaitable<void> DataApi::Route(const HttpRequest& request, HttpResponder& 
 }
 
 HttpResponse DataApi::Models(const std::string& id) const {
-  const Json model = {{"id", options_.model_name},  {"object", "model"},          {"created", created_},
-                      {"owned_by", "quire"},        {"root", options_.model_name}, {"parent", nullptr},
+  const Json model = {{"id", options_.model_name},   {"object", "model"},
+                      {"created", created_},         {"owned_by", "quire"},
+                      {"root", options_.model_name}, {"parent", nullptr},
                       {"permission", Json::array()}, {"max_model_len", options_.request.max_model_len}};
   if (id.empty()) return JsonResponse({{"object", "list"}, {"data", Json::array({model})}});
-  if (id != options_.model_name) return ErrorResponse(404, "the model \"" + id.substr(0, 100) + "\" is not served here", "model");
+  if (id != options_.model_name)
+    return ErrorResponse(404, "the model \"" + id.substr(0, 100) + "\" is not served here", "model");
   return JsonResponse(model);
 }
 
@@ -87,7 +95,8 @@ HttpResponse DataApi::Tokenize(const HttpRequest& request) const {
   const auto prompt = fields.Text("prompt");
   if (!prompt) JsonFields::Refuse("prompt", "is missing");
   const auto tokens = context_.tokenizer.EncodePrompt(*prompt, fields.Flag("add_special_tokens", true));
-  return JsonResponse({{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", options_.request.max_model_len}});
+  return JsonResponse(
+      {{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", options_.request.max_model_len}});
 }
 
 HttpResponse DataApi::Detokenize(const HttpRequest& request) const {
@@ -97,7 +106,8 @@ HttpResponse DataApi::Detokenize(const HttpRequest& request) const {
   std::vector<TokenId> tokens;
   if (list == nullptr || !list->is_array()) JsonFields::Refuse("tokens", "must be a list of token ids");
   for (const Json& token : *list) {
-    if (!token.is_number_integer() || token < 0 || token >= options_.request.vocab_size) JsonFields::Refuse("tokens", "must be token ids of this model");
+    if (!token.is_number_integer() || token < 0 || token >= options_.request.vocab_size)
+      JsonFields::Refuse("tokens", "must be token ids of this model");
     tokens.push_back(token.get<TokenId>());
   }
   return JsonResponse({{"prompt", Decode(context_.tokenizer, tokens, false)}});
@@ -105,7 +115,9 @@ HttpResponse DataApi::Detokenize(const HttpRequest& request) const {
 
 HttpResponse DataApi::TokenizerInfo() const {
   const TokenizerData& data = context_.tokenizer.data();
-  return JsonResponse({{"bos_token", data.bos_token}, {"eos_token", data.eos_token}, {"pad_token", data.pad_token},
+  return JsonResponse({{"bos_token", data.bos_token},
+                       {"eos_token", data.eos_token},
+                       {"pad_token", data.pad_token},
                        {"chat_template", data.chat_template.empty() ? Json() : Json(data.chat_template)}});
 }
 
@@ -113,7 +125,8 @@ std::optional<HttpResponse> DataApi::RefuseForLoad(size_t body_bytes) {
   HttpResponse response;
   if (draining_ || !engine_.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
-  } else if (pending_requests_ >= options_.max_pending_requests || pending_bytes_ + body_bytes > options_.max_pending_bytes) {
+  } else if (pending_requests_ >= options_.max_pending_requests ||
+             pending_bytes_ + body_bytes > options_.max_pending_bytes) {
     metrics_.CountRejection("max_num_queued_reqs");
     response = ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
@@ -131,7 +144,8 @@ std::vector<std::vector<TokenId>> DataApi::EncodeHere(const GenerateCall& call) 
   std::vector<std::vector<TokenId>> prompts;
   for (const PromptInput& prompt : call.prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
-    prompts.push_back(text != nullptr ? context_.tokenizer.EncodePrompt(*text, call.add_special_tokens) : std::get<std::vector<TokenId>>(prompt));
+    prompts.push_back(text != nullptr ? context_.tokenizer.EncodePrompt(*text, call.add_special_tokens)
+                                      : std::get<std::vector<TokenId>>(prompt));
   }
   return prompts;
 }
@@ -162,12 +176,16 @@ int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
   constexpr int kCompletionDefault = 16, kChatDefault = 4096;
   const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
   if (room < 1) {
-    throw ApiError(400, fmt::format("the prompt has {} tokens; this model serves {} in all, the answer counted in", longest_prompt, options_.request.max_model_len),
+    throw ApiError(400,
+                   fmt::format("the prompt has {} tokens; this model serves {} in all, the answer counted in",
+                               longest_prompt, options_.request.max_model_len),
                    call.chat ? "messages" : "prompt");
   }
   if (!call.max_tokens) return std::min(room, call.chat ? kChatDefault : kCompletionDefault);
   if (*call.max_tokens > room) {
-    throw ApiError(400, fmt::format("max_tokens {} and the prompt's {} tokens exceed the {} that this model serves", *call.max_tokens, longest_prompt, options_.request.max_model_len),
+    throw ApiError(400,
+                   fmt::format("max_tokens {} and the prompt's {} tokens exceed the {} that this model serves",
+                               *call.max_tokens, longest_prompt, options_.request.max_model_len),
                    "max_tokens");
   }
   return *call.max_tokens;

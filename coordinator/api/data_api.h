@@ -19,10 +19,10 @@ class DataApi {
   struct Options {
     std::string model_name;
     RequestLimits request;
-    int max_pending_requests = 1024 + 256;    // choices queued or running
-    size_t max_pending_bytes = 256 << 20;     // of request bodies
-    std::string no_chat_reason;               // why chat is refused; empty: it is not
-    std::optional<int64_t> seed;              // of requests that bring none; absent: random
+    int max_pending_requests = 1024 + 256;  // choices queued or running
+    size_t max_pending_bytes = 256 << 20;   // of request bodies
+    std::string no_chat_reason;             // why chat is refused; empty: it is not
+    std::optional<int64_t> seed;            // of requests that bring none; absent: random
   };
   /// chat may be null. The references outlive this object.
   DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine, Metrics& metrics);
@@ -38,10 +38,12 @@ class DataApi {
 
   boost::asio::awaitable<void> Route(const HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<void> Generate(const HttpRequest& request, HttpResponder& responder, bool chat);
-  boost::asio::awaitable<void> AnswerWhole(Generation& generation, const GenerateCall& call, const ResponseBuilder& builder,
-                                           Usage usage, std::string echo, HttpResponder& responder);
-  boost::asio::awaitable<void> AnswerStream(Generation& generation, const GenerateCall& call, const ResponseBuilder& builder,
-                                            Usage usage, std::string echo, HttpResponder& responder);
+  boost::asio::awaitable<void> AnswerWhole(Generation& generation, const GenerateCall& call,
+                                           const ResponseBuilder& builder, Usage usage, std::string echo,
+                                           HttpResponder& responder);
+  boost::asio::awaitable<void> AnswerStream(Generation& generation, const GenerateCall& call,
+                                            const ResponseBuilder& builder, Usage usage, std::string echo,
+                                            HttpResponder& responder);
   std::optional<HttpResponse> RefuseForLoad(size_t body_bytes);
   boost::asio::awaitable<std::vector<std::vector<TokenId>>> Encode(const GenerateCall& call, size_t body_bytes);
   std::vector<std::vector<TokenId>> EncodeHere(const GenerateCall& call) const;

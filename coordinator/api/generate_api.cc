@@ -22,7 +22,8 @@ constexpr auto kPingEvery = std::chrono::seconds(15);
 /// Follows one call for the metrics; reports when it goes out of scope.
 class CallTimer {
  public:
-  CallTimer(Metrics& metrics, int prompt_tokens, int choices) : metrics_(metrics), last_token_(static_cast<size_t>(choices)) {
+  CallTimer(Metrics& metrics, int prompt_tokens, int choices)
+      : metrics_(metrics), last_token_(static_cast<size_t>(choices)) {
     finished_.reason = "abort";
     finished_.prompt_tokens = prompt_tokens;
   }
@@ -91,10 +92,13 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
   const Json body = ParseJson(request.body, "body", {.max_depth = 32, .max_nodes = 200'000});
   GenerateCall call = chat ? ParseChatRequest(body, options_.request) : ParseCompletionRequest(body, options_.request);
   if (!call.model.empty() && call.model != options_.model_name) {
-    throw ApiError(404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
+    throw ApiError(404,
+                   "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
+                   "model");
   }
   const Slot slot(*this, call.n * static_cast<int>(std::max<size_t>(1, call.prompts.size())), request.body.size());
-  if (!call.has_seed) call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
+  if (!call.has_seed)
+    call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
   std::vector<std::vector<TokenId>> prompts = co_await Encode(call, request.body.size());
 
   Usage usage;
@@ -112,7 +116,9 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
   }
   const RequestId id = next_id_;
   next_id_ += prompts.size();
-  const ResponseBuilder builder(call.chat, fmt::format("{}-{:016x}", call.chat ? "chatcmpl" : "cmpl", id ^ RandomSeed() << 20), options_.model_name, std::time(nullptr));
+  const ResponseBuilder builder(call.chat,
+                                fmt::format("{}-{:016x}", call.chat ? "chatcmpl" : "cmpl", id ^ RandomSeed() << 20),
+                                options_.model_name, std::time(nullptr));
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   Generation generation(context_, call, std::move(prompts), max_tokens, id, executor);
   responder.on_gone = [&generation] { generation.Cancel(); };
@@ -124,8 +130,9 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
   responder.on_gone = nullptr;
 }
 
-asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, const GenerateCall& call, const ResponseBuilder& builder,
-                                           Usage usage, std::string echo, HttpResponder& responder) {
+asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, const GenerateCall& call,
+                                           const ResponseBuilder& builder, Usage usage, std::string echo,
+                                           HttpResponder& responder) {
   CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
   ResponseBuilder::Choice initial;
   initial.text = echo;
@@ -149,8 +156,9 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, const Generat
   co_await responder.Send(std::move(response));
 }
 
-asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const GenerateCall& call, const ResponseBuilder& builder,
-                                            Usage usage, std::string echo, HttpResponder& responder) {
+asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const GenerateCall& call,
+                                            const ResponseBuilder& builder, Usage usage, std::string echo,
+                                            HttpResponder& responder) {
   CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
   const bool with_logprobs = call.num_top_logprobs >= 0;
   const auto choices = static_cast<size_t>(generation.num_choices());
@@ -169,7 +177,8 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
   co_await responder.BeginStream();
   std::string opening;
   for (size_t i = 0; i < choices; ++i) {
-    if (call.chat || call.echo) opening += with_usage(builder.Chunk(static_cast<int>(i), call.chat, echo, {}, false, 0, std::nullopt));
+    if (call.chat || call.echo)
+      opening += with_usage(builder.Chunk(static_cast<int>(i), call.chat, echo, {}, false, 0, std::nullopt));
     offsets[i] = echo.size();
   }
   co_await responder.Write(std::move(opening));
@@ -188,7 +197,8 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
       usage.completion_tokens += event->num_tokens;
       size_t& offset = offsets[static_cast<size_t>(event->choice)];
       if (!event->text.empty() || !event->tokens.empty()) {
-        text += with_usage(builder.Chunk(event->choice, false, event->text, event->tokens, with_logprobs, offset, std::nullopt));
+        text += with_usage(
+            builder.Chunk(event->choice, false, event->text, event->tokens, with_logprobs, offset, std::nullopt));
         offset += event->text.size();
       }
       if (event->finished) {

@@ -17,9 +17,13 @@ namespace {
 class TextSink : public RequestSink {
  public:
   TextSink(const Tokenizer& tokenizer, const GenerateCall& call, int first_choice, std::shared_ptr<EventQueue> events)
-      : tokenizer_(tokenizer), first_choice_(first_choice), report_tokens_(call.num_top_logprobs >= 0), events_(std::move(events)) {
+      : tokenizer_(tokenizer),
+        first_choice_(first_choice),
+        report_tokens_(call.num_top_logprobs >= 0),
+        events_(std::move(events)) {
     for (int i = 0; i < call.n; ++i) {
-      choices_.push_back({Detokenizer(tokenizer, call.skip_special_tokens), StopMatcher(call.stop, call.include_stop), {}, 0});
+      choices_.push_back(
+          {Detokenizer(tokenizer, call.skip_special_tokens), StopMatcher(call.stop, call.include_stop), {}, 0});
     }
   }
 
@@ -40,7 +44,8 @@ class TextSink : public RequestSink {
       const StopMatcher::Output out = choice.stops.Push(choice.detokenizer.Finish());
       rest = out.text + choice.stops.Finish();
     }
-    if (reason == FinishReason::kStop && !choice.stopped) ++choice.pending_count;  // the token that said stop was generated, too
+    if (reason == FinishReason::kStop && !choice.stopped)
+      ++choice.pending_count;  // the token that said stop was generated, too
     Emit(index, rest, reason);
   }
 
@@ -84,8 +89,9 @@ class TextSink : public RequestSink {
   std::vector<Choice> choices_;
 };
 
-std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call, const std::vector<TokenId>& prompt,
-                                     int max_tokens, RequestId id, std::shared_ptr<RequestSink> sink) {
+std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call,
+                                     const std::vector<TokenId>& prompt, int max_tokens, RequestId id,
+                                     std::shared_ptr<RequestSink> sink) {
   auto request = std::make_unique<Request>();
   request->id = id;
   request->arrival_seconds = EngineLoop::Now();
@@ -127,9 +133,12 @@ std::optional<GenerationEvent> EventQueue::TryNext() {
   return event;
 }
 
-Generation::Generation(const GenerationContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts, int max_tokens,
-                       RequestId first_id, asio::any_io_executor executor)
-    : engine_(context.engine), events_(std::make_shared<EventQueue>(executor)), num_choices_(static_cast<int>(prompts.size()) * call.n) {
+Generation::Generation(const GenerationContext& context, const GenerateCall& call,
+                       std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
+                       asio::any_io_executor executor)
+    : engine_(context.engine),
+      events_(std::make_shared<EventQueue>(executor)),
+      num_choices_(static_cast<int>(prompts.size()) * call.n) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     const RequestId id = first_id + i;
     ids_.push_back(id);

@@ -26,12 +26,12 @@ struct ReportedToken {
 struct GenerationEvent {
   int choice = 0;  // over the whole call: prompt index * n + choice
   std::string text;
-  std::vector<ReportedToken> tokens;         // when log-probabilities were asked for
-  int num_tokens = 0;                        // generated since the last event of this choice
+  std::vector<ReportedToken> tokens;  // when log-probabilities were asked for
+  int num_tokens = 0;                 // generated since the last event of this choice
   std::optional<FinishReason> finished;
-  std::string error;                         // ends the whole call
-  bool accepted = false;                     // one of the call's requests is in the queue; nothing else is set
-  int error_status = 500;                    // with error: the HTTP status it maps to
+  std::string error;       // ends the whole call
+  bool accepted = false;   // one of the call's requests is in the queue; nothing else is set
+  int error_status = 500;  // with error: the HTTP status it maps to
 };
 
 /// Events on their way from the engine's thread to one coroutine on the I/O thread.
@@ -63,8 +63,8 @@ struct GenerationContext {
 class Generation {
  public:
   /// prompts: the tokens of every prompt. request_id: the first of prompts.size() ids that are free for it.
-  Generation(const GenerationContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts, int max_tokens,
-             RequestId first_id, boost::asio::any_io_executor executor);
+  Generation(const GenerationContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
+             int max_tokens, RequestId first_id, boost::asio::any_io_executor executor);
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;

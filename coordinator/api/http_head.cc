@@ -23,8 +23,8 @@ bool IsPlainLength(boost::beast::string_view value) {
 
 bool IsPlainHost(boost::beast::string_view host) {
   return !host.empty() && host.size() <= 260 && std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' || c == ':' ||
-           c == '[' || c == ']' || c == '_';
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' ||
+           c == ':' || c == '[' || c == ']' || c == '_';
   });
 }
 
@@ -32,10 +32,12 @@ std::string FramingProblem(const HttpHead& head) {
   const bool v11 = head.version() == 11;
   const auto codings = head.count(http::field::transfer_encoding);
   const auto lengths = head.count(http::field::content_length);
-  if (codings > 0 && (!v11 || codings > 1 || lengths > 0 || !iequals(head[http::field::transfer_encoding], "chunked"))) {
+  if (codings > 0 &&
+      (!v11 || codings > 1 || lengths > 0 || !iequals(head[http::field::transfer_encoding], "chunked"))) {
     return "this Transfer-Encoding is not accepted";
   }
-  if (lengths > 1 || (lengths == 1 && !IsPlainLength(head[http::field::content_length]))) return "Content-Length must be one plain number";
+  if (lengths > 1 || (lengths == 1 && !IsPlainLength(head[http::field::content_length])))
+    return "Content-Length must be one plain number";
   const auto hosts = head.count(http::field::host);
   if (hosts > 1 || (v11 && hosts != 1)) return "exactly one Host header is needed";
   if (hosts == 1 && !IsPlainHost(head[http::field::host])) return "the Host header is malformed";
@@ -46,9 +48,11 @@ std::string FramingProblem(const HttpHead& head) {
 
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits) {
   if (head.target().size() > limits.target_bytes) return ErrorResponse(414, "the request target is too long");
-  if (head.method() == http::verb::unknown || head.method() == http::verb::connect) return ErrorResponse(400, "unknown method");
+  if (head.method() == http::verb::unknown || head.method() == http::verb::connect)
+    return ErrorResponse(400, "unknown method");
   if (!IsPlainTarget(head.target())) return ErrorResponse(400, "the request target must be a path");
-  if (static_cast<size_t>(std::distance(head.begin(), head.end())) > limits.header_fields) return ErrorResponse(431, "too many header fields");
+  if (static_cast<size_t>(std::distance(head.begin(), head.end())) > limits.header_fields)
+    return ErrorResponse(431, "too many header fields");
   if (const std::string problem = FramingProblem(head); !problem.empty()) return ErrorResponse(400, problem);
   if (head.count(http::field::content_encoding) > 0) return ErrorResponse(415, "compressed bodies are not accepted");
   const auto expect = head[http::field::expect];
@@ -58,12 +62,19 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
 
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param) {
   const char* type = "InternalServerError";
-  if (status == 401 || status == 403) type = "AuthenticationError";
-  else if (status == 404) type = "NotFoundError";
-  else if (status == 429) type = "RateLimitError";
-  else if (status == 503) type = "ServiceUnavailableError";
-  else if (status < 500) type = "BadRequestError";
-  const Json body = {{"error", {{"message", message}, {"type", type}, {"param", param.empty() ? Json() : Json(param)}, {"code", status}}}};
+  if (status == 401 || status == 403)
+    type = "AuthenticationError";
+  else if (status == 404)
+    type = "NotFoundError";
+  else if (status == 429)
+    type = "RateLimitError";
+  else if (status == 503)
+    type = "ServiceUnavailableError";
+  else if (status < 500)
+    type = "BadRequestError";
+  const Json body = {
+      {"error",
+       {{"message", message}, {"type", type}, {"param", param.empty() ? Json() : Json(param)}, {"code", status}}}};
   return {status, "application/json", DumpJson(body), {}};
 }
 

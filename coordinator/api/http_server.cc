@@ -1,20 +1,21 @@
 #include "coordinator/api/http_server.h"
 
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <sys/socket.h>
 
 #include "comm/error.h"
 #include "coordinator/api/http_head.h"
 
-// House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as the
-// whole right side of a declaration or statement, and its arguments are named locals or plain values.
+// House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
+// the whole right side of a declaration or statement, and its arguments are named locals or plain values.
 
 namespace quire {
 
@@ -72,8 +73,9 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   asio::awaitable<void> BeginStream() override {
     answered_ = true;
-    std::string head = "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-                       "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n";
+    std::string head =
+        "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+        "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n";
     if (!request_id_.empty()) head += "x-request-id: " + request_id_ + "\r\n";
     head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
     co_await WriteRaw(std::move(head));
@@ -142,17 +144,20 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   /// Status 0: the client left without a word, and gets none.
   HttpResponse HeadError(beast::error_code error) const {
-    if (error == http::error::header_limit || error == http::error::buffer_overflow) return ErrorResponse(431, "the request head is too large");
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+      return ErrorResponse(431, "the request head is too large");
     if (error == beast::error::timeout && !served_one_) return ErrorResponse(408, "the request head took too long");
-    if (error == http::error::body_limit) return ErrorResponse(413, fmt::format("the body is larger than {} bytes", limits_.body_bytes));
-    if (error.category() == http::make_error_code(http::error::end_of_stream).category() && error != http::error::end_of_stream &&
-        error != http::error::partial_message) {
+    if (error == http::error::body_limit)
+      return ErrorResponse(413, fmt::format("the body is larger than {} bytes", limits_.body_bytes));
+    if (error.category() == http::make_error_code(http::error::end_of_stream).category() &&
+        error != http::error::end_of_stream && error != http::error::partial_message) {
       return ErrorResponse(400, "malformed HTTP request: " + error.message());
     }
     return {.status = 0};
   }
   HttpResponse BodyError(beast::error_code error) const {
-    if (error == http::error::body_limit) return ErrorResponse(413, fmt::format("the body is larger than {} bytes", limits_.body_bytes));
+    if (error == http::error::body_limit)
+      return ErrorResponse(413, fmt::format("the body is larger than {} bytes", limits_.body_bytes));
     if (error == beast::error::timeout) return ErrorResponse(408, "the request body took too long");
     return HeadError(error);
   }
@@ -284,7 +289,8 @@ HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits 
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(1024, error);
   if (error) Fail("cannot listen on {}:{}: {}", listen.host, listen.port, error.message());
-  asio::co_spawn(io, [impl = impl_]() { return impl->Accept(); }, asio::detached);
+  asio::co_spawn(
+      io, [impl = impl_]() { return impl->Accept(); }, asio::detached);
 }
 
 HttpServer::~HttpServer() { StopAccepting(); }

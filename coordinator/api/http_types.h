@@ -11,7 +11,7 @@ namespace quire {
 /// A request whose head was strict enough and whose body has arrived whole.
 struct HttpRequest {
   std::string method;
-  std::string path;   // without the query
+  std::string path;                            // without the query
   std::map<std::string, std::string> headers;  // names in lower case; only those an API looks at
   std::string body;
 

@@ -10,7 +10,9 @@ JsonFields::JsonFields(const Json& body) : body_(body) {
   if (!body.is_object()) throw ApiError(400, "the body must be a JSON object");
 }
 
-void JsonFields::Refuse(const char* name, const std::string& reason) { throw ApiError(400, fmt::format("{} {}", name, reason), name); }
+void JsonFields::Refuse(const char* name, const std::string& reason) {
+  throw ApiError(400, fmt::format("{} {}", name, reason), name);
+}
 
 const Json* JsonFields::Find(const char* name) const {
   const auto it = body_.find(name);
@@ -20,7 +22,8 @@ const Json* JsonFields::Find(const char* name) const {
 std::optional<int64_t> JsonFields::Integer(const char* name, int64_t low, int64_t high) const {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  const bool integer = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
+  const bool integer =
+      value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
   if (!integer || value->get<int64_t>() < low || value->get<int64_t>() > high) {
     Refuse(name, fmt::format("must be an integer from {} to {}", low, high));
   }
@@ -57,7 +60,8 @@ std::vector<std::string> JsonFields::Texts(const char* name, size_t max_count, s
   const Json list = value->is_array() ? *value : Json::array({*value});
   if (list.size() > max_count) Refuse(name, fmt::format("takes at most {} strings", max_count));
   for (const Json& item : list) {
-    if (!item.is_string() || item.get_ref<const std::string&>().empty() || item.get_ref<const std::string&>().size() > max_bytes) {
+    if (!item.is_string() || item.get_ref<const std::string&>().empty() ||
+        item.get_ref<const std::string&>().size() > max_bytes) {
       Refuse(name, fmt::format("must be strings of 1 to {} bytes", max_bytes));
     }
     texts.push_back(item.get<std::string>());

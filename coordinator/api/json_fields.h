@@ -12,7 +12,8 @@ namespace quire {
 
 /// A request that cannot be served as asked; becomes an error answer with this status.
 struct ApiError : std::runtime_error {
-  ApiError(int s, const std::string& message, std::string p = "") : std::runtime_error(message), status(s), param(std::move(p)) {}
+  ApiError(int s, const std::string& message, std::string p = "")
+      : std::runtime_error(message), status(s), param(std::move(p)) {}
   int status;
   std::string param;  // the field at fault
 };

@@ -12,8 +12,10 @@ namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-const Buckets kFirstToken = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560};
-const Buckets kInterToken = {.001, .002, .005, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
+const Buckets kFirstToken = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
+                             1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
+const Buckets kInterToken = {.001, .002, .005, .01, .025, .05, .075, .1, .15, .2, .3,
+                             .4,   .5,   .75,  1,   2.5,  5,   7.5,  10, 20,  40, 80};
 const Buckets kEndToEnd = {.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 
@@ -48,7 +50,8 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>* rejections;
 };
 
-Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks) : families_(std::make_unique<Families>()) {
+Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks)
+    : families_(std::make_unique<Families>()) {
   Families& f = *families_;
   f.labels = {{"model_name", model_name}, {"engine", "0"}};
   f.running = &f.Gauge("vllm:num_requests_running", "Requests that are being computed");
@@ -61,9 +64,14 @@ Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks) 
   f.inter_token = &f.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of a choice", kInterToken);
   f.end_to_end = &f.Histogram("vllm:e2e_request_latency_seconds", "From the request to its last token", kEndToEnd);
   f.request_prompt_tokens = &f.Histogram("vllm:request_prompt_tokens", "Prompt tokens of a request", kTokens);
-  f.request_generation_tokens = &f.Histogram("vllm:request_generation_tokens", "Tokens generated for a request", kTokens);
-  f.success = &prometheus::BuildCounter().Name("vllm:request_success_total").Help("Finished requests").Register(f.registry);
-  f.rejections = &prometheus::BuildCounter().Name("vllm:admission_rejections_total").Help("Requests refused for overload").Register(f.registry);
+  f.request_generation_tokens =
+      &f.Histogram("vllm:request_generation_tokens", "Tokens generated for a request", kTokens);
+  f.success =
+      &prometheus::BuildCounter().Name("vllm:request_success_total").Help("Finished requests").Register(f.registry);
+  f.rejections = &prometheus::BuildCounter()
+                      .Name("vllm:admission_rejections_total")
+                      .Help("Requests refused for overload")
+                      .Register(f.registry);
   for (const char* reason : {"stop", "length", "abort", "error"}) {
     auto labels = f.labels;
     labels["finished_reason"] = reason;
@@ -72,7 +80,12 @@ Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks) 
   auto info = f.labels;
   info["block_size"] = std::to_string(block_size);
   info["num_gpu_blocks"] = std::to_string(num_blocks);
-  prometheus::BuildGauge().Name("vllm:cache_config_info").Help("Shape of the KV cache").Register(f.registry).Add(info).Set(1);
+  prometheus::BuildGauge()
+      .Name("vllm:cache_config_info")
+      .Help("Shape of the KV cache")
+      .Register(f.registry)
+      .Add(info)
+      .Set(1);
 }
 
 Metrics::~Metrics() = default;

@@ -21,18 +21,28 @@ struct Unsupported {
 };
 
 void RefuseUnsupported(const JsonFields& fields) {
-  static const std::vector<Unsupported> kFields = {
-      {"tools", {Json::array()}},           {"functions", {Json::array()}},
-      {"tool_choice", {"none", "auto"}},    {"response_format", {Json{{"type", "text"}}}},
-      {"structured_outputs", {}},           {"guided_json", {}},
-      {"guided_regex", {}},                 {"guided_choice", {}},
-      {"guided_grammar", {}},               {"chat_template", {}},
-      {"chat_template_kwargs", {Json::object()}}, {"prompt_embeds", {}},
-      {"use_beam_search", {false}},         {"suffix", {""}},
-      {"prompt_logprobs", {}},              {"continue_final_message", {false}},
-      {"bad_words", {Json::array()}},       {"allowed_token_ids", {Json::array()}},
-      {"truncate_prompt_tokens", {}},       {"documents", {Json::array()}},
-      {"audio", {}},                        {"modalities", {Json::array({"text"})}}};
+  static const std::vector<Unsupported> kFields = {{"tools", {Json::array()}},
+                                                   {"functions", {Json::array()}},
+                                                   {"tool_choice", {"none", "auto"}},
+                                                   {"response_format", {Json{{"type", "text"}}}},
+                                                   {"structured_outputs", {}},
+                                                   {"guided_json", {}},
+                                                   {"guided_regex", {}},
+                                                   {"guided_choice", {}},
+                                                   {"guided_grammar", {}},
+                                                   {"chat_template", {}},
+                                                   {"chat_template_kwargs", {Json::object()}},
+                                                   {"prompt_embeds", {}},
+                                                   {"use_beam_search", {false}},
+                                                   {"suffix", {""}},
+                                                   {"prompt_logprobs", {}},
+                                                   {"continue_final_message", {false}},
+                                                   {"bad_words", {Json::array()}},
+                                                   {"allowed_token_ids", {Json::array()}},
+                                                   {"truncate_prompt_tokens", {}},
+                                                   {"documents", {Json::array()}},
+                                                   {"audio", {}},
+                                                   {"modalities", {Json::array({"text"})}}};
   for (const auto& [name, harmless] : kFields) {
     const Json* value = fields.Find(name);
     if (value != nullptr && std::find(harmless.begin(), harmless.end(), *value) == harmless.end()) {
@@ -56,11 +66,14 @@ std::vector<TokenId> TokenIds(const Json& list, const char* name, size_t max_cou
 void ReadLogitBias(const JsonFields& fields, const RequestLimits& limits, SamplingSpec& sampling) {
   const Json* bias = fields.Find("logit_bias");
   if (bias == nullptr) return;
-  if (!bias->is_object() || bias->size() > 300) JsonFields::Refuse("logit_bias", "must map at most 300 token ids to numbers");
+  if (!bias->is_object() || bias->size() > 300)
+    JsonFields::Refuse("logit_bias", "must map at most 300 token ids to numbers");
   for (const auto& [key, value] : bias->items()) {
     const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits || std::stoi(key) >= limits.vocab_size) JsonFields::Refuse("logit_bias", "has a key that is no token id");
-    if (!value.is_number() || !(value >= -100.0 && value <= 100.0)) JsonFields::Refuse("logit_bias", "values must lie from -100 to 100");
+    if (!digits || std::stoi(key) >= limits.vocab_size)
+      JsonFields::Refuse("logit_bias", "has a key that is no token id");
+    if (!value.is_number() || !(value >= -100.0 && value <= 100.0))
+      JsonFields::Refuse("logit_bias", "values must lie from -100 to 100");
     sampling.logit_bias.emplace_back(std::stoi(key), value.get<float>());
   }
 }
@@ -77,7 +90,8 @@ void ReadSampling(const JsonFields& fields, const RequestLimits& limits, Generat
   real("presence_penalty", -2, 2, s.presence_penalty);
   real("frequency_penalty", -2, 2, s.frequency_penalty);
   real("repetition_penalty", 0.01, 100, s.repetition_penalty);
-  if (const auto k = fields.Integer("top_k", -1, std::numeric_limits<int32_t>::max())) s.top_k = *k < 0 ? 0 : static_cast<int32_t>(*k);
+  if (const auto k = fields.Integer("top_k", -1, std::numeric_limits<int32_t>::max()))
+    s.top_k = *k < 0 ? 0 : static_cast<int32_t>(*k);
   if (const auto seed = fields.Integer("seed", INT64_MIN, INT64_MAX)) {
     s.seed = static_cast<uint64_t>(*seed);
     call.has_seed = true;
@@ -121,19 +135,27 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
 }
 
 std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& limits) {
-  const auto refuse = [] { JsonFields::Refuse("prompt", "must be a string, a list of strings, a list of token ids, or a list of such lists"); };
+  const auto refuse = [] {
+    JsonFields::Refuse("prompt", "must be a string, a list of strings, a list of token ids, or a list of such lists");
+  };
   if (prompt == nullptr) JsonFields::Refuse("prompt", "is missing");
-  const auto ids = [&](const Json& list) { return TokenIds(list, "prompt", static_cast<size_t>(limits.max_model_len), limits.vocab_size); };
+  const auto ids = [&](const Json& list) {
+    return TokenIds(list, "prompt", static_cast<size_t>(limits.max_model_len), limits.vocab_size);
+  };
   if (prompt->is_string()) return {prompt->get<std::string>()};
   if (!prompt->is_array()) refuse();
   if (prompt->empty()) JsonFields::Refuse("prompt", "is empty");
   if ((*prompt)[0].is_number()) return {ids(*prompt)};
-  if (prompt->size() > static_cast<size_t>(limits.max_prompts)) JsonFields::Refuse("prompt", fmt::format("takes at most {} prompts", limits.max_prompts));
+  if (prompt->size() > static_cast<size_t>(limits.max_prompts))
+    JsonFields::Refuse("prompt", fmt::format("takes at most {} prompts", limits.max_prompts));
   std::vector<PromptInput> prompts;
   for (const Json& one : *prompt) {
-    if (one.is_string()) prompts.emplace_back(one.get<std::string>());
-    else if (one.is_array()) prompts.emplace_back(ids(one));
-    else refuse();
+    if (one.is_string())
+      prompts.emplace_back(one.get<std::string>());
+    else if (one.is_array())
+      prompts.emplace_back(ids(one));
+    else
+      refuse();
   }
   return prompts;
 }
@@ -147,8 +169,10 @@ std::string ContentText(const Json& message, size_t index) {
   if (!it->is_array()) throw ApiError(400, where + " must be a string or a list of parts", "messages");
   std::string text;
   for (const Json& part : *it) {
-    const bool is_text = part.is_object() && part.contains("type") && part["type"] == "text" && part.contains("text") && part["text"].is_string();
-    if (!is_text) throw ApiError(400, where + " may hold text parts only; this server takes no images or audio", "messages");
+    const bool is_text = part.is_object() && part.contains("type") && part["type"] == "text" && part.contains("text") &&
+                         part["text"].is_string();
+    if (!is_text)
+      throw ApiError(400, where + " may hold text parts only; this server takes no images or audio", "messages");
     text += part["text"].get<std::string>();
   }
   return text;
@@ -157,8 +181,10 @@ std::string ContentText(const Json& message, size_t index) {
 Json ReadMessages(const Json* messages) {
   static const std::set<std::string> kRoles = {"system", "developer", "user", "assistant"};
   if (messages == nullptr) JsonFields::Refuse("messages", "is missing");
-  if (!messages->is_array() || messages->empty()) JsonFields::Refuse("messages", "must be a list of at least one message");
-  if (messages->size() > kMaxMessages) JsonFields::Refuse("messages", fmt::format("takes at most {} messages", kMaxMessages));
+  if (!messages->is_array() || messages->empty())
+    JsonFields::Refuse("messages", "must be a list of at least one message");
+  if (messages->size() > kMaxMessages)
+    JsonFields::Refuse("messages", fmt::format("takes at most {} messages", kMaxMessages));
   Json out = Json::array();
   for (size_t i = 0; i < messages->size(); ++i) {
     const Json& message = (*messages)[i];

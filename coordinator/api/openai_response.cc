@@ -41,12 +41,20 @@ const char* FinishReasonName(FinishReason reason) { return reason == FinishReaso
 
 Json ResponseBuilder::Envelope(bool chunk) const {
   const char* object = !chat_ ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
-  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", nullptr}, {"choices", Json::array()}};
+  return {{"id", id_},
+          {"object", object},
+          {"created", created_},
+          {"model", model_},
+          {"system_fingerprint", nullptr},
+          {"choices", Json::array()}};
 }
 
 Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens, size_t text_offset) const {
   if (chat_) return ChatLogprobs(tokens);
-  Json out = {{"tokens", Json::array()}, {"token_logprobs", Json::array()}, {"top_logprobs", Json::array()}, {"text_offset", Json::array()}};
+  Json out = {{"tokens", Json::array()},
+              {"token_logprobs", Json::array()},
+              {"top_logprobs", Json::array()},
+              {"text_offset", Json::array()}};
   for (const ReportedToken& token : tokens) {
     out["tokens"].push_back(token.text);
     out["token_logprobs"].push_back(std::max(token.logprob, kLowestLogprob));

@@ -32,8 +32,8 @@ class ResponseBuilder {
   Json Full(const std::vector<Choice>& choices, bool with_logprobs, const Usage& usage) const;
 
   /// One chunk of a stream. `role` marks the first of a chat choice. text_offset: bytes of the choice's text before it.
-  Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens, bool with_logprobs,
-             size_t text_offset, std::optional<FinishReason> finished) const;
+  Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
+             bool with_logprobs, size_t text_offset, std::optional<FinishReason> finished) const;
   /// The last chunk when usage was asked for.
   Json UsageChunk(const Usage& usage) const;
 

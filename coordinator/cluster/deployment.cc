@@ -25,7 +25,8 @@ std::vector<double> Shares(const Topology& topology) {
 
 }  // namespace
 
-Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel) : cancel_(cancel) {
+Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
+    : cancel_(cancel) {
   const ModelConfig& config = model.config();
   if (topology.parallel.tensor > config.num_heads) {
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
@@ -33,33 +34,41 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   }
   max_model_len_ = static_cast<int>(config.max_position);
   if (topology.scheduler.max_model_len > max_model_len_) {
-    Fail("max_model_len {} exceeds the {} tokens the model was trained for", topology.scheduler.max_model_len, max_model_len_);
+    Fail("max_model_len {} exceeds the {} tokens the model was trained for", topology.scheduler.max_model_len,
+         max_model_len_);
   }
   if (topology.scheduler.max_model_len > 0) max_model_len_ = topology.scheduler.max_model_len;
-  max_step_tokens_ = topology.scheduler.max_step_tokens > 0 ? topology.scheduler.max_step_tokens : std::max(kCpuStepTokens, topology.scheduler.max_running);
+  max_step_tokens_ = topology.scheduler.max_step_tokens > 0 ? topology.scheduler.max_step_tokens
+                                                            : std::max(kCpuStepTokens, topology.scheduler.max_running);
 
   if (topology.backend == "auto") spdlog::info("backend: CPU (this build has no other)");
   group_ = std::make_unique<WorkerGroup>(GroupOptions(topology, model));
   group_->check_launcher = [this] { CheckLauncher(); };
   group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
   if (topology.launch.method == "mpirun") {
-    const auto command = MpirunCommand(topology, FindWorkerBinary(), group_->data_endpoint(), kEpoch, runtime_dir_.path());
+    const auto command =
+        MpirunCommand(topology, FindWorkerBinary(), group_->data_endpoint(), kEpoch, runtime_dir_.path());
     spdlog::debug("launching: {}", fmt::join(command, " "));
     CheckMpirunAllowed();
     launcher_ = std::make_unique<ChildProcess>(command);
   } else {
-    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(), group_->data_endpoint());
+    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(),
+                 group_->data_endpoint());
   }
   group_->AwaitLoaded();
   const int num_blocks = ChooseNumBlocks(topology);
   group_->Start(num_blocks);
   const int64_t pool_tokens = int64_t{num_blocks - 1} * topology.cache.block_size;
   if (pool_tokens < max_model_len_) {
-    spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens, max_model_len_);
+    spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens,
+                 max_model_len_);
     max_model_len_ = static_cast<int>(pool_tokens);
   }
-  engine_ = std::make_unique<Engine>(EngineOptions{{max_step_tokens_, topology.scheduler.max_running}, num_blocks, topology.cache.block_size,
-                                                   topology.cache.watermark, max_model_len_});
+  engine_ = std::make_unique<Engine>(EngineOptions{{max_step_tokens_, topology.scheduler.max_running},
+                                                   num_blocks,
+                                                   topology.cache.block_size,
+                                                   topology.cache.watermark,
+                                                   max_model_len_});
   engine_->StartEpoch(kEpoch);
   spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", num_blocks - 1, topology.cache.block_size,
                static_cast<double>(group_->ranks()[0].bytes_per_block) * num_blocks / (1 << 20));
@@ -85,7 +94,8 @@ WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const Mo
   assign.max_running = topology.scheduler.max_running;
   assign.max_model_len = max_model_len_;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / topology.parallel.tensor);
+  assign.threads =
+      topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / topology.parallel.tensor);
   assign.shares = Shares(topology);
   return options;
 }
@@ -114,11 +124,14 @@ int Deployment::ChooseNumBlocks(const Topology& topology) const {
     const double share = topology.cache.memory * static_cast<double>(available) / static_cast<double>(ranks.size());
     budget = std::min(kDefaultKvBytes, static_cast<int64_t>(share));
   }
-  const int64_t most_useful = int64_t{topology.scheduler.max_running} * ((max_model_len_ - 1) / topology.cache.block_size + 1);
+  const int64_t most_useful =
+      int64_t{topology.scheduler.max_running} * ((max_model_len_ - 1) / topology.cache.block_size + 1);
   const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
   if (blocks < 2) {
-    Fail("the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
-         "--kv-cache-memory-bytes or --gpu-memory-utilization", 2 * per_block, per_block, budget);
+    Fail(
+        "the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
+        "--kv-cache-memory-bytes or --gpu-memory-utilization",
+        2 * per_block, per_block, budget);
   }
   return static_cast<int>(blocks);
 }

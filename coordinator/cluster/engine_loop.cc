@@ -23,7 +23,9 @@ EngineLoop::~EngineLoop() {
   ::close(wake_fd_);
 }
 
-double EngineLoop::Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double EngineLoop::Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 void EngineLoop::Post(std::function<void(Engine&)> task) {
   {

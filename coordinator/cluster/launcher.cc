@@ -51,7 +51,8 @@ std::optional<std::string> FindInPath(const std::string& name) {
 }  // namespace
 
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
-                                       const std::string& data_endpoint, EpochId epoch, const std::string& session_dir) {
+                                       const std::string& data_endpoint, EpochId epoch,
+                                       const std::string& session_dir) {
   std::vector<std::string> command = {"mpirun", "-np", std::to_string(topology.parallel.tensor)};
   const auto add = [&](std::initializer_list<std::string> arguments) { command.insert(command.end(), arguments); };
   const auto mca = [&](const char* key, const std::string& value) { add({"--mca", key, value}); };
@@ -80,14 +81,17 @@ std::string FindWorkerBinary() {
   const auto beside = self.parent_path() / "quire-worker";
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   if (const auto found = FindInPath("quire-worker")) return *found;
-  Fail("quire-worker is neither beside this program nor in PATH; build it (it needs MPI: libopenmpi-dev) or install it");
+  Fail(
+      "quire-worker is neither beside this program nor in PATH; build it (it needs MPI: libopenmpi-dev) or install it");
 }
 
 void CheckMpirunAllowed() {
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
   if (::geteuid() == 0 && !(is_set("OMPI_ALLOW_RUN_AS_ROOT") && is_set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"))) {
-    Fail("mpirun refuses to run as root; run as an ordinary user (in a throw-away container, set OMPI_ALLOW_RUN_AS_ROOT=1 "
-         "and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)");
+    Fail(
+        "mpirun refuses to run as root; run as an ordinary user (in a throw-away container, set "
+        "OMPI_ALLOW_RUN_AS_ROOT=1 "
+        "and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)");
   }
 }
 
@@ -122,7 +126,8 @@ std::optional<std::string> ChildProcess::Ended() {
 
 bool ChildProcess::WaitFor(int millis) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(millis);
-  while (!Ended() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (!Ended() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return ended_.has_value();
 }
 

@@ -22,7 +22,7 @@ constexpr const char* kPrefix = "quire.";
 void RemoveStale(const std::filesystem::path& base) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
-    struct stat info{};
+    struct stat info {};
     const std::string path = entry.path();
     const bool ours = ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
     if (!ours || !entry.path().filename().string().starts_with(kPrefix)) continue;

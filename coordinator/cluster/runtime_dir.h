@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// A directory of mode 0700 for this server's sockets and MPI's session files; removed with everything in it at the end.
-/// Held by a lock, so that the next server can tell what a killed one left behind, and removes it.
+/// A directory of mode 0700 for this server's sockets and MPI's session files; removed with everything in it at the
+/// end. Held by a lock, so that the next server can tell what a killed one left behind, and removes it.
 class RuntimeDir {
  public:
   /// Under $XDG_RUNTIME_DIR, else /tmp. Throws Error when it cannot be made.

@@ -41,7 +41,8 @@ Rank WorkerGroup::RankOf(const std::string& peer) const {
 
 std::string WorkerGroup::Describe(Rank rank) const {
   const RankInfo& info = ranks_[static_cast<size_t>(rank)];
-  return info.host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} (pid {} on {})", rank, info.pid, info.host);
+  return info.host.empty() ? fmt::format("rank {}", rank)
+                           : fmt::format("rank {} (pid {} on {})", rank, info.pid, info.host);
 }
 
 void WorkerGroup::SendToAll(const Frame& frame, const char* what) {
@@ -93,15 +94,18 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
 }
 
 void WorkerGroup::OnJoin(Rank rank, const JoinMessage& join) {
-  if (join.world_size != size()) GroupFail("rank {} on {} says {} workers were started, {} are expected", rank, join.host, join.world_size, size());
-  if (join.build != kBuildVersion) GroupFail("rank {} on {} is version {}, the coordinator is {}", rank, join.host, join.build, kBuildVersion);
+  if (join.world_size != size())
+    GroupFail("rank {} on {} says {} workers were started, {} are expected", rank, join.host, join.world_size, size());
+  if (join.build != kBuildVersion)
+    GroupFail("rank {} on {} is version {}, the coordinator is {}", rank, join.host, join.build, kBuildVersion);
   RankInfo& info = ranks_[static_cast<size_t>(rank)];
   if (info.pid != 0) GroupFail("rank {} joined twice (pids {} and {})", rank, info.pid, join.pid);
   info.host = join.host;
   info.pid = join.pid;
   info.last_beat = Clock::now();
   progress(fmt::format("{} joined", Describe(rank)));
-  if (!data_.Send(Peer(rank), Encode(options_.assign, options_.epoch, 0))) GroupFail("{} does not take its assignment", Describe(rank));
+  if (!data_.Send(Peer(rank), Encode(options_.assign, options_.epoch, 0)))
+    GroupFail("{} does not take its assignment", Describe(rank));
 }
 
 void WorkerGroup::AwaitLoaded() {
@@ -110,15 +114,16 @@ void WorkerGroup::AwaitLoaded() {
   while (std::find(loaded.begin(), loaded.end(), false) != loaded.end()) {
     if (Clock::now() > deadline) {
       const auto missing = std::find(loaded.begin(), loaded.end(), false) - loaded.begin();
-      GroupFail("{} did not {} within {} s", Describe(static_cast<Rank>(missing)), ranks_[static_cast<size_t>(missing)].pid == 0 ? "join" : "load",
-                options_.start_deadline.count());
+      GroupFail("{} did not {} within {} s", Describe(static_cast<Rank>(missing)),
+                ranks_[static_cast<size_t>(missing)].pid == 0 ? "join" : "load", options_.start_deadline.count());
     }
     Pump(-1, 50, [&](Rank rank, const Frame& frame) {
       const Message message = Decode(frame);
       if (const auto* join = std::get_if<JoinMessage>(&message)) return OnJoin(rank, *join);
       if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
       const auto* hello = std::get_if<HelloMessage>(&message);
-      if (hello == nullptr) GroupFail("{} sent a frame of kind {} before it loaded", Describe(rank), static_cast<int>(frame.header.kind));
+      if (hello == nullptr)
+        GroupFail("{} sent a frame of kind {} before it loaded", Describe(rank), static_cast<int>(frame.header.kind));
       if (hello->fingerprint != options_.assign.fingerprint) GroupFail("{} loaded another model", Describe(rank));
       RankInfo& info = ranks_[static_cast<size_t>(rank)];
       info.isa = hello->isa;
@@ -140,12 +145,14 @@ void WorkerGroup::Start(int num_blocks) {
   const auto deadline = Clock::now() + options_.start_deadline;
   size_t ready = 0;
   while (ready < ranks_.size()) {
-    if (Clock::now() > deadline) GroupFail("the workers did not reserve their KV blocks within {} s", options_.start_deadline.count());
+    if (Clock::now() > deadline)
+      GroupFail("the workers did not reserve their KV blocks within {} s", options_.start_deadline.count());
     Pump(-1, 50, [&](Rank rank, const Frame& frame) {
       const Message message = Decode(frame);
       if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
       const auto* answer = std::get_if<ReadyMessage>(&message);
-      if (answer == nullptr || answer->num_blocks != num_blocks) GroupFail("{} did not reserve {} blocks", Describe(rank), num_blocks);
+      if (answer == nullptr || answer->num_blocks != num_blocks)
+        GroupFail("{} did not reserve {} blocks", Describe(rank), num_blocks);
       ++ready;
     });
   }
@@ -164,7 +171,9 @@ std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
       auto* result = std::get_if<StepResult>(&message);
       const bool fits = result != nullptr && result->step == plan.step && result->rank == rank &&
                         result->plan_hash == frame.header.body_hash && !answered[static_cast<size_t>(rank)];
-      if (!fits) GroupFail("{} is out of step: it answered for step {}, not for step {}", Describe(rank), reply.header.step, plan.step);
+      if (!fits)
+        GroupFail("{} is out of step: it answered for step {}, not for step {}", Describe(rank), reply.header.step,
+                  plan.step);
       answered[static_cast<size_t>(rank)] = true;
       token_hashes[static_cast<size_t>(rank)] = result->token_hash;
       RankInfo& info = ranks_[static_cast<size_t>(rank)];
@@ -174,7 +183,8 @@ std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
     });
   }
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (token_hashes[static_cast<size_t>(rank)] != HashTokens(tokens)) GroupFail("{} drew other tokens than rank 0 in step {}", Describe(rank), plan.step);
+    if (token_hashes[static_cast<size_t>(rank)] != HashTokens(tokens))
+      GroupFail("{} drew other tokens than rank 0 in step {}", Describe(rank), plan.step);
   }
   return tokens;
 }

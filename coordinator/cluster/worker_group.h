@@ -27,8 +27,8 @@ struct RankInfo {
   std::chrono::steady_clock::time_point last_beat;
 };
 
-/// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from each,
-/// and the watch over who is alive. Belongs to one thread. Every failure throws GroupFailure.
+/// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from
+/// each, and the watch over who is alive. Belongs to one thread. Every failure throws GroupFailure.
 class WorkerGroup {
  public:
   struct Options {

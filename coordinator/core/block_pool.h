@@ -29,8 +29,8 @@ class BlockPool {
   void CheckIntegrity() const;
 
  private:
-  std::vector<int> ref_counts_;   // by block id
-  std::vector<BlockId> free_;     // handed out from the back
+  std::vector<int> ref_counts_;  // by block id
+  std::vector<BlockId> free_;    // handed out from the back
 };
 
 }  // namespace quire

@@ -15,15 +15,15 @@ struct EngineOptions {
   int num_blocks = 0;  // the null block counted in
   int block_size = 16;
   double watermark = 0.01;
-  int max_model_len = 0;  // tokens of a sequence, prompt and generated
+  int max_model_len = 0;             // tokens of a sequence, prompt and generated
   double max_wait_seconds = 60;      // in the queue, before anything was computed
   double max_request_seconds = 600;  // from arrival to the last token
 };
 
 struct EngineStats {
-  int64_t prompt_tokens = 0;      // of requests that were admitted to the queue
+  int64_t prompt_tokens = 0;  // of requests that were admitted to the queue
   int64_t generated_tokens = 0;
-  int64_t computed_tokens = 0;    // recomputation counted in
+  int64_t computed_tokens = 0;  // recomputation counted in
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices
 };

@@ -34,8 +34,8 @@ class RequestSink {
 };
 
 struct GenerationLimits {
-  int max_tokens = 16;                   // generated per choice
-  std::vector<TokenId> stop_token_ids;   // end the choice, are not delivered; includes the model's own unless ignored
+  int max_tokens = 16;                  // generated per choice
+  std::vector<TokenId> stop_token_ids;  // end the choice, are not delivered; includes the model's own unless ignored
 };
 
 /// One prompt of an API call: n sequences that share it. They are scheduled, preempted and admitted together.

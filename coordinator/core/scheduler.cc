@@ -123,8 +123,9 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence, StepPla
   QUIRE_CHECK(!free_slots_.empty(), "no free slot");
   sequence.slot = free_slots_.back();
   free_slots_.pop_back();
-  AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed,
-                      sequence.tokens, sequence.blocks,            request.sampling};
+  AddedSequence added{*sequence.slot,        sequence.num_prompt_tokens,
+                      sequence.num_computed, sequence.tokens,
+                      sequence.blocks,       request.sampling};
   added.sampling.choice = static_cast<uint32_t>(sequence.choice);
   plan.added.push_back(std::move(added));
 }

@@ -14,12 +14,12 @@ enum class FinishReason { kStop, kLength, kAbort };
 /// The one reason to schedule a sequence is num_computed < num_tokens.
 struct Sequence {
   SequenceId id = 0;
-  int choice = 0;                  // index inside its request
+  int choice = 0;  // index inside its request
   int num_prompt_tokens = 0;
-  std::vector<TokenId> tokens;     // prompt, then what was generated
-  int num_computed = 0;            // tokens whose keys and values are in the blocks
-  std::vector<BlockId> blocks;     // entry i covers positions [i * block_size, (i + 1) * block_size)
-  std::optional<SlotId> slot;      // while the workers know the sequence
+  std::vector<TokenId> tokens;  // prompt, then what was generated
+  int num_computed = 0;         // tokens whose keys and values are in the blocks
+  std::vector<BlockId> blocks;  // entry i covers positions [i * block_size, (i + 1) * block_size)
+  std::optional<SlotId> slot;   // while the workers know the sequence
   std::optional<FinishReason> finished;
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }

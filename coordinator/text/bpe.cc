@@ -6,7 +6,9 @@ namespace quire {
 
 namespace {
 
-uint64_t Key(TokenId left, TokenId right) { return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right); }
+uint64_t Key(TokenId left, TokenId right) {
+  return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+}
 
 struct Symbol {
   TokenId token;
@@ -15,7 +17,7 @@ struct Symbol {
 
 struct Candidate {
   int rank;
-  int left;  // index of the pair's left symbol
+  int left;                         // index of the pair's left symbol
   TokenId left_token, right_token;  // as seen when the candidate was made; stale candidates differ
 
   bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
@@ -65,7 +67,8 @@ void Bpe::Encode(std::string_view piece, std::vector<TokenId>& out) const {
     consider(left.previous);
     consider(best.left);
   }
-  for (int i = 0; i >= 0; i = symbols[static_cast<size_t>(i)].next) out.push_back(symbols[static_cast<size_t>(i)].token);
+  for (int i = 0; i >= 0; i = symbols[static_cast<size_t>(i)].next)
+    out.push_back(symbols[static_cast<size_t>(i)].token);
 }
 
 }  // namespace quire

@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// A model's own chat template: turns a conversation into the prompt the model was trained on. Immutable; safe to share.
+/// A model's own chat template: turns a conversation into the prompt the model was trained on. Immutable; safe to
+/// share.
 class ChatTemplate {
  public:
   /// Parses the template; throws Error when it uses something the interpreter does not know, or is missing.

@@ -10,7 +10,8 @@ namespace quire {
 /// for its rest. Bytes that are no character become U+FFFD.
 class Detokenizer {
  public:
-  Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens) : tokenizer_(tokenizer), skip_special_(skip_special_tokens) {}
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens)
+      : tokenizer_(tokenizer), skip_special_(skip_special_tokens) {}
 
   /// The text that the token completes; may be empty.
   std::string Push(TokenId token);

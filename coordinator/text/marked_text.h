@@ -25,9 +25,7 @@ struct MarkedText {
   MarkedText Substring(size_t begin, size_t count = std::string::npos) const {
     return {text.substr(begin, count), marks.substr(begin, count)};
   }
-  bool IsTrusted(size_t begin, size_t count) const {
-    return marks.find(kFromUser, begin) >= begin + count;
-  }
+  bool IsTrusted(size_t begin, size_t count) const { return marks.find(kFromUser, begin) >= begin + count; }
 };
 
 }  // namespace quire

@@ -1,8 +1,9 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "coordinator/text/splitter.h"
+
 #include <pcre2.h>
 
 #include "comm/error.h"
-#include "coordinator/text/splitter.h"
 
 namespace quire {
 

@@ -9,10 +9,11 @@ namespace quire {
 /// back until that is decided.
 class StopMatcher {
  public:
-  StopMatcher(std::vector<std::string> stops, bool include_stop) : stops_(std::move(stops)), include_stop_(include_stop) {}
+  StopMatcher(std::vector<std::string> stops, bool include_stop)
+      : stops_(std::move(stops)), include_stop_(include_stop) {}
 
   struct Output {
-    std::string text;   // safe to show
+    std::string text;  // safe to show
     bool stopped = false;
   };
   /// After it has stopped, nothing more may be pushed.

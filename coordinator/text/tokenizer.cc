@@ -16,8 +16,8 @@ namespace {
 bool IsSpace(std::string_view text, size_t at) {
   const Utf8Step step = NextUtf8(text.substr(at));
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(step.character));
-  return (step.character >= 0x09 && step.character <= 0x0d) || step.character == 0x85 || category == UTF8PROC_CATEGORY_ZS ||
-         category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
+  return (step.character >= 0x09 && step.character <= 0x0d) || step.character == 0x85 ||
+         category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
 }
 
 size_t PreviousCharacter(std::string_view text, size_t at) {
@@ -29,17 +29,28 @@ size_t PreviousCharacter(std::string_view text, size_t at) {
 bool IsWordCharacter(std::string_view text, size_t at) {
   const Utf8Step step = NextUtf8(text.substr(at));
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(step.character))) {
-    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT: case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: case UTF8PROC_CATEGORY_MN: case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: case UTF8PROC_CATEGORY_PC: return true;
-    default: return false;
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return false;
   }
 }
 
 std::string ToNfc(std::string_view text) {
   utf8proc_uint8_t* out = nullptr;
-  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &out,
-                                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const auto length =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                   &out, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   if (length < 0) Fail("tokenizer: the text cannot be normalised: {}", utf8proc_errmsg(length));
   std::string normal(reinterpret_cast<const char*>(out), static_cast<size_t>(length));
   std::free(out);
@@ -61,7 +72,8 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
   for (const auto& [left, right] : data_.merges) {
     const auto a = ids.find(left), b = ids.find(right), merged = ids.find(left + right);
     if (a == ids.end() || b == ids.end() || merged == ids.end()) {
-      Fail("tokenizer: merge of \"{}\" and \"{}\" names a token that is not in the vocabulary", left.substr(0, 50), right.substr(0, 50));
+      Fail("tokenizer: merge of \"{}\" and \"{}\" names a token that is not in the vocabulary", left.substr(0, 50),
+           right.substr(0, 50));
     }
     bpe_.AddMerge(a->second, b->second, merged->second);
   }
@@ -72,7 +84,8 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
     added_by_first_byte_[static_cast<unsigned char>(token.text[0])].push_back(&token);
   }
   for (auto& tokens : added_by_first_byte_) {
-    std::stable_sort(tokens.begin(), tokens.end(), [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+    std::stable_sort(tokens.begin(), tokens.end(),
+                     [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
   }
   for (const std::string& pattern : data_.split_patterns) splitters_.emplace_back(pattern);
 }
@@ -96,7 +109,8 @@ const AddedToken* Tokenizer::AddedTokenAt(const MarkedText& marked, size_t at) c
   return nullptr;
 }
 
-Tokenizer::Match Tokenizer::WithStrips(const std::string& text, size_t begin, size_t from, const AddedToken& token) const {
+Tokenizer::Match Tokenizer::WithStrips(const std::string& text, size_t begin, size_t from,
+                                       const AddedToken& token) const {
   Match match{begin, begin + token.text.size(), &token};
   while (token.left_strip && match.begin > from && IsSpace(text, PreviousCharacter(text, match.begin))) {
     match.begin = PreviousCharacter(text, match.begin);

@@ -30,7 +30,9 @@ class Tokenizer {
 
   /// The bytes a token stands for; ids outside the vocabulary stand for none.
   std::string_view Bytes(TokenId token) const;
-  bool IsSpecial(TokenId token) const { return token >= 0 && token < vocab_size() && special_[static_cast<size_t>(token)]; }
+  bool IsSpecial(TokenId token) const {
+    return token >= 0 && token < vocab_size() && special_[static_cast<size_t>(token)];
+  }
 
  private:
   struct Match {
@@ -44,9 +46,9 @@ class Tokenizer {
   TokenizerData data_;
   Bpe bpe_;
   std::vector<Splitter> splitters_;
-  std::vector<std::string> bytes_;  // by id
-  std::vector<bool> special_;       // by id
-  std::unordered_map<std::string, TokenId> whole_words_;        // filled when whole_words_first
+  std::vector<std::string> bytes_;                                       // by id
+  std::vector<bool> special_;                                            // by id
+  std::unordered_map<std::string, TokenId> whole_words_;                 // filled when whole_words_first
   std::array<std::vector<const AddedToken*>, 256> added_by_first_byte_;  // longest first
 };
 

@@ -15,8 +15,8 @@ struct GgufFile;
 struct AddedToken {
   TokenId id = 0;
   std::string text;
-  bool special = false;      // control tokens: left out of decoded text
-  bool left_strip = false;   // takes whitespace before it along
+  bool special = false;     // control tokens: left out of decoded text
+  bool left_strip = false;  // takes whitespace before it along
   bool right_strip = false;
   bool single_word = false;  // only between non-word characters
 };

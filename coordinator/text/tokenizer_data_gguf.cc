@@ -37,7 +37,8 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
 
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   const auto& model = gguf.Get<std::string>("tokenizer.ggml.model");
-  if (model != "gpt2") Fail("{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE)", gguf.path, model);
+  if (model != "gpt2")
+    Fail("{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE)", gguf.path, model);
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
@@ -48,7 +49,8 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
     data.merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
   }
   if (const auto* types = gguf.Find<std::vector<int64_t>>("tokenizer.ggml.token_type")) {
-    if (types->size() != data.tokens.size()) Fail("{}: {} token types for {} tokens", gguf.path, types->size(), data.tokens.size());
+    if (types->size() != data.tokens.size())
+      Fail("{}: {} token types for {} tokens", gguf.path, types->size(), data.tokens.size());
     for (size_t id = 0; id < types->size(); ++id) {
       if ((*types)[id] != kControl && (*types)[id] != kUserDefined) continue;
       data.added.push_back({static_cast<TokenId>(id), data.tokens[id], (*types)[id] == kControl, false, false, false});

@@ -37,7 +37,8 @@ void PutToken(TokenizerData& data, int64_t id, const std::string& text, const st
 void ReadModel(const Json& model, const std::string& path, TokenizerData& data) {
   const std::string type = model.value("type", "BPE");
   if (type != "BPE") Fail("{}: model type {} is not supported; supported: BPE (byte-level)", path, type);
-  if (model.value("byte_fallback", false)) Fail("{}: byte-fallback BPE is not supported; supported: byte-level BPE", path);
+  if (model.value("byte_fallback", false))
+    Fail("{}: byte-fallback BPE is not supported; supported: byte-level BPE", path);
   data.whole_words_first = model.value("ignore_merges", false);
   for (const auto& [text, id] : model.at("vocab").items()) PutToken(data, id.get<int64_t>(), text, path);
   for (const Json& merge : model.at("merges")) {
@@ -108,8 +109,9 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
 void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& data) {
   for (const Json& token : list) {
     const auto id = token.at("id").get<int64_t>();
-    AddedToken added{static_cast<TokenId>(id),         token.at("content").get<std::string>(), token.value("special", false),
-                     token.value("lstrip", false),     token.value("rstrip", false),           token.value("single_word", false)};
+    AddedToken added{static_cast<TokenId>(id),      token.at("content").get<std::string>(),
+                     token.value("special", false), token.value("lstrip", false),
+                     token.value("rstrip", false),  token.value("single_word", false)};
     if (added.text.empty()) Fail("{}: added token {} is empty", path, id);
     PutToken(data, id, added.text, path);
     data.added.push_back(std::move(added));

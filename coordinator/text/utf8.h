@@ -9,7 +9,7 @@ namespace quire {
 /// One character, or one piece that is none, at the beginning of some bytes.
 struct Utf8Step {
   char32_t character = 0;
-  size_t length = 0;        // bytes to move on by: of the character, or of the longest prefix of one (at least 1)
+  size_t length = 0;  // bytes to move on by: of the character, or of the longest prefix of one (at least 1)
   bool valid = false;
   bool incomplete = false;  // the bytes end inside what may yet become a character
 };

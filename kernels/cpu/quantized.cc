@@ -6,12 +6,17 @@ namespace quire::kernels {
 
 WeightLayout LayoutOf(WeightType type) {
   switch (type) {
-    case WeightType::kF32: return {1, 4};
+    case WeightType::kF32:
+      return {1, 4};
     case WeightType::kF16:
-    case WeightType::kBF16: return {1, 2};
-    case WeightType::kQ8_0: return {32, 2 + 32};
-    case WeightType::kQ4_0: return {32, 2 + 16};
-    case WeightType::kQ4_1: return {32, 4 + 16};
+    case WeightType::kBF16:
+      return {1, 2};
+    case WeightType::kQ8_0:
+      return {32, 2 + 32};
+    case WeightType::kQ4_0:
+      return {32, 2 + 16};
+    case WeightType::kQ4_1:
+      return {32, 4 + 16};
   }
   QUIRE_KERNEL_CHECK(false);
 }

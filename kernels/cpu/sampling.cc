@@ -78,8 +78,9 @@ double LogSumExp(std::span<const float> logits) {
 }
 
 double UniformFromKey(const DrawKey& key) {
-  const auto bits = Philox({static_cast<uint32_t>(key.position), static_cast<uint32_t>(key.position >> 32), key.choice, 0},
-                           {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
+  const auto bits =
+      Philox({static_cast<uint32_t>(key.position), static_cast<uint32_t>(key.position >> 32), key.choice, 0},
+             {static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32)});
   const uint64_t mantissa = (uint64_t{bits[0]} << 21) ^ (bits[1] >> 11);
   return static_cast<double>(mantissa) * 0x1p-53;
 }

@@ -18,8 +18,7 @@ T ReadAs(const std::byte* p) {
 double Half(const std::byte* p) {
   const auto h = ReadAs<uint16_t>(p);
   const int exponent = (h >> 10) & 31, fraction = h & 1023;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return (h & 0x8000) ? -magnitude : magnitude;
 }
 
@@ -36,12 +35,18 @@ double Number(WeightType type, const std::byte* block, int i) {
     return i < 16 ? byte & 15 : byte >> 4;
   };
   switch (type) {
-    case WeightType::kF32: return ReadAs<float>(block);
-    case WeightType::kF16: return Half(block);
-    case WeightType::kBF16: return BFloat(block);
-    case WeightType::kQ8_0: return Half(block) * ReadAs<int8_t>(block + 2 + i);
-    case WeightType::kQ4_0: return Half(block) * (nibble(2) - 8);
-    case WeightType::kQ4_1: return Half(block) * nibble(4) + Half(block + 2);
+    case WeightType::kF32:
+      return ReadAs<float>(block);
+    case WeightType::kF16:
+      return Half(block);
+    case WeightType::kBF16:
+      return BFloat(block);
+    case WeightType::kQ8_0:
+      return Half(block) * ReadAs<int8_t>(block + 2 + i);
+    case WeightType::kQ4_0:
+      return Half(block) * (nibble(2) - 8);
+    case WeightType::kQ4_1:
+      return Half(block) * nibble(4) + Half(block + 2);
   }
   return 0;
 }
@@ -60,7 +65,8 @@ std::vector<double> Expand(const Weight& weight) {
   return out;
 }
 
-std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t m, int64_t n, int64_t k) {
+std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t m, int64_t n,
+                           int64_t k) {
   std::vector<double> y(static_cast<size_t>(m * n));
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
@@ -85,8 +91,8 @@ std::vector<double> Rope(const std::vector<double>& head, int64_t position, doub
   const size_t half = head.size() / 2;
   std::vector<double> out(head.size());
   for (size_t i = 0; i < half; ++i) {
-    const double angle =
-        static_cast<double>(position) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head.size()));
+    const double angle = static_cast<double>(position) *
+                         std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head.size()));
     out[i] = head[i] * std::cos(angle) - head[half + i] * std::sin(angle);
     out[half + i] = head[half + i] * std::cos(angle) + head[i] * std::sin(angle);
   }

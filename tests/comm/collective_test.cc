@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <cstring>
@@ -42,7 +41,8 @@ TEST(CollectiveTest, AllGatherTakesUnevenAndEmptyParts) {
   OnRanks(3, [](Collective& c) {
     for (const size_t unit : {size_t{1}, size_t{1000}, size_t{400000}}) {
       const std::vector<size_t> counts = {2 * unit, 0, unit};
-      std::vector<std::byte> in(counts[static_cast<size_t>(c.rank())], static_cast<std::byte>(c.rank() + 1)), out(3 * unit);
+      std::vector<std::byte> in(counts[static_cast<size_t>(c.rank())], static_cast<std::byte>(c.rank() + 1)),
+          out(3 * unit);
       c.AllGather(in, counts, out);
       for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(std::to_integer<int>(out[i]), i < 2 * unit ? 1 : 3);
     }
@@ -57,7 +57,8 @@ TEST(CollectiveTest, ManySmallOperationsMixWithoutMixingUp) {
       for (const float x : data) ASSERT_EQ(x, static_cast<float>(4 * round + 6));
       const int32_t mine = round * 10 + c.rank();
       int32_t all[4];
-      c.AllGather(std::as_bytes(std::span(&mine, 1)), std::vector<size_t>(4, sizeof(mine)), std::as_writable_bytes(std::span(all)));
+      c.AllGather(std::as_bytes(std::span(&mine, 1)), std::vector<size_t>(4, sizeof(mine)),
+                  std::as_writable_bytes(std::span(all)));
       for (int r = 0; r < 4; ++r) ASSERT_EQ(all[r], round * 10 + r);
     }
   });

@@ -24,7 +24,12 @@ StepPlan FullPlan() {
   return plan;
 }
 
-constexpr PlanLimits kLimits = {.num_blocks = 10, .block_size = 2, .max_running = 10, .max_step_tokens = 16, .max_model_len = 64, .vocab_size = 100};
+constexpr PlanLimits kLimits = {.num_blocks = 10,
+                                .block_size = 2,
+                                .max_running = 10,
+                                .max_step_tokens = 16,
+                                .max_model_len = 64,
+                                .vocab_size = 100};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   try {
@@ -64,7 +69,8 @@ TEST(MessagesTest, ADecodeStepOf256SequencesIsUnderOneKilobyte) {
   StepPlan plan;
   for (SlotId slot = 0; slot < 256; ++slot) {
     plan.decodes.push_back(slot);
-    if (slot % 16 == 0) plan.tables.push_back({slot, 100, {static_cast<BlockId>(slot + 1)}});  // one new block in 16 tokens
+    if (slot % 16 == 0)
+      plan.tables.push_back({slot, 100, {static_cast<BlockId>(slot + 1)}});  // one new block in 16 tokens
   }
   EXPECT_LT(EncodePlan(plan).body.size() + sizeof(FrameHeader), 1024u);
 }
@@ -111,8 +117,8 @@ TEST(MessagesTest, ForeignVersionsAndDamageAreNamed) {
   EXPECT_THROW(Decode(frame), Error);  // the hash
 }
 
-// Bytes from anywhere: either an error or a message, never a crash. The hash is made right, so that the verifier and the
-// checks behind it see the damage.
+// Bytes from anywhere: either an error or a message, never a crash. The hash is made right, so that the verifier and
+// the checks behind it see the damage.
 TEST(MessagesTest, MutatedFramesNeverCrash) {
   test::Random random(1);
   const Frame original = EncodePlan(FullPlan());
@@ -120,14 +126,18 @@ TEST(MessagesTest, MutatedFramesNeverCrash) {
   for (int i = 0; i < 200000; ++i) {
     Frame frame = original;
     for (int64_t m = random.Between(1, 6); m > 0; --m) {
-      frame.body[static_cast<size_t>(random.Below(static_cast<int64_t>(frame.body.size())))] = static_cast<std::byte>(random.Bits());
+      frame.body[static_cast<size_t>(random.Below(static_cast<int64_t>(frame.body.size())))] =
+          static_cast<std::byte>(random.Bits());
     }
-    if (random.Below(8) == 0) frame.body.resize(static_cast<size_t>(random.Below(static_cast<int64_t>(frame.body.size()) + 1)));
+    if (random.Below(8) == 0)
+      frame.body.resize(static_cast<size_t>(random.Below(static_cast<int64_t>(frame.body.size()) + 1)));
     frame.header.kind = static_cast<FrameKind>(random.Between(1, 10));
     frame.header.body_hash = HashBytes(frame.body);
     try {
-      if (frame.header.kind == FrameKind::kPlan) DecodePlan(frame, kLimits);
-      else Decode(frame);
+      if (frame.header.kind == FrameKind::kPlan)
+        DecodePlan(frame, kLimits);
+      else
+        Decode(frame);
       ++accepted;
     } catch (const Error&) {
     }

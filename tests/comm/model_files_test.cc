@@ -50,11 +50,14 @@ class ModelFilesTest : public testing::Test {
   fs::path dir_;
 };
 
-std::string Number(uint64_t value, int bytes) { return {reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)}; }
+std::string Number(uint64_t value, int bytes) {
+  return {reinterpret_cast<const char*>(&value), static_cast<size_t>(bytes)};
+}
 std::string Safetensors(const std::string& header, size_t data_bytes) {
   return Number(header.size(), 8) + header + std::string(data_bytes, '\1');
 }
-const std::string kGood = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
+const std::string kGood =
+    R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
 
 TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
   const MappedFile file(Write("t.safetensors", Safetensors(kGood, 22)));
@@ -68,7 +71,8 @@ TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
 TEST_F(ModelFilesTest, BrokenSafetensorsAreRefusedWithAReason) {
   const auto entry = [](const std::string& body) { return "{\"a\":{" + body + "}}"; };
   const std::pair<std::string, std::string> cases[] = {
-      {"", "empty"}, {"1234567", "too short"},
+      {"", "empty"},
+      {"1234567", "too short"},
       {Number(1000, 8) + "{}", "not a safetensors file"},
       {Number(uint64_t{1} << 63, 8) + "{}", "not a safetensors file"},
       {Number(200'000'000, 8) + "{}", "not a safetensors file"},
@@ -80,19 +84,28 @@ TEST_F(ModelFilesTest, BrokenSafetensorsAreRefusedWithAReason) {
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[-8,0])"), 8), "non-negative"},
       {Safetensors(entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), 8), "non-negative"},
       {Safetensors(entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"), 8), "its shape needs 12"},
-      {Safetensors(entry(R"("dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8])"), 8), "impossible shape"},
-      {Safetensors(entry(R"("dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,8])"), 8), "impossible shape"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,8])"), 8),
+       "impossible shape"},
+      {Safetensors(entry(R"("dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,8])"), 8),
+       "impossible shape"},
       {Safetensors(entry(R"("dtype":"I64","shape":[1],"data_offsets":[0,8])"), 8), "dtype I64"},
       {Safetensors(entry(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,8])"), 8), "non-negative"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8,9])"), 8), "expected exactly"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1)"), 8), "expected exactly"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), 12), "belong to no tensor"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[4,12])"), 12), "hole"},
-      {Safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12), "overlaps"},
-      {Safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "duplicate key"},
+      {Safetensors(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+           12),
+       "overlaps"},
+      {Safetensors(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+           8),
+       "duplicate key"},
       {Safetensors("{\"a b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
       {Safetensors("{\"a\\u0000\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
-      {Safetensors("{\"" + std::string(600, 'x') + "\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
+      {Safetensors("{\"" + std::string(600, 'x') + "\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8),
+       "unacceptable name"},
       {Safetensors(std::string(20, '[') + std::string(20, ']'), 0), "not a safetensors file"},
   };
   for (const auto& [bytes, reason] : cases) {
@@ -133,7 +146,9 @@ struct GgufBytes {
 
 GgufBytes GoodGguf() {
   GgufBytes g;
-  g.Value("a.int", 4, Number(7, 4)).Value("a.text", 8, GgufBytes::Text("hey")).Value("a.list", 9, Number(8, 4) + Number(2, 8) + GgufBytes::Text("x") + GgufBytes::Text("yz"));
+  g.Value("a.int", 4, Number(7, 4))
+      .Value("a.text", 8, GgufBytes::Text("hey"))
+      .Value("a.list", 9, Number(8, 4) + Number(2, 8) + GgufBytes::Text("x") + GgufBytes::Text("yz"));
   g.Tensor("w", {32, 2}, 2, 0);  // Q4_0: two rows of one block
   g.data.assign(36, '\2');
   return g;
@@ -171,8 +186,14 @@ TEST_F(ModelFilesTest, BrokenGgufIsRefusedWithAReason) {
       {broken([](auto& g) { g.Value("general.alignment", 4, Number(24, 4)); }), "power of two"},
       {broken([](auto& g) { g.Tensor("w", {32}, 2, 0); }), "given twice"},
       {broken([](auto& g) { g.Tensor("x", {33}, 2, 0); }), "do not fill blocks"},
-      {broken([](auto& g) { g.Tensor("x", {1, 1, 1, 1, 1}, 0, 0); }), "dimensions"},
-      {broken([](auto& g) { g.Tensor("x", {uint64_t{1} << 62, 8}, 0, 0); }), "impossible shape"},
+      {broken([](auto& g) {
+         g.Tensor("x", {1, 1, 1, 1, 1}, 0, 0);
+       }),
+       "dimensions"},
+      {broken([](auto& g) {
+         g.Tensor("x", {uint64_t{1} << 62, 8}, 0, 0);
+       }),
+       "impossible shape"},
       {broken([](auto& g) { g.Tensor("x", {UINT64_MAX}, 0, 0); }), "impossible shape"},
       {broken([](auto& g) { g.Tensor("x", {64}, 0, 0); }), "outside the file"},
       {broken([](auto& g) { g.Tensor("x", {1}, 0, uint64_t{1} << 63); }), "outside the file"},
@@ -180,13 +201,15 @@ TEST_F(ModelFilesTest, BrokenGgufIsRefusedWithAReason) {
       {broken([](auto& g) { g.Tensor("x", {256}, 12, 0); }), "type Q4_K is not supported"},
       {broken([](auto& g) { g.data.resize(20); }), "incomplete download?"},
   };
-  for (const auto& [bytes, reason] : cases) EXPECT_NE(GgufError(bytes).find(reason), std::string::npos) << GgufError(bytes) << " / " << reason;
+  for (const auto& [bytes, reason] : cases)
+    EXPECT_NE(GgufError(bytes).find(reason), std::string::npos) << GgufError(bytes) << " / " << reason;
 }
 
 TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {
   const std::string gguf = GoodGguf().Bytes(), safetensors = Safetensors(kGood, 22);
   for (size_t length = 1; length < gguf.size(); ++length) EXPECT_NE(GgufError(gguf.substr(0, length)), "") << length;
-  for (size_t length = 1; length < safetensors.size(); ++length) EXPECT_NE(SafetensorsError(safetensors.substr(0, length)), "") << length;
+  for (size_t length = 1; length < safetensors.size(); ++length)
+    EXPECT_NE(SafetensorsError(safetensors.substr(0, length)), "") << length;
   test::Random random(3);
   for (int i = 0; i < 4000; ++i) {
     std::string a = gguf, b = safetensors;
@@ -218,12 +241,14 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
     }
     return "";
   };
-  const std::string good = R"("model_type":"llama","num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,"max_position_embeddings":16)";
+  const std::string good =
+      R"("model_type":"llama","num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,"max_position_embeddings":16)";
   EXPECT_EQ(error_of("{\"hidden_size\":8," + good + "}"), "");
   EXPECT_EQ(error_of("{" + good + "}"), "config.json: hidden_size is missing");
   EXPECT_EQ(error_of("{\"hidden_size\":\"8\"," + good + "}"), "config.json: hidden_size must be an integer");
   EXPECT_EQ(error_of("{\"hidden_size\":-8," + good + "}").substr(0, 31), "config.json: hidden_size = -8 i");
-  EXPECT_NE(error_of("{\"hidden_size\":8,\"num_key_value_heads\":3," + good + "}").find("do not divide"), std::string::npos);
+  EXPECT_NE(error_of("{\"hidden_size\":8,\"num_key_value_heads\":3," + good + "}").find("do not divide"),
+            std::string::npos);
   EXPECT_NE(error_of("{\"hidden_size\":8,\"model_type\":\"x\"}").find("missing"), std::string::npos);
   EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
 }

@@ -35,7 +35,8 @@ admin: {listen: "[::1]:9001", token: t}
 transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/}
 launch: {method: external, agent: rsh, args: [-x, A]}
 threads_per_worker: 3
-)", "t.yaml");
+)",
+                                      "t.yaml");
   EXPECT_EQ(t.parallel.shares, (std::vector<double>{3, 3, 2, 2.5}));
   EXPECT_EQ(t.nodes[0].devices, (std::vector<int>{0, 1}));
   EXPECT_EQ(t.cache.host_swap_bytes, int64_t{8} << 30);
@@ -83,7 +84,8 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
       {"model: {path: /m\n", "t.yaml:"},
       {"a: \"\\x\"\n", "hex number"},
   };
-  for (const auto& [yaml, reason] : cases) EXPECT_NE(ErrorOf(yaml).find(reason), std::string::npos) << yaml << "gave: " << ErrorOf(yaml);
+  for (const auto& [yaml, reason] : cases)
+    EXPECT_NE(ErrorOf(yaml).find(reason), std::string::npos) << yaml << "gave: " << ErrorOf(yaml);
   EXPECT_NE(ErrorOf(std::string(100000, '[')), "");
   EXPECT_NE(ErrorOf(std::string(2 << 20, ' ')).find("at most"), std::string::npos);
 }
@@ -99,7 +101,8 @@ TEST(TopologyTest, EveryShippedExampleIsValid) {
 }
 
 TEST(JsonTest, StrictParserRefusesWhatOthersReadDifferently) {
-  for (const char* bad : {"{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "[1,]", "NaN", "01", "1e400", "\"\\ud800\"", "\"\xff\"", "{} {}", "", "\xef\xbb\xbf{}", "{'a':1}", "// x\n1"}) {
+  for (const char* bad : {"{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "[1,]", "NaN", "01", "1e400", "\"\\ud800\"",
+                          "\"\xff\"", "{} {}", "", "\xef\xbb\xbf{}", "{'a':1}", "// x\n1"}) {
     EXPECT_THROW(ParseJson(bad, "test"), Error) << bad;
   }
   EXPECT_THROW(ParseJson(std::string("1\0x", 3), "test"), Error);

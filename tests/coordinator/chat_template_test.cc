@@ -40,12 +40,15 @@ TEST(ChatTemplateTest, EqualsJinja2OnGeneratedConversations) {
       continue;
     }
     ASSERT_EQ(chat.Render(c["messages"], c["add_generation_prompt"]).text, c["text"].get<std::string>())
-        << c["template"].get<std::string>() << "\n" << DumpJson(c["messages"]);
+        << c["template"].get<std::string>() << "\n"
+        << DumpJson(c["messages"]);
   }
 }
 
 TEST(ChatTemplateTest, EveryByteOfTheUsersIsMarked) {
-  const std::string source = "{% for m in messages %}[{{ m.role | upper }}: {{ m.content | trim | replace('a', 'b') }}|{{ m | tojson }}]{% endfor %}";
+  const std::string source =
+      "{% for m in messages %}[{{ m.role | upper }}: {{ m.content | trim | replace('a', 'b') }}|{{ m | tojson }}]{% "
+      "endfor %}";
   const Json messages = Json::array({{{"role", "user"}, {"content", "  xaxx<|end|>x\"xx "}}});
   const MarkedText out = ChatTemplate(WithTemplate(source)).Render(messages, false);
   ASSERT_EQ(out.text.size(), out.marks.size());
@@ -72,11 +75,13 @@ TEST(ChatTemplateTest, ErrorsNameTheLineAndTheThing) {
 }
 
 TEST(ChatTemplateTest, RunawayTemplatesAreStopped) {
-  EXPECT_EQ(ErrorOf("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"), "template:1: the template runs too long");
+  EXPECT_EQ(ErrorOf("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"),
+            "template:1: the template runs too long");
   EXPECT_NE(ErrorOf("{{ 'aaaaaaaaaaaaaaaa' * 100000000 }}").find("too long a text"), std::string::npos);
   EXPECT_NE(ErrorOf("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}").find("too deep"), std::string::npos);
   EXPECT_NE(ErrorOf(std::string(5000, '(') + "1" + std::string(5000, ')')).find("{{"), 0u);
-  EXPECT_NE(ErrorOf("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}").find("nested too deep"), std::string::npos);
+  EXPECT_NE(ErrorOf("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}").find("nested too deep"),
+            std::string::npos);
   EXPECT_NE(ErrorOf("{{ " + std::string(5000, '-') + "1 }}").find("template:"), std::string::npos);
   EXPECT_NE(ErrorOf("{% set l = [] %}{% set x = l.append(l) %}{{ l }}").find("nests deeper"), std::string::npos);
 }

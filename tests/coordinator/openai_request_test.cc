@@ -41,9 +41,13 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
       {"seed", {0, -5, big}, {1.5, "x", uint64_t{UINT64_MAX}}},
       {"min_tokens", {0, 4096}, {-1, 4097}},
       {"logprobs", {0, 20, nullptr}, {-1, 21, true, "1"}},
-      {"stop", {"a", Json::array({"a", "b"}), nullptr}, {"", 5, Json::array({1}), Json(std::vector<std::string>(17, "a")), std::string(2000, 'a')}},
+      {"stop",
+       {"a", Json::array({"a", "b"}), nullptr},
+       {"", 5, Json::array({1}), Json(std::vector<std::string>(17, "a")), std::string(2000, 'a')}},
       {"stop_token_ids", {Json::array({0, 999})}, {5, Json::array({1000}), Json::array({-1}), Json::array({1.5})}},
-      {"logit_bias", {Json::object(), Json{{"5", 1.5}}}, {Json{{"1000", 1}}, Json{{"-1", 1}}, Json{{"x", 1}}, Json{{"5", 101}}, Json{{"5", "a"}}, Json::array()}},
+      {"logit_bias",
+       {Json::object(), Json{{"5", 1.5}}},
+       {Json{{"1000", 1}}, Json{{"-1", 1}}, Json{{"x", 1}}, Json{{"5", 101}}, Json{{"5", "a"}}, Json::array()}},
       {"stream", {true, false}, {1, "true"}},
       {"echo", {true}, {1}},
       {"ignore_eos", {true}, {"yes"}},
@@ -68,21 +72,26 @@ TEST(OpenAiRequestTest, PromptsComeInFourForms) {
   EXPECT_EQ(parse({"a", "b"}).size(), 2u);
   EXPECT_EQ(std::get<1>(parse({1, 2, 3})[0]), (std::vector<TokenId>{1, 2, 3}));
   EXPECT_EQ(parse(Json::array({Json::array({1}), Json::array({2, 3})})).size(), 2u);
-  for (const Json& bad : {Json(5), Json::array(), Json::object(), Json::array({1, "a"}), Json::array({1000}), Json::array({-1}), Json::array({true}),
-                          Json(std::vector<std::string>(17, "a")), Json(std::vector<int>(4097, 1)), Json()}) {
+  for (const Json& bad :
+       {Json(5), Json::array(), Json::object(), Json::array({1, "a"}), Json::array({1000}), Json::array({-1}),
+        Json::array({true}), Json(std::vector<std::string>(17, "a")), Json(std::vector<int>(4097, 1)), Json()}) {
     EXPECT_EQ(Fault("completion", {{"prompt", bad}}), "prompt") << bad;
   }
 }
 
 TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
   const Json parts = Json::array({{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}});
-  const auto call = ParseChatRequest({{"messages", Json::array({{{"role", "developer"}, {"content", "s"}}, {{"role", "user"}, {"content", parts}}})}}, kLimits);
+  const auto call = ParseChatRequest(
+      {{"messages", Json::array({{{"role", "developer"}, {"content", "s"}}, {{"role", "user"}, {"content", parts}}})}},
+      kLimits);
   EXPECT_EQ(call.messages[0]["role"], "system");
   EXPECT_EQ(call.messages[1]["content"], "ab");
   const auto message = [](const Json& m) { return Json{{"messages", Json::array({m})}}; };
-  for (const Json& bad : {message(5), message({{"role", "root"}, {"content", "x"}}), message({{"content", "x"}}), message({{"role", "user"}, {"content", 5}}),
-                          message({{"role", "user"}, {"content", Json::array({{{"type", "image_url"}, {"image_url", "http://x"}}})}}),
-                          Json{{"messages", Json::array()}}, Json{{"messages", "x"}}, Json::object()}) {
+  for (const Json& bad :
+       {message(5), message({{"role", "root"}, {"content", "x"}}), message({{"content", "x"}}),
+        message({{"role", "user"}, {"content", 5}}),
+        message({{"role", "user"}, {"content", Json::array({{{"type", "image_url"}, {"image_url", "http://x"}}})}}),
+        Json{{"messages", Json::array()}}, Json{{"messages", "x"}}, Json::object()}) {
     EXPECT_EQ(Fault("chat", bad), "messages") << bad;
   }
   EXPECT_EQ(Fault("chat", Json::array()), "the body must be a JSON object");
@@ -90,14 +99,17 @@ TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
 
 TEST(OpenAiRequestTest, MaxCompletionTokensGoesBeforeMaxTokens) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
-  EXPECT_EQ(ParseChatRequest({{"messages", messages}, {"max_tokens", 5}, {"max_completion_tokens", 7}}, kLimits).max_tokens, 7);
+  EXPECT_EQ(
+      ParseChatRequest({{"messages", messages}, {"max_tokens", 5}, {"max_completion_tokens", 7}}, kLimits).max_tokens,
+      7);
   EXPECT_EQ(ParseChatRequest({{"messages", messages}, {"max_tokens", 5}}, kLimits).max_tokens, 5);
   EXPECT_FALSE(ParseChatRequest({{"messages", messages}}, kLimits).max_tokens.has_value());
 }
 
 TEST(OpenAiRequestTest, DependentFieldsAreRefusedAlone) {
   EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"stream_options", {{"include_usage", true}}}}), "stream_options");
-  EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"top_logprobs", 3}}), "top_logprobs");
+  EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"top_logprobs", 3}}),
+            "top_logprobs");
   EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"echo", true}, {"logprobs", 1}}), "logprobs");
 }
 

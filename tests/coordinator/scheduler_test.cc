@@ -22,7 +22,8 @@ class SchedulerTest : public testing::Test {
   }
 
   std::optional<std::string> Submit(RequestId id, int prompt, int max_tokens, int n = 1) {
-    return engine_->Submit(MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), max_tokens, sinks_[id], n));
+    return engine_->Submit(
+        MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), max_tokens, sinks_[id], n));
   }
 
   /// One step: plans, draws `token` for every drawing member, commits.
@@ -42,7 +43,8 @@ class SchedulerTest : public testing::Test {
     for (const Chunk& chunk : plan.chunks) {
       for (const Request* request : engine_->scheduler().running()) {
         for (const Sequence& s : request->sequences) {
-          if (s.slot == chunk.slot && chunk.start + chunk.count == s.num_tokens()) out.push_back({chunk.slot, token, 0, {}});
+          if (s.slot == chunk.slot && chunk.start + chunk.count == s.num_tokens())
+            out.push_back({chunk.slot, token, 0, {}});
         }
       }
     }
@@ -116,7 +118,7 @@ TEST_F(SchedulerTest, TheNewestIsPreemptedAndRecomputesWithoutRepeatingTokens) {
   ASSERT_FALSE(Submit(1, 7, 6));  // grows to 3 blocks
   ASSERT_FALSE(Submit(2, 7, 6));
   Step(20);
-  Step(21);                 // both now hold 8 computed tokens in 2 blocks each: the pool is full
+  Step(21);  // both now hold 8 computed tokens in 2 blocks each: the pool is full
   const StepPlan plan = Step(22);
   EXPECT_EQ(plan.decodes, (Slots{0}));
   EXPECT_EQ(plan.released, (Slots{1}));
@@ -238,7 +240,8 @@ TEST_F(SchedulerTest, RandomTrafficKeepsTheInvariants) {
       ASSERT_LT(step, 20000) << "seed " << seed << ": no progress";
       if (step < 200 && random.Below(4) == 0) {
         sinks_[next].stop_after = random.Below(5) == 0 ? 2 : 0;
-        Submit(next, static_cast<int>(random.Between(1, 30)), static_cast<int>(random.Between(1, 20)), static_cast<int>(random.Between(1, 4)));
+        Submit(next, static_cast<int>(random.Between(1, 30)), static_cast<int>(random.Between(1, 20)),
+               static_cast<int>(random.Between(1, 4)));
         ++next;
       }
       if (random.Below(30) == 0) engine_->Cancel(static_cast<RequestId>(random.Between(1, static_cast<int64_t>(next))));

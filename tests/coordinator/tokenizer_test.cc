@@ -47,7 +47,8 @@ class SmallTokenizerTest : public testing::TestWithParam<std::string> {
 TEST_P(SmallTokenizerTest, EqualsHfOnGeneratedAndHostileText) { ExpectCases(tokenizer_, directory_ + "/cases.json"); }
 
 TEST_P(SmallTokenizerTest, UserTextNeverBecomesControlTokens) {
-  const Json cases = ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_depth = 8, .max_nodes = 2'000'000});
+  const Json cases =
+      ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_depth = 8, .max_nodes = 2'000'000});
   int spelled = 0;
   for (const Json& c : cases["encode"]) {
     const auto text = c[0].get<std::string>();
@@ -75,7 +76,8 @@ TEST(DetokenizerTest, HandsOutWholeCharactersOnly) {
   for (const bool user : {false, true}) {
     Detokenizer detokenizer(tokenizer, true);
     std::string joined;
-    for (const TokenId token : tokenizer.Encode(MarkedText(text, user ? MarkedText::kFromUser : MarkedText::kTrusted))) {
+    for (const TokenId token :
+         tokenizer.Encode(MarkedText(text, user ? MarkedText::kFromUser : MarkedText::kTrusted))) {
       const std::string piece = detokenizer.Push(token);
       EXPECT_TRUE(IsValidUtf8(piece));
       joined += piece;

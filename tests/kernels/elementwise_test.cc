@@ -19,7 +19,8 @@ TEST(RmsNormTest, AddsTheDeltaAndNormalises) {
   Random random(1);
   for (const int64_t hidden : {1, 7, 64, 576}) {
     const int64_t tokens = 5;
-    const auto before = random.Floats(tokens * hidden), delta = random.Floats(tokens * hidden), weight = random.Floats(hidden);
+    const auto before = random.Floats(tokens * hidden), delta = random.Floats(tokens * hidden),
+               weight = random.Floats(hidden);
     auto residual = before;
     std::vector<float> out(before.size());
     RmsNorm(CpuStream(2), {residual.data(), delta.data(), weight.data(), out.data(), tokens, hidden, 1e-5f});
@@ -66,8 +67,10 @@ TEST(RopeTest, RotatesEveryHeadOfAStridedRow) {
   for (int64_t t = 0; t < 3; ++t) {
     for (int64_t h = 0; h < heads; ++h) {
       const auto at = static_cast<size_t>(t * stride + h * dim);
-      const Doubles head(before.begin() + static_cast<ptrdiff_t>(at), before.begin() + static_cast<ptrdiff_t>(at) + dim);
-      test::ExpectNear({rows.data() + at, static_cast<size_t>(dim)}, reference::Rope(head, positions[static_cast<size_t>(t)], 10000.0), 1e-6, "head");
+      const Doubles head(before.begin() + static_cast<ptrdiff_t>(at),
+                         before.begin() + static_cast<ptrdiff_t>(at) + dim);
+      test::ExpectNear({rows.data() + at, static_cast<size_t>(dim)},
+                       reference::Rope(head, positions[static_cast<size_t>(t)], 10000.0), 1e-6, "head");
     }
     for (int64_t i = heads * dim; i < stride; ++i) {  // what follows the heads is not touched
       EXPECT_EQ(rows[static_cast<size_t>(t * stride + i)], before[static_cast<size_t>(t * stride + i)]);

@@ -61,9 +61,9 @@ TEST_P(MatmulTest, EqualsReferenceForOddShapes) {
         const Storage w = RandomWeight(GetParam(), n, k, random);
         const auto x = random.Floats(m * k);
         const auto y = RunMatmul(w.weight, x, m, 2);
-        const auto expected =
-            reference::Matmul({x.begin(), x.end()}, reference::Expand(w.weight), m, n, k);
-        test::ExpectNear(y, expected, 5e-5, "m, n, k = " + std::to_string(m) + ", " + std::to_string(n) + ", " + std::to_string(k));
+        const auto expected = reference::Matmul({x.begin(), x.end()}, reference::Expand(w.weight), m, n, k);
+        test::ExpectNear(y, expected, 5e-5,
+                         "m, n, k = " + std::to_string(m) + ", " + std::to_string(n) + ", " + std::to_string(k));
       }
     }
   }

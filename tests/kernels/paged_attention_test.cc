@@ -28,9 +28,19 @@ struct Case {
   PagedAttentionParams Params() {
     const int64_t half = kv_heads() * head_dim * block_size;
     KvCacheView cache{pool.data(), pool.data() + half, 2 * half, kv_heads(), head_dim, block_size};
-    return {queries.data(), heads() * head_dim, out.data(), heads() * head_dim, cache, tables.data(), table_stride,
-            query_start.data(), context_len.data(), head_start.data(), static_cast<int64_t>(context_len.size()),
-            heads(), 0.3f};
+    return {queries.data(),
+            heads() * head_dim,
+            out.data(),
+            heads() * head_dim,
+            cache,
+            tables.data(),
+            table_stride,
+            query_start.data(),
+            context_len.data(),
+            head_start.data(),
+            static_cast<int64_t>(context_len.size()),
+            heads(),
+            0.3f};
   }
 };
 
@@ -38,8 +48,8 @@ struct Lengths {
   int64_t context, queries;
 };
 
-Case MakeCase(int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start, const std::vector<Lengths>& lengths,
-              uint64_t seed) {
+Case MakeCase(int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start,
+              const std::vector<Lengths>& lengths, uint64_t seed) {
   Random random(seed);
   Case c{block_size, head_dim, std::move(head_start)};
   for (const auto& [context, queries] : lengths) {
@@ -50,7 +60,8 @@ Case MakeCase(int64_t block_size, int64_t head_dim, std::vector<int32_t> head_st
   }
   std::vector<int32_t> free_ids;
   for (int64_t b = 1; b < c.num_blocks; ++b) free_ids.push_back(static_cast<int32_t>(b));
-  for (size_t i = free_ids.size(); i > 1; --i) std::swap(free_ids[i - 1], free_ids[static_cast<size_t>(random.Below(static_cast<int64_t>(i)))]);
+  for (size_t i = free_ids.size(); i > 1; --i)
+    std::swap(free_ids[i - 1], free_ids[static_cast<size_t>(random.Below(static_cast<int64_t>(i)))]);
 
   const int64_t row = c.kv_heads() * head_dim;
   c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * row * block_size), std::numeric_limits<float>::quiet_NaN());

@@ -95,7 +95,8 @@ TEST(SamplingTest, KeysGiveDifferentNumbers) {
 
 TEST(SamplingTest, PenaltiesActOnSeenTokens) {
   std::vector<float> logits = {2, -2, 1, 1};
-  ApplyPenalties(logits, {.repetition = 2, .frequency = 0.5f, .presence = 0.25f}, std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {1, 0}, {2, 3}});
+  ApplyPenalties(logits, {.repetition = 2, .frequency = 0.5f, .presence = 0.25f},
+                 std::vector<std::pair<int32_t, int32_t>>{{0, 0}, {1, 0}, {2, 3}});
   EXPECT_EQ(logits, (std::vector<float>{1, -4, 0.5f - 1.5f - 0.25f, 1}));
 }
 

@@ -39,8 +39,8 @@ class CollectingSink : public RequestSink {
 };
 
 /// A request of n sequences with the given prompt.
-inline std::unique_ptr<Request> MakeRequest(RequestId id, const std::vector<TokenId>& prompt, int max_tokens, RequestSink& sink,
-                                            int n = 1, SamplingSpec sampling = {.temperature = 0}) {
+inline std::unique_ptr<Request> MakeRequest(RequestId id, const std::vector<TokenId>& prompt, int max_tokens,
+                                            RequestSink& sink, int n = 1, SamplingSpec sampling = {.temperature = 0}) {
   auto request = std::make_unique<Request>();
   request->id = id;
   request->limits.max_tokens = max_tokens;

@@ -1,5 +1,5 @@
-// Greedy tokens and log-probabilities of whole models against HF transformers (tests/golden/make_golden.py), through the
-// real scheduler, block manager, frames, executors and collectives.
+// Greedy tokens and log-probabilities of whole models against HF transformers (tests/golden/make_golden.py), through
+// the real scheduler, block manager, frames, executors and collectives.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +46,8 @@ struct Setup {
 };
 
 /// Serves all cases and compares every token and log-probability.
-void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup, int64_t* preemptions = nullptr) {
+void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup,
+                  int64_t* preemptions = nullptr) {
   const int max_model_len = 2200;
   test::ThreadGroup group(files,
                           {setup.block_size, setup.max_step_tokens, setup.max_running, max_model_len, setup.threads,
@@ -58,8 +59,9 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   for (size_t next = 0; next < cases.size() || !engine.idle();) {
     double arriving = setup.one_at_a_time ? (engine.idle() ? 1 : 0) : setup.arrivals_per_step;
     for (; next < cases.size() && (arriving >= 1 || random.Below(1000) < arriving * 1000); --arriving, ++next) {
-      const auto refused = engine.Submit(test::MakeRequest(next + 1, cases[next].prompt, static_cast<int>(cases[next].tokens.size()), sinks[next], 1,
-                                                           {.temperature = 0, .num_logprobs = 2}));
+      const auto refused =
+          engine.Submit(test::MakeRequest(next + 1, cases[next].prompt, static_cast<int>(cases[next].tokens.size()),
+                                          sinks[next], 1, {.temperature = 0, .num_logprobs = 2}));
       ASSERT_FALSE(refused.has_value()) << *refused;
     }
     if (const auto plan = engine.NextPlan(0)) {
@@ -74,7 +76,8 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
     const auto& choice = sinks[i].choices[0];
     EXPECT_EQ(choice.tokens, cases[i].tokens) << "case " << i << ", prompt of " << cases[i].prompt.size();
     double worst = 0;
-    for (size_t t = 0; t < choice.logprobs.size(); ++t) worst = std::max(worst, std::abs(double{choice.logprobs[t]} - cases[i].logprobs[t]));
+    for (size_t t = 0; t < choice.logprobs.size(); ++t)
+      worst = std::max(worst, std::abs(double{choice.logprobs[t]} - cases[i].logprobs[t]));
     EXPECT_LE(worst, 1e-3) << "case " << i << ": log-probabilities";
     EXPECT_EQ(choice.finished, FinishReason::kLength);
   }
@@ -132,10 +135,15 @@ TEST_P(RealModelTest, GreedyTokensEqualTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(
     SmolLm2, RealModelTest,
-    testing::Values(RealCase{"OneRankOneAtATime", {.ranks = 1, .threads = 2, .max_step_tokens = 512, .one_at_a_time = true}, false},
-                    RealCase{"TwoRanksMixedBatch", {.ranks = 2, .num_blocks = 1200, .max_step_tokens = 512, .arrivals_per_step = 0.3}, false},
-                    RealCase{"ThreeRanksSmallPool", {.ranks = 3, .num_blocks = 150, .max_step_tokens = 256, .arrivals_per_step = 0.5}, true},
-                    RealCase{"FourRanksMixedBatch", {.ranks = 4, .num_blocks = 1200, .max_step_tokens = 512}, false}),
+    testing::Values(
+        RealCase{"OneRankOneAtATime", {.ranks = 1, .threads = 2, .max_step_tokens = 512, .one_at_a_time = true}, false},
+        RealCase{"TwoRanksMixedBatch",
+                 {.ranks = 2, .num_blocks = 1200, .max_step_tokens = 512, .arrivals_per_step = 0.3},
+                 false},
+        RealCase{"ThreeRanksSmallPool",
+                 {.ranks = 3, .num_blocks = 150, .max_step_tokens = 256, .arrivals_per_step = 0.5},
+                 true},
+        RealCase{"FourRanksMixedBatch", {.ranks = 4, .num_blocks = 1200, .max_step_tokens = 512}, false}),
     [](const testing::TestParamInfo<RealCase>& model) { return model.param.name; });
 
 }  // namespace

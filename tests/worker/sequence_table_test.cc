@@ -60,13 +60,21 @@ TEST(SequenceTableTest, PlansThatDoNotFollowAreRefused) {
   };
   EXPECT_EQ(plan([](StepPlan& p) { p.tables = {{0, 2, {3}}}, p.decodes = {0}, p.position_sum = 4; }), "");
   EXPECT_NE(plan([](StepPlan& p) { p.decodes = {0}, p.position_sum = 4; }), "") << "its blocks are full";
-  EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 2, {3}}}, p.decodes = {0}, p.position_sum = 5; }), "") << "positions differ";
+  EXPECT_NE(plan([](StepPlan& p) {
+              p.tables = {{0, 2, {3}}}, p.decodes = {0}, p.position_sum = 5;
+            }),
+            "")
+      << "positions differ";
   EXPECT_NE(plan([](StepPlan& p) { p.decodes = {1}; }), "") << "unknown slot";
   EXPECT_NE(plan([](StepPlan& p) { p.released = {1}; }), "") << "unknown slot";
   EXPECT_NE(plan([](StepPlan& p) { p.added = Added().added, p.chunks = {{0, 0, 4}}; }), "") << "slot in use";
   EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 3, {3}}}; }), "") << "a hole in the table";
   EXPECT_NE(plan([](StepPlan& p) { p.chunks = {{0, 2, 1}}, p.position_sum = 2; }), "") << "computed already";
-  EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 2, {3}}}, p.chunks = {{0, 4, 2}}, p.position_sum = 4; }), "") << "beyond the known tokens";
+  EXPECT_NE(plan([](StepPlan& p) {
+              p.tables = {{0, 2, {3}}}, p.chunks = {{0, 4, 2}}, p.position_sum = 4;
+            }),
+            "")
+      << "beyond the known tokens";
   StepPlan decode;
   decode.decodes = {0};
   EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";

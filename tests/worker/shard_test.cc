@@ -38,7 +38,8 @@ TEST(ShardTest, NineHeadsOnTwoRanks) {
 }
 
 TEST(ShardTest, EveryPieceIsOwnedOnceAndKvHeadsCoverTheirQueries) {
-  for (const auto& [heads, kv] : std::vector<std::pair<int64_t, int64_t>>{{9, 3}, {8, 8}, {8, 1}, {32, 4}, {5, 1}, {12, 4}}) {
+  for (const auto& [heads, kv] :
+       std::vector<std::pair<int64_t, int64_t>>{{9, 3}, {8, 8}, {8, 1}, {32, 4}, {5, 1}, {12, 4}}) {
     ModelConfig c = SmolLm2();
     c.num_heads = heads;
     c.num_kv_heads = kv;
@@ -80,7 +81,8 @@ TEST(ShardTest, EqualSharesReadNearlyEqualWeights) {
 
 TEST(ShardTest, SharesAreFollowed) {
   const auto shards = PlanShards(SmolLm2(), {3, 1});
-  const double ratio = static_cast<double>(WeightsOf(SmolLm2(), shards[0])) / static_cast<double>(WeightsOf(SmolLm2(), shards[1]));
+  const double ratio =
+      static_cast<double>(WeightsOf(SmolLm2(), shards[0])) / static_cast<double>(WeightsOf(SmolLm2(), shards[1]));
   EXPECT_NEAR(ratio, 3.0, 0.1);
 }
 

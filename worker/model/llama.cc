@@ -101,10 +101,10 @@ void Llama::Attention(const LayerWeights& layer, const StepInputs& inputs, const
   Matmul(normed_.data(), layer.v, v, qkv_width_, tokens);
   kernels::Rope(stream_, {q, rope_.data(), inputs.positions.data(), tokens, heads + kv_heads, dim, qkv_width_});
   kernels::KvWrite(stream_, {k, v, qkv_width_, inputs.slots.data(), tokens, cache});
-  kernels::PagedAttention(stream_, {q, qkv_width_, attended_.data(), heads * dim, cache, inputs.block_tables.data(),
-                                    inputs.table_stride, inputs.query_start.data(), inputs.context_len.data(),
-                                    shard_.head_start.data(), inputs.num_sequences(), heads,
-                                    1.0f / std::sqrt(static_cast<float>(dim))});
+  kernels::PagedAttention(
+      stream_, {q, qkv_width_, attended_.data(), heads * dim, cache, inputs.block_tables.data(), inputs.table_stride,
+                inputs.query_start.data(), inputs.context_len.data(), shard_.head_start.data(), inputs.num_sequences(),
+                heads, 1.0f / std::sqrt(static_cast<float>(dim))});
   Matmul(attended_.data(), layer.o, delta_.data(), config_.hidden_size, tokens);
 }
 

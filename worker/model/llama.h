@@ -36,8 +36,8 @@ class Llama {
   const kernels::CpuStream& stream_;
   Collective& collective_;
   ModelWeights weights_;
-  int64_t qkv_width_;             // (local heads + 2 * local kv heads) * head_dim
-  std::vector<float> rope_;       // [max_model_len, head_dim]: cosines, sines
+  int64_t qkv_width_;        // (local heads + 2 * local kv heads) * head_dim
+  std::vector<float> rope_;  // [max_model_len, head_dim]: cosines, sines
   // Activations, sized for max_step_tokens rows.
   std::vector<float> residual_;   // [T, hidden]
   std::vector<float> normed_;     // [T, hidden]

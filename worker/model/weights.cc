@@ -11,12 +11,18 @@ namespace {
 
 kernels::WeightType TypeOf(TensorType type) {
   switch (type) {
-    case TensorType::kF32: return kernels::WeightType::kF32;
-    case TensorType::kF16: return kernels::WeightType::kF16;
-    case TensorType::kBF16: return kernels::WeightType::kBF16;
-    case TensorType::kQ8_0: return kernels::WeightType::kQ8_0;
-    case TensorType::kQ4_0: return kernels::WeightType::kQ4_0;
-    case TensorType::kQ4_1: return kernels::WeightType::kQ4_1;
+    case TensorType::kF32:
+      return kernels::WeightType::kF32;
+    case TensorType::kF16:
+      return kernels::WeightType::kF16;
+    case TensorType::kBF16:
+      return kernels::WeightType::kBF16;
+    case TensorType::kQ8_0:
+      return kernels::WeightType::kQ8_0;
+    case TensorType::kQ4_0:
+      return kernels::WeightType::kQ4_0;
+    case TensorType::kQ4_1:
+      return kernels::WeightType::kQ4_1;
   }
   Fail("unknown tensor type");
 }
@@ -44,7 +50,8 @@ kernels::Weight ModelWeights::CopyRows(const Tensor& tensor, const std::vector<i
   const kernels::Weight source = InPlace(tensor);
   const kernels::WeightLayout layout = kernels::LayoutOf(source.type);
   const bool whole_blocks = cols.begin % layout.block_numbers == 0 && cols.end % layout.block_numbers == 0;
-  kernels::Weight out{whole_blocks ? source.type : kernels::WeightType::kF32, nullptr, static_cast<int64_t>(rows.size()), cols.size(), 0};
+  kernels::Weight out{whole_blocks ? source.type : kernels::WeightType::kF32, nullptr,
+                      static_cast<int64_t>(rows.size()), cols.size(), 0};
   out.row_bytes = kernels::RowBytes(out.type, out.cols);
 
   storage_.emplace_back(static_cast<size_t>(out.rows * out.row_bytes));
@@ -65,7 +72,9 @@ kernels::Weight ModelWeights::CopyRows(const Tensor& tensor, const std::vector<i
   return out;
 }
 
-kernels::Weight ModelWeights::Copy(const Tensor& tensor, Range rows, Range cols) { return CopyRows(tensor, Rows(rows), cols); }
+kernels::Weight ModelWeights::Copy(const Tensor& tensor, Range rows, Range cols) {
+  return CopyRows(tensor, Rows(rows), cols);
+}
 
 kernels::Weight ModelWeights::CopyHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved) {
   std::vector<int64_t> rows = Rows({heads.begin * head_dim, heads.end * head_dim});

@@ -13,10 +13,10 @@ namespace quire {
 /// One rank's weights of one layer. Matrices are [rows, cols] with y = x * W^T.
 struct LayerWeights {
   std::vector<float> input_norm, post_attention_norm;  // [hidden]
-  kernels::Weight q, k, v;   // [local heads * head_dim, hidden]
-  kernels::Weight o;         // [hidden, local heads * head_dim]
-  kernels::Weight gate, up;  // [local mlp, hidden]
-  kernels::Weight down;      // [hidden, local mlp]
+  kernels::Weight q, k, v;                             // [local heads * head_dim, hidden]
+  kernels::Weight o;                                   // [hidden, local heads * head_dim]
+  kernels::Weight gate, up;                            // [local mlp, hidden]
+  kernels::Weight down;                                // [hidden, local mlp]
 };
 
 /// A rank's shard of the model, copied out of the mapped files; only the shard's bytes are read. Numbers keep their

@@ -42,12 +42,12 @@ using Body = std::vector<std::unique_ptr<Statement>>;
 
 struct Statement {
   enum class Kind {
-    kText,      // text
-    kPrint,     // expression
-    kIf,        // branches: condition (null for else) and body
-    kFor,       // targets in expression, if condition: body, else otherwise
-    kSet,       // targets (or target.attribute) = expression, or = rendered body
-    kMacro,     // text(parameters): body
+    kText,   // text
+    kPrint,  // expression
+    kIf,     // branches: condition (null for else) and body
+    kFor,    // targets in expression, if condition: body, else otherwise
+    kSet,    // targets (or target.attribute) = expression, or = rendered body
+    kMacro,  // text(parameters): body
     kBreak,
     kContinue,
   };
@@ -56,7 +56,7 @@ struct Statement {
   std::string text;
   ExpressionPtr expression, condition;
   std::vector<std::string> targets;
-  std::string attribute;  // of a set on a namespace
+  std::string attribute;                                          // of a set on a namespace
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, or null
   std::vector<std::pair<ExpressionPtr, Body>> branches;
   Body body, otherwise;

@@ -146,8 +146,10 @@ Value Unique(const Value& v) {
 
 Value IndentFilter(const Value& v, const Arguments& a) {
   const Value* width = a.Get(0, "width");
-  const std::string prefix = width != nullptr && width->AsText() ? width->AsText()->text
-                                 : std::string(static_cast<size_t>(std::clamp<int64_t>(IntegerOr(width, 4, "indent"), 0, 1000)), ' ');
+  const std::string prefix =
+      width != nullptr && width->AsText()
+          ? width->AsText()->text
+          : std::string(static_cast<size_t>(std::clamp<int64_t>(IntegerOr(width, 4, "indent"), 0, 1000)), ' ');
   const Value* first = a.Get(1, "first");
   return Value(Indent(Text(v, "indent"), prefix, first != nullptr && first->Truthy()));
 }
@@ -156,7 +158,10 @@ using Filter = std::function<Value(const Value&, const Arguments&)>;
 
 const std::map<std::string, Filter>& Filters() {
   static const std::map<std::string, Filter> filters = {
-      {"trim", [](const Value& v, const Arguments& a) { return Value(Strip(v.ToText(), Side::kBoth, OptionalText(a.Get(0, "chars"), "trim"))); }},
+      {"trim",
+       [](const Value& v, const Arguments& a) {
+         return Value(Strip(v.ToText(), Side::kBoth, OptionalText(a.Get(0, "chars"), "trim")));
+       }},
       {"length", [](const Value& v, const Arguments&) { return Length(v); }},
       {"count", [](const Value& v, const Arguments&) { return Length(v); }},
       {"upper", [](const Value& v, const Arguments&) { return Value(ToCase(v.ToText(), true)); }},
@@ -167,7 +172,10 @@ const std::map<std::string, Filter>& Filters() {
       {"safe", [](const Value& v, const Arguments&) { return v; }},
       {"int", [](const Value& v, const Arguments&) { return ToInteger(v); }},
       {"float", [](const Value& v, const Arguments&) { return ToFloat(v); }},
-      {"abs", [](const Value& v, const Arguments&) { return v.As<double>() ? Value(std::abs(v.Number())) : Value(std::abs(v.Integer("abs"))); }},
+      {"abs",
+       [](const Value& v, const Arguments&) {
+         return v.As<double>() ? Value(std::abs(v.Number())) : Value(std::abs(v.Integer("abs")));
+       }},
       {"list", [](const Value& v, const Arguments&) { return Value(Items(v)); }},
       {"items", [](const Value& v, const Arguments&) { return v.IsUndefined() ? Value(List{}) : DictItems(v); }},
       {"first", [](const Value& v, const Arguments&) { return First(v, false); }},
@@ -185,7 +193,8 @@ const std::map<std::string, Filter>& Filters() {
       {"selectattr", [](const Value& v, const Arguments& a) { return Select(v, a, true, true); }},
       {"rejectattr", [](const Value& v, const Arguments& a) { return Select(v, a, true, false); }},
       {"replace", [](const Value& v, const Arguments& a) { return CallMethod(Value(v.ToText()), "replace", a); }},
-      {"tojson", [](const Value& v, const Arguments& a) {
+      {"tojson",
+       [](const Value& v, const Arguments& a) {
          const int64_t indent = IntegerOr(a.Get(0, "indent"), -1, "tojson");
          return Value(ToJsonText(v, static_cast<int>(std::clamp<int64_t>(indent, -1, 16))));
        }},
@@ -213,7 +222,7 @@ Value CallTextMethod(const Value& self, const std::string& name, const Arguments
     return Value(std::move(lines));
   }
   if (name == "replace") {
-    const std::string *from = argument(0, "old");
+    const std::string* from = argument(0, "old");
     const Value* to = a.Get(1, "new");
     if (from == nullptr || to == nullptr) Fail("replace needs two texts");
     return Value(Replace(text, *from, Text(*to, "replace"), IntegerOr(a.Get(2, "count"), -1, "replace")));
@@ -229,13 +238,15 @@ Value CallTextMethod(const Value& self, const std::string& name, const Arguments
   }
   if (name == "find") {
     const size_t at = text.text.find(argument(0, "sub") != nullptr ? *argument(0, "sub") : "");
-    return Value(at == std::string::npos ? int64_t{-1} : static_cast<int64_t>(Characters(text.Substring(0, at)).size()));
+    return Value(at == std::string::npos ? int64_t{-1}
+                                         : static_cast<int64_t>(Characters(text.Substring(0, at)).size()));
   }
   if (name == "count") {
     const std::string* what = argument(0, "sub");
     return Value(what == nullptr ? int64_t{0} : static_cast<int64_t>(Split(text, what, -1, false).size()) - 1);
   }
-  if (name == "join") return Value(Join(Items(a.Get(0, "iterable") != nullptr ? *a.Get(0, "iterable") : Value(List{})), text));
+  if (name == "join")
+    return Value(Join(Items(a.Get(0, "iterable") != nullptr ? *a.Get(0, "iterable") : Value(List{})), text));
   Fail("texts have no method {}", name);
 }
 
@@ -265,7 +276,8 @@ bool ApplyTest(const std::string& name, const Value& v, const Arguments& a) {
   if (name == "none") return v.IsNone();
   if (name == "string") return v.AsText() != nullptr;
   if (name == "mapping") return v.AsDict() != nullptr;
-  if (name == "iterable" || name == "sequence") return v.AsList() != nullptr || v.AsText() != nullptr || v.AsDict() != nullptr;
+  if (name == "iterable" || name == "sequence")
+    return v.AsList() != nullptr || v.AsText() != nullptr || v.AsDict() != nullptr;
   if (name == "number") return v.IsNumber();
   if (name == "integer") return v.As<int64_t>() != nullptr;
   if (name == "float") return v.As<double>() != nullptr;
@@ -275,7 +287,8 @@ bool ApplyTest(const std::string& name, const Value& v, const Arguments& a) {
   if (name == "callable") return v.AsFunction() != nullptr;
   if (name == "odd") return v.Integer("odd") % 2 != 0;
   if (name == "even") return v.Integer("even") % 2 == 0;
-  if (name == "divisibleby") return other().Integer("divisibleby") != 0 && v.Integer("divisibleby") % other().Integer("divisibleby") == 0;
+  if (name == "divisibleby")
+    return other().Integer("divisibleby") != 0 && v.Integer("divisibleby") % other().Integer("divisibleby") == 0;
   if (name == "equalto" || name == "eq" || name == "==") return v == other();
   if (name == "ne" || name == "!=") return !(v == other());
   if (name == "in") return ApplyBinary("in", v, other()).Truthy();
@@ -311,7 +324,8 @@ Value CallMethod(const Value& self, const std::string& name, const Arguments& a)
       list->pop_back();
       return last;
     }
-    if (name == "count" && a.positional.size() == 1) return Value(static_cast<int64_t>(std::count(list->begin(), list->end(), a.positional[0])));
+    if (name == "count" && a.positional.size() == 1)
+      return Value(static_cast<int64_t>(std::count(list->begin(), list->end(), a.positional[0])));
   }
   Fail("{} has no method {}", self.TypeName(), name);
 }

@@ -106,9 +106,12 @@ ExpressionPtr ExpressionParser::ParseComparison() {
 ExpressionPtr ExpressionParser::ParseSum() {
   ExpressionPtr e = ParseConcatenation();
   for (;;) {
-    if (in_.TakeOperator("+")) e = Make(Kind::kBinary, "+", std::move(e), ParseConcatenation());
-    else if (in_.TakeOperator("-")) e = Make(Kind::kBinary, "-", std::move(e), ParseConcatenation());
-    else return e;
+    if (in_.TakeOperator("+"))
+      e = Make(Kind::kBinary, "+", std::move(e), ParseConcatenation());
+    else if (in_.TakeOperator("-"))
+      e = Make(Kind::kBinary, "-", std::move(e), ParseConcatenation());
+    else
+      return e;
   }
 }
 
@@ -167,7 +170,8 @@ bool ExpressionParser::StartsTestArgument() const {
   if (t.kind == TokenKind::kString || t.kind == TokenKind::kInteger || t.kind == TokenKind::kFloat) return true;
   if (t.kind == TokenKind::kOperator) return t.text == "[";
   static const std::vector<std::string> kNotArguments = {"and", "or", "else", "if", "is", "in", "not"};
-  return t.kind == TokenKind::kName && std::find(kNotArguments.begin(), kNotArguments.end(), t.text) == kNotArguments.end();
+  return t.kind == TokenKind::kName &&
+         std::find(kNotArguments.begin(), kNotArguments.end(), t.text) == kNotArguments.end();
 }
 
 /// After "(".
@@ -231,13 +235,21 @@ ExpressionPtr ExpressionParser::ParsePrimary() {
   switch (token.kind) {
     case TokenKind::kString:
       e->value = Value::Trusted(token.text);
-      while (in_.Peek().kind == TokenKind::kString) e->value = Value::Trusted(e->value.AsText()->text + in_.Next().text);
+      while (in_.Peek().kind == TokenKind::kString)
+        e->value = Value::Trusted(e->value.AsText()->text + in_.Next().text);
       return e;
-    case TokenKind::kInteger: e->value = Value(static_cast<int64_t>(std::stoll(token.text))); return e;
-    case TokenKind::kFloat: e->value = Value(std::stod(token.text)); return e;
-    case TokenKind::kName: return NameOrConstant(token.text, std::move(e));
-    case TokenKind::kOperator: break;
-    default: in_.Refuse("expected an expression");
+    case TokenKind::kInteger:
+      e->value = Value(static_cast<int64_t>(std::stoll(token.text)));
+      return e;
+    case TokenKind::kFloat:
+      e->value = Value(std::stod(token.text));
+      return e;
+    case TokenKind::kName:
+      return NameOrConstant(token.text, std::move(e));
+    case TokenKind::kOperator:
+      break;
+    default:
+      in_.Refuse("expected an expression");
   }
   if (token.text == "(") {
     if (in_.TakeOperator(")")) return Make(Kind::kList);

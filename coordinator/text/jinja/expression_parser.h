@@ -19,7 +19,9 @@ class TokenCursor {
   [[noreturn]] void Refuse(const std::string& reason) const;
 
   bool IsOperator(const char* text) const { return Peek().kind == TokenKind::kOperator && Peek().text == text; }
-  bool IsName(const char* text, size_t ahead = 0) const { return Peek(ahead).kind == TokenKind::kName && Peek(ahead).text == text; }
+  bool IsName(const char* text, size_t ahead = 0) const {
+    return Peek(ahead).kind == TokenKind::kName && Peek(ahead).text == text;
+  }
   bool TakeOperator(const char* text) { return IsOperator(text) && (Next(), true); }
   bool TakeName(const char* text) { return IsName(text) && (Next(), true); }
   void ExpectOperator(const char* text);

@@ -79,13 +79,24 @@ class Interpreter {
   Flow Execute(const Statement& s, MarkedText& out) {
     Step(s.line);
     switch (s.kind) {
-      case SKind::kText: Emit(MarkedText(s.text, MarkedText::kTrusted), out); break;
-      case SKind::kPrint: Emit(Evaluate(*s.expression).ToText(), out); break;
-      case SKind::kSet: Set(s); break;
-      case SKind::kMacro: DefineMacro(s); break;
-      case SKind::kBreak: return Flow::kBreak;
-      case SKind::kContinue: return Flow::kContinue;
-      case SKind::kFor: return For(s, out);
+      case SKind::kText:
+        Emit(MarkedText(s.text, MarkedText::kTrusted), out);
+        break;
+      case SKind::kPrint:
+        Emit(Evaluate(*s.expression).ToText(), out);
+        break;
+      case SKind::kSet:
+        Set(s);
+        break;
+      case SKind::kMacro:
+        DefineMacro(s);
+        break;
+      case SKind::kBreak:
+        return Flow::kBreak;
+      case SKind::kContinue:
+        return Flow::kContinue;
+      case SKind::kFor:
+        return For(s, out);
       case SKind::kIf:
         for (const auto& [condition, body] : s.branches) {
           if (condition == nullptr || Evaluate(*condition).Truthy()) return Execute(body, out);
@@ -156,9 +167,12 @@ class Interpreter {
   static Value LoopVariable(const List& items, size_t i) {
     const auto index = static_cast<int64_t>(i), size = static_cast<int64_t>(items.size());
     Dict loop;
-    loop.entries = {{"index", Value(index + 1)},        {"index0", Value(index)},
-                    {"revindex", Value(size - index)},  {"revindex0", Value(size - index - 1)},
-                    {"first", Value(i == 0)},           {"last", Value(index + 1 == size)},
+    loop.entries = {{"index", Value(index + 1)},
+                    {"index0", Value(index)},
+                    {"revindex", Value(size - index)},
+                    {"revindex0", Value(size - index - 1)},
+                    {"first", Value(i == 0)},
+                    {"last", Value(index + 1 == size)},
                     {"length", Value(size)},
                     {"previtem", i > 0 ? items[i - 1] : Value(Undefined{"loop.previtem"})},
                     {"nextitem", index + 1 < size ? items[i + 1] : Value(Undefined{"loop.nextitem"})}};
@@ -187,10 +201,12 @@ class Interpreter {
 
   Scope BindParameters(const Statement& macro, const List& positional, const NamedArguments& named) {
     Scope scope;
-    if (positional.size() > macro.parameters.size()) Fail("macro {} takes {} arguments", macro.text, macro.parameters.size());
+    if (positional.size() > macro.parameters.size())
+      Fail("macro {} takes {} arguments", macro.text, macro.parameters.size());
     for (size_t i = 0; i < macro.parameters.size(); ++i) {
       const auto& [name, otherwise] = macro.parameters[i];
-      const auto it = std::find_if(named.begin(), named.end(), [&, &n = name](const auto& entry) { return entry.first == n; });
+      const auto it =
+          std::find_if(named.begin(), named.end(), [&, &n = name](const auto& entry) { return entry.first == n; });
       if (i < positional.size()) {
         scope[name] = positional[i];
       } else if (it != named.end()) {
@@ -215,14 +231,22 @@ class Interpreter {
   Value Evaluate(const Expression& e) {
     Step(e.line);
     switch (e.kind) {
-      case EKind::kLiteral: return e.value;
-      case EKind::kName: return Lookup(e.text);
-      case EKind::kList: return Value(EvaluateAll(e.operands, 0));
-      case EKind::kDict: return MakeDict(e);
-      case EKind::kAttribute: return Attribute(Evaluate(*e.operands[0]), e.text);
-      case EKind::kSubscript: return Subscript(Evaluate(*e.operands[0]), Evaluate(*e.operands[1]));
-      case EKind::kSlice: return EvaluateSlice(e);
-      case EKind::kCall: return Call(e);
+      case EKind::kLiteral:
+        return e.value;
+      case EKind::kName:
+        return Lookup(e.text);
+      case EKind::kList:
+        return Value(EvaluateAll(e.operands, 0));
+      case EKind::kDict:
+        return MakeDict(e);
+      case EKind::kAttribute:
+        return Attribute(Evaluate(*e.operands[0]), e.text);
+      case EKind::kSubscript:
+        return Subscript(Evaluate(*e.operands[0]), Evaluate(*e.operands[1]));
+      case EKind::kSlice:
+        return EvaluateSlice(e);
+      case EKind::kCall:
+        return Call(e);
       case EKind::kFilter: {
         const Value input = Evaluate(*e.operands[0]);
         return ApplyFilter(e.text, input, EvaluateArguments(e));
@@ -231,8 +255,10 @@ class Interpreter {
         const Value input = Evaluate(*e.operands[0]);
         return Value(ApplyTest(e.text, input, EvaluateArguments(e)));
       }
-      case EKind::kUnary: return Unary(e);
-      case EKind::kBinary: return Binary(e);
+      case EKind::kUnary:
+        return Unary(e);
+      case EKind::kBinary:
+        return Binary(e);
       case EKind::kConditional:
         if (Evaluate(*e.operands[1]).Truthy()) return Evaluate(*e.operands[0]);
         return e.operands[2] != nullptr ? Evaluate(*e.operands[2]) : Value(Undefined{"the missing else"});

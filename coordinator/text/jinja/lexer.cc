@@ -42,7 +42,8 @@ class Lexer {
   void Text(size_t tag) {
     size_t end = std::min(tag, source_.size());
     size_t begin = at_;
-    line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(begin), source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+    line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(begin),
+                                         source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
     if (trim_next_) {
       while (begin < end && IsBlank(source_[begin])) ++begin;
     } else if (drop_newline_ && begin < end && source_[begin] == '\n') {
@@ -70,7 +71,8 @@ class Lexer {
     if (kind == '#') {
       const size_t end = source_.find("#}", at_);
       if (end == std::string_view::npos) Fail("template:{}: a comment does not end", line_);
-      line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_), source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+      line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
+                                           source_.begin() + static_cast<ptrdiff_t>(end), '\n'));
       trim_next_ = source_[end - 1] == '-' && end > at_;
       drop_newline_ = true;
       at_ = end + 2;
@@ -148,18 +150,30 @@ class Lexer {
 
   void Escape(char c, std::string& text) {
     switch (c) {
-      case 'n': text += '\n'; return;
-      case 't': text += '\t'; return;
-      case 'r': text += '\r'; return;
-      case '\\': case '\'': case '"': text += c; return;
+      case 'n':
+        text += '\n';
+        return;
+      case 't':
+        text += '\t';
+        return;
+      case 'r':
+        text += '\r';
+        return;
+      case '\\':
+      case '\'':
+      case '"':
+        text += c;
+        return;
       case 'u': {
         const std::string hex(source_.substr(at_ + 1, 4));
-        if (hex.size() != 4 || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) Fail("template:{}: bad \\u escape", line_);
+        if (hex.size() != 4 || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
+          Fail("template:{}: bad \\u escape", line_);
         AppendUtf8(static_cast<char32_t>(std::stoul(hex, nullptr, 16)), text);
         at_ += 4;
         return;
       }
-      default: text += '\\', text += c;
+      default:
+        text += '\\', text += c;
     }
   }
 

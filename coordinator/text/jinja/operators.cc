@@ -45,7 +45,8 @@ Value IntegerArithmetic(const std::string& op, int64_t a, int64_t b) {
 }
 
 Value Arithmetic(const std::string& op, const Value& left, const Value& right) {
-  if (!left.IsNumber() || !right.IsNumber()) Fail("'{}' is not defined for {} and {}", op, left.TypeName(), right.TypeName());
+  if (!left.IsNumber() || !right.IsNumber())
+    Fail("'{}' is not defined for {} and {}", op, left.TypeName(), right.TypeName());
   if (IsIntegral(left) && IsIntegral(right) && op != "/" && op != "**") {
     return IntegerArithmetic(op, left.Integer("arithmetic"), right.Integer("arithmetic"));
   }
@@ -58,7 +59,8 @@ Value Arithmetic(const std::string& op, const Value& left, const Value& right) {
   if (op == "//") return Value(std::floor(a / b));
   if (op == "%") return Value(a - std::floor(a / b) * b);
   const double power = std::pow(a, b);
-  if (IsIntegral(left) && IsIntegral(right) && b >= 0 && std::abs(power) < 9e15) return Value(static_cast<int64_t>(power));
+  if (IsIntegral(left) && IsIntegral(right) && b >= 0 && std::abs(power) < 9e15)
+    return Value(static_cast<int64_t>(power));
   return Value(power);
 }
 
@@ -67,7 +69,8 @@ bool Contains(const Value& container, const Value& item) {
     if (item.AsText() == nullptr) Fail("'in' needs a text on the left of a text, got {}", item.TypeName());
     return text->text.find(item.AsText()->text) != std::string::npos;
   }
-  if (const Dict* dict = container.AsDict()) return item.AsText() != nullptr && dict->Find(item.AsText()->text) != nullptr;
+  if (const Dict* dict = container.AsDict())
+    return item.AsText() != nullptr && dict->Find(item.AsText()->text) != nullptr;
   if (const List* list = container.AsList()) return std::find(list->begin(), list->end(), item) != list->end();
   if (container.IsUndefined()) return false;
   Fail("'in' is not defined for {}", container.TypeName());

@@ -27,7 +27,8 @@ class Parser {
     for (;;) {
       const Token& token = in_.Peek();
       if (token.kind == TokenKind::kEnd) break;
-      if (token.kind == TokenKind::kBlockBegin && std::find(ends.begin(), ends.end(), in_.Peek(1).text) != ends.end()) break;
+      if (token.kind == TokenKind::kBlockBegin && std::find(ends.begin(), ends.end(), in_.Peek(1).text) != ends.end())
+        break;
       auto statement = std::make_unique<Statement>();
       statement->line = token.line;
       if (token.kind == TokenKind::kText) {

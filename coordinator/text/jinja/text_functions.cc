@@ -45,7 +45,8 @@ MarkedText Strip(const MarkedText& text, Side side, const std::string* character
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right) {
   if (separator == nullptr || separator->empty()) return SplitWords(text, max_splits);
   std::vector<size_t> cuts;
-  for (size_t at = text.text.find(*separator); at != std::string::npos; at = text.text.find(*separator, at + separator->size())) {
+  for (size_t at = text.text.find(*separator); at != std::string::npos;
+       at = text.text.find(*separator, at + separator->size())) {
     cuts.push_back(at);
   }
   if (max_splits >= 0 && cuts.size() > static_cast<size_t>(max_splits)) {

@@ -25,13 +25,20 @@ std::string FloatText(double d) {
 std::string EscapeOf(char c, char quote) {
   const bool json = quote == '"';
   switch (c) {
-    case '\\': return "\\\\";
-    case '\n': return "\\n";
-    case '\r': return "\\r";
-    case '\t': return "\\t";
-    case '\b': return json ? "\\b" : "\\x08";
-    case '\f': return json ? "\\f" : "\\x0c";
-    default: break;
+    case '\\':
+      return "\\\\";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    case '\b':
+      return json ? "\\b" : "\\x08";
+    case '\f':
+      return json ? "\\f" : "\\x0c";
+    default:
+      break;
   }
   if (c == quote) return json ? "\\\"" : "\\'";
   if (static_cast<unsigned char>(c) < 0x20) {
@@ -143,11 +150,15 @@ void Dict::Set(const std::string& key, Value value) {
 
 Value Value::FromJson(const Json& json, char mark) {
   switch (json.type()) {
-    case Json::value_t::boolean: return Value(json.get<bool>());
+    case Json::value_t::boolean:
+      return Value(json.get<bool>());
     case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned: return Value(json.get<int64_t>());
-    case Json::value_t::number_float: return Value(json.get<double>());
-    case Json::value_t::string: return Value(MarkedText(json.get_ref<const std::string&>(), mark));
+    case Json::value_t::number_unsigned:
+      return Value(json.get<int64_t>());
+    case Json::value_t::number_float:
+      return Value(json.get<double>());
+    case Json::value_t::string:
+      return Value(MarkedText(json.get_ref<const std::string&>(), mark));
     case Json::value_t::array: {
       List list;
       for (const Json& item : json) list.push_back(FromJson(item, mark));
@@ -158,7 +169,8 @@ Value Value::FromJson(const Json& json, char mark) {
       for (const auto& [key, item] : json.items()) dict.entries.emplace_back(key, FromJson(item, mark));
       return Value(std::move(dict));
     }
-    default: return Value();
+    default:
+      return Value();
   }
 }
 

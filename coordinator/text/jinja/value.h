@@ -50,7 +50,9 @@ class Value {
   static Value FromJson(const Json& json, char mark);
 
   template <class T>
-  const T* As() const { return std::get_if<T>(&data_); }
+  const T* As() const {
+    return std::get_if<T>(&data_);
+  }
   const MarkedText* AsText() const { return As<MarkedText>(); }
   List* AsList() const { return Pointer<List>(); }
   Dict* AsDict() const { return Pointer<Dict>(); }

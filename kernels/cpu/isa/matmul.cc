@@ -67,7 +67,8 @@ void Tile(const float* x, int64_t x_stride, const float* w, int64_t w_stride, in
   }
 }
 
-// Register tiles: MT * NT accumulators, NT weight vectors and one x vector fit the register file (16, or 32 for AVX-512).
+// Register tiles: MT * NT accumulators, NT weight vectors and one x vector fit the register file (16, or 32 for
+// AVX-512).
 constexpr int kTileRows = kLanes == 16 ? 6 : 4;
 constexpr int kTileCols = kLanes == 16 ? 4 : 3;
 // A single x row has registers to spare: more outputs at a time hide the latency of the adds.
@@ -80,27 +81,38 @@ template <int MT>
 TileFunction TileOfCols(int64_t cols) {
   static_assert(kTileCols <= 4);
   switch (cols) {
-    case 1: return Tile<MT, 1>;
-    case 2: return Tile<MT, 2>;
-    case 3: return Tile<MT, 3>;
-    default: return Tile<MT, kTileCols>;
+    case 1:
+      return Tile<MT, 1>;
+    case 2:
+      return Tile<MT, 2>;
+    case 3:
+      return Tile<MT, 3>;
+    default:
+      return Tile<MT, kTileCols>;
   }
 }
 
 TileFunction SingleRowTile(int64_t cols) {
-  constexpr TileFunction kTiles[] = {Tile<1, 1>, Tile<1, 2>, Tile<1, 3>, Tile<1, 4>, Tile<1, 5>, Tile<1, 6>, Tile<1, 7>, Tile<1, 8>};
+  constexpr TileFunction kTiles[] = {Tile<1, 1>, Tile<1, 2>, Tile<1, 3>, Tile<1, 4>,
+                                     Tile<1, 5>, Tile<1, 6>, Tile<1, 7>, Tile<1, 8>};
   static_assert(sizeof(kTiles) / sizeof(kTiles[0]) == kSingleRowCols);
   return kTiles[cols - 1];
 }
 
 TileFunction TileOf(int64_t rows, int64_t cols) {
   switch (rows) {
-    case 1: return SingleRowTile(cols);
-    case 2: return TileOfCols<2>(cols);
-    case 3: return TileOfCols<3>(cols);
-    case 4: return TileOfCols<4>(cols);
-    case 5: return TileOfCols<5>(cols);
-    default: return TileOfCols<kTileRows>(cols);
+    case 1:
+      return SingleRowTile(cols);
+    case 2:
+      return TileOfCols<2>(cols);
+    case 3:
+      return TileOfCols<3>(cols);
+    case 4:
+      return TileOfCols<4>(cols);
+    case 5:
+      return TileOfCols<5>(cols);
+    default:
+      return TileOfCols<kTileRows>(cols);
   }
 }
 
@@ -112,12 +124,19 @@ void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count
   const WeightLayout layout = LayoutOf(weight.type);
   const std::byte* data = weight.data + row * weight.row_bytes + col / layout.block_numbers * layout.block_bytes;
   switch (weight.type) {
-    case WeightType::kF32: __builtin_memcpy(out, data, static_cast<unsigned long>(count) * sizeof(float)); return;
-    case WeightType::kF16: DecodeShorts<HalfToFloat, HalfToFloat>(data, count, out); return;
-    case WeightType::kBF16: DecodeShorts<BFloatToFloat, BFloatToFloatOne>(data, count, out); return;
+    case WeightType::kF32:
+      __builtin_memcpy(out, data, static_cast<unsigned long>(count) * sizeof(float));
+      return;
+    case WeightType::kF16:
+      DecodeShorts<HalfToFloat, HalfToFloat>(data, count, out);
+      return;
+    case WeightType::kBF16:
+      DecodeShorts<BFloatToFloat, BFloatToFloatOne>(data, count, out);
+      return;
     case WeightType::kQ8_0:
     case WeightType::kQ4_0:
-    case WeightType::kQ4_1: break;
+    case WeightType::kQ4_1:
+      break;
   }
   const std::byte* end = data + count / kQuantBlock * layout.block_bytes;
   if (weight.type == WeightType::kQ8_0) {
@@ -158,7 +177,7 @@ void MatmulRows(const MatmulParams& p, int64_t row_begin, int64_t row_end, float
         const int64_t tile_cols = rows == 1 ? kSingleRowCols : kTileCols;
         for (int64_t j = 0; j < n; j += tile_cols) {
           TileOf(rows, Min(tile_cols, n - j))(p.x + i * p.x_stride + k0, p.x_stride, w + j * w_stride, w_stride, k,
-                                             k0 != 0, p.y + i * p.y_stride + n0 + j, p.y_stride);
+                                              k0 != 0, p.y + i * p.y_stride + n0 + j, p.y_stride);
         }
       }
     }

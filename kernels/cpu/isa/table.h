@@ -34,9 +34,15 @@ struct IsaTable {
   void (*decode)(const Weight&, int64_t row, int64_t col, int64_t count, float* out);
 };
 
-namespace baseline { const IsaTable& Table(); }
-namespace avx2 { const IsaTable& Table(); }
-namespace avx512 { const IsaTable& Table(); }
+namespace baseline {
+const IsaTable& Table();
+}
+namespace avx2 {
+const IsaTable& Table();
+}
+namespace avx512 {
+const IsaTable& Table();
+}
 
 /// The best table this processor runs (see CpuIsaName).
 const IsaTable& ActiveTable();

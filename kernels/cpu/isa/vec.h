@@ -69,7 +69,7 @@ inline Vec Exp(Vec x) {
   const Vec magic = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   const Vec shifted = x * 1.44269504088896341f + magic;
   const Vec n = shifted - magic;
-  Vec r = x - n * 0.693359375f;          // ln 2 in two parts: the first has few bits, so n times it is exact
+  Vec r = x - n * 0.693359375f;  // ln 2 in two parts: the first has few bits, so n times it is exact
   r = r + n * 2.12194440e-4f;
   Vec p = Splat(1.0f / 5040.0f);
   p = p * r + 1.0f / 720.0f;
