@@ -95,34 +95,28 @@ bool Channel::Send(const std::string& peer, const Frame& frame) {
 
 std::optional<ReceivedFrame> Channel::TryReceive() {
   auto& socket = socket_->socket;
-  ReceivedFrame received;
-  zmq::message_t part;
-  if (socket_->router) {
-    if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-    received.peer = part.to_string();
+  for (;;) {
+    std::vector<zmq::message_t> parts;
+    do {
+      zmq::message_t part;
+      if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+      // Parts beyond the third are read to the end of the message and dropped.
+      if (parts.size() < 4) parts.push_back(std::move(part));
+      else parts.back() = std::move(part);
+    } while (parts.back().more());
+
+    const size_t first = socket_->router ? 1 : 0;  // a ROUTER puts the peer's identity in front
+    if (parts.size() == first + 2 && parts[first].size() == sizeof(FrameHeader)) {
+      ReceivedFrame received;
+      if (socket_->router) received.peer = parts[0].to_string();
+      std::memcpy(&received.frame.header, parts[first].data(), sizeof(FrameHeader));
+      const auto* body = parts[first + 1].data<std::byte>();
+      received.frame.body.assign(body, body + parts[first + 1].size());
+      return received;
+    }
+    // Anyone who reaches the coordinator's port can send rubbish; a worker hears nobody but the coordinator.
+    if (!socket_->router) Fail("the coordinator sent something that is no Quire frame");
   }
-  const size_t expected_parts = 2;
-  for (size_t i = 0; i < expected_parts; ++i) {
-    if (!socket.recv(part, zmq::recv_flags::dontwait)) {
-      if (i == 0 && !socket_->router) return std::nullopt;
-      Fail("peer {}: incomplete message", received.peer);
-    }
-    if (part.more() != (i + 1 < expected_parts)) {
-      while (part.more()) (void)socket.recv(part, zmq::recv_flags::dontwait);
-      Fail("peer {}: a message that is not of two parts", received.peer);
-    }
-    if (i == 0) {
-      if (part.size() != sizeof(FrameHeader)) {
-        while (part.more()) (void)socket.recv(part, zmq::recv_flags::dontwait);
-        Fail("peer {}: not a Quire frame", received.peer);
-      }
-      std::memcpy(&received.frame.header, part.data(), sizeof(FrameHeader));
-    } else {
-      const auto* data = part.data<std::byte>();
-      received.frame.body.assign(data, data + part.size());
-    }
-  }
-  return received;
 }
 
 void Channel::Wait(std::span<Channel* const> channels, int wake_fd, int timeout_millis) {

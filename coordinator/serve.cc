@@ -76,7 +76,7 @@ class Server {
       else
         spdlog::error("{}", error.what());
     }
-    StopIo();
+    StopIo([] {});
     return status;
   }
 
@@ -97,7 +97,8 @@ class Server {
                     1024 + topology_.scheduler.max_running,
                     256 << 20,
                     text_.no_chat_reason,
-                    topology_.seed},
+                    topology_.seed,
+                    int64_t{deployment.engine().blocks().num_usable()} * topology_.cache.block_size},
                    {text_.tokenizer, loop, model_.config().eos_token_ids}, text_.chat.get(), loop, metrics);
       AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
@@ -107,7 +108,10 @@ class Server {
                    admin_server_->port(), deployment.group().size());
       finished_.wait(false);
       // Connections refer to the APIs and to the loop: they go first.
-      StopIo();
+      StopIo([&] {
+        loop.Stop();
+        data.StopTokenizing();
+      });
       status = workers_lost_ ? 1 : 0;
     }
     deployment.Stop("the server is shutting down");
@@ -115,11 +119,12 @@ class Server {
     return status;
   }
 
-  /// Ends the I/O thread and every connection. Idempotent.
-  void StopIo() {
+  /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.
+  void StopIo(const std::function<void()>& stop_senders) {
     if (!io_thread_.joinable()) return;
     io_->stop();
     io_thread_.join();
+    stop_senders();
     data_server_.reset();
     admin_server_.reset();
     signals_.reset();

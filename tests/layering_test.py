@@ -42,6 +42,10 @@ LONG_FILES = {
     "comm/topology.cc": "one reader per section of the schema",
     "coordinator/text/jinja/builtins.cc": "the table of filters, tests and methods",
     "coordinator/text/jinja/interpreter.cc": "one small function per kind of expression and statement",
+    "comm/messages.h": "every message and the functions that carry them",
+    "comm/messages.cc": "both directions of every message side by side",
+    "coordinator/api/http_server.cc": "a connection from accept to close",
+    "coordinator/core/scheduler.h": "the policy's whole surface with its contract",
     "comm/step_plan.h": "the one message down, whole",
     "kernels/cpu/isa/vec.h": "the vector vocabulary that the kernels are written in",
 }

@@ -18,11 +18,20 @@ constexpr auto kOrphanedAfter = std::chrono::seconds(3);
 }  // namespace
 
 Lease::Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank)
-    : endpoint_(std::move(ctrl_endpoint)), epoch_(epoch), rank_(rank), thread_([this] { Run(); }) {}
+    : endpoint_(std::move(ctrl_endpoint)), epoch_(epoch), rank_(rank), thread_([this] { RunGuarded(); }) {}
 
 Lease::~Lease() {
   stopping_ = true;
   thread_.join();
+}
+
+void Lease::RunGuarded() {
+  try {
+    Run();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quire-worker: rank {}: lease: {}\n", rank_, error.what());
+    ::_exit(kExitOrphaned);
+  }
 }
 
 void Lease::Run() {

@@ -22,6 +22,7 @@ class Lease {
 
  private:
   void Run();
+  void RunGuarded();
 
   std::string endpoint_;
   EpochId epoch_;

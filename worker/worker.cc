@@ -78,7 +78,10 @@ ExecutorOptions OptionsFrom(const AssignMessage& assign, int world_size) {
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
   for (;;) {
     const auto frame = line.Receive(Clock::time_point::max());
-    if (frame->header.kind == FrameKind::kShutdown) return;
+    if (frame->header.kind == FrameKind::kShutdown) {
+      Decode(*frame);  // throws unless it really is one
+      return;
+    }
     lease.SetStep(frame->header.step);
     line.Send(EncodeResult(executor.Execute(*frame)));
   }
@@ -117,6 +120,14 @@ void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const cha
   ServeSteps(line, executor, lease);
 }
 
+/// Tells the coordinator, if it can still be told.
+void Report(std::optional<Line>& line, const FailureMessage& failure) {
+  try {
+    if (line) line->Send(failure);
+  } catch (const std::exception&) {  // it is on stderr already
+  }
+}
+
 }  // namespace
 
 int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
@@ -129,7 +140,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(), phase, error.what());
-    if (line) line->Send(FailureMessage{phase, error.what()});
+    Report(line, {phase, error.what()});
   }
   // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait
   // for ranks that may never come.

@@ -38,8 +38,9 @@ void SharedMemoryCollective::Publish() {
 
 void SharedMemoryCollective::Await(Rank other) {
   const auto& published = arena_.flag(other).published;
-  for (int spins = 0; published.load(std::memory_order_acquire) <= operation_; ++spins) {
+  for (int spins = 0; published.load(std::memory_order_acquire) <= operation_;) {
     if (spins < kSpins) {
+      ++spins;
       __builtin_ia32_pause();
     } else {
       if (arena_.abort_word().load(std::memory_order_acquire) != 0) throw CollectiveAborted("another rank is gone");

@@ -181,7 +181,11 @@ int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
                                longest_prompt, options_.request.max_model_len),
                    call.chat ? "messages" : "prompt");
   }
-  if (!call.max_tokens) return std::min(room, call.chat ? kChatDefault : kCompletionDefault);
+  if (!call.max_tokens) {
+    const int64_t per_choice = options_.pool_tokens / call.n - static_cast<int64_t>(longest_prompt);
+    const int most = call.chat ? kChatDefault : kCompletionDefault;
+    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, most, per_choice})));
+  }
   if (*call.max_tokens > room) {
     throw ApiError(400,
                    fmt::format("max_tokens {} and the prompt's {} tokens exceed the {} that this model serves",

@@ -23,11 +23,15 @@ class DataApi {
     size_t max_pending_bytes = 256 << 20;   // of request bodies
     std::string no_chat_reason;             // why chat is refused; empty: it is not
     std::optional<int64_t> seed;            // of requests that bring none; absent: random
+    int64_t pool_tokens = 0;                  // what the KV blocks hold
   };
   /// chat may be null. The references outlive this object.
   DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine, Metrics& metrics);
 
   boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
+
+  /// Waits for texts that are being tokenised on another thread. Nothing may be served afterwards.
+  void StopTokenizing() { tokenizer_pool_.join(); }
 
   /// New generating requests get 503 from now on.
   void Drain() { draining_ = true; }

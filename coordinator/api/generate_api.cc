@@ -53,6 +53,23 @@ class CallTimer {
   std::vector<std::optional<Clock::time_point>> last_token_;
 };
 
+/// While it lives, a client that leaves cancels the generation; declared after it, so that it goes first.
+class GoneHook {
+ public:
+  GoneHook(HttpResponder& responder, Generation& generation) : responder_(responder) {
+    responder_.on_gone = [&generation] {
+      generation.Cancel();
+      generation.events().Wake();
+    };
+  }
+  ~GoneHook() { responder_.on_gone = nullptr; }
+  GoneHook(const GoneHook&) = delete;
+  GoneHook& operator=(const GoneHook&) = delete;
+
+ private:
+  HttpResponder& responder_;
+};
+
 std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
 
 std::string StreamError(const GenerationEvent& event) {
@@ -121,13 +138,12 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
                                 options_.model_name, std::time(nullptr));
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   Generation generation(context_, call, std::move(prompts), max_tokens, id, executor);
-  responder.on_gone = [&generation] { generation.Cancel(); };
+  const GoneHook hook(responder, generation);
   if (call.stream) {
     co_await AnswerStream(generation, call, builder, usage, echo, responder);
   } else {
     co_await AnswerWhole(generation, call, builder, usage, echo, responder);
   }
-  responder.on_gone = nullptr;
 }
 
 asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, const GenerateCall& call,

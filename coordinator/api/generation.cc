@@ -139,20 +139,24 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
     : engine_(context.engine),
       events_(std::make_shared<EventQueue>(executor)),
       num_choices_(static_cast<int>(prompts.size()) * call.n) {
+  std::vector<std::shared_ptr<Request>> requests;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    const RequestId id = first_id + i;
-    ids_.push_back(id);
+    ids_.push_back(first_id + i);
     auto sink = std::make_shared<TextSink>(context.tokenizer, call, static_cast<int>(i) * call.n, events_);
-    std::shared_ptr<Request> request = MakeRequest(context, call, prompts[i], max_tokens, id, std::move(sink));
-    engine_.Post([request, events = events_](Engine& engine) {
+    requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), std::move(sink)));
+  }
+  // All in one task: no step can come between, so the first events are the verdicts.
+  engine_.Post([requests = std::move(requests), events = events_](Engine& engine) {
+    for (const auto& request : requests) {
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
       GenerationEvent event;
       event.accepted = !refusal;
       event.error = refusal.value_or("");
       event.error_status = 400;
       events->Push(std::move(event));
-    });
-  }
+      if (refusal) break;
+    }
+  });
 }
 
 Generation::~Generation() { Cancel(); }

@@ -43,6 +43,8 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   void Push(GenerationEvent event);
   /// On the I/O thread: the next event, or nothing when none came for that long.
   boost::asio::awaitable<std::optional<GenerationEvent>> Next(std::chrono::milliseconds patience);
+  /// On the I/O thread: ends a wait in Next without an event.
+  void Wake() { timer_.cancel(); }
   /// The next event if one is there.
   std::optional<GenerationEvent> TryNext();
 

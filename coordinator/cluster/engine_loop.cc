@@ -17,10 +17,18 @@ EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, std::function<void(co
       thread_([this] { Run(); }) {}
 
 EngineLoop::~EngineLoop() {
+  Stop();
+  ::close(wake_fd_);
+}
+
+void EngineLoop::Stop() {
+  if (!thread_.joinable()) return;
   stopping_ = true;
   Post([](Engine&) {});
   thread_.join();
-  ::close(wake_fd_);
+  engine_.DropAll();
+  const std::lock_guard lock(mutex_);
+  inbox_.clear();
 }
 
 double EngineLoop::Now() {
@@ -48,12 +56,15 @@ void EngineLoop::DrainInbox() {
 }
 
 void EngineLoop::RunUntilStopped() {
+  group_.stopping = [this] { return stopping_.load(); };
   while (!stopping_) {
     DrainInbox();
     const double now = Now();
     engine_.ExpireOverdue(now);
     if (const auto plan = engine_.NextPlan(now)) {
-      engine_.CommitStep(group_.RunStep(*plan));
+      const std::vector<SampledToken> tokens = group_.RunStep(*plan);
+      if (!engine_.Fits(tokens)) throw GroupFailure("rank 0 answered for other sequences than it was asked");
+      engine_.CommitStep(tokens);
     } else {
       group_.Idle(wake_fd_, 100);
     }
@@ -64,6 +75,7 @@ void EngineLoop::Run() {
   try {
     RunUntilStopped();
   } catch (const std::exception& failure) {  // GroupFailure, or a frame that does not decode
+    if (stopping_) return;
     serving_ = false;
     engine_.FailAll(std::string("the worker group is lost: ") + failure.what());
     on_failure_(failure.what());

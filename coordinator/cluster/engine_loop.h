@@ -22,6 +22,9 @@ class EngineLoop {
   /// Stops the thread; what still runs is dropped.
   ~EngineLoop();
 
+  /// Ends the thread and drops every request and task, so that nothing of theirs outlives what they refer to.
+  void Stop();
+
   /// Runs `task` on the engine's thread between two steps. From any thread.
   void Post(std::function<void(Engine&)> task);
 

@@ -1,6 +1,7 @@
 #include "coordinator/cluster/launcher.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -32,6 +33,7 @@ std::optional<std::string> FindInPath(const std::string& name) {
 
 [[noreturn]] void RunChild(const std::vector<std::string>& command, int error_pipe) {
   ::setpgid(0, 0);
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // our listening sockets are not for mpirun
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int null = ::open("/dev/null", O_RDONLY);
   if (null >= 0) ::dup2(null, STDIN_FILENO);

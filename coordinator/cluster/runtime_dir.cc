@@ -38,7 +38,7 @@ void RemoveStale(const std::filesystem::path& base) {
 RuntimeDir::RuntimeDir() {
   const char* base = std::getenv("XDG_RUNTIME_DIR");
   std::error_code ignored;
-  if (base == nullptr || !std::filesystem::is_directory(base, ignored)) base = "/tmp";
+  if (base == nullptr || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
   RemoveStale(base);
   path_ = std::string(base) + "/" + kPrefix + "XXXXXX";  // short: a socket's path must fit 107 bytes
   if (::mkdtemp(path_.data()) == nullptr) Fail("cannot make a directory under {}: {}", base, std::strerror(errno));

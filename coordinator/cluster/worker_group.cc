@@ -10,6 +10,9 @@ namespace {
 
 // A worker beats every 250 ms; a stopped process is found well within two seconds.
 constexpr auto kSilentAfter = std::chrono::milliseconds(1500);
+// A process that beats but does not compute: 20 times what a step of that size took lately, and never less than this.
+constexpr auto kLeastStepPatience = std::chrono::seconds(10);
+constexpr auto kFirstStepPatience = std::chrono::seconds(120);
 
 template <class... Args>
 [[noreturn]] void GroupFail(fmt::format_string<Args...> format, Args&&... args) {
@@ -59,17 +62,18 @@ void WorkerGroup::HandleCtrl() {
   while (const auto received = ctrl_.TryReceive()) {
     const Rank rank = RankOf(received->peer);
     if (rank < 0 || received->frame.header.epoch != options_.epoch) continue;
+    if (!std::holds_alternative<BeatMessage>(Decode(received->frame))) continue;
     ranks_[static_cast<size_t>(rank)].last_beat = Clock::now();
     ctrl_.Send(received->peer, Encode(BeatMessage{}, options_.epoch, 0));
   }
 }
 
 void WorkerGroup::CheckLeases() {
-  if (!leases_on_) return;
   const auto now = Clock::now();
   for (Rank rank = 0; rank < size(); ++rank) {
-    const auto silent = now - ranks_[static_cast<size_t>(rank)].last_beat;
-    if (silent <= kSilentAfter) continue;
+    const RankInfo& info = ranks_[static_cast<size_t>(rank)];
+    const auto silent = now - info.last_beat;
+    if (info.pid == 0 || silent <= kSilentAfter) continue;
     GroupFail("{} is silent for {} ms: stopped, hung, or cut off", Describe(rank),
               std::chrono::duration_cast<std::chrono::milliseconds>(silent).count());
   }
@@ -91,6 +95,7 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
   }
   check_launcher();
   CheckLeases();
+  if (stopping()) GroupFail("the server is stopping");
 }
 
 void WorkerGroup::OnJoin(Rank rank, const JoinMessage& join) {
@@ -126,6 +131,7 @@ void WorkerGroup::AwaitLoaded() {
         GroupFail("{} sent a frame of kind {} before it loaded", Describe(rank), static_cast<int>(frame.header.kind));
       if (hello->fingerprint != options_.assign.fingerprint) GroupFail("{} loaded another model", Describe(rank));
       RankInfo& info = ranks_[static_cast<size_t>(rank)];
+      if (info.pid == 0 || hello->bytes_per_block < 1) GroupFail("{} sent an impossible report", Describe(rank));
       info.isa = hello->isa;
       info.bytes_per_block = hello->bytes_per_block;
       info.weight_bytes = hello->weight_bytes;
@@ -136,15 +142,13 @@ void WorkerGroup::AwaitLoaded() {
                            static_cast<double>(hello->weight_bytes) / (1 << 20), hello->load_millis, hello->isa));
     });
   }
-  for (RankInfo& info : ranks_) info.last_beat = Clock::now();
-  leases_on_ = true;
 }
 
 void WorkerGroup::Start(int num_blocks) {
   SendToAll(Encode(StartMessage{num_blocks}, options_.epoch, 0), "start");
   const auto deadline = Clock::now() + options_.start_deadline;
-  size_t ready = 0;
-  while (ready < ranks_.size()) {
+  std::vector<bool> ready(ranks_.size(), false);
+  while (std::find(ready.begin(), ready.end(), false) != ready.end()) {
     if (Clock::now() > deadline)
       GroupFail("the workers did not reserve their KV blocks within {} s", options_.start_deadline.count());
     Pump(-1, 50, [&](Rank rank, const Frame& frame) {
@@ -153,18 +157,32 @@ void WorkerGroup::Start(int num_blocks) {
       const auto* answer = std::get_if<ReadyMessage>(&message);
       if (answer == nullptr || answer->num_blocks != num_blocks)
         GroupFail("{} did not reserve {} blocks", Describe(rank), num_blocks);
-      ++ready;
+      ready[static_cast<size_t>(rank)] = true;
     });
   }
 }
 
+WorkerGroup::Clock::duration WorkerGroup::StepPatience(int num_tokens) const {
+  if (seconds_per_token_ == 0) return kFirstStepPatience;
+  const std::chrono::duration<double> scaled(20 * seconds_per_token_ * num_tokens);
+  return std::max<Clock::duration>(kLeastStepPatience, std::chrono::duration_cast<Clock::duration>(scaled));
+}
+
 std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
+  const auto begin = Clock::now();
+  int num_tokens = static_cast<int>(plan.decodes.size());
+  for (const Chunk& chunk : plan.chunks) num_tokens += chunk.count;
+  const auto deadline = begin + StepPatience(num_tokens);
   const Frame frame = EncodePlan(plan);
   SendToAll(frame, "plan");
   std::vector<bool> answered(ranks_.size(), false);
   std::vector<uint64_t> token_hashes(ranks_.size());
   std::vector<SampledToken> tokens;
   while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
+    if (Clock::now() > deadline) {
+      const auto rank = static_cast<Rank>(std::find(answered.begin(), answered.end(), false) - answered.begin());
+      GroupFail("{} did not finish step {} in time: its computation hangs", Describe(rank), plan.step);
+    }
     Pump(-1, 100, [&](Rank rank, const Frame& reply) {
       Message message = Decode(reply);
       if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
@@ -186,6 +204,8 @@ std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
     if (token_hashes[static_cast<size_t>(rank)] != HashTokens(tokens))
       GroupFail("{} drew other tokens than rank 0 in step {}", Describe(rank), plan.step);
   }
+  const double per_token = std::chrono::duration<double>(Clock::now() - begin).count() / num_tokens;
+  seconds_per_token_ = seconds_per_token_ == 0 ? per_token : 0.9 * seconds_per_token_ + 0.1 * per_token;
   return tokens;
 }
 

@@ -46,6 +46,8 @@ class WorkerGroup {
 
   /// Called whenever the group waits; throws GroupFailure when the launcher has ended.
   std::function<void()> check_launcher = [] {};
+  /// Asked whenever the group waits: true ends the wait with GroupFailure, because nobody needs the answer any more.
+  std::function<bool()> stopping = [] { return false; };
   /// Called with one line per event of the handshake.
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 
@@ -73,6 +75,7 @@ class WorkerGroup {
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
   void HandleCtrl();
   void CheckLeases();
+  Clock::duration StepPatience(int num_tokens) const;
   Rank RankOf(const std::string& peer) const;
   std::string Describe(Rank rank) const;
   void OnJoin(Rank rank, const JoinMessage& join);
@@ -82,7 +85,7 @@ class WorkerGroup {
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
-  bool leases_on_ = false;
+  double seconds_per_token_ = 0;  // of recent steps; 0 before the first
 };
 
 }  // namespace quire

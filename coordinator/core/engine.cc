@@ -61,6 +61,12 @@ std::optional<StepPlan> Engine::NextPlan(double now) {
   return plan;
 }
 
+bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
+  return scheduler_.Fits(tokens) && std::all_of(tokens.begin(), tokens.end(), [&](const SampledToken& t) {
+           return t.token >= 0 && t.token < options_.vocab_size;
+         });
+}
+
 void Engine::CommitStep(const std::vector<SampledToken>& tokens) {
   const auto drawn = scheduler_.Commit(tokens);
   for (const auto& [request, sequence, token] : drawn) Deliver(*request, *sequence, *token);
@@ -122,6 +128,12 @@ void Engine::ExpireOverdue(double now) {
 void Engine::FailAll(const std::string& message) {
   scheduler_.Reset();
   for (auto& [id, request] : requests_) EndWithError(*request, RequestError::kWorkersLost, message);
+  requests_.clear();
+}
+
+void Engine::DropAll() {
+  scheduler_.Reset();
+  for (auto& [id, request] : requests_) scheduler_.Drop(*request);
   requests_.clear();
 }
 

@@ -16,6 +16,7 @@ struct EngineOptions {
   int block_size = 16;
   double watermark = 0.01;
   int max_model_len = 0;             // tokens of a sequence, prompt and generated
+  int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // in the queue, before anything was computed
   double max_request_seconds = 600;  // from arrival to the last token
 };
@@ -45,6 +46,9 @@ class Engine {
   /// The next step to send, numbered, or nothing when there is nothing to do. `now` is in seconds on any steady clock.
   std::optional<StepPlan> NextPlan(double now);
 
+  /// True when the tokens are for exactly the sequences that the last plan draws for, and of the vocabulary.
+  bool Fits(const std::vector<SampledToken>& tokens) const;
+
   /// Appends the drawn tokens, delivers them, and ends the sequences that are complete.
   void CommitStep(const std::vector<SampledToken>& tokens);
 
@@ -53,6 +57,9 @@ class Engine {
 
   /// Ends every request with an error, because the workers are gone.
   void FailAll(const std::string& message);
+
+  /// Forgets every request without a word to its sink, also those in flight.
+  void DropAll();
 
   /// A new worker group begins: nothing computed so far exists any more; step numbers restart.
   void StartEpoch(EpochId epoch);

@@ -160,6 +160,14 @@ void Scheduler::OrderBatch(StepPlan& plan) {
   }
 }
 
+bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
+  size_t next = 0;
+  for (const InFlight& f : in_flight_) {
+    if (f.draws && (next == tokens.size() || tokens[next++].slot != *f.sequence->slot)) return false;
+  }
+  return next == tokens.size();
+}
+
 std::vector<Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {
   std::vector<Drawn> drawn;
   size_t next = 0;

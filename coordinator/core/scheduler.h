@@ -31,6 +31,9 @@ class Scheduler {
   /// Must be followed by Commit (or Drop for every request) before the next call.
   StepPlan Schedule();
 
+  /// True when the tokens are for exactly the members of the step in flight that draw, in batch order.
+  bool Fits(const std::vector<SampledToken>& tokens) const;
+
   /// The step's forward pass is done: computed counts advance and drawn tokens are appended. `tokens` are in batch
   /// order. Returns the sequences that got a token.
   struct Drawn {

@@ -93,6 +93,7 @@ int32_t SampleToken(std::span<const float> logits, const SamplingParams& params,
   for (size_t i = 0; i < logits.size(); ++i) {
     ranked[i] = {std::exp((static_cast<double>(logits[i]) - best.logit) / params.temperature), static_cast<int32_t>(i)};
   }
+  const bool reorders = (params.top_k > 0 && static_cast<size_t>(params.top_k) < ranked.size()) || params.top_p < 1.0f;
   if (params.top_k > 0 && static_cast<size_t>(params.top_k) < ranked.size()) {
     std::nth_element(ranked.begin(), ranked.begin() + params.top_k, ranked.end(), Before);
     ranked.resize(static_cast<size_t>(params.top_k));
@@ -102,8 +103,10 @@ int32_t SampleToken(std::span<const float> logits, const SamplingParams& params,
   }
   if (params.top_p < 1.0f) KeepTopP(ranked, params.top_p);
 
-  // Token order makes the walk independent of how the selections above left the entries.
-  std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.token < b.token; });
+  // The walk goes in token order, so that it does not depend on how the selections above left the entries.
+  if (reorders) {
+    std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.token < b.token; });
+  }
   double total = 0;
   for (const Ranked& r : ranked) total += r.weight;
   double left = UniformFromKey(key) * total;
