@@ -101,8 +101,10 @@ std::optional<ReceivedFrame> Channel::TryReceive() {
       zmq::message_t part;
       if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
       // Parts beyond the third are read to the end of the message and dropped.
-      if (parts.size() < 4) parts.push_back(std::move(part));
-      else parts.back() = std::move(part);
+      if (parts.size() < 4)
+        parts.push_back(std::move(part));
+      else
+        parts.back() = std::move(part);
     } while (parts.back().more());
 
     const size_t first = socket_->router ? 1 : 0;  // a ROUTER puts the peer's identity in front

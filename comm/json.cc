@@ -57,6 +57,8 @@ class StrictParser : public nlohmann::json_sax<Json> {
     return std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
   }
   bool Refuse(std::string reason) {
+    constexpr size_t kMaxReason = 200;  // the library quotes whole tokens
+    if (reason.size() > kMaxReason) reason = reason.substr(0, kMaxReason) + "...";
     reason_ = std::move(reason);
     return false;
   }

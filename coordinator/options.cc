@@ -50,6 +50,7 @@ void CheckExposure(const Topology& t, const std::string& where) {
 }
 
 std::string WithHostOrPort(const std::string& listen, const std::string& host, const std::optional<int>& port) {
+  if (host.empty() && !port) return listen;  // checked by ValidateTopology
   const auto parsed = ParseHostPort(listen);
   const std::string h = !host.empty() ? host : parsed ? parsed->host : "127.0.0.1";
   const int p = port ? *port : parsed ? parsed->port : 0;

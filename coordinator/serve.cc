@@ -114,6 +114,8 @@ class Server {
       });
       status = workers_lost_ ? 1 : 0;
     }
+    ::signal(SIGTERM, SIG_IGN);  // the end is bounded from here on
+    ::signal(SIGINT, SIG_IGN);
     deployment.Stop("the server is shutting down");
     spdlog::info("stopped");
     return status;

@@ -56,7 +56,9 @@ std::vector<TokenId> TokenIds(const Fields& fields, const char* key) {
   if (!fields.Has(key)) return ids;
   const Json& value = fields.At(key);
   for (const Json& id : value.is_array() ? value : Json::array({value})) {
-    if (id.is_number_integer()) ids.push_back(id.get<TokenId>());
+    const bool fits = id.is_number_integer() && id >= 0 && id < INT32_MAX;
+    if (!fits) Fail("{} must be token ids", key);
+    ids.push_back(id.get<TokenId>());
   }
   return ids;
 }
@@ -168,7 +170,9 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   c.tied_embeddings = !gguf.tensors.contains("output.weight");
   c.interleaved_rope_rows = true;
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
-    if (const auto* id = gguf.Find<int64_t>(key)) c.eos_token_ids.push_back(static_cast<TokenId>(*id));
+    if (const auto* id = gguf.Find<int64_t>(key)) {
+      c.eos_token_ids.push_back(*id >= 0 && *id < INT32_MAX ? static_cast<TokenId>(*id) : -1);  // Validate refuses -1
+    }
   }
   Validate(c, gguf.path);
   return c;

@@ -42,12 +42,19 @@ asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder&
     if (error.status == 503) failure.headers.emplace_back("Retry-After", "1");
   } catch (const Error& error) {
     failure = ErrorResponse(400, error.what());
+  } catch (const std::exception& error) {
+    failure = ErrorResponse(500, std::string("internal error: ") + error.what());
   }
   co_await responder.Send(std::move(failure));
 }
 
 asio::awaitable<void> DataApi::Route(const HttpRequest& request, HttpResponder& responder) {
   const std::string& path = request.path;
+  // A page of another site can post text or forms to a local server without asking; JSON it cannot.
+  const std::string type = request.Header("content-type");
+  if (request.method == "POST" && !type.empty() && !type.starts_with("application/json")) {
+    throw ApiError(415, "the Content-Type must be application/json");
+  }
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
   HttpResponse response = ErrorResponse(404, "no such endpoint: " + path.substr(0, 100));
   if (path == "/v1/completions" || path == "/v1/chat/completions") {

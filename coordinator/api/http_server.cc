@@ -1,5 +1,6 @@
 #include "coordinator/api/http_server.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -32,18 +33,25 @@ constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, const HttpLimits& limits, const HttpHandler& handler)
-      : stream_(std::move(socket)), buffer_(limits.head_bytes), limits_(limits), handler_(handler) {}
+      : stream_(std::move(socket)),
+        watch_timer_(stream_.get_executor()),
+        buffer_(limits.head_bytes),
+        limits_(limits),
+        handler_(handler) {}
 
   asio::awaitable<void> Serve() {
     for (keep_alive_ = true; keep_alive_ && !gone_;) {
       http::request_parser<http::string_body> parser;
       parser.header_limit(static_cast<uint32_t>(limits_.head_bytes));
       parser.body_limit(limits_.body_bytes);
+      head_only_ = false;
+      request_id_.clear();
       const bool complete = co_await ReadRequest(parser);
       if (!complete) break;
       HttpRequest request = ToRequest(parser.get());
       request_id_ = request.Header("x-request-id");
-      keep_alive_ = parser.get().keep_alive();
+      chunked_ = parser.get().version() == 11;
+      keep_alive_ = chunked_ && parser.get().keep_alive();
       head_only_ = parser.get().method() == http::verb::head;
       answered_ = false;
       WatchForEnd();
@@ -52,6 +60,12 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
       on_gone = nullptr;
       served_one_ = true;
     }
+    Close();
+  }
+
+  /// Ends the connection after an error that no handler answered.
+  void Abandon() {
+    StopWatching();
     Close();
   }
 
@@ -75,7 +89,8 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
     answered_ = true;
     std::string head =
         "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-        "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n";
+        "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
+    if (chunked_) head += "Transfer-Encoding: chunked\r\n";  // an HTTP/1.0 client reads to the end
     if (!request_id_.empty()) head += "x-request-id: " + request_id_ + "\r\n";
     head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
     co_await WriteRaw(std::move(head));
@@ -83,13 +98,14 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   asio::awaitable<void> Write(std::string text) override {
     if (text.empty()) co_return;
-    std::string chunk = fmt::format("{:x}\r\n", text.size());
+    std::string chunk = chunked_ ? fmt::format("{:x}\r\n", text.size()) : "";
     chunk += text;
-    chunk += "\r\n";
+    if (chunked_) chunk += "\r\n";
     co_await WriteRaw(std::move(chunk));
   }
 
   asio::awaitable<void> EndStream() override {
+    if (!chunked_) co_return;
     std::string last = "0\r\n\r\n";
     co_await WriteRaw(std::move(last));
   }
@@ -207,12 +223,23 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
       char byte = 0;
       const ssize_t count = ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       if (count == 0 || (count < 0 && errno != EAGAIN)) return self->MarkGone();
-      if (count < 0) self->AwaitReadable();
-      // Pipelined bytes: nothing more can be seen until they are read, after this request.
+      if (count < 0) return self->AwaitReadable();
+      self->PollForEnd();  // pipelined bytes keep the socket readable: waiting would return at once
+    });
+  }
+  void PollForEnd() {
+    watch_timer_.expires_after(std::chrono::milliseconds(200));
+    watch_timer_.async_wait([self = shared_from_this()](beast::error_code error) {
+      if (error || !self->watching_) return;
+      pollfd state{self->stream_.socket().native_handle(), POLLRDHUP, 0};
+      ::poll(&state, 1, 0);
+      if ((state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return self->MarkGone();
+      self->PollForEnd();
     });
   }
   void StopWatching() {
     watching_ = false;
+    watch_timer_.cancel();
     beast::error_code ignored;
     if (!gone_) stream_.socket().cancel(ignored);
   }
@@ -230,11 +257,13 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   }
 
   beast::tcp_stream stream_;
+  asio::steady_timer watch_timer_;
   beast::flat_buffer buffer_;  // bounded: it also bounds chunk extensions and trailers
   const HttpLimits& limits_;
   const HttpHandler& handler_;
   std::string request_id_;
-  bool keep_alive_ = true, head_only_ = false, answered_ = false, served_one_ = false, watching_ = false, gone_ = false;
+  bool keep_alive_ = true, chunked_ = true, head_only_ = false, answered_ = false, served_one_ = false,
+       watching_ = false, gone_ = false;
 };
 
 }  // namespace
@@ -272,6 +301,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
       co_await connection->Serve();
     } catch (const std::exception& error) {
       fmt::print(stderr, "quire: a connection ended by an error: {}\n", error.what());
+      connection->Abandon();
     }
     --connections;
   }

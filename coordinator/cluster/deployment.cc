@@ -69,7 +69,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
                                                    topology.cache.block_size,
                                                    topology.cache.watermark,
                                                    max_model_len_,
-                    static_cast<int>(config.vocab_size)});
+                                                   static_cast<int>(config.vocab_size)});
   engine_->StartEpoch(kEpoch);
   spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", num_blocks - 1, topology.cache.block_size,
                static_cast<double>(group_->ranks()[0].bytes_per_block) * num_blocks / (1 << 20));

@@ -77,7 +77,7 @@ void EngineLoop::Run() {
   } catch (const std::exception& failure) {  // GroupFailure, or a frame that does not decode
     if (stopping_) return;
     serving_ = false;
-    engine_.FailAll(std::string("the worker group is lost: ") + failure.what());
+    engine_.FailAll("the workers were lost while this request ran");  // the log and the admin see which and why
     on_failure_(failure.what());
   }
   // Requests that come while the server winds down are answered, too.

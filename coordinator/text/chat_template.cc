@@ -9,6 +9,8 @@ namespace quire {
 
 namespace {
 
+constexpr size_t kMaxTemplateBytes = 256 << 10;
+
 /// strftime_now(format): today, in UTC; templates print the date with it.
 jinja::Value StrftimeNow(const jinja::List& arguments, const jinja::NamedArguments&) {
   if (arguments.empty() || arguments[0].AsText() == nullptr) Fail("strftime_now needs a format");
@@ -33,6 +35,8 @@ ChatTemplate::ChatTemplate(const TokenizerData& tokenizer)
       eos_token_(tokenizer.eos_token),
       pad_token_(tokenizer.pad_token) {
   if (tokenizer.chat_template.empty()) Fail("the model has no chat template; use /v1/completions");
+  if (tokenizer.chat_template.size() > kMaxTemplateBytes)
+    Fail("the model's chat template is larger than {} bytes", kMaxTemplateBytes);
   parsed_->body = jinja::Parse(tokenizer.chat_template);
 }
 

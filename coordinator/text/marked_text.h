@@ -25,7 +25,9 @@ struct MarkedText {
   MarkedText Substring(size_t begin, size_t count = std::string::npos) const {
     return {text.substr(begin, count), marks.substr(begin, count)};
   }
-  bool IsTrusted(size_t begin, size_t count) const { return marks.find(kFromUser, begin) >= begin + count; }
+  bool IsTrusted(size_t begin, size_t count) const {
+    return std::string_view(marks).substr(begin, count).find(kFromUser) == std::string_view::npos;
+  }
 };
 
 }  // namespace quire

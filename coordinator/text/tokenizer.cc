@@ -87,6 +87,10 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
     std::stable_sort(tokens.begin(), tokens.end(),
                      [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
   }
+  for (const TokenId token : data_.prefix) {
+    if (token < 0 || token >= vocab_size())
+      Fail("tokenizer: prefix token {} is not in the vocabulary of {}", token, vocab_size());
+  }
   for (const std::string& pattern : data_.split_patterns) splitters_.emplace_back(pattern);
 }
 

@@ -58,7 +58,8 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   const bool* add_bos = gguf.Find<bool>("tokenizer.ggml.add_bos_token");
   const int64_t* bos = gguf.Find<int64_t>("tokenizer.ggml.bos_token_id");
-  if (add_bos != nullptr && *add_bos && bos != nullptr) data.prefix = {static_cast<TokenId>(*bos)};
+  if (add_bos != nullptr && *add_bos && bos != nullptr && *bos >= 0 && *bos < INT32_MAX)
+    data.prefix = {static_cast<TokenId>(*bos)};
   data.bos_token = TokenText(gguf, data, "tokenizer.ggml.bos_token_id");
   data.eos_token = TokenText(gguf, data, "tokenizer.ggml.eos_token_id");
   data.pad_token = TokenText(gguf, data, "tokenizer.ggml.padding_token_id");

@@ -94,12 +94,15 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(lines[-1], b"[DONE]")
             self.assertEqual(sum(b'"text":"' in line and b'"finish_reason":null' in line for line in lines) > 10, True)
             self.assertEqual([p for p in pids if alive(p)], [])
-        with Server("-tp", "2", "--max-model-len", "2048", model=TINY) as server:
-            thread, lines = stream_in_background(server, 1900)
+        # Freed memory is filled with rubbish, so that a use after the end shows.
+        with Server("-tp", "2", model=TINY, env={"MALLOC_PERTURB_": "165"}) as server:
+            streams = [stream_in_background(server, 1900) for _ in range(4)]
             server.process.send_signal(signal.SIGTERM)
             time.sleep(0.1)
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(server.process.wait(timeout=10), 0)
+            for thread, _ in streams:
+                thread.join(timeout=5)
 
 
 class StartFaultTest(unittest.TestCase):

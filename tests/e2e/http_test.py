@@ -152,6 +152,28 @@ class HttpTest(unittest.TestCase):
                 self.assertIn(status, (400, 404))
                 self.assertIn(word, answer["error"]["message"])
 
+    def test_forms_of_other_sites_are_refused(self):
+        for kind, status in ((b"text/plain", 415), (b"application/x-www-form-urlencoded", 415), (b"application/json; charset=utf-8", 200)):
+            self.assertEqual(self.ask(head(HOST, LENGTH, b"Content-Type: " + kind) + GOOD), status)
+
+    def test_http_10_streams_are_plain(self):
+        body = b'{"prompt":[5],"max_tokens":2,"stream":true,"ignore_eos":true}'
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+            s.sendall(head(HOST, b"Content-Length: %d" % len(body), version=b"HTTP/1.0") + body)
+            reply = s.makefile("rb").read()
+        self.assertNotIn(b"chunked", reply)
+        self.assertTrue(reply.split(b"\r\n\r\n", 1)[1].startswith(b"data: ") and reply.endswith(b"data: [DONE]\n\n"), reply)
+
+    def test_a_client_that_sent_too_much_and_left_is_noticed(self):
+        body = b'{"prompt":[5],"max_tokens":1900,"ignore_eos":true}'
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+            s.sendall(head(HOST, b"Content-Length: %d" % len(body)) + body + b"\r\n")
+            time.sleep(0.1)
+        deadline = time.monotonic() + 2
+        while self.server.get("/admin/status", admin=True)["running"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual(self.server.get("/admin/status", admin=True)["running"], 0)
+
     def test_unknown_paths_and_methods(self):
         self.assertEqual(self.ask(head(HOST, method=b"GET", target=b"/nope")), 404)
         self.assertEqual(self.ask(head(HOST, method=b"GET")), 405)

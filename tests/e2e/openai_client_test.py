@@ -59,6 +59,16 @@ class OpenAiClientTest(unittest.TestCase):
         self.assertEqual(answer.choices[0].text, answer.choices[1].text)
         self.assertNotEqual(answer.choices[0].text, answer.choices[2].text)
 
+    def test_streams_of_many_prompts_are_whole(self):
+        prompts = [[i] for i in range(5, 21)]
+        whole = self.client.completions.create(model="smol", prompt=prompts, temperature=0, max_tokens=3)
+        for _ in range(3):
+            texts = {}
+            stream = self.client.completions.create(model="smol", prompt=prompts, temperature=0, max_tokens=3, stream=True)
+            for chunk in stream:
+                texts[chunk.choices[0].index] = texts.get(chunk.choices[0].index, "") + chunk.choices[0].text
+            self.assertEqual([texts[i] for i in range(16)], [c.text for c in whole.choices])
+
     def test_n_samples_differ_and_a_seed_repeats_them(self):
         ask = dict(model="smol", prompt="Once upon a time", temperature=1.0, top_p=0.95, n=3, seed=7, max_tokens=16)
         first = [c.text for c in self.client.completions.create(**ask).choices]

@@ -31,6 +31,7 @@ struct Expression {
   };
   Kind kind;
   int line = 0;
+  int height = 1;  // of the tree below
   std::string text;
   Value value;
   std::vector<ExpressionPtr> operands;

@@ -43,7 +43,11 @@ ExpressionPtr ExpressionParser::Make(Kind kind, std::string text) {
   return e;
 }
 ExpressionPtr ExpressionParser::Make(Kind kind, std::string text, ExpressionPtr a, ExpressionPtr b) {
+  // A chain such as 1 + 1 + 1 ... nests to the left as deep as it is long, and is evaluated by recursion.
+  const int height = 1 + std::max(a ? a->height : 0, b ? b->height : 0);
+  if (height > kMaxDepth * 5) in_.Refuse("an expression is too long");
   auto e = Make(kind, std::move(text));
+  e->height = height;
   e->operands.push_back(std::move(a));
   if (b) e->operands.push_back(std::move(b));
   return e;
@@ -140,8 +144,10 @@ ExpressionPtr ExpressionParser::ParseUnary() {
 }
 
 ExpressionPtr ExpressionParser::ParsePower() {
+  in_.Enter();
   ExpressionPtr e = ParsePostfix(ParsePrimary());
   if (in_.TakeOperator("**")) e = Make(Kind::kBinary, "**", std::move(e), ParseUnary());
+  in_.Leave();
   return e;
 }
 

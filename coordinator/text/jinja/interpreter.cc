@@ -332,7 +332,10 @@ class Interpreter {
     if (e.text == "and") return left.Truthy() ? Evaluate(*e.operands[1]) : left;
     if (e.text == "or") return left.Truthy() ? left : Evaluate(*e.operands[1]);
     const Value right = Evaluate(*e.operands[1]);
-    return ApplyBinary(e.text, left, right);
+    Value result = ApplyBinary(e.text, left, right);
+    if (const MarkedText* text = result.AsText())
+      steps_ += static_cast<int64_t>(text->text.size() >> 6);  // copying is work, too
+    return result;
   }
 
   friend MarkedText quire::jinja::Render(const Body&, const std::map<std::string, Value>&, const Limits&);

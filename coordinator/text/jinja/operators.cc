@@ -12,6 +12,7 @@ constexpr size_t kMaxMade = 16 << 20;  // bytes of a text or items of a list tha
 
 Value Repeat(const Value& value, int64_t count) {
   count = std::max<int64_t>(0, count);
+  if (count > static_cast<int64_t>(kMaxMade)) Fail("'*' makes too long a value");
   if (const MarkedText* text = value.AsText()) {
     if (static_cast<size_t>(count) * text->text.size() > kMaxMade) Fail("'*' makes too long a text");
     MarkedText out;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "comm/error.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {
 
 namespace {
 
+constexpr size_t kMaxMade = 16 << 20;  // bytes
 constexpr const char* kBlanks = " \t\n\r\f\v";
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -77,6 +79,7 @@ MarkedText Replace(const MarkedText& text, const std::string& from, const Marked
     out += text.Substring(begin, at - begin);
     out += to;
     begin = at + from.size();
+    if (out.text.size() > kMaxMade) Fail("replace makes too long a text");
   }
   out += text.Substring(begin);
   return out;
@@ -87,6 +90,7 @@ MarkedText Join(const List& items, const MarkedText& separator) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (i > 0) out += separator;
     out += items[i].ToText();
+    if (out.text.size() > kMaxMade) Fail("join makes too long a text");
   }
   return out;
 }

@@ -1,5 +1,6 @@
 #include "coordinator/text/jinja/value.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "comm/error.h"
@@ -222,21 +223,32 @@ const char* Value::TypeName() const {
   return "function";
 }
 
-bool operator==(const Value& a, const Value& b) {
+namespace {
+
+bool EqualAt(const Value& a, const Value& b, int depth) {
+  if (depth > kMaxDepth) Fail("values that are compared nest deeper than {}", kMaxDepth);
   if (a.IsNumber() && b.IsNumber()) return a.Number() == b.Number();
   if (a.AsText() && b.AsText()) return a.AsText()->text == b.AsText()->text;
-  if (a.AsList() && b.AsList()) return *a.AsList() == *b.AsList();
+  if (a.AsList() && b.AsList()) {
+    const List &x = *a.AsList(), &y = *b.AsList();
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [&](const Value& p, const Value& q) { return EqualAt(p, q, depth + 1); });
+  }
   if (a.AsDict() && b.AsDict()) {
     const auto &x = a.AsDict()->entries, &y = b.AsDict()->entries;
     if (x.size() != y.size()) return false;
     for (const auto& [key, value] : x) {
       const Value* other = b.AsDict()->Find(key);
-      if (other == nullptr || !(value == *other)) return false;
+      if (other == nullptr || !EqualAt(value, *other, depth + 1)) return false;
     }
     return true;
   }
   return (a.IsNone() && b.IsNone()) || (a.IsUndefined() && b.IsUndefined());
 }
+
+}  // namespace
+
+bool operator==(const Value& a, const Value& b) { return EqualAt(a, b, 0); }
 
 bool Value::Less(const Value& a, const Value& b) {
   if (a.IsNumber() && b.IsNumber()) return a.Number() < b.Number();
