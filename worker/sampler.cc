@@ -39,7 +39,6 @@ std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {
 SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
   const SamplingSpec& spec = sequence.sampling;
   SampledToken drawn{slot, 0, 0, {}};
-  std::vector<std::pair<TokenId, float>> raw_top;
   double log_sum_exp = 0;
   std::vector<float> raw;
   if (spec.num_logprobs >= 0) {  // reported probabilities are the model's own, before any setting of the request

@@ -53,7 +53,6 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
       chunked_ = parser.get().version() == 11;
       keep_alive_ = chunked_ && parser.get().keep_alive();
       head_only_ = parser.get().method() == http::verb::head;
-      answered_ = false;
       WatchForEnd();
       co_await handler_(request, *this);
       StopWatching();
@@ -70,7 +69,6 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   }
 
   asio::awaitable<void> Send(HttpResponse response) override {
-    answered_ = true;
     http::response<http::string_body> message{static_cast<http::status>(response.status), 11};
     message.set(http::field::content_type, response.content_type);
     message.set(http::field::server, "quire");
@@ -86,7 +84,6 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   }
 
   asio::awaitable<void> BeginStream() override {
-    answered_ = true;
     std::string head =
         "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
         "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
@@ -262,7 +259,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   const HttpLimits& limits_;
   const HttpHandler& handler_;
   std::string request_id_;
-  bool keep_alive_ = true, chunked_ = true, head_only_ = false, answered_ = false, served_one_ = false,
+  bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false,
        watching_ = false, gone_ = false;
 };
 
@@ -326,7 +323,6 @@ HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits 
 HttpServer::~HttpServer() { StopAccepting(); }
 
 uint16_t HttpServer::port() const { return impl_->acceptor.local_endpoint().port(); }
-int HttpServer::num_connections() const { return impl_->connections; }
 
 void HttpServer::StopAccepting() {
   beast::error_code ignored;

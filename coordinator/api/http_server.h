@@ -18,7 +18,6 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;
-  int num_connections() const;
   /// No new connections; those that are open go on.
   void StopAccepting();
 

@@ -209,8 +209,6 @@ MarkedText Value::ToText() const {
   return ReprAt(*this, 0);
 }
 
-MarkedText Value::ToRepr() const { return ReprAt(*this, 0); }
-
 const char* Value::TypeName() const {
   if (IsUndefined()) return "undefined";
   if (IsNone()) return "none";

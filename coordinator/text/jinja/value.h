@@ -68,8 +68,6 @@ class Value {
   int64_t Integer(const char* what) const;
   /// As Python's str() prints it, with the marks of the texts inside.
   MarkedText ToText() const;
-  /// As Python's repr(), for values inside printed lists and mappings.
-  MarkedText ToRepr() const;
   const char* TypeName() const;
 
   friend bool operator==(const Value& a, const Value& b);
