@@ -32,9 +32,10 @@ struct KvWriteParams {
 };
 void KvWrite(const CpuStream& stream, const KvWriteParams& params);
 
-/// Copies whole blocks (all layers) inside the pool, one after another in the given order.
+/// Copies whole blocks (all layers) inside a pool or from one to another, one after another in the given order.
 struct BlockCopyParams {
-  float* pool;           // [num_blocks, block_floats]
+  const float* from;     // [num_blocks, block_floats]
+  float* to;             // likewise; may be the same pool
   int64_t block_floats;  // all layers, keys and values
   const int32_t* pairs;  // [num_pairs, 2]: source, destination
   int64_t num_pairs;

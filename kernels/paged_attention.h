@@ -6,9 +6,10 @@ namespace quire::kernels {
 
 /// Causal attention over paged keys and values, for prefill chunks and decodes in one call.
 /// The queries of sequence s are its last query_start[s+1] - query_start[s] tokens; query i of them stands at
-/// position context_len[s] - num_queries + i and sees every earlier position and itself.
+/// position context_len[s] - num_queries + i and sees every earlier position of its window and itself.
 /// Batch-invariant: a query's result depends on its own vector and its context alone, not on its neighbours
-/// nor on how the prompt was cut into chunks. Slots beyond the context are never read into a result.
+/// nor on how the prompt was cut into chunks. Slots beyond the context or before the window are never read into a
+/// result, and table entries of blocks that lie wholly before every query's window are not followed.
 struct PagedAttentionParams {
   const float* queries;  // [num_queries, num_heads, head_dim], rows query_stride floats apart
   int64_t query_stride;
@@ -23,6 +24,7 @@ struct PagedAttentionParams {
   int64_t num_sequences;
   int64_t num_heads;
   float scale;
+  int64_t window;  // a query at position p sees positions p - window + 1 .. p; 0: all
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

@@ -85,8 +85,8 @@ void CheckRange(const std::string& path, const char* name, int64_t value) {
 }
 
 void Validate(const ModelConfig& c, const std::string& path) {
-  if (c.architecture != "llama")
-    Fail("{}: architecture \"{}\" is not supported; supported: llama", path, c.architecture);
+  if (c.architecture != "llama" && c.architecture != "mistral")
+    Fail("{}: architecture \"{}\" is not supported; supported: llama, mistral", path, c.architecture);
   CheckRange(path, "hidden_size", c.hidden_size);
   CheckRange(path, "num_hidden_layers", c.num_layers);
   CheckRange(path, "num_attention_heads", c.num_heads);
@@ -95,6 +95,7 @@ void Validate(const ModelConfig& c, const std::string& path) {
   CheckRange(path, "intermediate_size", c.intermediate_size);
   CheckRange(path, "vocab_size", c.vocab_size);
   CheckRange(path, "max_position_embeddings", c.max_position);
+  if (c.sliding_window != 0) CheckRange(path, "sliding_window", c.sliding_window);
   if (c.num_heads % c.num_kv_heads != 0) {
     Fail("{}: {} query heads do not divide over {} key/value heads", path, c.num_heads, c.num_kv_heads);
   }
@@ -126,6 +127,8 @@ ModelConfig ConfigFromHf(const std::string& config_json, const std::string& gene
   c.intermediate_size = fields.Count("intermediate_size");
   c.vocab_size = fields.Count("vocab_size");
   c.max_position = fields.Count("max_position_embeddings");
+  // HF attends to the whole context in a llama, whatever its file says of a window.
+  if (c.architecture == "mistral") c.sliding_window = fields.Count("sliding_window", 0);
   c.rms_norm_epsilon = fields.Real("rms_norm_eps", 1e-6);
   c.tied_embeddings = fields.Flag("tie_word_embeddings");
   ReadRope(fields, path, c);
@@ -160,6 +163,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
     Fail("{}: rotation of a part of each head is not supported", gguf.path);
   c.intermediate_size = count("feed_forward_length");
   c.max_position = count("context_length");
+  c.sliding_window = count_or("attention.sliding_window", 0);
   c.rms_norm_epsilon = static_cast<float>(gguf.Get<double>(prefix + "attention.layer_norm_rms_epsilon"));
   if (const auto* theta = gguf.Find<double>(prefix + "rope.freq_base")) c.rope_theta = *theta;
   if (const auto* type = gguf.Find<std::string>(prefix + "rope.scaling.type"); type != nullptr && *type != "none") {

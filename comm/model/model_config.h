@@ -13,7 +13,7 @@ struct GgufFile;
 
 /// What a model is, read once from config.json or GGUF metadata and never changed.
 struct ModelConfig {
-  std::string architecture;  // "llama"
+  std::string architecture;  // "llama" or "mistral": the same layers, but a mistral may have a sliding window
   int64_t hidden_size = 0;
   int64_t num_layers = 0;
   int64_t num_heads = 0;     // query heads
@@ -21,7 +21,8 @@ struct ModelConfig {
   int64_t head_dim = 0;
   int64_t intermediate_size = 0;
   int64_t vocab_size = 0;
-  int64_t max_position = 0;  // longest sequence the model was trained for
+  int64_t max_position = 0;    // longest sequence the model was trained for
+  int64_t sliding_window = 0;  // tokens a query sees, itself counted in; 0: all
   double rms_norm_epsilon = 0;
   double rope_theta = 10000;
   bool tied_embeddings = false;

@@ -72,7 +72,7 @@ void KvWrite(const CpuStream& stream, const KvWriteParams& p) {
 
 void BlockCopy(const CpuStream&, const BlockCopyParams& p) {
   for (int64_t i = 0; i < p.num_pairs; ++i) {
-    std::memcpy(p.pool + p.pairs[2 * i + 1] * p.block_floats, p.pool + p.pairs[2 * i] * p.block_floats,
+    std::memcpy(p.to + p.pairs[2 * i + 1] * p.block_floats, p.from + p.pairs[2 * i] * p.block_floats,
                 static_cast<size_t>(p.block_floats) * sizeof(float));
   }
 }

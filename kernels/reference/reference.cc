@@ -112,6 +112,7 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
   for (int64_t s = 0; s < p.num_sequences; ++s) {
     for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; ++q) {
       const int64_t context = p.context_len[s] - (p.query_start[s + 1] - q) + 1;
+      const int64_t first = p.window > 0 ? std::max<int64_t>(context - p.window, 0) : 0;
       for (int64_t h = 0; h < p.num_heads; ++h) {
         const int64_t kv = std::upper_bound(p.head_start, p.head_start + cache.num_kv_heads, h) - p.head_start - 1;
         const float* query = p.queries + q * p.query_stride + h * dim;
@@ -120,7 +121,7 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
           return block * cache.block_stride + kv * cache.head_floats();
         };
         std::vector<double> weight;
-        for (int64_t t = 0; t < context; ++t) {
+        for (int64_t t = first; t < context; ++t) {
           double score = 0;
           for (int64_t d = 0; d < dim; ++d) {
             score += double{query[d]} * cache.keys[slot(t) + d * cache.block_size + t % cache.block_size];
@@ -132,8 +133,8 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
         for (double& w : weight) sum += w = std::exp(w - max);
         for (int64_t d = 0; d < dim; ++d) {
           double value = 0;
-          for (int64_t t = 0; t < context; ++t) {
-            value += weight[static_cast<size_t>(t)] * cache.values[slot(t) + t % cache.block_size * dim + d];
+          for (int64_t t = first; t < context; ++t) {
+            value += weight[static_cast<size_t>(t - first)] * cache.values[slot(t) + t % cache.block_size * dim + d];
           }
           out[static_cast<size_t>((q * p.num_heads + h) * dim + d)] = value / sum;
         }

@@ -232,6 +232,21 @@ TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
   EXPECT_EQ(gqa.Fingerprint(), ModelFiles::Open(models + "gqa").Fingerprint());
 }
 
+TEST_F(ModelFilesTest, OnlyMistralsSlide) {
+  const auto window_of = [](const std::string& type_and_window) {
+    return ConfigFromHf(
+               R"({"hidden_size":8,"num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,)"
+               R"("max_position_embeddings":16,)" +
+                   type_and_window + "}",
+               "", "config.json")
+        .sliding_window;
+  };
+  EXPECT_EQ(window_of(R"("model_type":"mistral","sliding_window":24)"), 24);
+  EXPECT_EQ(window_of(R"("model_type":"mistral","sliding_window":null)"), 0);
+  EXPECT_EQ(window_of(R"("model_type":"mistral")"), 0);
+  EXPECT_EQ(window_of(R"("model_type":"llama","sliding_window":24)"), 0);
+}
+
 TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   const auto error_of = [](const std::string& config) -> std::string {
     try {
@@ -250,6 +265,9 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   EXPECT_NE(error_of("{\"hidden_size\":8,\"num_key_value_heads\":3," + good + "}").find("do not divide"),
             std::string::npos);
   EXPECT_NE(error_of("{\"hidden_size\":8,\"model_type\":\"x\"}").find("missing"), std::string::npos);
+  const std::string mistral = "{\"hidden_size\":8,\"model_type\":\"mistral\"," + good.substr(good.find(',') + 1);
+  EXPECT_EQ(error_of(mistral + ",\"sliding_window\":-1}"), "config.json: sliding_window = -1 is out of range");
+  EXPECT_EQ(error_of(mistral + ",\"sliding_window\":\"4\"}"), "config.json: sliding_window must be an integer");
   EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
 }
 

@@ -20,7 +20,7 @@ struct Case {
   std::vector<int32_t> query_start{0}, context_len;
   std::vector<float> pool, queries, out;
   std::vector<int32_t> tables;
-  int64_t num_blocks = 1, table_stride = 0;
+  int64_t num_blocks = 1, table_stride = 0, window = 0;
 
   int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }
   int64_t heads() const { return head_start.back(); }
@@ -40,7 +40,19 @@ struct Case {
             head_start.data(),
             static_cast<int64_t>(context_len.size()),
             heads(),
-            0.3f};
+            0.3f,
+            window};
+  }
+
+  /// Sets the window and does what a server may do then: blocks that no query sees any more leave the tables.
+  void Slide(int64_t new_window) {
+    window = new_window;
+    for (size_t s = 0; s < context_len.size(); ++s) {
+      const int64_t first_seen = context_len[s] - (query_start[s + 1] - query_start[s]) - window + 1;
+      for (int64_t b = 0; (b + 1) * block_size <= first_seen; ++b) {
+        tables[s * static_cast<size_t>(table_stride) + static_cast<size_t>(b)] = 0;
+      }
+    }
   }
 };
 
@@ -104,26 +116,75 @@ TEST(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
   }
 }
 
-TEST(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
+/// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
+void ExpectChunksEqualWhole(int64_t window) {
   Case whole = MakeCase(16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
+  whole.window = window;
   PagedAttention(CpuStream(3), whole.Params());
   for (const int64_t chunk : {1, 7, 16, 40}) {
     const int64_t width = whole.heads() * whole.head_dim;
     std::vector<float> pieces(static_cast<size_t>(77 * width));
     for (int64_t begin = 0; begin < 77; begin += chunk) {
       const int64_t count = std::min(chunk, 77 - begin);
-      PagedAttentionParams p = whole.Params();
-      const int32_t query_start[] = {0, static_cast<int32_t>(count)};
-      const int32_t context[] = {static_cast<int32_t>(begin + count)};
+      Case piece = whole;
+      piece.query_start = {0, static_cast<int32_t>(count)};
+      piece.context_len = {static_cast<int32_t>(begin + count)};
+      if (window > 0) piece.Slide(window);
+      PagedAttentionParams p = piece.Params();
       p.queries += begin * width;
       p.out = pieces.data() + begin * width;
-      p.query_start = query_start;
-      p.context_len = context;
-      p.num_sequences = 1;
       PagedAttention(CpuStream(1), p);
     }
-    EXPECT_TRUE(std::equal(pieces.begin(), pieces.end(), whole.out.begin())) << "chunk " << chunk;
+    EXPECT_TRUE(std::equal(pieces.begin(), pieces.end(), whole.out.begin())) << "chunk " << chunk << ", " << window;
   }
+}
+
+TEST(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
+  for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(window);
+}
+
+TEST(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
+  uint64_t seed = 1000;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t block_size : {1, 8, 16, 17, 64}) {
+      for (const int64_t window : {1, 2, 16, 24, 50, 128, 129, 1000}) {
+        const int64_t head_dim = window % 2 == 0 ? 64 : 12;
+        Case c =
+            MakeCase(block_size, head_dim, grouping,
+                     {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}, {129, 70}}, ++seed);
+        c.Slide(window);
+        PagedAttention(CpuStream(2), c.Params());
+        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6,
+                         "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+      }
+    }
+  }
+}
+
+TEST(PagedAttentionTest, WindowBeyondTheContextChangesNotABit) {
+  Case c = MakeCase(16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 98);
+  PagedAttention(CpuStream(1), c.Params());
+  const std::vector<float> full = c.out;
+  c.window = 77;
+  PagedAttention(CpuStream(1), c.Params());
+  EXPECT_EQ(c.out, full);
+}
+
+TEST(PagedAttentionTest, SlotsBeforeTheWindowOfASharedBlockAreMasked) {
+  Case c = MakeCase(16, 64, {0, 3}, {{60, 2}}, 97);  // sees positions 46..59: the last two slots of block 2, and on
+  c.Slide(13);
+  PagedAttention(CpuStream(1), c.Params());
+  const std::vector<float> clean = c.out;
+  const PagedAttentionParams p = c.Params();
+  float* block = c.pool.data() + c.tables[2] * p.cache.block_stride;
+  for (int64_t d = 0; d < 64; ++d) {
+    for (int64_t t = 0; t < 14; ++t) {
+      block[d * 16 + t] = std::numeric_limits<float>::quiet_NaN();                          // keys
+      block[p.cache.head_floats() + t * 64 + d] = std::numeric_limits<float>::quiet_NaN();  // values
+    }
+  }
+  PagedAttention(CpuStream(1), p);
+  EXPECT_EQ(c.out, clean);
 }
 
 TEST(PagedAttentionTest, LargeScoresDoNotOverflow) {
@@ -136,7 +197,7 @@ TEST(PagedAttentionTest, LargeScoresDoNotOverflow) {
 TEST(BlockCopyTest, CopiesWholeBlocksInOrder) {
   std::vector<float> pool = {0, 0, 1, 1, 2, 2, 3, 3};
   const int32_t pairs[] = {1, 3, 3, 2};
-  BlockCopy(CpuStream(1), {pool.data(), 2, pairs, 2});
+  BlockCopy(CpuStream(1), {pool.data(), pool.data(), 2, pairs, 2});
   EXPECT_EQ(pool, (std::vector<float>{0, 0, 1, 1, 1, 1, 1, 1}));
 }
 

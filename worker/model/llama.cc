@@ -104,7 +104,7 @@ void Llama::Attention(const LayerWeights& layer, const StepInputs& inputs, const
   kernels::PagedAttention(
       stream_, {q, qkv_width_, attended_.data(), heads * dim, cache, inputs.block_tables.data(), inputs.table_stride,
                 inputs.query_start.data(), inputs.context_len.data(), shard_.head_start.data(), inputs.num_sequences(),
-                heads, 1.0f / std::sqrt(static_cast<float>(dim))});
+                heads, 1.0f / std::sqrt(static_cast<float>(dim)), config_.sliding_window});
   Matmul(attended_.data(), layer.o, delta_.data(), config_.hidden_size, tokens);
 }
 

@@ -18,7 +18,14 @@ struct Rows {
   float* scores;  // [kRowTile, padded block]
 };
 
+/// The slots of one block that a query sees: [begin, end), never empty.
+struct Visible {
+  int64_t begin, end;
+};
+
 int64_t PadToLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t Most(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t MaxRows(const PagedAttentionParams& p) { return kAttentionTile * p.num_heads; }
 
 Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
@@ -50,10 +57,12 @@ void Scores(const float* query, int64_t dim, const float* keys, int64_t block_si
   for (int r = 0; r < R; ++r) Store(scores + r * padded + j, acc[r]);
 }
 
-/// Turns the scores of one row into weights relative to the new maximum; slots from `visible` on weigh nothing.
+/// Turns the scores of one row into weights relative to the new maximum; slots that are not visible weigh nothing.
+/// (A visible slot lifts the maximum off kMasked; without one, every masked slot would weigh exp(0).)
 /// Returns the factor by which the row's earlier sum and output shrink.
-float Reweigh(float* scores, int64_t padded, int64_t visible, float* row_max, float* row_sum) {
-  for (int64_t j = visible; j < padded; ++j) scores[j] = kMasked;
+float Reweigh(float* scores, int64_t padded, Visible visible, float* row_max, float* row_sum) {
+  for (int64_t j = 0; j < visible.begin; ++j) scores[j] = kMasked;
+  for (int64_t j = visible.end; j < padded; ++j) scores[j] = kMasked;
   Vec top = Splat(*row_max);
   for (int64_t j = 0; j < padded; j += kLanes) top = Max(Load(scores + j), top);
   const float max = MaxLane(top);
@@ -72,12 +81,12 @@ float Reweigh(float* scores, int64_t padded, int64_t visible, float* row_max, fl
 /// out[r, :] = out[r, :] * shrink[r] + sum over visible slots j of weight[r, j] * value[j, :], in the order of j.
 template <int R>
 void Accumulate(const float* weights, int64_t padded, const float* shrink, const float* values, int64_t dim,
-                int64_t visible, float* out) {
+                Visible visible, float* out) {
   int64_t d = 0;
   for (; d + kLanes <= dim; d += kLanes) {
     Vec acc[R];
     for (int r = 0; r < R; ++r) acc[r] = Load(out + r * dim + d) * shrink[r];
-    for (int64_t j = 0; j < visible; ++j) {
+    for (int64_t j = visible.begin; j < visible.end; ++j) {
       const Vec value = Load(values + j * dim + d);
       for (int r = 0; r < R; ++r) acc[r] += value * weights[r * padded + j];
     }
@@ -86,15 +95,15 @@ void Accumulate(const float* weights, int64_t padded, const float* shrink, const
   for (; d < dim; ++d) {
     for (int r = 0; r < R; ++r) {
       float acc = out[r * dim + d] * shrink[r];
-      for (int64_t j = 0; j < visible; ++j) acc += values[j * dim + d] * weights[r * padded + j];
+      for (int64_t j = visible.begin; j < visible.end; ++j) acc += values[j * dim + d] * weights[r * padded + j];
       out[r * dim + d] = acc;
     }
   }
 }
 
-/// One block for R rows, all of which see `visible` of its slots.
+/// One block for R rows, all of which see its `visible` slots.
 template <int R>
-void VisitBlock(const Rows& rows, int64_t row, int64_t visible, const float* keys, const float* values, int64_t dim,
+void VisitBlock(const Rows& rows, int64_t row, Visible visible, const float* keys, const float* values, int64_t dim,
                 int64_t block_size) {
   const int64_t padded = PadToLanes(block_size);
   float shrink[R];
@@ -105,7 +114,7 @@ void VisitBlock(const Rows& rows, int64_t row, int64_t visible, const float* key
   Accumulate<R>(rows.scores, padded, shrink, values, dim, visible, rows.out + row * dim);
 }
 
-void VisitBlockRows(int64_t count, const Rows& rows, int64_t row, int64_t visible, const float* keys,
+void VisitBlockRows(int64_t count, const Rows& rows, int64_t row, Visible visible, const float* keys,
                     const float* values, int64_t dim, int64_t block_size) {
   for (; count >= kRowTile; count -= kRowTile, row += kRowTile) {
     VisitBlock<kRowTile>(rows, row, visible, keys, values, dim, block_size);
@@ -144,18 +153,22 @@ void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, flo
   const int64_t first_position = p.context_len[item.sequence] - (p.query_start[item.sequence + 1] - item.first_query);
   const int64_t last_position = first_position + item.num_queries - 1;
   const int32_t* table = p.block_tables + item.sequence * p.table_stride;
-  for (int64_t b = 0; b * block_size <= last_position; ++b) {
+  const int64_t window = p.window > 0 ? p.window : last_position + 1;
+  for (int64_t b = Most(first_position - window + 1, 0) / block_size; b * block_size <= last_position; ++b) {
     const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_floats();
     const float* keys = cache.keys + offset;
     const float* values = cache.values + offset;
-    int64_t i = 0;  // skip queries that stand before this block
-    if (b * block_size > first_position) i = b * block_size - first_position;
-    for (; i < item.num_queries; ++i) {
-      const int64_t seen = first_position + i + 1 - b * block_size;
-      if (seen >= block_size) break;
-      VisitBlockRows(group, rows, i * group, seen, keys, values, dim, block_size);
+    // Query i sees slots [i - to_window, i + to_end) of the block: none where it stands before the block or the
+    // block before its window. Those that see all of it share passes; each row's arithmetic is its own either way.
+    const int64_t to_end = first_position + 1 - b * block_size, to_window = window - to_end;
+    const int64_t end = Least(item.num_queries, block_size + to_window);
+    for (int64_t i = Most(1 - to_end, 0); i < end;) {
+      const Visible visible = {Most(i - to_window, 0), Least(i + to_end, block_size)};
+      const bool whole = visible.begin == 0 && visible.end == block_size;
+      const int64_t count = whole ? Least(to_window + 1, end) - i : 1;
+      VisitBlockRows(count * group, rows, i * group, visible, keys, values, dim, block_size);
+      i += count;
     }
-    VisitBlockRows((item.num_queries - i) * group, rows, i * group, block_size, keys, values, dim, block_size);
   }
 
   for (int64_t i = 0; i < item.num_queries; ++i) {
