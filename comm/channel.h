@@ -35,8 +35,8 @@ class Channel {
   /// Queues a frame for `peer` (ignored on the worker's side). False: the peer is unknown, gone, or too far behind.
   bool Send(const std::string& peer, const Frame& frame);
 
-  /// The next frame that has arrived. Messages that are not of a Quire frame's two parts are dropped by the coordinator's
-  /// side, and an Error on a worker's.
+  /// The next frame that has arrived. Messages that are not of a Quire frame's two parts are dropped by the
+  /// coordinator's side, and an Error on a worker's.
   std::optional<ReceivedFrame> TryReceive();
 
   /// Waits until one of the channels has a frame, wake_fd (when >= 0) is readable, or the time is over.

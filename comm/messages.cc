@@ -98,6 +98,20 @@ std::vector<SlotId> SlotsOf(const fb::Vector<uint8_t>* bitmap) {
   return slots;
 }
 
+std::vector<BlockCopyPair> Pairs(const fb::Vector<const wire::BlockCopy*>* vector) {
+  std::vector<BlockCopyPair> pairs;
+  if (vector == nullptr) return pairs;
+  for (const auto* c : *vector) pairs.push_back({c->source(), c->destination()});
+  return pairs;
+}
+
+/// Copies `items` into a vector of wire structs; 0, which writes nothing, when there are none.
+template <class Wire, class Item, class Make>
+fb::Offset<fb::Vector<const Wire*>> Structs(fb::FlatBufferBuilder& b, const std::vector<Item>& items, Make make) {
+  if (items.empty()) return 0;
+  return b.CreateVectorOfStructs<Wire>(items.size(), [&](size_t i, Wire* out) { *out = make(items[i]); });
+}
+
 StepPlan ReadPlan(const Frame& frame) {
   const auto& wire_plan = Root<wire::Plan>(frame);
   StepPlan plan;
@@ -112,12 +126,15 @@ StepPlan ReadPlan(const Frame& frame) {
   }
   if (wire_plan.tables() != nullptr) {
     for (const auto* t : *wire_plan.tables()) {
-      plan.tables.push_back({t->slot(), t->first_index(), Numbers<BlockId>(t->blocks())});
+      plan.tables.push_back({t->slot(), t->index(), t->block()});
     }
   }
-  if (wire_plan.copies() != nullptr) {
-    for (const auto* c : *wire_plan.copies()) plan.copies.push_back({c->source(), c->destination()});
+  if (wire_plan.branches() != nullptr) {
+    for (const auto* c : *wire_plan.branches()) plan.branches.push_back({c->slot(), c->parent(), c->token()});
   }
+  plan.swap_outs = Pairs(wire_plan.swap_outs());
+  plan.swap_ins = Pairs(wire_plan.swap_ins());
+  plan.copies = Pairs(wire_plan.copies());
   plan.decodes = SlotsOf(wire_plan.decodes());
   if (wire_plan.chunks() != nullptr) {
     for (const auto* c : *wire_plan.chunks()) plan.chunks.push_back({c->slot(), c->start(), c->count()});
@@ -128,8 +145,8 @@ StepPlan ReadPlan(const Frame& frame) {
 
 StepResult ReadResult(const Frame& frame) {
   const auto& r = Root<wire::Result>(frame);
-  StepResult result{frame.header.epoch, frame.header.step,  r.rank(), r.plan_hash(),
-                    r.token_hash(),     r.compute_micros(), {}};
+  StepResult result{frame.header.epoch, frame.header.step,  r.rank(),        r.plan_hash(),
+                    r.token_hash(),     r.compute_micros(), r.swap_micros(), {}};
   if (r.tokens() != nullptr) {
     for (const auto* t : *r.tokens()) {
       SampledToken token{t->slot(), t->token(), t->logprob(), {}};
@@ -162,11 +179,11 @@ struct HandshakeWriter {
     return FrameKind::kHello;
   }
   FrameKind operator()(const StartMessage& m) const {
-    b.Finish(wire::CreateStart(b, m.num_blocks));
+    b.Finish(wire::CreateStart(b, m.num_blocks, m.num_host_blocks));
     return FrameKind::kStart;
   }
   FrameKind operator()(const ReadyMessage& m) const {
-    b.Finish(wire::CreateReady(b, m.num_blocks));
+    b.Finish(wire::CreateReady(b, m.num_blocks, m.num_host_blocks, m.swap_nanos_per_block));
     return FrameKind::kReady;
   }
   FrameKind operator()(const FailureMessage& m) const {
@@ -188,15 +205,21 @@ struct HandshakeWriter {
       added.push_back(
           wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks, sampling));
     }
-    std::vector<fb::Offset<wire::TableDelta>> tables;
-    for (const auto& t : plan.tables)
-      tables.push_back(wire::CreateTableDeltaDirect(b, t.slot, t.first_index, &t.blocks));
-    std::vector<wire::BlockCopy> copies;
-    for (const auto& c : plan.copies) copies.emplace_back(c.source, c.destination);
-    std::vector<wire::Chunk> chunks;
-    for (const auto& c : plan.chunks) chunks.emplace_back(c.slot, c.start, c.count);
-    const auto bitmap = SlotBitmap(plan.decodes);
-    b.Finish(wire::CreatePlanDirect(b, &plan.released, &added, &tables, &copies, &bitmap, &chunks, plan.position_sum));
+    const auto copies = [&](const std::vector<BlockCopyPair>& pairs) {
+      return Structs<wire::BlockCopy>(b, pairs, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
+    };
+    const auto released = plan.released.empty() ? 0 : b.CreateVector(plan.released);
+    const auto added_offset = added.empty() ? 0 : b.CreateVector(added);
+    const auto branches =
+        Structs<wire::Branch>(b, plan.branches, [](auto& c) { return wire::Branch(c.slot, c.parent, c.token); });
+    const auto tables =
+        Structs<wire::TableEdit>(b, plan.tables, [](auto& t) { return wire::TableEdit(t.slot, t.index, t.block); });
+    const auto swap_outs = copies(plan.swap_outs), swap_ins = copies(plan.swap_ins), inside = copies(plan.copies);
+    const auto decodes = b.CreateVector(SlotBitmap(plan.decodes));
+    const auto chunks =
+        Structs<wire::Chunk>(b, plan.chunks, [](auto& c) { return wire::Chunk(c.slot, c.start, c.count); });
+    b.Finish(wire::CreatePlan(b, released, added_offset, branches, tables, swap_outs, swap_ins, inside, decodes, chunks,
+                              plan.position_sum));
     return FrameKind::kPlan;
   }
   FrameKind operator()(const StepResult& result) const {
@@ -206,8 +229,8 @@ struct HandshakeWriter {
       for (const auto& [token, logprob] : t.top) top.emplace_back(token, logprob);
       tokens.push_back(wire::CreateSampledDirect(b, t.slot, t.token, t.logprob, top.empty() ? nullptr : &top));
     }
-    b.Finish(
-        wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros, &tokens));
+    b.Finish(wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros,
+                                      result.swap_micros, &tokens));
     return FrameKind::kResult;
   }
 };
@@ -270,10 +293,14 @@ Message Decode(const Frame& frame) {
       return HelloMessage{Text(m.fingerprint()), Text(m.isa()),       m.bytes_per_block(),
                           m.weight_bytes(),      m.available_bytes(), m.load_millis()};
     }
-    case FrameKind::kStart:
-      return StartMessage{Root<wire::Start>(frame).num_blocks()};
-    case FrameKind::kReady:
-      return ReadyMessage{Root<wire::Ready>(frame).num_blocks()};
+    case FrameKind::kStart: {
+      const auto& m = Root<wire::Start>(frame);
+      return StartMessage{m.num_blocks(), m.num_host_blocks()};
+    }
+    case FrameKind::kReady: {
+      const auto& m = Root<wire::Ready>(frame);
+      return ReadyMessage{m.num_blocks(), m.num_host_blocks(), m.swap_nanos_per_block()};
+    }
     case FrameKind::kFailure: {
       const auto& m = Root<wire::Failure>(frame);
       return FailureMessage{Text(m.phase()), Text(m.message())};

@@ -12,7 +12,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -73,10 +73,12 @@ struct HelloMessage {
 };
 
 struct StartMessage {
-  int32_t num_blocks = 0;
+  int32_t num_blocks = 0;       // the null block counted in
+  int32_t num_host_blocks = 0;  // for swapping; likewise; 0: none
 };
 struct ReadyMessage {
-  int32_t num_blocks = 0;
+  int32_t num_blocks = 0, num_host_blocks = 0;
+  int64_t swap_nanos_per_block = 0;  // measured; 0 without host blocks
 };
 struct FailureMessage {
   std::string phase, message;

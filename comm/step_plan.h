@@ -44,16 +44,27 @@ struct AddedSequence {
   bool operator==(const AddedSequence&) const = default;
 };
 
-/// From entry first_index on, the sequence's block table now reads `blocks`.
-struct TableDelta {
-  SlotId slot = 0;
-  uint32_t first_index = 0;
-  std::vector<BlockId> blocks;
+/// A beam goes on: `slot` becomes what `parent` is, with its last token (the one drawn for it) replaced by `token`.
+/// `slot` may be its own parent.
+struct Branch {
+  SlotId slot;
+  SlotId parent;
+  TokenId token;
 
-  bool operator==(const TableDelta&) const = default;
+  bool operator==(const Branch&) const = default;
 };
 
-/// Block `source` is copied to `destination` before the step's forward pass.
+/// Entry `index` of the sequence's block table is now `block`; an index equal to the length appends. The null block
+/// stands for a block that left the attention window.
+struct TableEdit {
+  SlotId slot;
+  uint32_t index;
+  BlockId block;
+
+  bool operator==(const TableEdit&) const = default;
+};
+
+/// One block's content goes from `source` to `destination`.
 struct BlockCopyPair {
   BlockId source;
   BlockId destination;
@@ -70,21 +81,40 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// Everything one step does, the same for every rank. Applied in the order of the fields. The batch is `decodes` in
-/// ascending slot order (each computes its one token that is not computed yet and draws the next), then `chunks`.
+/// Everything one step does, the same for every rank. Applied in the order of the fields, so that blocks that are given
+/// up may be used again in the same step: out to the host before anything is overwritten, in from the host before it is
+/// copied, copies before the forward pass writes. The batch is `decodes` in ascending slot order (each computes its one
+/// token that is not computed yet and draws the next), then `chunks`.
 struct StepPlan {
   EpochId epoch = 0;
   StepId step = 0;
   std::vector<SlotId> released;
   std::vector<AddedSequence> added;
-  std::vector<TableDelta> tables;
-  std::vector<BlockCopyPair> copies;
+  std::vector<Branch> branches;
+  std::vector<TableEdit> tables;
+  std::vector<BlockCopyPair> swap_outs;  // device block to host block
+  std::vector<BlockCopyPair> swap_ins;   // host block to device block
+  std::vector<BlockCopyPair> copies;     // device block to device block
   std::vector<SlotId> decodes;
   std::vector<Chunk> chunks;
   uint64_t position_sum = 0;  // sum of the first positions of the batch's members: a worker out of step notices
 
   bool operator==(const StepPlan&) const = default;
   bool empty() const { return decodes.empty() && chunks.empty(); }
+
+  /// Empties everything and keeps the memory for the next step.
+  void Clear() {
+    released.clear();
+    added.clear();
+    branches.clear();
+    tables.clear();
+    swap_outs.clear();
+    swap_ins.clear();
+    copies.clear();
+    decodes.clear();
+    chunks.clear();
+    position_sum = 0;
+  }
 };
 
 struct SampledToken {
@@ -103,7 +133,8 @@ struct StepResult {
   Rank rank = 0;
   uint64_t plan_hash = 0;
   uint64_t token_hash = 0;
-  uint32_t compute_micros = 0;
+  uint32_t compute_micros = 0;       // the whole step
+  uint32_t swap_micros = 0;          // of those, moving blocks to and from the host
   std::vector<SampledToken> tokens;  // in batch order, members that drew; empty for ranks other than 0
 };
 

@@ -72,13 +72,14 @@ int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
     if (refusal) Fail("{}", *refusal);
   }
   double planning = 0;
-  while (const auto plan = [&] {
+  while (const StepPlan* plan = [&] {
     const auto start = Clock::now();
-    auto next = engine.NextPlan(0);
+    const StepPlan* next = engine.NextPlan(0);
     planning += SecondsSince(start);
     return next;
   }()) {
-    engine.CommitStep(deployment.group().RunStep(*plan));
+    const auto [tokens, times] = deployment.group().RunStep(*plan);
+    engine.CommitStep(tokens, times);
   }
   const double seconds = SecondsSince(begin);
   deployment.Stop("the bench is over");

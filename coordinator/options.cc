@@ -22,15 +22,19 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
   refuse_if(t.parallel.replicas > 1, "replicas are");
   refuse_if(t.nodes.size() > 1 || (t.nodes.size() == 1 && !IsLoopback(t.nodes[0].host)),
             "a node other than localhost is");
-  refuse_if(flags.prefix_caching.value_or(false), "prefix caching is");
   refuse_if(t.cache.dtype != "auto", "KV cache types other than auto (fp32) are");
-  refuse_if(t.cache.host_swap_bytes > 0 || t.scheduler.preemption == "swap", "swapping KV blocks to the host is");
   refuse_if(!t.transport.keys.empty(), "encrypted transport (transport.keys) is");
   refuse_if(!t.server.key_file.empty() || !t.admin.key_file.empty(), "API keys and admin tokens are");
   refuse_if(flags.dtype != "auto" && flags.dtype != "float32",
             "--dtype other than auto and float32 (activations are fp32) is");
   refuse_if(flags.quantization != "none", "--quantization at load is");
   refuse_if(!flags.journal.empty(), "--journal is");
+}
+
+void CheckSwap(const Topology& t, const std::string& where) {
+  if (t.scheduler.preemption == "swap" && t.cache.host_swap_bytes == 0) {
+    Fail("{}: preemption by swap needs host memory; give --swap-space GiB (cache.host_swap)", where);
+  }
 }
 
 /// Without keys nothing may listen where others can reach it.
@@ -153,6 +157,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   ApplyFlags(flags, t);
   ValidateTopology(t, where);
   RefuseUnsupported(t, flags, where);
+  CheckSwap(t, where);
   CheckExposure(t, where);
   if (t.model.name.empty()) {
     std::filesystem::path path = std::filesystem::path(t.model.path).lexically_normal();

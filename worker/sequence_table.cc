@@ -20,7 +20,28 @@ BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
     Fail("plan: slot {} computes {}..{}, but {} of {} tokens are computed and its blocks hold {}", slot, start,
          start + count, s.num_computed, known, held);
   }
+  for (int index = start / block_size_; index * block_size_ < start + count; ++index) {
+    if (s.blocks[static_cast<size_t>(index)] == kNullBlock) Fail("plan: slot {} writes into the null block", slot);
+  }
   return {slot, start, count, start + count == known};
+}
+
+void SequenceTable::Branch(const quire::Branch& branch) {
+  const SequenceState& parent = Known(branch.parent);
+  if (parent.num_computed + 1 != static_cast<int>(parent.tokens.size()))
+    Fail("plan: slot {} branches, but has not just drawn", branch.parent);
+  if (branch.slot != branch.parent) slots_[branch.slot] = parent;
+  slots_[branch.slot]->tokens.back() = branch.token;
+}
+
+void SequenceTable::Edit(const TableEdit& edit) {
+  auto& blocks = Known(edit.slot).blocks;
+  if (edit.index > blocks.size())
+    Fail("plan: slot {}: entry {} of a table of {}", edit.slot, edit.index, blocks.size());
+  if (edit.index == blocks.size())
+    blocks.push_back(edit.block);
+  else
+    blocks[edit.index] = edit.block;
 }
 
 std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
@@ -32,13 +53,8 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
     if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
     slots_[a.slot] = SequenceState{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling};
   }
-  for (const TableDelta& t : plan.tables) {
-    auto& blocks = Known(t.slot).blocks;
-    if (t.first_index > blocks.size())
-      Fail("plan: slot {}: table of {} changed from {} on", t.slot, blocks.size(), t.first_index);
-    blocks.resize(t.first_index);
-    blocks.insert(blocks.end(), t.blocks.begin(), t.blocks.end());
-  }
+  for (const quire::Branch& branch : plan.branches) Branch(branch);
+  for (const TableEdit& edit : plan.tables) Edit(edit);
   std::vector<BatchMember> batch;
   uint64_t position_sum = 0;
   for (const SlotId slot : plan.decodes) batch.push_back(Member(slot, Known(slot).num_computed, 1));

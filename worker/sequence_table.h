@@ -30,7 +30,7 @@ class SequenceTable {
  public:
   SequenceTable(int max_running, int block_size, int max_model_len);
 
-  /// Applies the plan's releases, additions and table changes, and returns the batch in plan order.
+  /// Applies the plan's releases, additions, branches and table changes, and returns the batch in plan order.
   std::vector<BatchMember> Apply(const StepPlan& plan);
 
   /// The batch was computed: counts advance.
@@ -43,6 +43,8 @@ class SequenceTable {
 
  private:
   SequenceState& Known(SlotId slot);
+  void Branch(const quire::Branch& branch);
+  void Edit(const TableEdit& edit);
   BatchMember Member(SlotId slot, int start, int count);
 
   std::vector<std::optional<SequenceState>> slots_;

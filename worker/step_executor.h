@@ -32,13 +32,15 @@ class StepExecutor {
   int64_t weight_bytes() const { return model_.weight_bytes(); }
   int64_t block_bytes() const { return KvCache::BlockBytes(config_, shard(), options_.block_size); }
 
-  /// Reserves the KV blocks (the null block counted in). Before the first step.
-  void AllocateBlocks(int num_blocks);
+  /// Reserves the KV blocks and, for swapping, those on the host (null blocks counted in; 0: none). Before the first
+  /// step. Returns the nanoseconds that moving a block to the host or back takes; 0 without host blocks.
+  int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0);
 
   /// Decodes and checks a plan, runs it, and reports. Throws Error on a plan that does not fit what came before.
   StepResult Execute(const Frame& plan_frame);
 
  private:
+  void MoveBlocks(const StepPlan& plan);
   const RankShard& shard() const { return shards_[static_cast<size_t>(collective_.rank())]; }
 
   ModelConfig config_;
@@ -51,6 +53,8 @@ class StepExecutor {
   SequenceTable table_;
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
+  HostMemory host_blocks_;  // [num_host_blocks, block floats]
+  int num_host_blocks_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
 };

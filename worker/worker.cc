@@ -113,8 +113,8 @@ void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const cha
   phase = "start";
   const auto start = line.Expect<StartMessage>(Clock::time_point::max(), "start");
   if (!start) return;
-  executor.AllocateBlocks(start->num_blocks);
-  line.Send(ReadyMessage{start->num_blocks});
+  const int64_t swap_nanos = executor.AllocateBlocks(start->num_blocks, start->num_host_blocks);
+  line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos});
 
   phase = "serve";
   ServeSteps(line, executor, lease);

@@ -38,8 +38,10 @@ Json RankJson(const RankInfo& info, Rank rank) {
 
 Json BlockJson(const Engine& engine) {
   const BlockManager& blocks = engine.blocks();
-  return {
-      {"total", blocks.num_usable()}, {"free", blocks.num_free()}, {"used", blocks.pool().num_held()}, {"cached", 0}};
+  return {{"total", blocks.num_usable()},
+          {"free", blocks.num_free()},
+          {"used", blocks.pool().num_held()},
+          {"cached", blocks.pool().num_cached()}};
 }
 
 }  // namespace

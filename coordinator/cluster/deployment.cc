@@ -1,5 +1,6 @@
 #include "coordinator/cluster/deployment.h"
 
+#include <sodium.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -56,26 +57,53 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
                  group_->data_endpoint());
   }
   group_->AwaitLoaded();
-  const int num_blocks = ChooseNumBlocks(topology);
-  group_->Start(num_blocks);
+  const int num_blocks = ChooseNumBlocks(topology), num_host_blocks = ChooseNumHostBlocks(topology);
+  const double swap_seconds = group_->Start(num_blocks, num_host_blocks > 0 ? num_host_blocks + 1 : 0);
   const int64_t pool_tokens = int64_t{num_blocks - 1} * topology.cache.block_size;
   if (pool_tokens < max_model_len_) {
     spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens,
                  max_model_len_);
     max_model_len_ = static_cast<int>(pool_tokens);
   }
-  engine_ = std::make_unique<Engine>(EngineOptions{{max_step_tokens_, topology.scheduler.max_running},
-                                                   num_blocks,
-                                                   topology.cache.block_size,
-                                                   topology.cache.watermark,
-                                                   max_model_len_,
-                                                   static_cast<int>(config.vocab_size)});
+  engine_ = std::make_unique<Engine>(MakeEngineOptions(topology, config, num_blocks, num_host_blocks));
   engine_->StartEpoch(kEpoch);
+  engine_->SetSwapSpeed(swap_seconds);
+  const double block_mib = static_cast<double>(group_->ranks()[0].bytes_per_block) / (1 << 20);
   spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", num_blocks - 1, topology.cache.block_size,
-               static_cast<double>(group_->ranks()[0].bytes_per_block) * num_blocks / (1 << 20));
+               block_mib * num_blocks);
+  if (num_host_blocks > 0) {
+    spdlog::info("swap space: {} blocks, {:.1f} MiB per worker, {:.1f} us to move one", num_host_blocks,
+                 block_mib * num_host_blocks, swap_seconds * 1e6);
+  }
 }
 
 Deployment::~Deployment() = default;
+
+EngineOptions Deployment::MakeEngineOptions(const Topology& topology, const ModelConfig& config, int num_blocks,
+                                            int num_host_blocks) const {
+  EngineOptions options;
+  options.scheduler.max_step_tokens = max_step_tokens_;
+  options.scheduler.max_running = topology.scheduler.max_running;
+  options.scheduler.preemption = topology.scheduler.preemption == "swap"        ? PreemptionMode::kSwap
+                                 : topology.scheduler.preemption == "recompute" ? PreemptionMode::kRecompute
+                                                                                : PreemptionMode::kAuto;
+  options.blocks.num_blocks = num_blocks;
+  options.blocks.num_host_blocks = num_host_blocks;
+  options.blocks.block_size = topology.cache.block_size;
+  options.blocks.watermark = topology.cache.watermark;
+  options.blocks.prefix_caching = topology.cache.prefix_caching;
+  options.blocks.sliding_window = static_cast<int>(config.sliding_window);
+  ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
+  options.max_model_len = max_model_len_;
+  options.vocab_size = static_cast<int>(config.vocab_size);
+  return options;
+}
+
+int Deployment::ChooseNumHostBlocks(const Topology& topology) const {
+  int64_t per_block = 1;
+  for (const RankInfo& rank : group_->ranks()) per_block = std::max(per_block, rank.bytes_per_block);
+  return static_cast<int>(std::min<int64_t>(topology.cache.host_swap_bytes / per_block, INT32_MAX - 1));
+}
 
 WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const ModelFiles& model) const {
   WorkerGroup::Options options;

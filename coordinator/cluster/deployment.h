@@ -33,6 +33,9 @@ class Deployment {
   WorkerGroup::Options GroupOptions(const Topology& topology, const ModelFiles& model) const;
   void CheckLauncher();
   int ChooseNumBlocks(const Topology& topology) const;
+  int ChooseNumHostBlocks(const Topology& topology) const;
+  EngineOptions MakeEngineOptions(const Topology& topology, const ModelConfig& config, int num_blocks,
+                                  int num_host_blocks) const;
 
   const std::atomic<bool>& cancel_;
   RuntimeDir runtime_dir_;

@@ -61,10 +61,10 @@ void EngineLoop::RunUntilStopped() {
     DrainInbox();
     const double now = Now();
     engine_.ExpireOverdue(now);
-    if (const auto plan = engine_.NextPlan(now)) {
-      const std::vector<SampledToken> tokens = group_.RunStep(*plan);
+    if (const StepPlan* plan = engine_.NextPlan(now)) {
+      const auto [tokens, times] = group_.RunStep(*plan);
       if (!engine_.Fits(tokens)) throw GroupFailure("rank 0 answered for other sequences than it was asked");
-      engine_.CommitStep(tokens);
+      engine_.CommitStep(tokens, times);
     } else {
       group_.Idle(wake_fd_, 100);
     }

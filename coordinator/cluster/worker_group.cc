@@ -144,8 +144,9 @@ void WorkerGroup::AwaitLoaded() {
   }
 }
 
-void WorkerGroup::Start(int num_blocks) {
-  SendToAll(Encode(StartMessage{num_blocks}, options_.epoch, 0), "start");
+double WorkerGroup::Start(int num_blocks, int num_host_blocks) {
+  SendToAll(Encode(StartMessage{num_blocks, num_host_blocks}, options_.epoch, 0), "start");
+  int64_t slowest_nanos = 0;
   const auto deadline = Clock::now() + options_.start_deadline;
   std::vector<bool> ready(ranks_.size(), false);
   while (std::find(ready.begin(), ready.end(), false) != ready.end()) {
@@ -155,11 +156,13 @@ void WorkerGroup::Start(int num_blocks) {
       const Message message = Decode(frame);
       if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
       const auto* answer = std::get_if<ReadyMessage>(&message);
-      if (answer == nullptr || answer->num_blocks != num_blocks)
-        GroupFail("{} did not reserve {} blocks", Describe(rank), num_blocks);
+      if (answer == nullptr || answer->num_blocks != num_blocks || answer->num_host_blocks != num_host_blocks)
+        GroupFail("{} did not reserve {} blocks and {} on the host", Describe(rank), num_blocks, num_host_blocks);
       ready[static_cast<size_t>(rank)] = true;
+      slowest_nanos = std::max(slowest_nanos, answer->swap_nanos_per_block);
     });
   }
+  return static_cast<double>(slowest_nanos) * 1e-9;
 }
 
 WorkerGroup::Clock::duration WorkerGroup::StepPatience(int num_tokens) const {
@@ -168,7 +171,7 @@ WorkerGroup::Clock::duration WorkerGroup::StepPatience(int num_tokens) const {
   return std::max<Clock::duration>(kLeastStepPatience, std::chrono::duration_cast<Clock::duration>(scaled));
 }
 
-std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
+WorkerGroup::StepOutcome WorkerGroup::RunStep(const StepPlan& plan) {
   const auto begin = Clock::now();
   int num_tokens = static_cast<int>(plan.decodes.size());
   for (const Chunk& chunk : plan.chunks) num_tokens += chunk.count;
@@ -177,7 +180,7 @@ std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
   SendToAll(frame, "plan");
   std::vector<bool> answered(ranks_.size(), false);
   std::vector<uint64_t> token_hashes(ranks_.size());
-  std::vector<SampledToken> tokens;
+  StepOutcome outcome;
   while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
     if (Clock::now() > deadline) {
       const auto rank = static_cast<Rank>(std::find(answered.begin(), answered.end(), false) - answered.begin());
@@ -197,16 +200,18 @@ std::vector<SampledToken> WorkerGroup::RunStep(const StepPlan& plan) {
       RankInfo& info = ranks_[static_cast<size_t>(rank)];
       info.last_step = plan.step;
       info.compute_micros = result->compute_micros;
-      if (rank == 0) tokens = std::move(result->tokens);
+      outcome.times.compute_micros = std::max(outcome.times.compute_micros, result->compute_micros);
+      outcome.times.swap_micros = std::max(outcome.times.swap_micros, result->swap_micros);
+      if (rank == 0) outcome.tokens = std::move(result->tokens);
     });
   }
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (token_hashes[static_cast<size_t>(rank)] != HashTokens(tokens))
+    if (token_hashes[static_cast<size_t>(rank)] != HashTokens(outcome.tokens))
       GroupFail("{} drew other tokens than rank 0 in step {}", Describe(rank), plan.step);
   }
   const double per_token = std::chrono::duration<double>(Clock::now() - begin).count() / num_tokens;
   seconds_per_token_ = seconds_per_token_ == 0 ? per_token : 0.9 * seconds_per_token_ + 0.1 * per_token;
-  return tokens;
+  return outcome;
 }
 
 void WorkerGroup::Idle(int wake_fd, int timeout_millis) {

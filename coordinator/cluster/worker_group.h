@@ -7,6 +7,7 @@
 
 #include "comm/channel.h"
 #include "comm/messages.h"
+#include "coordinator/core/engine_observer.h"
 
 namespace quire {
 
@@ -53,12 +54,17 @@ class WorkerGroup {
 
   /// Waits until every rank has joined and loaded its shard.
   void AwaitLoaded();
-  /// Tells every rank to reserve its KV blocks (the null block counted in) and waits until all have.
-  void Start(int num_blocks);
+  /// Tells every rank to reserve its KV blocks (null blocks counted in) and waits until all have. Returns the seconds
+  /// that the slowest takes to move a block to the host or back; 0 without host blocks.
+  double Start(int num_blocks, int num_host_blocks);
 
+  struct StepOutcome {
+    std::vector<SampledToken> tokens;
+    StepTimes times;  // of the slowest rank
+  };
   /// Sends the plan to every rank, waits for every rank's answer, and returns rank 0's tokens. Only what all ranks
   /// agree on comes back.
-  std::vector<SampledToken> RunStep(const StepPlan& plan);
+  StepOutcome RunStep(const StepPlan& plan);
 
   /// Waits for wake_fd, minding the leases, up to the given time.
   void Idle(int wake_fd, int timeout_millis);

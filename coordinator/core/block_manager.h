@@ -1,12 +1,25 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "coordinator/core/block_pool.h"
+#include "coordinator/core/prefix_cache.h"
 #include "coordinator/core/sequence.h"
 
 namespace quire {
+
+struct BlockManagerOptions {
+  int num_blocks = 0;       // on the device, the null block counted in
+  int block_size = 16;      // tokens
+  int num_host_blocks = 0;  // for swapped-out sequences
+  double watermark = 0.01;  // share of the device blocks that admission leaves free, so that running requests can grow
+  bool prefix_caching = true;
+  int sliding_window = 0;  // tokens a query sees, itself counted in; 0: all
+  PrefixCache::Key hash_key{};
+  int hash_bits = 128;
+};
 
 /// A sequence and the number of tokens its blocks must hold.
 struct GrowTarget {
@@ -14,48 +27,111 @@ struct GrowTarget {
   int num_tokens;
 };
 
-/// What growing a block table changed: entries from first_index on are new, and `copies` must run before the next
-/// forward pass.
-struct TableGrowth {
-  int first_index = 0;
-  bool changed = false;
-  std::vector<BlockCopyPair> copies;
-};
-
-/// The block-space manager: gives blocks to sequences and takes them back; the only one that touches the pool.
+/// The block-space manager: gives blocks to sequences and takes them back; the only one that touches the pools.
 /// A block that several sequences share is never written: the writer gets a copy first (copy-on-write), and the last
-/// owner writes in place.
+/// owner writes in place. What has to be copied or told is appended to the plan that is being made.
 class BlockManager {
  public:
-  /// watermark is the share of the blocks that admission leaves free, so that running requests can grow.
-  BlockManager(int num_blocks, int block_size, double watermark);
+  explicit BlockManager(const BlockManagerOptions& options);
+  BlockManager(const BlockManager&) = delete;
+  BlockManager& operator=(const BlockManager&) = delete;
 
-  int block_size() const { return block_size_; }
+  int block_size() const { return options_.block_size; }
+  int sliding_window() const { return options_.sliding_window; }
+  bool prefix_caching() const { return options_.prefix_caching; }
   int num_free() const { return pool_.num_free(); }
   int num_usable() const { return pool_.num_usable(); }
   int watermark_blocks() const { return watermark_blocks_; }
-  int BlocksFor(int64_t num_tokens) const { return static_cast<int>((num_tokens + block_size_ - 1) / block_size_); }
+  int BlocksFor(int64_t num_tokens) const {
+    return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
+  }
   const BlockPool& pool() const { return pool_; }
+  const BlockPool& host_pool() const { return host_pool_; }
+  const PrefixCache& cache() const { return cache_; }
+  /// Computed tokens in the block.
+  int filled(BlockId block) const { return filled_[static_cast<size_t>(block)]; }
+
+  // --- growing and ending ---
 
   /// Blocks that growing all the targets takes, copies included. The targets are sequences of one request.
-  int BlocksToGrow(std::span<const GrowTarget> targets) const;
-
-  /// Makes the table cover num_tokens and the positions from num_computed on writable. The pool must have the blocks.
-  TableGrowth Grow(Sequence& sequence, int num_tokens);
-
+  int BlocksToGrow(std::span<const GrowTarget> targets);
+  /// Makes the table cover num_tokens and the positions from num_computed on writable, and tells the workers if they
+  /// know the sequence. The pool must have the blocks.
+  void Grow(Sequence& sequence, int num_tokens, StepPlan& plan);
+  /// `count` more tokens were computed: full blocks become findable.
+  void Computed(Sequence& sequence, int count);
   /// `child` gets the blocks that hold `parent`'s computed tokens, shared, and its num_computed. `child` has no blocks.
   void Fork(const Sequence& parent, Sequence& child);
-
-  /// Gives all blocks back, the last one first, and sets num_computed to 0.
+  /// Gives all blocks back, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
+  /// Gives back the blocks that no later query of the sequence sees.
+  void LeaveWindow(Sequence& sequence);
+
+  // --- prefix cache ---
+
+  /// At a block boundary: takes over cached blocks that hold the next tokens, up to max_tokens computed ones and never
+  /// the last known token, which must be computed to draw the next. Returns the tokens gained.
+  int AttachCached(Sequence& sequence, int max_tokens);
+  /// The hash of block `index` of the sequence's known tokens, or null when that block is not full or nothing is
+  /// cached.
+  const BlockHash* HashOfBlock(Sequence& sequence, int index);
+  BlockHash SaltRoot(std::string_view salt) const { return cache_.Root(salt); }
+  /// Cached leading blocks of a prompt, in order.
+  std::vector<BlockId> FindPrefix(std::string_view salt, std::span<const TokenId> tokens) const;
+
+  /// A prefix that stays cached although nobody uses it.
+  struct Pin {
+    uint64_t id;
+    double expires_seconds;
+    std::vector<BlockId> blocks;
+
+    template <class Archive>
+    void Transfer(Archive& archive) {
+      archive(id, expires_seconds, blocks);
+    }
+  };
+  /// Pins the cached leading blocks of a prompt; never more than half of the pool in all. Null when there is nothing to
+  /// pin or no room.
+  const Pin* PinPrefix(std::string_view salt, std::span<const TokenId> tokens, double expires_seconds);
+  /// False when there is no such pin (any more).
+  bool Unpin(uint64_t id);
+  void ExpirePins(double now);
+  /// Gives up every pin, because a request cannot run otherwise. False when there was none.
+  bool BreakPins();
+  const std::vector<Pin>& pins() const { return pins_; }
+
+  /// Forgets all cached content; blocks in use stay in use.
+  void FlushCache();
+
+  // --- swapping ---
+
+  /// Distinct blocks that the sequences hold on the device (first) or the host.
+  int DistinctBlocks(std::span<const Sequence> sequences, bool on_host) const;
+  /// Moves all blocks of the sequences to the host, sharing kept. The host pool must have DistinctBlocks free.
+  void SwapOut(std::span<Sequence> sequences, StepPlan& plan);
+  /// The way back. The device pool must have DistinctBlocks free.
+  void SwapIn(std::span<Sequence> sequences, StepPlan& plan);
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(pool_, host_pool_, cache_, filled_, pins_, next_pin_);
+  }
 
  private:
-  /// The table entry that the next written token falls into, when other sequences hold that block too.
   bool NextWriteIsShared(const Sequence& sequence) const;
+  BlockId AllocateDevice();
+  void ExtendHashes(Sequence& sequence, int num_blocks);
+  std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
+  void Release(const Pin& pin);
 
-  BlockPool pool_;
-  int block_size_;
+  BlockManagerOptions options_;
+  BlockPool pool_, host_pool_;
+  PrefixCache cache_;
+  std::vector<int> filled_;  // by device block
+  std::vector<Pin> pins_;
+  uint64_t next_pin_ = 1;
   int watermark_blocks_;
+  std::vector<BlockCopyPair> moved_;  // scratch: distinct blocks of one swap
 };
 
 }  // namespace quire

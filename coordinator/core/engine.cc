@@ -8,13 +8,21 @@
 namespace quire {
 
 Engine::Engine(const EngineOptions& options)
-    : options_(options),
-      blocks_(options.num_blocks, options.block_size, options.watermark),
-      scheduler_(options.scheduler, blocks_) {}
+    : options_(options), blocks_(options.blocks), scheduler_(options.scheduler, blocks_) {}
 
-std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
-  const int prompt = request->num_prompt_tokens(), max_tokens = request->limits.max_tokens;
-  const int n = static_cast<int>(request->sequences.size());
+void Engine::set_observer(EngineObserver* observer) {
+  observer_ = observer;
+  scheduler_.set_decision_log(observer);
+}
+
+double Engine::MaxSeconds(const Request& request) const {
+  const double wish = request.limits.max_seconds;
+  return wish > 0 ? std::min(wish, options_.max_request_seconds) : options_.max_request_seconds;
+}
+
+std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const {
+  const int prompt = request.num_prompt_tokens(), max_tokens = request.limits.max_tokens;
+  const int n = static_cast<int>(request.sequences.size());
   if (prompt < 1) return "the prompt is empty";
   if (int64_t{prompt} + max_tokens > options_.max_model_len) {
     return fmt::format("the prompt has {} tokens and {} more are asked for; this model serves {} in all", prompt,
@@ -25,30 +33,57 @@ std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
                        n, prompt, max_tokens, blocks_.num_usable(), blocks_.block_size(),
                        options_.scheduler.max_running);
   }
-  for (Sequence& sequence : request->sequences) sequence.id = next_sequence_id_++;
-  stats_.prompt_tokens += prompt;
+  return std::nullopt;
+}
+
+std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
+  const std::optional<std::string> refusal = ReasonToRefuse(*request);
+  if (observer_ != nullptr) observer_->OnSubmit(*request, !refusal);
+  if (refusal) return refusal;
+  for (Sequence& sequence : request->sequences) {
+    sequence.id = next_sequence_id_++;
+    // Room for a while of decoding without going back to the allocator.
+    constexpr int kRoom = 512;
+    const int room = request->num_prompt_tokens() + std::min(request->limits.max_tokens, kRoom);
+    sequence.tokens.reserve(static_cast<size_t>(room));
+    sequence.blocks.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
+    if (blocks_.prefix_caching()) sequence.contents.hashes.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
+  }
+  stats_.prompt_tokens += request->num_prompt_tokens();
   Request& added = *request;
   const bool is_new = requests_.emplace(added.id, std::move(request)).second;
   QUIRE_CHECK(is_new, "request id {} is in use", added.id);
+  deadlines_.push({added.arrival_seconds + options_.max_wait_seconds, added.id});
+  deadlines_.push({added.arrival_seconds + MaxSeconds(added), added.id});
   scheduler_.Add(added);
   return std::nullopt;
+}
+
+void Engine::Erase(RequestId id) {
+  const auto it = requests_.find(id);
+  stats_.cached_tokens += it->second->num_cached_tokens;
+  requests_.erase(it);
 }
 
 void Engine::Cancel(RequestId id) {
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
+  if (observer_ != nullptr) {
+    observer_->OnCancel(id);
+    observer_->OnDecision({DecisionKind::kCancelled, id});
+  }
   for (const Sequence& sequence : it->second->sequences) {
     if (!sequence.finished) Count(FinishReason::kAbort);
   }
   scheduler_.Drop(*it->second);
-  requests_.erase(it);
+  Erase(id);
 }
 
-std::optional<StepPlan> Engine::NextPlan(double now) {
-  StepPlan plan = scheduler_.Schedule();
+const StepPlan* Engine::NextPlan(double now) {
+  StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
     QUIRE_CHECK(requests_.empty(), "{} requests and nothing to run", requests_.size());
-    return std::nullopt;
+    return nullptr;
   }
   plan.epoch = epoch_;
   plan.step = ++step_;
@@ -58,23 +93,34 @@ std::optional<StepPlan> Engine::NextPlan(double now) {
   for (Request* request : scheduler_.running()) {
     if (request->first_scheduled_seconds < 0) request->first_scheduled_seconds = now;
   }
-  return plan;
+  if (observer_ != nullptr) observer_->OnPlan(now, plan);
+  return &plan;
 }
 
 bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
-  return scheduler_.Fits(tokens) && std::all_of(tokens.begin(), tokens.end(), [&](const SampledToken& t) {
-           return t.token >= 0 && t.token < options_.vocab_size;
+  const auto known = [&](TokenId token) { return token >= 0 && token < options_.vocab_size; };
+  return scheduler_.Fits(tokens) && std::ranges::all_of(tokens, [&](const SampledToken& t) {
+           return known(t.token) && std::ranges::all_of(t.top, [&](const auto& top) { return known(top.first); });
          });
 }
 
-void Engine::CommitStep(const std::vector<SampledToken>& tokens) {
+void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times) {
+  if (observer_ != nullptr) observer_->OnCommit(tokens, times);
+  if (times.compute_micros > 0) scheduler_.ObserveStep(times.compute_micros * 1e-6, times.swap_micros * 1e-6);
   const auto drawn = scheduler_.Commit(tokens);
-  for (const auto& [request, sequence, token] : drawn) Deliver(*request, *sequence, *token);
-  for (const RequestId id : std::exchange(finished_, {})) requests_.erase(id);
+  stats_.generated_tokens += static_cast<int64_t>(drawn.size());
+  for (const auto& [request, sequence, token] : drawn) {
+    if (request->beams == nullptr) {
+      Deliver(*request, *sequence, *token);
+    } else if (sequence->choice == 0) {
+      AdvanceBeams(*request, drawn);
+    }
+  }
+  for (const RequestId id : finished_) Erase(id);
+  finished_.clear();
 }
 
 void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
-  ++stats_.generated_tokens;
   std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
   const bool hidden = reason == FinishReason::kStop;  // the token that says stop is not part of the text
   if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top})) {
@@ -85,6 +131,33 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
   scheduler_.Finish(request, sequence, *reason);
   request.sink->OnFinish(sequence.choice, *reason);
   if (request.finished()) finished_.push_back(request.id);
+}
+
+void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn) {
+  std::vector<const BeamSearch::Candidates*> candidates(request.sequences.size(), nullptr);
+  for (const auto& d : drawn) {
+    if (d.request == &request) candidates[static_cast<size_t>(d.sequence->choice)] = &d.token->top;
+  }
+  const auto steps = request.beams->Advance(candidates);
+  if (!steps.empty()) return scheduler_.Branch(request, steps);
+  for (Sequence& sequence : request.sequences) scheduler_.Finish(request, sequence, FinishReason::kStop);
+  DeliverBeams(request);
+  finished_.push_back(request.id);
+}
+
+void Engine::DeliverBeams(Request& request) {
+  const std::vector<Beam> beams = request.beams->Result();
+  for (size_t choice = 0; choice < beams.size(); ++choice) {
+    const Beam& beam = beams[choice];
+    FinishReason reason = beam.stopped ? FinishReason::kStop : FinishReason::kLength;
+    for (size_t i = 0; i + (beam.stopped ? 1 : 0) < beam.tokens.size(); ++i) {
+      if (!request.sink->OnToken({static_cast<int>(choice), beam.tokens[i], beam.logprobs[i], {}})) continue;
+      reason = FinishReason::kStop;
+      break;
+    }
+    Count(reason);
+    request.sink->OnFinish(static_cast<int>(choice), reason);
+  }
 }
 
 std::optional<FinishReason> Engine::ReasonToFinish(const Request& request, const Sequence& sequence,
@@ -113,16 +186,25 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
 }
 
 void Engine::ExpireOverdue(double now) {
-  std::erase_if(requests_, [&](const auto& item) {
-    Request& request = *item.second;
+  const auto pin_is_due = [&](const BlockManager::Pin& pin) { return pin.expires_seconds <= now; };
+  const bool due =
+      (!deadlines_.empty() && deadlines_.top().seconds < now) || std::ranges::any_of(blocks_.pins(), pin_is_due);
+  if (!due) return;
+  if (observer_ != nullptr) observer_->OnExpire(now);
+  blocks_.ExpirePins(now);
+  for (; !deadlines_.empty() && deadlines_.top().seconds < now; deadlines_.pop()) {
+    const auto it = requests_.find(deadlines_.top().request);
+    if (it == requests_.end()) continue;
+    Request& request = *it->second;
     const double age = now - request.arrival_seconds;
     const bool waited = request.first_scheduled_seconds < 0 && age > options_.max_wait_seconds;
-    if (!waited && age <= options_.max_request_seconds) return false;
+    if (!waited && age <= MaxSeconds(request)) continue;
+    if (observer_ != nullptr) observer_->OnDecision({DecisionKind::kTimedOut, request.id});
     EndWithError(request, RequestError::kTimedOut,
                  waited ? fmt::format("no room within {} s in the queue; try again later", options_.max_wait_seconds)
-                        : fmt::format("not done within {} s", options_.max_request_seconds));
-    return true;
-  });
+                        : fmt::format("not done within {} s", MaxSeconds(request)));
+    Erase(request.id);
+  }
 }
 
 void Engine::FailAll(const std::string& message) {
@@ -138,9 +220,34 @@ void Engine::DropAll() {
 }
 
 void Engine::StartEpoch(EpochId epoch) {
+  if (observer_ != nullptr) observer_->OnEpoch(epoch);
   scheduler_.Reset();
   epoch_ = epoch;
   step_ = 0;
+}
+
+void Engine::SetSwapSpeed(double seconds_per_block) {
+  if (observer_ != nullptr) observer_->OnSwapSpeed(seconds_per_block);
+  scheduler_.cost().SetBlockSeconds(seconds_per_block);
+}
+
+void Engine::FlushCache() {
+  if (observer_ != nullptr) observer_->OnFlush();
+  blocks_.BreakPins();
+  blocks_.FlushCache();
+}
+
+std::optional<uint64_t> Engine::PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
+                                          double expires_seconds) {
+  if (observer_ != nullptr) observer_->OnPin(salt, tokens, expires_seconds);
+  const BlockManager::Pin* pin = blocks_.PinPrefix(salt, tokens, expires_seconds);
+  if (pin == nullptr) return std::nullopt;
+  return pin->id;
+}
+
+bool Engine::Unpin(uint64_t pin) {
+  if (observer_ != nullptr) observer_->OnUnpin(pin);
+  return blocks_.Unpin(pin);
 }
 
 }  // namespace quire

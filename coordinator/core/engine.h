@@ -1,21 +1,20 @@
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <string>
 
+#include "coordinator/core/engine_observer.h"
 #include "coordinator/core/scheduler.h"
 
 namespace quire {
 
 struct EngineOptions {
   SchedulerLimits scheduler;
-  int num_blocks = 0;  // the null block counted in
-  int block_size = 16;
-  double watermark = 0.01;
-  int max_model_len = 0;             // tokens of a sequence, prompt and generated
+  BlockManagerOptions blocks;
+  int max_model_len = 0;  // tokens of a sequence, prompt and generated
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // in the queue, before anything was computed
   double max_request_seconds = 600;  // from arrival to the last token
@@ -25,6 +24,7 @@ struct EngineStats {
   int64_t prompt_tokens = 0;  // of requests that were admitted to the queue
   int64_t generated_tokens = 0;
   int64_t computed_tokens = 0;  // recomputation counted in
+  int64_t cached_tokens = 0;    // prompt tokens taken from the prefix cache, of ended requests
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices
 };
@@ -32,6 +32,7 @@ struct EngineStats {
 /// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
 /// handler: no threads, sockets, files or clocks inside, so the same code runs in the simulator.
 /// Protocol: NextPlan, then CommitStep with its result, then the next. Everything else happens between the two.
+/// The same calls with the same arguments give the same plans.
 class Engine {
  public:
   explicit Engine(const EngineOptions& options);
@@ -43,14 +44,15 @@ class Engine {
   /// Drops a request and frees what it holds; its sink hears nothing more. Unknown ids are ignored (already finished).
   void Cancel(RequestId id);
 
-  /// The next step to send, numbered, or nothing when there is nothing to do. `now` is in seconds on any steady clock.
-  std::optional<StepPlan> NextPlan(double now);
+  /// The next step to send, numbered, or null when there is nothing to do. Valid until the next call. `now` is in
+  /// seconds on any steady clock.
+  const StepPlan* NextPlan(double now);
 
   /// True when the tokens are for exactly the sequences that the last plan draws for, and of the vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
   /// Appends the drawn tokens, delivers them, and ends the sequences that are complete.
-  void CommitStep(const std::vector<SampledToken>& tokens);
+  void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {});
 
   /// Ends requests that have waited or run for too long. `now` is on the clock of Request::arrival_seconds.
   void ExpireOverdue(double now);
@@ -64,6 +66,18 @@ class Engine {
   /// A new worker group begins: nothing computed so far exists any more; step numbers restart.
   void StartEpoch(EpochId epoch);
 
+  /// Seconds that moving one block between device and host takes, as the workers measured it.
+  void SetSwapSpeed(double seconds_per_block);
+
+  /// The prefix cache, by hand: forget everything, or keep a prompt's cached blocks until a time.
+  void FlushCache();
+  std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
+                                    double expires_seconds);
+  bool Unpin(uint64_t pin);
+
+  /// Told of every call above and of every decision; null for nobody. Outlives the engine.
+  void set_observer(EngineObserver* observer);
+
   const Scheduler& scheduler() const { return scheduler_; }
   const BlockManager& blocks() const { return blocks_; }
   const EngineOptions& options() const { return options_; }
@@ -72,20 +86,35 @@ class Engine {
   bool idle() const { return requests_.empty(); }
 
  private:
+  struct Deadline {
+    double seconds;
+    RequestId request;
+    bool operator>(const Deadline& other) const { return seconds > other.seconds; }
+  };
+
+  std::optional<std::string> ReasonToRefuse(const Request& request) const;
   void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
+  void AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn);
+  void DeliverBeams(Request& request);
   std::optional<FinishReason> ReasonToFinish(const Request& request, const Sequence& sequence, TokenId token) const;
   void Count(FinishReason reason);
   void EndWithError(Request& request, RequestError error, const std::string& message);
+  double MaxSeconds(const Request& request) const;
+  void Erase(RequestId id);
 
   EngineOptions options_;
   BlockManager blocks_;
   Scheduler scheduler_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
+  std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;
   EpochId epoch_ = 1;
   StepId step_ = 0;
   SequenceId next_sequence_id_ = 1;
   std::vector<RequestId> finished_;  // in the commit that is going on
+  EngineObserver* observer_ = nullptr;
+
+  friend class EngineArchive;
 };
 
 }  // namespace quire

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "coordinator/core/beam_search.h"
 #include "coordinator/core/sequence.h"
 
 namespace quire {
@@ -36,23 +38,44 @@ class RequestSink {
 struct GenerationLimits {
   int max_tokens = 16;                  // generated per choice
   std::vector<TokenId> stop_token_ids;  // end the choice, are not delivered; includes the model's own unless ignored
+  double max_seconds = 0;               // from arrival to the last token; 0: the server's limit
 };
 
-/// One prompt of an API call: n sequences that share it. They are scheduled, preempted and admitted together.
+/// What a client (an API key) was served; see WaitingQueue.
+struct ClientAccount;
+
+/// One prompt of an API call: sequences that share it. They are scheduled, preempted and admitted together.
 struct Request {
   RequestId id = 0;
+  std::string name;            // as the client knows it
+  std::string client;          // whose share of the server it takes; empty: everybody's
+  int priority = 0;            // lower goes first among the requests of one client
   double arrival_seconds = 0;  // on the engine's clock
   GenerationLimits limits;
-  SamplingSpec sampling;  // of choice 0; the others differ in `choice`
-  std::vector<Sequence> sequences;
+  SamplingSpec sampling;            // of choice 0; the others differ in `choice`
+  std::string cache_salt;           // requests share cached blocks only with those of the same salt
+  std::vector<Sequence> sequences;  // with beams: one per beam
   std::shared_ptr<RequestSink> sink;
+  std::unique_ptr<BeamSearch> beams;  // null: every sequence draws for itself
+
+  // --- the scheduler's and the engine's ---
 
   /// Sequences 1.. share the blocks of sequence 0 up to the last prompt token, once it has computed them.
   bool forked = false;
+  /// Order of seniority: who runs first in a step and who is preempted last.
+  double rank = 0;
   int num_preemptions = 0;
+  int num_cached_tokens = 0;  // prompt tokens taken from the prefix cache before the first preemption
   double first_scheduled_seconds = -1;
+  ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
+  bool swapped_out() const {
+    for (const Sequence& sequence : sequences) {
+      if (!sequence.host_blocks.empty()) return true;
+    }
+    return false;
+  }
   bool finished() const {
     for (const Sequence& sequence : sequences) {
       if (!sequence.finished) return false;
@@ -60,5 +83,8 @@ struct Request {
     return true;
   }
 };
+
+/// True when `a` is senior to `b`.
+inline bool Senior(const Request& a, const Request& b) { return a.rank != b.rank ? a.rank < b.rank : a.id < b.id; }
 
 }  // namespace quire

@@ -1,8 +1,6 @@
 #include "coordinator/core/scheduler.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "comm/error.h"
@@ -15,47 +13,104 @@ Scheduler::Scheduler(SchedulerLimits limits, BlockManager& blocks) : limits_(lim
   for (int slot = limits.max_running - 1; slot >= 0; --slot) free_slots_.push_back(static_cast<SlotId>(slot));
 }
 
-void Scheduler::Add(Request& request) { waiting_.push_back(&request); }
+void Scheduler::Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause) {
+  if (log_ == nullptr) return;
+  const Decision decision{kind, request.id, cause, a, b};
+  if (kind == DecisionKind::kHeldForSlots || kind == DecisionKind::kHeldForBlocks) {
+    if (last_held_.kind == kind && last_held_.request == request.id) return;
+    last_held_ = decision;
+  }
+  log_->OnDecision(decision);
+}
+
+void Scheduler::Add(Request& request) {
+  queue_.Add(request);
+  for (Sequence& sequence : request.sequences) {
+    sequence.contents.root = blocks_.SaltRoot(request.cache_salt);
+    sequence.contents.last = PrefixCache::RootContent(sequence.contents.root);
+  }
+  Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);
+}
 
 bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
   // The last token drawn is never computed.
-  const int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
+  int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
+  if (blocks_.sliding_window() > 0) {  // the window, a chunk, and the ends of both inside a block
+    const int64_t seen = blocks_.sliding_window() + limits_.max_step_tokens + 2 * blocks_.block_size();
+    longest = std::min(longest, seen);
+  }
   return n <= limits_.max_running && int64_t{n} * blocks_.BlocksFor(longest) <= blocks_.num_usable();
 }
 
-StepPlan Scheduler::Schedule() {
+StepPlan& Scheduler::Schedule() {
   QUIRE_CHECK(in_flight_.empty(), "step not committed");
-  StepPlan plan;
+  plan_.Clear();
+  computing_.clear();
+  plan_.branches.swap(branches_);  // running requests' alone: a step follows
   int budget = limits_.max_step_tokens;
   const int64_t preemptions_before = num_preemptions_;
-  ScheduleRunning(plan, budget);
-  if (num_preemptions_ == preemptions_before) AdmitWaiting(plan, budget);
-  OrderBatch(plan);
-  if (!plan.empty()) plan.released = std::exchange(released_, {});
-  return plan;
+  ScheduleRunning(budget);
+  if (num_preemptions_ == preemptions_before) AdmitWaiting(budget);
+  OrderBatch();
+  if (!plan_.empty()) plan_.released.swap(released_);
+  return plan_;
 }
 
-void Scheduler::ScheduleRunning(StepPlan& plan, int& budget) {
+void Scheduler::ScheduleRunning(int& budget) {
   for (size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Request& request = *running_[i];
-    const std::vector<Work> work = WorkOf(request, budget);
-    while (BlocksFor(work) > blocks_.num_free()) {
-      Request& newest = *running_.back();
-      QUIRE_CHECK(running_.size() > 1, "request {} does not fit the pool alone", request.id);
-      Preempt(newest);
-      if (&newest == &request) return;
-    }
-    Emit(request, work, plan, budget);
+    FindWork(request, budget);
+    if (work_.empty()) continue;
+    if (!MakeRoomFor(request)) return;
+    Emit(request, budget);
   }
 }
 
-void Scheduler::AdmitWaiting(StepPlan& plan, int& budget) {
-  while (!waiting_.empty() && budget > 0 && HasRoomFor(*waiting_.front())) {
-    Request& request = *waiting_.front();
-    waiting_.pop_front();
-    running_.push_back(&request);
-    Emit(request, WorkOf(request, budget), plan, budget);
+/// False when the request itself had to go: it is the most junior.
+bool Scheduler::MakeRoomFor(Request& request) {
+  while (BlocksForWork() > blocks_.num_free()) {
+    if (running_.size() == 1) {
+      const bool broken = blocks_.BreakPins();
+      QUIRE_CHECK(broken, "request {} does not fit the pool alone", request.id);
+      Tell(DecisionKind::kPinsBroken, request, 0, 0);
+      continue;
+    }
+    Request& victim = *running_.back();
+    Preempt(victim, request);
+    if (&victim == &request) return false;
   }
+  return true;
+}
+
+void Scheduler::AdmitWaiting(int& budget) {
+  while (!queue_.empty() && budget > 0 && HasRoomFor(queue_.Head())) {
+    Request& request = queue_.Head();
+    queue_.Remove(request);
+    running_.insert(std::ranges::upper_bound(running_, &request, [](auto* a, auto* b) { return Senior(*a, *b); }),
+                    &request);
+    const int free = blocks_.num_free();
+    if (request.num_preemptions > 0) Readmit(request);
+    FindWork(request, budget);
+    if (request.num_preemptions == 0) {
+      WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
+      Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);
+    }
+    // Others have their place in this step already, so none may be preempted; HasRoomFor saw to it that none must.
+    if (running_.size() == 1) MakeRoomFor(request);
+    if (!work_.empty()) Emit(request, budget);
+  }
+}
+
+/// What a preempted request needs before it goes on.
+void Scheduler::Readmit(Request& request) {
+  if (!request.swapped_out()) {
+    int tokens = 0;
+    for (const Sequence& sequence : request.sequences) tokens += sequence.finished ? 0 : sequence.num_tokens();
+    return Tell(DecisionKind::kReadmitted, request, tokens, blocks_.num_free());
+  }
+  const int free = blocks_.num_free();
+  blocks_.SwapIn(request.sequences, plan_);
+  Tell(DecisionKind::kSwappedIn, request, static_cast<int64_t>(plan_.swap_ins.size()), free);
 }
 
 int Scheduler::RunningSequences() const {
@@ -64,196 +119,155 @@ int Scheduler::RunningSequences() const {
   return count;
 }
 
-bool Scheduler::HasRoomFor(Request& request) const {
-  if (RunningSequences() + static_cast<int>(request.sequences.size()) > limits_.max_running) return false;
-  if (running_.empty()) return true;
-  // Look ahead: everything known must fit beside what the running requests still have to compute.
+/// Blocks that the sequence still has to take for num_tokens, beside those it holds.
+int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens) const {
+  int blocks = blocks_.BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size());
+  if (blocks_.sliding_window() > 0) {  // what it takes later comes from what it gives back
+    const int most = blocks_.BlocksFor(blocks_.sliding_window() + limits_.max_step_tokens) + 1;
+    blocks = std::min(blocks, most - sequence.num_held_blocks());
+  }
+  return std::max(0, blocks);
+}
+
+/// Blocks for all known tokens of a request that holds none.
+int Scheduler::BlocksToBegin(const Request& request) const {
   int needed = 0;
   for (const Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
-    const int whole = blocks_.BlocksFor(sequence.num_tokens());
     const int shared = needed == 0 ? 0 : (request.num_prompt_tokens() - 1) / blocks_.block_size();
-    needed += whole - shared;
+    needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens()) - shared);
   }
-  return blocks_.num_free() - OutstandingBlocks() - needed >= blocks_.watermark_blocks();
+  return needed;
+}
+
+/// Blocks for what was swapped out and for the tokens that are known but not computed.
+int Scheduler::BlocksToComeBack(const Request& request) const {
+  int needed = blocks_.DistinctBlocks(request.sequences, true);
+  for (const Sequence& sequence : request.sequences) {
+    const int held = static_cast<int>(sequence.host_blocks.size());
+    if (!sequence.finished) needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - held);
+  }
+  return needed;
+}
+
+/// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
+/// compute and will draw soon, so that it rarely costs anybody's preemption.
+bool Scheduler::HasRoomFor(Request& request) {
+  const int running = RunningSequences(), more = static_cast<int>(request.sequences.size());
+  if (running + more > limits_.max_running) {
+    Tell(DecisionKind::kHeldForSlots, request, running, limits_.max_running);
+    return false;
+  }
+  const int needed = request.swapped_out() ? BlocksToComeBack(request) : BlocksToBegin(request);
+  if (running_.empty()) {
+    if (needed > blocks_.num_free() && blocks_.BreakPins()) Tell(DecisionKind::kPinsBroken, request, 0, 0);
+    return true;
+  }
+  const int free = blocks_.num_free() - OutstandingBlocks() - blocks_.watermark_blocks();
+  if (needed <= free) return true;
+  Tell(DecisionKind::kHeldForBlocks, request, needed, free);
+  return false;
 }
 
 int Scheduler::OutstandingBlocks() const {
   int blocks = 0;
   for (const Request* request : running_) {
+    const int shared =
+        request->forked ? 0 : (request->num_prompt_tokens() - 1) / blocks_.block_size();  // by all but the first
+    bool first = true;
     for (const Sequence& sequence : request->sequences) {
-      if (sequence.finished || (!request->forked && sequence.choice != 0 && request->sequences.size() > 1)) continue;
-      blocks += std::max(0, blocks_.BlocksFor(sequence.num_tokens()) - static_cast<int>(sequence.blocks.size()));
+      if (sequence.finished) continue;
+      const int left = request->limits.max_tokens - sequence.num_generated() - 1;
+      const int soon = sequence.num_tokens() + std::clamp(left, 0, limits_.lookahead_tokens);
+      blocks += BlocksAhead(sequence, soon) - (first ? 0 : shared);
+      first = false;
     }
   }
   return blocks;
 }
 
-std::vector<Scheduler::Work> Scheduler::WorkOf(Request& request, int budget) {
-  std::vector<Work> work;
-  if (!request.forked) {
-    // The first live sequence computes the prompt but for its last token; then all share it and each computes the rest.
-    const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
-    const auto leader = std::find_if(request.sequences.begin(), request.sequences.end(),
-                                     [](const Sequence& s) { return !s.finished.has_value(); });
-    if (leader->num_computed < shared) {
-      return {{&*leader, std::min(budget, shared - leader->num_computed)}};
-    }
-    for (auto child = std::next(leader); child != request.sequences.end(); ++child) {
-      if (!child->finished) blocks_.Fork(*leader, *child);
-    }
-    request.forked = true;
-  }
-  for (Sequence& sequence : request.sequences) {
-    const int count = std::min(budget, sequence.num_tokens() - sequence.num_computed);
-    if (sequence.finished || count <= 0) continue;
-    work.push_back({&sequence, count});
-    budget -= count;
-  }
-  return work;
+bool Scheduler::SwapIsBetter(const Request& victim) const {
+  if (limits_.preemption == PreemptionMode::kRecompute) return false;
+  const int blocks = blocks_.DistinctBlocks(victim.sequences, false);
+  if (blocks == 0 || blocks > blocks_.host_pool().num_free()) return false;
+  if (limits_.preemption == PreemptionMode::kSwap) return true;
+  // Tokens in shared blocks are computed once.
+  return cost_.SwapSeconds(blocks) < cost_.RecomputeSeconds(blocks * blocks_.block_size());
 }
 
-int Scheduler::BlocksFor(const std::vector<Work>& work) const {
-  std::vector<GrowTarget> targets;
-  for (const Work& w : work) targets.push_back({w.sequence, w.sequence->num_computed + w.count});
-  return blocks_.BlocksToGrow(targets);
-}
-
-void Scheduler::AddToWorkers(const Request& request, Sequence& sequence, StepPlan& plan) {
-  QUIRE_CHECK(!free_slots_.empty(), "no free slot");
-  sequence.slot = free_slots_.back();
-  free_slots_.pop_back();
-  AddedSequence added{*sequence.slot,        sequence.num_prompt_tokens,
-                      sequence.num_computed, sequence.tokens,
-                      sequence.blocks,       request.sampling};
-  added.sampling.choice = static_cast<uint32_t>(sequence.choice);
-  plan.added.push_back(std::move(added));
-}
-
-void Scheduler::Emit(Request& request, const std::vector<Work>& work, StepPlan& plan, int& budget) {
-  for (const auto& [sequence, count] : work) {
-    const int start = sequence->num_computed;
-    TableGrowth growth = blocks_.Grow(*sequence, start + count);
-    plan.copies.insert(plan.copies.end(), growth.copies.begin(), growth.copies.end());
-    if (!sequence->slot) {
-      AddToWorkers(request, *sequence, plan);
-    } else if (growth.changed) {
-      plan.tables.push_back({*sequence->slot,
-                             static_cast<uint32_t>(growth.first_index),
-                             {sequence->blocks.begin() + growth.first_index, sequence->blocks.end()}});
-    }
-    const bool draws = start + count == sequence->num_tokens();
-    in_flight_.push_back({&request, sequence, count, draws});
-    plan.position_sum += static_cast<uint64_t>(start);
-    budget -= count;
+void Scheduler::Preempt(Request& victim, const Request& cause) {
+  QUIRE_CHECK(running_.back() == &victim, "request {} is not the most junior", victim.id);
+  const int blocks = blocks_.DistinctBlocks(victim.sequences, false);
+  for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) LeaveWorkers(*it);
+  if (SwapIsBetter(victim)) {
+    blocks_.SwapOut(victim.sequences, plan_);
+    ++num_swapped_out_;
+    Tell(DecisionKind::kPreemptedSwap, victim, blocks, blocks_.host_pool().num_free(), cause.id);
+  } else {
+    for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) blocks_.Free(*it);
+    victim.forked = false;
+    Tell(DecisionKind::kPreemptedRecompute, victim, int64_t{blocks} * blocks_.block_size(), blocks, cause.id);
   }
+  ++victim.num_preemptions;
+  ++num_preemptions_;
+  running_.pop_back();
+  queue_.AddPreempted(victim);
 }
 
-void Scheduler::OrderBatch(StepPlan& plan) {
-  const auto is_decode = [](const InFlight& f) { return f.draws && f.count == 1; };
-  const auto chunks = std::stable_partition(in_flight_.begin(), in_flight_.end(), is_decode);
-  std::sort(in_flight_.begin(), chunks,
-            [](const InFlight& a, const InFlight& b) { return *a.sequence->slot < *b.sequence->slot; });
-  for (auto it = in_flight_.begin(); it != chunks; ++it) plan.decodes.push_back(*it->sequence->slot);
-  for (auto it = chunks; it != in_flight_.end(); ++it) {
-    plan.chunks.push_back({*it->sequence->slot, it->sequence->num_computed, it->count});
+void Scheduler::LeaveWorkers(Sequence& sequence) {
+  sequence.told_first_block = 0;
+  if (!sequence.slot) return;
+  for (auto* branches : {&branches_, &plan_.branches}) {
+    std::erase_if(*branches, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });
   }
-}
-
-bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
-  size_t next = 0;
-  for (const InFlight& f : in_flight_) {
-    if (f.draws && (next == tokens.size() || tokens[next++].slot != *f.sequence->slot)) return false;
-  }
-  return next == tokens.size();
-}
-
-std::vector<Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {
-  std::vector<Drawn> drawn;
-  size_t next = 0;
-  for (const InFlight& f : in_flight_) {
-    f.sequence->num_computed += f.count;
-    if (!f.draws) continue;
-    QUIRE_CHECK(next < tokens.size() && tokens[next].slot == f.sequence->slot, "result {} of {} is for another slot",
-                next, tokens.size());
-    f.sequence->tokens.push_back(tokens[next].token);
-    drawn.push_back({f.request, f.sequence, &tokens[next++]});
-  }
-  QUIRE_CHECK(next == tokens.size(), "{} tokens for {} draws", tokens.size(), next);
-  in_flight_.clear();
-  return drawn;
+  std::erase_if(plan_.tables, [&](const TableEdit& edit) { return edit.slot == *sequence.slot; });
+  released_.push_back(*sequence.slot);
+  free_slots_.push_back(*sequence.slot);
+  sequence.slot.reset();
 }
 
 void Scheduler::Detach(Sequence& sequence) {
   blocks_.Free(sequence);
-  if (!sequence.slot) return;
-  released_.push_back(*sequence.slot);
-  free_slots_.push_back(*sequence.slot);
-  sequence.slot.reset();
+  LeaveWorkers(sequence);
 }
 
 void Scheduler::Finish(Request& request, Sequence& sequence, FinishReason reason) {
   QUIRE_CHECK(!sequence.finished, "sequence {} ends twice", sequence.id);
   sequence.finished = reason;
   Detach(sequence);
-  if (request.finished()) std::erase(running_, &request);
-}
-
-void Scheduler::Preempt(Request& request) {
-  QUIRE_CHECK(running_.back() == &request, "request {} is not the newest", request.id);
-  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) Detach(*it);
-  request.forked = false;
-  ++request.num_preemptions;
-  ++num_preemptions_;
-  running_.pop_back();
-  waiting_.push_front(&request);
+  Tell(DecisionKind::kFinished, request, sequence.choice, static_cast<int64_t>(reason));
+  if (!request.finished()) return;
+  std::erase(running_, &request);
+  queue_.Left(request);
 }
 
 void Scheduler::Drop(Request& request) {
   QUIRE_CHECK(in_flight_.empty(), "step not committed");
   for (Sequence& sequence : request.sequences) Detach(sequence);
   std::erase(running_, &request);
-  std::erase(waiting_, &request);
+  queue_.Remove(request);
+  queue_.Left(request);
 }
 
 void Scheduler::Reset() {
   in_flight_.clear();
-  while (!running_.empty()) Preempt(*running_.back());
+  plan_.Clear();
+  blocks_.BreakPins();
+  for (Request* request : queue_.preempted()) {  // what was swapped out is lost with the workers' memory
+    for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
+    request->forked = false;
+  }
+  while (!running_.empty()) {
+    Request& request = *running_.back();
+    for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) Detach(*it);
+    request.forked = false;
+    ++request.num_preemptions;
+    running_.pop_back();
+    queue_.AddPreempted(request);
+  }
+  blocks_.FlushCache();
   released_.clear();
-}
-
-void Scheduler::CheckIntegrity() const {
-  blocks_.pool().CheckIntegrity();
-  std::map<BlockId, int> references;
-  std::set<SlotId> slots(free_slots_.begin(), free_slots_.end());
-  for (const Request* request : running_) {
-    for (const Sequence& sequence : request->sequences) {
-      const auto blocks = static_cast<int>(sequence.blocks.size());
-      QUIRE_CHECK(!sequence.finished || blocks == 0, "finished sequence {} holds blocks", sequence.id);
-      QUIRE_CHECK(blocks >= blocks_.BlocksFor(sequence.num_computed), "sequence {}: {} blocks for {} computed tokens",
-                  sequence.id, blocks, sequence.num_computed);
-      QUIRE_CHECK(blocks <= blocks_.BlocksFor(sequence.num_tokens()), "sequence {}: {} blocks for {} tokens",
-                  sequence.id, blocks, sequence.num_tokens());
-      std::set<BlockId> distinct(sequence.blocks.begin(), sequence.blocks.end());
-      QUIRE_CHECK(distinct.size() == sequence.blocks.size(), "sequence {} holds a block twice", sequence.id);
-      for (const BlockId block : sequence.blocks) ++references[block];
-      if (sequence.slot) QUIRE_CHECK(slots.insert(*sequence.slot).second, "slot {} has two owners", *sequence.slot);
-    }
-  }
-  for (const Request* request : waiting_) {
-    for (const Sequence& sequence : request->sequences) {
-      QUIRE_CHECK(sequence.blocks.empty() && !sequence.slot, "waiting sequence {} holds something", sequence.id);
-    }
-  }
-  int held = 0;
-  for (const auto& [block, count] : references) {
-    QUIRE_CHECK(blocks_.pool().ref_count(block) == count, "block {}: {} references, {} owners", block,
-                blocks_.pool().ref_count(block), count);
-    ++held;
-  }
-  QUIRE_CHECK(held == blocks_.pool().num_held(), "{} blocks held, {} in tables", blocks_.pool().num_held(), held);
-  QUIRE_CHECK(static_cast<int>(slots.size()) == limits_.max_running, "{} of {} slots accounted for", slots.size(),
-              limits_.max_running);
+  branches_.clear();
 }
 
 }  // namespace quire

@@ -1,47 +1,54 @@
 #pragma once
 
-#include <deque>
+#include <span>
 #include <vector>
 
 #include "coordinator/core/block_manager.h"
-#include "coordinator/core/request.h"
+#include "coordinator/core/decision_log.h"
+#include "coordinator/core/recovery_cost.h"
+#include "coordinator/core/waiting_queue.h"
 
 namespace quire {
 
 struct SchedulerLimits {
   int max_step_tokens = 512;  // tokens one step may compute; at least max_running
   int max_running = 256;      // sequences
+  PreemptionMode preemption = PreemptionMode::kAuto;
+  int lookahead_tokens = 16;  // admission leaves every running sequence room to grow by so many
 };
 
 /// The policy. There is no prefill phase and no decode phase: every sequence has known tokens and computed tokens, and
-/// each step lets the second catch up with the first under a token budget, oldest request first.
-/// First come, first served. When blocks run out the newest running request is preempted, all its sequences together;
-/// it goes back to the head of the queue and recomputes later.
+/// each step lets the second catch up with the first under a token budget, most senior request first.
+/// When blocks run out the most junior running request is preempted, all its sequences together; its blocks move to the
+/// host, or are computed again later, whichever is cheaper.
 class Scheduler {
  public:
   Scheduler(SchedulerLimits limits, BlockManager& blocks);
 
-  /// Appends to the queue. The request must outlive its stay and be able to run alone (see CanEverRun).
+  /// Queues a request. It must outlive its stay and be able to run alone (see CanEverRun).
   void Add(Request& request);
 
   /// True when the pool could hold the request at its longest with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
 
-  /// The next step, or an empty plan when nothing can run. epoch and step are left to the caller.
-  /// Must be followed by Commit (or Drop for every request) before the next call.
-  StepPlan Schedule();
+  /// The next step, or an empty plan when nothing can run; valid until the next call. epoch and step are left to the
+  /// caller. Must be followed by Commit (or Drop for every request) before the next call.
+  StepPlan& Schedule();
 
   /// True when the tokens are for exactly the members of the step in flight that draw, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
-  /// The step's forward pass is done: computed counts advance and drawn tokens are appended. `tokens` are in batch
-  /// order. Returns the sequences that got a token.
   struct Drawn {
     Request* request;
     Sequence* sequence;
     const SampledToken* token;
   };
-  std::vector<Drawn> Commit(const std::vector<SampledToken>& tokens);
+  /// The step's forward pass is done: computed counts advance and drawn tokens are appended. `tokens` are in batch
+  /// order. Returns the sequences that got a token; valid until the next call.
+  std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens);
+
+  /// The beams of a request go on as chosen; every one of them has just drawn.
+  void Branch(Request& request, std::span<const BeamSearch::Step> steps);
 
   /// Takes a sequence that ended out of the running set and frees its blocks.
   void Finish(Request& request, Sequence& sequence, FinishReason reason);
@@ -49,17 +56,23 @@ class Scheduler {
   /// Takes a request out, wherever it stands, and frees its blocks. No step may be in flight.
   void Drop(Request& request);
 
-  /// The workers are new and know nothing: every running request goes back to the queue in its order.
+  /// The workers are new and know nothing: every running request goes back to the queue, and nothing is cached.
   void Reset();
 
-  int num_waiting() const { return static_cast<int>(waiting_.size()); }
+  /// How long the step in flight took; before Commit.
+  void ObserveStep(double seconds, double swap_seconds);
+
+  int num_waiting() const { return queue_.size(); }
   int num_running() const { return static_cast<int>(running_.size()); }
   int64_t num_preemptions() const { return num_preemptions_; }
-  const std::deque<Request*>& waiting() const { return waiting_; }
+  int64_t num_swapped_out() const { return num_swapped_out_; }
+  const WaitingQueue& queue() const { return queue_; }
   const std::vector<Request*>& running() const { return running_; }
+  RecoveryCost& cost() { return cost_; }
+  void set_decision_log(DecisionLog* log) { log_ = log; }
 
-  /// Aborts unless block reference counts equal the table entries that name them, tables have the right length,
-  /// slots are owned once and waiting requests hold nothing.
+  /// Aborts unless block reference counts equal the table entries and pins that name them, tables have the right
+  /// length, slots are owned once and waiting requests hold nothing on the device.
   void CheckIntegrity() const;
 
  private:
@@ -74,27 +87,52 @@ class Scheduler {
     bool draws;
   };
 
-  void ScheduleRunning(StepPlan& plan, int& budget);
-  void AdmitWaiting(StepPlan& plan, int& budget);
-  std::vector<Work> WorkOf(Request& request, int budget);
-  int BlocksFor(const std::vector<Work>& work) const;
+  void ScheduleRunning(int& budget);
+  void AdmitWaiting(int& budget);
+  bool MakeRoomFor(Request& request);
+  void Readmit(Request& request);
+  void FindWork(Request& request, int budget);
+  bool ShareLeadersPrefix(Request& request, int budget);
+  void Attach(Request& request, Sequence& sequence, int max_tokens);
+  void DrawTogether(Request& request);
+  bool WaitsForPrefix(Request& request, Sequence& sequence);
+  int BlocksForWork();
+  int BlocksAhead(const Sequence& sequence, int num_tokens) const;
+  int BlocksToBegin(const Request& request) const;
+  int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks() const;
-  bool HasRoomFor(Request& request) const;
-  void Emit(Request& request, const std::vector<Work>& work, StepPlan& plan, int& budget);
-  void AddToWorkers(const Request& request, Sequence& sequence, StepPlan& plan);
-  void OrderBatch(StepPlan& plan);
-  void Preempt(Request& request);
+  bool HasRoomFor(Request& request);
+  void Emit(Request& request, int& budget);
+  void AddToWorkers(const Request& request, Sequence& sequence);
+  void NotePrefixes(Sequence& sequence, int end);
+  void OrderBatch();
+  void Preempt(Request& victim, const Request& cause);
+  bool SwapIsBetter(const Request& victim) const;
+  void LeaveWorkers(Sequence& sequence);
   void Detach(Sequence& sequence);
   int RunningSequences() const;
+  void Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause = 0);
 
   SchedulerLimits limits_;
   BlockManager& blocks_;
-  std::deque<Request*> waiting_;
-  std::vector<Request*> running_;  // oldest first
+  WaitingQueue queue_;
+  std::vector<Request*> running_;  // most senior first
+  RecoveryCost cost_;
+  DecisionLog* log_ = nullptr;
+  Decision last_held_{};  // not told again while nothing changes
+  StepPlan plan_;
   std::vector<InFlight> in_flight_;
   std::vector<SlotId> free_slots_;  // handed out from the back
-  std::vector<SlotId> released_;    // to be told to the workers with the next plan
-  int64_t num_preemptions_ = 0;
+  std::vector<SlotId> released_;    // to be told to the workers with the next plan, like
+  std::vector<quire::Branch> branches_;
+  int64_t num_preemptions_ = 0, num_swapped_out_ = 0;
+  // Scratch that keeps its memory between steps.
+  std::vector<Work> work_;            // of the request at hand
+  std::vector<GrowTarget> targets_;   // likewise
+  std::vector<BlockHash> computing_;  // full blocks that the step being made works on
+  std::vector<Drawn> drawn_;
+
+  friend class EngineArchive;
 };
 
 }  // namespace quire

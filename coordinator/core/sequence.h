@@ -5,6 +5,7 @@
 
 #include "comm/step_plan.h"
 #include "comm/types.h"
+#include "coordinator/core/prefix_cache.h"
 
 namespace quire {
 
@@ -16,14 +17,26 @@ struct Sequence {
   SequenceId id = 0;
   int choice = 0;  // index inside its request
   int num_prompt_tokens = 0;
-  std::vector<TokenId> tokens;  // prompt, then what was generated
-  int num_computed = 0;         // tokens whose keys and values are in the blocks
-  std::vector<BlockId> blocks;  // entry i covers positions [i * block_size, (i + 1) * block_size)
-  std::optional<SlotId> slot;   // while the workers know the sequence
+  std::vector<TokenId> tokens;       // prompt, then what was generated
+  int num_computed = 0;              // tokens whose keys and values are in the blocks
+  std::vector<BlockId> blocks;       // entry i covers positions [i * block_size, (i + 1) * block_size)
+  int first_block = 0;               // entries before it left the attention window and are null
+  int told_first_block = 0;          // what the workers know of first_block
+  std::vector<BlockId> host_blocks;  // swapped out: where the content of `blocks` waits; same indices
+  std::optional<SlotId> slot;        // while the workers know the sequence
   std::optional<FinishReason> finished;
+
+  /// What the full blocks hold, for the prefix cache.
+  struct Contents {
+    BlockHash root;                 // of the request's salt
+    std::vector<BlockHash> hashes;  // of the full blocks of `tokens`, as far as anybody asked
+    ContentId last = 0;             // content of block num_named - 1; the root's while that is 0
+    int num_named = 0;              // leading blocks whose content has an id
+  } contents;
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
+  int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
 };
 
 /// The n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.

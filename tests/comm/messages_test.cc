@@ -16,8 +16,11 @@ StepPlan FullPlan() {
   AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}};
   added.sampling = {0.5f, 40, 0.9f, 0.05f, 1.1f, 0.2f, 0.3f, 12345678901234ull, 2, 5, {{7, -1.5f}}, {1, 2}, 4};
   plan.added = {added};
-  plan.tables = {{1, 2, {9, 8}}};
-  plan.copies = {{3, 4}};
+  plan.branches = {{3, 1, 50}, {1, 1, 51}};
+  plan.tables = {{1, 2, 9}, {1, 3, 8}, {1, 0, kNullBlock}};
+  plan.swap_outs = {{6, 2}};
+  plan.swap_ins = {{1, 6}};
+  plan.copies = {{6, 4}};
   plan.decodes = {0, 1, 9};
   plan.chunks = {{2, 1, 3}};
   plan.position_sum = 99;
@@ -25,6 +28,7 @@ StepPlan FullPlan() {
 }
 
 constexpr PlanLimits kLimits = {.num_blocks = 10,
+                                .num_host_blocks = 4,
                                 .block_size = 2,
                                 .max_running = 10,
                                 .max_step_tokens = 16,
@@ -43,7 +47,7 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
 TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
 
 TEST(MessagesTest, ResultsSurviveTheWire) {
-  const StepResult result{2, 9, 1, 111, 222, 333, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}}}};
+  const StepResult result{2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}}}};
   const Message decoded = Decode(EncodeResult(result));
   const auto& back = std::get<StepResult>(decoded);
   EXPECT_EQ(back.tokens, result.tokens);
@@ -52,6 +56,7 @@ TEST(MessagesTest, ResultsSurviveTheWire) {
   EXPECT_EQ(back.token_hash, 222u);
   EXPECT_EQ(back.epoch, 2u);
   EXPECT_EQ(back.step, 9u);
+  EXPECT_EQ(back.swap_micros, 44u);
 }
 
 TEST(MessagesTest, HandshakeSurvivesTheWire) {
@@ -70,7 +75,7 @@ TEST(MessagesTest, ADecodeStepOf256SequencesIsUnderOneKilobyte) {
   for (SlotId slot = 0; slot < 256; ++slot) {
     plan.decodes.push_back(slot);
     if (slot % 16 == 0)
-      plan.tables.push_back({slot, 100, {static_cast<BlockId>(slot + 1)}});  // one new block in 16 tokens
+      plan.tables.push_back({slot, 100, static_cast<BlockId>(slot + 1)});  // one new block in 16 tokens
   }
   EXPECT_LT(EncodePlan(plan).body.size() + sizeof(FrameHeader), 1024u);
 }
@@ -84,7 +89,7 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
   EXPECT_EQ(ErrorOf(FullPlan()), "");
   EXPECT_NE(broken([](StepPlan& p) { p.decodes = {10}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks[0] = 10; }), "");
-  EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks[0] = kNullBlock; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks[1] = kNullBlock; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks[0] = -1; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].tokens[0] = 100; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].tokens[0] = -1; }), "");
@@ -95,6 +100,16 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks = {1, 2, 3, 4}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.logit_bias = {{100, 1.0f}}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.copies[0].source = 11; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.branches[0].parent = 10; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.branches[0].token = 100; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.tables[0].block = 10; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.tables[0].index = 32; }), "") << "beyond the longest sequence";
+  EXPECT_NE(broken([](StepPlan& p) { p.swap_outs[0].destination = 4; }), "") << "no such host block";
+  EXPECT_NE(broken([](StepPlan& p) { p.swap_ins[0].source = 2; }), "") << "overwritten before it comes back";
+  EXPECT_NE(broken([](StepPlan& p) { p.swap_ins.push_back({3, 6}); }), "") << "two into one block";
+  EXPECT_NE(broken([](StepPlan& p) { p.copies.push_back({3, 4}); }), "") << "two into one block";
+  EXPECT_NE(broken([](StepPlan& p) { p.copies.push_back({4, 5}); }), "") << "overwritten before it is copied";
+  EXPECT_EQ(broken([](StepPlan& p) { p.added[0].blocks[0] = kNullBlock; }), "") << "left the window";
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 17; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 0; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].start = -1; }), "");

@@ -2,7 +2,8 @@
 """Makes the expectations that the engine's greedy tokens and log-probabilities are compared with, by HF transformers in
 float32. Needs: pip install torch transformers gguf safetensors.
 
-  make_golden.py tiny            random models in models/ (safetensors: MHA, GQA, MQA, odd sizes) and tiny_*.json
+  make_golden.py tiny [NAME...]  random models in models/ (safetensors: MHA, GQA, MQA, sliding window; odd sizes) and
+                                 tiny_*.json; all of them, or those named
   make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
 
 A prompt is kept when its best and second best token differ by more than MARGIN at every step: closer than that the
@@ -14,7 +15,7 @@ import random
 import sys
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig
 
 from prompts import prompt_texts
 
@@ -31,6 +32,8 @@ TINY = {
                 intermediate_size=61, vocab_size=97, tie_word_embeddings=False, rms_norm_eps=1e-6,
                 rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                                   original_max_position_embeddings=64)),
+    "swa": dict(hidden_size=60, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
+                intermediate_size=77, vocab_size=151, tie_word_embeddings=False, sliding_window=24),
 }
 
 
@@ -50,6 +53,15 @@ def continue_greedily(model, ids):
     return tokens, logprobs, margin
 
 
+@torch.no_grad()
+def check_without_cache(model, ids, tokens, logprobs):
+    """One pass over everything must say the same: a cache that drops what a window hides may drop too much."""
+    rows = torch.log_softmax(model(input_ids=torch.tensor([ids + tokens]), use_cache=False).logits[0].double(), -1)
+    for i, (token, logprob) in enumerate(zip(tokens, logprobs)):
+        row = rows[len(ids) - 1 + i]
+        assert row.argmax().item() == token and abs(row[token].item() - logprob) < 1e-4, f"token {i} of {len(ids)}"
+
+
 def expectations(model, prompts):
     cases, dropped = [], 0
     for ids in prompts:
@@ -57,6 +69,7 @@ def expectations(model, prompts):
         if margin <= MARGIN:
             dropped += 1
             continue
+        check_without_cache(model, ids, tokens, logprobs)
         cases.append(dict(prompt=ids, tokens=tokens, logprobs=logprobs))
         print(f"{len(ids)} tokens: margin {margin:.4f}", file=sys.stderr, flush=True)
     print(f"kept {len(cases)}, dropped {dropped} for near-ties", file=sys.stderr)
@@ -69,16 +82,19 @@ def write(name, cases):
         out.write("\n")
 
 
-def make_tiny():
-    for name, shape in TINY.items():
+def make_tiny(names):
+    for name in names:
+        shape = TINY[name]
         torch.manual_seed(len(name) + shape["vocab_size"])
-        config = LlamaConfig(max_position_embeddings=2048, initializer_range=0.35, bos_token_id=0, eos_token_id=1, **shape)
-        model = LlamaForCausalLM(config).eval()
+        kind = MistralConfig if "sliding_window" in shape else LlamaConfig
+        config = kind(max_position_embeddings=2048, initializer_range=0.35, bos_token_id=0, eos_token_id=1, **shape)
+        model = AutoModelForCausalLM.from_config(config).eval()
         directory = f"{HERE}/models/{name}"
         dtype = torch.bfloat16 if name == "gqa" else torch.float16 if name == "mqa" else torch.float32
         model.to(dtype).save_pretrained(directory, max_shard_size="40KB" if name == "mqa" else "1GB")
         # Loaded anew: casting a model rounds its rotary frequencies, too, which nobody serves with.
-        model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+        eager = dict(attn_implementation="eager") if kind is MistralConfig else {}  # the plainest form of a window
+        model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
         rng = random.Random(name)
         lengths = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]
         prompts = [[rng.randrange(2, shape["vocab_size"]) for _ in range(n)] for n in lengths for _ in range(2)]
@@ -96,6 +112,6 @@ def make_real(path):
 
 if __name__ == "__main__":
     if sys.argv[1] == "tiny":
-        make_tiny()
+        make_tiny(sys.argv[2:] or TINY)
     else:
         make_real(os.path.abspath(sys.argv[2]))

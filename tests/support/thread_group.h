@@ -15,11 +15,11 @@ namespace quire::test {
 /// sockets.
 class ThreadGroup {
  public:
-  ThreadGroup(const ModelFiles& files, ExecutorOptions options, int num_blocks)
+  ThreadGroup(const ModelFiles& files, ExecutorOptions options, int num_blocks, int num_host_blocks = 0)
       : collectives_(MakeThreadCollectives(static_cast<int>(options.shares.size()))), ranks_(collectives_.size()) {
     OnAllRanks([&](size_t rank) {
       ranks_[rank] = std::make_unique<StepExecutor>(files, options, *collectives_[rank]);
-      ranks_[rank]->AllocateBlocks(num_blocks);
+      ranks_[rank]->AllocateBlocks(num_blocks, num_host_blocks);
     });
   }
 

@@ -43,6 +43,9 @@ struct Setup {
   int block_size = 16;
   double arrivals_per_step = 1e9;  // all at once
   bool one_at_a_time = false;
+  bool prefix_caching = true;
+  PreemptionMode preemption = PreemptionMode::kRecompute;
+  int num_host_blocks = 0;
 };
 
 /// Serves all cases and compares every token and log-probability.
@@ -52,8 +55,19 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   test::ThreadGroup group(files,
                           {setup.block_size, setup.max_step_tokens, setup.max_running, max_model_len, setup.threads,
                            std::vector<double>(static_cast<size_t>(setup.ranks), 1.0)},
-                          setup.num_blocks);
-  Engine engine({{setup.max_step_tokens, setup.max_running}, setup.num_blocks, setup.block_size, 0.01, max_model_len});
+                          setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0);
+  EngineOptions options;
+  options.scheduler.max_step_tokens = setup.max_step_tokens;
+  options.scheduler.max_running = setup.max_running;
+  options.scheduler.preemption = setup.preemption;
+  options.scheduler.lookahead_tokens = setup.num_blocks < 200 ? 0 : 16;  // small pools are there to be too small
+  options.blocks.num_blocks = setup.num_blocks;
+  options.blocks.num_host_blocks = setup.num_host_blocks;
+  options.blocks.block_size = setup.block_size;
+  options.blocks.prefix_caching = setup.prefix_caching;
+  options.blocks.sliding_window = static_cast<int>(files.config().sliding_window);
+  options.max_model_len = max_model_len;
+  Engine engine(options);
   std::vector<CollectingSink> sinks(cases.size());
   test::Random random(11);
   for (size_t next = 0; next < cases.size() || !engine.idle();) {
@@ -64,7 +78,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
                                           sinks[next], 1, {.temperature = 0, .num_logprobs = 2}));
       ASSERT_FALSE(refused.has_value()) << *refused;
     }
-    if (const auto plan = engine.NextPlan(0)) {
+    if (const StepPlan* plan = engine.NextPlan(0)) {
       engine.scheduler().CheckIntegrity();
       engine.CommitStep(group.Run(*plan));
       engine.scheduler().CheckIntegrity();
@@ -111,7 +125,7 @@ TEST_P(TinyModelTest, OneTokenPerStepMatches) {
   ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, {.max_step_tokens = 1, .max_running = 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest, testing::Values("mha", "gqa", "mqa"),
+INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest, testing::Values("mha", "gqa", "mqa", "swa"),
                          [](const testing::TestParamInfo<std::string>& model) { return model.param; });
 
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.

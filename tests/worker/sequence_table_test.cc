@@ -37,7 +37,7 @@ TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
   table.Advance(batch);
   table.Append(0, 9);
   StepPlan decode;
-  decode.tables = {{0, 2, {5}}};
+  decode.tables = {{0, 2, 5}};
   decode.decodes = {0};
   decode.position_sum = 4;
   batch = table.Apply(decode);
@@ -52,29 +52,52 @@ TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
   EXPECT_EQ(table.num_sequences(), 1);
 }
 
+TEST(SequenceTableTest, BeamsBranchIntoNewSlotsAndInPlace) {
+  SequenceTable table(4, 2, 16);
+  table.Advance(table.Apply(Added()));
+  table.Append(0, 9);
+  StepPlan plan;
+  plan.branches = {{1, 0, 7}, {0, 0, 8}};
+  plan.tables = {{0, 2, 5}, {1, 2, 6}};
+  plan.decodes = {0, 1};
+  plan.position_sum = 8;
+  const auto batch = table.Apply(plan);
+  EXPECT_EQ(table.at(0).tokens, (std::vector<TokenId>{1, 2, 3, 4, 8}));
+  EXPECT_EQ(table.at(1).tokens, (std::vector<TokenId>{1, 2, 3, 4, 7}));
+  EXPECT_EQ(table.at(1).blocks, (std::vector<BlockId>{1, 2, 6}));
+  table.Advance(batch);
+  EXPECT_THROW(table.Apply(plan), Error) << "has not drawn since";
+}
+
 TEST(SequenceTableTest, PlansThatDoNotFollowAreRefused) {
   const auto plan = [](auto change) {
     StepPlan p;
     change(p);
     return ErrorAfter(p);
   };
-  EXPECT_EQ(plan([](StepPlan& p) { p.tables = {{0, 2, {3}}}, p.decodes = {0}, p.position_sum = 4; }), "");
+  EXPECT_EQ(plan([](StepPlan& p) { p.tables = {{0, 2, 3}}, p.decodes = {0}, p.position_sum = 4; }), "");
   EXPECT_NE(plan([](StepPlan& p) { p.decodes = {0}, p.position_sum = 4; }), "") << "its blocks are full";
   EXPECT_NE(plan([](StepPlan& p) {
-              p.tables = {{0, 2, {3}}}, p.decodes = {0}, p.position_sum = 5;
+              p.tables = {{0, 2, 3}}, p.decodes = {0}, p.position_sum = 5;
             }),
             "")
       << "positions differ";
   EXPECT_NE(plan([](StepPlan& p) { p.decodes = {1}; }), "") << "unknown slot";
   EXPECT_NE(plan([](StepPlan& p) { p.released = {1}; }), "") << "unknown slot";
   EXPECT_NE(plan([](StepPlan& p) { p.added = Added().added, p.chunks = {{0, 0, 4}}; }), "") << "slot in use";
-  EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 3, {3}}}; }), "") << "a hole in the table";
+  EXPECT_NE(plan([](StepPlan& p) { p.tables = {{0, 3, 3}}; }), "") << "a hole in the table";
   EXPECT_NE(plan([](StepPlan& p) { p.chunks = {{0, 2, 1}}, p.position_sum = 2; }), "") << "computed already";
   EXPECT_NE(plan([](StepPlan& p) {
-              p.tables = {{0, 2, {3}}}, p.chunks = {{0, 4, 2}}, p.position_sum = 4;
+              p.tables = {{0, 2, 3}}, p.chunks = {{0, 4, 2}}, p.position_sum = 4;
             }),
             "")
       << "beyond the known tokens";
+  EXPECT_NE(plan([](StepPlan& p) {
+              p.tables = {{0, 2, kNullBlock}}, p.decodes = {0}, p.position_sum = 4;
+            }),
+            "")
+      << "writes into the null block";
+  EXPECT_NE(plan([](StepPlan& p) { p.branches = {{1, 2, 8}}; }), "") << "unknown parent";
   StepPlan decode;
   decode.decodes = {0};
   EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";

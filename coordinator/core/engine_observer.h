@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/core/decision_log.h"
+#include "coordinator/core/request.h"
+
+namespace quire {
+
+/// How long a step took the slowest worker.
+struct StepTimes {
+  uint32_t compute_micros = 0;  // in all
+  uint32_t swap_micros = 0;     // of those, moving blocks to and from the host
+};
+
+/// Hears everything that goes into an Engine, and what it decides: enough to run it again and get the same plans.
+class EngineObserver : public DecisionLog {
+ public:
+  virtual void OnSubmit(const Request& request, bool accepted) = 0;
+  virtual void OnCancel(RequestId id) = 0;
+  virtual void OnPlan(double now, const StepPlan& plan) = 0;
+  virtual void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times) = 0;
+  virtual void OnExpire(double now) = 0;  // only when somebody's time was up
+  virtual void OnEpoch(EpochId epoch) = 0;
+  virtual void OnSwapSpeed(double seconds_per_block) = 0;
+  virtual void OnFlush() = 0;
+  virtual void OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) = 0;
+  virtual void OnUnpin(uint64_t pin) = 0;
+};
+
+}  // namespace quire

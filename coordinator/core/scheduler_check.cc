@@ -1,0 +1,98 @@
+#include <map>
+#include <set>
+
+#include "comm/error.h"
+#include "coordinator/core/scheduler.h"
+
+namespace quire {
+
+namespace {
+
+/// Recounts from the sequences what the pools and the cache believe.
+class Recount {
+ public:
+  explicit Recount(const BlockManager& blocks) : blocks_(blocks) {
+    for (const auto& pin : blocks.pins()) {
+      for (const BlockId block : pin.blocks) ++device_[block];
+    }
+  }
+
+  void Running(const Sequence& s) {
+    const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
+    QUIRE_CHECK(s.host_blocks.empty(), "running sequence {} is swapped out", s.id);
+    QUIRE_CHECK(!s.finished || length == 0, "finished sequence {} holds blocks", s.id);
+    QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_computed) && length <= blocks_.BlocksFor(s.num_tokens()),
+                "sequence {}: {} blocks, {} of {} tokens computed", s.id, length, s.num_computed, s.num_tokens());
+    std::set<BlockId> distinct;
+    for (int i = 0; i < length; ++i) {
+      const BlockId block = s.blocks[static_cast<size_t>(i)];
+      QUIRE_CHECK((block == kNullBlock) == (i < s.first_block), "sequence {}: entry {} is block {}", s.id, i, block);
+      if (block == kNullBlock) continue;
+      QUIRE_CHECK(distinct.insert(block).second, "sequence {} holds block {} twice", s.id, block);
+      ++device_[block];
+      const int filled = std::clamp(s.num_computed - i * size, 0, size);
+      QUIRE_CHECK(blocks_.filled(block) == filled, "block {}: {} tokens filled, sequence {} knows of {}", block,
+                  blocks_.filled(block), s.id, filled);
+      const auto hash = blocks_.prefix_caching() ? blocks_.cache().HashOf(block) : std::nullopt;
+      const auto index = static_cast<size_t>(i);
+      QUIRE_CHECK(!hash || (index < s.contents.hashes.size() && *hash == s.contents.hashes[index]),
+                  "block {} of sequence {} is cached as something else", block, s.id);
+      QUIRE_CHECK(filled == size || !hash, "block {} is cached, but not full", block);
+    }
+  }
+
+  void Waiting(const Sequence& s) {
+    QUIRE_CHECK(s.blocks.empty() && !s.slot, "waiting sequence {} holds something", s.id);
+    for (const BlockId block : s.host_blocks) {
+      if (block != kNullBlock) ++host_[block];
+    }
+  }
+
+  void CheckCounts() const {
+    Compare(device_, blocks_.pool(), "device");
+    Compare(host_, blocks_.host_pool(), "host");
+  }
+
+ private:
+  static void Compare(const std::map<BlockId, int>& owners, const BlockPool& pool, const char* where) {
+    for (const auto& [block, count] : owners) {
+      QUIRE_CHECK(pool.ref_count(block) == count, "{} block {}: {} references, {} owners", where, block,
+                  pool.ref_count(block), count);
+    }
+    const int held = static_cast<int>(owners.size());
+    QUIRE_CHECK(held == pool.num_held(), "{} {} blocks held, {} owned", pool.num_held(), where, held);
+  }
+
+  const BlockManager& blocks_;
+  std::map<BlockId, int> device_, host_;  // references by block
+};
+
+}  // namespace
+
+void Scheduler::CheckIntegrity() const {
+  blocks_.pool().CheckIntegrity();
+  blocks_.host_pool().CheckIntegrity();
+  blocks_.cache().CheckIntegrity();
+  Recount recount(blocks_);
+  std::set<SlotId> slots(free_slots_.begin(), free_slots_.end());
+  int sequences = 0;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    QUIRE_CHECK(i == 0 || Senior(*running_[i - 1], *running_[i]), "request {} is out of order", running_[i]->id);
+    for (const Sequence& sequence : running_[i]->sequences) {
+      recount.Running(sequence);
+      ++sequences;
+      if (sequence.slot) QUIRE_CHECK(slots.insert(*sequence.slot).second, "slot {} has two owners", *sequence.slot);
+    }
+  }
+  for (const Request* request : queue_.All()) {
+    for (const Sequence& sequence : request->sequences) recount.Waiting(sequence);
+  }
+  recount.CheckCounts();
+  QUIRE_CHECK(sequences <= limits_.max_running, "{} sequences run, at most {}", sequences, limits_.max_running);
+  QUIRE_CHECK(static_cast<int>(slots.size()) == limits_.max_running, "{} of {} slots accounted for", slots.size(),
+              limits_.max_running);
+  QUIRE_CHECK(static_cast<int>(queue_.All().size()) == queue_.size(), "{} requests wait, {} counted",
+              queue_.All().size(), queue_.size());
+}
+
+}  // namespace quire

@@ -1,0 +1,193 @@
+// The half of Scheduler that turns a chosen request into work of the step being made, and that commits the step.
+#include <algorithm>
+#include <utility>
+
+#include "comm/error.h"
+#include "coordinator/core/scheduler.h"
+
+namespace quire {
+
+/// Fills work_ with what the request computes in this step; empty when it must wait for others.
+void Scheduler::FindWork(Request& request, int budget) {
+  work_.clear();
+  for (Sequence& sequence : request.sequences) blocks_.LeaveWindow(sequence);
+  if (!request.forked && !ShareLeadersPrefix(request, budget)) return;
+  for (Sequence& sequence : request.sequences) {
+    if (sequence.finished) continue;
+    Attach(request, sequence, sequence.num_tokens());
+    const int count = std::min(budget, sequence.num_tokens() - sequence.num_computed);
+    if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
+    work_.push_back({&sequence, count});
+    budget -= count;
+  }
+  if (request.beams != nullptr) DrawTogether(request);
+}
+
+/// The first live sequence computes the prompt but for its last token; then all share it and each computes the rest.
+/// False while that is not done: the leader's part is in work_ then.
+bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
+  auto live = request.sequences.begin();
+  while (live->finished) ++live;
+  Sequence& leader = *live;
+  const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
+  Attach(request, leader, shared);
+  if (leader.num_computed < shared) {
+    if (!WaitsForPrefix(request, leader)) work_.push_back({&leader, std::min(budget, shared - leader.num_computed)});
+    return false;
+  }
+  for (++live; live != request.sequences.end(); ++live) {
+    if (!live->finished) blocks_.Fork(leader, *live);
+  }
+  request.forked = true;
+  return true;
+}
+
+/// Before its first step a sequence takes what the cache has.
+void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
+  if (sequence.slot) return;
+  const int gained = blocks_.AttachCached(sequence, max_tokens);
+  if (gained == 0 || request.num_preemptions > 0) return;
+  request.num_cached_tokens += gained;
+  WaitingQueue::ChargePrompt(request, -gained);
+}
+
+/// Beams branch on what all of them draw, so they draw in the same step or not at all.
+void Scheduler::DrawTogether(Request& request) {
+  size_t live = 0, drawing = 0;
+  for (const Sequence& sequence : request.sequences) live += !sequence.finished;
+  const auto draws = [](const Work& work) {
+    return work.sequence->num_computed + work.count == work.sequence->num_tokens();
+  };
+  for (const Work& work : work_) drawing += draws(work);
+  if (drawing == live) return;
+  for (Work& work : work_) work.count -= draws(work);
+  std::erase_if(work_, [](const Work& work) { return work.count == 0; });
+}
+
+/// True when a request that comes before is computing the very block that this sequence needs next: its result will be
+/// shared after the step.
+bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
+  const int size = blocks_.block_size(), index = sequence.num_computed / size;
+  if (computing_.empty() || sequence.slot || sequence.num_computed % size != 0) return false;
+  if (index != sequence.contents.num_named || (index + 1) * size > sequence.num_tokens() - 1) return false;
+  const BlockHash* hash = blocks_.HashOfBlock(sequence, index);
+  if (hash == nullptr || std::ranges::find(computing_, *hash) == computing_.end()) return false;
+  Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
+  return true;
+}
+
+int Scheduler::BlocksForWork() {
+  targets_.clear();
+  for (const Work& work : work_) targets_.push_back({work.sequence, work.sequence->num_computed + work.count});
+  return blocks_.BlocksToGrow(targets_);
+}
+
+void Scheduler::AddToWorkers(const Request& request, Sequence& sequence) {
+  QUIRE_CHECK(!free_slots_.empty(), "no free slot");
+  sequence.slot = free_slots_.back();
+  free_slots_.pop_back();
+  sequence.told_first_block = sequence.first_block;
+  AddedSequence added{*sequence.slot,        sequence.num_prompt_tokens,
+                      sequence.num_computed, sequence.tokens,
+                      sequence.blocks,       request.sampling};
+  added.sampling.choice = static_cast<uint32_t>(sequence.choice);
+  plan_.added.push_back(std::move(added));
+}
+
+void Scheduler::NotePrefixes(Sequence& sequence, int end) {
+  const int size = blocks_.block_size();
+  for (int index = sequence.num_computed / size; index * size < end; ++index) {
+    if (const BlockHash* hash = blocks_.HashOfBlock(sequence, index)) computing_.push_back(*hash);
+  }
+}
+
+/// Puts work_ into the plan.
+void Scheduler::Emit(Request& request, int& budget) {
+  for (const auto& [sequence, count] : work_) {
+    const int start = sequence->num_computed;
+    for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
+      plan_.tables.push_back({*sequence->slot, static_cast<uint32_t>(sequence->told_first_block), kNullBlock});
+    }
+    blocks_.Grow(*sequence, start + count, plan_);
+    if (!sequence->slot) AddToWorkers(request, *sequence);
+    NotePrefixes(*sequence, start + count);
+    const bool draws = start + count == sequence->num_tokens();
+    in_flight_.push_back({&request, sequence, count, draws});
+    plan_.position_sum += static_cast<uint64_t>(start);
+    budget -= count;
+  }
+}
+
+void Scheduler::OrderBatch() {
+  // Decodes, then chunks, both by slot.
+  const auto is_decode = [](const InFlight& f) { return f.draws && f.count == 1; };
+  std::ranges::sort(in_flight_, [&](const InFlight& a, const InFlight& b) {
+    if (is_decode(a) != is_decode(b)) return is_decode(a);
+    return *a.sequence->slot < *b.sequence->slot;
+  });
+  for (const InFlight& f : in_flight_) {
+    if (is_decode(f))
+      plan_.decodes.push_back(*f.sequence->slot);
+    else
+      plan_.chunks.push_back({*f.sequence->slot, f.sequence->num_computed, f.count});
+  }
+}
+
+bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
+  size_t next = 0;
+  for (const InFlight& f : in_flight_) {
+    if (!f.draws) continue;
+    if (next == tokens.size() || tokens[next].slot != *f.sequence->slot) return false;
+    const SampledToken& token = tokens[next++];
+    if (f.request->beams != nullptr && token.top.empty()) return false;
+  }
+  return next == tokens.size();
+}
+
+void Scheduler::ObserveStep(double seconds, double swap_seconds) {
+  int tokens = 0;
+  for (const InFlight& f : in_flight_) tokens += f.count;
+  cost_.Observe(tokens, static_cast<int>(plan_.swap_outs.size() + plan_.swap_ins.size()), seconds, swap_seconds);
+}
+
+std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {
+  drawn_.clear();
+  size_t next = 0;
+  for (const InFlight& f : in_flight_) {
+    blocks_.Computed(*f.sequence, f.count);
+    if (!f.draws) continue;
+    QUIRE_CHECK(next < tokens.size() && tokens[next].slot == f.sequence->slot, "result {} of {} is for another slot",
+                next, tokens.size());
+    f.sequence->tokens.push_back(tokens[next].token);
+    WaitingQueue::ChargeGenerated(*f.request, 1);
+    drawn_.push_back({f.request, f.sequence, &tokens[next++]});
+  }
+  QUIRE_CHECK(next == tokens.size(), "{} tokens for {} draws", tokens.size(), next);
+  in_flight_.clear();
+  return drawn_;
+}
+
+void Scheduler::Branch(Request& request, std::span<const BeamSearch::Step> steps) {
+  auto& sequences = request.sequences;
+  const auto note = [&](const Sequence& child, const Sequence& parent, TokenId token) {
+    branches_.push_back({*child.slot, *parent.slot, token});
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].parent == static_cast<int>(i)) continue;
+    const Sequence& parent = sequences[static_cast<size_t>(steps[i].parent)];
+    Sequence& child = sequences[i];
+    blocks_.Free(child);
+    blocks_.Fork(parent, child);
+    child.told_first_block = parent.told_first_block;
+    child.tokens = parent.tokens;
+    note(child, parent, steps[i].token);
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Sequence& sequence = sequences[i];
+    const bool as_drawn = steps[i].parent == static_cast<int>(i) && sequence.tokens.back() == steps[i].token;
+    if (steps[i].parent == static_cast<int>(i) && !as_drawn) note(sequence, sequence, steps[i].token);
+    sequence.tokens.back() = steps[i].token;
+  }
+}
+
+}  // namespace quire

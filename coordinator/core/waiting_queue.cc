@@ -1,0 +1,65 @@
+#include "coordinator/core/waiting_queue.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+bool BySeniority(const Request* a, const Request* b) { return Senior(*a, *b); }
+
+}  // namespace
+
+void WaitingQueue::Add(Request& request) {
+  ClientAccount& account = clients_[request.client];
+  if (account.active == 0) {
+    double least = std::numeric_limits<double>::infinity(), most = 0;
+    bool others = false;
+    for (const auto& [name, other] : clients_) {
+      most = std::max(most, other.served);
+      if (other.active == 0) continue;
+      others = true;
+      least = std::min(least, other.served);
+    }
+    // Nobody is active: level with whoever was served most, so that a counter never lags for ever.
+    account.served = std::max(account.served, others ? least : most);
+  }
+  ++account.active;
+  request.account = &account;
+  request.rank = request.arrival_seconds + request.priority * kSecondsPerPriority;
+  account.waiting.insert(std::ranges::upper_bound(account.waiting, &request, BySeniority), &request);
+  ++size_;
+}
+
+void WaitingQueue::AddPreempted(Request& request) {
+  preempted_.insert(std::ranges::upper_bound(preempted_, &request, BySeniority), &request);
+  ++size_;
+}
+
+Request& WaitingQueue::Head() const {
+  QUIRE_CHECK(size_ > 0, "nobody waits");
+  if (!preempted_.empty()) return *preempted_.front();
+  const ClientAccount* least = nullptr;
+  for (const auto& [name, account] : clients_) {
+    if (account.waiting.empty()) continue;
+    if (least == nullptr || account.served < least->served) least = &account;
+  }
+  return *least->waiting.front();
+}
+
+void WaitingQueue::Remove(Request& request) {
+  size_ -= static_cast<int>(std::erase(preempted_, &request) + std::erase(request.account->waiting, &request));
+}
+
+void WaitingQueue::Left(Request& request) { --request.account->active; }
+
+std::vector<Request*> WaitingQueue::All() const {
+  std::vector<Request*> all = preempted_;
+  for (const auto& [name, account] : clients_) all.insert(all.end(), account.waiting.begin(), account.waiting.end());
+  return all;
+}
+
+}  // namespace quire
