@@ -42,6 +42,7 @@ int BlockManager::AttachCached(Sequence& sequence, int max_tokens) {
     contents.last = hit->content;
     ++contents.num_named;
   }
+  LeaveWindow(sequence);
   return sequence.num_computed - begin;
 }
 

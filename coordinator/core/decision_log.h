@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "comm/types.h"
 
@@ -31,6 +32,9 @@ struct Decision {
 
   bool operator==(const Decision&) const = default;
 };
+
+/// One line for people: the request, the decision and its reason.
+std::string Describe(const Decision& decision);
 
 /// Where decisions are told; the journal listens.
 class DecisionLog {

@@ -1,0 +1,8 @@
+#pragma once
+
+namespace quire::sim {
+
+/// The planted bug that is switched on in the mutated build of the core (mutants.py); 0: none.
+extern int active_mutant;
+
+}  // namespace quire::sim

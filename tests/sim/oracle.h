@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "coordinator/core/request.h"
+
+namespace quire::sim {
+
+/// What a client asked for, without anything that serving adds.
+struct Ask {
+  std::vector<TokenId> prompt;
+  SamplingSpec sampling;  // of choice 0
+  GenerationLimits limits;
+  int n = 1;
+  int sink_stops_after = 0;  // the text ends after so many tokens, as with a stop string; 0: never
+  std::optional<BeamOptions> beams;
+};
+
+struct Answer {
+  std::vector<TokenId> tokens;
+  FinishReason reason = FinishReason::kLength;
+};
+
+/// The right answers, one per choice: one sequence after the other, no paging, no batching, no faults.
+std::vector<Answer> RightAnswers(const Ask& ask);
+
+}  // namespace quire::sim

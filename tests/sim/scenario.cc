@@ -1,0 +1,128 @@
+#include "tests/sim/scenario.h"
+
+#include "tests/sim/virtual_model.h"
+
+namespace quire::sim {
+
+namespace {
+
+using test::Random;
+
+template <class T>
+T OneOf(Random& random, std::initializer_list<T> values) {
+  return values.begin()[random.Below(static_cast<int64_t>(values.size()))];
+}
+
+bool Chance(Random& random, int percent) { return random.Below(100) < percent; }
+
+EngineOptions MakeEngine(Random& random) {
+  EngineOptions options;
+  BlockManagerOptions& blocks = options.blocks;
+  blocks.block_size = OneOf(random, {1, 2, 3, 4, 8, 16});
+  const auto usable = Chance(random, 35) ? random.Between(1, 8) : random.Between(9, 80);
+  blocks.num_blocks = static_cast<int>(usable) + 1;
+  blocks.num_host_blocks = Chance(random, 50) ? static_cast<int>(random.Between(1, 60)) : 0;
+  blocks.watermark = OneOf(random, {0.0, 0.01, 0.1});
+  blocks.prefix_caching = Chance(random, 75);
+  blocks.sliding_window = Chance(random, 15) ? static_cast<int>(random.Between(1, 24)) : 0;
+  blocks.hash_bits = OneOf(random, {2, 6, 128, 128});
+  SchedulerLimits& limits = options.scheduler;
+  limits.max_running = OneOf(random, {1, 2, 4, 8, 8, 20, 20});
+  limits.max_step_tokens = limits.max_running + static_cast<int>(OneOf<int64_t>(random, {0, random.Below(16), 64}));
+  limits.preemption = OneOf(random, {PreemptionMode::kAuto, PreemptionMode::kRecompute, PreemptionMode::kSwap});
+  limits.lookahead_tokens = OneOf(random, {0, 0, 0, 4, 16});
+  options.max_model_len = 160;
+  options.vocab_size = kVocab;
+  options.max_wait_seconds = OneOf(random, {1e9, 1e9, 3.0});
+  options.max_request_seconds = OneOf(random, {1e9, 1e9, 30.0});
+  return options;
+}
+
+/// Tokens, around the edges of blocks or anything up to half of what the pool holds, so that some fit beside others.
+int Length(Random& random, const BlockManagerOptions& blocks) {
+  const int size = blocks.block_size, half_pool = (blocks.num_blocks - 1) * size / 2;
+  const int around[] = {1, size - 1, size, size + 1, 2 * size};
+  const int length = Chance(random, 40) ? around[random.Below(5)] : static_cast<int>(random.Between(1, 70));
+  return std::clamp(length, 1, std::max(1, half_pool));
+}
+
+BeamOptions MakeBeams(Random& random, int width) {
+  BeamOptions beams;
+  beams.width = width;
+  beams.num_returned = static_cast<int>(random.Between(1, width));
+  beams.length_penalty = OneOf(random, {0.0f, 0.5f, 1.0f, 2.0f, -1.0f});
+  beams.early_stopping = OneOf(random, {EarlyStopping::kNo, EarlyStopping::kYes, EarlyStopping::kNever});
+  return beams;
+}
+
+Ask MakeAsk(Random& random, const std::vector<std::vector<TokenId>>& stems, const BlockManagerOptions& blocks,
+            uint64_t salt) {
+  Ask ask;
+  if (Chance(random, 70)) ask.prompt = stems[static_cast<size_t>(random.Below(static_cast<int64_t>(stems.size())))];
+  if (ask.prompt.empty() || Chance(random, 60)) {
+    const int more = Length(random, blocks);
+    for (int i = 0; i < more && ask.prompt.size() < 100; ++i) {
+      ask.prompt.push_back(static_cast<TokenId>(random.Below(Chance(random, 50) ? 2 : kVocab)));
+    }
+  }
+  const int half_pool = (blocks.num_blocks - 1) * blocks.block_size / 2;
+  ask.limits.max_tokens = Chance(random, 15) ? 1 : static_cast<int>(random.Between(1, std::clamp(half_pool, 1, 60)));
+  while (Chance(random, 25)) ask.limits.stop_token_ids.push_back(static_cast<TokenId>(random.Below(kVocab)));
+  ask.n = Chance(random, 70) ? 1 : static_cast<int>(random.Between(2, 2 + random.Below(7)));
+  ask.sink_stops_after = Chance(random, 10) ? static_cast<int>(random.Between(1, 10)) : 0;
+  ask.sampling.temperature = 0;
+  // Few seeds, so that equal prompts often go on equally and meet each other's cached blocks.
+  ask.sampling.seed = salt << 32 | static_cast<uint64_t>(random.Below(3));
+  if (Chance(random, 15)) ask.beams = MakeBeams(random, ask.n);
+  return ask;
+}
+
+Faults MakeFaults(Random& random) {
+  Faults faults;
+  if (Chance(random, 50)) return faults;
+  for (double* p : {&faults.worker_dies, &faults.frame_is_damaged, &faults.frame_is_repeated, &faults.answer_is_lost,
+                    &faults.answer_is_wrong, &faults.clock_jumps}) {
+    if (Chance(random, 40)) *p = OneOf(random, {0.003, 0.01, 0.03});
+  }
+  return faults;
+}
+
+}  // namespace
+
+Scenario MakeScenario(uint64_t seed) {
+  Random random(Mix(seed, 1));
+  Scenario scenario;
+  scenario.engine = MakeEngine(random);
+  scenario.num_workers = static_cast<int>(random.Between(1, 2));
+  scenario.faults = MakeFaults(random);
+  for (double* p : {&scenario.interference.cancel, &scenario.interference.flush, &scenario.interference.pin,
+                    &scenario.interference.unpin}) {
+    if (Chance(random, 40)) *p = OneOf(random, {0.01, 0.05});
+  }
+  const BlockManagerOptions& blocks = scenario.engine.blocks;
+  std::vector<std::vector<TokenId>> stems;  // a small tree of prefixes
+  for (int i = 0; i < 4; ++i) {
+    std::vector<TokenId> stem;
+    if (i > 0 && Chance(random, 60)) stem = stems[static_cast<size_t>(random.Below(i))];
+    const int length = Length(random, blocks);
+    for (int t = 0; t < length; ++t) stem.push_back(static_cast<TokenId>(random.Below(kVocab)));
+    stem.resize(std::min<size_t>(stem.size(), 80));
+    stems.push_back(stem);
+  }
+  const int salts = Chance(random, 70) ? 1 : 2;
+  const int count = static_cast<int>(random.Between(2, 30));
+  const bool together = Chance(random, 40);
+  double now = 0;
+  for (int i = 0; i < count; ++i) {
+    if (!together) now += static_cast<double>(random.Below(1000)) / 1000 * 0.3;
+    const uint64_t salt = static_cast<uint64_t>(random.Below(salts));
+    Arrival arrival{now, MakeAsk(random, stems, blocks, salt), {}, salt == 0 ? "" : "s", 0};
+    arrival.client = OneOf<std::string>(random, {"", "", "a", "b"});
+    if (Chance(random, 20)) arrival.priority = static_cast<int>(random.Between(-2, 2));
+    if (Chance(random, 5)) arrival.ask.limits.max_seconds = 0.5;
+    scenario.arrivals.push_back(std::move(arrival));
+  }
+  return scenario;
+}
+
+}  // namespace quire::sim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/core/engine.h"
+#include "tests/sim/oracle.h"
+#include "tests/support/random.h"
+
+namespace quire::sim {
+
+/// Probabilities, per step, of what goes wrong. A seed draws which of them are above 0 at all (swarm testing), so that
+/// rare combinations are met.
+struct Faults {
+  double worker_dies = 0;        // before or after it computed
+  double frame_is_damaged = 0;   // one bit of a plan
+  double frame_is_repeated = 0;  // a plan arrives twice
+  double answer_is_lost = 0;
+  double answer_is_wrong = 0;  // another hash
+  double clock_jumps = 0;      // the machine slept
+};
+
+/// Things that happen between steps.
+struct Interference {
+  double cancel = 0, flush = 0, pin = 0, unpin = 0;
+};
+
+/// A request and when it comes.
+struct Arrival {
+  double seconds = 0;
+  Ask ask;
+  std::string client, cache_salt;
+  int priority = 0;
+};
+
+/// Everything a simulated life is made of, drawn from one seed.
+struct Scenario {
+  EngineOptions engine;
+  int num_workers = 1;
+  Faults faults;
+  Interference interference;
+  std::vector<Arrival> arrivals;  // by time
+};
+
+Scenario MakeScenario(uint64_t seed);
+
+}  // namespace quire::sim

@@ -1,0 +1,93 @@
+#include "tests/sim/sim_worker.h"
+
+#include "comm/error.h"
+
+namespace quire::sim {
+
+namespace {
+
+/// The context values of a sequence: entry p stands for tokens 0 .. p.
+std::vector<KvValue> ContextOf(const SequenceState& sequence) {
+  std::vector<KvValue> values;
+  KvValue value = FirstKv(sequence.sampling.seed);
+  for (const TokenId token : sequence.tokens) values.push_back(value = NextKv(value, token));
+  return values;
+}
+
+}  // namespace
+
+SimWorker::SimWorker(const PlanLimits& limits, int sliding_window)
+    : limits_(limits),
+      window_(sliding_window),
+      table_(limits.max_running, limits.block_size, limits.max_model_len),
+      device_(static_cast<size_t>(limits.num_blocks * limits.block_size), 0xdead),
+      host_(static_cast<size_t>(limits.num_host_blocks * limits.block_size), 0xdead) {}
+
+void SimWorker::Move(const std::vector<BlockCopyPair>& pairs, const std::vector<KvValue>& from,
+                     std::vector<KvValue>& to) const {
+  const auto size = static_cast<size_t>(limits_.block_size);
+  for (const auto& [source, destination] : pairs) {
+    for (size_t i = 0; i < size; ++i) {
+      to[static_cast<size_t>(destination) * size + i] = from[static_cast<size_t>(source) * size + i];
+    }
+  }
+}
+
+void SimWorker::Write(const BatchMember& member) {
+  const SequenceState& sequence = table_.at(member.slot);
+  const std::vector<KvValue> values = ContextOf(sequence);
+  for (int p = member.start; p < member.start + member.count; ++p) {
+    const BlockId block = sequence.blocks[static_cast<size_t>(p / limits_.block_size)];
+    Slot(block, p % limits_.block_size) = values[static_cast<size_t>(p)];
+  }
+}
+
+void SimWorker::CheckContext(const BatchMember& member) {
+  const SequenceState& sequence = table_.at(member.slot);
+  const std::vector<KvValue> values = ContextOf(sequence);
+  const int first = window_ > 0 ? std::max(0, member.start - window_ + 1) : 0;
+  for (int p = first; p < member.start + member.count; ++p) {
+    const BlockId block = sequence.blocks[static_cast<size_t>(p / limits_.block_size)];
+    if (block == kNullBlock) throw Violation{fmt::format("slot {}: position {} is in the null block", member.slot, p)};
+    if (Slot(block, p % limits_.block_size) != values[static_cast<size_t>(p)]) {
+      throw Violation{fmt::format("slot {}: block {} does not hold position {} of {} tokens", member.slot, block, p,
+                                  sequence.tokens.size())};
+    }
+  }
+}
+
+SampledToken SimWorker::DrawFor(const BatchMember& member) const {
+  const SequenceState& sequence = table_.at(member.slot);
+  const KvValue context = ContextOf(sequence).back();
+  SampledToken drawn{member.slot, Draw(context, sequence.sampling, sequence.tokens.size()), 0, {}};
+  if (sequence.sampling.num_logprobs > 0) {
+    drawn.top = BestTokens(context, sequence.sampling.num_logprobs);
+    drawn.token = drawn.top.front().first;
+  }
+  return drawn;
+}
+
+StepResult SimWorker::Execute(const Frame& frame) {
+  const StepPlan plan = DecodePlan(frame, limits_);
+  if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_))
+    Fail("step {} after {}", plan.step, last_step_);
+  epoch_ = plan.epoch;
+  last_step_ = plan.step;
+  const std::vector<BatchMember> batch = table_.Apply(plan);
+  Move(plan.swap_outs, device_, host_);
+  Move(plan.swap_ins, host_, device_);
+  Move(plan.copies, device_, device_);
+  // As in every layer of a forward pass: all new keys and values are written before anybody attends.
+  for (const BatchMember& member : batch) Write(member);
+  for (const BatchMember& member : batch) CheckContext(member);
+  StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}};
+  for (const BatchMember& member : batch) {
+    if (member.draws) result.tokens.push_back(DrawFor(member));
+  }
+  table_.Advance(batch);
+  for (const SampledToken& drawn : result.tokens) table_.Append(drawn.slot, drawn.token);
+  result.token_hash = HashTokens(result.tokens);
+  return result;
+}
+
+}  // namespace quire::sim

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/messages.h"
+#include "tests/sim/virtual_model.h"
+#include "worker/sequence_table.h"
+
+namespace quire::sim {
+
+/// A worker without arithmetic: the real frame checks and sequence table, and KV blocks in which every slot holds what
+/// its keys and values would stand for. A query reads its whole context through the block table; anything that is not
+/// exactly its own prefix (aliased, stale, lost or early freed blocks) is a violation.
+class SimWorker {
+ public:
+  SimWorker(const PlanLimits& limits, int sliding_window);
+
+  /// Runs a plan. Throws Error on a frame or plan that a worker must refuse, Violation on broken KV contents.
+  StepResult Execute(const Frame& frame);
+
+  struct Violation {
+    std::string what;
+  };
+
+ private:
+  KvValue& Slot(BlockId block, int offset) { return device_[static_cast<size_t>(block * limits_.block_size + offset)]; }
+  void Move(const std::vector<BlockCopyPair>& pairs, const std::vector<KvValue>& from, std::vector<KvValue>& to) const;
+  void Write(const BatchMember& member);
+  void CheckContext(const BatchMember& member);
+  SampledToken DrawFor(const BatchMember& member) const;
+
+  PlanLimits limits_;
+  int window_;
+  SequenceTable table_;
+  std::vector<KvValue> device_, host_;  // [blocks, block_size]
+  EpochId epoch_ = 0;
+  StepId last_step_ = 0;
+};
+
+}  // namespace quire::sim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "comm/step_plan.h"
+
+namespace quire::sim {
+
+inline constexpr int kVocab = 48;
+
+/// A good mixer (SplitMix64's), so that neighbouring inputs have nothing in common.
+inline uint64_t Mix(uint64_t a, uint64_t b = 0) {
+  uint64_t z = a + 0x9e3779b97f4a7c15ull * (b + 1);
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+  return z ^ z >> 31;
+}
+
+/// What the keys and values of one position stand for: every token up to and with it, and whose they are. The seed's
+/// upper half names the cache salt, so a block shared across salts shows, too.
+using KvValue = uint64_t;
+inline KvValue FirstKv(uint64_t seed) { return Mix(seed >> 32, 77); }
+inline KvValue NextKv(KvValue before, TokenId token) { return Mix(before, static_cast<uint64_t>(token)); }
+
+/// The token drawn after a context, as every sampler would: by seed, choice and position.
+inline TokenId Draw(KvValue context, const SamplingSpec& sampling, size_t position) {
+  const uint64_t key = Mix(sampling.seed & 0xffffffff, sampling.choice * 1000003ull + position);
+  return static_cast<TokenId>(Mix(context, key) % kVocab);
+}
+
+/// The log-probability of every token after a context. Not normalised; only the order and the sums matter.
+inline float Logprob(KvValue context, TokenId token) {
+  const uint64_t bits = Mix(context, 5000 + static_cast<uint64_t>(token)) >> 40;
+  return -static_cast<float>(bits) / static_cast<float>(1 << 20);  // 0 to -16, 24 bits
+}
+
+inline std::vector<std::pair<TokenId, float>> BestTokens(KvValue context, int count) {
+  std::vector<std::pair<TokenId, float>> all;
+  for (TokenId token = 0; token < kVocab; ++token) all.emplace_back(token, Logprob(context, token));
+  std::ranges::stable_sort(all, std::greater<>(), [](const auto& entry) { return entry.second; });
+  all.resize(static_cast<size_t>(std::min(count, kVocab)));
+  return all;
+}
+
+}  // namespace quire::sim
