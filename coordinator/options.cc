@@ -137,8 +137,10 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
   app.add_option("--quantization", f.quantization, "none, int8 or int4")
       ->check(CLI::IsMember({"none", "int8", "int4"}));
-  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", f.prefix_caching,
-               "Reuse blocks of shared prefixes");
+  app.add_flag_callback(
+      "--enable-prefix-caching", [&f] { f.prefix_caching = true; }, "Reuse blocks of shared prefixes (the default)");
+  app.add_flag_callback(
+      "--no-enable-prefix-caching", [&f] { f.prefix_caching = false; }, "Compute every prompt whole");
   app.add_option("--preemption-mode", f.preemption_mode, "auto, recompute or swap")
       ->check(CLI::IsMember({"auto", "recompute", "swap"}));
   app.add_option("--seed", f.seed, "Seed of requests that bring none (random without it)");

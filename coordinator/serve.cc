@@ -100,7 +100,7 @@ class Server {
                     topology_.seed,
                     int64_t{deployment.engine().blocks().num_usable()} * topology_.cache.block_size},
                    {text_.tokenizer, loop, model_.config().eos_token_ids}, text_.chat.get(), loop, metrics);
-      AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics);
+      AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics, text_.tokenizer);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),

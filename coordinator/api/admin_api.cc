@@ -1,12 +1,14 @@
 #include "coordinator/api/admin_api.h"
 
 #include <boost/asio/this_coro.hpp>
-#include <map>
 
 #include "comm/error.h"
 #include "comm/json.h"
 #include "comm/messages.h"
+#include "coordinator/api/block_report.h"
+#include "coordinator/api/generation.h"
 #include "coordinator/api/handoff.h"
+#include "coordinator/api/json_fields.h"
 
 namespace quire {
 
@@ -36,23 +38,18 @@ Json RankJson(const RankInfo& info, Rank rank) {
           {"heartbeat_age_millis", std::chrono::duration_cast<std::chrono::milliseconds>(age).count()}};
 }
 
-Json BlockJson(const Engine& engine) {
-  const BlockManager& blocks = engine.blocks();
-  return {{"total", blocks.num_usable()},
-          {"free", blocks.num_free()},
-          {"used", blocks.pool().num_held()},
-          {"cached", blocks.pool().num_cached()}};
-}
+constexpr double kDefaultPinSeconds = 600, kLongestPinSeconds = 7 * 24 * 3600.0;
 
 }  // namespace
 
-AdminApi::AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics)
-    : options_(std::move(options)), engine_(engine), group_(group), metrics_(metrics) {}
+AdminApi::AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics,
+                   const Tokenizer& tokenizer)
+    : options_(std::move(options)), engine_(engine), group_(group), metrics_(metrics), tokenizer_(tokenizer) {}
 
-asio::awaitable<std::string> AdminApi::FromEngine(std::function<std::string(const Engine&)> read) {
+asio::awaitable<std::string> AdminApi::OnEngine(EngineTask task) {
   const asio::any_io_executor io = co_await asio::this_coro::executor;
   const auto handoff = std::make_shared<Handoff<std::string>>(io);
-  engine_.Post([handoff, read = std::move(read)](Engine& engine) { handoff->Deliver(read(engine)); });
+  engine_.Post([handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
   std::string text = co_await handoff->Take();
   co_return text;
 }
@@ -70,74 +67,101 @@ std::string AdminApi::Status(const Engine& engine) const {
                      {"max_model_len", engine.options().max_model_len}}},
                    {"epoch", options_.epoch},
                    {"ranks", std::move(ranks)},
-                   {"blocks", {{"device", BlockJson(engine)}, {"block_size", engine.blocks().block_size()}}},
+                   {"blocks", PoolsJson(engine)},
                    {"running", engine.scheduler().num_running()},
                    {"waiting", engine.scheduler().num_waiting()},
                    {"steps", stats.steps},
                    {"generated_tokens", stats.generated_tokens},
                    {"computed_tokens", stats.computed_tokens},
-                   {"preemptions", engine.scheduler().num_preemptions()}});
+                   {"cached_tokens", stats.cached_tokens},
+                   {"preemptions", engine.scheduler().num_preemptions()},
+                   {"swapped_out", engine.scheduler().num_swapped_out()}});
 }
 
-std::string AdminApi::Blocks(const Engine& engine) const {
-  struct Use {
-    Json owners = Json::array();
-    int filled = 0;
-  };
-  std::map<BlockId, Use> uses;
-  const int block_size = engine.blocks().block_size();
-  for (const Request* request : engine.scheduler().running()) {
-    for (const Sequence& sequence : request->sequences) {
-      for (size_t i = 0; i < sequence.blocks.size(); ++i) {
-        Use& use = uses[sequence.blocks[i]];
-        use.owners.push_back({{"request", request->id}, {"choice", sequence.choice}, {"index", i}});
-        use.filled =
-            std::max(use.filled, std::clamp(sequence.num_computed - static_cast<int>(i) * block_size, 0, block_size));
-      }
+AdminApi::EngineTask AdminApi::ReadTask(const std::string& path) const {
+  if (path == "/admin/status") return [this](Engine& engine) { return Status(engine); };
+  if (path == "/admin/blocks") return [](Engine& engine) { return DumpJson(BlocksJson(engine)); };
+  return nullptr;
+}
+
+/// Pins the cached blocks of a prompt: {"prompt": text or token ids, "ttl_seconds", "cache_salt", "client"}.
+AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
+  const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
+  const JsonFields fields(body);
+  const Json* prompt = fields.Find("prompt");
+  std::vector<TokenId> tokens;
+  if (prompt != nullptr && prompt->is_string()) {
+    tokens = tokenizer_.EncodePrompt(prompt->get<std::string>(), fields.Flag("add_special_tokens", true));
+  } else if (prompt != nullptr && prompt->is_array()) {
+    for (const Json& token : *prompt) {
+      if (!token.is_number_integer()) JsonFields::Refuse("prompt", "must be text or token ids");
+      tokens.push_back(token.get<TokenId>());
     }
+  } else {
+    JsonFields::Refuse("prompt", "must be text or token ids");
   }
-  Json list = Json::array();
-  for (auto& [id, use] : uses) {
-    list.push_back({{"id", id},
-                    {"ref_count", engine.blocks().pool().ref_count(id)},
-                    {"filled", use.filled},
-                    {"owners", std::move(use.owners)}});
+  const std::string salt = CacheSalt(fields.Text("client").value_or(""), fields.Text("cache_salt").value_or(""));
+  const double seconds = fields.Number("ttl_seconds", 0.001, kLongestPinSeconds).value_or(kDefaultPinSeconds);
+  return [=, tokens = std::move(tokens)](Engine& engine) {
+    const auto pin = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
+    if (!pin) return DumpJson({{"pinned_tokens", 0}, {"pin", nullptr}});
+    const size_t blocks = engine.blocks().pins().back().blocks.size();
+    return DumpJson({{"pinned_tokens", blocks * static_cast<size_t>(engine.blocks().block_size())}, {"pin", *pin}});
+  };
+}
+
+AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
+  if (request.path == "/admin/flush_cache" || request.path == "/reset_prefix_cache") {
+    return [](Engine& engine) {
+      const int cached = engine.blocks().pool().num_cached();
+      engine.FlushCache();
+      return DumpJson({{"flushed_blocks", cached}});
+    };
   }
-  Json out = BlockJson(engine);
-  out["block_size"] = block_size;
-  out["blocks"] = std::move(list);
-  return DumpJson(out);
+  if (request.path == "/admin/pin") return PinTask(request);
+  if (request.path == "/admin/unpin") {
+    const Json body = ParseJson(request.body, "body");
+    const auto pin = JsonFields(body).Integer("pin", 1, INT64_MAX);
+    if (!pin) JsonFields::Refuse("pin", "is missing");
+    return [pin](Engine& engine) { return DumpJson({{"unpinned", engine.Unpin(static_cast<uint64_t>(*pin))}}); };
+  }
+  return nullptr;
+}
+
+asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
+  Metrics::Gauges gauges;
+  EngineTask read = [&gauges](Engine& engine) {
+    gauges = {engine.scheduler().num_running(),
+              engine.scheduler().num_waiting(),
+              engine.blocks().pool().num_held(),
+              engine.blocks().num_usable(),
+              engine.stats(),
+              engine.scheduler().num_preemptions()};
+    return std::string();
+  };
+  const std::string nothing = co_await OnEngine(std::move(read));
+  co_return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges), {}};
 }
 
 asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder& responder) {
   HttpResponse response = ErrorResponse(404, "no such admin endpoint");
-  if (options_.loopback_only && IsForeign(request)) {
-    response = ErrorResponse(403, "the admin port answers local requests only");
-  } else if (request.method != "GET" && request.method != "HEAD") {
-    response = ErrorResponse(405, "use GET");
-  } else if (request.path == "/admin/status") {
-    std::function<std::string(const Engine&)> read = [this](const Engine& engine) { return Status(engine); };
-    std::string body = co_await FromEngine(std::move(read));
+  const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
+  EngineTask task;
+  try {
+    if (options_.loopback_only && IsForeign(request)) throw ApiError(403, "the admin port answers local requests only");
+    task = get ? ReadTask(request.path) : post ? ChangeTask(request) : nullptr;
+    if (!get && !post) throw ApiError(405, "use GET or POST");
+  } catch (const ApiError& error) {
+    response = ErrorResponse(error.status, error.what(), error.param);
+  } catch (const Error& error) {
+    response = ErrorResponse(400, error.what());
+  }
+  if (task != nullptr) {
+    std::string body = co_await OnEngine(std::move(task));
     response = HttpResponse();
     response.body = std::move(body);
-  } else if (request.path == "/admin/blocks") {
-    std::function<std::string(const Engine&)> read = [this](const Engine& engine) { return Blocks(engine); };
-    std::string body = co_await FromEngine(std::move(read));
-    response = HttpResponse();
-    response.body = std::move(body);
-  } else if (request.path == "/metrics") {
-    Metrics::Gauges gauges;
-    std::function<std::string(const Engine&)> read = [&gauges](const Engine& engine) {
-      gauges = {engine.scheduler().num_running(),
-                engine.scheduler().num_waiting(),
-                engine.blocks().pool().num_held(),
-                engine.blocks().num_usable(),
-                engine.stats(),
-                engine.scheduler().num_preemptions()};
-      return std::string();
-    };
-    const std::string nothing = co_await FromEngine(std::move(read));
-    response = HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges), {}};
+  } else if (get && request.path == "/metrics" && response.status == 404) {
+    response = co_await MetricsPage();
   }
   co_await responder.Send(std::move(response));
 }

@@ -8,6 +8,7 @@
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
 #include "coordinator/cluster/engine_loop.h"
+#include "coordinator/text/tokenizer.h"
 
 namespace quire {
 
@@ -19,20 +20,27 @@ class AdminApi {
     EpochId epoch = 1;
     bool loopback_only = true;  // no token: foreign hosts and origins are refused
   };
-  AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics);
+  AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics, const Tokenizer& tokenizer);
 
   boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
 
  private:
-  /// Runs `read` on the engine's thread and returns what it made.
-  boost::asio::awaitable<std::string> FromEngine(std::function<std::string(const Engine&)> read);
+  using EngineTask = std::function<std::string(Engine&)>;
+
+  /// Runs `task` on the engine's thread and returns what it made.
+  boost::asio::awaitable<std::string> OnEngine(EngineTask task);
+  /// What an endpoint does on the engine's thread; null when there is no such endpoint.
+  EngineTask ReadTask(const std::string& path) const;
+  EngineTask ChangeTask(const HttpRequest& request) const;
+  EngineTask PinTask(const HttpRequest& request) const;
+  boost::asio::awaitable<HttpResponse> MetricsPage();
   std::string Status(const Engine& engine) const;
-  std::string Blocks(const Engine& engine) const;
 
   Options options_;
   EngineLoop& engine_;
   const WorkerGroup& group_;
   Metrics& metrics_;
+  const Tokenizer& tokenizer_;
 };
 
 }  // namespace quire

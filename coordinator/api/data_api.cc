@@ -189,7 +189,7 @@ int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
                    call.chat ? "messages" : "prompt");
   }
   if (!call.max_tokens) {
-    const int64_t per_choice = options_.pool_tokens / call.n - static_cast<int64_t>(longest_prompt);
+    const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
     const int most = call.chat ? kChatDefault : kCompletionDefault;
     return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, most, per_choice})));
   }

@@ -23,7 +23,7 @@ class DataApi {
     size_t max_pending_bytes = 256 << 20;   // of request bodies
     std::string no_chat_reason;             // why chat is refused; empty: it is not
     std::optional<int64_t> seed;            // of requests that bring none; absent: random
-    int64_t pool_tokens = 0;                  // what the KV blocks hold
+    int64_t pool_tokens = 0;                // what the KV blocks hold
   };
   /// chat may be null. The references outlive this object.
   DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine, Metrics& metrics);

@@ -1,4 +1,8 @@
 // The generating half of DataApi: from a request body to tokens in the engine, and from events to an answer.
+#include <fmt/ranges.h>
+#include <sodium.h>
+
+#include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
 #include <random>
@@ -70,6 +74,26 @@ class GoneHook {
   HttpResponder& responder_;
 };
 
+/// Keeps, of every prompt's best_of choices, the n with the highest log-probability per token, best first.
+void KeepBest(std::vector<ResponseBuilder::Choice>& choices, const GenerateCall& call) {
+  std::vector<ResponseBuilder::Choice> best;
+  for (auto begin = choices.begin(); begin != choices.end(); begin += call.best_of) {
+    std::stable_sort(begin, begin + call.best_of,
+                     [](const auto& a, const auto& b) { return a.mean_logprob > b.mean_logprob; });
+    best.insert(best.end(), std::make_move_iterator(begin), std::make_move_iterator(begin + call.n));
+  }
+  choices = std::move(best);
+}
+
+/// Who asks, as far as one can tell: the key they present, not in clear.
+std::string ClientOf(const HttpRequest& request) {
+  const std::string key = request.Header("authorization");
+  if (key.empty()) return "";
+  unsigned char hash[crypto_generichash_BYTES_MIN];
+  crypto_generichash(hash, sizeof(hash), reinterpret_cast<const unsigned char*>(key.data()), key.size(), nullptr, 0);
+  return fmt::format("{:02x}", fmt::join(hash, ""));
+}
+
 std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
 
 std::string StreamError(const GenerationEvent& event) {
@@ -113,7 +137,9 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
                    "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
                    "model");
   }
-  const Slot slot(*this, call.n * static_cast<int>(std::max<size_t>(1, call.prompts.size())), request.body.size());
+  call.client = ClientOf(request);
+  const Slot slot(*this, call.best_of * static_cast<int>(std::max<size_t>(1, call.prompts.size())),
+                  request.body.size());
   if (!call.has_seed)
     call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
   std::vector<std::vector<TokenId>> prompts = co_await Encode(call, request.body.size());
@@ -133,11 +159,10 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
   }
   const RequestId id = next_id_;
   next_id_ += prompts.size();
-  const ResponseBuilder builder(call.chat,
-                                fmt::format("{}-{:016x}", call.chat ? "chatcmpl" : "cmpl", id ^ RandomSeed() << 20),
-                                options_.model_name, std::time(nullptr));
+  const std::string name = fmt::format("{}-{:016x}", call.chat ? "chatcmpl" : "cmpl", id ^ RandomSeed() << 20);
+  const ResponseBuilder builder(call.chat, name, options_.model_name, std::time(nullptr));
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  Generation generation(context_, call, std::move(prompts), max_tokens, id, executor);
+  Generation generation(context_, call, std::move(prompts), max_tokens, id, name, executor);
   const GoneHook hook(responder, generation);
   if (call.stream) {
     co_await AnswerStream(generation, call, builder, usage, echo, responder);
@@ -163,10 +188,13 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, const Generat
     choice.text += event->text;
     choice.tokens.insert(choice.tokens.end(), event->tokens.begin(), event->tokens.end());
     choice.finished = event->finished;
+    if (event->finished) choice.mean_logprob = event->mean_logprob;
     usage.completion_tokens += event->num_tokens;
+    usage.cached_tokens += event->cached_tokens;
     finished += event->finished.has_value();
   }
   if (responder.gone()) co_return;
+  if (call.num_delivered() > call.n) KeepBest(choices, call);
   HttpResponse response;
   response.body = DumpJson(builder.Full(choices, call.num_top_logprobs >= 0, usage));
   co_await responder.Send(std::move(response));
@@ -211,6 +239,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
         break;
       }
       usage.completion_tokens += event->num_tokens;
+      usage.cached_tokens += event->cached_tokens;
       size_t& offset = offsets[static_cast<size_t>(event->choice)];
       if (!event->text.empty() || !event->tokens.empty()) {
         text += with_usage(

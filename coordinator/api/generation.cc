@@ -21,7 +21,7 @@ class TextSink : public RequestSink {
         first_choice_(first_choice),
         report_tokens_(call.num_top_logprobs >= 0),
         events_(std::move(events)) {
-    for (int i = 0; i < call.n; ++i) {
+    for (int i = 0; i < call.num_delivered(); ++i) {
       choices_.push_back(
           {Detokenizer(tokenizer, call.skip_special_tokens), StopMatcher(call.stop, call.include_stop), {}, 0});
     }
@@ -30,6 +30,8 @@ class TextSink : public RequestSink {
   bool OnToken(const TokenEvent& token) override {
     Choice& choice = choices_[static_cast<size_t>(token.choice)];
     ++choice.pending_count;
+    choice.logprob_sum += token.logprob;
+    ++choice.num_tokens;
     if (report_tokens_) choice.pending_tokens.push_back(Report(token));
     const StopMatcher::Output out = choice.stops.Push(choice.detokenizer.Push(token.token));
     if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
@@ -49,6 +51,13 @@ class TextSink : public RequestSink {
     Emit(index, rest, reason);
   }
 
+  void OnCached(int tokens) override {
+    GenerationEvent event;
+    event.choice = first_choice_;
+    event.cached_tokens = tokens;
+    events_->Push(std::move(event));
+  }
+
   void OnError(RequestError error, const std::string& message) override {
     GenerationEvent event;
     event.error = message;
@@ -63,6 +72,8 @@ class TextSink : public RequestSink {
     std::vector<ReportedToken> pending_tokens;  // drawn, but their text is held back
     int pending_count;
     bool stopped = false;
+    double logprob_sum = 0;
+    int num_tokens = 0;
   };
 
   ReportedToken Report(const TokenEvent& token) const {
@@ -79,6 +90,7 @@ class TextSink : public RequestSink {
     event.tokens = std::exchange(choice.pending_tokens, {});
     event.num_tokens = std::exchange(choice.pending_count, 0);
     event.finished = finished;
+    if (finished && choice.num_tokens > 0) event.mean_logprob = choice.logprob_sum / choice.num_tokens;
     events_->Push(std::move(event));
   }
 
@@ -91,9 +103,13 @@ class TextSink : public RequestSink {
 
 std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call,
                                      const std::vector<TokenId>& prompt, int max_tokens, RequestId id,
-                                     std::shared_ptr<RequestSink> sink) {
+                                     const std::string& name, std::shared_ptr<RequestSink> sink) {
   auto request = std::make_unique<Request>();
   request->id = id;
+  request->name = name;
+  request->client = call.client;
+  request->cache_salt = CacheSalt(call.client, call.cache_salt);
+  request->priority = call.priority;
   request->arrival_seconds = EngineLoop::Now();
   request->limits.max_tokens = max_tokens;
   request->limits.stop_token_ids = call.stop_token_ids;
@@ -104,12 +120,21 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
   request->sampling = call.sampling;
   request->sampling.num_logprobs = call.num_top_logprobs;
   if (call.sampling.min_tokens > 0) request->sampling.banned_until_min = request->limits.stop_token_ids;
-  request->sequences = NewSequences(prompt, call.n);
+  if (call.best_of > call.n) request->sampling.num_logprobs = std::max(0, request->sampling.num_logprobs);
+  if (call.beams) {
+    request->beams = std::make_unique<BeamSearch>(*call.beams, request->limits.stop_token_ids, max_tokens);
+    request->sampling.num_logprobs = request->beams->num_candidates();
+  }
+  request->sequences = NewSequences(prompt, call.best_of);
   request->sink = std::move(sink);
   return request;
 }
 
 }  // namespace
+
+std::string CacheSalt(const std::string& client, const std::string& cache_salt) {
+  return client + std::string(1, '\0') + cache_salt;
+}
 
 void EventQueue::Push(GenerationEvent event) {
   asio::post(executor_, [self = shared_from_this(), event = std::move(event)]() mutable {
@@ -135,15 +160,16 @@ std::optional<GenerationEvent> EventQueue::TryNext() {
 
 Generation::Generation(const GenerationContext& context, const GenerateCall& call,
                        std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
-                       asio::any_io_executor executor)
+                       const std::string& name, asio::any_io_executor executor)
     : engine_(context.engine),
       events_(std::make_shared<EventQueue>(executor)),
-      num_choices_(static_cast<int>(prompts.size()) * call.n) {
+      num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()) {
   std::vector<std::shared_ptr<Request>> requests;
   for (size_t i = 0; i < prompts.size(); ++i) {
     ids_.push_back(first_id + i);
-    auto sink = std::make_shared<TextSink>(context.tokenizer, call, static_cast<int>(i) * call.n, events_);
-    requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), std::move(sink)));
+    auto sink =
+        std::make_shared<TextSink>(context.tokenizer, call, static_cast<int>(i) * call.num_delivered(), events_);
+    requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
   }
   // All in one task: no step can come between, so the first events are the verdicts.
   engine_.Post([requests = std::move(requests), events = events_](Engine& engine) {

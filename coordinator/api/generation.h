@@ -24,10 +24,12 @@ struct ReportedToken {
 
 /// Something that happened to one choice of a call.
 struct GenerationEvent {
-  int choice = 0;  // over the whole call: prompt index * n + choice
+  int choice = 0;  // over the whole call: prompt index * num_delivered + choice
   std::string text;
   std::vector<ReportedToken> tokens;  // when log-probabilities were asked for
   int num_tokens = 0;                 // generated since the last event of this choice
+  int cached_tokens = 0;              // of the prompt, taken from the prefix cache; once per prompt
+  double mean_logprob = 0;            // with `finished`: of the choice's tokens, when best_of asks for it
   std::optional<FinishReason> finished;
   std::string error;       // ends the whole call
   bool accepted = false;   // one of the call's requests is in the queue; nothing else is set
@@ -54,6 +56,9 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   std::deque<GenerationEvent> events_;  // touched on the I/O thread only
 };
 
+/// What separates cached prefixes: a client's are its own, and it may separate them further.
+std::string CacheSalt(const std::string& client, const std::string& cache_salt);
+
 /// What every call needs of the server.
 struct GenerationContext {
   const Tokenizer& tokenizer;
@@ -66,7 +71,7 @@ class Generation {
  public:
   /// prompts: the tokens of every prompt. request_id: the first of prompts.size() ids that are free for it.
   Generation(const GenerationContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
-             int max_tokens, RequestId first_id, boost::asio::any_io_executor executor);
+             int max_tokens, RequestId first_id, const std::string& name, boost::asio::any_io_executor executor);
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;

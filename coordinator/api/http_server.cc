@@ -259,8 +259,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   const HttpLimits& limits_;
   const HttpHandler& handler_;
   std::string request_id_;
-  bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false,
-       watching_ = false, gone_ = false;
+  bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
 };
 
 }  // namespace

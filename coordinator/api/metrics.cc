@@ -41,6 +41,8 @@ struct Metrics::Families {
   prometheus::Counter* preemptions;
   prometheus::Counter* prompt_tokens;
   prometheus::Counter* generation_tokens;
+  prometheus::Counter* cache_queries;
+  prometheus::Counter* cache_hits;
   prometheus::Histogram* first_token;
   prometheus::Histogram* inter_token;
   prometheus::Histogram* end_to_end;
@@ -60,6 +62,8 @@ Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks)
   f.preemptions = &f.Counter("vllm:num_preemptions_total", "Requests sent back to the queue for lack of blocks");
   f.prompt_tokens = &f.Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests");
   f.generation_tokens = &f.Counter("vllm:generation_tokens_total", "Tokens generated");
+  f.cache_queries = &f.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
+  f.cache_hits = &f.Counter("vllm:prefix_cache_hits_total", "Prompt tokens taken from the prefix cache");
   f.first_token = &f.Histogram("vllm:time_to_first_token_seconds", "From the request to its first token", kFirstToken);
   f.inter_token = &f.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of a choice", kInterToken);
   f.end_to_end = &f.Histogram("vllm:e2e_request_latency_seconds", "From the request to its last token", kEndToEnd);
@@ -118,6 +122,8 @@ std::string Metrics::Page(const Gauges& g) {
   raise_to(*f.preemptions, g.preemptions);
   raise_to(*f.prompt_tokens, g.stats.prompt_tokens);
   raise_to(*f.generation_tokens, g.stats.generated_tokens);
+  raise_to(*f.cache_queries, g.stats.ended_prompt_tokens);
+  raise_to(*f.cache_hits, g.stats.cached_tokens);
   return prometheus::TextSerializer().Serialize(f.registry.Collect());
 }
 

@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kMaxMessages = 1024;
 constexpr int kMaxLogprobs = 20;
+constexpr int kMaxBeams = 20;
+constexpr size_t kMaxSaltBytes = 256;
+constexpr int kMaxPriority = 1000;
 
 /// Fields that change the answer and that this server does not offer. `harmless` values mean "off".
 struct Unsupported {
@@ -33,7 +36,6 @@ void RefuseUnsupported(const JsonFields& fields) {
                                                    {"chat_template", {}},
                                                    {"chat_template_kwargs", {Json::object()}},
                                                    {"prompt_embeds", {}},
-                                                   {"use_beam_search", {false}},
                                                    {"suffix", {""}},
                                                    {"prompt_logprobs", {}},
                                                    {"continue_final_message", {false}},
@@ -100,13 +102,36 @@ void ReadSampling(const JsonFields& fields, const RequestLimits& limits, Generat
   ReadLogitBias(fields, limits, s);
 }
 
+void ReadBeams(const JsonFields& fields, GenerateCall& call) {
+  if (call.best_of > kMaxBeams) JsonFields::Refuse("best_of", fmt::format("is at most {} with beam search", kMaxBeams));
+  const SamplingSpec& s = call.sampling;
+  const bool plain = s.repetition_penalty == 1 && s.frequency_penalty == 0 && s.presence_penalty == 0 &&
+                     s.logit_bias.empty() && s.min_tokens == 0;
+  if (!plain) JsonFields::Refuse("use_beam_search", "cannot be combined with penalties, logit_bias or min_tokens");
+  BeamOptions beams;
+  beams.width = call.best_of;
+  beams.num_returned = call.n;
+  beams.length_penalty = static_cast<float>(fields.Number("length_penalty", -10, 10).value_or(1));
+  if (const Json* early = fields.Find("early_stopping")) {
+    if (!early->is_boolean() && *early != "never")
+      JsonFields::Refuse("early_stopping", "must be true, false or \"never\"");
+    beams.early_stopping = *early == "never" ? EarlyStopping::kNever
+                           : *early == true  ? EarlyStopping::kYes
+                                             : EarlyStopping::kNo;
+  }
+  call.sampling.temperature = 0;
+  if (beams.width > 1) call.beams = beams;  // one beam is greedy
+}
+
 void ReadCommon(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   RefuseUnsupported(fields);
   call.model = fields.Text("model").value_or("");
   call.n = static_cast<int>(fields.Integer("n", 1, limits.max_choices).value_or(1));
-  if (const auto best_of = fields.Integer("best_of", 1, limits.max_choices); best_of && *best_of != call.n) {
-    JsonFields::Refuse("best_of", "must equal n");
-  }
+  call.best_of = static_cast<int>(fields.Integer("best_of", call.n, limits.max_choices).value_or(call.n));
+  call.cache_salt = fields.Text("cache_salt").value_or("");
+  if (call.cache_salt.size() > kMaxSaltBytes)
+    JsonFields::Refuse("cache_salt", fmt::format("takes at most {} bytes", kMaxSaltBytes));
+  call.priority = static_cast<int>(fields.Integer("priority", -kMaxPriority, kMaxPriority).value_or(0));
   ReadSampling(fields, limits, call);
   call.stop = fields.Texts("stop", 16, 1024);
   if (const Json* ids = fields.Find("stop_token_ids")) {
@@ -124,6 +149,9 @@ void ReadCommon(const JsonFields& fields, const RequestLimits& limits, GenerateC
     call.include_usage = stream.Flag("include_usage", false);
     call.continuous_usage = stream.Flag("continuous_usage_stats", false);
   }
+  if (fields.Flag("use_beam_search", false)) ReadBeams(fields, call);
+  if (call.stream && call.best_of > call.n && !call.beams)
+    JsonFields::Refuse("best_of", "above n cannot be streamed: the best is known at the end only");
 }
 
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {

@@ -7,6 +7,7 @@
 
 #include "comm/json.h"
 #include "comm/step_plan.h"
+#include "coordinator/core/beam_search.h"
 
 namespace quire {
 
@@ -21,7 +22,9 @@ struct GenerateCall {
   Json messages;                     // /v1/chat/completions
   bool add_generation_prompt = true;
 
-  int n = 1;                      // choices per prompt
+  int n = 1;        // choices per prompt that are returned
+  int best_of = 1;  // choices per prompt that are sampled, or beams; at least n
+  std::optional<BeamOptions> beams;
   std::optional<int> max_tokens;  // absent: the endpoint's default
   SamplingSpec sampling;          // choice and min-token bans are filled in later
   bool has_seed = false;
@@ -33,11 +36,18 @@ struct GenerateCall {
   bool include_stop = false;
   bool echo = false;
 
+  std::string client;      // who asks: fairness and caching go by it
+  std::string cache_salt;  // shares cached prefixes only with the same salt
+  int priority = 0;        // lower goes first among the client's own
+
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
   /// Log-probabilities: reported when num_top >= 0, with that many alternatives.
   int num_top_logprobs = -1;
+
+  /// Choices that the engine delivers per prompt.
+  int num_delivered() const { return beams ? n : best_of; }
 };
 
 /// Bounds of single fields.

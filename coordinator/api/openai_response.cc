@@ -33,7 +33,7 @@ Json Usage::ToJson() const {
   return {{"prompt_tokens", prompt_tokens},
           {"completion_tokens", completion_tokens},
           {"total_tokens", prompt_tokens + completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", 0}}},
+          {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}},
           {"completion_tokens_details", {{"reasoning_tokens", 0}}}};
 }
 

@@ -11,6 +11,7 @@ namespace quire {
 struct Usage {
   int prompt_tokens = 0;
   int completion_tokens = 0;
+  int cached_tokens = 0;  // of the prompt tokens
   Json ToJson() const;
 };
 
@@ -28,6 +29,7 @@ class ResponseBuilder {
     std::string text;
     std::vector<ReportedToken> tokens;
     std::optional<FinishReason> finished;
+    double mean_logprob = 0;  // of its tokens
   };
   Json Full(const std::vector<Choice>& choices, bool with_logprobs, const Usage& usage) const;
 

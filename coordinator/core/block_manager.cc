@@ -12,14 +12,14 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
       host_pool_(options.num_host_blocks + 1),
       cache_(options.prefix_caching ? options.num_blocks : 1, options.prefix_caching ? options.block_size : 1,
              options.hash_key, options.hash_bits),
-      filled_(static_cast<size_t>(options.num_blocks), 0),
+      uses_(static_cast<size_t>(options.num_blocks)),
       watermark_blocks_(static_cast<int>(options.watermark * pool_.num_usable())) {
   pool_.on_evict = [this](BlockId block) { cache_.Erase(block); };
 }
 
 BlockId BlockManager::AllocateDevice() {
   const BlockId block = pool_.Allocate();
-  filled_[static_cast<size_t>(block)] = 0;
+  uses_[static_cast<size_t>(block)] = {0, now_};
   return block;
 }
 
@@ -55,7 +55,7 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan) {
     const auto index = static_cast<size_t>(sequence.num_computed / block_size());
     BlockId& entry = sequence.blocks[index];
     const BlockId copy = AllocateDevice();
-    filled_[static_cast<size_t>(copy)] = sequence.num_computed % block_size();
+    uses_[static_cast<size_t>(copy)].filled = sequence.num_computed % block_size();
     plan.copies.push_back({entry, copy});
     pool_.Release(entry);
     entry = copy;
@@ -71,7 +71,7 @@ void BlockManager::Computed(Sequence& sequence, int count) {
   const int begin = sequence.num_computed, size = block_size();
   sequence.num_computed += count;
   for (int index = begin / size; index * size < sequence.num_computed; ++index) {
-    int& filled = filled_[static_cast<size_t>(sequence.blocks[static_cast<size_t>(index)])];
+    int& filled = uses_[static_cast<size_t>(sequence.blocks[static_cast<size_t>(index)])].filled;
     filled = std::max(filled, std::min(size, sequence.num_computed - index * size));
   }
   if (!prefix_caching() || sequence.num_computed / size == sequence.contents.num_named) return;

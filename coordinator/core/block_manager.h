@@ -49,7 +49,11 @@ class BlockManager {
   const BlockPool& host_pool() const { return host_pool_; }
   const PrefixCache& cache() const { return cache_; }
   /// Computed tokens in the block.
-  int filled(BlockId block) const { return filled_[static_cast<size_t>(block)]; }
+  int filled(BlockId block) const { return uses_[static_cast<size_t>(block)].filled; }
+  /// Steps since the block was given its present content.
+  int64_t age(BlockId block) const { return now_ - uses_[static_cast<size_t>(block)].since; }
+  /// The number of the step that is made now.
+  void SetTime(int64_t step) { now_ = step; }
 
   // --- growing and ending ---
 
@@ -114,7 +118,7 @@ class BlockManager {
 
   template <class Archive>
   void Transfer(Archive& archive) {
-    archive(pool_, host_pool_, cache_, filled_, pins_, next_pin_);
+    archive(pool_, host_pool_, cache_, uses_, now_, pins_, next_pin_);
   }
 
  private:
@@ -127,7 +131,12 @@ class BlockManager {
   BlockManagerOptions options_;
   BlockPool pool_, host_pool_;
   PrefixCache cache_;
-  std::vector<int> filled_;  // by device block
+  struct Use {
+    int filled = 0;
+    int64_t since = 0;  // step
+  };
+  std::vector<Use> uses_;  // by device block
+  int64_t now_ = 0;
   std::vector<Pin> pins_;
   uint64_t next_pin_ = 1;
   int watermark_blocks_;

@@ -161,7 +161,7 @@ void BlockManager::SwapIn(std::span<Sequence> sequences, StepPlan& plan) {
         pool_.AddReference(moved->destination);
       }
       const int before = static_cast<int>(sequence.blocks.size()) * block_size();
-      int& filled = filled_[static_cast<size_t>(moved->destination)];
+      int& filled = uses_[static_cast<size_t>(moved->destination)].filled;
       filled = std::max(filled, std::clamp(sequence.num_computed - before, 0, block_size()));
       sequence.blocks.push_back(moved->destination);
     }

@@ -61,6 +61,7 @@ std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
 
 void Engine::Erase(RequestId id) {
   const auto it = requests_.find(id);
+  stats_.ended_prompt_tokens += it->second->num_prompt_tokens();
   stats_.cached_tokens += it->second->num_cached_tokens;
   requests_.erase(it);
 }
@@ -80,6 +81,7 @@ void Engine::Cancel(RequestId id) {
 }
 
 const StepPlan* Engine::NextPlan(double now) {
+  blocks_.SetTime(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
     QUIRE_CHECK(requests_.empty(), "{} requests and nothing to run", requests_.size());
@@ -121,6 +123,8 @@ void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times
 }
 
 void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
+  const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;
+  if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
   std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
   const bool hidden = reason == FinishReason::kStop;  // the token that says stop is not part of the text
   if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top})) {
@@ -146,6 +150,7 @@ void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> dr
 }
 
 void Engine::DeliverBeams(Request& request) {
+  if (request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
   const std::vector<Beam> beams = request.beams->Result();
   for (size_t choice = 0; choice < beams.size(); ++choice) {
     const Beam& beam = beams[choice];

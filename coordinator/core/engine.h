@@ -23,8 +23,8 @@ struct EngineOptions {
 struct EngineStats {
   int64_t prompt_tokens = 0;  // of requests that were admitted to the queue
   int64_t generated_tokens = 0;
-  int64_t computed_tokens = 0;  // recomputation counted in
-  int64_t cached_tokens = 0;    // prompt tokens taken from the prefix cache, of ended requests
+  int64_t computed_tokens = 0;                         // recomputation counted in
+  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // of ended requests; the second from the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices
 };

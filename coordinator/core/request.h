@@ -31,6 +31,8 @@ class RequestSink {
   virtual ~RequestSink() = default;
   /// Returns true when the text now ends the choice (a stop string): the engine finishes it with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
+  /// So many prompt tokens came from the prefix cache. At most once, before the first token.
+  virtual void OnCached(int) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;
 };

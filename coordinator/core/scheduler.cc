@@ -179,7 +179,7 @@ int Scheduler::OutstandingBlocks() const {
       if (sequence.finished) continue;
       const int left = request->limits.max_tokens - sequence.num_generated() - 1;
       const int soon = sequence.num_tokens() + std::clamp(left, 0, limits_.lookahead_tokens);
-      blocks += BlocksAhead(sequence, soon) - (first ? 0 : shared);
+      blocks += std::max(0, BlocksAhead(sequence, soon) - (first ? 0 : shared));
       first = false;
     }
   }

@@ -54,7 +54,9 @@ void WaitingQueue::Remove(Request& request) {
   size_ -= static_cast<int>(std::erase(preempted_, &request) + std::erase(request.account->waiting, &request));
 }
 
-void WaitingQueue::Left(Request& request) { --request.account->active; }
+void WaitingQueue::Left(Request& request) {
+  if (--request.account->active == 0 && clients_.size() > kMaxIdleClients) clients_.erase(request.client);
+}
 
 std::vector<Request*> WaitingQueue::All() const {
   std::vector<Request*> all = preempted_;

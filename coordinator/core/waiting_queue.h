@@ -23,6 +23,7 @@ struct ClientAccount {
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
+  static constexpr size_t kMaxIdleClients = 1024;  // beyond that, what the idle were served is forgotten
   static constexpr double kPromptWeight = 1, kGeneratedWeight = 2;
 
   /// A new request: gets its rank and its client's account.

@@ -52,9 +52,11 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
       {"echo", {true}, {1}},
       {"ignore_eos", {true}, {"yes"}},
       {"model", {"m"}, {5, Json::array()}},
-      {"best_of", {1}, {2, 0, "x"}},
+      {"best_of", {1, 2, 128}, {0, 129, "x"}},
+      {"cache_salt", {"", "mine"}, {5, std::string(257, 's')}},
+      {"priority", {-1000, 0, 7}, {1.5, 1001, "high"}},
       {"suffix", {"", nullptr}, {"tail"}},
-      {"use_beam_search", {false}, {true}},
+      {"use_beam_search", {false, true}, {1, "yes"}},
       {"chat_template", {nullptr}, {"x"}},
       {"guided_json", {nullptr}, {Json::object()}},
       {"response_format", {Json{{"type", "text"}}}, {Json{{"type", "json_object"}}}},
@@ -64,6 +66,26 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
     for (const Json& value : good) EXPECT_EQ(Fault("completion", Completion(name, value)), "") << name << " " << value;
     for (const Json& value : bad) EXPECT_EQ(Fault("completion", Completion(name, value)), name) << name << " " << value;
   }
+}
+
+TEST(OpenAiRequestTest, BeamsAreAsManyAsBestOfOrN) {
+  const auto parse = [](Json fields) {
+    fields["prompt"] = "x";
+    fields["use_beam_search"] = true;
+    return ParseCompletionRequest(fields, kLimits);
+  };
+  const GenerateCall call = parse({{"n", 2}, {"best_of", 5}, {"length_penalty", 0.5}, {"early_stopping", "never"}});
+  ASSERT_TRUE(call.beams.has_value());
+  EXPECT_EQ(call.beams->width, 5);
+  EXPECT_EQ(call.num_delivered(), 2);
+  EXPECT_EQ(call.beams->length_penalty, 0.5f);
+  EXPECT_EQ(call.beams->early_stopping, EarlyStopping::kNever);
+  EXPECT_EQ(parse({{"n", 3}}).beams->width, 3);
+  EXPECT_FALSE(parse({{"n", 1}}).beams.has_value()) << "one beam is greedy";
+  EXPECT_EQ(parse({{"n", 1}, {"temperature", 2}}).sampling.temperature, 0);
+  EXPECT_THROW(parse({{"n", 21}}), ApiError);
+  EXPECT_THROW(parse({{"n", 2}, {"min_tokens", 3}}), ApiError);
+  EXPECT_THROW(parse({{"n", 2}, {"early_stopping", 1}}), ApiError);
 }
 
 TEST(OpenAiRequestTest, PromptsComeInFourForms) {

@@ -70,10 +70,11 @@ class Server:
             body = response.read()
         return json.loads(body) if path != "/metrics" else body.decode()
 
-    def post(self, path, body, timeout=120):
+    def post(self, path, body, timeout=120, admin=False, headers=None):
         """(status, parsed body); body may be raw bytes."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        url = (self.admin_url if admin else self.url) + path
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
         try:
             with urllib.request.urlopen(request, timeout=timeout) as response:
                 return response.status, json.load(response)

@@ -65,8 +65,15 @@ int main(int argc, char** argv) {
   ::signal(SIGABRT, OnAbort);
   std::vector<uint64_t> seeds;
   if (argc == 3 && std::string(argv[1]) == "--narrate") {
-    quire::sim::Narrate(std::strtoull(argv[2], nullptr, 10));
-    return 0;
+    ::setvbuf(stdout, nullptr, _IOLBF, 0);  // an abort must not swallow the last lines
+    current_seed = std::strtoull(argv[2], nullptr, 10);
+    try {
+      quire::sim::Narrate(current_seed);
+      return 0;
+    } catch (const quire::sim::Failure& failure) {
+      fmt::print("{}\n", failure.what);
+      return 1;
+    }
   }
   if (argc == 3 && std::string(argv[1]) == "--kept") {
     seeds = KeptSeeds(argv[2]);

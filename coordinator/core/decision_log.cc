@@ -1,0 +1,56 @@
+#include "coordinator/core/decision_log.h"
+
+#include <fmt/format.h>
+
+#include "coordinator/core/sequence.h"
+
+namespace quire {
+
+namespace {
+
+const char* NameOf(FinishReason reason) {
+  if (reason == FinishReason::kStop) return "a stop token or string, or the end of the beam search";
+  return reason == FinishReason::kLength ? "max_tokens" : "abort";
+}
+
+std::string What(const Decision& d) {
+  switch (d.kind) {
+    case DecisionKind::kQueued:
+      return fmt::format("queued: {} prompt tokens, {} requests before it", d.a, d.b);
+    case DecisionKind::kHeldForSlots:
+      return fmt::format("first in the queue, but {} of at most {} sequences run", d.a, d.b);
+    case DecisionKind::kHeldForBlocks:
+      return fmt::format("first in the queue, but needs {} blocks; {} are free beyond what the running ones will take",
+                         d.a, d.b);
+    case DecisionKind::kAdmitted:
+      return fmt::format("admitted: {} prompt tokens taken from the prefix cache, {} blocks were free", d.a, d.b);
+    case DecisionKind::kReadmitted:
+      return fmt::format("readmitted: {} tokens to compute again, {} blocks were free", d.a, d.b);
+    case DecisionKind::kSwappedIn:
+      return fmt::format("swapped in: {} blocks back from the host, {} were free", d.a, d.b);
+    case DecisionKind::kPreemptedRecompute:
+      return fmt::format("preempted for request {}: gives up {} blocks, at most {} tokens are computed again", d.cause,
+                         d.b, d.a);
+    case DecisionKind::kPreemptedSwap:
+      return fmt::format("preempted for request {}: {} blocks go to the host, {} are left there", d.cause, d.a, d.b);
+    case DecisionKind::kWaitsForPrefix:
+      return fmt::format("waits after {} tokens: a request before it is computing the ones they share", d.a);
+    case DecisionKind::kPinsBroken:
+      return "pinned prefixes were given up: it could not run beside them";
+    case DecisionKind::kFinished:
+      return fmt::format("choice {} finished: {}", d.a, NameOf(static_cast<FinishReason>(d.b)));
+    case DecisionKind::kCancelled:
+      return "cancelled by its client";
+    case DecisionKind::kTimedOut:
+      return "timed out";
+  }
+  return "an unknown decision";
+}
+
+}  // namespace
+
+std::string Describe(const Decision& decision) {
+  return fmt::format("request {} {}", decision.request, What(decision));
+}
+
+}  // namespace quire
