@@ -6,7 +6,9 @@
 
 #include "comm/error.h"
 #include "comm/messages.h"
-#include "coordinator/bench_throughput.h"
+#include "coordinator/bench/memory.h"
+#include "coordinator/bench/throughput.h"
+#include "coordinator/explain_paging.h"
 #include "coordinator/options.h"
 #include "coordinator/serve.h"
 
@@ -30,51 +32,115 @@ void SetUpLog(const std::string& level) {
   spdlog::set_level(spdlog::level::from_str(level));
 }
 
+/// A subcommand: what it was told, and what it does. Settings are checked apart from the work, because they end with
+/// another status.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<void()> check = [] {};
+  std::function<int()> run;
+};
+
+/// A command that takes the flags of a server.
+struct ServerCommand {
+  quire::ServeFlags flags;
+  quire::Topology topology;
+  void Check() {
+    SetUpLog(flags.log_level);
+    topology = quire::TopologyFromFlags(flags);
+  }
+};
+
+Command AddServe(CLI::App& app) {
+  const auto state = std::make_shared<ServerCommand>();
+  CLI::App* serve = app.add_subcommand("serve", "Launch the workers and serve the OpenAI API");
+  quire::AddServeFlags(*serve, state->flags);
+  return {serve, [state] { state->Check(); }, [state] { return quire::Serve(state->topology); }};
+}
+
+Command AddThroughput(CLI::App& bench) {
+  struct State : ServerCommand {
+    quire::ThroughputBench bench;
+  };
+  const auto state = std::make_shared<State>();
+  CLI::App* app = bench.add_subcommand("throughput", "Requests straight into the engine, without HTTP");
+  quire::AddServeFlags(*app, state->flags);
+  const auto count = [&](const char* name, int& value, const char* help) {
+    app->add_option(name, value, help)->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  };
+  count("--num-prompts", state->bench.num_prompts, "Requests, all at once");
+  count("--input-len", state->bench.input_len, "Prompt tokens");
+  count("--output-len", state->bench.output_len, "Generated tokens");
+  app->add_flag("--json", state->bench.json, "Print the result as JSON");
+  return {app, [state] { state->Check(); },
+          [state] { return quire::RunThroughputBench(state->topology, state->bench); }};
+}
+
+Command AddMemory(CLI::App& bench) {
+  struct State : ServerCommand {
+    quire::MemoryBenchCommand bench;
+  };
+  const auto state = std::make_shared<State>();
+  CLI::App* app = bench.add_subcommand("memory",
+                                       "What paging saves: against contiguous reservation, on a simulated "
+                                       "server and, with --model, on real workers");
+  quire::AddServeFlags(*app, state->flags);
+  app->add_option("--num-requests", state->bench.simulated.num_requests, "Requests of each simulated trace")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app->add_option("--real-requests", state->bench.real_requests, "Requests of the trace on real workers")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app->add_option("--real-lengths", state->bench.lengths, "Lengths of the trace on real workers")
+      ->check(CLI::IsMember({"sharegpt", "alpaca", "uniform"}))
+      ->capture_default_str();
+  app->add_flag("--json", state->bench.json, "Print the result as JSON");
+  app->add_option("--plot", state->bench.plot_directory, "Directory to write the charts (SVG) into");
+  const auto check = [state] {
+    SetUpLog(state->flags.log_level);
+    if (state->flags.model.empty() && state->flags.topology_file.empty()) return;
+    state->Check();
+    if (state->flags.max_model_len) state->bench.real_max_model_len = *state->flags.max_model_len;
+    state->bench.topology = state->topology;
+  };
+  return {app, check, [state] { return quire::RunMemoryBenchCommand(state->bench); }};
+}
+
+Command AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
+  return {app.add_subcommand(name, help), [] {},
+          [text] {
+            fmt::print("{}", text());
+            return 0;
+          }};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
-  quire::ServeFlags serve_flags, bench_flags;
-  quire::ThroughputBench bench;
-  CLI::App* serve = app.add_subcommand("serve", "Launch the workers and serve the OpenAI API");
-  quire::AddServeFlags(*serve, serve_flags);
-  CLI::App* bench_app = app.add_subcommand("bench", "Measure");
-  bench_app->require_subcommand(1);
-  CLI::App* throughput = bench_app->add_subcommand("throughput", "Requests straight into the engine, without HTTP");
-  quire::AddServeFlags(*throughput, bench_flags);
-  throughput->add_option("--num-prompts", bench.num_prompts, "Requests, all at once")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  throughput->add_option("--input-len", bench.input_len, "Prompt tokens")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  throughput->add_option("--output-len", bench.output_len, "Generated tokens")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  throughput->add_flag("--json", bench.json, "Print the result as JSON");
-  app.add_subcommand("version", "Print the version");
+  std::vector<Command> commands = {AddServe(app)};
+  CLI::App* bench = app.add_subcommand("bench", "Measure");
+  bench->require_subcommand(1);
+  commands.push_back(AddThroughput(*bench));
+  commands.push_back(AddMemory(*bench));
+  commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));
+  commands.push_back(
+      AddPrinter(app, "version", "Print the version", [] { return fmt::format("quire {}\n", quire::kBuildVersion); }));
   try {
     app.parse(Arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (app.got_subcommand("version")) {
-    fmt::print("quire {}\n", quire::kBuildVersion);
-    return 0;
-  }
-  const quire::ServeFlags& flags = app.got_subcommand(serve) ? serve_flags : bench_flags;
-  SetUpLog(flags.log_level);
-  quire::Topology topology;
+  const auto chosen = std::ranges::find_if(commands, [](const Command& c) { return c.app->parsed(); });
   try {
     if (::sodium_init() < 0) quire::Fail("libsodium cannot be initialised");
-    topology = quire::TopologyFromFlags(flags);
+    chosen->check();
   } catch (const quire::Error& error) {
     spdlog::error("{}", error.what());
     return 2;
   }
   try {
-    return app.got_subcommand(serve) ? quire::Serve(topology) : quire::RunThroughputBench(topology, bench);
+    return chosen->run();
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
     return 1;

@@ -1,4 +1,4 @@
-#include "coordinator/bench_throughput.h"
+#include "coordinator/bench/throughput.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace quire {
+
+/// KV memory as systems without paging hand it out: one contiguous region of token slots per request. Best fit with
+/// coalescing; stands in for the baselines of `quire bench memory`, serves nothing.
+class ContiguousPool {
+ public:
+  /// Slots 0 .. num_slots - 1, all free.
+  explicit ContiguousPool(int64_t num_slots);
+
+  int64_t num_slots() const { return num_slots_; }
+  int64_t num_free() const { return num_free_; }
+  /// Free slots in the largest hole: the largest region that can be had now.
+  int64_t largest_hole() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
+
+  /// The first slot of a region of `size` >= 1 slots, from the smallest hole that is large enough (the lowest among
+  /// equals); nothing when no hole is.
+  std::optional<int64_t> Allocate(int64_t size);
+
+  /// Gives the region that begins at `begin` back and joins it with the holes beside it.
+  void Free(int64_t begin);
+
+  /// Aborts unless regions and holes cover every slot once, no two holes touch, and the sums are right.
+  void CheckIntegrity() const;
+
+ private:
+  using Spans = std::map<int64_t, int64_t>;  // first slot -> number of slots
+
+  void AddHole(int64_t begin, int64_t size);
+  void RemoveHole(Spans::iterator hole);
+
+  int64_t num_slots_;
+  int64_t num_free_ = 0;
+  Spans regions_, holes_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (size, begin) of every hole
+};
+
+}  // namespace quire

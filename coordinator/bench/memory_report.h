@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/json.h"
+#include "coordinator/bench/memory_policies.h"
+#include "coordinator/bench/memory_trace.h"
+
+namespace quire {
+
+/// `quire bench memory`: what paging the KV cache saves, on a simulated server.
+struct MemoryBench {
+  MemorySetup setup;
+  int num_requests = 2000;  // of each trace
+  uint64_t seed = 1;
+  std::vector<LengthDistribution> traces = {LengthDistribution::kShareGpt, LengthDistribution::kAlpaca,
+                                            LengthDistribution::kUniform};
+  double latency_limit = 0.1;  // seconds per output token; the rate that a policy sustains is the one that reaches it
+};
+
+/// One simulation.
+struct MemoryRun {
+  LengthDistribution lengths;
+  KvPolicy policy;
+  int block_size;              // kPaged only
+  double requests_per_second;  // offered; 0: all requests at once
+  MemoryResult result;
+};
+
+struct MemoryReport {
+  MemoryBench bench;
+  std::vector<MemoryRun> policies;     // all requests at once
+  std::vector<MemoryRun> block_sizes;  // kPaged, all requests at once, blocks of 1, 2, 4 .. 256 tokens
+  std::vector<MemoryRun> rates;        // Poisson arrivals, up to more than any policy can serve
+};
+
+/// A chart and the name of the file it belongs in.
+struct NamedChart {
+  std::string file_name;
+  std::string svg;
+};
+
+/// Runs every policy over every trace. The same bench gives the same report.
+MemoryReport RunMemoryBench(const MemoryBench& bench);
+
+/// The Poisson rate at which the mean normalised latency reaches bench.latency_limit, between the rates that were run;
+/// nothing when the limit lies outside them.
+std::optional<double> SustainedRate(const MemoryReport& report, LengthDistribution lengths, KvPolicy policy);
+
+/// For people: lines of at most 120 columns.
+std::string TableOf(const MemoryReport& report);
+
+/// For programs: the setup and every run, shares of the capacity between 0 and 1.
+Json JsonOf(const MemoryReport& report);
+
+/// Memory by policy, waste and throughput by block size, throughput and latency by request rate.
+std::vector<NamedChart> ChartsOf(const MemoryReport& report);
+
+}  // namespace quire
