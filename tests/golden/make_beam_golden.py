@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Makes beams_*.json, what the engine's beam search is compared with: hypotheses and scores of HF transformers'
+`generate` on the tiny models of make_golden.py, in float32. Needs: pip install torch transformers safetensors.
+
+  make_beam_golden.py [NAME...]  all models, or those named
+
+A case holds the arguments of `generate` and one hypothesis per beam, best first: the generated tokens (the eos that
+ended it counted in, no padding) and HF's sequences_scores, sum of log-probabilities / generated tokens **
+length_penalty. eos_token_id null: nothing ends a hypothesis but max_new_tokens. One beam is HF's greedy search, which
+ends at the eos and for which HF reports no score: there it is computed the same way.
+
+beam_search below is HF's algorithm for one prompt, written out, in float64 and without a cache. HF must agree with it,
+and a case is kept when no choice in it hung on less than MARGIN in a sum of log-probabilities: closer than that the
+order is decided by rounding.
+"""
+import json
+import os
+import random
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MARGIN = 5e-4
+NUM_CASES = 42
+LENGTHS = [1, 2, 3, 5, 8, 13, 15, 16, 17, 24, 31, 32, 33, 47, 60]
+BEAMS = [1, 2, 3, 4, 8]
+PENALTIES = [0.0, 0.0, 1.0, 2.0, -1.0, -1.0]
+STOPPING = [False, True, "never"]
+NEW_TOKENS = [1, 5, 20, 20, 40, 40]
+# Which settings of early_stopping a case must tell apart, in turn: few do by chance.
+TELLING = [None, (False, "never"), None, (False, True), None, None, (False, True)]
+
+
+class Margin:
+    """The smallest difference that decided anything, as a difference of sums of log-probabilities."""
+
+    def __init__(self, length_penalty):
+        self.penalty, self.least = length_penalty, float("inf")
+
+    def greater(self, a, b, length_a=1, length_b=1):
+        """a > b, where both were divided by length ** penalty."""
+        unit = max(length_a**-self.penalty, length_b**-self.penalty)
+        self.least = min(self.least, abs(a - b) / unit)
+        return a > b
+
+    def pairs(self, finished, others):
+        for f in finished:
+            for o in others:
+                if f is not o:
+                    self.greater(f[0], o[0], len(f[1]), len(o[1]))
+
+
+def log_probs(model, sequences):
+    return torch.log_softmax(model(input_ids=torch.tensor(sequences), use_cache=False).logits[:, -1].double(), -1)
+
+
+def beam_search(model, prompt, num_beams, length_penalty, early_stopping, max_new_tokens, eos):
+    """([(score, generated tokens)] best first, margin)."""
+    margin = Margin(length_penalty)
+    running = [(0.0, [])]  # (sum of log-probabilities, generated tokens)
+    finished = []          # (normalised score, generated tokens), best first, at most num_beams
+    for length in range(1, max_new_tokens + 1):
+        rows = log_probs(model, [prompt + tokens for _, tokens in running])
+        candidates = []
+        for (total, tokens), row in zip(running, rows):
+            best = torch.topk(row, min(2 * num_beams + 1, len(row)))  # at most one of each beam's candidates is the eos
+            candidates += [(total + p, tokens + [t]) for p, t in zip(best.values.tolist(), best.indices.tolist())]
+        candidates.sort(key=lambda c: -c[0])
+        last = length == max_new_tokens
+        ends = [last or tokens[-1] == eos for _, tokens in candidates]
+        # A hypothesis that ends among the best num_beams candidates is finished; one that ends further down is lost.
+        for rank, ((total, _), end) in enumerate(zip(candidates, ends)):
+            if end:
+                margin.greater(total, candidates[num_beams if rank < num_beams else num_beams - 1][0])
+        arrived = [(total / length**length_penalty, tokens)
+                   for (total, tokens), end in zip(candidates[:num_beams], ends) if end]
+        finished = sorted(finished + arrived, key=lambda f: -f[0])
+        margin.pairs(finished[:num_beams], finished[num_beams:])
+        finished = finished[:num_beams]
+        if last:
+            break
+        open_ones = [c for c, end in zip(candidates, ends) if not end]
+        margin.greater(open_ones[num_beams - 1][0], open_ones[num_beams][0])
+        running = open_ones[:num_beams]
+        if len(finished) == num_beams:
+            to_come = max_new_tokens if early_stopping == "never" and length_penalty > 0 else length
+            improvable = margin.greater(running[0][0] / to_come**length_penalty, finished[-1][0], to_come,
+                                        len(finished[-1][1]))
+            if early_stopping is True or not improvable:
+                break
+    margin.pairs(finished, finished)
+    return finished, margin.least
+
+
+def greedy_search(model, prompt, length_penalty, max_new_tokens, eos):
+    margin, tokens, total = Margin(length_penalty), [], 0.0
+    while len(tokens) < max_new_tokens and (not tokens or tokens[-1] != eos):
+        best = torch.topk(log_probs(model, [prompt + tokens])[0], 2)
+        margin.greater(*best.values.tolist())
+        tokens.append(best.indices[0].item())
+        total += best.values[0].item()
+    return [(total / len(tokens)**length_penalty, tokens)], margin.least
+
+
+def expected(model, case):
+    prompt, beams, penalty = case["prompt"], case["num_beams"], case["length_penalty"]
+    if beams == 1:
+        return greedy_search(model, prompt, penalty, case["max_new_tokens"], case["eos_token_id"])
+    return beam_search(model, prompt, beams, penalty, case["early_stopping"], case["max_new_tokens"],
+                       case["eos_token_id"])
+
+
+def generated(model, case):
+    """HF's own answer as expected() gives it."""
+    prompt, beams, eos = case["prompt"], case["num_beams"], case["eos_token_id"]
+    model.generation_config.eos_token_id = eos  # as an argument, None would mean the model's own
+    model.generation_config.pad_token_id = eos
+    only_beams = dict(length_penalty=case["length_penalty"], early_stopping=case["early_stopping"]) if beams > 1 else {}
+    ids = torch.tensor([prompt])
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, num_beams=beams,
+                         num_return_sequences=beams, max_new_tokens=case["max_new_tokens"],
+                         return_dict_in_generate=True, output_scores=True, **only_beams)
+    hypotheses = [row[len(prompt):] for row in out.sequences.tolist()]
+    hypotheses = [h[:h.index(eos) + 1] if eos in h else h for h in hypotheses]
+    if beams > 1:
+        return list(zip(out.sequences_scores.tolist(), hypotheses))
+    each = model.compute_transition_scores(out.sequences, out.scores, normalize_logits=True)[0]
+    return [(each.sum().item() / len(hypotheses[0])**case["length_penalty"], hypotheses[0])]
+
+
+def draw_case(rng, model, length, settings):
+    """A case, or None where it does not tell the two `settings` of early_stopping apart (None: it need not)."""
+    case = dict(prompt=[rng.randrange(2, model.config.vocab_size) for _ in range(length)],
+                num_beams=rng.choice(BEAMS), length_penalty=rng.choice(PENALTIES), early_stopping=rng.choice(STOPPING),
+                max_new_tokens=rng.choice(NEW_TOKENS), eos_token_id=None)
+    if settings:
+        case.update(num_beams=rng.choice([2, 2, 3, 4]), length_penalty=rng.choice([1.0, 2.0]),
+                    early_stopping=rng.choice(settings), max_new_tokens=rng.choice([20, 40]))
+    if settings or rng.random() >= 0.15:
+        # A token of the hypotheses, as often as it occurs there, so that some of them end.
+        case["eos_token_id"] = rng.choice([t for _, tokens in expected(model, case)[0] for t in tokens])
+    answers = [expected(model, dict(case, early_stopping=setting))[0] for setting in settings or ()]
+    return None if answers and answers[0] == answers[1] else case
+
+
+@torch.no_grad()
+def make_cases(name):
+    directory = f"{HERE}/models/{name}"
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+    exact = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval().double()
+    rng, cases, drawn, dropped = random.Random(f"beams {name}"), [], 0, 0
+    while len(cases) < NUM_CASES:
+        length = LENGTHS[drawn % len(LENGTHS)]
+        drawn += 1
+        case = draw_case(rng, exact, length, TELLING[len(cases) % len(TELLING)])
+        if case is None:
+            continue
+        wanted, margin = expected(exact, case)
+        if margin < MARGIN:
+            dropped += 1
+            continue
+        answer = generated(model, case)
+        assert [t for _, t in answer] == [t for _, t in wanted], (case, answer, wanted)
+        assert all(abs(a - w) < 1e-3 * max(1, abs(w)) for (a, _), (w, _) in zip(answer, wanted)), (case, answer, wanted)
+        cases.append(dict(case, hypotheses=[dict(tokens=t, score=float(f"{s:.7g}")) for s, t in answer]))
+    print(f"{name}: kept {len(cases)}, dropped {dropped} for near-ties", file=sys.stderr, flush=True)
+    return cases
+
+
+if __name__ == "__main__":
+    for model_name in sys.argv[1:] or ["mha", "gqa", "mqa"]:
+        made = make_cases(model_name)
+        with open(f"{HERE}/beams_{model_name}.json", "w") as out_file:
+            json.dump({"cases": made}, out_file, separators=(",", ":"))
+            out_file.write("\n")

@@ -1,0 +1,131 @@
+// Beam search against HF transformers' generate (tests/golden/make_beam_golden.py): the same hypotheses in the same
+// order, through the real scheduler, block manager, frames, executors and collectives, in pools with room and without.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "comm/json.h"
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+#include "tests/support/thread_group.h"
+
+namespace quire {
+namespace {
+
+struct Hypothesis {
+  std::vector<TokenId> tokens;  // a stop token counted in
+  double score;
+};
+
+struct BeamCase {
+  std::vector<TokenId> prompt, stop_tokens;
+  BeamOptions options;
+  int max_tokens;
+  std::vector<Hypothesis> expected;
+};
+
+EarlyStopping StoppingOf(const Json& json) {
+  if (json.is_string()) return EarlyStopping::kNever;
+  return json.get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
+}
+
+std::vector<BeamCase> ReadCases(const std::string& model) {
+  const std::string path = std::string(QUIRE_TEST_DATA) + "/beams_" + model + ".json";
+  const Json json = ParseJson(ReadTextFile(path, 1 << 20), path, {.max_depth = 8, .max_nodes = 100'000});
+  std::vector<BeamCase> cases;
+  for (const Json& c : json.at("cases")) {
+    const int width = c.at("num_beams").get<int>();
+    BeamCase one{c.at("prompt").get<std::vector<TokenId>>(),
+                 {},
+                 {width, width, c.at("length_penalty").get<float>(), StoppingOf(c.at("early_stopping"))},
+                 c.at("max_new_tokens").get<int>(),
+                 {}};
+    if (!c.at("eos_token_id").is_null()) one.stop_tokens = {c.at("eos_token_id").get<TokenId>()};
+    for (const Json& h : c.at("hypotheses"))
+      one.expected.push_back({h.at("tokens").get<std::vector<TokenId>>(), h.at("score").get<double>()});
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+struct Room {
+  int ranks, num_blocks, num_host_blocks;
+  PreemptionMode preemption;
+};
+
+std::unique_ptr<Request> RequestFor(const BeamCase& c, RequestId id, RequestSink& sink) {
+  const bool greedy = c.options.width == 1;  // as in HF: one beam is no search
+  auto request =
+      test::MakeRequest(id, c.prompt, c.max_tokens, sink, c.options.width, {.temperature = 0, .num_logprobs = 0});
+  request->limits.stop_token_ids = c.stop_tokens;
+  if (greedy) return request;
+  request->beams = std::make_unique<BeamSearch>(c.options, c.stop_tokens, c.max_tokens);
+  request->sampling.num_logprobs = request->beams->num_candidates();
+  return request;
+}
+
+class BeamGoldenTest : public testing::TestWithParam<std::string> {
+ protected:
+  /// Serves all cases at once and compares every hypothesis. Returns the number of preemptions.
+  int64_t ExpectGolden(const Room& room) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
+    std::vector<BeamCase> cases = ReadCases(GetParam());
+    if (room.num_blocks < 200) std::erase_if(cases, [](const BeamCase& c) { return c.options.width > 3; });
+    const int max_running = 32, max_step_tokens = 48, max_model_len = 200, block_size = 4;
+    test::ThreadGroup group(files,
+                            {block_size, max_step_tokens, max_running, max_model_len, 1,
+                             std::vector<double>(static_cast<size_t>(room.ranks), 1.0)},
+                            room.num_blocks, room.num_host_blocks > 0 ? room.num_host_blocks + 1 : 0);
+    EngineOptions options;
+    options.scheduler = {max_step_tokens, max_running, room.preemption, 0};
+    options.blocks.num_blocks = room.num_blocks;
+    options.blocks.num_host_blocks = room.num_host_blocks;
+    options.blocks.block_size = block_size;
+    options.max_model_len = max_model_len;
+    Engine engine(options);
+    std::vector<test::CollectingSink> sinks(cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const auto refusal = engine.Submit(RequestFor(cases[i], i + 1, sinks[i]));
+      EXPECT_FALSE(refusal) << *refusal;
+    }
+    while (const StepPlan* plan = engine.NextPlan(0)) {
+      engine.scheduler().CheckIntegrity();
+      engine.CommitStep(group.Run(*plan));
+      engine.scheduler().CheckIntegrity();
+    }
+    EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());
+    for (size_t i = 0; i < cases.size(); ++i) Compare(cases[i], sinks[i], i);
+    return engine.scheduler().num_preemptions();
+  }
+
+  static void Compare(const BeamCase& c, test::CollectingSink& sink, size_t index) {
+    ASSERT_EQ(sink.choices.size(), c.expected.size()) << "case " << index;
+    for (size_t h = 0; h < c.expected.size(); ++h) {
+      const auto& choice = sink.choices[static_cast<int>(h)];
+      std::vector<TokenId> expected = c.expected[h].tokens;
+      const bool stopped = !c.stop_tokens.empty() && expected.back() == c.stop_tokens[0];
+      if (stopped) expected.pop_back();  // not delivered
+      EXPECT_EQ(choice.tokens, expected) << "case " << index << ", hypothesis " << h;
+      EXPECT_EQ(choice.finished, stopped ? FinishReason::kStop : FinishReason::kLength) << "case " << index;
+      if (stopped) continue;  // the stop token's part of the score is not delivered, either
+      double sum = 0;
+      for (const float logprob : choice.logprobs) sum += double{logprob};
+      const double score = sum / std::pow(static_cast<double>(expected.size()), double{c.options.length_penalty});
+      EXPECT_NEAR(score, c.expected[h].score, 1e-3 * std::max(1.0, std::abs(score))) << "case " << index;
+    }
+  }
+};
+
+TEST_P(BeamGoldenTest, HypothesesEqualTransformers) { EXPECT_EQ(ExpectGolden({1, 2000, 0, PreemptionMode::kAuto}), 0); }
+
+TEST_P(BeamGoldenTest, AlsoOnThreeRanksWhenSwapped) { EXPECT_GT(ExpectGolden({3, 80, 400, PreemptionMode::kSwap}), 0); }
+
+TEST_P(BeamGoldenTest, AlsoOnTwoRanksWhenRecomputed) {
+  EXPECT_GT(ExpectGolden({2, 80, 0, PreemptionMode::kRecompute}), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, BeamGoldenTest, testing::Values("mha", "gqa", "mqa"),
+                         [](const testing::TestParamInfo<std::string>& model) { return model.param; });
+
+}  // namespace
+}  // namespace quire
