@@ -67,6 +67,7 @@ struct Topology {
     std::vector<std::string> args;
   } launch;
 
+  std::string journal;          // directory of the step journal; empty: none is kept
   std::optional<int64_t> seed;  // of requests that bring none; absent: random
 
   int threads_per_worker = 0;  // 0: the cores divided by the workers of a host

@@ -9,6 +9,7 @@
 #include "coordinator/bench/memory.h"
 #include "coordinator/bench/throughput.h"
 #include "coordinator/explain_paging.h"
+#include "coordinator/journal/replay.h"
 #include "coordinator/options.h"
 #include "coordinator/serve.h"
 
@@ -113,6 +114,37 @@ Command AddPrinter(CLI::App& app, const char* name, const char* help, std::funct
           }};
 }
 
+Command AddExplain(CLI::App& app) {
+  struct State {
+    std::string request, journal;
+  };
+  const auto state = std::make_shared<State>();
+  CLI::App* explain = app.add_subcommand("explain", "Tell the story of a request: why it waited, who preempted it");
+  explain->add_option("request", state->request, "The request's number, or the id that the API answered")->required();
+  explain->add_option("--journal", state->journal, "Directory of the step journal")->required();
+  return {explain, [] { SetUpLog("info"); },
+          [state] {
+            fmt::print("{}", quire::ExplainRequest(state->journal, state->request));
+            return 0;
+          }};
+}
+
+Command AddReplay(CLI::App& app) {
+  const auto journal = std::make_shared<std::string>();
+  CLI::App* replay = app.add_subcommand("replay", "Run the scheduler again over a step journal and compare every plan");
+  replay->add_option("--journal", *journal, "Directory of the step journal")->required();
+  return {replay, [] { SetUpLog("info"); },
+          [journal] {
+            const quire::ReplayResult result = quire::Replay(*journal);
+            fmt::print("{} segments, {} requests, {} steps: {}\n", result.segments, result.requests, result.steps,
+                       result.differing == 0
+                           ? "every plan is the same"
+                           : fmt::format("{} plans differ, first {}", result.differing, result.first_difference));
+            if (!result.torn.empty()) fmt::print("segments that end in a torn record: {}\n", result.torn);
+            return result.differing == 0 ? 0 : 1;
+          }};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -123,6 +155,8 @@ int main(int argc, char** argv) {
   bench->require_subcommand(1);
   commands.push_back(AddThroughput(*bench));
   commands.push_back(AddMemory(*bench));
+  commands.push_back(AddExplain(app));
+  commands.push_back(AddReplay(app));
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));
   commands.push_back(
       AddPrinter(app, "version", "Print the version", [] { return fmt::format("quire {}\n", quire::kBuildVersion); }));

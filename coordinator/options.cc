@@ -28,7 +28,6 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
   refuse_if(flags.dtype != "auto" && flags.dtype != "float32",
             "--dtype other than auto and float32 (activations are fp32) is");
   refuse_if(flags.quantization != "none", "--quantization at load is");
-  refuse_if(!flags.journal.empty(), "--journal is");
 }
 
 void CheckSwap(const Topology& t, const std::string& where) {
@@ -83,6 +82,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.tensor_parallel_size, t.parallel.tensor);
   Override(flags.threads_per_worker, t.threads_per_worker);
   t.seed = flags.seed;
+  t.journal = flags.journal;
   t.server.listen = WithHostOrPort(t.server.listen, flags.host, flags.port);
   t.admin.listen = WithHostOrPort(t.admin.listen, "", flags.admin_port);
   Override(flags.api_key_file, t.server.key_file);
@@ -144,7 +144,7 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--preemption-mode", f.preemption_mode, "auto, recompute or swap")
       ->check(CLI::IsMember({"auto", "recompute", "swap"}));
   app.add_option("--seed", f.seed, "Seed of requests that bring none (random without it)");
-  app.add_option("--journal", f.journal, "Directory of the step journal");
+  app.add_option("--journal", f.journal, "Directory to keep the step journal in (it holds prompts and answers)");
   app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
 }

@@ -15,6 +15,7 @@
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/http_server.h"
 #include "coordinator/cluster/deployment.h"
+#include "coordinator/journal/journal.h"
 
 namespace quire {
 
@@ -84,6 +85,11 @@ class Server {
   int ServeUntilFinished() {
     const auto begin = std::chrono::steady_clock::now();
     Deployment deployment(topology_, model_, stop_requested_);
+    std::optional<Journal> journal;
+    if (!topology_.journal.empty()) {
+      journal.emplace(topology_.journal, JournalLimits{}, deployment.engine());
+      deployment.engine().set_observer(&*journal);
+    }
     int status = 0;
     {
       EngineLoop loop(deployment.engine(), deployment.group(), [this](const std::string& reason) {

@@ -53,10 +53,14 @@ std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
   Request& added = *request;
   const bool is_new = requests_.emplace(added.id, std::move(request)).second;
   QUIRE_CHECK(is_new, "request id {} is in use", added.id);
-  deadlines_.push({added.arrival_seconds + options_.max_wait_seconds, added.id});
-  deadlines_.push({added.arrival_seconds + MaxSeconds(added), added.id});
+  RestoreDeadlines(added);
   scheduler_.Add(added);
   return std::nullopt;
+}
+
+void Engine::RestoreDeadlines(const Request& request) {
+  deadlines_.push({request.arrival_seconds + options_.max_wait_seconds, request.id});
+  deadlines_.push({request.arrival_seconds + MaxSeconds(request), request.id});
 }
 
 void Engine::Erase(RequestId id) {
@@ -81,6 +85,7 @@ void Engine::Cancel(RequestId id) {
 }
 
 const StepPlan* Engine::NextPlan(double now) {
+  if (observer_ != nullptr) observer_->BeforePlan(now);
   blocks_.SetTime(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
@@ -107,7 +112,6 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
 }
 
 void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times) {
-  if (observer_ != nullptr) observer_->OnCommit(tokens, times);
   if (times.compute_micros > 0) scheduler_.ObserveStep(times.compute_micros * 1e-6, times.swap_micros * 1e-6);
   const auto drawn = scheduler_.Commit(tokens);
   stats_.generated_tokens += static_cast<int64_t>(drawn.size());
@@ -120,6 +124,8 @@ void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times
   }
   for (const RequestId id : finished_) Erase(id);
   finished_.clear();
+  if (observer_ != nullptr) observer_->OnCommit(tokens, times, stopped_);
+  stopped_.clear();
 }
 
 void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
@@ -129,6 +135,7 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
   const bool hidden = reason == FinishReason::kStop;  // the token that says stop is not part of the text
   if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top})) {
     reason = FinishReason::kStop;
+    stopped_.push_back({request.id, sequence.choice});
   }
   if (!reason) return;
   Count(*reason);

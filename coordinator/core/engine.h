@@ -100,6 +100,7 @@ class Engine {
   void Count(FinishReason reason);
   void EndWithError(Request& request, RequestError error, const std::string& message);
   double MaxSeconds(const Request& request) const;
+  void RestoreDeadlines(const Request& request);
   void Erase(RequestId id);
 
   EngineOptions options_;
@@ -111,7 +112,8 @@ class Engine {
   EpochId epoch_ = 1;
   StepId step_ = 0;
   SequenceId next_sequence_id_ = 1;
-  std::vector<RequestId> finished_;  // in the commit that is going on
+  std::vector<RequestId> finished_;     // in the commit that is going on; likewise
+  std::vector<StoppedChoice> stopped_;
   EngineObserver* observer_ = nullptr;
 
   friend class EngineArchive;

@@ -14,13 +14,23 @@ struct StepTimes {
   uint32_t swap_micros = 0;     // of those, moving blocks to and from the host
 };
 
+/// A choice that its text ended (a stop string), which only its sink could know.
+struct StoppedChoice {
+  RequestId request;
+  int choice;
+};
+
 /// Hears everything that goes into an Engine, and what it decides: enough to run it again and get the same plans.
 class EngineObserver : public DecisionLog {
  public:
+  /// Before a plan is made, with no step in flight: the moment for snapshots.
+  virtual void BeforePlan(double now) = 0;
   virtual void OnSubmit(const Request& request, bool accepted) = 0;
   virtual void OnCancel(RequestId id) = 0;
   virtual void OnPlan(double now, const StepPlan& plan) = 0;
-  virtual void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times) = 0;
+  /// `stopped`: the choices whose sinks said that their text now ends.
+  virtual void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
+                        const std::vector<StoppedChoice>& stopped) = 0;
   virtual void OnExpire(double now) = 0;  // only when somebody's time was up
   virtual void OnEpoch(EpochId epoch) = 0;
   virtual void OnSwapSpeed(double seconds_per_block) = 0;

@@ -28,8 +28,13 @@ void WaitingQueue::Add(Request& request) {
     account.served = std::max(account.served, others ? least : most);
   }
   ++account.active;
-  request.account = &account;
   request.rank = request.arrival_seconds + request.priority * kSecondsPerPriority;
+  Restore(request);
+}
+
+void WaitingQueue::Restore(Request& request) {
+  ClientAccount& account = clients_[request.client];
+  request.account = &account;
   account.waiting.insert(std::ranges::upper_bound(account.waiting, &request, BySeniority), &request);
   ++size_;
 }

@@ -44,11 +44,14 @@ class WaitingQueue {
   static void ChargePrompt(Request& request, int tokens) { request.account->served += kPromptWeight * tokens; }
   static void ChargeGenerated(Request& request, int tokens) { request.account->served += kGeneratedWeight * tokens; }
 
+  // From a snapshot: an account, and a request that waits in its account, with the rank it has.
+  ClientAccount& Restore(const std::string& client) { return clients_[client]; }
+  void Restore(Request& request);
+
   const std::vector<Request*>& preempted() const { return preempted_; }
   /// Every request that waits, in no promised order.
   std::vector<Request*> All() const;
   const std::map<std::string, ClientAccount>& clients() const { return clients_; }
-  std::map<std::string, ClientAccount>& clients() { return clients_; }
 
  private:
   std::vector<Request*> preempted_;  // most senior first

@@ -97,10 +97,11 @@ class DecisionsOnly : public EngineObserver {
  public:
   explicit DecisionsOnly(Watcher& watcher) : watcher_(watcher) {}
   void OnDecision(const Decision& decision) override { watcher_.OnDecision(decision); }
+  void BeforePlan(double) override {}
   void OnSubmit(const Request&, bool) override {}
   void OnCancel(RequestId) override {}
   void OnPlan(double, const StepPlan&) override {}
-  void OnCommit(const std::vector<SampledToken>&, StepTimes) override {}
+  void OnCommit(const std::vector<SampledToken>&, StepTimes, const std::vector<StoppedChoice>&) override {}
   void OnExpire(double) override {}
   void OnEpoch(EpochId) override {}
   void OnSwapSpeed(double) override {}

@@ -1,0 +1,159 @@
+#include "coordinator/journal/engine_archive.h"
+
+#include "comm/messages.h"
+
+namespace quire {
+
+namespace {
+
+// Structs of comm and core that hold more than plain numbers, listed member by member for both directions.
+
+template <class Archive>
+void TransferSampling(Archive& archive, SamplingSpec& s) {
+  archive(s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty, s.presence_penalty,
+          s.seed, s.choice, s.num_logprobs, s.logit_bias, s.banned_until_min, s.min_tokens);
+}
+
+template <class Archive>
+void TransferHead(Archive& archive, Request& r) {
+  archive(r.id, r.name, r.client, r.priority, r.arrival_seconds, r.limits.max_tokens, r.limits.stop_token_ids,
+          r.limits.max_seconds, r.cache_salt);
+  TransferSampling(archive, r.sampling);
+}
+
+template <class Archive>
+void TransferProgress(Archive& archive, Request& r) {
+  archive(r.forked, r.rank, r.num_preemptions, r.num_cached_tokens, r.first_scheduled_seconds);
+}
+
+template <class Archive>
+void TransferSequence(Archive& archive, Sequence& s) {
+  archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.blocks, s.first_block, s.told_first_block,
+          s.host_blocks, s.slot, s.finished, s.contents.root, s.contents.hashes, s.contents.last, s.contents.num_named);
+}
+
+void SaveBeamOptions(ArchiveWriter& out, const Request& r) {
+  out(r.beams != nullptr);
+  if (r.beams != nullptr) out(r.beams->options());
+}
+
+void LoadBeamOptions(ArchiveReader& in, Request& r) {
+  if (!in.Next<bool>()) return;
+  const auto options = in.Next<BeamOptions>();
+  r.beams = std::make_unique<BeamSearch>(options, r.limits.stop_token_ids, r.limits.max_tokens);
+}
+
+}  // namespace
+
+void SaveSubmitted(ArchiveWriter& out, const Request& request) {
+  TransferHead(out, const_cast<Request&>(request));
+  const Sequence& first = request.sequences.front();
+  out(first.tokens, static_cast<int>(request.sequences.size()));
+  SaveBeamOptions(out, request);
+}
+
+std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in) {
+  auto request = std::make_unique<Request>();
+  TransferHead(in, *request);
+  const auto prompt = in.Next<std::vector<TokenId>>();
+  const int n = in.Next<int>();
+  if (prompt.empty() || n < 1 || n > 1 << 16) Fail("journal: a request of {} tokens and {} choices", prompt.size(), n);
+  request->sequences = NewSequences(prompt, n);
+  LoadBeamOptions(in, *request);
+  return request;
+}
+
+void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens) {
+  out(static_cast<uint32_t>(tokens.size()));
+  for (const SampledToken& t : tokens) out(t.slot, t.token, t.logprob, t.top);
+}
+
+std::vector<SampledToken> LoadTokens(ArchiveReader& in) {
+  std::vector<SampledToken> tokens;
+  for (auto count = in.Next<uint32_t>(); count > 0; --count) {
+    SampledToken& t = tokens.emplace_back();
+    in(t.slot, t.token, t.logprob, t.top);
+  }
+  return tokens;
+}
+
+template <class Archive>
+void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
+  Scheduler& s = engine.scheduler_;
+  archive(engine.blocks_, s.cost_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.num_preemptions_,
+          s.num_swapped_out_, engine.stats_, engine.epoch_, engine.step_, engine.next_sequence_id_);
+}
+
+void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
+  const auto ids = [](const auto& requests) {
+    std::vector<RequestId> list;
+    for (const Request* request : requests) list.push_back(request->id);
+    return list;
+  };
+  out(ids(scheduler.running_), ids(scheduler.queue_.preempted()), scheduler.queue_.clients().size());
+  for (const auto& [name, account] : scheduler.queue_.clients()) {
+    out(name, account.served, account.active, ids(account.waiting));
+  }
+}
+
+void EngineArchive::LoadQueue(ArchiveReader& in, Engine& engine) {
+  const auto find = [&](RequestId id) {
+    const auto it = engine.requests_.find(id);
+    if (it == engine.requests_.end()) Fail("journal: a snapshot names request {} and does not hold it", id);
+    return it->second.get();
+  };
+  const auto running = in.Next<std::vector<RequestId>>(), preempted = in.Next<std::vector<RequestId>>();
+  WaitingQueue& queue = engine.scheduler_.queue_;
+  for (auto count = in.Next<size_t>(); count > 0; --count) {
+    const auto name = in.Next<std::string>();
+    ClientAccount& account = queue.Restore(name);
+    in(account.served, account.active);
+    for (const RequestId id : in.Next<std::vector<RequestId>>()) queue.Restore(*find(id));
+  }
+  for (auto& [id, request] : engine.requests_) request->account = &queue.Restore(request->client);
+  for (const RequestId id : running) engine.scheduler_.running_.push_back(find(id));
+  for (const RequestId id : preempted) queue.AddPreempted(*find(id));
+}
+
+void EngineArchive::Save(ArchiveWriter& out, const Engine& engine) {
+  out(std::string(kBuildVersion), engine.options_);
+  TransferScalars(out, const_cast<Engine&>(engine));
+  out(engine.requests_.size());
+  for (const auto& [id, request] : engine.requests_) {
+    TransferHead(out, *request);
+    TransferProgress(out, *request);
+    out(request->sequences.size());
+    for (Sequence& sequence : request->sequences) TransferSequence(out, sequence);
+    SaveBeamOptions(out, *request);
+    if (request->beams != nullptr) out(*request->beams);
+  }
+  SaveQueue(out, engine.scheduler_);
+}
+
+std::unique_ptr<Engine> EngineArchive::Load(ArchiveReader& in, const std::shared_ptr<RequestSink>& sink) {
+  const auto version = in.Next<std::string>();
+  if (version != kBuildVersion) {
+    Fail("journal: written by version {}, this program is {}; replay it with the version that wrote it", version,
+         kBuildVersion);
+  }
+  auto engine = std::make_unique<Engine>(in.Next<EngineOptions>());
+  TransferScalars(in, *engine);
+  for (auto count = in.Next<size_t>(); count > 0; --count) {
+    auto request = std::make_unique<Request>();
+    TransferHead(in, *request);
+    TransferProgress(in, *request);
+    for (auto sequences = in.Next<size_t>(); sequences > 0; --sequences) {
+      TransferSequence(in, request->sequences.emplace_back());
+    }
+    LoadBeamOptions(in, *request);
+    if (request->beams != nullptr) in(*request->beams);
+    request->sink = sink;
+    engine->RestoreDeadlines(*request);
+    engine->requests_[request->id] = std::move(request);
+  }
+  LoadQueue(in, *engine);
+  engine->scheduler().CheckIntegrity();
+  return engine;
+}
+
+}  // namespace quire

@@ -1,0 +1,91 @@
+#include <fmt/chrono.h>
+
+#include <ctime>
+#include <optional>
+
+#include "coordinator/journal/engine_archive.h"
+#include "coordinator/journal/journal.h"
+#include "coordinator/journal/replay.h"
+
+namespace quire {
+
+namespace {
+
+/// Gathers what a journal says of one request.
+class Story {
+ public:
+  explicit Story(const std::string& id_or_name) : wanted_(id_or_name) {}
+
+  void Hear(const Record& record) {
+    ArchiveReader in(record.payload);
+    switch (static_cast<JournalEntry>(record.type)) {
+      case JournalEntry::kSnapshot:
+        unix_offset_ = in.Next<double>();
+        return;
+      case JournalEntry::kSubmit:
+        return Submitted(in);
+      case JournalEntry::kPlan:
+        now_ = in.Next<double>();
+        return;
+      case JournalEntry::kDecision:
+        now_ = in.Next<double>();
+        return Decided(in.Next<Decision>());
+      default:
+        return;
+    }
+  }
+
+  bool known() const { return !text_.empty(); }
+  std::string Tell() const { return text_; }
+
+ private:
+  bool IsWanted(RequestId id) const {
+    if (std::to_string(id) == wanted_) return true;
+    for (const RequestId one : ids_) {
+      if (one == id) return true;
+    }
+    return false;
+  }
+
+  void Submitted(ArchiveReader& in) {
+    const bool accepted = in.Next<bool>();
+    const auto request = LoadSubmitted(in);
+    if (request->name == wanted_) ids_.push_back(request->id);
+    if (!IsWanted(request->id)) return;
+    arrival_ = request->arrival_seconds;
+    const auto when = static_cast<std::time_t>(*arrival_ + unix_offset_);
+    text_ += fmt::format("request {} ({}) arrived {:%Y-%m-%d %H:%M:%S} UTC\n", request->id, request->name,
+                         fmt::gmtime(when));
+    text_ += fmt::format("  {} prompt tokens, at most {} more, {} {}, priority {}, client \"{}\"\n",
+                         request->num_prompt_tokens(), request->limits.max_tokens, request->sequences.size(),
+                         request->beams != nullptr ? "beams" : "choices", request->priority, request->client);
+    if (!accepted) text_ += "  refused: it can never fit\n";
+  }
+
+  void Decided(const Decision& decision) {
+    if (!IsWanted(decision.request)) return;
+    text_ += fmt::format("{:>+9.3f} s  {}\n", arrival_ ? now_ - *arrival_ : 0, Describe(decision));
+  }
+
+  std::string wanted_, text_;
+  std::vector<RequestId> ids_;  // of the name
+  double unix_offset_ = 0, now_ = 0;
+  std::optional<double> arrival_;
+};
+
+}  // namespace
+
+std::string ExplainRequest(const std::string& directory, const std::string& id_or_name) {
+  RecordReader reader(directory);
+  Story story(id_or_name);
+  for (const uint64_t number : reader.Segments()) {
+    reader.Open(number);
+    while (const auto record = reader.Next()) story.Hear(*record);
+  }
+  if (!story.known()) {
+    Fail("{}: the journal does not know request {}; it may be older than what is kept", directory, id_or_name);
+  }
+  return story.Tell();
+}
+
+}  // namespace quire

@@ -1,0 +1,208 @@
+#include "coordinator/journal/journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "coordinator/journal/engine_archive.h"
+#include "coordinator/journal/replay.h"
+#include "tests/support/collecting_sink.h"
+#include "tests/support/random.h"
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+
+/// An engine under a journal, with traffic of every kind and made-up draws.
+class JournalTest : public testing::Test {
+ protected:
+  JournalTest() { std::filesystem::remove_all(directory_); }
+  ~JournalTest() override { std::filesystem::remove_all(directory_); }
+
+  static EngineOptions Options() {
+    EngineOptions options;
+    options.scheduler = {40, 8, PreemptionMode::kAuto, 0};
+    options.blocks.num_blocks = 31;
+    options.blocks.num_host_blocks = 20;
+    options.blocks.block_size = 4;
+    options.blocks.hash_key = {1, 2, 3};
+    options.max_model_len = 200;
+    options.vocab_size = 50;
+    options.max_wait_seconds = 20;
+    return options;
+  }
+
+  std::unique_ptr<Request> RandomRequest(RequestId id) {
+    std::vector<TokenId> prompt(8, 7);
+    for (int64_t i = random_.Between(1, 20); i > 0; --i) prompt.push_back(static_cast<TokenId>(random_.Below(3)));
+    const int n = random_.Below(3) == 0 ? 3 : 1;
+    auto request = test::MakeRequest(id, prompt, static_cast<int>(random_.Between(1, 20)), sinks_[id], n);
+    sinks_[id].stop_after = random_.Below(4) == 0 ? 5 : 0;
+    request->name = "cmpl-" + std::to_string(id);
+    request->client = random_.Below(2) == 0 ? "a" : "b";
+    request->priority = static_cast<int>(random_.Below(3));
+    request->arrival_seconds = now_;
+    request->limits.stop_token_ids = {3};
+    if (n == 3 && random_.Below(2) == 0) {
+      request->beams =
+          std::make_unique<BeamSearch>(BeamOptions{3, 2}, request->limits.stop_token_ids, request->limits.max_tokens);
+      request->sampling.num_logprobs = request->beams->num_candidates();
+    }
+    return request;
+  }
+
+  std::vector<SampledToken> Draws(const Engine& engine, const StepPlan& plan) {
+    std::vector<SampledToken> out;
+    const auto draw = [&](SlotId slot) {
+      SampledToken token{slot, static_cast<TokenId>(random_.Below(50)), -0.5f, {}};
+      for (TokenId t = 0; t < 6; ++t) token.top.emplace_back((token.token + t) % 50, -0.5f - random_.Signed());
+      out.push_back(token);
+    };
+    for (const SlotId slot : plan.decodes) draw(slot);
+    for (const Chunk& chunk : plan.chunks) {
+      for (const Request* request : engine.scheduler().running()) {
+        for (const Sequence& s : request->sequences) {
+          if (s.slot == chunk.slot && chunk.start + chunk.count == s.num_tokens()) draw(chunk.slot);
+        }
+      }
+    }
+    return out;
+  }
+
+  /// Steps under traffic; everything that the journal can hold happens.
+  void Live(Engine& engine, int steps) {
+    for (int i = 0; i < steps; ++i, now_ += 0.1) {
+      if (random_.Below(2) == 0) engine.Submit(RandomRequest(++last_id_));
+      if (random_.Below(20) == 0)
+        engine.Cancel(static_cast<RequestId>(random_.Between(1, static_cast<int64_t>(last_id_))));
+      if (random_.Below(60) == 0) engine.FlushCache();
+      if (random_.Below(30) == 0) engine.PinPrefix("", std::vector<TokenId>(8, 7), now_ + 1);
+      if (random_.Below(100) == 0) engine.StartEpoch(++epoch_);
+      engine.ExpireOverdue(now_);
+      const StepPlan* plan = engine.NextPlan(now_);
+      if (plan == nullptr) continue;
+      ++steps_;
+      engine.CommitStep(Draws(engine, *plan), {static_cast<uint32_t>(random_.Between(1, 90'000)), 10});
+    }
+  }
+
+  std::string directory_ = testing::TempDir() + "quire-journal-" + std::to_string(::getpid());
+  test::Random random_{42};
+  std::map<RequestId, test::CollectingSink> sinks_;
+  RequestId last_id_ = 0;
+  EpochId epoch_ = 1;
+  double now_ = 1000;
+  int64_t steps_ = 0;
+};
+
+TEST_F(JournalTest, ReplayGivesTheSamePlansOverManySegments) {
+  Engine engine(Options());
+  engine.StartEpoch(1);
+  engine.SetSwapSpeed(1e-5);
+  {
+    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 3000);
+    engine.set_observer(nullptr);
+  }
+  EXPECT_GT(engine.scheduler().num_preemptions(), 10);
+  EXPECT_GT(engine.scheduler().num_swapped_out(), 0);
+  EXPECT_GT(engine.stats().cached_tokens, 100);
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.steps, steps_);
+  EXPECT_GT(result.segments, 10);
+  EXPECT_EQ(result.torn, "");
+}
+
+TEST_F(JournalTest, ReplayNoticesAnotherPlan) {
+  Engine engine(Options());
+  Journal journal(directory_, {}, engine);
+  engine.set_observer(&journal);
+  Live(engine, 50);
+  StepPlan other;
+  other.step = 9999;
+  journal.OnPlan(now_, other);
+  journal.OnCommit({}, {}, {});
+  engine.set_observer(nullptr);
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 1);
+  EXPECT_THAT(result.first_difference, HasSubstr("step 9999"));
+}
+
+TEST_F(JournalTest, ALoadedSnapshotGoesOnAsTheEngineDoes) {
+  Engine engine(Options());
+  Live(engine, 333);
+  ArchiveWriter out;
+  EngineArchive::Save(out, engine);
+  ArchiveReader in(out.bytes());
+  const auto loaded = EngineArchive::Load(in, std::make_shared<test::CollectingSink>());
+  EXPECT_TRUE(in.at_end());
+  ArchiveWriter again;
+  EngineArchive::Save(again, *loaded);
+  EXPECT_TRUE(std::ranges::equal(out.bytes(), again.bytes()));
+  for (size_t cut = 0; cut + 1 < out.bytes().size(); cut += 97) {
+    ArchiveReader half(out.bytes().first(cut));
+    EXPECT_THROW(EngineArchive::Load(half, nullptr), Error) << cut;
+  }
+}
+
+TEST_F(JournalTest, ExplainTellsWhyARequestWaitedAndWhoPreemptedIt) {
+  EngineOptions options = Options();
+  options.blocks.num_blocks = 7;
+  options.blocks.num_host_blocks = 0;
+  options.blocks.prefix_caching = false;
+  Engine engine(options);
+  Journal journal(directory_, {}, engine);
+  engine.set_observer(&journal);
+  for (const RequestId id : {1, 2, 3}) {
+    auto request = test::MakeRequest(id, std::vector<TokenId>(7, 5), 12, sinks_[id]);
+    request->arrival_seconds = now_;
+    request->name = "cmpl-" + std::to_string(id);
+    ASSERT_FALSE(engine.Submit(std::move(request)));
+  }
+  for (; !engine.idle(); now_ += 0.5) {
+    const StepPlan* plan = engine.NextPlan(now_);
+    engine.CommitStep(Draws(engine, *plan));
+  }
+  engine.set_observer(nullptr);
+  const std::string story = ExplainRequest(directory_, "cmpl-2");
+  EXPECT_THAT(story, HasSubstr("request 2 (cmpl-2) arrived"));
+  EXPECT_THAT(story, HasSubstr("7 prompt tokens, at most 12 more"));
+  EXPECT_THAT(story, HasSubstr("queued: 7 prompt tokens, 1 requests before it"));
+  EXPECT_THAT(story, HasSubstr("admitted"));
+  EXPECT_THAT(story, HasSubstr("preempted for request 1: gives up"));
+  EXPECT_THAT(story, HasSubstr("readmitted"));
+  EXPECT_THAT(story, HasSubstr("choice 0 finished: max_tokens"));
+  EXPECT_EQ(story, ExplainRequest(directory_, "2"));
+  EXPECT_THAT(ExplainRequest(directory_, "3"), HasSubstr("first in the queue, but needs"));
+  EXPECT_THROW(ExplainRequest(directory_, "cmpl-99"), Error);
+}
+
+TEST_F(JournalTest, ATornTailCostsTheLastRecordOnly) {
+  Engine engine(Options());
+  {
+    Journal journal(directory_, {}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 40);
+    engine.set_observer(nullptr);
+  }
+  const std::string segment = directory_ + "/segment-000000000001.qj";
+  ASSERT_TRUE(std::filesystem::exists(segment));
+  std::filesystem::resize_file(segment, std::filesystem::file_size(segment) - 3);
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.torn, "1");
+}
+
+TEST_F(JournalTest, AnEmptyDirectoryIsNoJournal) {
+  std::filesystem::create_directory(directory_);
+  EXPECT_THROW(Replay(directory_), Error);
+  EXPECT_THROW(Replay(directory_ + "/nothing"), Error);
+}
+
+}  // namespace
+}  // namespace quire
