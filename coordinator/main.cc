@@ -97,8 +97,7 @@ Command AddMemory(CLI::App& bench) {
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
   app->add_option("--plot", state->bench.plot_directory, "Directory to write the charts (SVG) into");
   const auto check = [state] {
-    SetUpLog(state->flags.log_level);
-    if (state->flags.model.empty() && state->flags.topology_file.empty()) return;
+    if (state->flags.model.empty() && state->flags.topology_file.empty()) return SetUpLog(state->flags.log_level);
     state->Check();
     if (state->flags.max_model_len) state->bench.real_max_model_len = *state->flags.max_model_len;
     state->bench.topology = state->topology;
