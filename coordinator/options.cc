@@ -60,11 +60,12 @@ std::string WithHostOrPort(const std::string& listen, const std::string& host, c
   return h.find(':') != std::string::npos ? fmt::format("[{}]:{}", h, p) : fmt::format("{}:{}", h, p);
 }
 
-int64_t BytesFlag(const std::string& text, const char* flag, int64_t unit_if_plain) {
+/// A plain number counts in `unit` ("GiB", or "" for bytes).
+int64_t BytesFlag(const std::string& text, const char* flag, const char* unit) {
   const bool plain = text.find_first_not_of("0123456789.") == std::string::npos;
-  const auto bytes = ParseBytes(text);
-  if (!bytes) Fail("{}: \"{}\" is no size; give bytes or, for example, 2GiB", flag, text);
-  return plain ? *bytes * unit_if_plain : *bytes;
+  const auto bytes = ParseBytes(plain ? text + unit : text);
+  if (!bytes) Fail("{}: \"{}\" is no size; give for example 2GiB", flag, text);
+  return *bytes;
 }
 
 template <class T>
@@ -97,9 +98,8 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.kv_cache_dtype, t.cache.dtype);
   Override(flags.prefix_caching, t.cache.prefix_caching);
   if (!flags.kv_cache_memory.empty())
-    t.cache.memory_bytes = BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", 1);
-  if (!flags.swap_space.empty())
-    t.cache.host_swap_bytes = BytesFlag(flags.swap_space, "--swap-space", int64_t{1} << 30);
+    t.cache.memory_bytes = BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", "");
+  if (!flags.swap_space.empty()) t.cache.host_swap_bytes = BytesFlag(flags.swap_space, "--swap-space", "GiB");
 }
 
 }  // namespace

@@ -51,6 +51,9 @@ std::unique_ptr<Request> MakeRequest(RequestId id, const TraceRequest& shape, in
 /// What the KV blocks look like, summed over the steps.
 class BlockSamples {
  public:
+  /// reserved_tokens: what every sequence counts as holding; 0: the blocks it does hold.
+  explicit BlockSamples(int reserved_tokens) : reserved_tokens_(reserved_tokens) {}
+
   void Take(const Engine& engine) {
     const BlockManager& blocks = engine.blocks();
     int batch = 0;
@@ -63,8 +66,10 @@ class BlockSamples {
     for (BlockId block = 1; block <= blocks.num_usable(); ++block) {
       if (blocks.pool().ref_count(block) == 0) continue;
       ++held_;
-      filled_ += static_cast<double>(blocks.filled(block)) / blocks.block_size();
+      filled_slots_ += blocks.filled(block);
+      if (reserved_tokens_ == 0) held_slots_ += blocks.block_size();
     }
+    held_slots_ += static_cast<double>(batch) * reserved_tokens_;
     batch_ += batch;
     peak_ = std::max(peak_, batch);
     ++steps_;
@@ -72,17 +77,18 @@ class BlockSamples {
   void Put(EngineRun& run) const {
     run.mean_batch = batch_ / steps_;
     run.peak_batch = peak_;
-    run.kv_waste = 1 - filled_ / held_;
+    run.kv_waste = 1 - filled_slots_ / held_slots_;
     run.block_saving = 1 - held_ / entries_;
   }
 
  private:
-  double entries_ = 0, held_ = 0, filled_ = 0, batch_ = 0, steps_ = 0;
+  int reserved_tokens_;
+  double entries_ = 0, held_ = 0, held_slots_ = 0, filled_slots_ = 0, batch_ = 0, steps_ = 0;
   int peak_ = 0;
 };
 
 EngineRun Serve(const Topology& topology, const ModelFiles& model, const std::vector<TraceRequest>& trace,
-                Strategy strategy, int width) {
+                Strategy strategy, int width, int reserved_tokens = 0) {
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   Engine& engine = deployment.engine();
@@ -92,7 +98,7 @@ EngineRun Serve(const Topology& topology, const ModelFiles& model, const std::ve
     if (refusal) Fail("request {} of the trace: {}", i, *refusal);
     output += trace[i].output_tokens * (strategy == Strategy::kGreedy ? 1 : width);
   }
-  BlockSamples samples;
+  BlockSamples samples(reserved_tokens);
   const auto begin = Clock::now();
   auto reported = begin;
   while (const StepPlan* plan = engine.NextPlan(0)) {
@@ -129,9 +135,10 @@ std::vector<EngineRun> RunTraceOnEngine(const Topology& topology, const ModelFil
                                         const std::vector<TraceRequest>& trace, int max_model_len, int64_t kv_tokens) {
   std::vector<EngineRun> runs;
   for (const bool paged : {true, false}) {
-    const int block_size = paged ? topology.cache.block_size : max_model_len;
     spdlog::info("{} requests, {} KV tokens, {}", trace.size(), kv_tokens, paged ? "paged" : "one region each");
-    runs.push_back(Serve(Sized(topology, block_size, max_model_len, kv_tokens), model, trace, Strategy::kGreedy, 1));
+    Topology sized = Sized(topology, topology.cache.block_size, max_model_len, kv_tokens);
+    if (!paged) sized.scheduler.max_running = static_cast<int>(kv_tokens / max_model_len);
+    runs.push_back(Serve(sized, model, trace, Strategy::kGreedy, 1, paged ? 0 : max_model_len));
     runs.back().policy = paged ? "paged" : "reserve max";
   }
   return runs;
@@ -177,7 +184,7 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
         }
         // The next step also moves as many other blocks out, and in again: a plan the engine would not make now.
         StepPlan plan = *engine.NextPlan(0);
-        const int blocks = tokens / block_size, first = engine.blocks().num_usable() - blocks;
+        const int blocks = (tokens + block_size - 1) / block_size, first = engine.blocks().num_usable() - blocks;
         for (int i = 1; i <= blocks; ++i) plan.swap_outs.push_back({first + i, i});
         const auto [drawn, times] = deployment.group().RunStep(plan);
         engine.CommitStep(drawn, times);

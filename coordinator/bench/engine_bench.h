@@ -22,8 +22,9 @@ struct EngineRun {
   int64_t preemptions = 0;
 };
 
-/// The trace, all at once, on the topology's model with the same KV memory twice: paged in the topology's blocks, and
-/// with one region of max_model_len tokens per sequence (a block as long as that: contiguous reservation).
+/// The trace, all at once, on the topology's model with the same KV memory twice: paged, and with as many sequences at
+/// once as there are regions of max_model_len tokens in that memory, each counted as holding one (contiguous
+/// reservation). The kernels and the block layout are the same, so that only the memory policy differs.
 std::vector<EngineRun> RunTraceOnEngine(const Topology& topology, const ModelFiles& model,
                                         const std::vector<TraceRequest>& trace, int max_model_len, int64_t kv_tokens);
 

@@ -32,10 +32,10 @@ RealResults RunReal(const MemoryBenchCommand& command) {
   const uint64_t seed = command.simulated.seed;
   // The least memory with which contiguous reservation can serve the model's length at all: one region.
   const auto trace = MakeTrace({lengths, command.real_requests, 0, std::min(longest, 2048), seed});
-  const auto few = MakeTrace({LengthDistribution::kAlpaca, 8, 0, 512, seed});
+  const auto few = MakeTrace({lengths, 6, 0, 1024, seed});
   RealResults results;
   results.trace = RunTraceOnEngine(*command.topology, model, trace, longest, longest);
-  results.sharing = RunSharingOnEngine(*command.topology, model, few, 512, 4);
+  results.sharing = RunSharingOnEngine(*command.topology, model, few, 1024, 4);
   results.recovery = MeasureRecovery(*command.topology, model);
   return results;
 }

@@ -76,6 +76,9 @@ class BlockManager {
   /// At a block boundary: takes over cached blocks that hold the next tokens, up to max_tokens computed ones and never
   /// the last known token, which must be computed to draw the next. Returns the tokens gained.
   int AttachCached(Sequence& sequence, int max_tokens);
+  /// Leading blocks of the sequence's known tokens that are cached and in somebody's use: attaching them takes no free
+  /// one.
+  int HeldPrefixBlocks(Sequence& sequence);
   /// The hash of block `index` of the sequence's known tokens, or null when that block is not full or nothing is
   /// cached.
   const BlockHash* HashOfBlock(Sequence& sequence, int index);

@@ -46,6 +46,19 @@ int BlockManager::AttachCached(Sequence& sequence, int max_tokens) {
   return sequence.num_computed - begin;
 }
 
+int BlockManager::HeldPrefixBlocks(Sequence& sequence) {
+  ContentId content = PrefixCache::RootContent(sequence.contents.root);
+  int blocks = 0;
+  for (; (blocks + 1) * block_size() < sequence.num_tokens(); ++blocks) {
+    const BlockHash* hash = HashOfBlock(sequence, blocks);
+    if (hash == nullptr) break;
+    const auto hit = cache_.Find(*hash, content, TokensOfBlock(sequence, blocks));
+    if (!hit || pool_.ref_count(hit->block) == 0) break;
+    content = hit->content;
+  }
+  return blocks;
+}
+
 std::vector<BlockId> BlockManager::FindPrefix(std::string_view salt, std::span<const TokenId> tokens) const {
   std::vector<BlockId> found;
   if (!prefix_caching()) return found;

@@ -112,7 +112,7 @@ class Engine {
   EpochId epoch_ = 1;
   StepId step_ = 0;
   SequenceId next_sequence_id_ = 1;
-  std::vector<RequestId> finished_;     // in the commit that is going on; likewise
+  std::vector<RequestId> finished_;  // in the commit that is going on; likewise
   std::vector<StoppedChoice> stopped_;
   EngineObserver* observer_ = nullptr;
 

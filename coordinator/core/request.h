@@ -67,6 +67,7 @@ struct Request {
   /// Order of seniority: who runs first in a step and who is preempted last.
   double rank = 0;
   int num_preemptions = 0;
+  bool told_to_wait = false;  // the decision log knows that it waits for a prefix
   int num_cached_tokens = 0;  // prompt tokens taken from the prefix cache before the first preemption
   double first_scheduled_seconds = -1;
   ClientAccount* account = nullptr;

@@ -130,11 +130,13 @@ int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens) const {
 }
 
 /// Blocks for all known tokens of a request that holds none.
-int Scheduler::BlocksToBegin(const Request& request) const {
+int Scheduler::BlocksToBegin(Request& request) {
+  const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full blocks that choices share
+  const bool window = blocks_.sliding_window() > 0;  // what is shared may leave one's window and not another's
   int needed = 0;
-  for (const Sequence& sequence : request.sequences) {
+  for (Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
-    const int shared = needed == 0 ? 0 : (request.num_prompt_tokens() - 1) / blocks_.block_size();
+    const int shared = needed > 0 ? prompt : window ? 0 : std::min(prompt, blocks_.HeldPrefixBlocks(sequence));
     needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens()) - shared);
   }
   return needed;

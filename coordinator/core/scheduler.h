@@ -98,7 +98,7 @@ class Scheduler {
   bool WaitsForPrefix(Request& request, Sequence& sequence);
   int BlocksForWork();
   int BlocksAhead(const Sequence& sequence, int num_tokens) const;
-  int BlocksToBegin(const Request& request) const;
+  int BlocksToBegin(Request& request);
   int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks() const;
   bool HasRoomFor(Request& request);

@@ -72,7 +72,8 @@ bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
   if (index != sequence.contents.num_named || (index + 1) * size > sequence.num_tokens() - 1) return false;
   const BlockHash* hash = blocks_.HashOfBlock(sequence, index);
   if (hash == nullptr || std::ranges::find(computing_, *hash) == computing_.end()) return false;
-  Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
+  if (!std::exchange(request.told_to_wait, true))
+    Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
   return true;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "coordinator/core/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
@@ -239,6 +241,208 @@ TEST_F(SchedulerTest, OverdueRequestsEndAndTheOthersGoOn) {
   EXPECT_TRUE(engine_->idle());
   EXPECT_NE(sinks_[1].error.find("600"), std::string::npos);
   EXPECT_EQ(engine_->blocks().num_free(), 6);
+}
+
+// --- preemption by swap ---
+
+TEST_F(SchedulerTest, SwappedRequestsComeBackWithoutRecomputation) {
+  change_ = [](EngineOptions& o) {
+    o.blocks.num_host_blocks = 4;
+    o.scheduler.preemption = PreemptionMode::kSwap;
+  };
+  Make(4);
+  ASSERT_FALSE(Submit(1, 7, 6));
+  ASSERT_FALSE(Submit(2, 7, 6));
+  Step(20);
+  Step(21);
+  StepPlan plan = Step(22);  // the pool is full: request 2 gives way
+  EXPECT_EQ(plan.swap_outs, (std::vector<BlockCopyPair>{{3, 1}, {4, 2}}));
+  EXPECT_EQ(plan.released, (Slots{1}));
+  EXPECT_EQ(engine_->scheduler().num_swapped_out(), 1);
+  EXPECT_EQ(engine_->blocks().host_pool().num_held(), 2);
+  while (plan.swap_ins.empty()) plan = Step(30);
+  ASSERT_EQ(plan.added.size(), 1u);
+  EXPECT_EQ(plan.added[0].num_computed, 8) << "everything it had computed";
+  EXPECT_EQ(plan.swap_ins.size(), 2u);
+  while (!engine_->idle()) Step(30);
+  EXPECT_EQ(sinks_[2].choices[0].tokens, (std::vector<TokenId>{20, 21, 30, 30, 30, 30}));
+  EXPECT_EQ(engine_->stats().computed_tokens, 2 * (7 + 6 - 1));
+  EXPECT_EQ(engine_->blocks().host_pool().num_held(), 0);
+}
+
+TEST_F(SchedulerTest, TheCheaperWayBackIsTaken) {
+  for (const bool swap_is_fast : {true, false}) {
+    change_ = [](EngineOptions& o) {
+      o.blocks.num_host_blocks = 4;
+      o.scheduler.preemption = PreemptionMode::kAuto;
+    };
+    Make(14, 64);
+    engine_->SetSwapSpeed(swap_is_fast ? 1e-6 : 1.0);
+    ASSERT_FALSE(Submit(1, 39, 14));
+    const StepPlan* plan = engine_->NextPlan(0);
+    engine_->CommitStep(Draws(*plan, 9), {40'000, 0});  // 1 ms a token
+    ASSERT_FALSE(Submit(2, 7, 8));
+    while (!engine_->idle()) Step();
+    EXPECT_EQ(engine_->scheduler().num_preemptions(), 1);
+    EXPECT_EQ(engine_->scheduler().num_swapped_out(), swap_is_fast ? 1 : 0);
+    sinks_.clear();
+  }
+}
+
+TEST_F(SchedulerTest, WithoutRoomOnTheHostBlocksAreComputedAgain) {
+  change_ = [](EngineOptions& o) {
+    o.blocks.num_host_blocks = 1;
+    o.scheduler.preemption = PreemptionMode::kSwap;
+  };
+  Make(4);
+  ASSERT_FALSE(Submit(1, 7, 6));
+  ASSERT_FALSE(Submit(2, 7, 6));
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 1);
+  EXPECT_EQ(engine_->scheduler().num_swapped_out(), 0);
+}
+
+// --- who is next ---
+
+/// Submits a request of one step and notes the order in which requests end.
+class OrderTest : public SchedulerTest {
+ protected:
+  void Add(RequestId id, const std::string& client, double arrival, int priority = 0, int prompt = 4) {
+    auto request = MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), 1, sinks_[id]);
+    request->client = client;
+    request->arrival_seconds = arrival;
+    request->priority = priority;
+    ASSERT_FALSE(engine_->Submit(std::move(request)));
+  }
+  /// One request at a time: the order of service.
+  std::vector<RequestId> Order() {
+    std::vector<RequestId> order;
+    while (!engine_->idle()) {
+      std::set<RequestId> before;
+      for (const auto& [id, request] : engine_->requests()) before.insert(id);
+      Step();
+      for (const RequestId id : before) {
+        if (!engine_->requests().contains(id)) order.push_back(id);
+      }
+    }
+    return order;
+  }
+};
+
+TEST_F(OrderTest, TheClientServedLeastGoesNext) {
+  Make(10, 8, 1);
+  for (const RequestId id : {1, 2, 3, 4}) Add(id, "busy", 0);
+  Add(5, "quiet", 0);
+  Add(6, "quiet", 0);
+  EXPECT_EQ(Order(), (std::vector<RequestId>{1, 5, 2, 6, 3, 4})) << "by turns, as long as both want";
+}
+
+TEST_F(OrderTest, LongPromptsCountMore) {
+  Make(20, 32, 1);
+  Add(1, "long", 0, 0, 30);
+  Add(2, "long", 0, 0, 30);
+  for (const RequestId id : {3, 4, 5, 6}) Add(id, "short", 0);
+  EXPECT_EQ(Order(), (std::vector<RequestId>{1, 3, 4, 5, 6, 2}));
+}
+
+TEST_F(OrderTest, NobodySavesUpByBeingAway) {
+  Make(10, 8, 1);
+  for (const RequestId id : {1, 2, 3, 4}) Add(id, "a", 0);
+  Step();
+  Step();
+  Add(5, "b", 1);  // comes when a was served twice; level from now on
+  Add(6, "b", 1);
+  EXPECT_EQ(Order(), (std::vector<RequestId>{3, 5, 4, 6}));
+}
+
+TEST_F(OrderTest, PrioritiesOrderAClientsOwnRequestsAndWaitingOutweighsThem) {
+  Make(10, 8, 1);
+  Add(1, "", 0, 2);
+  Add(2, "", 10, 0);
+  Add(3, "", 20, -1);
+  Add(4, "", 100, -1);  // arrives long after the first: a level is worth 30 seconds
+  EXPECT_EQ(Order(), (std::vector<RequestId>{3, 2, 1, 4}));
+}
+
+TEST_F(OrderTest, ASeniorRequestThatComesLaterPreemptsAJunior) {
+  Make(4, 64, 4);
+  ASSERT_FALSE(Submit(1, 7, 6));
+  Step();
+  auto urgent = MakeRequest(2, std::vector<TokenId>(7, 5), 6, sinks_[2]);
+  urgent->priority = -5;
+  ASSERT_FALSE(engine_->Submit(std::move(urgent)));
+  while (sinks_[2].choices[0].tokens.size() < 6) Step();
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 1);
+  EXPECT_LT(sinks_[1].choices[0].tokens.size(), 6u) << "the junior gave way";
+}
+
+TEST_F(OrderTest, ARequestsOwnDeadlineEndsIt) {
+  Make(60);
+  auto request = MakeRequest(1, {5, 5}, 100, sinks_[1]);
+  request->limits.max_seconds = 5;
+  ASSERT_FALSE(engine_->Submit(std::move(request)));
+  ASSERT_FALSE(Submit(2, 2, 100));
+  Step();
+  engine_->ExpireOverdue(4.9);
+  EXPECT_EQ(engine_->requests().size(), 2u);
+  engine_->ExpireOverdue(5.1);
+  EXPECT_EQ(engine_->requests().size(), 1u);
+  EXPECT_NE(sinks_[1].error.find("5"), std::string::npos);
+}
+
+// --- prefixes and windows ---
+
+TEST_F(SchedulerTest, RequestsThatComeTogetherComputeTheirPrefixOnce) {
+  change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
+  Make(100, 32, 16);
+  for (RequestId id = 1; id <= 16; ++id) {
+    std::vector<TokenId> prompt(40, 7);
+    prompt.push_back(static_cast<TokenId>(id));
+    ASSERT_FALSE(engine_->Submit(MakeRequest(id, prompt, 2, sinks_[id])));
+  }
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(engine_->stats().computed_tokens, 40 + 16 * 2);
+  EXPECT_EQ(engine_->stats().cached_tokens, 15 * 40);
+}
+
+TEST_F(SchedulerTest, APoolForOnePrefixServesManyThatShareIt) {
+  change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
+  Make(14, 64, 16);  // 10 blocks of prefix, and 4
+  for (RequestId id = 1; id <= 5; ++id) {
+    std::vector<TokenId> prompt(40, 7);
+    prompt.push_back(static_cast<TokenId>(id));
+    ASSERT_FALSE(engine_->Submit(MakeRequest(id, prompt, 3, sinks_[id])));
+  }
+  Step();
+  Step();
+  EXPECT_GE(engine_->scheduler().num_running(), 3) << "what is shared is not counted against the newcomers";
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(engine_->stats().cached_tokens, 4 * 40);
+}
+
+TEST_F(SchedulerTest, PinsGiveWayToARequestThatCannotRunBesideThem) {
+  change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
+  Make(8);
+  ASSERT_FALSE(Submit(1, 17, 1));
+  while (!engine_->idle()) Step();
+  ASSERT_TRUE(engine_->PinPrefix("", std::vector<TokenId>(16, 5), 1e9));
+  ASSERT_FALSE(engine_->Submit(MakeRequest(2, std::vector<TokenId>(30, 6), 3, sinks_[2])));
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(sinks_[2].choices[0].finished, FinishReason::kLength);
+  EXPECT_TRUE(engine_->blocks().pins().empty());
+}
+
+TEST_F(SchedulerTest, AWindowLetsASmallPoolServeALongAnswer) {
+  change_ = [](EngineOptions& o) { o.blocks.sliding_window = 8; };
+  Make(8, 8, 2);
+  ASSERT_FALSE(Submit(1, 10, 300));
+  int most = 0;
+  while (!engine_->idle()) {
+    Step();
+    most = std::max(most, engine_->blocks().pool().num_held());
+  }
+  EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 300u);
+  EXPECT_LE(most, 5);
 }
 
 // Random arrivals, lengths, choices and cancels over pools of all sizes: invariants after every step, everybody ends,

@@ -1,0 +1,74 @@
+"""The step journal and the commands around it, as an operator uses them."""
+import concurrent.futures
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from server import QUIRE, TINY, Server
+
+
+def quire(*arguments):
+    return subprocess.run([QUIRE, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+def load(server, requests):
+    def ask(i):
+        body = {"prompt": [2 + (i * 7 + k) % 200 for k in range(30 + i)], "max_tokens": 60, "temperature": 0.7, "seed": i,
+                "n": 1 + i % 3, "ignore_eos": True, "stop": ["zz"]}
+        if i % 5 == 1:
+            body.update(use_beam_search=True, n=3)
+        return server.post("/v1/completions", body)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(ask, range(requests)))
+    assert all(status == 200 for status, _ in answers), answers
+    return [answer["id"] for _, answer in answers]
+
+
+class JournalTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="quire-journal-")
+        self.journal = os.path.join(self.directory, "journal")
+
+    def test_a_replay_gives_the_same_plans_and_explain_tells_the_story(self):
+        flags = ("-tp", "2", "--num-kv-blocks", "60", "--swap-space", "0.01", "--preemption-mode", "swap", "--journal", self.journal)
+        with Server(*flags, model=TINY) as server:
+            names = load(server, 40)
+            steps = server.get("/admin/status", admin=True)["steps"]
+            self.assertGreater(server.get("/admin/status", admin=True)["swapped_out"], 0)
+            second = quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", "--journal", self.journal)
+            self.assertEqual(second.returncode, 1)
+            self.assertIn(self.journal, second.stderr)
+        replay = quire("replay", "--journal", self.journal)
+        self.assertEqual(replay.returncode, 0, replay)
+        self.assertIn(f"40 requests, {steps} steps: every plan is the same", replay.stdout)
+        stories = [quire("explain", name, "--journal", self.journal).stdout for name in names]
+        self.assertTrue(all("finished" in story for story in stories))
+        self.assertTrue(any("preempted for request" in story and "swapped in" in story for story in stories))
+        self.assertEqual(os.stat(self.journal).st_mode & 0o777, 0o700)
+
+    def test_what_was_decided_survives_a_kill(self):
+        server = Server("-tp", "1", "--journal", self.journal, model=TINY)
+        try:
+            names = load(server, 10)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+        finally:
+            server.__exit__()
+        self.assertEqual(quire("replay", "--journal", self.journal).returncode, 0)
+        self.assertIn("finished", quire("explain", names[-1], "--journal", self.journal).stdout)
+
+    def test_mistakes_are_named(self):
+        missing = quire("replay", "--journal", self.journal)
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn(self.journal, missing.stderr)
+        self.assertEqual(quire("explain", "x").returncode, 2)
+        no_space = quire("serve", "--model", TINY, "--preemption-mode", "swap")
+        self.assertEqual(no_space.returncode, 2)
+        self.assertIn("--swap-space", no_space.stderr)
+        self.assertIn("block 5", quire("explain-paging").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
