@@ -41,7 +41,7 @@ Json SwappedOut(const Engine& engine) {
   Json list = Json::array();
   for (const Request* request : engine.scheduler().queue().preempted()) {
     if (!request->swapped_out()) continue;
-    list.push_back({{"request", request->id}, {"blocks", engine.blocks().DistinctBlocks(request->sequences, true)}});
+    list.push_back({{"request", request->id}, {"blocks", request->num_swapped_blocks}});
   }
   return list;
 }

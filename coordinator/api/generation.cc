@@ -112,6 +112,7 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
   request->priority = call.priority;
   request->arrival_seconds = EngineLoop::Now();
   request->limits.max_tokens = max_tokens;
+  request->limits.max_seconds = call.deadline_seconds;
   request->limits.stop_token_ids = call.stop_token_ids;
   if (!call.ignore_eos) {
     auto& stops = request->limits.stop_token_ids;

@@ -132,6 +132,7 @@ void ReadCommon(const JsonFields& fields, const RequestLimits& limits, GenerateC
   if (call.cache_salt.size() > kMaxSaltBytes)
     JsonFields::Refuse("cache_salt", fmt::format("takes at most {} bytes", kMaxSaltBytes));
   call.priority = static_cast<int>(fields.Integer("priority", -kMaxPriority, kMaxPriority).value_or(0));
+  call.deadline_seconds = fields.Number("deadline_seconds", 0.001, 1e6).value_or(0);
   ReadSampling(fields, limits, call);
   call.stop = fields.Texts("stop", 16, 1024);
   if (const Json* ids = fields.Find("stop_token_ids")) {

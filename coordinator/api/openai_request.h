@@ -36,9 +36,10 @@ struct GenerateCall {
   bool include_stop = false;
   bool echo = false;
 
-  std::string client;      // who asks: fairness and caching go by it
-  std::string cache_salt;  // shares cached prefixes only with the same salt
-  int priority = 0;        // lower goes first among the client's own
+  std::string client;           // who asks: fairness and caching go by it
+  std::string cache_salt;       // shares cached prefixes only with the same salt
+  int priority = 0;             // lower goes first among the client's own
+  double deadline_seconds = 0;  // the answer is of no use later; 0: the server's limit
 
   bool stream = false;
   bool include_usage = false;

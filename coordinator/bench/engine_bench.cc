@@ -159,10 +159,10 @@ std::vector<EngineRun> RunSharingOnEngine(const Topology& topology, const ModelF
 }
 
 std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const ModelFiles& model) {
-  constexpr int kLongest = 1024, kRounds = 3;
+  constexpr int kLongest = 1024, kRounds = 2;
   std::vector<RecoveryPoint> points;
   double seconds_per_token = 0;
-  for (int block_size = 1; block_size <= 256; block_size *= 2) {
+  for (int block_size = 1; block_size <= 256; block_size *= 4) {
     Topology sized = Sized(topology, block_size, kLongest + 16, 2 * kLongest + 512);
     sized.scheduler.preemption = "swap";
     sized.cache.host_swap_bytes = int64_t{1} << 30;

@@ -60,6 +60,10 @@ int RunMemoryBenchCommand(const MemoryBenchCommand& command) {
   const std::vector<RecoveryPoint> modelled = ModelRecovery({});
   std::optional<RealResults> real;
   if (command.topology) real = RunReal(command);
+  const std::string tables =
+      fmt::format("{}\nbringing a preempted sequence back on an accelerator behind PCIe (modelled):\n{}{}",
+                  TableOf(report), RecoveryTable(modelled), real ? RealTables(*real) : "");
+  fmt::print(command.json ? stderr : stdout, "{}", tables);
   if (command.json) {
     Json json = JsonOf(report);
     json["recovery_modelled"] = RecoveryJson(modelled);
@@ -69,9 +73,6 @@ int RunMemoryBenchCommand(const MemoryBenchCommand& command) {
       json["recovery_measured"] = RecoveryJson(real->recovery);
     }
     fmt::print("{}\n", DumpJson(json));
-  } else {
-    fmt::print("{}\nbringing a preempted sequence back on an accelerator behind PCIe (modelled):\n{}{}",
-               TableOf(report), RecoveryTable(modelled), real ? RealTables(*real) : "");
   }
   if (command.plot_directory.empty()) return 0;
   for (const NamedChart& chart : ChartsOf(report)) Write(command.plot_directory, chart);

@@ -20,7 +20,8 @@ struct MemoryBenchCommand {
   std::string plot_directory;  // empty: no charts
 };
 
-/// Prints tables (or JSON) and writes charts. Returns the exit status.
+/// Prints tables (with json: on standard error, and JSON on standard output) and writes charts. Returns the exit
+/// status.
 int RunMemoryBenchCommand(const MemoryBenchCommand& command);
 
 }  // namespace quire

@@ -112,11 +112,11 @@ class BlockManager {
 
   // --- swapping ---
 
-  /// Distinct blocks that the sequences hold on the device (first) or the host.
-  int DistinctBlocks(std::span<const Sequence> sequences, bool on_host) const;
+  /// Distinct device blocks that the sequences hold.
+  int DistinctBlocks(std::span<const Sequence> sequences) const;
   /// Moves all blocks of the sequences to the host, sharing kept. The host pool must have DistinctBlocks free.
   void SwapOut(std::span<Sequence> sequences, StepPlan& plan);
-  /// The way back. The device pool must have DistinctBlocks free.
+  /// The way back. The device pool must have as many free.
   void SwapIn(std::span<Sequence> sequences, StepPlan& plan);
 
   template <class Archive>

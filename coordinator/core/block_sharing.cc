@@ -119,11 +119,10 @@ void BlockManager::FlushCache() {
   }
 }
 
-int BlockManager::DistinctBlocks(std::span<const Sequence> sequences, bool on_host) const {
+int BlockManager::DistinctBlocks(std::span<const Sequence> sequences) const {
   std::vector<BlockId> ids;
   for (const Sequence& sequence : sequences) {
-    const auto& table = on_host ? sequence.host_blocks : sequence.blocks;
-    ids.insert(ids.end(), table.begin(), table.end());
+    ids.insert(ids.end(), sequence.blocks.begin(), sequence.blocks.end());
   }
   std::ranges::sort(ids);
   const auto repeated = std::ranges::unique(ids);

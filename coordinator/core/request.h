@@ -67,18 +67,14 @@ struct Request {
   /// Order of seniority: who runs first in a step and who is preempted last.
   double rank = 0;
   int num_preemptions = 0;
-  bool told_to_wait = false;  // the decision log knows that it waits for a prefix
-  int num_cached_tokens = 0;  // prompt tokens taken from the prefix cache before the first preemption
+  int num_swapped_blocks = 0;  // on the host, distinct; while it is swapped out
+  bool told_to_wait = false;   // the decision log knows that it waits for a prefix
+  int num_cached_tokens = 0;   // prompt tokens taken from the prefix cache before the first preemption
   double first_scheduled_seconds = -1;
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
-  bool swapped_out() const {
-    for (const Sequence& sequence : sequences) {
-      if (!sequence.host_blocks.empty()) return true;
-    }
-    return false;
-  }
+  bool swapped_out() const { return num_swapped_blocks > 0; }
   bool finished() const {
     for (const Sequence& sequence : sequences) {
       if (!sequence.finished) return false;

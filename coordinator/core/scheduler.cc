@@ -110,6 +110,7 @@ void Scheduler::Readmit(Request& request) {
   }
   const int free = blocks_.num_free();
   blocks_.SwapIn(request.sequences, plan_);
+  request.num_swapped_blocks = 0;
   Tell(DecisionKind::kSwappedIn, request, static_cast<int64_t>(plan_.swap_ins.size()), free);
 }
 
@@ -144,7 +145,7 @@ int Scheduler::BlocksToBegin(Request& request) {
 
 /// Blocks for what was swapped out and for the tokens that are known but not computed.
 int Scheduler::BlocksToComeBack(const Request& request) const {
-  int needed = blocks_.DistinctBlocks(request.sequences, true);
+  int needed = request.num_swapped_blocks;
   for (const Sequence& sequence : request.sequences) {
     const int held = static_cast<int>(sequence.host_blocks.size());
     if (!sequence.finished) needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - held);
@@ -188,9 +189,8 @@ int Scheduler::OutstandingBlocks() const {
   return blocks;
 }
 
-bool Scheduler::SwapIsBetter(const Request& victim) const {
+bool Scheduler::SwapIsBetter(int blocks) const {
   if (limits_.preemption == PreemptionMode::kRecompute) return false;
-  const int blocks = blocks_.DistinctBlocks(victim.sequences, false);
   if (blocks == 0 || blocks > blocks_.host_pool().num_free()) return false;
   if (limits_.preemption == PreemptionMode::kSwap) return true;
   // Tokens in shared blocks are computed once.
@@ -199,10 +199,11 @@ bool Scheduler::SwapIsBetter(const Request& victim) const {
 
 void Scheduler::Preempt(Request& victim, const Request& cause) {
   QUIRE_CHECK(running_.back() == &victim, "request {} is not the most junior", victim.id);
-  const int blocks = blocks_.DistinctBlocks(victim.sequences, false);
+  const int blocks = blocks_.DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) LeaveWorkers(*it);
-  if (SwapIsBetter(victim)) {
+  if (SwapIsBetter(blocks)) {
     blocks_.SwapOut(victim.sequences, plan_);
+    victim.num_swapped_blocks = blocks;
     ++num_swapped_out_;
     Tell(DecisionKind::kPreemptedSwap, victim, blocks, blocks_.host_pool().num_free(), cause.id);
   } else {
@@ -257,6 +258,7 @@ void Scheduler::Reset() {
   blocks_.BreakPins();
   for (Request* request : queue_.preempted()) {  // what was swapped out is lost with the workers' memory
     for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
+    request->num_swapped_blocks = 0;
     request->forked = false;
   }
   while (!running_.empty()) {

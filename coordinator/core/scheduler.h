@@ -107,7 +107,7 @@ class Scheduler {
   void NotePrefixes(Sequence& sequence, int end);
   void OrderBatch();
   void Preempt(Request& victim, const Request& cause);
-  bool SwapIsBetter(const Request& victim) const;
+  bool SwapIsBetter(int blocks) const;
   void LeaveWorkers(Sequence& sequence);
   void Detach(Sequence& sequence);
   int RunningSequences() const;

@@ -48,6 +48,14 @@ class Recount {
     }
   }
 
+  static void CheckSwapped(const Request& request) {
+    std::set<BlockId> distinct;
+    for (const Sequence& s : request.sequences) distinct.insert(s.host_blocks.begin(), s.host_blocks.end());
+    distinct.erase(kNullBlock);
+    QUIRE_CHECK(static_cast<int>(distinct.size()) == request.num_swapped_blocks,
+                "request {}: {} blocks on the host, {} noted", request.id, distinct.size(), request.num_swapped_blocks);
+  }
+
   void CheckCounts() const {
     Compare(device_, blocks_.pool(), "device");
     Compare(host_, blocks_.host_pool(), "host");
@@ -86,6 +94,7 @@ void Scheduler::CheckIntegrity() const {
   }
   for (const Request* request : queue_.All()) {
     for (const Sequence& sequence : request->sequences) recount.Waiting(sequence);
+    recount.CheckSwapped(*request);
   }
   recount.CheckCounts();
   QUIRE_CHECK(sequences <= limits_.max_running, "{} sequences run, at most {}", sequences, limits_.max_running);

@@ -23,7 +23,8 @@ void TransferHead(Archive& archive, Request& r) {
 
 template <class Archive>
 void TransferProgress(Archive& archive, Request& r) {
-  archive(r.forked, r.rank, r.num_preemptions, r.num_cached_tokens, r.told_to_wait, r.first_scheduled_seconds);
+  archive(r.forked, r.rank, r.num_preemptions, r.num_swapped_blocks, r.num_cached_tokens, r.told_to_wait,
+          r.first_scheduled_seconds);
 }
 
 template <class Archive>

@@ -164,7 +164,7 @@ TEST_F(BlockManagerTest, SwappingKeepsWhatIsSharedShared) {
   GrowAndCompute(group[0], 6);
   manager_.Fork(group[0], group[1]);
   GrowAndCompute(group[1], 7);  // block 1 shared, 2 and 3 alone
-  EXPECT_EQ(manager_.DistinctBlocks(group, false), 3);
+  EXPECT_EQ(manager_.DistinctBlocks(group), 3);
   plan_.Clear();
   manager_.SwapOut(group, plan_);
   EXPECT_EQ(plan_.swap_outs, (std::vector<BlockCopyPair>{{1, 1}, {2, 2}, {3, 3}}));

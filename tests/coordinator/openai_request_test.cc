@@ -54,6 +54,7 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
       {"model", {"m"}, {5, Json::array()}},
       {"best_of", {1, 2, 128}, {0, 129, "x"}},
       {"cache_salt", {"", "mine"}, {5, std::string(257, 's')}},
+      {"deadline_seconds", {0.5, 60}, {0, -1, "soon"}},
       {"priority", {-1000, 0, 7}, {1.5, 1001, "high"}},
       {"suffix", {"", nullptr}, {"tail"}},
       {"use_beam_search", {false, true}, {1, "yes"}},

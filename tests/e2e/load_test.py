@@ -45,12 +45,12 @@ async def request(port, prompt, max_tokens, cancel_after=None):
 class LoadTest(unittest.TestCase):
     def test_streams_and_cancels(self):
         # A pool for about a dozen of the longer requests, so that preemption happens all the time.
-        with Server("-tp", "2", "--num-kv-blocks", "100", "--max-num-seqs", "64", "--max-num-batched-tokens", "128", model=TINY) as server:
+        with Server("-tp", "2", "--num-kv-blocks", "60", "--max-num-seqs", "64", "--max-num-batched-tokens", "128", model=TINY) as server:
             pids = server.worker_pids()
             expected = {}
             for i, case in enumerate(CASES):
-                _, answer = server.post("/v1/completions", {"prompt": case["prompt"], "max_tokens": 24, "temperature": 0, "ignore_eos": True})
-                _, decoded = server.post("/detokenize", {"tokens": case["tokens"][:24]})
+                _, answer = server.post("/v1/completions", {"prompt": case["prompt"], "max_tokens": 60, "temperature": 0, "ignore_eos": True})
+                _, decoded = server.post("/detokenize", {"tokens": case["tokens"][:60]})
                 self.assertEqual(answer["choices"][0]["text"], decoded["prompt"].replace("<|end|>", ""), f"case {i}")
                 expected[i] = answer["choices"][0]["text"]
             asyncio.run(self.drive(server, expected))
@@ -59,9 +59,9 @@ class LoadTest(unittest.TestCase):
                 deadline -= 1
             status = server.get("/admin/status", admin=True)
             self.assertEqual((status["running"], status["waiting"]), (0, 0))
-            self.assertEqual(status["blocks"]["device"]["free"], 100)
+            self.assertEqual(status["blocks"]["device"]["free"], 60)
             self.assertGreater(status["preemptions"], 0)
-            self.assertEqual(server.get("/admin/blocks", admin=True)["blocks"], [])
+            self.assertEqual(server.get("/admin/blocks", admin=True)["used"], 0)
             self.assertIn("vllm:num_requests_running", server.get("/metrics", admin=True))
             self.assertEqual(server.terminate(), 0, server.text())
             self.assertEqual(wait_gone(pids, 2), [])
@@ -74,7 +74,7 @@ class LoadTest(unittest.TestCase):
             async with gate:
                 case = i % len(CASES)
                 cancel = rng.randrange(0, 20) if rng.random() < 0.2 else None
-                text = await asyncio.wait_for(request(server.port, CASES[case]["prompt"], 24, cancel), 120)
+                text = await asyncio.wait_for(request(server.port, CASES[case]["prompt"], 60, cancel), 120)
                 if text is not None:
                     self.assertEqual(text, expected[case])
                     return 1
