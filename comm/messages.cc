@@ -33,10 +33,14 @@ std::string Text(const fb::String* text) {
   return text->str();
 }
 
-template <class To, class Vector>
-std::vector<To> Numbers(const Vector* vector) {
-  if (vector == nullptr) return {};
-  return std::vector<To>(vector->begin(), vector->end());
+/// The Verifier checks that a vector begins at a multiple of 4, which is not enough for numbers of 8 bytes: they are copied
+/// as bytes.
+template <class To>
+std::vector<To> Numbers(const fb::Vector<To>* vector) {
+  if (vector == nullptr || vector->size() == 0) return {};
+  std::vector<To> numbers(vector->size());
+  std::memcpy(numbers.data(), vector->Data(), numbers.size() * sizeof(To));
+  return numbers;
 }
 
 Frame Finish(fb::FlatBufferBuilder& builder, FrameKind kind, EpochId epoch, StepId step) {

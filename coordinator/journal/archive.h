@@ -96,7 +96,7 @@ class ArchiveReader {
  private:
   void Raw(void* out, size_t size) {
     if (size > bytes_.size()) Fail("journal: a record is too short");
-    std::memcpy(out, bytes_.data(), size);
+    if (size > 0) std::memcpy(out, bytes_.data(), size);
     bytes_ = bytes_.subspan(size);
   }
   size_t Count() {
