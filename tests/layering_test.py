@@ -31,7 +31,7 @@ OWNERS = {
     r"utf8proc": {"coordinator/text/tokenizer.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
     r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment.cc",
-                "coordinator/api/generate_api.cc", "coordinator/main.cc", "comm/model/model_files.cc",
+                "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc",
                 "worker/worker.cc"},
     r"prometheus": {"coordinator/api/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc"},

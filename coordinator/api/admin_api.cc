@@ -84,7 +84,8 @@ AdminApi::EngineTask AdminApi::ReadTask(const std::string& path) const {
   return nullptr;
 }
 
-/// Pins the cached blocks of a prompt: {"prompt": text or token ids, "ttl_seconds", "cache_salt", "client"}.
+/// Pins the cached blocks of a prompt: {"prompt": text or token ids, "ttl_seconds", "cache_salt", "api_key"}; the key
+/// is the one with which the prompt's clients come.
 AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
   const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
   const JsonFields fields(body);
@@ -100,7 +101,8 @@ AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
   } else {
     JsonFields::Refuse("prompt", "must be text or token ids");
   }
-  const std::string salt = CacheSalt(fields.Text("client").value_or(""), fields.Text("cache_salt").value_or(""));
+  const auto key = fields.Text("api_key");
+  const std::string salt = CacheSalt(key ? ClientId("Bearer " + *key) : "", fields.Text("cache_salt").value_or(""));
   const double seconds = fields.Number("ttl_seconds", 0.001, kLongestPinSeconds).value_or(kDefaultPinSeconds);
   return [=, tokens = std::move(tokens)](Engine& engine) {
     const auto pin = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
@@ -114,8 +116,9 @@ AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
   if (request.path == "/admin/flush_cache" || request.path == "/reset_prefix_cache") {
     return [](Engine& engine) {
       const int cached = engine.blocks().pool().num_cached();
+      const size_t pins = engine.blocks().pins().size();
       engine.FlushCache();
-      return DumpJson({{"flushed_blocks", cached}});
+      return DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
     };
   }
   if (request.path == "/admin/pin") return PinTask(request);

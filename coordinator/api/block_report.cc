@@ -58,20 +58,27 @@ Json PoolsJson(const Engine& engine) {
 Json BlocksJson(const Engine& engine) {
   const BlockManager& blocks = engine.blocks();
   std::map<BlockId, Json> owners = Owners(engine);
-  int64_t filled = 0;
+  int64_t filled = 0, not_listed = 0;
   Json list = Json::array();
-  for (BlockId id = 1; id <= blocks.num_usable(); ++id) {
-    const auto hash = blocks.prefix_caching() ? blocks.cache().HashOf(id) : std::nullopt;
-    const int references = blocks.pool().ref_count(id);
-    if (references == 0 && !hash) continue;
-    if (references > 0) filled += blocks.filled(id);
-    const auto owner = owners.find(id);
-    list.push_back({{"id", id},
-                    {"ref_count", references},
-                    {"filled", blocks.filled(id)},
-                    {"hash", HashJson(hash)},
-                    {"age_steps", blocks.age(id)},
-                    {"owners", owner == owners.end() ? Json::array() : std::move(owner->second)}});
+  for (const bool in_use : {true, false}) {
+    for (BlockId id = 1; id <= blocks.num_usable(); ++id) {
+      const int references = blocks.pool().ref_count(id);
+      if ((references > 0) != in_use) continue;
+      if (in_use) filled += blocks.filled(id);
+      const auto hash = blocks.prefix_caching() ? blocks.cache().HashOf(id) : std::nullopt;
+      if (!in_use && !hash) continue;
+      if (list.size() >= kMaxListedBlocks) {
+        ++not_listed;
+        continue;
+      }
+      const auto owner = owners.find(id);
+      list.push_back({{"id", id},
+                      {"ref_count", references},
+                      {"filled", blocks.filled(id)},
+                      {"hash", HashJson(hash)},
+                      {"age_steps", blocks.age(id)},
+                      {"owners", owner == owners.end() ? Json::array() : std::move(owner->second)}});
+    }
   }
   Json out = DeviceJson(blocks);
   const int64_t slots = int64_t{blocks.pool().num_held()} * blocks.block_size();
@@ -79,6 +86,7 @@ Json BlocksJson(const Engine& engine) {
   out["waste"] = slots == 0 ? 0.0 : 1.0 - static_cast<double>(filled) / static_cast<double>(slots);
   out["host"] = PoolsJson(engine)["host"];
   out["swapped_out"] = SwappedOut(engine);
+  out["not_listed"] = not_listed;
   out["blocks"] = std::move(list);
   return out;
 }

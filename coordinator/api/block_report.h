@@ -8,7 +8,9 @@ namespace quire {
 /// Numbers of both pools: {device: {total, free, used, cached}, host: {total, free, used}, block_size}.
 Json PoolsJson(const Engine& engine);
 
-/// Every block of the device pool that holds something, at one moment: its owners, how full it is, its hash.
+/// The blocks of the device pool that hold something, at one moment: owners, how full, hash. Those in use first, then
+/// cached ones, kMaxListedBlocks at most, because the engine waits meanwhile; "not_listed" counts the others.
+inline constexpr int kMaxListedBlocks = 10'000;
 Json BlocksJson(const Engine& engine);
 
 }  // namespace quire

@@ -1,7 +1,4 @@
 // The generating half of DataApi: from a request body to tokens in the engine, and from events to an answer.
-#include <fmt/ranges.h>
-#include <sodium.h>
-
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <chrono>
@@ -85,15 +82,6 @@ void KeepBest(std::vector<ResponseBuilder::Choice>& choices, const GenerateCall&
   choices = std::move(best);
 }
 
-/// Who asks, as far as one can tell: the key they present, not in clear.
-std::string ClientOf(const HttpRequest& request) {
-  const std::string key = request.Header("authorization");
-  if (key.empty()) return "";
-  unsigned char hash[crypto_generichash_BYTES_MIN];
-  crypto_generichash(hash, sizeof(hash), reinterpret_cast<const unsigned char*>(key.data()), key.size(), nullptr, 0);
-  return fmt::format("{:02x}", fmt::join(hash, ""));
-}
-
 std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
 
 std::string StreamError(const GenerationEvent& event) {
@@ -137,7 +125,7 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
                    "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
                    "model");
   }
-  call.client = ClientOf(request);
+  call.client = ClientId(request.Header("authorization"));
   const Slot slot(*this, call.best_of * static_cast<int>(std::max<size_t>(1, call.prompts.size())),
                   request.body.size());
   if (!call.has_seed)

@@ -1,5 +1,8 @@
 #include "coordinator/api/generation.h"
 
+#include <fmt/ranges.h>
+#include <sodium.h>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -51,6 +54,12 @@ class TextSink : public RequestSink {
     Emit(index, rest, reason);
   }
 
+  void OnHiddenStop(int index, float logprob) override {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    choice.logprob_sum += logprob;
+    ++choice.num_tokens;
+  }
+
   void OnCached(int tokens) override {
     GenerationEvent event;
     event.choice = first_choice_;
@@ -61,7 +70,7 @@ class TextSink : public RequestSink {
   void OnError(RequestError error, const std::string& message) override {
     GenerationEvent event;
     event.error = message;
-    event.error_status = error == RequestError::kTimedOut ? 503 : 500;
+    event.error_status = error == RequestError::kTimedOut ? 503 : error == RequestError::kDeadline ? 504 : 500;
     events_->Push(std::move(event));
   }
 
@@ -132,6 +141,14 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
 }
 
 }  // namespace
+
+std::string ClientId(const std::string& authorization) {
+  if (authorization.empty()) return "";
+  unsigned char hash[crypto_generichash_BYTES_MIN];
+  crypto_generichash(hash, sizeof(hash), reinterpret_cast<const unsigned char*>(authorization.data()),
+                     authorization.size(), nullptr, 0);
+  return fmt::format("{:02x}", fmt::join(hash, ""));
+}
 
 std::string CacheSalt(const std::string& client, const std::string& cache_salt) {
   return client + std::string(1, '\0') + cache_salt;

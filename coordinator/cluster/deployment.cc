@@ -60,7 +60,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   const int num_blocks = ChooseNumBlocks(topology), num_host_blocks = ChooseNumHostBlocks(topology);
   const double swap_seconds = group_->Start(num_blocks, num_host_blocks > 0 ? num_host_blocks + 1 : 0);
   const int64_t pool_tokens = int64_t{num_blocks - 1} * topology.cache.block_size;
-  if (pool_tokens < max_model_len_) {
+  if (pool_tokens < max_model_len_ && config.sliding_window == 0) {
     spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens,
                  max_model_len_);
     max_model_len_ = static_cast<int>(pool_tokens);

@@ -93,6 +93,8 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
               child.blocks.size() + child.host_blocks.size());
   child.num_computed = parent.num_computed;
   child.contents = parent.contents;
+  // What the parent's tokens hold beyond what is shared need not be the child's.
+  child.contents.hashes.resize(std::min(child.contents.hashes.size(), static_cast<size_t>(parent.contents.num_named)));
   child.first_block = parent.first_block;
   for (int i = 0; i < BlocksFor(parent.num_computed); ++i) {
     child.blocks.push_back(parent.blocks[static_cast<size_t>(i)]);

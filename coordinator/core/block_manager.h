@@ -76,6 +76,8 @@ class BlockManager {
   /// At a block boundary: takes over cached blocks that hold the next tokens, up to max_tokens computed ones and never
   /// the last known token, which must be computed to draw the next. Returns the tokens gained.
   int AttachCached(Sequence& sequence, int max_tokens);
+  /// Aborts unless the hashes noted for the sequence are those of its tokens.
+  void CheckHashes(const Sequence& sequence) const;
   /// Leading blocks of the sequence's known tokens that are cached and in somebody's use: attaching them takes no free
   /// one.
   int HeldPrefixBlocks(Sequence& sequence);

@@ -20,6 +20,15 @@ void BlockManager::ExtendHashes(Sequence& sequence, int num_blocks) {
   }
 }
 
+void BlockManager::CheckHashes(const Sequence& sequence) const {
+  BlockHash hash = sequence.contents.root;
+  for (size_t i = 0; i < sequence.contents.hashes.size(); ++i) {
+    hash = cache_.Chain(hash, TokensOfBlock(sequence, static_cast<int>(i)));
+    QUIRE_CHECK(hash == sequence.contents.hashes[i], "sequence {}: block {} has another hash than is noted",
+                sequence.id, i);
+  }
+}
+
 const BlockHash* BlockManager::HashOfBlock(Sequence& sequence, int index) {
   if (!prefix_caching() || (index + 1) * block_size() > sequence.num_tokens()) return nullptr;
   ExtendHashes(sequence, index + 1);

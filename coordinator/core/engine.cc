@@ -133,6 +133,7 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
   if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
   std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
   const bool hidden = reason == FinishReason::kStop;  // the token that says stop is not part of the text
+  if (hidden) request.sink->OnHiddenStop(sequence.choice, drawn.logprob);
   if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top})) {
     reason = FinishReason::kStop;
     stopped_.push_back({request.id, sequence.choice});
@@ -212,7 +213,8 @@ void Engine::ExpireOverdue(double now) {
     const bool waited = request.first_scheduled_seconds < 0 && age > options_.max_wait_seconds;
     if (!waited && age <= MaxSeconds(request)) continue;
     if (observer_ != nullptr) observer_->OnDecision({DecisionKind::kTimedOut, request.id});
-    EndWithError(request, RequestError::kTimedOut,
+    const bool own = request.limits.max_seconds > 0 && MaxSeconds(request) < options_.max_request_seconds;
+    EndWithError(request, own && !waited ? RequestError::kDeadline : RequestError::kTimedOut,
                  waited ? fmt::format("no room within {} s in the queue; try again later", options_.max_wait_seconds)
                         : fmt::format("not done within {} s", MaxSeconds(request)));
     Erase(request.id);
@@ -220,12 +222,14 @@ void Engine::ExpireOverdue(double now) {
 }
 
 void Engine::FailAll(const std::string& message) {
+  for (const RequestId id : std::exchange(finished_, {})) Erase(id);  // of a commit that did not end
   scheduler_.Reset();
   for (auto& [id, request] : requests_) EndWithError(*request, RequestError::kWorkersLost, message);
   requests_.clear();
 }
 
 void Engine::DropAll() {
+  for (const RequestId id : std::exchange(finished_, {})) Erase(id);
   scheduler_.Reset();
   for (auto& [id, request] : requests_) scheduler_.Drop(*request);
   requests_.clear();

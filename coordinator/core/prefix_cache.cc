@@ -83,7 +83,7 @@ ContentId PrefixCache::Insert(BlockId block, const BlockHash& hash, ContentId pa
   Entry& entry = entries_[static_cast<size_t>(block)];
   QUIRE_CHECK(!entry.used, "block {} is cached twice", block);
   entry = {hash, parent, next_content_ += 2, true};
-  std::ranges::copy(tokens, tokens_.begin() + block * block_size_);
+  std::ranges::copy(tokens, tokens_.begin() + static_cast<ptrdiff_t>(block) * block_size_);
   table_[position] = block;
   ++size_;
   inserted = true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 namespace quire {
 
@@ -21,7 +22,7 @@ class RecoveryCost {
     if (blocks > 0) Learn(seconds_per_block_, swap_seconds / blocks);
   }
 
-  double RecomputeSeconds(int tokens) const { return seconds_per_token_ * tokens; }
+  double RecomputeSeconds(int64_t tokens) const { return seconds_per_token_ * static_cast<double>(tokens); }
   /// Out and back again.
   double SwapSeconds(int blocks) const { return 2 * seconds_per_block_ * blocks; }
 

@@ -22,6 +22,7 @@ struct TokenEvent {
 enum class RequestError {
   kWorkersLost,  // the worker group is gone
   kTimedOut,     // it waited or ran longer than a request may
+  kDeadline,     // it ran longer than its client wanted it to
 };
 
 /// Where a request's results go. Called on the engine's thread, in order; it must not block.
@@ -31,6 +32,8 @@ class RequestSink {
   virtual ~RequestSink() = default;
   /// Returns true when the text now ends the choice (a stop string): the engine finishes it with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
+  /// The choice ends by a stop token, which is not delivered; its log-probability when that was asked for.
+  virtual void OnHiddenStop(int, float) {}
   /// So many prompt tokens came from the prefix cache. At most once, before the first token.
   virtual void OnCached(int) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
@@ -64,8 +67,7 @@ struct Request {
 
   /// Sequences 1.. share the blocks of sequence 0 up to the last prompt token, once it has computed them.
   bool forked = false;
-  /// Order of seniority: who runs first in a step and who is preempted last.
-  double rank = 0;
+  double rank = 0;  // orders its client's waiting requests; lower goes first
   int num_preemptions = 0;
   int num_swapped_blocks = 0;  // on the host, distinct; while it is swapped out
   bool told_to_wait = false;   // the decision log knows that it waits for a prefix
@@ -83,7 +85,10 @@ struct Request {
   }
 };
 
-/// True when `a` is senior to `b`.
-inline bool Senior(const Request& a, const Request& b) { return a.rank != b.rank ? a.rank < b.rank : a.id < b.id; }
+/// True when `a` is senior to `b`: who runs first in a step and who is preempted last. Arrival alone: a priority that a
+/// client gives itself must not push others aside.
+inline bool Senior(const Request& a, const Request& b) {
+  return a.arrival_seconds != b.arrival_seconds ? a.arrival_seconds < b.arrival_seconds : a.id < b.id;
+}
 
 }  // namespace quire

@@ -36,7 +36,7 @@ bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
   // The last token drawn is never computed.
   int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
   if (blocks_.sliding_window() > 0) {  // the window, a chunk, and the ends of both inside a block
-    const int64_t seen = blocks_.sliding_window() + limits_.max_step_tokens + 2 * blocks_.block_size();
+    const int64_t seen = int64_t{blocks_.sliding_window()} + limits_.max_step_tokens + 2 * blocks_.block_size();
     longest = std::min(longest, seen);
   }
   return n <= limits_.max_running && int64_t{n} * blocks_.BlocksFor(longest) <= blocks_.num_usable();
@@ -46,6 +46,7 @@ StepPlan& Scheduler::Schedule() {
   QUIRE_CHECK(in_flight_.empty(), "step not committed");
   plan_.Clear();
   computing_.clear();
+  added_bytes_ = 0;
   plan_.branches.swap(branches_);  // running requests' alone: a step follows
   int budget = limits_.max_step_tokens;
   const int64_t preemptions_before = num_preemptions_;
@@ -95,9 +96,10 @@ void Scheduler::AdmitWaiting(int& budget) {
       WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
       Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);
     }
-    // Others have their place in this step already, so none may be preempted; HasRoomFor saw to it that none must.
+    // Others have their place in this step already, so none may be preempted. HasRoomFor saw to it that none must;
+    // should it have been wrong, the request begins with the next step.
     if (running_.size() == 1) MakeRoomFor(request);
-    if (!work_.empty()) Emit(request, budget);
+    if (!work_.empty() && BlocksForWork() <= blocks_.num_free()) Emit(request, budget);
   }
 }
 
@@ -108,10 +110,9 @@ void Scheduler::Readmit(Request& request) {
     for (const Sequence& sequence : request.sequences) tokens += sequence.finished ? 0 : sequence.num_tokens();
     return Tell(DecisionKind::kReadmitted, request, tokens, blocks_.num_free());
   }
-  const int free = blocks_.num_free();
+  Tell(DecisionKind::kSwappedIn, request, request.num_swapped_blocks, blocks_.num_free());
   blocks_.SwapIn(request.sequences, plan_);
   request.num_swapped_blocks = 0;
-  Tell(DecisionKind::kSwappedIn, request, static_cast<int64_t>(plan_.swap_ins.size()), free);
 }
 
 int Scheduler::RunningSequences() const {
@@ -120,11 +121,11 @@ int Scheduler::RunningSequences() const {
   return count;
 }
 
-/// Blocks that the sequence still has to take for num_tokens, beside those it holds.
-int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens) const {
-  int blocks = blocks_.BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size());
+/// Blocks that the sequence still has to take for num_tokens, beside those it holds and `shared` ones that others hold.
+int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens, int shared) const {
+  int blocks = blocks_.BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size()) - shared;
   if (blocks_.sliding_window() > 0) {  // what it takes later comes from what it gives back
-    const int most = blocks_.BlocksFor(blocks_.sliding_window() + limits_.max_step_tokens) + 1;
+    const int most = blocks_.BlocksFor(int64_t{blocks_.sliding_window()} + limits_.max_step_tokens) + 1;
     blocks = std::min(blocks, most - sequence.num_held_blocks());
   }
   return std::max(0, blocks);
@@ -138,7 +139,7 @@ int Scheduler::BlocksToBegin(Request& request) {
   for (Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
     const int shared = needed > 0 ? prompt : window ? 0 : std::min(prompt, blocks_.HeldPrefixBlocks(sequence));
-    needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens()) - shared);
+    needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens(), shared));
   }
   return needed;
 }
@@ -147,8 +148,10 @@ int Scheduler::BlocksToBegin(Request& request) {
 int Scheduler::BlocksToComeBack(const Request& request) const {
   int needed = request.num_swapped_blocks;
   for (const Sequence& sequence : request.sequences) {
-    const int held = static_cast<int>(sequence.host_blocks.size());
-    if (!sequence.finished) needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - held);
+    if (sequence.finished) continue;
+    needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - static_cast<int>(sequence.host_blocks.size()));
+    // The block it writes into may be shared: a copy.
+    needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
   }
   return needed;
 }
@@ -182,7 +185,7 @@ int Scheduler::OutstandingBlocks() const {
       if (sequence.finished) continue;
       const int left = request->limits.max_tokens - sequence.num_generated() - 1;
       const int soon = sequence.num_tokens() + std::clamp(left, 0, limits_.lookahead_tokens);
-      blocks += std::max(0, BlocksAhead(sequence, soon) - (first ? 0 : shared));
+      blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
       first = false;
     }
   }
@@ -194,7 +197,7 @@ bool Scheduler::SwapIsBetter(int blocks) const {
   if (blocks == 0 || blocks > blocks_.host_pool().num_free()) return false;
   if (limits_.preemption == PreemptionMode::kSwap) return true;
   // Tokens in shared blocks are computed once.
-  return cost_.SwapSeconds(blocks) < cost_.RecomputeSeconds(blocks * blocks_.block_size());
+  return cost_.SwapSeconds(blocks) < cost_.RecomputeSeconds(int64_t{blocks} * blocks_.block_size());
 }
 
 void Scheduler::Preempt(Request& victim, const Request& cause) {

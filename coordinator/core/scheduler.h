@@ -97,13 +97,14 @@ class Scheduler {
   void DrawTogether(Request& request);
   bool WaitsForPrefix(Request& request, Sequence& sequence);
   int BlocksForWork();
-  int BlocksAhead(const Sequence& sequence, int num_tokens) const;
+  int BlocksAhead(const Sequence& sequence, int num_tokens, int shared = 0) const;
   int BlocksToBegin(Request& request);
   int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks() const;
   bool HasRoomFor(Request& request);
   void Emit(Request& request, int& budget);
   void AddToWorkers(const Request& request, Sequence& sequence);
+  static int64_t BytesToAdd(const Sequence& sequence);
   void NotePrefixes(Sequence& sequence, int end);
   void OrderBatch();
   void Preempt(Request& victim, const Request& cause);
@@ -130,6 +131,7 @@ class Scheduler {
   std::vector<Work> work_;            // of the request at hand
   std::vector<GrowTarget> targets_;   // likewise
   std::vector<BlockHash> computing_;  // full blocks that the step being made works on
+  int64_t added_bytes_ = 0;           // of the plan being made: sequences sent whole
   std::vector<Drawn> drawn_;
 
   friend class EngineArchive;

@@ -23,6 +23,7 @@ class Recount {
     QUIRE_CHECK(!s.finished || length == 0, "finished sequence {} holds blocks", s.id);
     QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_computed) && length <= blocks_.BlocksFor(s.num_tokens()),
                 "sequence {}: {} blocks, {} of {} tokens computed", s.id, length, s.num_computed, s.num_tokens());
+    if (!s.finished) blocks_.CheckHashes(s);
     std::set<BlockId> distinct;
     for (int i = 0; i < length; ++i) {
       const BlockId block = s.blocks[static_cast<size_t>(i)];

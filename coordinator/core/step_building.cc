@@ -7,9 +7,23 @@
 
 namespace quire {
 
+namespace {
+
+// Sequences sent whole in one plan; a frame holds 64 MiB. The first is always sent, whatever its size.
+constexpr int64_t kMaxAddedBytes = 16 << 20;
+
+}  // namespace
+
+int64_t Scheduler::BytesToAdd(const Sequence& sequence) {
+  constexpr int64_t kRest = 4096;  // sampling, with its lists
+  return kRest +
+         static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() + sizeof(BlockId) * sequence.blocks.size());
+}
+
 /// Fills work_ with what the request computes in this step; empty when it must wait for others.
 void Scheduler::FindWork(Request& request, int budget) {
   work_.clear();
+  int64_t added = added_bytes_;
   for (Sequence& sequence : request.sequences) blocks_.LeaveWindow(sequence);
   if (!request.forked && !ShareLeadersPrefix(request, budget)) return;
   for (Sequence& sequence : request.sequences) {
@@ -17,6 +31,11 @@ void Scheduler::FindWork(Request& request, int budget) {
     Attach(request, sequence, sequence.num_tokens());
     const int count = std::min(budget, sequence.num_tokens() - sequence.num_computed);
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
+    if (!sequence.slot) {
+      const int64_t bytes = BytesToAdd(sequence);
+      if (added > 0 && added + bytes > kMaxAddedBytes && request.beams == nullptr) continue;
+      added += bytes;
+    }
     work_.push_back({&sequence, count});
     budget -= count;
   }
@@ -32,7 +51,9 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
   const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
-    if (!WaitsForPrefix(request, leader)) work_.push_back({&leader, std::min(budget, shared - leader.num_computed)});
+    const bool fits = leader.slot || added_bytes_ == 0 || added_bytes_ + BytesToAdd(leader) <= kMaxAddedBytes;
+    if (fits && !WaitsForPrefix(request, leader))
+      work_.push_back({&leader, std::min(budget, shared - leader.num_computed)});
     return false;
   }
   for (++live; live != request.sequences.end(); ++live) {
@@ -88,6 +109,7 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence) {
   sequence.slot = free_slots_.back();
   free_slots_.pop_back();
   sequence.told_first_block = sequence.first_block;
+  added_bytes_ += BytesToAdd(sequence);
   AddedSequence added{*sequence.slot,        sequence.num_prompt_tokens,
                       sequence.num_computed, sequence.tokens,
                       sequence.blocks,       request.sampling};

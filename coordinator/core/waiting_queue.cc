@@ -10,6 +10,7 @@ namespace quire {
 namespace {
 
 bool BySeniority(const Request* a, const Request* b) { return Senior(*a, *b); }
+bool ByRank(const Request* a, const Request* b) { return a->rank != b->rank ? a->rank < b->rank : a->id < b->id; }
 
 }  // namespace
 
@@ -35,7 +36,7 @@ void WaitingQueue::Add(Request& request) {
 void WaitingQueue::Restore(Request& request) {
   ClientAccount& account = clients_[request.client];
   request.account = &account;
-  account.waiting.insert(std::ranges::upper_bound(account.waiting, &request, BySeniority), &request);
+  account.waiting.insert(std::ranges::upper_bound(account.waiting, &request, ByRank), &request);
   ++size_;
 }
 
@@ -50,7 +51,9 @@ Request& WaitingQueue::Head() const {
   const ClientAccount* least = nullptr;
   for (const auto& [name, account] : clients_) {
     if (account.waiting.empty()) continue;
-    if (least == nullptr || account.served < least->served) least = &account;
+    const bool less = least == nullptr || account.served < least->served;
+    const bool tie = least != nullptr && account.served == least->served;
+    if (less || (tie && Senior(*account.waiting.front(), *least->waiting.front()))) least = &account;
   }
   return *least->waiting.front();
 }
@@ -60,7 +63,14 @@ void WaitingQueue::Remove(Request& request) {
 }
 
 void WaitingQueue::Left(Request& request) {
-  if (--request.account->active == 0 && clients_.size() > kMaxIdleClients) clients_.erase(request.client);
+  request.account->left = ++num_left_;
+  if (--request.account->active > 0 || clients_.size() <= kMaxIdleClients) return;
+  auto longest_idle = clients_.end();
+  for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+    if (it->second.active > 0) continue;
+    if (longest_idle == clients_.end() || it->second.left < longest_idle->second.left) longest_idle = it;
+  }
+  clients_.erase(longest_idle);
 }
 
 std::vector<Request*> WaitingQueue::All() const {

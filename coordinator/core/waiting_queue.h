@@ -12,18 +12,19 @@ namespace quire {
 struct ClientAccount {
   double served = 0;             // weighted tokens
   int active = 0;                // requests that wait or run
-  std::deque<Request*> waiting;  // by seniority
+  int64_t left = 0;              // when a request of its last ended, as a count of ends
+  std::deque<Request*> waiting;  // by rank
 };
 
 /// Who is admitted next. First those that were preempted, by seniority. Then fairness between clients: the one that was
 /// served least (Sheng et al., "Fairness in Serving Large Language Models", 2024: virtual token counters); a client
-/// that comes back from idleness starts level with the others, so that nobody saves up. Among the requests of one
-/// client seniority decides: arrival, where one priority level is worth kSecondsPerPriority of waiting; so nothing
-/// starves.
+/// that comes back from idleness starts level with the others, so that nobody saves up; between
+/// equals the most senior request decides. Among the requests of one client arrival decides, where one priority level
+/// is worth kSecondsPerPriority of waiting; so nothing starves.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
-  static constexpr size_t kMaxIdleClients = 1024;  // beyond that, what the idle were served is forgotten
+  static constexpr size_t kMaxIdleClients = 1024;  // beyond that, who was idle longest is forgotten
   static constexpr double kPromptWeight = 1, kGeneratedWeight = 2;
 
   /// A new request: gets its rank and its client's account.
@@ -57,6 +58,7 @@ class WaitingQueue {
   std::vector<Request*> preempted_;  // most senior first
   std::map<std::string, ClientAccount> clients_;
   int size_ = 0;
+  int64_t num_left_ = 0;
 };
 
 }  // namespace quire

@@ -364,16 +364,49 @@ TEST_F(OrderTest, PrioritiesOrderAClientsOwnRequestsAndWaitingOutweighsThem) {
   EXPECT_EQ(Order(), (std::vector<RequestId>{3, 2, 1, 4}));
 }
 
-TEST_F(OrderTest, ASeniorRequestThatComesLaterPreemptsAJunior) {
+TEST_F(OrderTest, APriorityDoesNotPushRunningRequestsAside) {
   Make(4, 64, 4);
   ASSERT_FALSE(Submit(1, 7, 6));
   Step();
   auto urgent = MakeRequest(2, std::vector<TokenId>(7, 5), 6, sinks_[2]);
   urgent->priority = -5;
   ASSERT_FALSE(engine_->Submit(std::move(urgent)));
-  while (sinks_[2].choices[0].tokens.size() < 6) Step();
+  while (sinks_[1].choices[0].tokens.size() < 6) Step();
   EXPECT_EQ(engine_->scheduler().num_preemptions(), 1);
-  EXPECT_LT(sinks_[1].choices[0].tokens.size(), 6u) << "the junior gave way";
+  EXPECT_LT(sinks_[2].choices[0].tokens.size(), 6u) << "the one that came later gave way";
+}
+
+TEST_F(OrderTest, ManyClientsAreForgottenLongestIdleFirst) {
+  Make(10, 8, 1);
+  for (RequestId id = 1; id <= 1100; ++id) {
+    Add(id, "client " + std::to_string(id), static_cast<double>(id));
+    Step();
+  }
+  const auto& clients = engine_->scheduler().queue().clients();
+  EXPECT_LE(clients.size(), WaitingQueue::kMaxIdleClients + 1);
+  EXPECT_FALSE(clients.contains("client 1"));
+  EXPECT_TRUE(clients.contains("client 1100"));
+}
+
+TEST_F(SchedulerTest, APlanIsNeverLargerThanAFrame) {
+  change_ = [](EngineOptions& o) {
+    o.blocks.prefix_caching = true;
+    o.blocks.block_size = 16;
+    o.max_model_len = 200'000;
+  };
+  Make(12'000, 8192, 100);
+  std::vector<TokenId> prompt(100'000, 7);
+  for (RequestId id = 1; id <= 90; ++id) ASSERT_FALSE(engine_->Submit(MakeRequest(id, prompt, 3, sinks_[id])));
+  size_t largest = 0;
+  while (!engine_->idle()) {
+    const StepPlan* plan = engine_->NextPlan(0);
+    size_t bytes = 0;
+    for (const AddedSequence& a : plan->added) bytes += 4 * (a.tokens.size() + a.blocks.size());
+    largest = std::max(largest, bytes);
+    engine_->CommitStep(Draws(*plan, 9));
+  }
+  EXPECT_GT(largest, 10u << 20) << "many did come together";
+  EXPECT_LE(largest, 16u << 20);
 }
 
 TEST_F(OrderTest, ARequestsOwnDeadlineEndsIt) {

@@ -106,6 +106,11 @@ class SharingTest(unittest.TestCase):
         self.assertGreaterEqual(flushed["flushed_blocks"], 4)
         blocks = self.server.get("/admin/blocks", admin=True)
         self.assertEqual((blocks["used"], blocks["cached"], blocks["blocks"]), (0, 0, []))
+        self.server.post("/v1/completions", completion(tokens), headers={"Authorization": "Bearer k"})
+        _, answer = self.server.post("/admin/pin", {"prompt": tokens, "api_key": "k"}, admin=True)
+        self.assertEqual(answer["pinned_tokens"], 64)
+        _, flushed = self.server.post("/admin/flush_cache", {}, admin=True)
+        self.assertEqual(flushed["dropped_pins"], 1)
         for bad in ({}, {"prompt": 5}, {"prompt": ["x"]}, {"prompt": "x", "ttl_seconds": -1}):
             self.assertEqual(self.server.post("/admin/pin", bad, admin=True)[0], 400, bad)
         self.assertEqual(self.server.post("/admin/unpin", {}, admin=True)[0], 400)
@@ -113,7 +118,7 @@ class SharingTest(unittest.TestCase):
     def test_a_deadline_ends_a_request_and_frees_its_blocks(self):
         body = completion(prompt(100, 9), max_tokens=1500, deadline_seconds=0.2)
         status, answer = self.server.post("/v1/completions", body)
-        self.assertEqual(status, 503, answer)
+        self.assertEqual(status, 504, answer)
         self.assertIn("0.2", answer["error"]["message"])
         self.assertEqual(self.server.get("/admin/blocks", admin=True)["used"], 0)
 
