@@ -139,6 +139,7 @@ Command AddReplay(CLI::App& app) {
                        result.differing == 0
                            ? "every plan is the same"
                            : fmt::format("{} plans differ, first {}", result.differing, result.first_difference));
+            if (!result.foreign.empty()) fmt::print("segments of another version, passed over: {}\n", result.foreign);
             if (!result.torn.empty()) fmt::print("segments that end in a torn record: {}\n", result.torn);
             return result.differing == 0 ? 0 : 1;
           }};

@@ -19,9 +19,6 @@ class Story {
   void Hear(const Record& record) {
     ArchiveReader in(record.payload);
     switch (static_cast<JournalEntry>(record.type)) {
-      case JournalEntry::kSnapshot:
-        unix_offset_ = in.Next<double>();
-        return;
       case JournalEntry::kSubmit:
         return Submitted(in);
       case JournalEntry::kPlan:
@@ -35,6 +32,7 @@ class Story {
     }
   }
 
+  void BeginSegment(double unix_offset) { unix_offset_ = unix_offset; }
   bool known() const { return !text_.empty(); }
   std::string Tell() const { return text_; }
 
@@ -50,6 +48,7 @@ class Story {
   void Submitted(ArchiveReader& in) {
     const bool accepted = in.Next<bool>();
     const auto request = LoadSubmitted(in);
+    std::erase(ids_, request->id);  // ids begin again with every server; names do not
     if (request->name == wanted_) ids_.push_back(request->id);
     if (!IsWanted(request->id)) return;
     arrival_ = request->arrival_seconds;
@@ -80,6 +79,9 @@ std::string ExplainRequest(const std::string& directory, const std::string& id_o
   Story story(id_or_name);
   for (const uint64_t number : reader.Segments()) {
     reader.Open(number);
+    const SegmentSnapshot snapshot = ReadSnapshot(reader);
+    if (snapshot.foreign) continue;
+    story.BeginSegment(snapshot.unix_offset);
     while (const auto record = reader.Next()) story.Hear(*record);
   }
   if (!story.known()) {

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "comm/messages.h"
@@ -22,30 +23,65 @@ double SteadySeconds() {
 }  // namespace
 
 Journal::Journal(const std::string& directory, const JournalLimits& limits, const Engine& engine)
-    : engine_(engine), writer_(directory, limits.segment_bytes, limits.total_bytes), now_(SteadySeconds()) {
+    : engine_(engine),
+      writer_(directory, limits.total_bytes, limits.total_bytes),
+      segment_bytes_(limits.segment_bytes),
+      now_(SteadySeconds()) {
   WriteSnapshot();
+}
+
+void Journal::Append(JournalEntry entry) {
+  writer_.Append(static_cast<uint8_t>(entry), payload_.bytes());
+  bytes_since_snapshot_ += static_cast<int64_t>(payload_.bytes().size());
 }
 
 template <class... T>
 void Journal::Write(JournalEntry entry, const T&... values) {
   payload_.Clear();
   payload_(values...);
-  writer_.Append(static_cast<uint8_t>(entry), payload_.bytes());
+  Append(entry);
 }
 
 void Journal::WriteSnapshot() {
+  constexpr size_t kPart = size_t{32} << 20;
   payload_.Clear();
-  payload_(UnixSeconds() - SteadySeconds());
+  payload_(UnixSeconds() - SteadySeconds(), kJournalFormat);
   EngineArchive::Save(payload_, engine_);
-  writer_.Append(static_cast<uint8_t>(JournalEntry::kSnapshot), payload_.bytes());
+  auto rest = payload_.bytes();
+  snapshot_bytes_ = static_cast<int64_t>(rest.size());
+  for (; rest.size() > kPart; rest = rest.subspan(kPart)) {
+    writer_.Append(static_cast<uint8_t>(JournalEntry::kSnapshotPart), rest.first(kPart));
+  }
+  writer_.Append(static_cast<uint8_t>(JournalEntry::kSnapshot), rest);
   writer_.Flush();
+  bytes_since_snapshot_ = 0;
+}
+
+SegmentSnapshot ReadSnapshot(RecordReader& reader) {
+  SegmentSnapshot snapshot;
+  std::vector<std::byte> bytes;
+  for (;;) {
+    const auto record = reader.Next();
+    const auto entry = record ? static_cast<JournalEntry>(record->type) : JournalEntry::kDecision;
+    if (entry != JournalEntry::kSnapshot && entry != JournalEntry::kSnapshotPart)
+      Fail("journal: a segment does not begin with a whole snapshot");
+    bytes.insert(bytes.end(), record->payload.begin(), record->payload.end());
+    if (entry == JournalEntry::kSnapshot) break;
+  }
+  ArchiveReader in(bytes);
+  snapshot.unix_offset = in.Next<double>();
+  snapshot.foreign = in.Next<uint32_t>() != kJournalFormat || in.Next<std::string>() != kBuildVersion;
+  const size_t head = sizeof(double) + sizeof(uint32_t);
+  snapshot.engine.assign(bytes.begin() + static_cast<ptrdiff_t>(head), bytes.end());
+  return snapshot;
 }
 
 void Journal::BeforePlan(double now) {
   now_ = now;
   if (!writer_.error().empty() && !std::exchange(warned_, true))
     spdlog::warn("the step journal has ended: {}; serving goes on", writer_.error());
-  if (!writer_.segment_full()) return;
+  // A big pool makes big snapshots: then segments grow, so that snapshots stay a part of the whole.
+  if (!writer_.error().empty() || bytes_since_snapshot_ < std::max(segment_bytes_, snapshot_bytes_)) return;
   writer_.StartSegment();
   WriteSnapshot();
 }
@@ -57,7 +93,7 @@ void Journal::OnSubmit(const Request& request, bool accepted) {
   payload_.Clear();
   payload_(accepted);
   SaveSubmitted(payload_, request);
-  writer_.Append(static_cast<uint8_t>(JournalEntry::kSubmit), payload_.bytes());
+  Append(JournalEntry::kSubmit);
 }
 
 void Journal::OnCancel(RequestId id) { Write(JournalEntry::kCancel, id); }
@@ -71,7 +107,7 @@ void Journal::OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
   payload_.Clear();
   SaveTokens(payload_, tokens);
   payload_(times, stopped);
-  writer_.Append(static_cast<uint8_t>(JournalEntry::kCommit), payload_.bytes());
+  Append(JournalEntry::kCommit);
   writer_.Flush();  // what was decided survives this process
 }
 

@@ -11,7 +11,7 @@ namespace quire {
 /// Kinds of records. Every segment begins with a snapshot; what follows are the engine's inputs in order, and what it
 /// decided. Payloads are archives (archive.h) of what the comment says.
 enum class JournalEntry : uint8_t {
-  kSnapshot = 1,  // seconds between the engine's clock and 1970; the engine (engine_archive.h)
+  kSnapshot = 1,  // the last part of: seconds between the engine's clock and 1970; kJournalFormat; the engine
   kSubmit,        // accepted; the request
   kCancel,        // request id
   kPlan,          // now; step; plan hash
@@ -20,10 +20,14 @@ enum class JournalEntry : uint8_t {
   kEpoch,         // epoch
   kSwapSpeed,     // seconds per block
   kFlush,
-  kPin,       // salt; tokens; when it expires
-  kUnpin,     // pin id
-  kDecision,  // now; the decision
+  kPin,           // salt; tokens; when it expires
+  kUnpin,         // pin id
+  kDecision,      // now; the decision
+  kSnapshotPart,  // an earlier part of a snapshot
 };
+
+/// Changes when a record's layout changes: a program reads no other format than its own.
+inline constexpr uint32_t kJournalFormat = 1;
 
 struct JournalLimits {
   int64_t segment_bytes = int64_t{16} << 20;
@@ -56,13 +60,25 @@ class Journal : public EngineObserver {
  private:
   template <class... T>
   void Write(JournalEntry entry, const T&... values);
+  void Append(JournalEntry entry);
   void WriteSnapshot();
 
   const Engine& engine_;
   RecordWriter writer_;
   ArchiveWriter payload_;
+  int64_t segment_bytes_;
+  int64_t bytes_since_snapshot_ = 0, snapshot_bytes_ = 0;
   double now_ = 0;
   bool warned_ = false;
 };
+
+/// The whole snapshot at the beginning of a segment, from its records; throws Error when there is none.
+/// `foreign`: another format wrote it, and nothing of the segment can be read.
+struct SegmentSnapshot {
+  std::vector<std::byte> engine;  // what EngineArchive::Load takes
+  double unix_offset = 0;
+  bool foreign = false;
+};
+SegmentSnapshot ReadSnapshot(RecordReader& reader);
 
 }  // namespace quire

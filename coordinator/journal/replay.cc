@@ -32,18 +32,16 @@ class SegmentReplay {
   void Apply(const Record& record) {
     ArchiveReader in(record.payload);
     const auto entry = static_cast<JournalEntry>(record.type);
-    if (entry == JournalEntry::kSnapshot) return Load(in);
-    if (engine_ == nullptr) Fail("journal: segment {} does not begin with a snapshot", segment_);
     if (!lost_) ApplyInput(entry, in);
   }
 
- private:
-  void Load(ArchiveReader& in) {
-    in.Next<double>();
+  void Load(std::span<const std::byte> snapshot) {
+    ArchiveReader in(snapshot);
     engine_ = EngineArchive::Load(in, nullptr);
     for (const auto& [id, request] : engine_->requests()) request->sink = SinkOf(id);
   }
 
+ private:
   std::shared_ptr<RequestSink> SinkOf(RequestId id) const { return std::make_shared<ReplaySink>(id, stopped_); }
 
   void ApplyInput(JournalEntry entry, ArchiveReader& in) {
@@ -75,6 +73,7 @@ class SegmentReplay {
       }
       case JournalEntry::kDecision:  // an output
       case JournalEntry::kSnapshot:
+      case JournalEntry::kSnapshotPart:
         return;
     }
   }
@@ -125,12 +124,18 @@ ReplayResult Replay(const std::string& directory) {
   ReplayResult result;
   for (const uint64_t number : reader.Segments()) {
     reader.Open(number);
+    const SegmentSnapshot snapshot = ReadSnapshot(reader);
+    if (snapshot.foreign) {
+      result.foreign += fmt::format("{}{}", result.foreign.empty() ? "" : ", ", number);
+      continue;
+    }
     SegmentReplay segment(number, result);
+    segment.Load(snapshot.engine);
     while (const auto record = reader.Next()) segment.Apply(*record);
     ++result.segments;
     if (reader.torn()) result.torn += fmt::format("{}{}", result.torn.empty() ? "" : ", ", number);
   }
-  if (result.segments == 0) Fail("{}: no step journal here", directory);
+  if (result.segments == 0 && result.foreign.empty()) Fail("{}: no step journal here", directory);
   return result;
 }
 

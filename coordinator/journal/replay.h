@@ -8,6 +8,7 @@ struct ReplayResult {
   int64_t segments = 0, steps = 0, requests = 0;
   int64_t differing = 0;         // steps whose plan hash is another one
   std::string first_difference;  // where; empty when there is none
+  std::string foreign;           // segments that another version wrote and that were passed over
   std::string torn;              // segments that end in a damaged or half-written record, by name; empty for none
 };
 

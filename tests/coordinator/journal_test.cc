@@ -198,6 +198,28 @@ TEST_F(JournalTest, ATornTailCostsTheLastRecordOnly) {
   EXPECT_EQ(result.torn, "1");
 }
 
+TEST_F(JournalTest, SegmentsOfAnotherVersionArePassedOver) {
+  {
+    RecordWriter writer(directory_, 1 << 20, 1 << 24);
+    ArchiveWriter payload;
+    payload(0.0, kJournalFormat + 1, std::string("9.9"));
+    writer.Append(static_cast<uint8_t>(JournalEntry::kSnapshot), payload.bytes());
+    writer.Append(77, payload.bytes());
+  }
+  Engine engine(Options());
+  {
+    Journal journal(directory_, {}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 40);
+    engine.set_observer(nullptr);
+  }
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.foreign, "1");
+  EXPECT_EQ(result.segments, 1);
+  EXPECT_EQ(result.steps, steps_);
+  EXPECT_THAT(ExplainRequest(directory_, "1"), HasSubstr("queued"));
+}
+
 TEST_F(JournalTest, AnEmptyDirectoryIsNoJournal) {
   std::filesystem::create_directory(directory_);
   EXPECT_THROW(Replay(directory_), Error);
