@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -49,6 +50,19 @@ class Recount {
     }
   }
 
+  /// Choices that forked hold the full blocks of their prompt once.
+  void CheckSharedPrompt(const Request& request) const {
+    const auto live = std::ranges::find_if(request.sequences, [](const Sequence& s) { return !s.finished; });
+    const auto full = static_cast<size_t>((request.num_prompt_tokens() - 1) / blocks_.block_size());
+    for (auto s = live; request.forked && s != request.sequences.end(); ++s) {
+      for (size_t i = 0; !s->finished && i < std::min({full, s->blocks.size(), live->blocks.size()}); ++i) {
+        const bool in_windows = s->blocks[i] != kNullBlock && live->blocks[i] != kNullBlock;
+        QUIRE_CHECK(!in_windows || s->blocks[i] == live->blocks[i],
+                    "choices {} and {} of request {} do not share entry {}", live->choice, s->choice, request.id, i);
+      }
+    }
+  }
+
   static void CheckSwapped(const Request& request) {
     std::set<BlockId> distinct;
     for (const Sequence& s : request.sequences) distinct.insert(s.host_blocks.begin(), s.host_blocks.end());
@@ -87,6 +101,7 @@ void Scheduler::CheckIntegrity() const {
   int sequences = 0;
   for (size_t i = 0; i < running_.size(); ++i) {
     QUIRE_CHECK(i == 0 || Senior(*running_[i - 1], *running_[i]), "request {} is out of order", running_[i]->id);
+    recount.CheckSharedPrompt(*running_[i]);
     for (const Sequence& sequence : running_[i]->sequences) {
       recount.Running(sequence);
       ++sequences;

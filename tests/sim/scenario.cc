@@ -24,7 +24,7 @@ EngineOptions MakeEngine(Random& random) {
   blocks.num_host_blocks = Chance(random, 50) ? static_cast<int>(random.Between(1, 60)) : 0;
   blocks.watermark = OneOf(random, {0.0, 0.01, 0.1});
   blocks.prefix_caching = Chance(random, 75);
-  blocks.sliding_window = Chance(random, 15) ? static_cast<int>(random.Between(1, 24)) : 0;
+  blocks.sliding_window = Chance(random, 15) ? static_cast<int>(random.Between(1, 60)) : 0;
   blocks.hash_bits = OneOf(random, {2, 6, 128, 128});
   SchedulerLimits& limits = options.scheduler;
   limits.max_running = OneOf(random, {1, 2, 4, 8, 8, 20, 20});
@@ -68,7 +68,7 @@ Ask MakeAsk(Random& random, const std::vector<std::vector<TokenId>>& stems, cons
   const int half_pool = (blocks.num_blocks - 1) * blocks.block_size / 2;
   ask.limits.max_tokens = Chance(random, 15) ? 1 : static_cast<int>(random.Between(1, std::clamp(half_pool, 1, 60)));
   while (Chance(random, 25)) ask.limits.stop_token_ids.push_back(static_cast<TokenId>(random.Below(kVocab)));
-  ask.n = Chance(random, 70) ? 1 : static_cast<int>(random.Between(2, 2 + random.Below(7)));
+  ask.n = Chance(random, 70) ? 1 : static_cast<int>(random.Between(2, 2 + random.Below(Chance(random, 20) ? 18 : 7)));
   ask.sink_stops_after = Chance(random, 10) ? static_cast<int>(random.Between(1, 10)) : 0;
   ask.sampling.temperature = 0;
   // Few seeds, so that equal prompts often go on equally and meet each other's cached blocks.

@@ -210,7 +210,7 @@ class Simulation {
     if (Happens(odds.pin)) {
       const auto& some =
           scenario_.arrivals[static_cast<size_t>(random_.Below(static_cast<int64_t>(scenario_.arrivals.size())))];
-      engine_.PinPrefix(some.cache_salt, some.ask.prompt, now_ + static_cast<double>(random_.Below(5)));
+      engine_.PinPrefix(some.cache_salt, some.ask.prompt, now_ + static_cast<double>(random_.Below(60)));
     }
     if (Happens(odds.unpin)) engine_.Unpin(static_cast<uint64_t>(random_.Between(1, 4)));
   }
