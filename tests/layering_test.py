@@ -36,7 +36,7 @@ OWNERS = {
     r"prometheus": {"coordinator/api/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc"},
     r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/http_server.cc"},
-    r"cuda": set(),
+    r"cuda": {"kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh"},
     r"immintrin": set(),
 }
 

@@ -1,0 +1,87 @@
+#include "kernels/check.h"
+#include "kernels/cuda/block_move.cuh"
+#include "kernels/cuda/rope_kv_write.cuh"
+#include "kernels/cuda/row_ops.cuh"
+
+// Checks and launches of every op but attention.
+namespace quire::kernels {
+
+namespace {
+
+bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+/// Calls body with a value of the type that dtype names.
+template <class Body>
+void WithType(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body(float{});
+    case DType::kF16:
+      return body(simt::Half{});
+    case DType::kBF16:
+      return body(simt::BFloat16{});
+  }
+}
+
+/// Thread blocks that cover a row of n elements with one vector per thread.
+template <class Kernel>
+int64_t Pieces(int64_t n) {
+  return (n + Kernel::kThreads * Kernel::kVec - 1) / (Kernel::kThreads * Kernel::kVec);
+}
+
+}  // namespace
+
+void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
+  QUIRE_KERNEL_CHECK(p.rotary_dim >= 0 && p.rotary_dim % 2 == 0 && p.rotary_dim <= p.cache.head_size);
+  QUIRE_KERNEL_CHECK(p.cache.head_size % (16 / ByteSize(p.dtype, p.cache.type)) == 0);
+  QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using T = decltype(t);
+    if (p.cache.type == CacheType::kSame) {
+      using Kernel = RopeKvWriteKernel<T, T>;
+      simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, 0, stream, p);
+    } else {
+      using Kernel = RopeKvWriteKernel<T, simt::Fp8E4M3>;
+      simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, 0, stream, p);
+    }
+  });
+}
+
+void BlockMove(const CudaStream& stream, const BlockMoveParams& p) {
+  QUIRE_KERNEL_CHECK(Aligned(p.from) && Aligned(p.to));
+  QUIRE_KERNEL_CHECK(p.block_bytes % 16 == 0 && p.from_stride % 16 == 0 && p.to_stride % 16 == 0);
+  if (p.num_blocks == 0 || p.block_bytes == 0) return;
+  const int64_t pieces = (p.block_bytes + BlockMoveKernel::kPiece - 1) / BlockMoveKernel::kPiece;
+  simt::Launch<BlockMoveKernel>({p.num_blocks, pieces}, BlockMoveKernel::kThreads, 0, stream, p);
+}
+
+void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0);
+  QUIRE_KERNEL_CHECK(Aligned(p.residual) && Aligned(p.delta) && Aligned(p.weight) && Aligned(p.out));
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = RmsNormKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  });
+}
+
+void SiluMul(const CudaStream& stream, const CudaSiluMulParams& p) {
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gate_up) && Aligned(p.out));
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = SiluMulKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void Embedding(const CudaStream& stream, const CudaEmbeddingParams& p) {
+  QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0 && Aligned(p.table) && Aligned(p.out));
+  if (p.num_tokens == 0 || p.hidden == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = EmbeddingKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.hidden)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+}  // namespace quire::kernels

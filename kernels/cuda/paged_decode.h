@@ -1,0 +1,59 @@
+#pragma once
+
+#include "kernels/cuda/paged_cache.h"
+#include "kernels/cuda/stream.h"
+
+namespace quire::kernels {
+
+/// Attention of one new token per sequence over its paged keys and values, the new token's included (written before).
+/// The token stands at position context_len - 1 and sees positions max(0, context_len - window) .. context_len - 1.
+/// Slots outside that range never reach the result, NaNs in them included, and table entries of blocks wholly outside
+/// are not followed. A sequence of context_len 0 yields zeros.
+struct PagedDecodeParams {
+  DType dtype;
+  const void* queries;  // [num_seqs, num_heads, head_size], rows query_stride elements apart
+  int64_t query_stride;
+  void* out;  // [num_seqs, num_heads, head_size], rows out_stride elements apart
+  int64_t out_stride;
+  PagedCache cache;
+  const int32_t* block_tables;  // [num_seqs, table_stride]
+  int64_t table_stride;
+  const int32_t* context_len;  // [num_seqs]
+  const int32_t* kv_head_of;   // [num_heads]: the kv head that serves a query head
+  const float* alibi_slopes;   // [num_heads] or null; slope * (key position - query position) joins the score
+  int32_t num_seqs;
+  int32_t num_heads;
+  int32_t max_context_len;  // >= every context_len
+  float scale;
+  float soft_cap;  // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: they stay
+  int32_t window;  // 0: all
+  // Room for the partitions of v2, DecodeWorkspaceFloats() of them; not read by v1.
+  float* workspace;
+};
+
+/// Tokens of one partition of v2.
+inline constexpr int32_t kDecodePartition = 512;
+
+/// One thread block per (head, sequence) over the whole context. Its scores must fit into shared memory: about 50,000
+/// tokens on Hopper.
+void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
+
+/// One thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
+void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
+
+/// Enough blocks to fill a device make v1 the faster one; otherwise the context is what is left to split.
+constexpr bool PrefersV1(int64_t max_context_len, int64_t num_seqs, int64_t num_heads) {
+  const int64_t partitions = (max_context_len + kDecodePartition - 1) / kDecodePartition;
+  return max_context_len <= 8192 && (partitions <= 1 || num_seqs * num_heads > 512);
+}
+
+constexpr int64_t DecodeWorkspaceFloats(int64_t max_context_len, int64_t num_seqs, int64_t num_heads,
+                                        int64_t head_size) {
+  return num_seqs * num_heads * ((max_context_len + kDecodePartition - 1) / kDecodePartition) * (head_size + 2);
+}
+
+/// The one of the two that PrefersV1() names. The two differ in the last bits, so that a result may depend on the
+/// batch.
+void PagedDecode(const CudaStream& stream, const PagedDecodeParams& params);
+
+}  // namespace quire::kernels

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "kernels/cuda/paged_cache.h"
+#include "kernels/cuda/stream.h"
+
+namespace quire::kernels {
+
+/// Splits the rows that come out of the QKV projection, rotates queries in place, and writes rotated keys and values
+/// into their slots: one kernel instead of a split, a reshape, two rotations and two scatters. Keys and values of the
+/// rows stay as they are. Dimension i of the first rotary_dim of a head rotates with dimension i + rotary_dim / 2.
+struct RopeKvWriteParams {
+  DType dtype;
+  void* qkv;                 // [num_tokens, num_heads + 2 * num_kv_heads, head_size]: queries, keys, values
+  int64_t row_stride;        // elements from row to row
+  const float* cos_sin;      // [max_position, rotary_dim]: rotary_dim/2 cosines, then as many sines
+  const int32_t* positions;  // [num_tokens]
+  const int64_t* slots;      // [num_tokens], distinct: block id * block_size + offset; -1: the row is left alone
+  int64_t num_tokens;
+  int32_t num_heads;
+  int32_t rotary_dim;  // even, at most head_size; 0: no rotation, cos_sin and positions are not read
+  PagedCache cache;
+};
+void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& params);
+
+}  // namespace quire::kernels

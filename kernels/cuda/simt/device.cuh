@@ -1,0 +1,145 @@
+#pragma once
+
+// The device vocabulary that kernels are written in, for nvcc. tests/simt/device.cuh has the same names for the
+// emulator; kernels include <simt/device.cuh> and the include path chooses.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <simt/numeric.cuh>
+#include <type_traits>
+
+#include "kernels/cuda/stream.h"
+
+namespace quire::simt {
+
+struct Dim3 {
+  int64_t x = 1, y = 1, z = 1;
+};
+
+__device__ inline int64_t BlockX() { return blockIdx.x; }
+__device__ inline int64_t BlockY() { return blockIdx.y; }
+__device__ inline int64_t BlockZ() { return blockIdx.z; }
+__device__ inline int64_t GridX() { return gridDim.x; }
+__device__ inline int ThreadX() { return static_cast<int>(threadIdx.x); }
+
+__device__ inline void SyncThreads() { __syncthreads(); }
+
+constexpr uint32_t kFullWarp = 0xffffffff;
+__device__ inline void SyncWarp(uint32_t mask = kFullWarp) { __syncwarp(mask); }
+template <class T>
+__device__ T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp) {
+  return __shfl_xor_sync(mask, value, lane_mask);
+}
+/// Lanes past the end keep their own value.
+template <class T>
+__device__ T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp) {
+  return __shfl_down_sync(mask, value, static_cast<unsigned>(delta));
+}
+template <class T>
+__device__ T Broadcast(T value, int source, uint32_t mask = kFullWarp) {
+  return __shfl_sync(mask, value, source);
+}
+__device__ inline uint32_t Ballot(bool predicate, uint32_t mask = kFullWarp) { return __ballot_sync(mask, predicate); }
+__device__ inline bool Any(bool predicate, uint32_t mask = kFullWarp) { return __any_sync(mask, predicate) != 0; }
+__device__ inline bool All(bool predicate, uint32_t mask = kFullWarp) { return __all_sync(mask, predicate) != 0; }
+
+/// Memory without the emulator's checks is a pointer.
+template <class T>
+using Global = T*;
+template <class T>
+using SharedArray = T*;
+
+/// array[i] += value, or max(array[i], value); returns what was there before.
+template <class T>
+__device__ T AtomicAdd(T* array, int64_t i, T value) {
+  return atomicAdd(array + i, value);
+}
+__device__ inline int AtomicMax(int* array, int64_t i, int value) { return atomicMax(array + i, value); }
+/// Bits of floats of one sign order like integers; negative ones the other way round.
+__device__ inline float AtomicMax(float* array, int64_t i, float value) {
+  const int bits = __float_as_int(value);
+  if (bits >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(array + i), bits));
+  return __uint_as_float(atomicMin(reinterpret_cast<unsigned*>(array + i), __float_as_uint(value)));
+}
+
+/// N elements that move as one access.
+template <class T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
+  T v[N];
+};
+template <int kBytes>
+using Word = std::conditional_t<
+    kBytes % 16 == 0, uint4,
+    std::conditional_t<kBytes == 8, uint2,
+                       std::conditional_t<kBytes == 4, uint32_t, std::conditional_t<kBytes == 2, uint16_t, uint8_t>>>>;
+/// Elements [i, i + N) in accesses of up to 16 bytes; i must be aligned to the vector.
+template <int N, class T>
+__device__ Vec<std::remove_const_t<T>, N> LoadVec(T* array, int64_t i) {
+  using W = Word<sizeof(T) * N>;
+  constexpr int kWords = sizeof(T) * N / sizeof(W);
+  W words[kWords];
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) words[w] = reinterpret_cast<const W*>(array + i)[w];
+  Vec<std::remove_const_t<T>, N> value;
+  memcpy(&value, words, sizeof(value));
+  return value;
+}
+template <int N, class T>
+__device__ void StoreVec(T* array, int64_t i, const Vec<T, N>& value) {
+  using W = Word<sizeof(T) * N>;
+  constexpr int kWords = sizeof(T) * N / sizeof(W);
+  W words[kWords];
+  memcpy(words, &value, sizeof(value));
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) reinterpret_cast<W*>(array + i)[w] = words[w];
+}
+
+/// Hands out the block's shared memory piece by piece; every thread takes the same pieces in the same order.
+class SharedArena {
+ public:
+  __device__ SharedArena() {
+    extern __shared__ __align__(16) unsigned char quire_shared[];
+    next_ = quire_shared;
+  }
+  template <class T>
+  __device__ SharedArray<T> Take(int64_t count) {
+    T* begin = reinterpret_cast<T*>(next_);
+    next_ += (count * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
+    return begin;
+  }
+
+ private:
+  unsigned char* next_;
+};
+constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
+
+inline void CheckCuda(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::abort();
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads) Enter(const __grid_constant__ typename Kernel::Params params) {
+  Kernel::Run(params);
+}
+
+/// Queues Kernel::Run(params) for every thread of the grid.
+template <class Kernel>
+void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream& stream,
+            const typename Kernel::Params& params) {
+  const auto bytes = static_cast<int>(shared_bytes);
+  if (bytes > 48 * 1024) {
+    CheckCuda(cudaFuncSetAttribute(Enter<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+              "shared memory of a kernel");
+  }
+  const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
+  Enter<Kernel><<<blocks, threads, bytes, static_cast<cudaStream_t>(stream.handle)>>>(params);
+  CheckCuda(cudaGetLastError(), "kernel launch");
+}
+
+}  // namespace quire::simt

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+// Number formats and functions of the device; see tests/simt/numeric.h for the emulator's.
+namespace quire::simt {
+
+using Half = __half;
+using BFloat16 = __nv_bfloat16;
+struct Fp8E4M3 {
+  __nv_fp8_storage_t bits;
+};
+
+__host__ __device__ inline float ToFloat(Half x) { return __half2float(x); }
+__host__ __device__ inline float ToFloat(BFloat16 x) { return __bfloat162float(x); }
+__host__ __device__ inline float ToFloat(Fp8E4M3 x) {
+  return __half2float(__half(__nv_cvt_fp8_to_halfraw(x.bits, __NV_E4M3)));
+}
+__host__ __device__ inline float ToFloat(float x) { return x; }
+
+template <class T>
+__host__ __device__ T FromFloat(float x);
+template <>
+__host__ __device__ inline Half FromFloat<Half>(float x) {
+  return __float2half_rn(x);
+}
+template <>
+__host__ __device__ inline BFloat16 FromFloat<BFloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <>
+__host__ __device__ inline Fp8E4M3 FromFloat<Fp8E4M3>(float x) {
+  return {__nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3)};
+}
+template <>
+__host__ __device__ inline float FromFloat<float>(float x) {
+  return x;
+}
+
+__device__ inline float Exp(float x) { return expf(x); }
+__device__ inline float Tanh(float x) { return tanhf(x); }
+__device__ inline float Rsqrt(float x) { return rsqrtf(x); }
+template <class T>
+__host__ __device__ T Max(T a, T b) {
+  return a > b ? a : b;
+}
+template <class T>
+__host__ __device__ T Min(T a, T b) {
+  return a < b ? a : b;
+}
+
+}  // namespace quire::simt

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/decode_reference.h"
+#include "simt/device_buffer.h"
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+
+struct DecodeShape {
+  DType dtype = DType::kBF16;
+  CacheType cache = CacheType::kSame;
+  int32_t head_size = 64, block_size = 16;
+  std::vector<int32_t> kv_head_of{0, 0, 1, 1};
+  std::vector<int32_t> context_len{1, 33, 0, 70, 16, 129};
+  int32_t window = 0;
+  float soft_cap = 0;
+  bool alibi = false;
+  int64_t first_block = 0;  // ids of the blocks in use begin here
+};
+
+/// Inputs of a decode in "device memory", blocks shuffled. All that no query may see is NaN: slots past the context and
+/// before the window, blocks of nobody; tables point far outside the pool for blocks that must not be followed.
+class DecodeCase {
+ public:
+  explicit DecodeCase(DecodeShape shape, uint64_t seed);
+
+  PagedDecodeParams Params() const;
+  /// Runs the reference on these inputs.
+  std::vector<double> Expected() const;
+  std::vector<float> Output() const;
+  std::string Name() const;
+  /// |result - exact| <= this * max(1, |exact|): half a unit in the last place of the result, and fp32 sums.
+  double Tolerance() const;
+
+ private:
+  int64_t Blocks(int32_t context) const { return (context + shape_.block_size - 1) / shape_.block_size; }
+  int64_t RowElements() const { return static_cast<int64_t>(shape_.kv_head_of.size()) * shape_.head_size; }
+  int64_t HeadElements() const { return int64_t{shape_.head_size} * shape_.block_size; }
+  PagedCache Cache() const;
+  void FillSequence(size_t seq, std::vector<int32_t>& free_blocks, test::Random& random);
+
+  DecodeShape shape_;
+  int32_t kv_heads_, max_context_;
+  int64_t table_stride_, num_blocks_;
+  simt::DeviceBuffer<std::byte> queries_, out_, keys_, values_;
+  simt::DeviceBuffer<int32_t> tables_, contexts_, kv_head_of_;
+  simt::DeviceBuffer<float> slopes_, workspace_;
+};
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace quire::kernels

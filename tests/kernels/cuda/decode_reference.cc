@@ -1,0 +1,95 @@
+#include "kernels/cuda/decode_reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simt/numeric.h"
+
+namespace quire::kernels::reference {
+
+double ReadNumber(const void* array, DType type, int64_t i) {
+  switch (type) {
+    case DType::kF32:
+      return static_cast<const float*>(array)[i];
+    case DType::kF16:
+      return simt::ToFloat(static_cast<const simt::Half*>(array)[i]);
+    case DType::kBF16:
+      return simt::ToFloat(static_cast<const simt::BFloat16*>(array)[i]);
+  }
+  return 0;
+}
+
+void WriteNumber(void* array, DType type, int64_t i, double value) {
+  const auto x = static_cast<float>(value);
+  switch (type) {
+    case DType::kF32:
+      static_cast<float*>(array)[i] = x;
+      break;
+    case DType::kF16:
+      static_cast<simt::Half*>(array)[i] = simt::FromFloat<simt::Half>(x);
+      break;
+    case DType::kBF16:
+      static_cast<simt::BFloat16*>(array)[i] = simt::FromFloat<simt::BFloat16>(x);
+      break;
+  }
+}
+
+double ReadCached(const void* array, DType type, CacheType cache, int64_t i) {
+  if (cache == CacheType::kSame) return ReadNumber(array, type, i);
+  return simt::ToFloat(static_cast<const simt::Fp8E4M3*>(array)[i]);
+}
+
+void WriteCached(void* array, DType type, CacheType cache, int64_t i, double value) {
+  if (cache == CacheType::kSame) return WriteNumber(array, type, i, value);
+  static_cast<simt::Fp8E4M3*>(array)[i] = simt::FromFloat<simt::Fp8E4M3>(static_cast<float>(value));
+}
+
+int64_t KeyIndex(const PagedCache& c, DType type, int64_t block, int64_t kv_head, int64_t offset, int64_t d) {
+  const int64_t x = 16 / ByteSize(type, c.type);
+  // [num_blocks, num_kv_heads, head_size / x, block_size, x]
+  return block * c.key_block_stride + ((kv_head * (c.head_size / x) + d / x) * c.block_size + offset) * x + d % x;
+}
+
+int64_t ValueIndex(const PagedCache& c, int64_t block, int64_t kv_head, int64_t offset, int64_t d) {
+  // [num_blocks, num_kv_heads, head_size, block_size]
+  return block * c.value_block_stride + (kv_head * c.head_size + d) * c.block_size + offset;
+}
+
+std::vector<double> PagedDecode(const PagedDecodeParams& p) {
+  const PagedCache& c = p.cache;
+  std::vector<double> out(static_cast<size_t>(int64_t{p.num_seqs} * p.num_heads * c.head_size));
+  for (int64_t s = 0; s < p.num_seqs; ++s) {
+    const int64_t context = p.context_len[s], first = p.window > 0 ? std::max<int64_t>(context - p.window, 0) : 0;
+    if (context == 0) continue;
+    for (int64_t h = 0; h < p.num_heads; ++h) {
+      const auto block = [&](int64_t t) { return p.block_tables[s * p.table_stride + t / c.block_size]; };
+      std::vector<double> weight;
+      for (int64_t t = first; t < context; ++t) {
+        double score = 0;
+        for (int64_t d = 0; d < c.head_size; ++d) {
+          const int64_t at = KeyIndex(c, p.dtype, block(t), p.kv_head_of[h], t % c.block_size, d);
+          score += ReadNumber(p.queries, p.dtype, s * p.query_stride + h * c.head_size + d) *
+                   ReadCached(c.keys, p.dtype, c.type, at) * c.k_scale;
+        }
+        score *= p.scale;
+        if (p.soft_cap > 0) score = p.soft_cap * std::tanh(score / p.soft_cap);
+        if (p.alibi_slopes != nullptr) score += p.alibi_slopes[h] * static_cast<double>(t - (context - 1));
+        weight.push_back(score);
+      }
+      const double max = *std::max_element(weight.begin(), weight.end());
+      double sum = 0;
+      for (double& w : weight) sum += w = std::exp(w - max);
+      for (int64_t d = 0; d < c.head_size; ++d) {
+        double value = 0;
+        for (int64_t t = first; t < context; ++t) {
+          const int64_t at = ValueIndex(c, block(t), p.kv_head_of[h], t % c.block_size, d);
+          value += weight[static_cast<size_t>(t - first)] * ReadCached(c.values, p.dtype, c.type, at) * c.v_scale;
+        }
+        out[static_cast<size_t>((s * p.num_heads + h) * c.head_size + d)] = value / sum;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace quire::kernels::reference

@@ -1,0 +1,266 @@
+// Every CUDA op but attention, over the emulator.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "kernels/cuda/block_move.h"
+#include "kernels/cuda/decode_reference.h"
+#include "kernels/cuda/rope_kv_write.h"
+#include "kernels/cuda/row_ops.h"
+#include "kernels/reference/reference.h"
+#include "simt/device_buffer.h"
+#include "simt/expect_error.h"
+#include "tests/support/expect_near.h"
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+namespace {
+
+using reference::ReadCached;
+using reference::ReadNumber;
+using simt::DeviceBuffer;
+
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+
+/// Of a result that was rounded once to the type, relative to max(1, |result|).
+double Tolerance(DType type) {
+  return type == DType::kF32 ? 1e-6 : type == DType::kF16 ? 0x1p-11 + 1e-6 : 0x1p-8 + 1e-6;
+}
+
+/// An array of a type in device memory, and the same numbers in fp64.
+struct Numbers {
+  Numbers(DType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
+  static Numbers Of(DType type, int64_t count, test::Random& random) {
+    Numbers numbers(type, count);
+    for (int64_t i = 0; i < count; ++i) reference::WriteNumber(numbers.data(), type, i, 2 * random.Signed());
+    return numbers;
+  }
+  void* data() const { return bytes.data(); }
+  double operator[](int64_t i) const { return ReadNumber(data(), type, i); }
+  std::vector<double> Slice(int64_t begin, int64_t n) const {
+    std::vector<double> out;
+    for (int64_t i = 0; i < n; ++i) out.push_back((*this)[begin + i]);
+    return out;
+  }
+  std::vector<float> Floats() const {
+    std::vector<float> out;
+    for (int64_t i = 0; i < count; ++i) out.push_back(static_cast<float>((*this)[i]));
+    return out;
+  }
+
+  DType type;
+  int64_t count;
+  DeviceBuffer<std::byte> bytes;
+};
+
+void Append(std::vector<double>& out, const std::vector<double>& more) {
+  out.insert(out.end(), more.begin(), more.end());
+}
+
+struct RopeShape {
+  DType dtype;
+  CacheType cache;
+  int32_t head_size, rotary_dim, block_size;
+};
+
+/// Three rows that are written and one that is not; rows are further apart than they are long.
+void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
+  test::Random random(seed);
+  const int32_t heads = 3, kv_heads = 2, size = shape.head_size, blocks = 5;
+  const int64_t width = (heads + 2 * kv_heads) * size, stride = width + 8, tokens = 4;
+  const bool fp8 = shape.cache == CacheType::kFp8E4M3;
+  Numbers qkv = Numbers::Of(shape.dtype, tokens * stride, random);
+  const std::vector<double> before = qkv.Slice(0, qkv.count);
+  const std::vector<int32_t> positions{7, 0, 19, 3};
+  const std::vector<int64_t> slots{3 * shape.block_size + 5, -1, shape.block_size - 1, 4 * shape.block_size};
+  std::vector<float> cos_sin;
+  for (int position = 0; position < 20; ++position) {
+    for (const bool sine : {false, true}) {
+      for (int i = 0; i < shape.rotary_dim / 2; ++i) {
+        const double angle = position * std::pow(10000.0, -2.0 * i / shape.rotary_dim);
+        cos_sin.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
+      }
+    }
+  }
+  const int64_t block_elements = int64_t{kv_heads} * size * shape.block_size + 64;  // more lies between the blocks
+  const DeviceBuffer<std::byte> keys(blocks * block_elements * ByteSize(shape.dtype, shape.cache), std::byte{0x7e});
+  const DeviceBuffer<std::byte> values(keys.size(), std::byte{0x7e});
+  const DeviceBuffer<float> device_cos_sin(cos_sin);
+  const DeviceBuffer<int32_t> device_positions(positions);
+  const DeviceBuffer<int64_t> device_slots(slots);
+  const PagedCache cache{keys.data(), values.data(),    block_elements, block_elements,  kv_heads,
+                         size,        shape.block_size, shape.cache,    fp8 ? 0.02f : 1, fp8 ? 0.01f : 1};
+  RopeKvWrite({}, {shape.dtype, qkv.data(), stride, device_cos_sin.data(), device_positions.data(), device_slots.data(),
+                   tokens, heads, shape.rotary_dim, cache});
+
+  // An E4M3 number has 3 bits behind the point; the smallest step is 2^-9 of the scale.
+  const double tolerance = fp8 ? 0x1p-4 + 1e-5 : Tolerance(shape.dtype) + 1e-6;
+  std::set<int64_t> written_keys, written_values;
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t head = 0; head < heads + 2 * kv_heads; ++head) {
+      std::vector<double> expected(before.begin() + t * stride + head * size,
+                                   before.begin() + t * stride + (head + 1) * size);
+      const bool is_value = head >= heads + kv_heads;
+      if (slots[static_cast<size_t>(t)] >= 0 && !is_value) {
+        const std::vector<double> turned = reference::Rope({expected.begin(), expected.begin() + shape.rotary_dim},
+                                                           positions[static_cast<size_t>(t)], 10000.0);
+        std::copy(turned.begin(), turned.end(), expected.begin());
+      }
+      for (int64_t d = 0; d < size; ++d) {
+        const double want = expected[static_cast<size_t>(d)], bound = tolerance * std::max(1.0, std::fabs(want));
+        const double in_row = qkv[t * stride + head * size + d];
+        if (head < heads) {
+          ASSERT_NEAR(in_row, want, Tolerance(shape.dtype) * std::max(1.0, std::fabs(want)) + 1e-6) << head << " " << d;
+          continue;
+        }
+        ASSERT_EQ(in_row, before[static_cast<size_t>(t * stride + head * size + d)]);
+        if (slots[static_cast<size_t>(t)] < 0) continue;
+        const int64_t block = slots[static_cast<size_t>(t)] / shape.block_size;
+        const int64_t offset = slots[static_cast<size_t>(t)] % shape.block_size;
+        const int64_t kv = (head - heads) % kv_heads;
+        const int64_t at = is_value ? reference::ValueIndex(cache, block, kv, offset, d)
+                                    : reference::KeyIndex(cache, shape.dtype, block, kv, offset, d);
+        (is_value ? written_values : written_keys).insert(at);
+        const double got = ReadCached(is_value ? values.data() : keys.data(), shape.dtype, shape.cache, at) *
+                           (is_value ? cache.v_scale : cache.k_scale);
+        ASSERT_NEAR(got, want, bound) << (is_value ? "value " : "key ") << head << " " << d << " of token " << t;
+      }
+    }
+  }
+  const int64_t element = ByteSize(shape.dtype, shape.cache);
+  for (int64_t i = 0; i < keys.size(); ++i) {  // and not a byte besides
+    if (!written_keys.count(i / element)) {
+      ASSERT_EQ(keys[i], std::byte{0x7e});
+    }
+    if (!written_values.count(i / element)) {
+      ASSERT_EQ(values[i], std::byte{0x7e});
+    }
+  }
+}
+
+TEST(RopeKvWriteTest, EqualsReferenceAndTouchesOnlyItsSlots) {
+  uint64_t seed = 0;
+  for (const DType dtype : kTypes) {
+    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+      for (const int32_t head_size : {64, 80, 128}) {
+        for (const int32_t rotary_dim : {head_size, head_size / 2, 0}) {
+          ExpectRopeKvWriteEqualsReference({dtype, cache, head_size, rotary_dim, 8 << (seed % 4)}, seed);
+          ++seed;
+        }
+      }
+    }
+  }
+}
+
+TEST(BlockMoveTest, CopiesGathersAndScatters) {
+  for (const int64_t block_bytes : {16, 4096 + 48, 3 * 65536 + 16}) {
+    const int64_t stride = block_bytes + 32, blocks = 9;
+    test::Random random(static_cast<uint64_t>(block_bytes));
+    DeviceBuffer<std::byte> pool(blocks * stride), staging(4 * block_bytes);
+    for (int64_t i = 0; i < pool.size(); ++i) pool[i] = static_cast<std::byte>(random.Bits());
+    std::vector<std::byte> expected(pool.data(), pool.data() + pool.size());
+    const auto copy = [&](int64_t from, int64_t to) {
+      std::memcpy(expected.data() + to * stride, expected.data() + from * stride, static_cast<size_t>(block_bytes));
+    };
+    const DeviceBuffer<int32_t> from(std::vector<int32_t>{3, 3, 0, 8}), to(std::vector<int32_t>{5, 1, 7, 2});
+    BlockMove({}, {pool.data(), pool.data(), stride, stride, block_bytes, from.data(), to.data(), 4});
+    copy(3, 5), copy(3, 1), copy(0, 7), copy(8, 2);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), pool.data())) << "copy of " << block_bytes;
+
+    BlockMove({}, {pool.data(), staging.data(), stride, block_bytes, block_bytes, from.data(), nullptr, 4});
+    for (int64_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(std::memcmp(staging.data() + i * block_bytes, pool.data() + from[i] * stride,
+                            static_cast<size_t>(block_bytes)),
+                0);
+    }
+    BlockMove({}, {staging.data(), pool.data(), block_bytes, stride, block_bytes, nullptr, to.data(), 3});
+    copy(3, 5), copy(3, 1), copy(0, 7);
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), pool.data())) << "scatter of " << block_bytes;
+  }
+}
+
+TEST(BlockMoveTest, OffsetsPass32Bits) {
+  DeviceBuffer<std::byte> pool(40'000LL * 1'000'000);  // 40 GB, of which two blocks are touched
+  const DeviceBuffer<int32_t> from(std::vector<int32_t>{39'999}), to(std::vector<int32_t>{20'001});
+  pool[39'999'000'017] = std::byte{42};
+  BlockMove({}, {pool.data(), pool.data(), 1'000'000, 1'000'000, 4096, from.data(), to.data(), 1});
+  EXPECT_EQ(pool[20'001'000'017], std::byte{42});
+}
+
+TEST(RmsNormTest, EqualsReferenceAndUpdatesTheResidual) {
+  for (const DType dtype : kTypes) {
+    for (const int64_t hidden : {8, 64, 1000, 4096 + 8}) {
+      for (const bool with_delta : {false, true}) {
+        test::Random random(static_cast<uint64_t>(hidden));
+        const int64_t tokens = 3;
+        const Numbers residual = Numbers::Of(dtype, tokens * hidden, random),
+                      weight = Numbers::Of(dtype, hidden, random);
+        const Numbers delta = Numbers::Of(dtype, tokens * hidden, random), out(dtype, tokens * hidden);
+        std::vector<double> sum = residual.Slice(0, tokens * hidden), expected;
+        for (int64_t i = 0; with_delta && i < delta.count; ++i) sum[static_cast<size_t>(i)] += delta[i];
+        RmsNorm({}, {dtype, residual.data(), with_delta ? delta.data() : nullptr, weight.data(), out.data(), tokens,
+                     hidden, 1e-5f});
+        const std::string name = "hidden " + std::to_string(hidden);
+        test::ExpectNear(residual.Floats(), sum, Tolerance(dtype), name + ", residual");
+        for (int64_t t = 0; t < tokens; ++t) {  // the norm is that of the residual as stored
+          Append(expected, reference::RmsNorm(residual.Slice(t * hidden, hidden), weight.Slice(0, hidden), 1e-5));
+        }
+        test::ExpectNear(out.Floats(), expected, Tolerance(dtype) + 1e-6, name);
+      }
+    }
+  }
+}
+
+TEST(SiluMulTest, EqualsReference) {
+  for (const DType dtype : kTypes) {
+    for (const int64_t columns : {8, 1032, 5000}) {
+      test::Random random(3);
+      const int64_t tokens = 3;
+      const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
+      reference::WriteNumber(in.data(), dtype, 0, -120);  // exp(120) overflows
+      SiluMul({}, {dtype, in.data(), out.data(), tokens, columns});
+      std::vector<double> expected;
+      for (int64_t t = 0; t < tokens; ++t) {
+        Append(expected,
+               reference::SiluMul(in.Slice(2 * t * columns, columns), in.Slice((2 * t + 1) * columns, columns)));
+      }
+      test::ExpectNear(out.Floats(), expected, Tolerance(dtype), "columns " + std::to_string(columns));
+    }
+  }
+}
+
+TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
+  for (const DType dtype : kTypes) {
+    const int64_t hidden = 2056, rows = 5, first_id = 100;
+    test::Random random(4);
+    const Numbers table = Numbers::Of(dtype, rows * hidden, random);
+    const std::vector<int32_t> ids{104, 100, 99, 105, 102, 0};
+    const DeviceBuffer<int32_t> device_ids(ids);
+    const Numbers out = Numbers::Of(dtype, static_cast<int64_t>(ids.size()) * hidden, random);
+    Embedding({}, {dtype, table.data(), device_ids.data(), out.data(), static_cast<int64_t>(ids.size()), hidden,
+                   first_id, rows});
+    for (int64_t t = 0; t < device_ids.size(); ++t) {
+      const int64_t row = ids[static_cast<size_t>(t)] - first_id;
+      const bool here = row >= 0 && row < rows;
+      EXPECT_EQ(out.Slice(t * hidden, hidden),
+                here ? table.Slice(row * hidden, hidden) : std::vector<double>(static_cast<size_t>(hidden)));
+    }
+  }
+}
+
+TEST(RowOpsTest, NoRowsAreNoLaunch) {
+  RmsNorm({}, {DType::kF16, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
+  SiluMul({}, {DType::kF16, nullptr, nullptr, 0, 64});
+  Embedding({}, {DType::kF16, nullptr, nullptr, nullptr, 0, 64, 0, 0});
+  BlockMove({}, {nullptr, nullptr, 16, 16, 16, nullptr, nullptr, 0});
+}
+
+TEST(RowOpsTest, RowTooShortForItsBufferIsFound) {
+  test::Random random(5);
+  const Numbers in = Numbers::Of(DType::kF32, 2 * 2 * 64, random), out(DType::kF32, 64);  // room for one row, not two
+  simt::ExpectError([&] { SiluMul({}, {DType::kF32, in.data(), out.data(), 2, 64}); }, "global access out of bounds");
+}
+
+}  // namespace
+}  // namespace quire::kernels

@@ -1,0 +1,147 @@
+#include "kernels/cuda/paged_decode.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/decode_case.h"
+#include "simt/expect_error.h"
+#include "tests/support/expect_near.h"
+
+namespace quire::kernels {
+namespace {
+
+using Op = void (*)(const CudaStream&, const PagedDecodeParams&);
+
+std::vector<float> ExpectEqualsReference(const DecodeShape& shape, uint64_t seed, Op op) {
+  DecodeCase c(shape, seed);
+  simt::WithOptions options({.seed = seed, .switch_chance = seed % 5 == 0 ? 0.05 : 0.0});
+  op(CudaStream{}, c.Params());
+  test::ExpectNear(c.Output(), c.Expected(), c.Tolerance(), c.Name());
+  return c.Output();
+}
+
+const std::vector<std::vector<int32_t>> kGroupings = {
+    {0, 1, 2},        // multi-head
+    {0, 0, 0, 1, 1},  // grouped, an uneven shard
+    {0, 0, 0, 0},     // multi-query
+};
+
+TEST(PagedDecodeTest, EqualsReferenceOverTypesAndShapes) {
+  uint64_t seed = 0;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+      for (const int32_t head_size : {64, 80, 96, 128, 256}) {
+        for (const int32_t block_size : {8, 16, 32, 64}) {
+          const auto& grouping = kGroupings[++seed % kGroupings.size()];
+          ExpectEqualsReference({dtype, cache, head_size, block_size, grouping, {1, 0, 65, 17}}, seed, PagedDecodeV1);
+        }
+      }
+    }
+  }
+}
+
+TEST(PagedDecodeTest, EqualsReferenceOverContextLengths) {
+  for (const int32_t block_size : {8, 16, 32, 64}) {
+    ExpectEqualsReference({.head_size = 80,
+                           .block_size = block_size,
+                           .kv_head_of = {0, 0},
+                           .context_len = {2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 200, 333}},
+                          77, PagedDecodeV1);
+  }
+}
+
+TEST(PagedDecodeTest, PartitionsCombineToTheSameResult) {
+  uint64_t seed = 100;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int32_t block_size : {8, 16, 32, 64}) {
+      const DecodeShape shape{.dtype = dtype,
+                              .cache = block_size == 32 ? CacheType::kFp8E4M3 : CacheType::kSame,
+                              .block_size = block_size,
+                              .kv_head_of = {0, 0},
+                              .context_len = {1, 511, 512, 513, 0, 1300}};
+      ExpectEqualsReference(shape, ++seed, PagedDecodeV1);
+      ExpectEqualsReference(shape, seed, PagedDecodeV2);
+    }
+  }
+}
+
+TEST(PagedDecodeTest, WindowHidesAllThatLiesBeforeIt) {
+  uint64_t seed = 200;
+  for (const int32_t window : {1, 2, 8, 24, 50, 512, 513, 700, 5000}) {
+    for (const int32_t block_size : {8, 64}) {
+      const DecodeShape shape{.dtype = DType::kF32,
+                              .block_size = block_size,
+                              .kv_head_of = {0, 0},
+                              .context_len = {1, 60, 0, 512, 1100},
+                              .window = window};
+      ExpectEqualsReference(shape, ++seed, PagedDecodeV1);
+      ExpectEqualsReference(shape, seed, PagedDecodeV2);
+    }
+  }
+}
+
+TEST(PagedDecodeTest, AlibiAndSoftCap) {
+  for (const bool alibi : {false, true}) {
+    for (const float soft_cap : {0.0f, 1.5f}) {
+      for (const Op op : {PagedDecodeV1, PagedDecodeV2}) {
+        DecodeShape shape{.dtype = DType::kF32, .context_len = {1, 40, 600}, .window = 0, .soft_cap = soft_cap};
+        shape.alibi = alibi;
+        ExpectEqualsReference(shape, 300, op);
+        shape.window = 37;
+        ExpectEqualsReference(shape, 301, op);
+      }
+    }
+  }
+}
+
+TEST(PagedDecodeTest, ThreadOrderChangesNotABit) {
+  const DecodeShape shape{.context_len = {40, 700}};
+  std::vector<float> first;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    DecodeCase c(shape, 9);
+    simt::WithOptions options({.seed = seed, .switch_chance = 0.1});
+    PagedDecodeV2(CudaStream{}, c.Params());
+    if (seed == 1) first = c.Output();
+    EXPECT_EQ(c.Output(), first);
+  }
+}
+
+TEST(PagedDecodeTest, LargeScoresDoNotOverflow) {
+  DecodeCase c({.dtype = DType::kF32, .context_len = {40, 900}}, 5);
+  PagedDecodeParams p = c.Params();
+  p.scale = 500;
+  for (const Op op : {PagedDecodeV1, PagedDecodeV2}) {
+    op(CudaStream{}, p);
+    test::ExpectNear(c.Output(), reference::PagedDecode(p), 1e-3, "scores in the thousands");
+  }
+}
+
+TEST(PagedDecodeTest, BlockOffsetsPass32Bits) {
+  // Block ids from 600,000 on, 4,096 elements each: offsets from 2.4e9 on. Untouched pages of the pool cost nothing.
+  ExpectEqualsReference({.dtype = DType::kF32,
+                         .head_size = 128,
+                         .kv_head_of = {0, 0, 1, 1},
+                         .context_len = {40, 3},
+                         .first_block = 600'000},
+                        6, PagedDecodeV1);
+}
+
+TEST(PagedDecodeTest, ChoosesV1WhenThereAreEnoughBlocksOrNothingToSplit) {
+  EXPECT_TRUE(PrefersV1(0, 1, 1));
+  EXPECT_TRUE(PrefersV1(512, 1, 1));
+  EXPECT_FALSE(PrefersV1(513, 1, 1));
+  EXPECT_FALSE(PrefersV1(513, 16, 32));  // 512 blocks: not more than 512
+  EXPECT_TRUE(PrefersV1(513, 27, 19));
+  EXPECT_TRUE(PrefersV1(8192, 64, 32));
+  EXPECT_FALSE(PrefersV1(8193, 64, 32));
+}
+
+TEST(PagedDecodeTest, TableEntryOutsideThePoolIsFound) {
+  DecodeCase c({.context_len = {40}}, 8);
+  PagedDecodeParams p = c.Params();
+  const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});  // reaches a table entry that nobody filled
+  p.context_len = longer.data();
+  simt::ExpectError([&] { PagedDecodeV1(CudaStream{}, p); }, "paged_decode.cuh");
+}
+
+}  // namespace
+}  // namespace quire::kernels

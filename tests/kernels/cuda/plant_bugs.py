@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Plants bugs in the attention kernels, each behind a switch, for planted_bugs_test.cc, which must find every one.
+
+plant_bugs.py SOURCE_ROOT OUTPUT_ROOT: writes OUTPUT_ROOT/kernels/cuda/*.cuh and OUTPUT_ROOT/planted_bugs.h."""
+import os
+import sys
+
+DECODE, REDUCE, LAUNCH = "paged_decode.cuh", "reduce.cuh", "paged_decode_launch.cuh"
+BARRIER, NO_BARRIER = "simt::SyncThreads();", "if (!@) simt::SyncThreads();"
+
+# (what is wrong, file, text as it is, text with the bug). @ means "the bug is switched on". Every text occurs once.
+BUGS = [
+    ("no barrier between loading the query and using it", DECODE,
+     f"{BARRIER}\n\n    const float max", f"{NO_BARRIER}\n\n    const float max"),
+    ("no barrier before the warps' sums are added", DECODE,
+     f"{BARRIER}\n    const float factor", f"{NO_BARRIER}\n    const float factor"),
+    ("no barrier between a reduction's two levels", REDUCE, BARRIER, NO_BARRIER),
+    ("both reductions share one buffer", DECODE,
+     "BlockReduce<kWarps>(sum, warp_sum, SumOf{});\n\n    WeightedSum",
+     "BlockReduce<kWarps>(sum, @ ? warp_max : warp_sum, SumOf{});\n\n    WeightedSum"),
+    ("one warp has a barrier of its own", DECODE,
+     "    WeightedSum(p.op, range, scores, sums);",
+     "    WeightedSum(p.op, range, scores, sums);\n    if (@ && thread / 32 == 2) simt::SyncThreads();"),
+    ("one lane skips the shuffles", DECODE,
+     "score += simt::ShuffleXor(score, mask);",
+     "if (!@ || lane != 7) score += simt::ShuffleXor(score, mask);"),
+    ("values that do not count are multiplied by 0", DECODE,
+     "sum[r] += counts ?", "sum[r] += (counts || @) ?"),
+    ("scores that do not count join the maximum", DECODE, "if (counts) max =", "if (counts || @) max ="),
+    ("scores that do not count stay unwritten", DECODE, "if (member == 0) scores",
+     "if (member == 0 && (counts || !@)) scores"),
+    ("key offsets in 32 bits", DECODE,
+     "block * p.cache.key_block_stride",
+     "(@ ? static_cast<int32_t>(block * p.cache.key_block_stride) : block * p.cache.key_block_stride)"),
+    ("value offsets in 32 bits", DECODE,
+     "block * p.cache.value_block_stride",
+     "(@ ? static_cast<int32_t>(block * p.cache.value_block_stride) : block * p.cache.value_block_stride)"),
+    ("the window is one too wide", DECODE,
+     "const int window_begin = p.op.window > 0 ? simt::Max(context - p.op.window,",
+     "const int window_begin = p.op.window > 0 ? simt::Max(context - p.op.window - (@ ? 1 : 0),"),
+    ("partitions combine with m - m_max instead of its exponential", DECODE,
+     "const float factor = simt::Exp(max_score[part + i] - max)",
+     "const float factor = (@ ? max_score[part + i] - max : simt::Exp(max_score[part + i] - max))"),
+    ("partitions combine without their sums", DECODE, "* exp_sum[part + i]", "* (@ ? 1.0f : exp_sum[part + i])"),
+    ("partitions before the window are combined, too", DECODE,
+     "const int first = begin / p.partition", "const int first = @ ? 0 : begin / p.partition"),
+    ("ALiBi counts from the end of the context", DECODE,
+     "static_cast<float>(position - range.position)",
+     "static_cast<float>(position - range.position - (@ ? position : 0))"),
+    ("the soft cap forgets its factor", DECODE,
+     "score = p.soft_cap * simt::Tanh", "score = (@ ? 1.0f : p.soft_cap) * simt::Tanh"),
+    ("keys are not scaled", DECODE, "p.scale * p.cache.k_scale", "p.scale * (@ ? 1.0f : p.cache.k_scale)"),
+    ("no room for the block that a window begins in", LAUNCH,
+     "* kBlockSize + kBlockSize;", "* kBlockSize + (@ ? 0 : kBlockSize);"),
+]
+
+
+def main():
+    source_root, output_root = sys.argv[1:]
+    folder = os.path.join(output_root, "kernels", "cuda")
+    os.makedirs(folder, exist_ok=True)
+    for name in (DECODE, REDUCE, LAUNCH):
+        with open(os.path.join(source_root, "kernels", "cuda", name), encoding="utf-8") as f:
+            text = f.read()
+        for number, (what, file, original, planted) in enumerate(BUGS, 1):
+            if file != name:
+                continue
+            if text.count(original) != 1:
+                sys.exit(f"plant_bugs.py: '{what}': its text is in {name} {text.count(original)} times; move it along")
+            text = text.replace(original, planted.replace("@", f"(simt::ActiveBug() == {number})"))
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            f.write(text.replace("#pragma once", '#pragma once\n\n#include "simt/active_bug.h"', 1))
+    with open(os.path.join(output_root, "planted_bugs.h"), "w", encoding="utf-8") as f:
+        f.write("#pragma once\n\ninline constexpr const char* kPlantedBugs[] = {\n")
+        f.write("".join(f'    "{what}",\n' for what, *_ in BUGS) + "};\n")
+
+
+main()

@@ -1,0 +1,77 @@
+// The attention kernels with bugs planted by plant_bugs.py: the emulator or the comparison with the reference must find
+// each of them, or neither can be trusted.
+#include "planted_bugs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iterator>
+
+#include "kernels/cuda/decode_case.h"
+#include "kernels/cuda/paged_decode_launch.cuh"
+#include "simt/active_bug.h"
+#include "simt/expect_error.h"
+
+namespace quire::kernels {
+
+// paged_decode.cu launches through these; few instantiations are enough to hunt in.
+void DecodeF32(const CudaStream& stream, const DecodeLaunch& launch) {
+  LaunchDecode<float, float, 64, 16>(stream, launch);
+}
+void DecodeF16(const CudaStream&, const DecodeLaunch&) { FAIL() << "no case has this type"; }
+void DecodeBF16(const CudaStream& stream, const DecodeLaunch& launch) {
+  LaunchDecode<simt::BFloat16, simt::Fp8E4M3, 80, 64>(stream, launch);
+}
+
+namespace {
+
+std::vector<DecodeShape> Shapes() {
+  return {
+      {.dtype = DType::kF32, .context_len = {1, 0, 40, 63}},
+      {.dtype = DType::kF32, .context_len = {70, 600}, .window = 37, .soft_cap = 1.5f, .alibi = true},
+      {.dtype = DType::kF32, .kv_head_of = {0, 0}, .context_len = {700, 1300}, .window = 600},
+      {.dtype = DType::kF32, .context_len = {20}, .first_block = 1'100'000},  // offsets of 2,048 floats a block
+      {.cache = CacheType::kFp8E4M3, .head_size = 80, .block_size = 64, .context_len = {65, 530}},
+  };
+}
+
+/// What the first wrong launch shows; empty if all is well.
+std::string Hunt() {
+  uint64_t seed = 1;
+  for (const DecodeShape& shape : Shapes()) {
+    for (const auto op : {PagedDecodeV1, PagedDecodeV2}) {
+      DecodeCase c(shape, ++seed);
+      simt::WithOptions options({.seed = seed});
+      try {
+        op(CudaStream{}, c.Params());
+      } catch (const simt::SimtError& error) {
+        return error.what();
+      }
+      const std::vector<float> out = c.Output();
+      const std::vector<double> expected = c.Expected();
+      for (size_t i = 0; i < out.size(); ++i) {
+        if (!(std::abs(out[i] - expected[i]) <= c.Tolerance() * std::max(1.0, std::abs(expected[i])))) {
+          return c.Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
+                 std::to_string(expected[i]);
+        }
+      }
+    }
+  }
+  return "";
+}
+
+TEST(PlantedBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) {
+  simt::ActiveBug() = 0;
+  EXPECT_EQ(Hunt(), "");
+  for (const char* bug : kPlantedBugs) {
+    ++simt::ActiveBug();
+    const std::string found = Hunt();
+    EXPECT_NE(found, "") << "missed: " << bug;
+    std::printf("%s\n    %s\n", bug, found.c_str());
+  }
+  simt::ActiveBug() = 0;
+  EXPECT_EQ(Hunt(), "");
+}
+
+}  // namespace
+}  // namespace quire::kernels

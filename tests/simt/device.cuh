@@ -1,0 +1,131 @@
+#pragma once
+
+// What kernels include as <simt/device.cuh> when g++ compiles them for the emulator: the same names as
+// kernels/cuda/simt/device.cuh, executed by fibers and checked. A trailing Where is the caller's line.
+
+#include <algorithm>
+#include <bit>
+#include <typeinfo>
+
+#include "kernels/cuda/stream.h"
+#include "simt/executor.h"
+#include "simt/global_pointer.h"
+#include "simt/kernel_name.h"
+#include "simt/numeric.h"
+#include "simt/shared_array.h"
+
+#define __device__
+#define __host__
+
+namespace quire::simt {
+
+inline int64_t BlockX() { return Executor::Current().block_index.x; }
+inline int64_t BlockY() { return Executor::Current().block_index.y; }
+inline int64_t BlockZ() { return Executor::Current().block_index.z; }
+inline int64_t GridX() { return Executor::Current().grid.x; }
+inline int ThreadX() { return static_cast<int>(Executor::Current().thread_index.x); }
+
+inline void SyncThreads(Where where = Where::current()) { Executor::Current().Barrier(where); }
+
+constexpr uint32_t kFullWarp = 0xffffffff;
+inline void SyncWarp(uint32_t mask = kFullWarp, Where where = Where::current()) {
+  Executor::Current().Collect(Collective::kSyncWarp, mask, 0, Executor::Current().lane(), where);
+}
+
+template <class T>
+T ShuffleFrom(T value, int source, uint32_t mask, Where where) {
+  static_assert(sizeof(T) == 4);
+  const uint64_t got =
+      Executor::Current().Collect(Collective::kShuffle, mask, std::bit_cast<uint32_t>(value), source, where);
+  return std::bit_cast<T>(static_cast<uint32_t>(got));
+}
+template <class T>
+T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp, Where where = Where::current()) {
+  return ShuffleFrom(value, (Executor::Current().lane() ^ lane_mask) & 31, mask, where);
+}
+/// Lanes past the end keep their own value.
+template <class T>
+T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp, Where where = Where::current()) {
+  const int lane = Executor::Current().lane();
+  return ShuffleFrom(value, lane + delta > 31 ? lane : lane + delta, mask, where);
+}
+template <class T>
+T Broadcast(T value, int source, uint32_t mask = kFullWarp, Where where = Where::current()) {
+  return ShuffleFrom(value, source, mask, where);
+}
+
+inline uint32_t Ballot(bool predicate, uint32_t mask = kFullWarp, Where where = Where::current()) {
+  Executor& executor = Executor::Current();
+  return static_cast<uint32_t>(executor.Collect(Collective::kBallot, mask, predicate, executor.lane(), where));
+}
+inline bool Any(bool predicate, uint32_t mask = kFullWarp, Where where = Where::current()) {
+  return Ballot(predicate, mask, where) != 0;
+}
+inline bool All(bool predicate, uint32_t mask = kFullWarp, Where where = Where::current()) {
+  return Ballot(predicate, mask, where) == mask;
+}
+
+template <class T, class Change>
+T Atomic(const SharedArray<T>& array, Index i, Change change) {
+  std::byte* p = array.template Bytes<T>(i, Access::kAtomic);
+  T old;
+  std::memcpy(&old, p, sizeof(T));
+  const T changed = change(old);
+  std::memcpy(p, &changed, sizeof(T));
+  return old;
+}
+template <class T, class Change>
+T Atomic(const Global<T>& array, Index i, Change change) {
+  const T old = array.template Read<T>(i);
+  array.Write(i, change(old));
+  return old;
+}
+/// array[i] += value, or max(array[i], value); returns what was there before.
+template <template <class> class Memory, class T>
+T AtomicAdd(const Memory<T>& array, Index i, T value) {
+  return Atomic(array, i, [value](T old) { return old + value; });
+}
+template <template <class> class Memory, class T>
+T AtomicMax(const Memory<T>& array, Index i, T value) {
+  return Atomic(array, i, [value](T old) { return Max(old, value); });
+}
+
+/// Elements [i, i + N) in accesses of up to 16 bytes; i must be aligned to the vector.
+template <int N, template <class> class Memory, class T>
+Vec<std::remove_const_t<T>, N> LoadVec(const Memory<T>& array, Index i) {
+  return array.template Read<Vec<std::remove_const_t<T>, N>>(i);
+}
+template <int N, template <class> class Memory, class T>
+void StoreVec(const Memory<T>& array, Index i, const Vec<T, N>& value) {
+  array.Write(i, value);
+}
+
+/// Hands out the block's shared memory piece by piece; every thread takes the same pieces in the same order.
+class SharedArena {
+ public:
+  template <class T>
+  SharedArray<T> Take(int64_t count, Where where = Where::current()) {
+    const int64_t begin = next_;
+    next_ += (count * static_cast<int64_t>(sizeof(T)) + 15) / 16 * 16;
+    if (next_ > static_cast<int64_t>(Executor::Current().shared_bytes())) {
+      Executor::Current().Fail("takes more shared memory than the launch gave", where);
+    }
+    return {begin, count};
+  }
+
+ private:
+  int64_t next_ = 0;
+};
+constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
+
+/// Runs Kernel::Run(params) in every thread, and returns when the last one ended.
+template <class Kernel>
+void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream&,
+            const typename Kernel::Params& params) {
+  typename Kernel::Params copy = params;
+  Executor::Current().Run(
+      KernelName(typeid(Kernel)), grid, {threads}, static_cast<size_t>(shared_bytes),
+      [](void* p) { Kernel::Run(*static_cast<const typename Kernel::Params*>(p)); }, &copy);
+}
+
+}  // namespace quire::simt

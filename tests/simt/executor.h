@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "simt/fiber.h"
+#include "simt/shared_memory.h"
+
+namespace quire::simt {
+
+using Where = std::source_location;
+
+struct Dim3 {
+  int64_t x = 1, y = 1, z = 1;
+};
+
+/// What a kernel did wrong: kernel, block, thread, file and line are in the text.
+struct SimtError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// How launches of the calling thread run.
+struct Options {
+  uint64_t seed = 1;            // the order of blocks and threads
+  double switch_chance = 0;     // of giving way at an access to shared memory
+  int64_t max_shared = 232448;  // bytes per block: 227 KiB, what Hopper grants
+};
+Options& CurrentOptions();
+
+enum class Collective { kSyncWarp, kShuffle, kBallot };
+
+/// Runs a launch: one block after another in random order, and within a block one thread at a time, which keeps running
+/// until it waits for others.
+class Executor final : private Order {
+ public:
+  static Executor& Current();  // inside a kernel
+
+  void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, Fiber::Body body, void* argument);
+
+  // For the running thread.
+  Dim3 grid, block, block_index, thread_index;
+  void Barrier(Where where);
+  /// Waits for the lanes of `mask`. Shuffles return the value of lane `source`, ballots the lanes whose value is not 0.
+  uint64_t Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where);
+  /// Checks and notes an access to shared memory, and returns its bytes.
+  std::byte* Shared(int64_t offset, size_t size, Access access, Where where);
+  size_t shared_bytes() const { return shared_.size(); }
+  int lane() const { return running_ % 32; }
+  [[noreturn]] void Fail(const std::string& what, Where where) const;
+
+ private:
+  enum class State { kReady, kAtBarrier, kInCollective, kExited };
+  struct Thread {
+    Fiber fiber;
+    State state = State::kExited;
+    Where where;
+    Collective kind{};
+    uint32_t mask = 0;
+    uint64_t value = 0, result = 0;
+    int source = 0;
+    uint32_t clock[32] = {};  // per lane of its warp: how many of its warp barriers came before now
+  };
+
+  bool Before(const Stamp& earlier) const override;
+  static void ThreadMain(void* self);
+  void RunBlock();
+  void Step(size_t ready_index);
+  void ReleaseBarrier();
+  void TryCollective(int warp, uint32_t mask);
+  [[noreturn]] void FailStuck() const;
+  std::string Describe(int thread) const;
+  Dim3 IndexOf(int thread) const;
+  void Wait(State state, Where where);
+
+  std::string kernel_;
+  Fiber::Body body_ = nullptr;
+  void* argument_ = nullptr;
+  std::exception_ptr error_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<int> ready_;
+  int num_threads_ = 0, at_barrier_ = 0, exited_ = 0, running_ = 0;
+  uint32_t epoch_ = 0;
+  SharedMemory shared_;
+  std::minstd_rand random_;
+};
+
+}  // namespace quire::simt

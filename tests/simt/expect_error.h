@@ -1,0 +1,36 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "simt/executor.h"
+
+namespace quire::simt {
+
+/// Runs the launch and expects it to be stopped with an error that contains `text`; returns the whole text.
+template <class Body>
+std::string ExpectError(Body body, const std::string& text) {
+  try {
+    body();
+  } catch (const SimtError& error) {
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error; expected: " << text;
+  return "";
+}
+
+/// Options for the life of a test.
+class WithOptions {
+ public:
+  explicit WithOptions(Options options) : before_(CurrentOptions()) { CurrentOptions() = options; }
+  ~WithOptions() { CurrentOptions() = before_; }
+  WithOptions(const WithOptions&) = delete;
+  WithOptions& operator=(const WithOptions&) = delete;
+
+ private:
+  Options before_;
+};
+
+}  // namespace quire::simt

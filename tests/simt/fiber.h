@@ -1,0 +1,42 @@
+#pragma once
+
+#include <csetjmp>
+#include <cstddef>
+
+namespace quire::simt {
+
+/// A coroutine with a stack of its own, which every body it runs reuses. Exceptions must not leave a body.
+class Fiber {
+ public:
+  using Body = void (*)(void*);
+
+  Fiber();
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  /// The next Resume() enters body(argument). A body that was left unfinished is forgotten with all its locals.
+  void Start(Body body, void* argument);
+  /// From outside: runs the body until it yields or returns.
+  void Resume();
+  /// From inside: back to the caller of Resume().
+  void Yield();
+  bool finished() const { return finished_; }
+
+ private:
+  static void Enter(unsigned low, unsigned high);
+  void Loop();
+
+  std::byte* stack_;
+  Body body_ = nullptr;
+  void* argument_ = nullptr;
+  bool entered_ = false;  // the stack holds a suspended Loop()
+  bool finished_ = true;
+  std::jmp_buf inside_, outside_;
+  // What AddressSanitizer wants to know of the stack that is being left; unused without it.
+  void* fake_stack_ = nullptr;
+  const void* outside_stack_ = nullptr;
+  size_t outside_size_ = 0;
+};
+
+}  // namespace quire::simt

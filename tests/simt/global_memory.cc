@@ -1,0 +1,44 @@
+#include "simt/global_memory.h"
+
+#include <sys/mman.h>
+
+#include <iterator>
+#include <map>
+#include <new>
+
+namespace quire::simt {
+
+namespace {
+
+std::map<uintptr_t, uintptr_t>& Ranges() {
+  thread_local std::map<uintptr_t, uintptr_t> ranges;  // begin -> end
+  return ranges;
+}
+
+}  // namespace
+
+void RegisterGlobal(Range range) { Ranges()[range.begin] = range.end; }
+void UnregisterGlobal(uintptr_t begin) { Ranges().erase(begin); }
+
+Range FindGlobal(uintptr_t address) {
+  auto after = Ranges().upper_bound(address);
+  if (after == Ranges().begin()) return {};
+  const auto [begin, end] = *std::prev(after);
+  return address <= end ? Range{begin, end} : Range{};
+}
+
+GlobalBytes::GlobalBytes(size_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
+  void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) throw std::bad_alloc();
+  data_ = static_cast<std::byte*>(p);
+  const auto begin = reinterpret_cast<uintptr_t>(p);
+  RegisterGlobal({begin, begin + bytes});
+}
+
+GlobalBytes::~GlobalBytes() {
+  if (data_ == nullptr) return;
+  UnregisterGlobal(reinterpret_cast<uintptr_t>(data_));
+  munmap(data_, bytes_);
+}
+
+}  // namespace quire::simt

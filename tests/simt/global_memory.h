@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace quire::simt {
+
+/// The address range of one allocation, [begin, end).
+struct Range {
+  uintptr_t begin = 0, end = 0;
+};
+
+/// "Device memory" of the calling thread: kernels may only touch what is registered.
+void RegisterGlobal(Range range);
+void UnregisterGlobal(uintptr_t begin);
+/// The allocation that holds `address` (or ends there); an empty range if there is none.
+Range FindGlobal(uintptr_t address);
+
+/// Zeroed bytes straight from the system, registered. Untouched pages cost nothing, so that a pool may be as large as
+/// a real one.
+class GlobalBytes {
+ public:
+  explicit GlobalBytes(size_t bytes);
+  ~GlobalBytes();
+  GlobalBytes(GlobalBytes&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  GlobalBytes& operator=(GlobalBytes&&) = delete;
+
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_;
+  size_t bytes_;
+};
+
+}  // namespace quire::simt

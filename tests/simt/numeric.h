@@ -1,0 +1,51 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace quire::simt {
+
+/// The 16-bit and 8-bit formats as the device has them: round to nearest even; E4M3 saturates at +-448 and has one NaN
+/// (OCP 8-bit Floating Point Specification, OFP8).
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Fp8E4M3 {
+  uint8_t bits;
+};
+
+float ToFloat(Half x);
+float ToFloat(BFloat16 x);
+float ToFloat(Fp8E4M3 x);
+inline float ToFloat(float x) { return x; }
+
+template <class T>
+T FromFloat(float x);
+template <>
+Half FromFloat<Half>(float x);
+template <>
+BFloat16 FromFloat<BFloat16>(float x);
+template <>
+Fp8E4M3 FromFloat<Fp8E4M3>(float x);
+template <>
+inline float FromFloat<float>(float x) {
+  return x;
+}
+
+inline float Exp(float x) { return std::exp(x); }
+inline float Tanh(float x) { return std::tanh(x); }
+inline float Rsqrt(float x) { return 1.0f / std::sqrt(x); }
+template <class T>
+T Max(T a, T b) {
+  return a > b ? a : b;
+}
+template <class T>
+T Min(T a, T b) {
+  return a < b ? a : b;
+}
+
+}  // namespace quire::simt

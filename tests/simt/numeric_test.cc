@@ -1,0 +1,53 @@
+#include "simt/numeric.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+namespace quire::simt {
+namespace {
+
+/// Every number of a format survives the way to float and back, and halfway points go to the even neighbour.
+template <class T, class Bits>
+void ExpectRoundTrip(Bits largest_finite) {
+  for (Bits bits = 0; bits <= largest_finite; ++bits) {
+    const float x = ToFloat(T{bits});
+    ASSERT_EQ(FromFloat<T>(x).bits, bits) << x;
+    ASSERT_EQ(FromFloat<T>(-x).bits, bits | (1u << (sizeof(Bits) * 8 - 1))) << x;
+    if (bits == largest_finite) break;
+    const float next = ToFloat(T{static_cast<Bits>(bits + 1)});
+    ASSERT_LT(x, next);
+    const float half_way = static_cast<float>((double{x} + next) / 2);
+    if (x == half_way) continue;  // neighbours of a subnormal bf16
+    ASSERT_EQ(FromFloat<T>(half_way).bits, bits % 2 == 0 ? bits : bits + 1) << half_way;
+    ASSERT_EQ(FromFloat<T>(std::nextafter(half_way, 0.0f)).bits, bits) << half_way;
+    ASSERT_EQ(FromFloat<T>(std::nextafter(half_way, INFINITY)).bits, bits + 1) << half_way;
+  }
+}
+
+TEST(NumericTest, EveryNumberRoundTripsAndHalfwayGoesToEven) {
+  ExpectRoundTrip<Half, uint16_t>(0x7bff);
+  ExpectRoundTrip<BFloat16, uint16_t>(0x7f7f);
+  ExpectRoundTrip<Fp8E4M3, uint8_t>(0x7e);
+}
+
+TEST(NumericTest, LargeNumbersAndNaN) {
+  EXPECT_EQ(ToFloat(FromFloat<Half>(65504)), 65504);
+  EXPECT_EQ(ToFloat(FromFloat<Half>(65519)), 65504);
+  EXPECT_EQ(ToFloat(FromFloat<Half>(65520)), INFINITY);
+  EXPECT_EQ(ToFloat(FromFloat<Half>(-INFINITY)), -INFINITY);
+  EXPECT_EQ(ToFloat(FromFloat<BFloat16>(INFINITY)), INFINITY);
+  EXPECT_EQ(ToFloat(FromFloat<BFloat16>(3.4e38f)), INFINITY);
+  EXPECT_EQ(ToFloat(FromFloat<Fp8E4M3>(1e9f)), 448);
+  EXPECT_EQ(ToFloat(FromFloat<Fp8E4M3>(-INFINITY)), -448);
+  EXPECT_TRUE(std::isnan(ToFloat(FromFloat<Half>(NAN))));
+  EXPECT_TRUE(std::isnan(ToFloat(FromFloat<BFloat16>(NAN))));
+  EXPECT_TRUE(std::isnan(ToFloat(FromFloat<Fp8E4M3>(NAN))));
+  EXPECT_EQ(FromFloat<Half>(0x1p-25f).bits, 0);    // half of the smallest, to even
+  EXPECT_EQ(FromFloat<Half>(0x1.8p-25f).bits, 1);  // nearer to the smallest
+  EXPECT_EQ(FromFloat<Fp8E4M3>(0x1p-9f).bits, 1);  // the smallest
+  EXPECT_EQ(FromFloat<Fp8E4M3>(1e-30f).bits, 0);
+}
+
+}  // namespace
+}  // namespace quire::simt

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "simt/memory.h"
+
+namespace quire::simt {
+
+/// An array in the block's shared memory.
+template <class T>
+class SharedArray {
+ public:
+  SharedArray(int64_t offset, int64_t count) : offset_(offset), count_(count) {}
+  Element<SharedArray, T> operator[](Index i) const { return {*this, i}; }
+
+  template <class V>
+  V Read(Index i) const {
+    V value;
+    std::memcpy(static_cast<void*>(&value), Bytes<V>(i, Access::kRead), sizeof(V));
+    return value;
+  }
+  template <class V>
+  void Write(Index i, const V& value) const {
+    std::memcpy(Bytes<V>(i, Access::kWrite), static_cast<const void*>(&value), sizeof(V));
+  }
+  /// The bytes of a V at element i, checked.
+  template <class V>
+  std::byte* Bytes(Index i, Access access) const {
+    Executor& executor = Executor::Current();
+    const int64_t elements = sizeof(V) / sizeof(T), at = offset_ + i.value * static_cast<int64_t>(sizeof(T));
+    if (i.value < 0 || i.value + elements > count_) {
+      executor.Fail("shared array of " + std::to_string(count_) + " accessed at " + std::to_string(i.value), i.where);
+    }
+    if (at % static_cast<int64_t>(alignof(V)) != 0) executor.Fail("misaligned access to shared memory", i.where);
+    return executor.Shared(at, sizeof(V), access, i.where);
+  }
+
+ private:
+  int64_t offset_, count_;
+};
+
+}  // namespace quire::simt

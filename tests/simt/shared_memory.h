@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace quire::simt {
+
+enum class Access { kRead, kWrite, kAtomic };
+
+/// Who touched a byte of shared memory, and when: the barriers of the process so far (a new block counts as one) and
+/// the toucher's warp barriers so far.
+struct Stamp {
+  uint32_t epoch = 0;
+  uint32_t time = 0;
+  uint16_t thread = 0;
+  bool atomic = false;
+};
+
+/// Which accesses are ordered before what the running thread does now.
+class Order {
+ public:
+  virtual bool Before(const Stamp& earlier) const = 0;
+
+ protected:
+  ~Order() = default;
+};
+
+/// The shared memory of the running block, with the history of every byte. A history is the last write and the last two
+/// reads by different threads (of different warps where there are such); stamps older than the block mean "never".
+class SharedMemory {
+ public:
+  /// Fresh bytes for a block; its accesses carry epochs from first_epoch on.
+  void Begin(size_t bytes, uint32_t first_epoch);
+
+  size_t size() const { return bytes_.size(); }
+  std::byte* data() { return bytes_.data(); }
+
+  struct Fault {
+    const char* what = nullptr;  // null: the access is fine
+    Stamp other;                 // for races
+  };
+  /// Checks an access to bytes [offset, offset + size), which lie inside, and notes it.
+  Fault Note(size_t offset, size_t size, Access access, const Stamp& now, const Order& order);
+
+ private:
+  struct Cell {
+    Stamp write, read, other_read;
+  };
+  Fault NoteByte(Cell& cell, Access access, const Stamp& now, const Order& order);
+  bool Conflicts(const Stamp& earlier, const Stamp& now, const Order& order) const;
+
+  std::vector<std::byte> bytes_;
+  std::vector<Cell> cells_;
+  uint32_t first_epoch_ = 1;
+};
+
+}  // namespace quire::simt

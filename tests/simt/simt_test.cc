@@ -1,0 +1,266 @@
+// What the emulator computes, and that it finds planted bugs: every kernel here has a right form and wrong ones.
+#include <gtest/gtest.h>
+
+#include <simt/device.cuh>
+
+#include "simt/device_buffer.h"
+#include "simt/expect_error.h"
+
+namespace quire::simt {
+namespace {
+
+using kernels::CudaStream;
+
+struct Ints {
+  int* out;
+};
+
+/// Runs Kernel with the seeds 1..20, with and without giving way at accesses to shared memory.
+template <class Kernel>
+void LaunchWithSeeds(int64_t blocks, int threads, int64_t shared_bytes, const typename Kernel::Params& params) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    WithOptions options({.seed = seed, .switch_chance = seed % 2 == 0 ? 0.2 : 0.0});
+    Launch<Kernel>({blocks}, threads, shared_bytes, CudaStream{}, params);
+  }
+}
+
+/// out[block * threads + i] = what thread threads - 1 - i put into shared memory.
+template <bool kBarrier>
+struct Reverse {
+  using Params = Ints;
+  static void Run(const Ints& p) {
+    SharedArena arena;
+    const SharedArray<int> box = arena.Take<int>(96);
+    box[ThreadX()] = ThreadX() + static_cast<int>(BlockX());
+    if (kBarrier) SyncThreads();
+    const int got = box[95 - ThreadX()];
+    Global<int>(p.out)[BlockX() * 96 + ThreadX()] = got;
+  }
+};
+
+TEST(SimtTest, ThreadsOfABlockExchangeThroughSharedMemory) {
+  DeviceBuffer<int> out(3 * 96, -1);
+  LaunchWithSeeds<Reverse<true>>(3, 96, 96 * 4, {out.data()});
+  for (int i = 0; i < 3 * 96; ++i) EXPECT_EQ(out[i], 95 - i % 96 + i / 96);
+}
+
+TEST(SimtTest, MissingBarrierIsFound) {
+  DeviceBuffer<int> out(96);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    WithOptions options({.seed = seed});
+    try {
+      Launch<Reverse<false>>({1}, 96, 96 * 4, CudaStream{}, {out.data()});
+      ADD_FAILURE() << "seed " << seed;
+    } catch (const SimtError& error) {  // whichever comes first: the box is empty, or filled without order
+      const std::string text = error.what();
+      EXPECT_TRUE(text.find("race: ") != text.npos || text.find("nobody wrote") != text.npos) << text;
+      EXPECT_NE(text.find("simt_test.cc:"), text.npos) << text;
+      EXPECT_NE(text.find("Reverse<false>"), text.npos) << text;
+    }
+  }
+}
+
+/// Two rounds through the same box; the second round's writes must wait for the first round's reads.
+template <bool kBarrier>
+struct TwoRounds {
+  using Params = Ints;
+  static void Run(const Ints& p) {
+    SharedArena arena;
+    const SharedArray<int> box = arena.Take<int>(64);
+    int x = ThreadX();
+    for (int round = 0; round < 2; ++round) {
+      box[ThreadX()] = x;
+      SyncThreads();
+      x = box[(ThreadX() + 1) % 64];
+      if (kBarrier) SyncThreads();
+    }
+    Global<int>(p.out)[ThreadX()] = x;
+  }
+};
+
+TEST(SimtTest, ReuseOfABufferWithoutABarrierIsFound) {
+  DeviceBuffer<int> out(64);
+  LaunchWithSeeds<TwoRounds<true>>(1, 64, 256, {out.data()});
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], (i + 2) % 64);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    WithOptions options({.seed = seed});
+    ExpectError([&] { Launch<TwoRounds<false>>({1}, 64, 256, CudaStream{}, {out.data()}); }, "race: ");
+  }
+}
+
+enum class Ordering { kWarpBarrier, kShuffle, kOtherWarp };
+
+/// Lanes exchange through shared memory with no barrier of the block: right behind a barrier of the warp, wrong behind
+/// a shuffle (which orders nothing) and wrong across warps.
+template <Ordering kOrdering>
+struct WarpExchange {
+  using Params = Ints;
+  static void Run(const Ints& p) {
+    SharedArena arena;
+    const SharedArray<int> box = arena.Take<int>(64);
+    box[ThreadX()] = ThreadX();
+    if (kOrdering == Ordering::kShuffle) {
+      ShuffleXor(0, 1);
+    } else {
+      SyncWarp();
+    }
+    const int got = box[ThreadX() ^ (kOrdering == Ordering::kOtherWarp ? 33 : 1)];
+    Global<int>(p.out)[ThreadX()] = got;
+  }
+};
+
+TEST(SimtTest, WarpBarrierOrdersItsWarpAndNothingElse) {
+  DeviceBuffer<int> out(64);
+  LaunchWithSeeds<WarpExchange<Ordering::kWarpBarrier>>(1, 64, 256, {out.data()});
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], i ^ 1);
+  ExpectError([&] { Launch<WarpExchange<Ordering::kShuffle>>({1}, 64, 256, CudaStream{}, {out.data()}); }, "race: ");
+  WithOptions options({.seed = 3});
+  const auto text = ExpectError(
+      [&] { Launch<WarpExchange<Ordering::kOtherWarp>>({1}, 64, 256, CudaStream{}, {out.data()}); }, "simt_test.cc:");
+  EXPECT_TRUE(text.find("race: ") != text.npos || text.find("nobody wrote") != text.npos) << text;
+}
+
+struct Collectives {
+  using Params = Ints;
+  static void Run(const Ints& p) {
+    const int lane = ThreadX();
+    const Global<int> out(p.out);
+    out[lane] = ShuffleXor(lane, 5);
+    out[32 + lane] = ShuffleDown(lane, 3);
+    out[64 + lane] = Broadcast(lane * 2, 7);
+    out[96 + lane] = static_cast<int>(Ballot(lane % 3 == 0));
+    out[128 + lane] = Any(lane == 9) * 2 + All(lane < 32) + 4 * All(lane != 9);
+    if (lane < 16) out[160 + lane] = static_cast<int>(ShuffleXor(static_cast<float>(lane), 8, 0xffff));
+  }
+};
+
+TEST(SimtTest, CollectivesReturnWhatTheDeviceWould) {
+  DeviceBuffer<int> out(192, -1);
+  LaunchWithSeeds<Collectives>(1, 32, 0, {out.data()});
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_EQ(out[i], i ^ 5);
+    EXPECT_EQ(out[32 + i], i + 3 > 31 ? i : i + 3);
+    EXPECT_EQ(out[64 + i], 14);
+    EXPECT_EQ(out[96 + i], 0x49249249);
+    EXPECT_EQ(out[128 + i], 3);
+    EXPECT_EQ(out[160 + i], i < 16 ? i ^ 8 : -1);
+  }
+}
+
+enum class Bug {
+  kNone,
+  kUninitialised,
+  kOutOfBounds,
+  kBeyondLaunch,
+  kBarrierSkipped,
+  kBarriersDiverge,
+  kLaneMissing,
+  kSourceNotInMask,
+  kMisaligned,
+};
+
+template <Bug kBug>
+struct Planted {
+  using Params = Ints;
+  static void Run(const Ints&) {
+    SharedArena arena;
+    const SharedArray<float> array = arena.Take<float>(kBug == Bug::kBeyondLaunch ? 200 : 64);
+    const SharedArray<float> neighbour = arena.Take<float>(64);
+    if (kBug != Bug::kUninitialised || ThreadX() != 5) array[ThreadX()] = 1.0f;
+    neighbour[ThreadX()] = 2.0f;
+    if (kBug == Bug::kBarrierSkipped && ThreadX() >= 32) return ShuffleForever();
+    if (kBug == Bug::kBarriersDiverge && ThreadX() >= 32) {
+      SyncThreads();
+    } else {
+      SyncThreads();
+    }
+    const float sum = array[ThreadX()] + array[kBug == Bug::kOutOfBounds ? ThreadX() + 1 : ThreadX()];
+    if (kBug == Bug::kLaneMissing && ThreadX() == 40) return;
+    ShuffleXor(sum, 1);
+    if (kBug == Bug::kSourceNotInMask && ThreadX() < 16) ShuffleXor(sum, 16, 0xffff);
+    if (kBug == Bug::kMisaligned) LoadVec<4>(neighbour, 2);
+  }
+  /// Half of the warp waits for the other half, which never comes.
+  static void ShuffleForever() {
+    if (ThreadX() < 48) ShuffleXor(0, 1);
+  }
+};
+
+TEST(SimtTest, PlantedBugsAreFoundAndNamed) {
+  const auto run = [](auto kernel) { Launch<decltype(kernel)>({2}, 64, 512, CudaStream{}, {nullptr}); };
+  run(Planted<Bug::kNone>{});
+  ExpectError([&] { run(Planted<Bug::kUninitialised>{}); }, "thread (5, 0, 0) at simt_test.cc");
+  ExpectError([&] { run(Planted<Bug::kUninitialised>{}); }, "reads shared memory that nobody wrote");
+  ExpectError([&] { run(Planted<Bug::kOutOfBounds>{}); }, "shared array of 64 accessed at 64");
+  ExpectError([&] { run(Planted<Bug::kBeyondLaunch>{}); }, "takes more shared memory than the launch gave");
+  ExpectError([&] { run(Planted<Bug::kBarrierSkipped>{}); }, "for a lane that does not come");
+  ExpectError([&] { run(Planted<Bug::kBarriersDiverge>{}); }, "divergent barriers");
+  ExpectError([&] { run(Planted<Bug::kLaneMissing>{}); }, "thread (40, 0, 0) has left the kernel");
+  ExpectError([&] { run(Planted<Bug::kSourceNotInMask>{}); }, "which is not in the mask");
+  ExpectError([&] { run(Planted<Bug::kMisaligned>{}); }, "misaligned access to shared memory");
+  run(Planted<Bug::kNone>{});  // and the machine is whole after all that
+}
+
+struct Count {
+  using Params = Ints;
+  static void Run(const Ints& p) {
+    SharedArena arena;
+    const SharedArray<int> box = arena.Take<int>(2);
+    if (ThreadX() < 2) box[ThreadX()] = 0;
+    SyncThreads();
+    AtomicAdd(box, 0, 2);
+    AtomicMax(box, 1, ThreadX());
+    SyncThreads();
+    if (ThreadX() == 0) AtomicAdd(Global<int>(p.out), 0, static_cast<int>(box[0]) + box[1]);
+  }
+};
+
+TEST(SimtTest, AtomicsDoNotRaceWithEachOther) {
+  DeviceBuffer<int> out(1);
+  Launch<Count>({4}, 64, 16, CudaStream{}, {out.data()});
+  EXPECT_EQ(out[0], 4 * (128 + 63));
+}
+
+struct Fill {
+  using Params = Ints;
+  static void Run(const Ints& p) { Global<int>(p.out)[BlockX() * 32 + ThreadX()] = 1; }
+};
+
+TEST(SimtTest, GlobalMemoryEndsWhereItsAllocationEnds) {
+  DeviceBuffer<int> out(70), other(70);
+  const auto text = ExpectError([&] { Launch<Fill>({3}, 32, 0, CudaStream{}, {out.data()}); }, "global access out of");
+  EXPECT_NE(text.find("block (2, 0, 0)"), text.npos) << text;
+  int on_host[96];
+  ExpectError([&] { Launch<Fill>({3}, 32, 0, CudaStream{}, {on_host}); }, "global access out of");
+}
+
+/// Touches the last block of a pool of more than 2^31 elements.
+template <class Offset>
+struct FarBlock {
+  struct Params {
+    const uint8_t* pool;
+    int* out;
+    int64_t block, stride;
+  };
+  static void Run(const Params& p) {
+    const Offset offset = static_cast<Offset>(static_cast<uint64_t>(p.block) * static_cast<uint64_t>(p.stride));
+    const uint8_t x = (Global<const uint8_t>(p.pool) + offset)[ThreadX()];
+    Global<int>(p.out)[ThreadX()] = x;
+  }
+};
+
+TEST(SimtTest, OffsetThatOverflows32BitsIsFound) {
+  DeviceBuffer<uint8_t> pool(3'000'000'000);
+  DeviceBuffer<int> out(32);
+  pool[2'999'000'000 + 4] = 77;
+  Launch<FarBlock<int64_t>>({1}, 32, 0, CudaStream{}, {pool.data(), out.data(), 2999, 1'000'000});
+  EXPECT_EQ(out[4], 77);
+  ExpectError(
+      [&] {
+        Launch<FarBlock<int32_t>>({1}, 32, 0, CudaStream{}, {pool.data(), out.data(), 2999, 1'000'000});
+      },
+      "global access out of bounds: -");
+}
+
+}  // namespace
+}  // namespace quire::simt
