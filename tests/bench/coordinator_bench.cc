@@ -8,16 +8,10 @@
 #include "comm/messages.h"
 #include "coordinator/core/engine.h"
 #include "coordinator/journal/journal.h"
+#include "tests/support/silent_sink.h"
 
 namespace quire {
 namespace {
-
-class SilentSink : public RequestSink {
- public:
-  bool OnToken(const TokenEvent&) override { return false; }
-  void OnFinish(int, FinishReason) override {}
-  void OnError(RequestError, const std::string&) override {}
-};
 
 /// Requests that decode for as long as the bench wants.
 class DecodingEngine {
@@ -65,7 +59,7 @@ class DecodingEngine {
     request->limits.max_tokens = 2000;
     std::vector<TokenId> prompt(kPrompt, static_cast<TokenId>(id % 1000));
     request->sequences = NewSequences(prompt, 1);
-    request->sink = std::make_shared<SilentSink>();
+    request->sink = std::make_shared<test::SilentSink>();
     if (engine_.Submit(std::move(request))) std::abort();
   }
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "coordinator/core/engine.h"
+#include "tests/support/silent_sink.h"
 
 namespace {
 
@@ -29,13 +30,6 @@ void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 namespace quire {
 namespace {
 
-class SilentSink : public RequestSink {
- public:
-  bool OnToken(const TokenEvent&) override { return false; }
-  void OnFinish(int, FinishReason) override {}
-  void OnError(RequestError, const std::string&) override {}
-};
-
 TEST(AllocationTest, SteadyDecodingAllocatesNothing) {
   constexpr int kSequences = 256, kPrompt = 20;
   EngineOptions options;
@@ -50,7 +44,7 @@ TEST(AllocationTest, SteadyDecodingAllocatesNothing) {
     request->limits.max_tokens = 400;
     std::vector<TokenId> prompt(kPrompt, static_cast<TokenId>(id));
     request->sequences = NewSequences(prompt, 1);
-    request->sink = std::make_shared<SilentSink>();
+    request->sink = std::make_shared<test::SilentSink>();
     ASSERT_FALSE(engine.Submit(std::move(request)));
   }
   std::vector<SampledToken> tokens;
