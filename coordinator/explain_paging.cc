@@ -34,7 +34,7 @@ class Walkthrough {
     for (int i = 0; i < kPrompt; ++i) s.tokens.push_back(100 + i);
     s.num_prompt_tokens = kPrompt;
     s.contents.root = blocks_.SaltRoot("");
-    s.contents.last = PrefixCache::RootContent(s.contents.root);
+    s.contents.Restart();
     return s;
   }
 

@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <random>
 
 #include "comm/error.h"
+#include "coordinator/bench/random_prompt.h"
 #include "coordinator/cluster/deployment.h"
 
 namespace quire {
@@ -29,10 +29,7 @@ enum class Strategy { kGreedy, kSamples, kBeams };
 
 std::unique_ptr<Request> MakeRequest(RequestId id, const TraceRequest& shape, int64_t vocab_size, Strategy strategy,
                                      int width) {
-  std::mt19937_64 random(id);
-  std::vector<TokenId> prompt;
-  for (int i = 0; i < shape.prompt_tokens; ++i)
-    prompt.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
+  const std::vector<TokenId> prompt = RandomPrompt(id, shape.prompt_tokens, vocab_size);
   auto request = std::make_unique<Request>();
   request->id = id;
   request->limits.max_tokens = shape.output_tokens;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 
 #include "comm/error.h"
 #include "comm/json.h"
+#include "coordinator/bench/random_prompt.h"
 #include "coordinator/cluster/deployment.h"
 
 namespace quire {
@@ -37,15 +37,11 @@ class TimingSink : public RequestSink {
 
 std::unique_ptr<Request> RandomRequest(RequestId id, const ThroughputBench& bench, int64_t vocab_size,
                                        std::shared_ptr<RequestSink> sink) {
-  std::mt19937_64 random(id);
-  std::vector<TokenId> prompt;
-  for (int i = 0; i < bench.input_len; ++i)
-    prompt.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
   auto request = std::make_unique<Request>();
   request->id = id;
   request->limits.max_tokens = bench.output_len;
   request->sampling.temperature = 0;
-  request->sequences = NewSequences(prompt, 1);
+  request->sequences = NewSequences(RandomPrompt(id, bench.input_len, vocab_size), 1);
   request->sink = std::move(sink);
   return request;
 }

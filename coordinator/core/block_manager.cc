@@ -102,20 +102,23 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
   }
 }
 
-void BlockManager::Free(Sequence& sequence) {
-  // The last block first: a block is never given away before those that continue it.
+/// The last block first: a block is never given away before those that continue it.
+void BlockManager::ReleaseTable(Sequence& sequence) {
   for (auto i = sequence.blocks.size(); i > static_cast<size_t>(sequence.first_block); --i) {
     pool_.Release(sequence.blocks[i - 1]);
   }
+  sequence.blocks.clear();
+}
+
+void BlockManager::Free(Sequence& sequence) {
+  ReleaseTable(sequence);
   for (auto it = sequence.host_blocks.rbegin(); it != sequence.host_blocks.rend(); ++it) {
     if (*it != kNullBlock) host_pool_.Release(*it);
   }
-  sequence.blocks.clear();
   sequence.host_blocks.clear();
   sequence.first_block = 0;
   sequence.num_computed = 0;
-  sequence.contents.num_named = 0;
-  sequence.contents.last = PrefixCache::RootContent(sequence.contents.root);
+  sequence.contents.Restart();
 }
 
 void BlockManager::LeaveWindow(Sequence& sequence) {

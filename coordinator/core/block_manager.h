@@ -132,6 +132,7 @@ class BlockManager {
   void ExtendHashes(Sequence& sequence, int num_blocks);
   std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
   void Release(const Pin& pin);
+  void ReleaseTable(Sequence& sequence);
 
   BlockManagerOptions options_;
   BlockPool pool_, host_pool_;

@@ -158,12 +158,7 @@ void BlockManager::SwapOut(std::span<Sequence> sequences, StepPlan& plan) {
     }
   }
   plan.swap_outs.insert(plan.swap_outs.end(), moved_.begin(), moved_.end());
-  for (Sequence& sequence : sequences) {
-    for (auto i = sequence.blocks.size(); i > static_cast<size_t>(sequence.first_block); --i) {
-      pool_.Release(sequence.blocks[i - 1]);
-    }
-    sequence.blocks.clear();
-  }
+  for (Sequence& sequence : sequences) ReleaseTable(sequence);
 }
 
 void BlockManager::SwapIn(std::span<Sequence> sequences, StepPlan& plan) {
@@ -194,8 +189,7 @@ void BlockManager::SwapIn(std::span<Sequence> sequences, StepPlan& plan) {
     }
     sequence.host_blocks.clear();
     // The new blocks are not findable yet: name all contents anew when the next tokens are computed.
-    sequence.contents.num_named = 0;
-    sequence.contents.last = PrefixCache::RootContent(sequence.contents.root);
+    sequence.contents.Restart();
   }
 }
 

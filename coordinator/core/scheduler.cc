@@ -27,7 +27,7 @@ void Scheduler::Add(Request& request) {
   queue_.Add(request);
   for (Sequence& sequence : request.sequences) {
     sequence.contents.root = blocks_.SaltRoot(request.cache_salt);
-    sequence.contents.last = PrefixCache::RootContent(sequence.contents.root);
+    sequence.contents.Restart();
   }
   Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);
 }

@@ -32,6 +32,12 @@ struct Sequence {
     std::vector<BlockHash> hashes;  // of the full blocks of `tokens`, as far as anybody asked
     ContentId last = 0;             // content of block num_named - 1; the root's while that is 0
     int num_named = 0;              // leading blocks whose content has an id
+
+    /// Names are given anew, from the first block on.
+    void Restart() {
+      num_named = 0;
+      last = PrefixCache::RootContent(root);
+    }
   } contents;
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }

@@ -11,6 +11,7 @@ namespace {
 
 // Sequences sent whole in one plan; a frame holds 64 MiB. The first is always sent, whatever its size.
 constexpr int64_t kMaxAddedBytes = 16 << 20;
+bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
 
 }  // namespace
 
@@ -33,7 +34,7 @@ void Scheduler::FindWork(Request& request, int budget) {
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
       const int64_t bytes = BytesToAdd(sequence);
-      if (added > 0 && added + bytes > kMaxAddedBytes && request.beams == nullptr) continue;
+      if (!FitsFrame(added, bytes) && request.beams == nullptr) continue;
       added += bytes;
     }
     work_.push_back({&sequence, count});
@@ -51,7 +52,7 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
   const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
-    const bool fits = leader.slot || added_bytes_ == 0 || added_bytes_ + BytesToAdd(leader) <= kMaxAddedBytes;
+    const bool fits = leader.slot || FitsFrame(added_bytes_, BytesToAdd(leader));
     if (fits && !WaitsForPrefix(request, leader))
       work_.push_back({&leader, std::min(budget, shared - leader.num_computed)});
     return false;

@@ -12,6 +12,11 @@ namespace {
 bool BySeniority(const Request* a, const Request* b) { return Senior(*a, *b); }
 bool ByRank(const Request* a, const Request* b) { return a->rank != b->rank ? a->rank < b->rank : a->id < b->id; }
 
+/// Of two clients that wait.
+bool GoesBefore(const ClientAccount& a, const ClientAccount& b) {
+  return a.served != b.served ? a.served < b.served : Senior(*a.waiting.front(), *b.waiting.front());
+}
+
 }  // namespace
 
 void WaitingQueue::Add(Request& request) {
@@ -51,9 +56,7 @@ Request& WaitingQueue::Head() const {
   const ClientAccount* least = nullptr;
   for (const auto& [name, account] : clients_) {
     if (account.waiting.empty()) continue;
-    const bool less = least == nullptr || account.served < least->served;
-    const bool tie = least != nullptr && account.served == least->served;
-    if (less || (tie && Senior(*account.waiting.front(), *least->waiting.front()))) least = &account;
+    if (least == nullptr || GoesBefore(account, *least)) least = &account;
   }
   return *least->waiting.front();
 }

@@ -1,5 +1,6 @@
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <ctime>
 #include <optional>
 
@@ -38,11 +39,7 @@ class Story {
 
  private:
   bool IsWanted(RequestId id) const {
-    if (std::to_string(id) == wanted_) return true;
-    for (const RequestId one : ids_) {
-      if (one == id) return true;
-    }
-    return false;
+    return std::to_string(id) == wanted_ || std::ranges::find(ids_, id) != ids_.end();
   }
 
   void Submitted(ArchiveReader& in) {

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "comm/types.h"
+
+namespace quire {
+
+/// Tokens that mean nothing; the same for the same seed on every machine.
+inline std::vector<TokenId> RandomPrompt(uint64_t seed, int num_tokens, int64_t vocab_size) {
+  std::mt19937_64 random(seed);
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < num_tokens; ++i)
+    prompt.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
+  return prompt;
+}
+
+}  // namespace quire
