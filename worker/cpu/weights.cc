@@ -1,4 +1,4 @@
-#include "worker/model/weights.h"
+#include "worker/cpu/weights.h"
 
 #include <cstring>
 #include <numeric>

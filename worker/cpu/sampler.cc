@@ -1,4 +1,4 @@
-#include "worker/sampler.h"
+#include "worker/cpu/sampler.h"
 
 #include <algorithm>
 #include <limits>
