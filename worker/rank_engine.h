@@ -31,16 +31,16 @@ class RankEngine {
   /// step. Returns the nanoseconds that moving a block to the host or back takes; 0 without host blocks.
   virtual int64_t AllocateBlocks(int num_blocks, int num_host_blocks) = 0;
 
-  /// Steps that may be begun before the first of them is finished. Members of the later ones whose last token is not
-  /// known yet have kPendingToken in the table.
-  virtual int max_in_flight() const = 0;
+  /// True when a step may be begun now. Some engines take the next one while the last is under way; its members whose
+  /// last token is not known yet have kPendingToken in the table.
+  virtual bool CanBegin() const = 0;
   /// Starts a step: blocks move, then the batch is computed. `table` is as the plan left it; the arguments need not
   /// outlive the call.
   virtual void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) = 0;
   /// True when Finish() will not have to wait.
   virtual bool Done() = 0;
-  /// The outcome of the oldest step begun.
-  virtual StepOutcome Finish() = 0;
+  /// The outcome of the oldest step begun; its drawn tokens are still pending in `table`.
+  virtual StepOutcome Finish(const SequenceTable& table) = 0;
 };
 
 }  // namespace quire

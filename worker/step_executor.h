@@ -25,7 +25,7 @@ class StepExecutor {
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0);
 
   /// True when another plan may be begun, or none is under way.
-  bool can_begin() const { return static_cast<int>(in_flight_.size()) < engine_->max_in_flight(); }
+  bool can_begin() const { return engine_->CanBegin(); }
   bool idle() const { return in_flight_.empty(); }
 
   /// Decodes and checks a plan and starts it. Throws Error on a plan that does not fit what came before.

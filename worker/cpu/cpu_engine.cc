@@ -39,10 +39,13 @@ class CpuEngine final : public RankEngine {
   int64_t available_bytes() const override { return AvailableHostMemory(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
-  int max_in_flight() const override { return 1; }
+  bool CanBegin() const override { return !busy_; }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return true; }
-  StepOutcome Finish() override { return std::move(outcome_); }
+  StepOutcome Finish(const SequenceTable&) override {
+    busy_ = false;
+    return std::move(outcome_);
+  }
 
  private:
   void Swap(const StepPlan& plan);
@@ -58,6 +61,7 @@ class CpuEngine final : public RankEngine {
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block floats]
   StepOutcome outcome_;
+  bool busy_ = false;  // an outcome waits
 };
 
 int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
@@ -95,6 +99,7 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
                       reinterpret_cast<const int32_t*>(plan.copies.data()), static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table, batch, sizes_.block_size);
   outcome_.tokens = sampler_.Draw(model_.Forward(inputs_, *cache_), batch, table);
+  busy_ = true;
 }
 
 }  // namespace

@@ -1,21 +1,18 @@
 #include <cublasLt.h>
 
-#include <algorithm>
 #include <map>
 #include <tuple>
 #include <vector>
 
 #include "comm/error.h"
 #include "worker/cuda/gemm.h"
+#include "worker/cuda/timing.h"
 
 namespace quire {
 
 namespace {
 
 constexpr int kCandidates = 16;
-constexpr int kRounds = 5;
-// Marks that the engine leaves to whoever measures.
-constexpr int kBeginMark = Device::kNumMarks - 2, kEndMark = Device::kNumMarks - 1;
 
 void Check(cublasStatus_t status, const char* doing) {
   if (status != CUBLAS_STATUS_SUCCESS) Fail("cuBLASLt: {}: {}", doing, cublasLtGetStatusString(status));
@@ -125,23 +122,19 @@ void Gemm::Run(const GemmParams& p) {
   Check(plans_->Queue(problem, p, found->second, workspace_, device_.stream()), "a product");
 }
 
-double Gemm::Tune(const GemmParams& p) {
+double Gemm::Tune(const GemmParams& p, std::span<const void* const> weights) {
   if (p.m == 0 || p.n == 0) return 0;
   const Problem problem(p);
   double best = 0;
+  size_t turn = 0;
   for (const cublasLtMatmulAlgo_t& algorithm : plans_->Guess(problem, kCandidates)) {
-    std::vector<double> seconds;
-    for (int round = 0; round <= kRounds; ++round) {
-      device_.SetMark(kBeginMark);
-      if (plans_->Queue(problem, p, algorithm, workspace_, device_.stream()) != CUBLAS_STATUS_SUCCESS) break;
-      device_.SetMark(kEndMark);
-      device_.Await(kEndMark);
-      if (round > 0) seconds.push_back(device_.SecondsBetween(kBeginMark, kEndMark));  // the first warms up
-    }
-    if (seconds.empty()) continue;
-    std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
-    if (best != 0 && seconds[kRounds / 2] >= best) continue;
-    best = seconds[kRounds / 2];
+    const auto seconds = MedianSeconds(device_, [&](int) {
+      GemmParams run = p;
+      run.weight = weights[turn++ % weights.size()];
+      return plans_->Queue(problem, run, algorithm, workspace_, device_.stream()) == CUBLAS_STATUS_SUCCESS;
+    });
+    if (!seconds || (best != 0 && *seconds >= best)) continue;
+    best = *seconds;
     plans_->chosen.insert_or_assign(ShapeOf(p), algorithm);
   }
   return best;
