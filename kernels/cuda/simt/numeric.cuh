@@ -42,6 +42,7 @@ __host__ __device__ inline float FromFloat<float>(float x) {
 __device__ inline float Exp(float x) { return expf(x); }
 __device__ inline float Tanh(float x) { return tanhf(x); }
 __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
+__device__ inline double Log(double x) { return log(x); }
 template <class T>
 __host__ __device__ T Max(T a, T b) {
   return a > b ? a : b;
