@@ -114,7 +114,7 @@ struct EditRowsKernel {
 struct ScanRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
-  static constexpr int64_t kSharedSize = simt::SharedBytes(kSelectWarps * 8);
+  static constexpr int64_t kSharedSize = simt::SharedBytes(kThreads * 8);
 
   static __device__ void Run(const SamplingOp& op) {
     const int64_t v = simt::BlockX(), piece = simt::BlockY();
@@ -137,13 +137,13 @@ struct ScanRowsKernel {
       simt::Global<float>(op.work.group_max)[(v * op.pieces + piece) * kThreads + simt::ThreadX()] = max;
     }
     simt::SharedArena arena;
-    const simt::SharedArray<Mass> warps = arena.template Take<Mass>(kSelectWarps);
-    for (int mask = 16; mask > 0; mask /= 2) best = simt::Max(best, LaneMass(best, (simt::ThreadX() % 32) ^ mask));
-    if (simt::ThreadX() % 32 == 0) warps[simt::ThreadX() / 32] = best;
+    const simt::SharedArray<Mass> bests = arena.template Take<Mass>(kThreads);
+    bests[simt::ThreadX()] = best;
     simt::SyncThreads();
-    if (simt::ThreadX() != 0) return;
-    for (int w = 1; w < kSelectWarps; ++w) best = simt::Max(best, static_cast<Mass>(warps[w]));
-    simt::Global<Mass>(op.work.piece_best)[v * op.pieces + piece] = best;
+    if (simt::ThreadX() >= 32) return;
+    for (int i = simt::ThreadX() + 32; i < kThreads; i += 32) best = simt::Max(best, static_cast<Mass>(bests[i]));
+    for (int mask = 16; mask > 0; mask /= 2) best = simt::Max(best, LaneMass(best, simt::ThreadX() ^ mask));
+    if (simt::ThreadX() == 0) simt::Global<Mass>(op.work.piece_best)[v * op.pieces + piece] = best;
   }
 };
 

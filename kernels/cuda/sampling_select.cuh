@@ -6,22 +6,22 @@
 // tokens are visited.
 namespace quire::kernels {
 
-constexpr int kSelectThreads = 256, kSelectWarps = kSelectThreads / 32, kBins = 256;
+constexpr int kSelectThreads = 256, kBins = 256;
 
 /// Where a block counts. Every function below begins with writes that a barrier must part from what was read before,
 /// and ends with such a barrier.
 struct SelectScratch {
   simt::SharedArray<uint32_t> low, high;  // [kBins]: halves of sums
   simt::SharedArray<Mass> results;        // [4]
-  simt::SharedArray<Mass> warps;          // [kSelectWarps]
+  simt::SharedArray<Mass> masses;         // [kSelectThreads]
 
   static constexpr int64_t kBytes =
-      2 * simt::SharedBytes(kBins * 4) + simt::SharedBytes(32) + simt::SharedBytes(kSelectWarps * 8);
+      2 * simt::SharedBytes(kBins * 4) + simt::SharedBytes(32) + simt::SharedBytes(kSelectThreads * 8);
   static __device__ SelectScratch Take(simt::SharedArena& arena) {
     const simt::SharedArray<uint32_t> low = arena.template Take<uint32_t>(kBins);
     const simt::SharedArray<uint32_t> high = arena.template Take<uint32_t>(kBins);
     const simt::SharedArray<Mass> results = arena.template Take<Mass>(4);
-    return {low, high, results, arena.template Take<Mass>(kSelectWarps)};
+    return {low, high, results, arena.template Take<Mass>(kSelectThreads)};
   }
 };
 
@@ -69,17 +69,26 @@ __device__ inline Mass WarpScan(Mass value) {
 struct Scan {
   Mass before, total;  // over lower threads; over the block
 };
+/// In the way of PickBin: one warp adds, and each of its lanes eight numbers.
 __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
-  const int warp = simt::ThreadX() / 32;
-  const Mass up_to = WarpScan(value);
-  if (simt::ThreadX() % 32 == 31) scratch.warps[warp] = up_to;
+  constexpr int kEach = kSelectThreads / 32;
+  const int thread = simt::ThreadX();
+  scratch.masses[thread] = value;
   simt::SyncThreads();
-  Scan scan{up_to - value, 0};
-  for (int w = 0; w < kSelectWarps; ++w) {
-    const Mass sum = scratch.warps[w];
-    if (w < warp) scan.before += sum;
-    scan.total += sum;
+  if (thread < 32) {
+    Mass mine = 0;
+    for (int i = thread * kEach; i < (thread + 1) * kEach; ++i) mine += scratch.masses[i];
+    const Mass up_to = WarpScan(mine);
+    Mass before = up_to - mine;
+    for (int i = thread * kEach; i < (thread + 1) * kEach; ++i) {
+      const Mass next = before + scratch.masses[i];
+      scratch.masses[i] = before;
+      before = next;
+    }
+    if (thread == 31) scratch.results[0] = up_to;
   }
+  simt::SyncThreads();
+  const Scan scan{scratch.masses[thread], scratch.results[0]};
   simt::SyncThreads();
   return scan;
 }

@@ -81,6 +81,10 @@ struct KeepTokensKernel {
     const int32_t slot = simt::Global<const int32_t>(p.slot)[row];
     const DeviceSampling s = simt::Global<const DeviceSampling>(p.rows)[row];
     if (slot < 0 || s.draws == 0) return;
+    if (p.draws != nullptr) {
+      const ShardDraw draw = simt::Global<const ShardDraw>(p.draws)[row];
+      if (draw.state == DrawState::kWholeRow) return;
+    }
     const int32_t token = simt::Global<const int32_t>(&p.drawn[row].token)[0];
     simt::Global<int32_t>(p.last_token)[slot] = token;
     if (s.count_slot >= 0) CountToken(p.table, s.count_slot, token);

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/sampling.h"
+#include "kernels/cuda/sampling_shards.h"
 
 // What the device keeps of running sequences from step to step, so that a step needs only what is new. Every launch has
 // the size of its arrays; entries of -1 are padding, which lets a graph run with fewer than it was captured for.
@@ -60,11 +60,12 @@ struct CountTable {
   int64_t vocab;  // of this shard
   int32_t first_id;
 };
-/// last_token[slot[r]] = drawn[r].token, and one more in the row's counts. Rows with slot -1 or without draws are
-/// skipped; slots and count slots are distinct.
+/// last_token[slot[r]] = drawn[r].token, and one more in the row's counts. Rows with slot -1, without draws or
+/// with state kWholeRow are skipped; slots and count slots are distinct.
 struct KeepTokensParams {
   const DeviceSampling* rows;  // [num_rows]
   const DrawnToken* drawn;     // [num_rows]
+  const ShardDraw* draws;      // [num_rows], or null: every row is done
   const int32_t* slot;         // [num_rows]
   int64_t num_rows;
   int32_t* last_token;  // [max_running]

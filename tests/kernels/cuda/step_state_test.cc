@@ -134,17 +134,19 @@ TEST(CountsTest, FillAndKeepCountThePromptAndWhatIsGenerated) {
     const DeviceBuffer<int32_t> device_tokens(tokens);
     FillCounts({}, {device_sequences.data(), device_sequences.size(), device_tokens.data(), table});
 
-    // Rows: slot 2 counts, one keeps no counts, a padded one, one that draws nothing, slot 3 counts.
-    const std::vector<int32_t> count_slot{2, -1, 3, 0, 3}, slot{5, 6, -1, 4, 0};
-    const DeviceBuffer<DeviceSampling> rows(5);
-    const DeviceBuffer<DrawnToken> drawn(5);
+    // Slot 2 counts, one keeps no counts, a padded one, one that draws nothing, slot 3 counts, one is not decided.
+    const std::vector<int32_t> count_slot{2, -1, 3, 0, 3, 2}, slot{5, 6, -1, 4, 0, 1};
+    const DeviceBuffer<DeviceSampling> rows(6);
+    const DeviceBuffer<DrawnToken> drawn(6);
+    const DeviceBuffer<ShardDraw> draws(6, {DrawState::kInShard, 0, 0, 0});
+    draws[5].state = DrawState::kWholeRow;
     const DeviceBuffer<int32_t> device_slot(slot), last_token(7, -9);
-    for (int64_t r = 0; r < 5; ++r) {
+    for (int64_t r = 0; r < 6; ++r) {
       rows[r].draws = r == 3 ? 0 : 1;
       rows[r].count_slot = count_slot[static_cast<size_t>(r)];
       drawn[r].token = 101 + static_cast<int32_t>(r);
     }
-    KeepTokens({}, {rows.data(), drawn.data(), device_slot.data(), 5, last_token.data(), table});
+    KeepTokens({}, {rows.data(), drawn.data(), draws.data(), device_slot.data(), 6, last_token.data(), table});
     of_slot[2].first.push_back(101);
     of_slot[3].first.push_back(105);
     EXPECT_EQ(Values(last_token), (std::vector<int32_t>{105, -9, -9, -9, -9, 101, 102}));
@@ -167,7 +169,7 @@ TEST(CountsTest, CountsStopAtTheirLargestNumber) {
   rows[0].draws = 1;
   for (const int32_t token : {0, 0, 1}) {
     drawn[0].token = token;
-    KeepTokens({}, {rows.data(), drawn.data(), slot.data(), 1, last_token.data(), table});
+    KeepTokens({}, {rows.data(), drawn.data(), nullptr, slot.data(), 1, last_token.data(), table});
   }
   EXPECT_EQ(Values(counts), (std::vector<uint16_t>{0xffff, 0x7fff}));
 }
@@ -177,7 +179,7 @@ TEST(StepStateTest, NothingToDoIsNoLaunch) {
   CopyRows({}, {nullptr, nullptr, 0, nullptr, 64, nullptr});
   GatherRows({}, {nullptr, nullptr, 0, 64, nullptr});
   FeedTokens({}, {nullptr, nullptr, nullptr, 0});
-  KeepTokens({}, {nullptr, nullptr, nullptr, 0, nullptr, {}});
+  KeepTokens({}, {nullptr, nullptr, nullptr, nullptr, 0, nullptr, {}});
   FillCounts({}, {nullptr, 0, nullptr, {}});
 }
 
