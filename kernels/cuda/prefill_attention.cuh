@@ -223,8 +223,8 @@ struct PrefillAttentionKernel {
     }
   }
 
-  /// Results go where the warp's queries were, each lane's to the very places that it alone has read (queries and results
-  /// are laid out alike), and from there to `out` in whole units.
+  /// Results go where the warp's queries were, each lane's to the very places that it alone has read (queries and
+  /// results are laid out alike), and from there to `out` in whole units.
   static __device__ void Store(const PrefillLaunch& p, const PrefillWork& work, const simt::SharedArray<T>& queries,
                                const Rows& rows) {
     const int lane = simt::ThreadX() % 32;
