@@ -190,6 +190,8 @@ struct PrefillAttentionKernel {
 
   /// Turns scores into weights, relative to the rows' largest score so far, and brings what was summed to that scale.
   static __device__ void Weigh(Rows& rows, Scores& scores) {
+    float rescale[kSlabs][2];
+    bool changes = false;
 #pragma unroll
     for (int s = 0; s < kSlabs; ++s) {
 #pragma unroll
@@ -201,34 +203,42 @@ struct PrefillAttentionKernel {
         }
         max = simt::Max(max, simt::ShuffleXor(max, 1));
         max = simt::Max(max, simt::ShuffleXor(max, 2));
-        const float base = max == -INFINITY ? 0.0f : max * rows.factor;  // a row may have seen nothing yet
-        const float rescale = simt::Exp2(rows.max[s][half] * rows.factor - base);
+        const float top = max == -INFINITY ? 0.0f : max;                         // a row may have seen nothing yet
+        rescale[s][half] = simt::Exp2((rows.max[s][half] - top) * rows.factor);  // exactly 1 if the largest stays
+        changes = changes || rescale[s][half] != 1.0f;
         rows.max[s][half] = max;
-        float sum = rows.sum[s][half] * rescale;
+        float sum = rows.sum[s][half] * rescale[s][half];
 #pragma unroll
         for (int n = 0; n < kTokens / 8; ++n) {
 #pragma unroll
           for (int e = half * 2; e < half * 2 + 2; ++e) {
-            scores[s][n][e] = simt::Exp2(scores[s][n][e] * rows.factor - base);
+            scores[s][n][e] = simt::Exp2(scores[s][n][e] * rows.factor - top * rows.factor);
             sum += scores[s][n][e];
           }
         }
         rows.sum[s][half] = sum;
+      }
+    }
+    if (simt::Any(changes)) Rescale(rescale, rows);  // the largest scores come early: mostly there is nothing to do
+  }
+
+  static __device__ void Rescale(const float (&rescale)[kSlabs][2], Rows& rows) {
 #pragma unroll
-        for (int n = 0; n < kUnits; ++n) {
-          rows.out[s][n][half * 2] *= rescale;
-          rows.out[s][n][half * 2 + 1] *= rescale;
-        }
+    for (int s = 0; s < kSlabs; ++s) {
+#pragma unroll
+      for (int n = 0; n < kUnits; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) rows.out[s][n][i] *= rescale[s][i / 2];
       }
     }
   }
 
-  /// Results go where the warp's queries were, and from there to `out` in whole units.
+  /// Results go where the warp's queries were, each lane's to the very places that it alone has read (queries and
+  /// results are laid out alike), and from there to `out` in whole units.
   static __device__ void Store(const PrefillLaunch& p, const PrefillWork& work, const simt::SharedArray<T>& queries,
                                const Rows& rows) {
     const int lane = simt::ThreadX() % 32;
     const simt::SharedArray<uint32_t> pairs = simt::As<uint32_t>(queries);
-    simt::SyncWarp();
 #pragma unroll
     for (int s = 0; s < kSlabs; ++s) {
 #pragma unroll

@@ -19,8 +19,8 @@ struct PrefillTile {
 /// Attention of chunks of new tokens over the paged keys and values of their sequences, the chunks' own included
 /// (written before). Query i of a sequence stands at position context_len - num_queries + i and sees positions
 /// max(0, position - window + 1) .. position. Slots that no query of a sequence sees never reach a result, NaNs in them
-/// included, and table entries of blocks wholly outside are not followed. One query is as good as many. For 16-bit
-/// types a row's bits depend on its query and the positions it sees alone, not on how the prompt was cut into chunks.
+/// included, and table entries of blocks wholly outside are not followed. One query is as good as many: a row's bits
+/// depend on its query and the positions it sees alone, not on how the prompt was cut into chunks.
 struct PrefillAttentionParams {
   DType dtype;
   const void* queries;  // [num_tokens, num_heads, head_size], rows query_stride elements apart; 16-byte aligned

@@ -36,7 +36,6 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_r
   PrefillWork w{.num_rows = 0, .table = simt::Global<const int32_t>(p.op.block_tables)};
   if (tile.sequence < 0) return w;
   const int context = simt::Global<const int32_t>(p.op.context_len)[tile.sequence];
-  if (context == 0) return w;
   const simt::Global<const int32_t> query_start(p.op.query_start), head_start(p.op.head_start);
   w.kv_head = static_cast<int>(simt::BlockX() % kv_heads);
   w.first_head = head_start[w.kv_head];

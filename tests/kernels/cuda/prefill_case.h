@@ -22,6 +22,7 @@ struct PrefillShape {
   int32_t window = 0;
   float soft_cap = 0;
   bool alibi = false;
+  float scale = 0.3f;
   bool resident_table = false;  // rows of the table are not those of the sequences
   int64_t first_block = 0;      // ids of the blocks in use begin here
 };
