@@ -33,8 +33,8 @@ std::string Text(const fb::String* text) {
   return text->str();
 }
 
-/// The Verifier checks that a vector begins at a multiple of 4, which is not enough for numbers of 8 bytes: they are copied
-/// as bytes.
+/// The Verifier checks that a vector begins at a multiple of 4, which is not enough for numbers of 8 bytes: they are
+/// copied as bytes.
 template <class To>
 std::vector<To> Numbers(const fb::Vector<To>* vector) {
   if (vector == nullptr || vector->size() == 0) return {};
@@ -285,13 +285,16 @@ Message Decode(const Frame& frame) {
   switch (frame.header.kind) {
     case FrameKind::kJoin: {
       const auto& m = Root<wire::Join>(frame);
-      return JoinMessage{Text(m.build()), Text(m.host()), m.pid(), m.rank(), m.world_size(), m.devices(), Text(m.device_problem())};
+      return JoinMessage{Text(m.build()), Text(m.host()),          m.pid(), m.rank(), m.world_size(),
+                         m.devices(),     Text(m.device_problem())};
     }
     case FrameKind::kAssign: {
       const auto& m = Root<wire::Assign>(frame);
-      return AssignMessage{Text(m.model_path()),        Text(m.fingerprint()), m.ctrl_port(),     m.block_size(),
-                           m.max_step_tokens(),         m.max_running(),       m.max_model_len(), m.threads(),
-                           Numbers<double>(m.shares()), Text(m.backend()), Text(m.dtype()), Text(m.kv_cache_dtype()), Numbers<int32_t>(m.devices())};
+      return AssignMessage{
+          Text(m.model_path()),         Text(m.fingerprint()), m.ctrl_port(),     m.block_size(),
+          m.max_step_tokens(),          m.max_running(),       m.max_model_len(), m.threads(),
+          Numbers<double>(m.shares()),  Text(m.backend()),     Text(m.dtype()),   Text(m.kv_cache_dtype()),
+          Numbers<int32_t>(m.devices())};
     }
     case FrameKind::kHello: {
       const auto& m = Root<wire::Hello>(frame);

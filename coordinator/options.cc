@@ -127,7 +127,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
   app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens, "Most tokens computed in a step (512; 2048 on GPUs)")
+  app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens,
+                 "Most tokens computed in a step (512; 2048 on GPUs)")
       ->check(positive);
   app.add_option("--block-size", f.block_size, "Tokens of a KV block (16)")->check(CLI::Range(1, 256));
   app.add_option("--num-kv-blocks", f.num_kv_blocks, "KV blocks, instead of sizing them from memory")

@@ -5,12 +5,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <thread>
 
 #include "comm/channel.h"
 #include "comm/error.h"
-#include "worker/cpu/cpu_engine.h"
+#include "worker/backend.h"
 #include "worker/lease.h"
 #include "worker/step_executor.h"
 
@@ -32,6 +33,11 @@ class Line {
     if (!channel_.Send("", frame)) Fail("the coordinator does not take messages");
   }
   void Send(const Message& message) { Send(Encode(message, epoch_, 0)); }
+
+  std::optional<Frame> TryReceive() {
+    auto received = channel_.TryReceive();
+    return received ? std::optional(std::move(received->frame)) : std::nullopt;
+  }
 
   /// Waits for a frame; nothing when the deadline passes.
   std::optional<Frame> Receive(Clock::time_point deadline) {
@@ -74,23 +80,43 @@ EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
           assign.max_model_len, assign.threads,         assign.shares};
 }
 
-/// Serves steps until Shutdown.
+/// Serves steps until Shutdown. A plan that is there before the last one's result is begun at once, if the engine can.
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
   for (;;) {
-    const auto frame = line.Receive(Clock::time_point::max());
+    if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
+      line.Send(EncodeResult(executor.Finish()));
+      continue;
+    }
+    const auto frame = executor.idle() ? line.Receive(Clock::time_point::max()) : line.TryReceive();
+    if (!frame) {
+      std::this_thread::yield();
+      continue;
+    }
     if (frame->header.kind == FrameKind::kShutdown) {
       Decode(*frame);  // throws unless it really is one
       return;
     }
     lease.SetStep(frame->header.step);
-    line.Send(EncodeResult(executor.Execute(*frame)));
+    executor.Begin(*frame);
   }
+}
+
+/// Says how far loading is, on the terminal's error stream, once a second.
+std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
+  return [rank, last = Clock::now()](int64_t done, int64_t total) mutable {
+    if (rank != 0 || Clock::now() - last < std::chrono::seconds(1)) return;
+    last = Clock::now();
+    fmt::print(stderr, "quire-worker: rank 0: {:3} % of {:.1f} GiB of weights loaded\n", 100 * done / total,
+               static_cast<double>(total) / (1 << 30));
+  };
 }
 
 /// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
 void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
-  line.Send(JoinMessage{kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size()});
+  const Accelerators accelerators = FindAccelerators();
+  line.Send(JoinMessage{kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count,
+                        accelerators.problem});
   const auto assign = line.Expect<AssignMessage>(Clock::now() + kJoinDeadline, "assignment");
   if (!assign) return;
   Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), options.epoch, mpi.rank());
@@ -104,8 +130,8 @@ void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const cha
     Fail("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
          fingerprint, assign->fingerprint);
   }
-  const std::unique_ptr<Collective> collective = mpi.MakeCollective();
-  StepExecutor executor(files.config(), sizes, mpi.rank(), MakeCpuEngine(files, sizes, *collective));
+  const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
+  StepExecutor executor(files.config(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   line.Send(HelloMessage{fingerprint, engine.device(), engine.block_bytes(), engine.weight_bytes(),

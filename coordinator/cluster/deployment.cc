@@ -172,7 +172,8 @@ AssignMessage Deployment::Assignment(const Topology& topology, const ModelFiles&
   assign.backend = backend;
   assign.dtype = topology.dtype;
   assign.kv_cache_dtype = topology.cache.dtype;
-  if (!topology.nodes.empty()) assign.devices.assign(topology.nodes[0].devices.begin(), topology.nodes[0].devices.end());
+  if (!topology.nodes.empty())
+    assign.devices.assign(topology.nodes[0].devices.begin(), topology.nodes[0].devices.end());
   return assign;
 }
 

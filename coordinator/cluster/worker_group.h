@@ -99,7 +99,7 @@ class WorkerGroup {
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
-  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
+  bool assigned_ = false;         // from then on ranks beat, and silence is a fault
   double seconds_per_token_ = 0;  // of recent steps; 0 before the first
 };
 

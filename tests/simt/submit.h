@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace quire::simt {
@@ -14,9 +17,16 @@ inline std::vector<Work>*& Recording() {
   return recording;
 }
 
+/// Work that all threads have recorded so far.
+inline std::atomic<int64_t>& NumRecorded() {
+  static std::atomic<int64_t> recorded{0};
+  return recorded;
+}
+
 inline void Submit(Work work) {
   if (Recording() != nullptr) {
     Recording()->push_back(std::move(work));
+    ++NumRecorded();
   } else {
     work();
   }

@@ -15,6 +15,8 @@ namespace quire {
 
 namespace {
 
+// A collective that takes longer has lost a rank.
+constexpr auto kStepDeadline = std::chrono::seconds(60);
 // Device memory that is left alone: graphs, and what the driver and NCCL take as they go.
 constexpr int64_t kReserveBytes = int64_t{512} << 20;
 // Marks: when the blocks of a step have moved, and when its results are on the host, for each set of staging.
@@ -103,7 +105,9 @@ class CudaEngine final : public RankEngine {
   std::string device() const override { return device_.name(); }
   int64_t weight_bytes() const override { return model_.weight_bytes(); }
   int64_t block_bytes() const override { return CudaKvCache::BlockBytes(config_, sizes_.shard, format_); }
-  int64_t available_bytes() const override { return std::max<int64_t>(0, device_.free_bytes() - kReserveBytes); }
+  int64_t available_bytes() const override {
+    return std::max<int64_t>(0, device_.free_bytes() / options_.sharers - kReserveBytes);
+  }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
   bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
@@ -203,6 +207,7 @@ void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& bat
   Run(shape, draws.num_candidates);
   sampler_.CopyResults(shape.num_draws, set);
   device_.SetMark(kDoneMark[set]);
+  if (collective_ != nullptr) collective_->ExpectDoneBy(DeviceCollective::Clock::now() + kStepDeadline);
   overlaps_ = draws.surely_on_device;
   in_flight_.push_back({set, std::move(draws), swaps});
 }
@@ -238,6 +243,7 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
       collective_->Check();
       std::this_thread::yield();
     }
+    if (in_flight_.empty()) collective_->ExpectDoneBy(DeviceCollective::Clock::time_point::max());
   }
   ComputedStep outcome;
   outcome.tokens = sampler_.Collect(step.draws, step.set, table, model_.logits());

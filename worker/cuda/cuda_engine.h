@@ -12,7 +12,8 @@
 namespace quire {
 
 struct CudaEngineOptions {
-  int device = 0;  // ordinal on this host
+  int device = 0;   // ordinal on this host
+  int sharers = 1;  // ranks that have it
   kernels::DType dtype = kernels::DType::kBF16;
   kernels::CacheType cache = kernels::CacheType::kSame;
   bool graphs = true;  // whole decode steps as CUDA graphs

@@ -59,6 +59,7 @@ CudaLlama::CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Devic
       memory_(config_, sizes, Pieces(reserved_.as())) {
   CopyNow(device, RopeTable(config_, sizes.max_model_len), memory_.cos_sin, "the table of rotations");
   CopyNow(device, sizes.shard.head_start, memory_.head_start, "the groups of heads");
+  Reduce(1);  // ranks connect at their first call, which no graph may hold
 }
 
 bool CudaLlama::CanFuse(int64_t num_rows) const {

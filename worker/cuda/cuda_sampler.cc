@@ -74,6 +74,9 @@ CudaSampler::CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCo
   };
   host_reserved_ = device.AllocateHost(deal(Pieces()), "sampling");
   deal(Pieces(host_reserved_.as()));
+  // Ranks connect at their first call, which no graph may hold.
+  if (!single())
+    collective_->AllGather(memory_.part, memory_.parts, kernels::ShardPartBytes(1, 0), device.stream().handle);
 }
 
 DrawPlan CudaSampler::Prepare(const std::vector<BatchMember>& batch, const SequenceTable& table, int64_t num_rows,

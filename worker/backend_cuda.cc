@@ -1,0 +1,79 @@
+// A build with CUDA and NCCL.
+#include <algorithm>
+
+#include "comm/collective/cuda_ipc.h"
+#include "comm/collective/nccl_collective.h"
+#include "comm/error.h"
+#include "worker/backend.h"
+#include "worker/cpu_backend.h"
+#include "worker/cuda/cuda_engine.h"
+#include "worker/cuda/device.h"
+
+namespace quire {
+
+namespace {
+
+/// The ordinal of the device that this rank takes.
+int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
+  const auto local = static_cast<size_t>(mpi.local_rank());
+  if (assign.devices.empty()) return mpi.local_rank();
+  if (local >= assign.devices.size())
+    Fail("the topology lists {} devices for {} ranks on {}", assign.devices.size(), mpi.local_size(), mpi.host_name());
+  return assign.devices[local];
+}
+
+kernels::DType TypeFor(const AssignMessage& assign, const ModelFiles& files) {
+  if (assign.dtype == "float32") return kernels::DType::kF32;
+  if (assign.dtype == "float16") return kernels::DType::kF16;
+  if (assign.dtype == "bfloat16") return kernels::DType::kBF16;
+  // What the model is stored in; everything that is not half precision is computed in bf16.
+  const bool half = files.Get("model.layers.0.self_attn.q_proj.weight").type == TensorType::kF16;
+  return half ? kernels::DType::kF16 : kernels::DType::kBF16;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign, MpiBootstrap& mpi,
+              const std::function<void(int64_t, int64_t)>& progress)
+      : files_(files), sizes_(sizes), mpi_(mpi) {
+    options_.device = DeviceOf(assign, mpi);
+    options_.dtype = TypeFor(assign, files);
+    options_.cache = assign.kv_cache_dtype == "fp8" ? kernels::CacheType::kFp8E4M3 : kernels::CacheType::kSame;
+    options_.progress = progress;
+    UseCudaDevice(options_.device);
+    options_.sharers = RanksOnThisDevice(mpi);
+    if (mpi.world_size() == 1) return;
+    if (options_.sharers > 1) PrepareForSharedDevice(mpi.rank());
+    collective_ = MakeNcclCollective(mpi);
+    if (mpi.rank() == 0) fmt::print(stderr, "quire-worker: collectives: {}\n", collective_->Describe());
+  }
+
+  std::unique_ptr<RankEngine> MakeEngine() override {
+    auto engine = MakeCudaEngine(files_, sizes_, options_, mpi_.rank(), collective_.get());
+    mpi_.Barrier();  // what a shared device has left is known when all have taken their part
+    return engine;
+  }
+
+ private:
+  const ModelFiles& files_;
+  EngineSizes sizes_;
+  MpiBootstrap& mpi_;
+  CudaEngineOptions options_;
+  std::unique_ptr<DeviceCollective> collective_;
+};
+
+}  // namespace
+
+Accelerators FindAccelerators() {
+  const DeviceCount devices = CountDevices();
+  return {devices.count, devices.problem};
+}
+
+std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
+                                     MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>& progress) {
+  if (assign.backend == "cpu") return MakeCpuBackend(files, sizes, mpi);
+  if (assign.backend != "cuda") Fail("backend {} is unknown", assign.backend);
+  return std::make_unique<CudaBackend>(files, sizes, assign, mpi, progress);
+}
+
+}  // namespace quire
