@@ -10,22 +10,24 @@ namespace quire::simt {
 
 namespace {
 
-std::map<uintptr_t, uintptr_t>& Ranges() {
-  thread_local std::map<uintptr_t, uintptr_t> ranges;  // begin -> end
+std::map<uintptr_t, Range>& Ranges() {
+  thread_local std::map<uintptr_t, Range> ranges;  // by begin
   return ranges;
 }
 
 }  // namespace
 
-void RegisterGlobal(Range range) { Ranges()[range.begin] = range.end; }
+void RegisterGlobal(Range range) { Ranges()[range.begin] = range; }
 void UnregisterGlobal(uintptr_t begin) { Ranges().erase(begin); }
 
 Range FindGlobal(uintptr_t address) {
   auto after = Ranges().upper_bound(address);
   if (after == Ranges().begin()) return {};
-  const auto [begin, end] = *std::prev(after);
-  return address <= end ? Range{begin, end} : Range{};
+  const Range& range = std::prev(after)->second;
+  return address <= range.end ? range : Range{};
 }
+
+void MarkConstant(const void* begin) { Ranges().at(reinterpret_cast<uintptr_t>(begin)).constant = true; }
 
 GlobalBytes::GlobalBytes(size_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
   void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -9,6 +9,7 @@ namespace quire::simt {
 /// The address range of one allocation, [begin, end).
 struct Range {
   uintptr_t begin = 0, end = 0;
+  bool constant = false;  // no kernel writes it, so that one may read it while its predecessors run: weights
 };
 
 /// "Device memory" of the calling thread: kernels may only touch what is registered.
@@ -16,6 +17,8 @@ void RegisterGlobal(Range range);
 void UnregisterGlobal(uintptr_t begin);
 /// The allocation that holds `address` (or ends there); an empty range if there is none.
 Range FindGlobal(uintptr_t address);
+/// Makes the allocation at `begin` constant.
+void MarkConstant(const void* begin);
 
 /// Zeroed bytes straight from the system, registered. Untouched pages cost nothing, so that a pool may be as large as
 /// a real one.

@@ -25,11 +25,14 @@ class Global {
   V Read(Index i) const {
     V value;
     std::memcpy(static_cast<void*>(&value), Bytes<V>(i), sizeof(V));
+    if (!range_.constant) Executor::Current().CheckWaited("reads", i.where);
     return value;
   }
   template <class V>
   void Write(Index i, const V& value) const {
     static_assert(!std::is_const_v<T>);
+    if (range_.constant) Executor::Current().Fail("writes what is marked as constant", i.where);
+    Executor::Current().CheckWaited("writes", i.where);
     std::memcpy(Bytes<V>(i), static_cast<const void*>(&value), sizeof(V));
   }
   template <class V>
