@@ -64,8 +64,9 @@ struct SiluMulKernel {
     if (i >= p.columns) return;
     const int64_t row = simt::BlockX();
     const simt::Global<const T> gate_up(static_cast<const T*>(p.gate_up));
-    const simt::Vec<T, kVec> gate = simt::LoadVec<kVec>(gate_up, row * 2 * p.columns + i);
-    const simt::Vec<T, kVec> up = simt::LoadVec<kVec>(gate_up, row * 2 * p.columns + p.columns + i);
+    const int64_t gate_at = row * 2 * p.columns + (p.interleaved ? i / 8 * 16 + i % 8 : i);
+    const simt::Vec<T, kVec> gate = simt::LoadVec<kVec>(gate_up, gate_at);
+    const simt::Vec<T, kVec> up = simt::LoadVec<kVec>(gate_up, gate_at + (p.interleaved ? 8 : p.columns));
     simt::Vec<T, kVec> out;
     for (int e = 0; e < kVec; ++e) {
       const float g = simt::ToFloat(gate.v[e]);

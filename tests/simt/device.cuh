@@ -13,6 +13,7 @@
 #include "simt/kernel_name.h"
 #include "simt/numeric.h"
 #include "simt/shared_array.h"
+#include "simt/submit.h"
 
 #define __device__
 #define __host__
@@ -141,15 +142,18 @@ constexpr Executor::BlockOrder OrderOfBlocks() {
   return together ? Executor::BlockOrder::kAscending : Executor::BlockOrder::kRandom;
 }
 
-/// Runs Kernel::Run(params) in every thread, and returns when the last one ended. Blocks that need co-residency come in
-/// ascending order, so that the i-th of one thread's launch meets the i-th of another's.
+/// Runs Kernel::Run(params) in every thread, and returns when the last one ended; or keeps the launch, while a graph is
+/// recorded. Blocks that need co-residency come in ascending order, so that the i-th of one thread's launch meets the
+/// i-th of another's.
 template <class Kernel>
 void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream&,
             const typename Kernel::Params& params) {
-  typename Kernel::Params copy = params;
-  Executor::Current().Run(
-      KernelName(typeid(Kernel)), grid, {threads}, static_cast<size_t>(shared_bytes), OrderOfBlocks<Kernel>(),
-      OverlapsPrevious<Kernel>(), [](void* p) { Kernel::Run(*static_cast<const typename Kernel::Params*>(p)); }, &copy);
+  Submit([grid, threads, shared_bytes, copy = params]() mutable {
+    Executor::Current().Run(
+        KernelName(typeid(Kernel)), grid, {threads}, static_cast<size_t>(shared_bytes), OrderOfBlocks<Kernel>(),
+        OverlapsPrevious<Kernel>(), [](void* p) { Kernel::Run(*static_cast<const typename Kernel::Params*>(p)); },
+        &copy);
+  });
 }
 
 }  // namespace quire::simt

@@ -50,7 +50,7 @@ std::string Executor::Describe(int thread) const {
 }
 
 void Executor::FailUnwaited(const char* does, Where where) const {
-  Fail(std::string(does) + " before it has waited for the kernels before its own", where);
+  Fail(std::string(does) + " before it has waited for the kernels that came before", where);
 }
 
 bool Executor::Before(const Stamp& earlier) const {

@@ -42,7 +42,7 @@ class Executor final : private Order {
   static Executor& Current();  // inside a kernel
 
   enum class BlockOrder { kRandom, kAscending };
-  /// With `overlaps`, threads wait for prerequisites before they touch global memory that is not constant.
+  /// With `overlaps`, threads wait for prerequisites before they write global memory, read what a kernel wrote, or end.
   void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, bool overlaps,
            Fiber::Body body, void* argument);
 

@@ -20,14 +20,15 @@ std::map<uintptr_t, Range>& Ranges() {
 void RegisterGlobal(Range range) { Ranges()[range.begin] = range; }
 void UnregisterGlobal(uintptr_t begin) { Ranges().erase(begin); }
 
-Range FindGlobal(uintptr_t address) {
+Range& FindGlobal(uintptr_t address) {
+  thread_local Range none;
   auto after = Ranges().upper_bound(address);
-  if (after == Ranges().begin()) return {};
-  const Range& range = std::prev(after)->second;
-  return address <= range.end ? range : Range{};
+  if (after == Ranges().begin()) return none;
+  Range& range = std::prev(after)->second;
+  return address <= range.end ? range : none;
 }
 
-void MarkConstant(const void* begin) { Ranges().at(reinterpret_cast<uintptr_t>(begin)).constant = true; }
+void MarkWritten(const void* data) { FindGlobal(reinterpret_cast<uintptr_t>(data)).written = true; }
 
 GlobalBytes::GlobalBytes(size_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
   void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

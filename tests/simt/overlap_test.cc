@@ -35,12 +35,12 @@ struct Scale {
 
 class OverlapTest : public testing::Test {
  protected:
-  OverlapTest() { MarkConstant(weight_.data()); }
+  OverlapTest() { MarkWritten(input_.data()); }
   template <class Kernel>
   void Run() {
     Launch<Kernel>({1}, 4, 0, kernels::CudaStream{}, {weight_.data(), input_.data(), output_.data()});
   }
-  const DeviceBuffer<int> weight_{1, 3}, input_{4, 5}, output_{4};
+  const DeviceBuffer<int> weight_{1, 3}, input_{4, 5}, output_{4}, other_{4};
 };
 
 TEST_F(OverlapTest, WeightsMayBeReadBeforeTheWait) {
@@ -50,14 +50,19 @@ TEST_F(OverlapTest, WeightsMayBeReadBeforeTheWait) {
 }
 
 TEST_F(OverlapTest, AllElseWaits) {
-  ExpectError([&] { Run<Scale<Wait::kAfterTheInput>>(); }, "reads before it has waited");
+  ExpectError([&] { Run<Scale<Wait::kAfterTheInput>>(); }, "reads what another kernel wrote before it has waited");
   ExpectError([&] { Run<Scale<Wait::kAfterTheOutput>>(); }, "writes before it has waited");
   ExpectError([&] { Run<Scale<Wait::kNever>>(); }, "ends before it has waited");
 }
 
-TEST_F(OverlapTest, WeightsAreNotWritten) {
-  MarkConstant(output_.data());
-  ExpectError([&] { Run<Scale<Wait::kFirst>>(); }, "writes what is marked as constant");
+TEST_F(OverlapTest, WhatAKernelWroteIsNoWeight) {
+  const auto read_output = [&] {
+    Launch<Scale<Wait::kAfterTheWeight>>({1}, 4, 0, kernels::CudaStream{},
+                                         {output_.data(), input_.data(), other_.data()});
+  };
+  read_output();
+  Run<Scale<Wait::kFirst>>();
+  ExpectError(read_output, "reads what another kernel wrote before it has waited");
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ __device__ inline float Exp2(float x) {
 }
 __device__ inline float Tanh(float x) { return tanhf(x); }
 __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
+__device__ inline double Log(double x) { return log(x); }
 template <class T>
 __host__ __device__ T Max(T a, T b) {
   return a > b ? a : b;
