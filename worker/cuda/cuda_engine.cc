@@ -109,7 +109,7 @@ class CudaEngine final : public RankEngine {
   bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return device_.Reached(kDoneMark[in_flight_.front().set]); }
-  StepOutcome Finish(const SequenceTable& table) override;
+  ComputedStep Finish(const SequenceTable& table) override;
 
  private:
   struct InFlight {
@@ -228,7 +228,7 @@ void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   device_.Launch(*graph);
 }
 
-StepOutcome CudaEngine::Finish(const SequenceTable& table) {
+ComputedStep CudaEngine::Finish(const SequenceTable& table) {
   const InFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
   if (collective_ == nullptr) {
@@ -239,7 +239,7 @@ StepOutcome CudaEngine::Finish(const SequenceTable& table) {
       std::this_thread::yield();
     }
   }
-  StepOutcome outcome;
+  ComputedStep outcome;
   outcome.tokens = sampler_.Collect(step.draws, step.set, table, model_.logits());
   if (step.swaps)
     outcome.swap_micros =

@@ -14,6 +14,7 @@ class EmulatedCollective final : public DeviceCollective {
   int size() const override { return host_.size(); }
   void AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) override;
   void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) override;
+  void ExpectDoneBy(Clock::time_point) override {}
   void Check() override {}
   void Abort() override { host_.Abort(); }
   std::string Describe() const override { return "emulated"; }

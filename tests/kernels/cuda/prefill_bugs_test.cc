@@ -1,0 +1,59 @@
+// Prefill attention with bugs planted by prefill_bugs.py: the emulator or the comparison with the reference must find
+// each of them.
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/expect_bugs_found.h"
+#include "kernels/cuda/prefill_attention_f32.cuh"
+#include "kernels/cuda/prefill_attention_launch.cuh"
+#include "kernels/cuda/prefill_case.h"
+#include "planted_bugs.h"
+#include "simt/expect_error.h"
+
+namespace quire::kernels {
+
+// prefill_attention.cu launches through these; few instantiations are enough to hunt in.
+void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch) {
+  LaunchPrefill<PrefillAttentionF32Kernel<float>>(stream, launch);
+}
+void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch) {
+  LaunchPrefill<PrefillAttentionKernel<simt::Half, simt::Fp8E4M3, 96>>(stream, launch);
+}
+void PrefillBF16(const CudaStream& stream, const PrefillLaunch& launch) {
+  LaunchPrefill<PrefillAttentionKernel<simt::BFloat16, simt::BFloat16, 64>>(stream, launch);
+}
+
+namespace {
+
+std::vector<PrefillShape> Shapes() {
+  constexpr CacheType kFp8 = CacheType::kFp8E4M3;
+  return {
+      {.head_start = {0, 3, 4}, .chunks = {{3, 70}, {2, 0}, {60, 60}}, .resident_table = true},
+      {.head_start = {0, 2}, .chunks = {{1, 180}, {70, 150}}, .window = 70},
+      {.dtype = DType::kF16, .cache = kFp8, .head_size = 96, .block_size = 64, .chunks = {{9, 75}}, .window = 40},
+      {.chunks = {{7, 75}}, .soft_cap = 1.5f, .alibi = true, .scale = 0.7f},
+      {.chunks = {{2, 20}}, .first_block = 1'100'000},  // offsets of 2,048 elements a block
+      {.dtype = DType::kF32, .chunks = {{20, 75}}, .window = 40},
+      {.dtype = DType::kF32, .chunks = {{2, 20}}, .first_block = 1'100'000},
+  };
+}
+
+/// What the first wrong launch shows; empty if all is well.
+std::string Hunt() {
+  uint64_t seed = 1;
+  for (const PrefillShape& shape : Shapes()) {
+    PrefillCase c(shape, ++seed);
+    simt::WithOptions options({.seed = seed});
+    try {
+      PrefillAttention(CudaStream{}, c.Params());
+    } catch (const simt::SimtError& error) {
+      return error.what();
+    }
+    if (std::string wrong = c.Wrong(); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+TEST(PrefillBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+
+}  // namespace
+}  // namespace quire::kernels
