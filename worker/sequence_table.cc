@@ -32,6 +32,7 @@ void SequenceTable::Branch(const quire::Branch& branch) {
     Fail("plan: slot {} branches, but has not just drawn", branch.parent);
   if (branch.slot != branch.parent) slots_[branch.slot] = parent;
   slots_[branch.slot]->tokens.back() = branch.token;
+  slots_[branch.slot]->serial = ++last_serial_;
 }
 
 void SequenceTable::Edit(const TableEdit& edit) {
@@ -51,7 +52,7 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   }
   for (const AddedSequence& a : plan.added) {
     if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
-    slots_[a.slot] = SequenceState{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling};
+    slots_[a.slot] = SequenceState{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling, ++last_serial_};
   }
   for (const quire::Branch& branch : plan.branches) Branch(branch);
   for (const TableEdit& edit : plan.tables) Edit(edit);
@@ -67,11 +68,27 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   return batch;
 }
 
-void SequenceTable::Advance(const std::vector<BatchMember>& batch) {
-  for (const BatchMember& member : batch) slots_[member.slot]->num_computed += member.count;
+std::vector<PendingDraw> SequenceTable::Advance(const std::vector<BatchMember>& batch) {
+  std::vector<PendingDraw> draws;
+  for (const BatchMember& member : batch) {
+    SequenceState& s = *slots_[member.slot];
+    s.num_computed += member.count;
+    if (!member.draws) continue;
+    draws.push_back({member.slot, s.serial, s.tokens.size()});
+    s.tokens.push_back(kPendingToken);
+  }
+  return draws;
 }
 
-void SequenceTable::Append(SlotId slot, TokenId token) { Known(slot).tokens.push_back(token); }
+void SequenceTable::Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens) {
+  QUIRE_CHECK(draws.size() == tokens.size(), "{} tokens for {} draws", tokens.size(), draws.size());
+  for (size_t i = 0; i < draws.size(); ++i) {
+    const PendingDraw& draw = draws[i];
+    const auto& s = slots_[draw.slot];
+    if (!s || s->serial != draw.serial || s->tokens[draw.position] != kPendingToken) continue;
+    slots_[draw.slot]->tokens[draw.position] = tokens[i].token;
+  }
+}
 
 int SequenceTable::num_sequences() const {
   int count = 0;

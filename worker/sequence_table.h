@@ -7,6 +7,9 @@
 
 namespace quire {
 
+/// In place of a token that a step under way draws.
+inline constexpr TokenId kPendingToken = -1;
+
 /// What a worker knows of a running sequence; a mirror of the coordinator's.
 struct SequenceState {
   std::vector<TokenId> tokens;
@@ -14,6 +17,7 @@ struct SequenceState {
   int num_computed = 0;
   std::vector<BlockId> blocks;
   SamplingSpec sampling;
+  uint64_t serial = 0;  // tells apart the sequences that a slot has held
 };
 
 /// The batch member `slot` computes tokens [start, start + count), and draws one when that reaches its last token.
@@ -22,6 +26,13 @@ struct BatchMember {
   int start;
   int count;
   bool draws;
+};
+
+/// A token that a step will draw: it goes to `position` of the sequence that was in `slot` then.
+struct PendingDraw {
+  SlotId slot;
+  uint64_t serial;
+  size_t position;
 };
 
 /// The running sequences by slot. Plans change it; a plan that does not follow from what is known throws Error, because
@@ -33,10 +44,10 @@ class SequenceTable {
   /// Applies the plan's releases, additions, branches and table changes, and returns the batch in plan order.
   std::vector<BatchMember> Apply(const StepPlan& plan);
 
-  /// The batch was computed: counts advance.
-  void Advance(const std::vector<BatchMember>& batch);
-  /// The token drawn for a member.
-  void Append(SlotId slot, TokenId token);
+  /// The batch will be computed: counts advance, and members that draw have a pending token from now on.
+  std::vector<PendingDraw> Advance(const std::vector<BatchMember>& batch);
+  /// The tokens are drawn, one for each. Sequences that are gone, or whose token a branch replaced, are passed over.
+  void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
   const SequenceState& at(SlotId slot) const { return *slots_[slot]; }
   int num_sequences() const;
@@ -50,6 +61,7 @@ class SequenceTable {
   std::vector<std::optional<SequenceState>> slots_;
   int block_size_;
   int max_model_len_;
+  uint64_t last_serial_ = 0;
 };
 
 }  // namespace quire

@@ -1,62 +1,60 @@
 #pragma once
 
+#include <chrono>
+#include <deque>
 #include <memory>
 #include <vector>
 
-#include "comm/collective/collective.h"
 #include "comm/messages.h"
-#include "comm/model/model_files.h"
-#include "kernels/stream.h"
-#include "worker/model/llama.h"
-#include "worker/sampler.h"
+#include "comm/model/model_config.h"
+#include "worker/engine_sizes.h"
+#include "worker/rank_engine.h"
 #include "worker/sequence_table.h"
-#include "worker/step_inputs.h"
 
 namespace quire {
 
-struct ExecutorOptions {
-  int block_size = 16;
-  int max_step_tokens = 0;
-  int max_running = 0;
-  int max_model_len = 0;
-  int threads = 1;
-  std::vector<double> shares;  // one per rank
-};
-
-/// One rank's engine: its shard of the model, its KV blocks, and the sequences that run. Knows no sockets.
+/// One rank's way from plans to results: checks each plan against what came before, keeps the sequences that run, and
+/// leaves the computing to its engine. Knows no sockets.
 class StepExecutor {
  public:
-  /// Loads the weights. `collective` outlives the executor.
-  StepExecutor(const ModelFiles& files, const ExecutorOptions& options, Collective& collective);
+  StepExecutor(const ModelConfig& config, const EngineSizes& sizes, Rank rank, std::unique_ptr<RankEngine> engine);
 
-  int64_t weight_bytes() const { return model_.weight_bytes(); }
-  int64_t block_bytes() const { return KvCache::BlockBytes(config_, shard(), options_.block_size); }
+  const RankEngine& engine() const { return *engine_; }
 
-  /// Reserves the KV blocks and, for swapping, those on the host (null blocks counted in; 0: none). Before the first
-  /// step. Returns the nanoseconds that moving a block to the host or back takes; 0 without host blocks.
+  /// RankEngine::AllocateBlocks.
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0);
 
-  /// Decodes and checks a plan, runs it, and reports. Throws Error on a plan that does not fit what came before.
+  /// True when another plan may be begun, or none is under way.
+  bool can_begin() const { return engine_->CanBegin(); }
+  bool idle() const { return in_flight_.empty(); }
+
+  /// Decodes and checks a plan and starts it. Throws Error on a plan that does not fit what came before.
+  void Begin(const Frame& plan_frame);
+  /// True when the oldest plan's result is there.
+  bool Done() { return engine_->Done(); }
+  /// Waits for the oldest plan's result.
+  StepResult Finish();
+
+  /// Begin and Finish.
   StepResult Execute(const Frame& plan_frame);
 
  private:
-  void MoveBlocks(const StepPlan& plan);
-  const RankShard& shard() const { return shards_[static_cast<size_t>(collective_.rank())]; }
+  struct InFlight {
+    StepResult result;
+    std::vector<PendingDraw> draws;
+    std::chrono::steady_clock::time_point begin;
+  };
 
   ModelConfig config_;
-  ExecutorOptions options_;
-  Collective& collective_;
-  std::vector<RankShard> shards_;
-  kernels::CpuStream stream_;
-  Llama model_;
-  Sampler sampler_;
+  EngineSizes sizes_;
+  Rank rank_;
+  std::unique_ptr<RankEngine> engine_;
   SequenceTable table_;
-  StepInputs inputs_;
-  std::unique_ptr<KvCache> cache_;
-  HostMemory host_blocks_;  // [num_host_blocks, block floats]
-  int num_host_blocks_ = 0;
+  std::deque<InFlight> in_flight_;
+  int num_blocks_ = 0, num_host_blocks_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
+  std::chrono::steady_clock::time_point last_finish_;
 };
 
 }  // namespace quire

@@ -10,8 +10,8 @@
 
 #include "comm/channel.h"
 #include "comm/error.h"
+#include "worker/cpu/cpu_engine.h"
 #include "worker/lease.h"
-#include "worker/memory.h"
 #include "worker/step_executor.h"
 
 namespace quire {
@@ -66,7 +66,7 @@ std::string HostName() {
   return name;
 }
 
-ExecutorOptions OptionsFrom(const AssignMessage& assign, int world_size) {
+EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
   if (assign.shares.size() != static_cast<size_t>(world_size)) {
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign.shares.size(), world_size);
   }
@@ -97,7 +97,7 @@ void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const cha
 
   phase = "load";
   const auto begin = Clock::now();
-  const ExecutorOptions executor_options = OptionsFrom(*assign, mpi.world_size());
+  const EngineSizes sizes = SizesFrom(*assign, mpi.world_size());
   const ModelFiles files = ModelFiles::Open(assign->model_path);
   const std::string fingerprint = files.Fingerprint();
   if (fingerprint != assign->fingerprint) {
@@ -105,10 +105,11 @@ void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const cha
          fingerprint, assign->fingerprint);
   }
   const std::unique_ptr<Collective> collective = mpi.MakeCollective();
-  StepExecutor executor(files, executor_options, *collective);
+  StepExecutor executor(files.config(), sizes, mpi.rank(), MakeCpuEngine(files, sizes, *collective));
+  const RankEngine& engine = executor.engine();
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-  line.Send(HelloMessage{fingerprint, kernels::CpuIsaName(), executor.block_bytes(), executor.weight_bytes(),
-                         AvailableHostMemory(), static_cast<int32_t>(millis)});
+  line.Send(HelloMessage{fingerprint, engine.device(), engine.block_bytes(), engine.weight_bytes(),
+                         engine.available_bytes(), static_cast<int32_t>(millis)});
 
   phase = "start";
   const auto start = line.Expect<StartMessage>(Clock::time_point::max(), "start");

@@ -26,7 +26,7 @@ struct RowState {
   float max;           // -infinity for an empty row
   int32_t best;        // the first token that has it
   uint32_t floor_key;  // the list has all tokens from here on
-  uint32_t min_key;    // the lowest that min-p leaves; 0 in shards, where the row's maximum is not known
+  uint32_t min_key;    // the lowest that min-p leaves, of a shard by its own maximum, and so no higher
 };
 struct SamplingOp {
   SamplingRows in;
@@ -176,7 +176,7 @@ struct FilterRowsKernel {
       state.max = FromOrderedBits(static_cast<uint32_t>(best >> 32));
       state.best = static_cast<int32_t>(~static_cast<uint32_t>(best));
     }
-    if (view == 0 && !op.sharded) state.min_key = MinPKey(s, state.max);
+    if (view == 0) state.min_key = MinPKey(s, state.max);
     simt::SharedArena arena;
     const SelectScratch scratch = SelectScratch::Take(arena);
     if (NeedsList(op, s, view)) state.floor_key = FloorKey(op, v, scratch);

@@ -34,7 +34,6 @@ struct DrawFromPartsKernel {
     Whole whole{-kInfinity, -1, -kInfinity, {0, kAnyId}};
     for (int shard = 0; shard < p.num_shards; ++shard) {
       const ShardHeader header = HeaderOf(parts, shard, v);
-      if (header.best < 0) continue;
       if (whole.best < 0 || header.max > whole.max) {
         whole.max = header.max, whole.best = header.best, whole.best_raw = header.best_raw;
       }

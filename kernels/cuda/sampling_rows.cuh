@@ -23,7 +23,7 @@ struct ListMemory {
   }
 };
 
-/// Whether the view has a list; `source` then is that list.
+/// Whether the view has a list; `source` then is that list. A thread loads what it will visit.
 __device__ inline bool LoadList(const SamplingOp& op, int64_t v, const ListMemory& memory, ListSource& source) {
   source.count = simt::Global<const int32_t>(op.work.num_listed)[v];
   if (source.count > kListSize) return false;
@@ -32,7 +32,6 @@ __device__ inline bool LoadList(const SamplingOp& op, int64_t v, const ListMemor
   for (int i = simt::ThreadX(); i < source.count; i += kSelectThreads) {
     memory.logits[i] = static_cast<float>(logits[i]), memory.ids[i] = static_cast<int32_t>(ids[i]);
   }
-  simt::SyncThreads();
   return true;
 }
 

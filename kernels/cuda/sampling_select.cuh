@@ -25,7 +25,7 @@ struct SelectScratch {
   }
 };
 
-/// Tokens in a list, in any order; whatever owns `logits` and `ids` passed a barrier after writing them.
+/// Tokens in a list, in any order. Thread t visits those at t, t + kSelectThreads, .. .
 struct ListSource {
   simt::SharedArray<float> logits;
   simt::SharedArray<int32_t> ids;

@@ -84,8 +84,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
   for (const BatchMember& member : batch) {
     if (member.draws) result.tokens.push_back(DrawFor(member));
   }
-  table_.Advance(batch);
-  for (const SampledToken& drawn : result.tokens) table_.Append(drawn.slot, drawn.token);
+  table_.Resolve(table_.Advance(batch), result.tokens);
   result.token_hash = HashTokens(result.tokens);
   return result;
 }

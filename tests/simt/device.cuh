@@ -13,6 +13,7 @@
 #include "simt/kernel_name.h"
 #include "simt/numeric.h"
 #include "simt/shared_array.h"
+#include "simt/submit.h"
 
 #define __device__
 #define __host__
@@ -34,10 +35,11 @@ inline void SyncWarp(uint32_t mask = kFullWarp, Where where = Where::current()) 
 
 template <class T>
 T ShuffleFrom(T value, int source, uint32_t mask, Where where) {
-  static_assert(sizeof(T) == 4);
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   const uint64_t got =
-      Executor::Current().Collect(Collective::kShuffle, mask, std::bit_cast<uint32_t>(value), source, where);
-  return std::bit_cast<T>(static_cast<uint32_t>(got));
+      Executor::Current().Collect(Collective::kShuffle, mask, std::bit_cast<Bits>(value), source, where);
+  return std::bit_cast<T>(static_cast<Bits>(got));
 }
 template <class T>
 T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp, Where where = Where::current()) {
@@ -100,6 +102,12 @@ void StoreVec(const Memory<T>& array, Index i, const Vec<T, N>& value) {
   array.Write(i, value);
 }
 
+/// The same bytes as elements of another type.
+template <class U, class T>
+SharedArray<U> As(const SharedArray<T>& array) {
+  return array.template As<U>();
+}
+
 /// Hands out the block's shared memory piece by piece; every thread takes the same pieces in the same order.
 class SharedArena {
  public:
@@ -118,14 +126,28 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Runs Kernel::Run(params) in every thread, and returns when the last one ended.
+/// Launches never overlap here.
+inline void WaitForPrerequisites() {}
+inline void TriggerDependents() {}
+
+template <class Kernel>
+constexpr Executor::BlockOrder OrderOfBlocks() {
+  bool together = false;
+  if constexpr (requires { Kernel::kNeedsCoResidency; }) together = Kernel::kNeedsCoResidency;
+  return together ? Executor::BlockOrder::kAscending : Executor::BlockOrder::kRandom;
+}
+
+/// Runs Kernel::Run(params) in every thread, and returns when the last one ended; or keeps the launch, while a graph is
+/// recorded. Blocks that need co-residency come in ascending order, so that the i-th of one thread's launch meets the
+/// i-th of another's.
 template <class Kernel>
 void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream&,
             const typename Kernel::Params& params) {
-  typename Kernel::Params copy = params;
-  Executor::Current().Run(
-      KernelName(typeid(Kernel)), grid, {threads}, static_cast<size_t>(shared_bytes),
-      [](void* p) { Kernel::Run(*static_cast<const typename Kernel::Params*>(p)); }, &copy);
+  Submit([grid, threads, shared_bytes, copy = params]() mutable {
+    Executor::Current().Run(
+        KernelName(typeid(Kernel)), grid, {threads}, static_cast<size_t>(shared_bytes), OrderOfBlocks<Kernel>(),
+        [](void* p) { Kernel::Run(*static_cast<const typename Kernel::Params*>(p)); }, &copy);
+  });
 }
 
 }  // namespace quire::simt

@@ -54,8 +54,8 @@ bool Executor::Before(const Stamp& earlier) const {
   return threads_[static_cast<size_t>(running_)]->clock[earlier.thread % 32] >= earlier.time;
 }
 
-void Executor::Run(const std::string& kernel, Dim3 grid_size, Dim3 block_size, size_t shared_bytes, Fiber::Body body,
-                   void* argument) {
+void Executor::Run(const std::string& kernel, Dim3 grid_size, Dim3 block_size, size_t shared_bytes,
+                   BlockOrder block_order, Fiber::Body body, void* argument) {
   kernel_ = kernel, grid = grid_size, block = block_size, body_ = body, argument_ = argument;
   block_index = thread_index = {0, 0, 0};
   const int64_t threads = block.x * block.y * block.z, blocks = grid.x * grid.y * grid.z;
@@ -73,7 +73,7 @@ void Executor::Run(const std::string& kernel, Dim3 grid_size, Dim3 block_size, s
 
   std::vector<int64_t> order(static_cast<size_t>(blocks));
   std::iota(order.begin(), order.end(), 0);
-  std::shuffle(order.begin(), order.end(), random_);
+  if (block_order == BlockOrder::kRandom) std::shuffle(order.begin(), order.end(), random_);
   for (const int64_t i : order) {
     block_index = Unflatten(i, grid);
     shared_.Begin(shared_bytes, ++epoch_);
@@ -101,6 +101,8 @@ void Executor::RunBlock() {
     t.state = State::kReady;
     std::fill(std::begin(t.clock), std::end(t.clock), 0);
     t.clock[i % 32] = 1;
+    t.uncommitted.clear();
+    t.groups.clear();
   }
   while (exited_ < num_threads_) {
     if (ready_.empty()) FailStuck();
@@ -118,6 +120,7 @@ void Executor::Step(size_t ready_index) {
   t.fiber.Resume();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   if (t.fiber.finished()) {
+    CheckNoCopyInFlight(t);
     t.state = State::kExited;
     ++exited_;
   }
@@ -152,33 +155,42 @@ void Executor::ReleaseBarrier() {
   ++epoch_;
 }
 
-uint64_t Executor::Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where) {
+uint64_t Executor::Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where, Combine combine) {
   const int warp = running_ / 32, lanes = std::min(32, num_threads_ - warp * 32);
   if (!(mask >> lane() & 1)) Fail("a collective whose mask lacks the caller's own lane", where);
   if (lanes < 32 && mask >> lanes != 0) Fail("a collective whose mask names lanes that do not exist", where);
   if (!(mask >> source & 1)) Fail("shuffles from lane " + std::to_string(source) + ", which is not in the mask", where);
   Thread& t = *threads_[static_cast<size_t>(running_)];
-  t.kind = kind, t.mask = mask, t.value = value, t.source = source, t.where = where;
+  t.kind = kind, t.mask = mask, t.value = value, t.source = source, t.combine = combine, t.where = where;
   t.state = State::kInCollective;
   TryCollective(warp, mask);
   t.fiber.Yield();
   return t.result;
 }
 
+void Executor::Exchange(void* mine, Combine combine, Where where) {
+  Collect(Collective::kExchange, 0xffffffff, reinterpret_cast<uintptr_t>(mine), lane(), where, combine);
+}
+
+bool Executor::MeetsIn(const Thread& a, const Thread& b) const {
+  return a.state == State::kInCollective && a.kind == b.kind && a.mask == b.mask && a.combine == b.combine &&
+         a.where.line() == b.where.line();
+}
+
 void Executor::TryCollective(int warp, uint32_t mask) {
   const Thread& caller = *threads_[static_cast<size_t>(running_)];
   uint32_t ballot = 0;
   uint32_t clock[32] = {};
+  void* brought[32] = {};
   for (int lane = 0; lane < 32; ++lane) {
     if (!(mask >> lane & 1)) continue;
     const Thread& t = *threads_[static_cast<size_t>(warp * 32 + lane)];
-    if (t.state != State::kInCollective || t.mask != mask || t.kind != caller.kind ||
-        t.where.line() != caller.where.line()) {
-      return;
-    }
+    if (!MeetsIn(t, caller)) return;
     if (t.value != 0) ballot |= 1u << lane;
+    brought[lane] = reinterpret_cast<void*>(t.value);
     for (int i = 0; i < 32; ++i) clock[i] = std::max(clock[i], t.clock[i]);
   }
+  if (caller.kind == Collective::kExchange) caller.combine(brought);
   for (int lane = 0; lane < 32; ++lane) {
     if (!(mask >> lane & 1)) continue;
     Thread& t = *threads_[static_cast<size_t>(warp * 32 + lane)];
@@ -202,7 +214,7 @@ void Executor::FailStuck() const {
       const int other = i / 32 * 32 + lane;
       if (!(t.mask >> lane & 1) || other >= num_threads_) continue;
       const Thread& o = *threads_[static_cast<size_t>(other)];
-      if (o.state == State::kInCollective && o.mask == t.mask && o.where.line() == t.where.line()) continue;
+      if (MeetsIn(o, t)) continue;
       Fail("stuck: " + Describe(i) + " for a lane that does not come: " + Describe(other), t.where);
     }
   }
@@ -214,14 +226,18 @@ std::byte* Executor::Shared(int64_t offset, size_t size, Access access, Where wh
   if (chance > 0 && static_cast<double>(random_()) < chance * static_cast<double>(random_.max())) {
     Wait(State::kReady, where);
   }
-  const Thread& t = *threads_[static_cast<size_t>(running_)];
-  const Stamp now{epoch_, t.clock[lane()], static_cast<uint16_t>(running_), access == Access::kAtomic};
-  const SharedMemory::Fault fault = shared_.Note(static_cast<size_t>(offset), size, access, now, *this);
-  if (fault.what != nullptr) {
-    const bool race = fault.other.epoch != 0;
-    Fail(std::string(fault.what) + (race ? ": thread " + Text(IndexOf(fault.other.thread)) : ""), where);
-  }
+  Check(shared_.Note(static_cast<size_t>(offset), size, access, Now(access), *this), where);
   return shared_.data() + offset;
+}
+
+Stamp Executor::Now(Access access) {
+  return {epoch_, Running().clock[lane()], static_cast<uint16_t>(running_), access == Access::kAtomic};
+}
+
+void Executor::Check(const SharedMemory::Fault& fault, Where where) const {
+  if (fault.what == nullptr) return;
+  const bool other = fault.other.epoch != 0;
+  Fail(std::string(fault.what) + (other ? ": thread " + Text(IndexOf(fault.other.thread)) : ""), where);
 }
 
 }  // namespace quire::simt

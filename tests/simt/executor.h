@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <random>
 #include <source_location>
@@ -32,21 +33,31 @@ struct Options {
 };
 Options& CurrentOptions();
 
-enum class Collective { kSyncWarp, kShuffle, kBallot };
+enum class Collective { kSyncWarp, kShuffle, kBallot, kExchange };
 
-/// Runs a launch: one block after another in random order, and within a block one thread at a time, which keeps running
-/// until it waits for others.
+/// Runs a launch: one block after another, and within a block one thread at a time, which keeps running until it waits
+/// for others.
 class Executor final : private Order {
  public:
   static Executor& Current();  // inside a kernel
 
-  void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, Fiber::Body body, void* argument);
+  enum class BlockOrder { kRandom, kAscending };
+  void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, Fiber::Body body,
+           void* argument);
 
   // For the running thread.
   Dim3 grid, block, block_index, thread_index;
   void Barrier(Where where);
   /// Waits for the lanes of `mask`. Shuffles return the value of lane `source`, ballots the lanes whose value is not 0.
-  uint64_t Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where);
+  using Combine = void (*)(void* const (&lanes)[32]);
+  uint64_t Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where, Combine combine = nullptr);
+  /// A collective of all 32 lanes: once all have come, `combine` is called with what each brought.
+  void Exchange(void* mine, Combine combine, Where where);
+  /// Copies to shared memory that go on while the thread runs: group by group, the thread waits for all but the last
+  /// `pending` groups.
+  void StartCopy(int64_t offset, const void* bytes, size_t size, Where where);
+  void CommitCopies();
+  void WaitForCopies(size_t pending, Where where);
   /// Checks and notes an access to shared memory, and returns its bytes.
   std::byte* Shared(int64_t offset, size_t size, Access access, Where where);
   size_t shared_bytes() const { return shared_.size(); }
@@ -55,6 +66,11 @@ class Executor final : private Order {
 
  private:
   enum class State { kReady, kAtBarrier, kInCollective, kExited };
+  struct Copy {
+    int64_t offset;
+    size_t size;
+    std::byte bytes[16];
+  };
   struct Thread {
     Fiber fiber;
     State state = State::kExited;
@@ -63,14 +79,22 @@ class Executor final : private Order {
     uint32_t mask = 0;
     uint64_t value = 0, result = 0;
     int source = 0;
+    Combine combine = nullptr;
+    std::vector<Copy> uncommitted;
+    std::deque<std::vector<Copy>> groups;
     uint32_t clock[32] = {};  // per lane of its warp: how many of its warp barriers came before now
   };
 
   bool Before(const Stamp& earlier) const override;
   static void ThreadMain(void* self);
+  Thread& Running() { return *threads_[static_cast<size_t>(running_)]; }
+  Stamp Now(Access access);
+  void Check(const SharedMemory::Fault& fault, Where where) const;
+  void CheckNoCopyInFlight(const Thread& thread) const;
   void RunBlock();
   void Step(size_t ready_index);
   void ReleaseBarrier();
+  bool MeetsIn(const Thread& a, const Thread& b) const;
   void TryCollective(int warp, uint32_t mask);
   [[noreturn]] void FailStuck() const;
   std::string Describe(int thread) const;

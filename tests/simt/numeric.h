@@ -37,6 +37,7 @@ inline float FromFloat<float>(float x) {
 }
 
 inline float Exp(float x) { return std::exp(x); }
+inline float Exp2(float x) { return std::exp2(x); }
 inline float Tanh(float x) { return std::tanh(x); }
 inline float Rsqrt(float x) { return 1.0f / std::sqrt(x); }
 inline double Log(double x) { return std::log(x); }

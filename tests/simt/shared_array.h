@@ -13,6 +13,12 @@ class SharedArray {
  public:
   SharedArray(int64_t offset, int64_t count) : offset_(offset), count_(count) {}
   Element<SharedArray, T> operator[](Index i) const { return {*this, i}; }
+  /// The rest of the array from element i on.
+  SharedArray operator+(int64_t i) const { return {offset_ + i * static_cast<int64_t>(sizeof(T)), count_ - i}; }
+  template <class U>
+  SharedArray<U> As() const {
+    return {offset_, count_ * static_cast<int64_t>(sizeof(T)) / static_cast<int64_t>(sizeof(U))};
+  }
 
   template <class V>
   V Read(Index i) const {
@@ -27,13 +33,18 @@ class SharedArray {
   /// The bytes of a V at element i, checked.
   template <class V>
   std::byte* Bytes(Index i, Access access) const {
+    return Executor::Current().Shared(Offset<V>(i), sizeof(V), access, i.where);
+  }
+  /// Where they lie in the block's shared memory, within the array and aligned; nobody touches them yet.
+  template <class V>
+  int64_t Offset(Index i) const {
     Executor& executor = Executor::Current();
     const int64_t elements = sizeof(V) / sizeof(T), at = offset_ + i.value * static_cast<int64_t>(sizeof(T));
     if (i.value < 0 || i.value + elements > count_) {
       executor.Fail("shared array of " + std::to_string(count_) + " accessed at " + std::to_string(i.value), i.where);
     }
     if (at % static_cast<int64_t>(alignof(V)) != 0) executor.Fail("misaligned access to shared memory", i.where);
-    return executor.Shared(at, sizeof(V), access, i.where);
+    return at;
   }
 
  private:

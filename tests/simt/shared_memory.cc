@@ -23,7 +23,21 @@ bool SharedMemory::Conflicts(const Stamp& earlier, const Stamp& now, const Order
          !order.Before(earlier);
 }
 
+SharedMemory::Fault SharedMemory::StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order) {
+  const Fault fault = Note(offset, size, Access::kWrite, now, order);
+  for (size_t i = offset; i < offset + size; ++i) cells_[i].copy = now;
+  return fault;
+}
+
+void SharedMemory::EndCopy(size_t offset, size_t size) {
+  for (size_t i = offset; i < offset + size; ++i) cells_[i].copy = {};
+}
+
 SharedMemory::Fault SharedMemory::NoteByte(Cell& cell, Access access, const Stamp& now, const Order& order) {
+  if (cell.copy.epoch >= first_epoch_) {
+    return {access == Access::kRead ? "reads what a copy in flight writes, of" : "writes under a copy in flight, of",
+            cell.copy};
+  }
   const bool written = cell.write.epoch >= first_epoch_;
   if (access != Access::kWrite && !written) return {"reads shared memory that nobody wrote", {}};
   if (Conflicts(cell.write, now, order)) {

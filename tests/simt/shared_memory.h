@@ -42,10 +42,14 @@ class SharedMemory {
   };
   /// Checks an access to bytes [offset, offset + size), which lie inside, and notes it.
   Fault Note(size_t offset, size_t size, Access access, const Stamp& now, const Order& order);
+  /// From here to EndCopy a copy of now.thread's may write the bytes at any time: nobody may touch them.
+  Fault StartCopy(size_t offset, size_t size, const Stamp& now, const Order& order);
+  void EndCopy(size_t offset, size_t size);
 
  private:
   struct Cell {
     Stamp write, read, other_read;
+    Stamp copy;  // in flight since then; epoch 0: none
   };
   Fault NoteByte(Cell& cell, Access access, const Stamp& now, const Order& order);
   bool Conflicts(const Stamp& earlier, const Stamp& now, const Order& order) const;

@@ -18,8 +18,7 @@ std::string ErrorAfter(const StepPlan& next, bool advance = true) {
   SequenceTable table(4, 2, 16);
   const auto batch = table.Apply(Added());
   if (advance) {
-    table.Advance(batch);
-    table.Append(0, 9);
+    table.Resolve(table.Advance(batch), {{0, 9, 0, {}}});
   }
   try {
     table.Apply(next);
@@ -34,8 +33,8 @@ TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
   auto batch = table.Apply(Added());
   ASSERT_EQ(batch.size(), 1u);
   EXPECT_TRUE(batch[0].draws);
-  table.Advance(batch);
-  table.Append(0, 9);
+  table.Resolve(table.Advance(batch), {{0, 9, 0, {}}});
+  EXPECT_EQ(table.at(0).tokens.back(), 9);
   StepPlan decode;
   decode.tables = {{0, 2, 5}};
   decode.decodes = {0};
@@ -54,8 +53,7 @@ TEST(SequenceTableTest, FollowsASequenceThroughItsLife) {
 
 TEST(SequenceTableTest, BeamsBranchIntoNewSlotsAndInPlace) {
   SequenceTable table(4, 2, 16);
-  table.Advance(table.Apply(Added()));
-  table.Append(0, 9);
+  table.Resolve(table.Advance(table.Apply(Added())), {{0, 9, 0, {}}});
   StepPlan plan;
   plan.branches = {{1, 0, 7}, {0, 0, 8}};
   plan.tables = {{0, 2, 5}, {1, 2, 6}};
@@ -66,7 +64,35 @@ TEST(SequenceTableTest, BeamsBranchIntoNewSlotsAndInPlace) {
   EXPECT_EQ(table.at(1).tokens, (std::vector<TokenId>{1, 2, 3, 4, 7}));
   EXPECT_EQ(table.at(1).blocks, (std::vector<BlockId>{1, 2, 6}));
   table.Advance(batch);
-  EXPECT_THROW(table.Apply(plan), Error) << "has not drawn since";
+  StepPlan early = Added();
+  early.added[0].slot = 2;
+  early.chunks = {{2, 0, 3}};
+  table.Advance(table.Apply(early));
+  plan.branches = {{3, 2, 7}};
+  EXPECT_THROW(table.Apply(plan), Error) << "has not drawn";
+}
+
+TEST(SequenceTableTest, TokensAreResolvedLaterAndOnlyWhereTheyBelong) {
+  SequenceTable table(4, 2, 16);
+  const auto first = table.Advance(table.Apply(Added()));
+  EXPECT_EQ(table.at(0).tokens, (std::vector<TokenId>{1, 2, 3, 4, kPendingToken}));
+  StepPlan decode;
+  decode.tables = {{0, 2, 5}};
+  decode.decodes = {0};
+  decode.position_sum = 4;
+  const auto second = table.Advance(table.Apply(decode));  // begun before the first is finished
+  table.Resolve(first, {{0, 9, 0, {}}});
+  EXPECT_EQ(table.at(0).tokens, (std::vector<TokenId>{1, 2, 3, 4, 9, kPendingToken}));
+  StepPlan reuse = Added();  // another sequence of the same shape takes the slot
+  reuse.released = {0};
+  reuse.added[0].tokens = {6, 6, 6, 6, 6};
+  reuse.added[0].blocks = {1, 2, 3};
+  reuse.chunks = {{0, 0, 5}};
+  const auto third = table.Advance(table.Apply(reuse));
+  table.Resolve(second, {{0, 8, 0, {}}});
+  EXPECT_EQ(table.at(0).tokens, (std::vector<TokenId>{6, 6, 6, 6, 6, kPendingToken}));
+  table.Resolve(third, {{0, 7, 0, {}}});
+  EXPECT_EQ(table.at(0).tokens.back(), 7);
 }
 
 TEST(SequenceTableTest, PlansThatDoNotFollowAreRefused) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nv/target>
 #include <simt/numeric.cuh>
 #include <type_traits>
 
@@ -52,6 +53,11 @@ template <class T>
 using Global = T*;
 template <class T>
 using SharedArray = T*;
+/// The same bytes as elements of another type; both sizes must fit.
+template <class U, class T>
+__device__ SharedArray<U> As(T* array) {
+  return reinterpret_cast<U*>(array);
+}
 
 /// array[i] += value, or max(array[i], value); returns what was there before.
 template <class T>
@@ -128,7 +134,30 @@ __global__ void __launch_bounds__(Kernel::kThreads) Enter(const __grid_constant_
   Kernel::Run(params);
 }
 
-/// Queues Kernel::Run(params) for every thread of the grid.
+/// Programmatic dependent launch (sm_90 on; nothing below, where kernels never overlap). A kernel with
+/// `static constexpr bool kOverlapsPrevious = true` may start while its predecessor in the stream still runs and must
+/// call WaitForPrerequisites before it touches memory that an earlier kernel writes or reads. TriggerDependents says
+/// that the successor may start; its memory is only complete at the successor's WaitForPrerequisites.
+__device__ inline void WaitForPrerequisites() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
+}
+__device__ inline void TriggerDependents() {
+  NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.launch_dependents;" ::: "memory");))
+}
+template <class Kernel>
+constexpr bool OverlapsPrevious() {
+  if constexpr (requires { Kernel::kOverlapsPrevious; }) return Kernel::kOverlapsPrevious;
+  return false;
+}
+inline bool DeviceCanOverlap() {
+  int device = 0, major = 0;
+  CheckCuda(cudaGetDevice(&device), "current device");
+  CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "compute capability");
+  return major >= 9;
+}
+
+/// Queues Kernel::Run(params) for every thread of the grid. A kernel whose blocks wait for each other says so with
+/// `static constexpr bool kNeedsCoResidency = true`; its caller keeps the grid small enough for all to be resident.
 template <class Kernel>
 void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream& stream,
             const typename Kernel::Params& params) {
@@ -137,9 +166,17 @@ void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStr
     CheckCuda(cudaFuncSetAttribute(Enter<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
               "shared memory of a kernel");
   }
-  const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
-  Enter<Kernel><<<blocks, threads, bytes, static_cast<cudaStream_t>(stream.handle)>>>(params);
-  CheckCuda(cudaGetLastError(), "kernel launch");
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = static_cast<cudaStream_t>(stream.handle);
+  config.attrs = &overlap;
+  config.numAttrs = OverlapsPrevious<Kernel>() && DeviceCanOverlap() ? 1 : 0;
+  CheckCuda(cudaLaunchKernelEx(&config, Enter<Kernel>, params), "kernel launch");
 }
 
 }  // namespace quire::simt

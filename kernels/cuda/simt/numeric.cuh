@@ -40,6 +40,12 @@ __host__ __device__ inline float FromFloat<float>(float x) {
 }
 
 __device__ inline float Exp(float x) { return expf(x); }
+/// 2^x to 2 units in the last place; results below 2^-126 are 0.
+__device__ inline float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 __device__ inline float Tanh(float x) { return tanhf(x); }
 __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
 __device__ inline double Log(double x) { return log(x); }

@@ -1,12 +1,8 @@
 #!/usr/bin/env python3
-"""Plants bugs in the attention kernels, each behind a switch, for planted_bugs_test.cc, which must find every one.
-
-plant_bugs.py SOURCE_ROOT OUTPUT_ROOT: writes OUTPUT_ROOT/kernels/cuda/*.cuh and OUTPUT_ROOT/planted_bugs.h."""
-import os
-import sys
+"""Bugs of the attention kernels; planted_bugs_test.cc must find every one. Arguments and results: planting.py."""
+from planting import BARRIER, NO_BARRIER, plant
 
 DECODE, REDUCE, LAUNCH = "paged_decode.cuh", "reduce.cuh", "paged_decode_launch.cuh"
-BARRIER, NO_BARRIER = "simt::SyncThreads();", "if (!@) simt::SyncThreads();"
 
 # (what is wrong, file, text as it is, text with the bug). @ means "the bug is switched on". Every text occurs once.
 BUGS = [
@@ -54,25 +50,4 @@ BUGS = [
      "* kBlockSize + kBlockSize;", "* kBlockSize + (@ ? 0 : kBlockSize);"),
 ]
 
-
-def main():
-    source_root, output_root = sys.argv[1:]
-    folder = os.path.join(output_root, "kernels", "cuda")
-    os.makedirs(folder, exist_ok=True)
-    for name in (DECODE, REDUCE, LAUNCH):
-        with open(os.path.join(source_root, "kernels", "cuda", name), encoding="utf-8") as f:
-            text = f.read()
-        for number, (what, file, original, planted) in enumerate(BUGS, 1):
-            if file != name:
-                continue
-            if text.count(original) != 1:
-                sys.exit(f"plant_bugs.py: '{what}': its text is in {name} {text.count(original)} times; move it along")
-            text = text.replace(original, planted.replace("@", f"(simt::ActiveBug() == {number})"))
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
-            f.write(text.replace("#pragma once", '#pragma once\n\n#include "simt/active_bug.h"', 1))
-    with open(os.path.join(output_root, "planted_bugs.h"), "w", encoding="utf-8") as f:
-        f.write("#pragma once\n\ninline constexpr const char* kPlantedBugs[] = {\n")
-        f.write("".join(f'    "{what}",\n' for what, *_ in BUGS) + "};\n")
-
-
-main()
+plant(BUGS)

@@ -1,4 +1,4 @@
-#include "worker/model/kv_cache.h"
+#include "worker/cpu/kv_cache.h"
 
 namespace quire {
 

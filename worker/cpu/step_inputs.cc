@@ -1,4 +1,4 @@
-#include "worker/step_inputs.h"
+#include "worker/cpu/step_inputs.h"
 
 #include <algorithm>
 

@@ -1,53 +1,14 @@
-#include "worker/model/weights.h"
+#include "worker/cpu/weights.h"
 
 #include <cstring>
-#include <numeric>
 
 #include "comm/error.h"
+#include "worker/shard_rows.h"
 
 namespace quire {
 
-namespace {
-
-kernels::WeightType TypeOf(TensorType type) {
-  switch (type) {
-    case TensorType::kF32:
-      return kernels::WeightType::kF32;
-    case TensorType::kF16:
-      return kernels::WeightType::kF16;
-    case TensorType::kBF16:
-      return kernels::WeightType::kBF16;
-    case TensorType::kQ8_0:
-      return kernels::WeightType::kQ8_0;
-    case TensorType::kQ4_0:
-      return kernels::WeightType::kQ4_0;
-    case TensorType::kQ4_1:
-      return kernels::WeightType::kQ4_1;
-  }
-  Fail("unknown tensor type");
-}
-
-kernels::Weight InPlace(const Tensor& tensor) {
-  const auto type = TypeOf(tensor.type);
-  return {type, tensor.data.data(), tensor.rows(), tensor.cols(), kernels::RowBytes(type, tensor.cols())};
-}
-
-std::vector<float> Vector(const Tensor& tensor) {
-  std::vector<float> out(static_cast<size_t>(tensor.cols()));
-  kernels::DecodeRow(InPlace(tensor), 0, 0, tensor.cols(), out.data());
-  return out;
-}
-
-std::vector<int64_t> Rows(Range range) {
-  std::vector<int64_t> rows(static_cast<size_t>(range.size()));
-  std::iota(rows.begin(), rows.end(), range.begin);
-  return rows;
-}
-
-}  // namespace
-
 kernels::Weight ModelWeights::CopyRows(const Tensor& tensor, const std::vector<int64_t>& rows, Range cols) {
-  const kernels::Weight source = InPlace(tensor);
+  const kernels::Weight source = AsWeight(tensor);
   const kernels::WeightLayout layout = kernels::LayoutOf(source.type);
   const bool whole_blocks = cols.begin % layout.block_numbers == 0 && cols.end % layout.block_numbers == 0;
   kernels::Weight out{whole_blocks ? source.type : kernels::WeightType::kF32, nullptr,
@@ -73,18 +34,11 @@ kernels::Weight ModelWeights::CopyRows(const Tensor& tensor, const std::vector<i
 }
 
 kernels::Weight ModelWeights::Copy(const Tensor& tensor, Range rows, Range cols) {
-  return CopyRows(tensor, Rows(rows), cols);
+  return CopyRows(tensor, RowsOf(rows), cols);
 }
 
 kernels::Weight ModelWeights::CopyHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved) {
-  std::vector<int64_t> rows = Rows({heads.begin * head_dim, heads.end * head_dim});
-  if (interleaved) {
-    for (int64_t& row : rows) {
-      const int64_t head = row / head_dim, i = row % head_dim, half = head_dim / 2;
-      row = head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
-    }
-  }
-  return CopyRows(tensor, rows, {0, tensor.cols()});
+  return CopyRows(tensor, RowsOfHeads(heads, head_dim, interleaved), {0, tensor.cols()});
 }
 
 ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard) {
@@ -95,8 +49,8 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard) {
     const std::string prefix = fmt::format("model.layers.{}.", i);
     const auto tensor = [&](const char* name) -> const Tensor& { return files.Get(prefix + name + ".weight"); };
     LayerWeights layer;
-    layer.input_norm = Vector(tensor("input_layernorm"));
-    layer.post_attention_norm = Vector(tensor("post_attention_layernorm"));
+    layer.input_norm = ReadVector(tensor("input_layernorm"));
+    layer.post_attention_norm = ReadVector(tensor("post_attention_layernorm"));
     layer.q = CopyHeads(tensor("self_attn.q_proj"), shard.heads, c.head_dim, c.interleaved_rope_rows);
     layer.k = CopyHeads(tensor("self_attn.k_proj"), shard.kv_heads, c.head_dim, c.interleaved_rope_rows);
     layer.v = CopyHeads(tensor("self_attn.v_proj"), shard.kv_heads, c.head_dim, false);
@@ -106,8 +60,8 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard) {
     layer.down = Copy(tensor("mlp.down_proj"), hidden, shard.mlp);
     layers.push_back(std::move(layer));
   }
-  final_norm = Vector(files.Get("model.norm.weight"));
-  embedding = InPlace(files.Get("model.embed_tokens.weight"));
+  final_norm = ReadVector(files.Get("model.norm.weight"));
+  embedding = AsWeight(files.Get("model.embed_tokens.weight"));
   lm_head = Copy(files.Get(c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), shard.vocab, hidden);
 }
 

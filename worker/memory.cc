@@ -1,3 +1,5 @@
+#include "worker/memory.h"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <utility>
 
 #include "comm/error.h"
-#include "worker/memory.h"
 
 namespace quire {
 

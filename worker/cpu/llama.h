@@ -7,9 +7,9 @@
 #include "comm/collective/collective.h"
 #include "comm/model/model_files.h"
 #include "kernels/stream.h"
-#include "worker/model/kv_cache.h"
-#include "worker/model/weights.h"
-#include "worker/step_inputs.h"
+#include "worker/cpu/kv_cache.h"
+#include "worker/cpu/step_inputs.h"
+#include "worker/cpu/weights.h"
 
 namespace quire {
 

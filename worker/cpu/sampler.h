@@ -30,7 +30,4 @@ class Sampler {
   Collective& collective_;
 };
 
-/// Draws from one whole row by the sequence's sampling; `logits` is scratch. Pure: depends on its arguments alone.
-SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot);
-
 }  // namespace quire

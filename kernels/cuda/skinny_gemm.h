@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/paged_cache.h"
+#include "kernels/cuda/stream.h"
+
+namespace quire::kernels {
+
+/// What becomes of the sums, fp32 until then.
+enum class SkinnyEpilogue {
+  kStore,        // out[i, j] = sum
+  kStoreFloat,   // the same in fp32: logits
+  kAddResidual,  // out[i, j] += sum
+  kSiluMul,      // out [m, n / 2]: silu(gate) * up; the weight's rows are in the order of SkinnyGateUpRow
+};
+
+/// Rows of the weight per thread block. Results do not depend on it: whoever measures may choose.
+enum class SkinnyTile { kByShape, kNarrow, kWide };
+
+/// out = epilogue(norm(x) * weight^T) for few rows x: bound by reading the weight once. With norm_weight,
+/// norm(x) = x / sqrt(mean(x^2) + epsilon) * norm_weight, row by row, else x. In fp16, x * norm_weight must stay below
+/// 65,504: the root is divided by last. Row i of out depends on row i of x alone, bit for bit: not on m.
+/// x and weight rows are 16-byte aligned.
+struct SkinnyGemmParams {
+  DType dtype;              // kF16 or kBF16
+  const void* x;            // [m, k]
+  int64_t x_stride;         // elements from row to row, a multiple of 8
+  const void* weight;       // [n, k], contiguous
+  const void* norm_weight;  // [k], 16-byte aligned, or null
+  float epsilon;
+  void* out;           // [m, n] ([m, n / 2] for kSiluMul) of dtype (fp32 for kStoreFloat); not x
+  int64_t out_stride;  // elements from row to row
+  int64_t n;           // for kSiluMul a multiple of 16
+  int64_t k;           // a multiple of 8
+  int32_t m;           // 1 .. kSkinnyMaxRows; a launch's shape depends on SkinnyBatch(m), n and k only
+  SkinnyEpilogue epilogue;
+  SkinnyTile tile;
+};
+void SkinnyGemm(const CudaStream& stream, const SkinnyGemmParams& params);
+
+inline constexpr int32_t kSkinnyMaxRows = 64;
+
+/// Whether SkinnyGemm takes these sizes.
+constexpr bool SkinnyGemmSupports(DType dtype, int64_t m, int64_t n, int64_t k) {
+  return dtype != DType::kF32 && m >= 1 && m <= kSkinnyMaxRows && n >= 1 && k >= 8 && k % 8 == 0;
+}
+
+/// The rows that a launch for m rows computes: 8, 16, 32 or 64. Those from m on are neither read nor written.
+constexpr int32_t SkinnyBatch(int32_t m) { return m <= 8 ? 8 : m <= 16 ? 16 : m <= 32 ? 32 : 64; }
+
+/// Which row of a gate-and-up weight holds column `column` of the gate or of the up projection: 8 gates, their 8 ups,
+/// the next 8 gates. Both meet in one lane of a 16-row tensor-core tile.
+constexpr int64_t SkinnyGateUpRow(int64_t column, bool up) { return column / 8 * 16 + (up ? 8 : 0) + column % 8; }
+
+}  // namespace quire::kernels

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "kernels/cuda/decode_attention.h"
+#include "kernels/cuda/decode_case.h"
+
+namespace quire::kernels {
+
+/// How a case is cut up and laid out.
+struct DecodeCut {
+  int32_t num_ctas = 3;
+  int32_t min_units = kDecodeMinUnits;
+  int32_t stages = 3;
+  int32_t padding = 0;      // sequences of context 0 behind those of the case, as in a graph's batch
+  bool table_rows = false;  // tables in rows of a larger array, in another order
+};
+
+/// A case, planned and run through DecodeAttention. All that the kernels must not read is NaN or far away.
+class DecodeAttentionRun {
+ public:
+  DecodeAttentionRun(const DecodeShape& shape, uint64_t seed, const DecodeCut& cut);
+
+  DecodeAttentionParams Params() const;
+  DecodePlan plan() const { return plan_; }
+  /// Of the sequences of the case, and of those that pad it.
+  std::vector<float> Output() const { return Slice(0, rows_ - cut_.padding); }
+  std::vector<float> Padding() const { return Slice(rows_ - cut_.padding, rows_); }
+  const DecodeCase& of() const { return case_; }
+
+ private:
+  std::vector<float> Slice(int64_t begin, int64_t end) const;
+
+  DecodeCut cut_;
+  DecodeCase case_;
+  int64_t rows_, row_elements_;
+  std::vector<int32_t> head_start_;
+  DecodeWorkSize size_;
+  DecodePlan plan_;
+  simt::DeviceBuffer<int32_t> work_, tables_, table_rows_;
+  simt::DeviceBuffer<std::byte> queries_, out_;
+  simt::DeviceBuffer<float> workspace_;
+};
+
+}  // namespace quire::kernels

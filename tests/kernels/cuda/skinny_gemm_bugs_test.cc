@@ -1,0 +1,51 @@
+// The skinny GEMM with bugs planted by skinny_gemm_bugs.py: the emulator or the comparison with the reference must find
+// each of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/cuda/expect_bugs_found.h"
+#include "kernels/cuda/skinny_gemm_case.h"
+#include "planted_bugs.h"
+#include "simt/expect_error.h"
+
+namespace quire::kernels {
+namespace {
+
+std::vector<SkinnyShape> Shapes() {
+  return {
+      {.m = 3, .n = 19, .k = 264, .norm = true, .epilogue = SkinnyEpilogue::kStoreFloat},
+      {.m = 9, .n = 48, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kSiluMul, .tile = SkinnyTile::kWide},
+      {.m = 9, .n = 40, .k = 1160, .epilogue = SkinnyEpilogue::kAddResidual, .tile = SkinnyTile::kWide},
+      {.m = 5, .n = 8, .k = 72, .x_gap = 1'100'000'000, .out_gap = 1'100'000'000},
+  };
+}
+
+/// What the first wrong launch shows; empty if all is well.
+std::string Hunt() {
+  uint64_t seed = 1;
+  for (const SkinnyShape& shape : Shapes()) {
+    const SkinnyCase c(shape, ++seed);
+    const std::vector<double> expected = c.Expected();
+    simt::WithOptions options({.seed = seed});
+    try {
+      SkinnyGemm(CudaStream{}, c.Params());
+    } catch (const simt::SimtError& error) {
+      return error.what();
+    }
+    const std::vector<float> out = c.Output();
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!(std::abs(out[i] - expected[i]) <= c.Tolerance() * std::max(1.0, std::abs(expected[i])))) {
+        return c.Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
+               std::to_string(expected[i]);
+      }
+    }
+    if (c.WroteBetweenRows()) return c.Name() + ": wrote between the rows of the output";
+  }
+  return "";
+}
+
+TEST(SkinnyGemmBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+
+}  // namespace
+}  // namespace quire::kernels

@@ -1,0 +1,157 @@
+// Copies in flight: nobody touches their bytes before the issuing thread has waited, others not before a barrier.
+#include <gtest/gtest.h>
+
+#include <simt/async_copy.cuh>
+
+#include "simt/device_buffer.h"
+#include "simt/expect_error.h"
+
+namespace quire::simt {
+namespace {
+
+using kernels::CudaStream;
+
+struct Ints {
+  const int* in;
+  int* out;
+};
+
+/// A pipeline of three stages, each 64 threads * 16 bytes; the last of its tiles is cut off at `count` elements.
+/// out[t] = the element that the thread's neighbour copied, summed over the tiles.
+struct Pipeline {
+  using Params = Ints;
+  static constexpr int kStages = 3, kTile = 256, kTiles = 7, kCount = kTile * kTiles - 12;
+
+  static void Fetch(const Ints& p, const SharedArray<int>& stages, int tile) {
+    const int at = ThreadX() * 4, from = tile * kTile + at;
+    if (tile < kTiles) {
+      CopyAsync<16>(stages + tile % kStages * kTile, at, Global<const int>(p.in), from, from < kCount);
+    }
+    CommitCopies();
+  }
+  static void Run(const Ints& p) {
+    SharedArena arena;
+    const SharedArray<int> stages = arena.Take<int>(kStages * kTile);
+    for (int tile = 0; tile < kStages - 1; ++tile) Fetch(p, stages, tile);
+    int sum = 0;
+    for (int tile = 0; tile < kTiles; ++tile) {
+      WaitForCopies<kStages - 2>();
+      SyncThreads();
+      Fetch(p, stages, tile + kStages - 1);
+      sum += (stages + tile % kStages * kTile)[(ThreadX() * 4 + 5) % kTile];
+    }
+    WaitForCopies<0>();
+    Global<int>(p.out)[ThreadX()] = sum;
+  }
+};
+
+TEST(AsyncCopyTest, PipelineDeliversAndFillsUpWithZeros) {
+  const DeviceBuffer<int> in(Pipeline::kCount), out(64);
+  for (int i = 0; i < in.size(); ++i) in[i] = i * i;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    WithOptions options({.seed = seed, .switch_chance = 0.1});
+    Launch<Pipeline>({1}, 64, Pipeline::kStages * 1024, CudaStream{}, {in.data(), out.data()});
+    for (int i = 0; i < 64; ++i) {
+      int sum = 0;
+      for (int at = (i * 4 + 5) % 256; at < Pipeline::kCount; at += 256) sum += at * at;
+      EXPECT_EQ(out[i], sum);
+    }
+  }
+}
+
+enum class Bug {
+  kNone,
+  kReadBeforeWait,
+  kReadByOther,
+  kUncommitted,
+  kTooFewGroups,
+  kNoBarrier,
+  kWriteUnder,
+  kCopyUnder,
+  kOverReader,
+  kNeverWaits,
+  kMisalignedTo,
+  kMisalignedFrom,
+  kSourceOutside,
+  kTargetOutside,
+};
+
+/// Each of 64 threads copies 8 bytes and reads those of a thread of the other warp.
+template <Bug kBug>
+struct Planted {
+  using Params = Ints;
+  static void Run(const Ints& p) {
+    SharedArena arena;
+    const SharedArray<int> box = arena.Take<int>(132);
+    const Global<const int> in(p.in);
+    const int thread = ThreadX(), at = thread * 2;
+    if (kBug == Bug::kOverReader) {
+      box[at + 1] = thread;
+      SyncThreads();
+      if (static_cast<int>(box[(at + 65) % 128]) < 0) return;
+    }
+    CopyAsync<8>(box, at + (kBug == Bug::kMisalignedTo) + (kBug == Bug::kTargetOutside) * 6, in,
+                 at + (kBug == Bug::kMisalignedFrom) + (kBug == Bug::kSourceOutside) * 2);
+    if (kBug == Bug::kCopyUnder) CopyAsync<4>(box, at, in, at);
+    if (kBug != Bug::kUncommitted) CommitCopies();
+    if (kBug == Bug::kWriteUnder) box[at] = 1;
+    if (kBug == Bug::kReadByOther) {
+      SyncThreads();
+      if (thread == 5 && static_cast<int>(box[100]) == 0) return;
+    }
+    if (kBug == Bug::kNeverWaits) return;
+    if (kBug != Bug::kReadBeforeWait) WaitForCopies<kBug == Bug::kTooFewGroups ? 1 : 0>();
+    if (kBug != Bug::kNoBarrier) SyncThreads();
+    Global<int>(p.out)[thread] = box[(at + 64) % 128];
+    WaitForCopies<0>();
+  }
+};
+
+TEST(AsyncCopyTest, MisuseIsFound) {
+  const DeviceBuffer<int> in(128), out(64);
+  for (int i = 0; i < 128; ++i) in[i] = i;
+  const auto run = [&](auto kernel) { Launch<decltype(kernel)>({2}, 64, 1024, CudaStream{}, {in.data(), out.data()}); };
+  run(Planted<Bug::kNone>{});
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], (i * 2 + 64) % 128);
+  ExpectError([&] { run(Planted<Bug::kReadBeforeWait>{}); }, "reads what a copy in flight writes, of: thread (");
+  ExpectError([&] { run(Planted<Bug::kReadByOther>{}); }, "reads what a copy in flight writes, of: thread (50, 0, 0)");
+  ExpectError([&] { run(Planted<Bug::kUncommitted>{}); }, "reads what a copy in flight writes");
+  ExpectError([&] { run(Planted<Bug::kTooFewGroups>{}); }, "reads what a copy in flight writes");
+  const auto text = ExpectError([&] { run(Planted<Bug::kNoBarrier>{}); }, "async_copy_test.cc:");
+  EXPECT_TRUE(text.find("race: ") != text.npos || text.find("nobody wrote") != text.npos ||
+              text.find("in flight") != text.npos)
+      << text;
+  ExpectError([&] { run(Planted<Bug::kWriteUnder>{}); }, "writes under a copy in flight");
+  ExpectError([&] { run(Planted<Bug::kCopyUnder>{}); }, "writes under a copy in flight");
+  ExpectError([&] { run(Planted<Bug::kOverReader>{}); }, "race: ");
+  ExpectError([&] { run(Planted<Bug::kNeverWaits>{}); }, "ends with copies in flight");
+  ExpectError([&] { run(Planted<Bug::kMisalignedTo>{}); }, "misaligned access to shared memory");
+  ExpectError([&] { run(Planted<Bug::kMisalignedFrom>{}); }, "misaligned access to global memory");
+  ExpectError([&] { run(Planted<Bug::kSourceOutside>{}); }, "global access out of bounds");
+  ExpectError([&] { run(Planted<Bug::kTargetOutside>{}); }, "shared array of 132 accessed at 132");
+  run(Planted<Bug::kNone>{});
+}
+
+/// Appends its block's number to a list, without any order between blocks but the emulator's.
+template <bool kTogether>
+struct Roll {
+  using Params = Ints;
+  static constexpr bool kNeedsCoResidency = kTogether;
+  static void Run(const Ints& p) {
+    const Global<int> out(p.out);
+    out[1 + AtomicAdd(out, 0, 1)] = static_cast<int>(BlockX());
+  }
+};
+
+TEST(LaunchTest, BlocksThatNeedEachOtherComeInOrder) {
+  const std::vector<int> ordered{20, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  for (const bool together : {false, true}) {
+    const DeviceBuffer<int> out(21);
+    if (together) Launch<Roll<true>>({20}, 1, 0, CudaStream{}, {nullptr, out.data()});
+    if (!together) Launch<Roll<false>>({20}, 1, 0, CudaStream{}, {nullptr, out.data()});
+    EXPECT_EQ(std::vector<int>(out.span().begin(), out.span().end()) == ordered, together);
+  }
+}
+
+}  // namespace
+}  // namespace quire::simt

@@ -1,0 +1,106 @@
+#pragma once
+
+// The emulator's kernels/cuda/simt/tensor_core.cuh, which has the layouts.
+
+#include <bit>
+#include <simt/device.cuh>
+
+namespace quire::simt {
+
+/// One lane's operands; the last lane to come multiplies for all.
+struct MmaOperands {
+  float* d;
+  const uint32_t* a;
+  const uint32_t* b;
+};
+template <class T>
+float HalfOfPair(uint32_t pair, int which) {
+  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
+  return ToFloat(T{static_cast<uint16_t>(which == 0 ? pair & 0xffff : pair >> 16)});
+}
+template <class T>
+void MultiplyFragments(void* const (&lanes)[32]) {
+  float a[16][16], b[16][8];
+  for (int l = 0; l < 32; ++l) {
+    const auto& mine = *static_cast<const MmaOperands*>(lanes[l]);
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < 4; ++i) {
+        a[l / 4 + i % 2 * 8][l % 4 * 2 + i / 2 * 8 + half] = HalfOfPair<T>(mine.a[i], half);
+      }
+      for (int i = 0; i < 2; ++i) b[l % 4 * 2 + i * 8 + half][l / 4] = HalfOfPair<T>(mine.b[i], half);
+    }
+  }
+  for (int l = 0; l < 32; ++l) {
+    const auto& mine = *static_cast<const MmaOperands*>(lanes[l]);
+    for (int i = 0; i < 4; ++i) {
+      const int row = l / 4 + i / 2 * 8, column = l % 4 * 2 + i % 2;
+      float sum = 0;
+      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
+      mine.d[i] += sum;
+    }
+  }
+}
+template <class T>
+void Mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], Where where = Where::current()) {
+  MmaOperands mine{d, a, b};
+  Executor::Current().Exchange(&mine, &MultiplyFragments<T>, where);
+}
+
+/// Where the rows of matrices begin in shared memory, from the lanes that know to all.
+struct MatrixRows {
+  int64_t mine, all[32];
+};
+inline void ShareRows(void* const (&lanes)[32]) {
+  for (void* to : lanes) {
+    for (int l = 0; l < 32; ++l) static_cast<MatrixRows*>(to)->all[l] = static_cast<const MatrixRows*>(lanes[l])->mine;
+  }
+}
+/// Rows must lie in their array and be aligned where a lane names them; every byte is read by the lane that gets it.
+template <int N, class T>
+MatrixRows RowsOfMatrices(const SharedArray<T>& array, Index row_begin) {
+  static_assert(sizeof(T) == 2 && (N == 1 || N == 2 || N == 4));
+  Executor& executor = Executor::Current();
+  MatrixRows rows{};
+  if (executor.lane() < 8 * N) rows.mine = array.template Offset<Vec<T, 8>>(row_begin);
+  executor.Exchange(&rows, &ShareRows, row_begin.where);
+  return rows;
+}
+template <class V>
+V ReadShared(int64_t at, Where where) {
+  V bits;
+  std::memcpy(&bits, Executor::Current().Shared(at, sizeof(V), Access::kRead, where), sizeof(V));
+  return bits;
+}
+template <int N, class T>
+void LoadMatrix(uint32_t (&out)[N], const SharedArray<T>& array, Index row_begin) {
+  const MatrixRows rows = RowsOfMatrices<N>(array, row_begin);
+  const int lane = Executor::Current().lane();
+  for (int i = 0; i < N; ++i) {
+    out[i] = ReadShared<uint32_t>(rows.all[i * 8 + lane / 4] + lane % 4 * 4, row_begin.where);
+  }
+}
+template <int N, class T>
+void LoadMatrixTransposed(uint32_t (&out)[N], const SharedArray<T>& array, Index row_begin) {
+  const MatrixRows rows = RowsOfMatrices<N>(array, row_begin);
+  const int lane = Executor::Current().lane(), row = lane % 4 * 2, column = lane / 4 * 2;
+  for (int i = 0; i < N; ++i) {
+    out[i] = ReadShared<uint16_t>(rows.all[i * 8 + row] + column, row_begin.where) |
+             uint32_t{ReadShared<uint16_t>(rows.all[i * 8 + row + 1] + column, row_begin.where)} << 16;
+  }
+}
+
+template <class T>
+uint32_t PackPair(float low, float high) {
+  return FromFloat<T>(low).bits | uint32_t{FromFloat<T>(high).bits} << 16;
+}
+template <class T>
+Vec<float, 2> UnpackPair(uint32_t bits) {
+  return {{HalfOfPair<T>(bits, 0), HalfOfPair<T>(bits, 1)}};
+}
+template <class T>
+uint32_t PairFromFp8(uint16_t two) {
+  return PackPair<T>(ToFloat(Fp8E4M3{static_cast<uint8_t>(two & 0xff)}),
+                     ToFloat(Fp8E4M3{static_cast<uint8_t>(two >> 8)}));
+}
+
+}  // namespace quire::simt

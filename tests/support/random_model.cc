@@ -1,0 +1,113 @@
+#include "tests/support/random_model.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "comm/json.h"
+#include "tests/support/random.h"
+
+namespace quire::test {
+
+namespace {
+
+__extension__ using Float16 = _Float16;
+
+void AppendNumber(std::string& bytes, float x, const std::string& dtype) {
+  if (dtype == "F32") {
+    bytes.append(reinterpret_cast<const char*>(&x), 4);
+    return;
+  }
+  const auto bits = dtype == "F16" ? std::bit_cast<uint16_t>(static_cast<Float16>(x))
+                                   : static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
+  bytes.append(reinterpret_cast<const char*>(&bits), 2);
+}
+
+/// A safetensors file being put together.
+class TensorWriter {
+ public:
+  TensorWriter(std::string dtype, uint64_t seed) : dtype_(std::move(dtype)), random_(seed) {}
+
+  /// Numbers of about `spread` around `centre`.
+  void Add(const std::string& name, std::vector<int64_t> shape, float centre, float spread) {
+    const size_t begin = data_.size();
+    int64_t count = 1;
+    for (const int64_t n : shape) count *= n;
+    for (int64_t i = 0; i < count; ++i) AppendNumber(data_, centre + spread * random_.Signed(), dtype_);
+    header_[name] = {{"dtype", dtype_}, {"shape", shape}, {"data_offsets", {begin, data_.size()}}};
+  }
+
+  void Write(const std::filesystem::path& path) const {
+    std::string head = header_.dump();
+    head.resize((head.size() + 7) / 8 * 8, ' ');
+    const uint64_t length = head.size();
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&length), 8);
+    out << head << data_;
+  }
+
+ private:
+  std::string dtype_, data_;
+  Random random_;
+  Json header_ = Json::object();
+};
+
+Json ConfigOf(const ModelShape& s) {
+  Json config = {{"architectures", {s.sliding_window > 0 ? "MistralForCausalLM" : "LlamaForCausalLM"}},
+                 {"model_type", s.sliding_window > 0 ? "mistral" : "llama"},
+                 {"hidden_size", s.hidden},
+                 {"num_hidden_layers", s.layers},
+                 {"num_attention_heads", s.heads},
+                 {"num_key_value_heads", s.kv_heads},
+                 {"head_dim", s.head_dim},
+                 {"intermediate_size", s.intermediate},
+                 {"vocab_size", s.vocab},
+                 {"max_position_embeddings", 4096},
+                 {"rms_norm_eps", 1e-5},
+                 {"rope_theta", 10000.0},
+                 {"hidden_act", "silu"},
+                 {"tie_word_embeddings", s.tied},
+                 {"eos_token_id", 0}};
+  if (s.sliding_window > 0) config["sliding_window"] = s.sliding_window;
+  return config;
+}
+
+}  // namespace
+
+RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
+  std::string name = (std::filesystem::temp_directory_path() / "quire-model-XXXXXX").string();
+  path_ = ::mkdtemp(name.data());
+  std::ofstream(path_ / "config.json") << ConfigOf(s).dump();
+  TensorWriter tensors(s.dtype, seed);
+  const auto matrix = [&](const std::string& tensor, int64_t rows, int64_t cols) {
+    tensors.Add(tensor + ".weight", {rows, cols}, 0, 1.7f / std::sqrt(static_cast<float>(cols)));
+  };
+  const auto norm = [&](const std::string& tensor) { tensors.Add(tensor + ".weight", {s.hidden}, 1, 0.2f); };
+  tensors.Add("model.embed_tokens.weight", {s.vocab, s.hidden}, 0, 1);
+  for (int64_t i = 0; i < s.layers; ++i) {
+    const std::string layer = fmt::format("model.layers.{}.", i);
+    norm(layer + "input_layernorm");
+    norm(layer + "post_attention_layernorm");
+    matrix(layer + "self_attn.q_proj", s.heads * s.head_dim, s.hidden);
+    matrix(layer + "self_attn.k_proj", s.kv_heads * s.head_dim, s.hidden);
+    matrix(layer + "self_attn.v_proj", s.kv_heads * s.head_dim, s.hidden);
+    matrix(layer + "self_attn.o_proj", s.hidden, s.heads * s.head_dim);
+    matrix(layer + "mlp.gate_proj", s.intermediate, s.hidden);
+    matrix(layer + "mlp.up_proj", s.intermediate, s.hidden);
+    matrix(layer + "mlp.down_proj", s.hidden, s.intermediate);
+  }
+  norm("model.norm");
+  if (!s.tied) matrix("lm_head", s.vocab, s.hidden);
+  tensors.Write(path_ / "model.safetensors");
+}
+
+RandomModel::~RandomModel() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace quire::test

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "comm/model/model_config.h"
+
+namespace quire::test {
+
+/// Shapes of a Llama that is made up.
+struct ModelShape {
+  int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
+  int64_t sliding_window = 0;
+  bool tied = false;
+  std::string dtype = "BF16";  // of the safetensors: F32, F16 or BF16
+};
+
+/// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.
+class RandomModel {
+ public:
+  RandomModel(const ModelShape& shape, uint64_t seed);
+  ~RandomModel();
+  RandomModel(const RandomModel&) = delete;
+  RandomModel& operator=(const RandomModel&) = delete;
+
+  std::string path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace quire::test

@@ -1,0 +1,53 @@
+// worker/cuda/gemm.h without a GPU: the obvious loops, fp32 sums, on whatever a stream would take.
+#include <vector>
+
+#include "simt/numeric.h"
+#include "simt/submit.h"
+#include "worker/cuda/gemm.h"
+
+namespace quire {
+
+namespace {
+
+template <class T>
+void Multiply(const GemmParams& p) {
+  const T* x = static_cast<const T*>(p.x);
+  const T* weight = static_cast<const T*>(p.weight);
+  std::vector<float> row(static_cast<size_t>(p.k));
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t c = 0; c < p.k; ++c) row[static_cast<size_t>(c)] = simt::ToFloat(x[i * p.x_stride + c]);
+    for (int64_t j = 0; j < p.n; ++j) {
+      float sum = 0;
+      for (int64_t c = 0; c < p.k; ++c) sum += row[static_cast<size_t>(c)] * simt::ToFloat(weight[j * p.k + c]);
+      if (p.float_result) {
+        static_cast<float*>(p.y)[i * p.y_stride + j] = sum;
+      } else {
+        static_cast<T*>(p.y)[i * p.y_stride + j] = simt::FromFloat<T>(sum);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+struct Gemm::Plans {};
+
+Gemm::Gemm(Device& device) : device_(device) {}
+Gemm::~Gemm() = default;
+
+void Gemm::Run(const GemmParams& p) {
+  simt::Submit([p] {
+    switch (p.dtype) {
+      case kernels::DType::kF32:
+        return Multiply<float>(p);
+      case kernels::DType::kF16:
+        return Multiply<simt::Half>(p);
+      case kernels::DType::kBF16:
+        return Multiply<simt::BFloat16>(p);
+    }
+  });
+}
+
+double Gemm::Tune(const GemmParams&, std::span<const void* const>) { return 0; }
+
+}  // namespace quire

@@ -1,0 +1,111 @@
+#include "worker/cpu/cpu_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "comm/error.h"
+#include "kernels/kv_cache.h"
+#include "worker/cpu/llama.h"
+#include "worker/cpu/sampler.h"
+#include "worker/cpu/step_inputs.h"
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
+  std::vector<Range> ranges;
+  for (const RankShard& shard : shards) ranges.push_back(shard.vocab);
+  return ranges;
+}
+
+class CpuEngine final : public RankEngine {
+ public:
+  CpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective)
+      : config_(files.config()),
+        sizes_(sizes),
+        shards_(PlanShards(config_, sizes.shares)),
+        shard_(shards_[static_cast<size_t>(collective.rank())]),
+        stream_(sizes.threads),
+        model_(files, shard_, stream_, collective, sizes.max_step_tokens, sizes.max_model_len),
+        sampler_(VocabRanges(shards_), collective) {}
+
+  std::string device() const override { return kernels::CpuIsaName(); }
+  int64_t weight_bytes() const override { return model_.weight_bytes(); }
+  int64_t block_bytes() const override { return KvCache::BlockBytes(config_, shard_, sizes_.block_size); }
+  int64_t available_bytes() const override { return AvailableHostMemory(); }
+  int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
+
+  bool CanBegin() const override { return !busy_; }
+  void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
+  bool Done() override { return true; }
+  StepOutcome Finish(const SequenceTable&) override {
+    busy_ = false;
+    return std::move(outcome_);
+  }
+
+ private:
+  void Swap(const StepPlan& plan);
+
+  ModelConfig config_;
+  EngineSizes sizes_;
+  std::vector<RankShard> shards_;
+  const RankShard& shard_;
+  kernels::CpuStream stream_;
+  Llama model_;
+  Sampler sampler_;
+  StepInputs inputs_;
+  std::unique_ptr<KvCache> cache_;
+  HostMemory host_blocks_;  // [num_host_blocks, block floats]
+  StepOutcome outcome_;
+  bool busy_ = false;  // an outcome waits
+};
+
+int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
+  cache_ = std::make_unique<KvCache>(config_, shard_, sizes_.block_size, num_blocks);
+  if (num_host_blocks == 0) return 0;
+  host_blocks_ = HostMemory(static_cast<size_t>(num_host_blocks) * static_cast<size_t>(block_bytes()));
+  // Timed over a few blocks that nobody uses yet; the first round touches the pages.
+  StepPlan trial;
+  for (int i = 1; i < std::min({num_blocks, num_host_blocks, 17}); ++i) trial.swap_outs.push_back({i, i});
+  if (trial.swap_outs.empty()) return 0;
+  Swap(trial);
+  const auto begin = Clock::now();
+  Swap(trial);
+  return std::chrono::nanoseconds(Clock::now() - begin).count() / static_cast<int64_t>(trial.swap_outs.size());
+}
+
+void CpuEngine::Swap(const StepPlan& plan) {
+  auto* host = reinterpret_cast<float*>(host_blocks_.data());
+  const auto copy = [&](const float* from, float* to, const std::vector<BlockCopyPair>& pairs) {
+    static_assert(sizeof(BlockCopyPair) == 2 * sizeof(int32_t));
+    kernels::BlockCopy(stream_, {from, to, cache_->block_floats(), reinterpret_cast<const int32_t*>(pairs.data()),
+                                 static_cast<int64_t>(pairs.size())});
+  };
+  copy(cache_->pool(), host, plan.swap_outs);
+  copy(host, cache_->pool(), plan.swap_ins);
+}
+
+void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) {
+  const auto begin = Clock::now();
+  Swap(plan);
+  outcome_.swap_micros =
+      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+  kernels::BlockCopy(stream_,
+                     {cache_->pool(), cache_->pool(), cache_->block_floats(),
+                      reinterpret_cast<const int32_t*>(plan.copies.data()), static_cast<int64_t>(plan.copies.size())});
+  inputs_.Build(table, batch, sizes_.block_size);
+  outcome_.tokens = sampler_.Draw(model_.Forward(inputs_, *cache_), batch, table);
+  busy_ = true;
+}
+
+}  // namespace
+
+std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective) {
+  return std::make_unique<CpuEngine>(files, sizes, collective);
+}
+
+}  // namespace quire

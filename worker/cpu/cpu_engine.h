@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "comm/collective/collective.h"
+#include "comm/model/model_files.h"
+#include "worker/engine_sizes.h"
+#include "worker/rank_engine.h"
+
+namespace quire {
+
+/// The engine on this host's processor. Loads the weights; `collective` outlives it.
+std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective);
+
+}  // namespace quire

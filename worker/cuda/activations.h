@@ -1,0 +1,46 @@
+#pragma once
+
+#include "comm/model/model_config.h"
+#include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/cuda_weights.h"
+#include "worker/cuda/pieces.h"
+
+namespace quire {
+
+/// What a forward pass keeps between kernels, T rows of the model's type unless said otherwise; R of them draw.
+struct Activations {
+  Activations(const ModelConfig& c, const RankShard& shard, kernels::DType dtype, int64_t max_tokens, int64_t max_draws,
+              Pieces& pieces)
+      : hidden(c.hidden_size),
+        heads_width(shard.heads.size() * c.head_dim),
+        qkv_width(heads_width + 2 * shard.kv_heads.size() * c.head_dim),
+        mlp_width(CudaWeights::MlpWidth(shard)),
+        logits_width((shard.vocab.size() + 7) / 8 * 8) {
+    const auto rows = [&](int64_t count, int64_t width) -> void* {
+      return pieces.Take(count * width * kernels::ByteSize(dtype));
+    };
+    residual = rows(max_tokens, hidden);
+    normed = rows(max_tokens, hidden);
+    qkv = rows(max_tokens, qkv_width);
+    attended = rows(max_tokens, heads_width);
+    gate_up = rows(max_tokens, 2 * mlp_width);
+    activated = rows(max_tokens, mlp_width);
+    delta = rows(max_tokens, hidden);
+    drawing = rows(max_draws, hidden);
+    logits = pieces.Take<float>(max_draws * logits_width);
+  }
+
+  int64_t hidden, heads_width, qkv_width, mlp_width;
+  int64_t logits_width;  // local vocabulary, rounded up to whole 16-byte pieces
+  void* residual;        // [T, hidden]
+  void* normed;          // [T, hidden]
+  void* qkv;             // [T, qkv_width]
+  void* attended;        // [T, heads_width]
+  void* gate_up;         // [T, 2 * mlp_width]
+  void* activated;       // [T, mlp_width]
+  void* delta;           // [T, hidden]: what attention or MLP adds to the residual
+  void* drawing;         // [R, hidden]
+  float* logits;         // [R, logits_width] fp32
+};
+
+}  // namespace quire

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/device.h"
+
+namespace quire {
+
+/// y = x * weight^T with fp32 accumulation. All of one type, but y may be fp32.
+struct GemmParams {
+  kernels::DType dtype;
+  const void* x;       // [m, k], rows x_stride elements apart
+  const void* weight;  // [n, k]
+  void* y;             // [m, n], rows y_stride elements apart
+  int64_t x_stride, y_stride;
+  int64_t m, n, k;  // k and the strides: multiples of 8
+  bool float_result = false;
+};
+
+/// Matrix products by the vendor's library. There are two implementations: over cuBLASLt (gemm_cublaslt.cc), and for
+/// tests (tests/worker/cuda/emulated_gemm.cc).
+class Gemm {
+ public:
+  /// Takes kWorkspaceBytes of the device, which outlives it.
+  explicit Gemm(Device& device);
+  ~Gemm();
+
+  static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
+
+  /// Queues the product, by the algorithm that Tune chose for its shape or by the library's first guess.
+  void Run(const GemmParams& params);
+
+  /// Times the library's best guesses for this shape, with y as scratch, and keeps the fastest. Each run takes the next of
+  /// `weights`, so that none is found in a cache. Not while a graph is recorded. Returns the fastest one's seconds.
+  double Tune(const GemmParams& params, std::span<const void* const> weights);
+
+ private:
+  struct Plans;
+  Device& device_;
+  DeviceMemory workspace_;
+  std::unique_ptr<Plans> plans_;
+};
+
+}  // namespace quire

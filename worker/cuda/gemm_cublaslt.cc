@@ -1,0 +1,143 @@
+#include <cublasLt.h>
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "comm/error.h"
+#include "worker/cuda/gemm.h"
+#include "worker/cuda/timing.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int kCandidates = 16;
+
+void Check(cublasStatus_t status, const char* doing) {
+  if (status != CUBLAS_STATUS_SUCCESS) Fail("cuBLASLt: {}: {}", doing, cublasLtGetStatusString(status));
+}
+
+cudaDataType_t TypeOf(kernels::DType dtype) {
+  switch (dtype) {
+    case kernels::DType::kF32:
+      return CUDA_R_32F;
+    case kernels::DType::kF16:
+      return CUDA_R_16F;
+    case kernels::DType::kBF16:
+      return CUDA_R_16BF;
+  }
+  Fail("unknown element type");
+}
+
+/// A product as cuBLASLt describes it, in its column-major terms: y^T [n, m] = weight [n, k] * x^T [k, m].
+class Problem {
+ public:
+  explicit Problem(const GemmParams& p) {
+    const cudaDataType_t type = TypeOf(p.dtype), result = p.float_result ? CUDA_R_32F : type;
+    Check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    Check(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
+          "describing a product");
+    const auto layout = [](cublasLtMatrixLayout_t& out, cudaDataType_t t, int64_t rows, int64_t cols, int64_t stride) {
+      Check(cublasLtMatrixLayoutCreate(&out, t, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), stride),
+            "describing a matrix");
+    };
+    layout(weight, type, p.k, p.n, p.k);
+    layout(x, type, p.k, p.m, p.x_stride);
+    layout(y, result, p.n, p.m, p.y_stride);
+  }
+  ~Problem() {
+    cublasLtMatrixLayoutDestroy(y);
+    cublasLtMatrixLayoutDestroy(x);
+    cublasLtMatrixLayoutDestroy(weight);
+    cublasLtMatmulDescDestroy(operation);
+  }
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t weight = nullptr, x = nullptr, y = nullptr;
+};
+
+using Shape = std::tuple<int, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
+Shape ShapeOf(const GemmParams& p) {
+  return {static_cast<int>(p.dtype), p.float_result, p.m, p.n, p.k, p.x_stride, p.y_stride};
+}
+
+}  // namespace
+
+struct Gemm::Plans {
+  ~Plans() {
+    if (handle != nullptr) cublasLtDestroy(handle);
+  }
+
+  std::vector<cublasLtMatmulAlgo_t> Guess(const Problem& problem, int count) const {
+    cublasLtMatmulPreference_t preference = nullptr;
+    Check(cublasLtMatmulPreferenceCreate(&preference), "asking for algorithms");
+    const uint64_t bytes = kWorkspaceBytes;
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof(bytes));
+    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(count));
+    int found = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle, problem.operation, problem.weight, problem.x, problem.y, problem.y,
+                                       preference, count, results.data(), &found);
+    cublasLtMatmulPreferenceDestroy(preference);
+    Check(found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status, "asking for algorithms");
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    for (int i = 0; i < found; ++i) {
+      if (results[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+        algorithms.push_back(results[static_cast<size_t>(i)].algo);
+    }
+    return algorithms;
+  }
+
+  cublasStatus_t Queue(const Problem& problem, const GemmParams& p, const cublasLtMatmulAlgo_t& algorithm,
+                       const DeviceMemory& workspace, kernels::CudaStream stream) const {
+    const float one = 1, zero = 0;
+    return cublasLtMatmul(handle, problem.operation, &one, p.weight, problem.weight, p.x, problem.x, &zero, p.y,
+                          problem.y, p.y, problem.y, &algorithm, workspace.as<void>(),
+                          static_cast<size_t>(workspace.bytes()), static_cast<cudaStream_t>(stream.handle));
+  }
+
+  cublasLtHandle_t handle = nullptr;
+  std::map<Shape, cublasLtMatmulAlgo_t> chosen;
+};
+
+Gemm::Gemm(Device& device)
+    : device_(device),
+      workspace_(device.Allocate(kWorkspaceBytes, "the workspace of matrix products")),
+      plans_(std::make_unique<Plans>()) {
+  Check(cublasLtCreate(&plans_->handle), "starting");
+}
+Gemm::~Gemm() = default;
+
+void Gemm::Run(const GemmParams& p) {
+  if (p.m == 0 || p.n == 0) return;
+  const Problem problem(p);
+  auto found = plans_->chosen.find(ShapeOf(p));
+  if (found == plans_->chosen.end()) {
+    found = plans_->chosen.emplace(ShapeOf(p), plans_->Guess(problem, 1).at(0)).first;
+  }
+  Check(plans_->Queue(problem, p, found->second, workspace_, device_.stream()), "a product");
+}
+
+double Gemm::Tune(const GemmParams& p, std::span<const void* const> weights) {
+  if (p.m == 0 || p.n == 0) return 0;
+  const Problem problem(p);
+  double best = 0;
+  size_t turn = 0;
+  for (const cublasLtMatmulAlgo_t& algorithm : plans_->Guess(problem, kCandidates)) {
+    const auto seconds = MedianSeconds(device_, [&](int) {
+      GemmParams run = p;
+      run.weight = weights[turn++ % weights.size()];
+      return plans_->Queue(problem, run, algorithm, workspace_, device_.stream()) == CUBLAS_STATUS_SUCCESS;
+    });
+    if (!seconds || (best != 0 && *seconds >= best)) continue;
+    best = *seconds;
+    plans_->chosen.insert_or_assign(ShapeOf(p), algorithm);
+  }
+  return best;
+}
+
+}  // namespace quire

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire {
+
+/// Hands out one reservation piece by piece. Without memory it only counts, so that the same walk sizes a reservation and
+/// then deals it out.
+class Pieces {
+ public:
+  explicit Pieces(void* memory = nullptr) : memory_(static_cast<std::byte*>(memory)) {}
+
+  /// Null when it only counts.
+  template <class T = std::byte>
+  T* Take(int64_t count) {
+    std::byte* piece = memory_ == nullptr ? nullptr : memory_ + taken_;
+    taken_ += (count * static_cast<int64_t>(sizeof(T)) + kAlignment - 1) / kAlignment * kAlignment;
+    return reinterpret_cast<T*>(piece);
+  }
+  int64_t taken() const { return taken_; }
+
+ private:
+  static constexpr int64_t kAlignment = 256;
+
+  std::byte* memory_;
+  int64_t taken_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+#include "worker/cuda/products.h"
+
+#include "worker/cuda/timing.h"
+
+namespace quire {
+
+namespace {
+
+kernels::SkinnyGemmParams AsSkinny(const GemmParams& p, kernels::SkinnyTile tile) {
+  return {.dtype = p.dtype,
+          .x = p.x,
+          .x_stride = p.x_stride,
+          .weight = p.weight,
+          .norm_weight = nullptr,
+          .epsilon = 0,
+          .out = p.y,
+          .out_stride = p.y_stride,
+          .n = p.n,
+          .k = p.k,
+          .m = static_cast<int32_t>(p.m),
+          .epilogue = p.float_result ? kernels::SkinnyEpilogue::kStoreFloat : kernels::SkinnyEpilogue::kStore,
+          .tile = tile};
+}
+
+}  // namespace
+
+void Products::Run(const GemmParams& p) {
+  const auto found = skinny_.find({p.float_result, p.m, p.n, p.k});
+  if (found == skinny_.end()) return gemm_.Run(p);
+  kernels::SkinnyGemm(device_.stream(), AsSkinny(p, found->second));
+}
+
+void Products::Tune(const GemmParams& p, std::span<const void* const> weights) {
+  const double library = gemm_.Tune(p, weights);
+  if (!kernels::SkinnyGemmSupports(p.dtype, p.m, p.n, p.k)) return;
+  double best = library;
+  size_t turn = 0;
+  for (const auto tile : {kernels::SkinnyTile::kNarrow, kernels::SkinnyTile::kWide}) {
+    const auto seconds = MedianSeconds(device_, [&](int) {
+      kernels::SkinnyGemmParams run = AsSkinny(p, tile);
+      run.weight = weights[turn++ % weights.size()];
+      kernels::SkinnyGemm(device_.stream(), run);
+      return true;
+    });
+    if (*seconds >= best) continue;
+    best = *seconds;
+    skinny_.insert_or_assign({p.float_result, p.m, p.n, p.k}, tile);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <tuple>
+
+#include "kernels/cuda/skinny_gemm.h"
+#include "worker/cuda/gemm.h"
+
+namespace quire {
+
+/// Matrix products by whichever is faster for a shape: the vendor's library or, for few rows, our own kernel.
+class Products {
+ public:
+  explicit Products(Device& device) : device_(device), gemm_(device) {}
+
+  static constexpr int64_t kWorkspaceBytes = Gemm::kWorkspaceBytes;
+
+  /// Queues the product by the way that Tune found to be the faster, or by the library.
+  void Run(const GemmParams& params);
+
+  /// Measures both for this shape; see Gemm::Tune.
+  void Tune(const GemmParams& params, std::span<const void* const> weights);
+
+ private:
+  using Shape = std::tuple<bool, int64_t, int64_t, int64_t>;  // fp32 result, m, n, k
+
+  Device& device_;
+  Gemm gemm_;
+  std::map<Shape, kernels::SkinnyTile> skinny_;  // the shapes that our own kernel wins, and how
+};
+
+}  // namespace quire

@@ -1,0 +1,54 @@
+#include "worker/cuda/step_arrays.h"
+
+namespace quire {
+
+StepArrays::StepArrays(const StepLimits& limits, Pieces& pieces)
+    : token_ids(pieces.Take<int32_t>(limits.tokens)),
+      from_slot(pieces.Take<int32_t>(limits.tokens)),
+      positions(pieces.Take<int32_t>(limits.tokens)),
+      slots(pieces.Take<int64_t>(limits.tokens)),
+      decode_context(pieces.Take<int32_t>(limits.sequences)),
+      decode_table(pieces.Take<int32_t>(limits.sequences)),
+      chunk_start(pieces.Take<int32_t>(limits.sequences + 1)),
+      chunk_context(pieces.Take<int32_t>(limits.sequences)),
+      chunk_table(pieces.Take<int32_t>(limits.sequences)),
+      draw_row(pieces.Take<int32_t>(limits.sequences)),
+      draw_slot(pieces.Take<int32_t>(limits.sequences)),
+      sampling(pieces.Take<kernels::DeviceSampling>(limits.sequences)),
+      tiles(pieces.Take<kernels::PrefillTile>(limits.prefill_tiles)),
+      decode_work(pieces.Take<int32_t>(limits.decode_work.Words())),
+      lists_at(pieces.taken()),
+      bias_token(pieces.Take<int32_t>(limits.sequences * kMaxListEntries)),
+      bias(pieces.Take<float>(limits.sequences * kMaxListEntries)),
+      banned(pieces.Take<int32_t>(limits.sequences * kMaxListEntries)),
+      end(pieces.taken()) {}
+
+namespace {
+
+int64_t BytesOf(const StepLimits& limits) {
+  Pieces pieces;
+  return StepArrays(limits, pieces).end;
+}
+
+StepArrays Place(const StepLimits& limits, const DeviceMemory& memory) {
+  Pieces pieces(memory.as());
+  return StepArrays(limits, pieces);
+}
+
+}  // namespace
+
+StepBuffers::StepBuffers(const StepLimits& limits, Device& device)
+    : device_(device),
+      host_memory_{device.AllocateHost(BytesOf(limits), "a step's data"),
+                   device.AllocateHost(BytesOf(limits), "a step's data")},
+      device_memory_(device.Allocate(BytesOf(limits), "a step's data")),
+      host_{Place(limits, host_memory_[0]), Place(limits, host_memory_[1])},
+      on_device_(Place(limits, device_memory_)) {}
+
+void StepBuffers::Upload(bool with_lists) {
+  const int64_t bytes = with_lists ? on_device_.end : on_device_.lists_at;
+  device_.CopyToDevice(device_memory_.as(), host_memory_[current_].as(), bytes);
+  current_ ^= 1;
+}
+
+}  // namespace quire

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "worker/cuda/device.h"
+
+namespace quire {
+
+/// Median seconds that the device takes for what `queue` queues, after one run to warm up. `queue` is told which run it
+/// is; nothing comes back when it says false. Not while a graph is recorded.
+std::optional<double> MedianSeconds(Device& device, const std::function<bool(int)>& queue);
+
+}  // namespace quire

@@ -1,0 +1,100 @@
+#include "worker/cuda/uploader.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "comm/error.h"
+#include "worker/shard_rows.h"
+
+namespace quire {
+
+namespace {
+
+// Marks of the two halves.
+constexpr int kFirstMark = 0;
+
+__extension__ using Float16 = _Float16;
+
+uint16_t ToBFloat16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 0x40);  // a NaN stays one
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+bool SameFormat(TensorType stored, kernels::DType dtype) {
+  return (stored == TensorType::kF32 && dtype == kernels::DType::kF32) ||
+         (stored == TensorType::kF16 && dtype == kernels::DType::kF16) ||
+         (stored == TensorType::kBF16 && dtype == kernels::DType::kBF16);
+}
+
+void Round(const float* from, int64_t count, kernels::DType dtype, std::byte* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (dtype == kernels::DType::kF32) {
+      std::memcpy(to + 4 * i, from + i, 4);
+    } else {
+      const uint16_t bits = dtype == kernels::DType::kBF16 ? ToBFloat16(from[i])
+                                                           : std::bit_cast<uint16_t>(static_cast<Float16>(from[i]));
+      std::memcpy(to + 2 * i, &bits, 2);
+    }
+  }
+}
+
+}  // namespace
+
+Uploader::Uploader(Device& device, kernels::DType dtype, int threads, std::function<void(int64_t)> progress)
+    : device_(device),
+      dtype_(dtype),
+      threads_(threads),
+      progress_(std::move(progress)),
+      staging_(device.AllocateHost(2 * kHalfBytes, "loading weights")) {}
+
+Uploader::~Uploader() {
+  try {
+    device_.Synchronize();
+  } catch (const Error&) {  // whoever uses the device next hears of it
+  }
+}
+
+void Uploader::WriteRow(const RowSource& source, Range cols, int64_t width, std::byte* to) const {
+  const int64_t element = kernels::ByteSize(dtype_);
+  const int64_t filled = source.tensor == nullptr ? 0 : cols.size() * element;
+  if (filled > 0) {
+    const kernels::Weight weight = AsWeight(*source.tensor);
+    if (SameFormat(source.tensor->type, dtype_)) {
+      std::memcpy(to, weight.data + source.row * weight.row_bytes + cols.begin * element, static_cast<size_t>(filled));
+    } else {
+      // Whole quantisation blocks are decoded; those at the edges may hold columns of other ranks.
+      const int64_t block = kernels::LayoutOf(weight.type).block_numbers;
+      const int64_t begin = cols.begin / block * block, end = std::min((cols.end + block - 1) / block * block, weight.cols);
+      std::vector<float> decoded(static_cast<size_t>(end - begin));
+      kernels::DecodeRow(weight, source.row, begin, end - begin, decoded.data());
+      Round(decoded.data() + (cols.begin - begin), cols.size(), dtype_, to);
+    }
+  }
+  std::memset(to + filled, 0, static_cast<size_t>(width * element - filled));
+}
+
+void Uploader::Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
+  const int64_t row_bytes = width * kernels::ByteSize(dtype_);
+  if (row_bytes == 0) return;
+  QUIRE_CHECK(row_bytes <= kHalfBytes, "a row of {} bytes", row_bytes);
+  const auto num_rows = static_cast<int64_t>(rows.size());
+  const int64_t rows_at_once = kHalfBytes / row_bytes;
+  for (int64_t first = 0; first < num_rows; first += rows_at_once) {
+    const int64_t count = std::min(rows_at_once, num_rows - first);
+    std::byte* staging = staging_.as() + half_ * kHalfBytes;
+    if (in_use_[half_]) device_.Await(kFirstMark + half_);
+    threads_.ForRange(count, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        WriteRow(rows[static_cast<size_t>(first + i)], cols, width, staging + i * row_bytes);
+    });
+    device_.CopyToDevice(static_cast<std::byte*>(to) + first * row_bytes, staging, count * row_bytes);
+    device_.SetMark(kFirstMark + half_);
+    in_use_[half_] = true;
+    half_ ^= 1;
+    progress_(uploaded_ += count * row_bytes);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "comm/model/tensor.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/device.h"
+#include "worker/shard.h"
+
+namespace quire {
+
+/// A row of a matrix that is put together for the device: of a tensor in a mapped file, or zeros.
+struct RowSource {
+  const Tensor* tensor = nullptr;  // null: zeros
+  int64_t row = 0;
+};
+
+/// Brings weights from mapped files to the device: threads read and convert into one half of a staging buffer while the
+/// other half is copied.
+class Uploader {
+ public:
+  /// `progress` is called with the bytes that are on their way.
+  Uploader(Device& device, kernels::DType dtype, int threads, std::function<void(int64_t)> progress);
+  ~Uploader();
+
+  /// to[i, :] = columns `cols` of row i, then zeros up to `width` columns. `to` is [rows.size(), width] on the device.
+  void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width);
+
+ private:
+  static constexpr int64_t kHalfBytes = int64_t{32} << 20;
+
+  void WriteRow(const RowSource& source, Range cols, int64_t width, std::byte* to) const;
+
+  Device& device_;
+  kernels::DType dtype_;
+  kernels::ThreadPool threads_;
+  std::function<void(int64_t)> progress_;
+  DeviceMemory staging_;  // two halves
+  int half_ = 0;
+  bool in_use_[2] = {};
+  int64_t uploaded_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,65 @@
+#include "worker/draw.h"
+
+#include <limits>
+#include <map>
+
+#include "kernels/sampling.h"
+
+namespace quire {
+
+namespace {
+
+int NumGenerated(const SequenceState& s) { return static_cast<int>(s.tokens.size()) - s.num_prompt_tokens; }
+
+}  // namespace
+
+bool BansTokens(const SequenceState& s) {
+  return !s.sampling.banned_until_min.empty() && NumGenerated(s) < s.sampling.min_tokens;
+}
+
+bool HasPenalties(const SamplingSpec& s) {
+  return s.repetition_penalty != 1.0f || s.frequency_penalty != 0.0f || s.presence_penalty != 0.0f;
+}
+
+bool NeedsOnlyTheBest(const SequenceState& s) {
+  const SamplingSpec& spec = s.sampling;
+  return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) &&
+         !BansTokens(s);
+}
+
+/// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
+std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {
+  std::map<TokenId, int32_t> seen;
+  for (size_t i = 0; i < s.tokens.size(); ++i)
+    seen[s.tokens[i]] += i >= static_cast<size_t>(s.num_prompt_tokens) ? 1 : 0;
+  return {seen.begin(), seen.end()};
+}
+
+SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
+  const SamplingSpec& spec = sequence.sampling;
+  SampledToken drawn{slot, 0, 0, {}};
+  double log_sum_exp = 0;
+  std::vector<float> raw;
+  if (spec.num_logprobs >= 0) {  // reported probabilities are the model's own, before any setting of the request
+    raw.assign(logits.begin(), logits.end());
+    log_sum_exp = kernels::LogSumExp(raw);
+    drawn.top = kernels::TopLogprobs(raw, log_sum_exp, spec.num_logprobs);
+  }
+  for (const auto& [token, bias] : spec.logit_bias) logits[static_cast<size_t>(token)] += bias;
+  if (BansTokens(sequence)) {
+    for (const TokenId token : spec.banned_until_min)
+      logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+  if (HasPenalties(spec)) {
+    kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
+                            SeenTokens(sequence));
+  }
+  drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
+                                     {spec.seed, spec.choice, sequence.tokens.size()});
+  if (spec.num_logprobs >= 0) {
+    drawn.logprob = static_cast<float>(raw[static_cast<size_t>(drawn.token)] - log_sum_exp);
+  }
+  return drawn;
+}
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "worker/sequence_table.h"
+
+namespace quire {
+
+// What a sequence's sampling settings ask of its next draw.
+bool BansTokens(const SequenceState& sequence);
+bool HasPenalties(const SamplingSpec& spec);
+/// Greedy, and nothing else is asked for.
+bool NeedsOnlyTheBest(const SequenceState& sequence);
+
+/// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
+std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequence);
+
+/// Draws from one whole row by the sequence's sampling; `logits` is scratch. Pure: depends on its arguments alone.
+SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot);
+
+}  // namespace quire

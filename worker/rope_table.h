@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/model/model_config.h"
+
+namespace quire {
+
+/// [max_position, head_dim]: head_dim / 2 cosines of a position's angles, then as many sines.
+std::vector<float> RopeTable(const ModelConfig& config, int64_t max_position);
+
+}  // namespace quire
