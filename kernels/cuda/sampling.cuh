@@ -49,7 +49,7 @@ __device__ inline bool IsActive(const DeviceSampling& s, int64_t view) {
 }
 __device__ inline bool NeedsList(const SamplingOp& op, const DeviceSampling& s, int64_t view) {
   if (view == 1) return s.num_logprobs > 0;
-  return !IsGreedy(s) && (s.top_k > 0 || s.top_p < 1 || op.sharded);
+  return !IsGreedy(s) && (s.top_k > 0 || s.top_p < 1 || (op.sharded && s.min_p > 0));
 }
 __device__ inline bool NeedsMass(const DeviceSampling& s, int64_t view) {
   return view == 1 || (!IsGreedy(s) && s.top_k <= 0);

@@ -90,7 +90,7 @@ struct DrawFromPartsKernel {
     const uint32_t min_key = MinPKey(s, whole.max);
     const Mass row_mass = s.top_k <= 0 && s.min_p <= 0 ? TotalMass(p, parts, v, soften) : 0;
     const bool complete = whole.floor.Holds(simt::Max(min_key, LowestKey()), kAnyId);
-    if (s.top_k <= 0 && s.top_p >= 1 && s.min_p <= 0 && !complete) {
+    if (s.top_k <= 0 && s.top_p >= 1 && s.min_p <= 0) {
       return DrawShard(p, parts, v, soften, DrawnMass(s, row_mass), draw);
     }
     const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws)};

@@ -38,7 +38,6 @@ std::vector<Batch> Batches() {
     for (int i = 0; i < count; ++i) batch.rows.push_back(RandomRow(random, vocab));
     batches.push_back(std::move(batch));
   };
-  add(300, 16, {}), add(700, 12, {300, 0, 400}), add(9001, 4, {});
   SamplingRow row;
   row.logits.assign(40, -2.0f);
   row.logits[10] = -1, row.logits[11] = -1.05f;
@@ -50,6 +49,7 @@ std::vector<Batch> Batches() {
   for (int32_t i = 38; i >= 0; --i) row.banned.push_back(i);
   row.bias = {{7, 2.0f}, {31, 1.0f}};
   batches.push_back({Rows(row, {{}, {}}), {}});
+  add(300, 12, {}), add(700, 8, {300, 0, 400});
   row = {};
   for (int i = 0; i < 9001; ++i) row.logits.push_back(i < 8000 ? 0 : 2 + random.Signed());
   batches.push_back({Rows(row, {{}, {}, {.top_k = 600}, {.top_k = 4000, .top_p = 0.9f}, {.top_p = 0.8f}}), {}});
@@ -69,6 +69,7 @@ std::vector<Batch> Batches() {
   row.num_logprobs = 20;
   row.bias = {{4999, 20.0f}};
   batches.push_back({Rows(row, {{}, {.top_p = 0.9f}, {.temperature = 0}}), {30, 2470, 2500}});
+  add(9001, 3, {});
   return batches;
 }
 
