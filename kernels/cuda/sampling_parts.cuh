@@ -42,6 +42,11 @@ struct DrawFromPartsKernel {
     return whole;
   }
 
+  static __device__ Bounds BoundsOf(const Whole& whole) {
+    const uint32_t top = OrderedBits(whole.max);
+    return {top, top - simt::Min(top, whole.floor.key), 0, kMaxVocab - 1};
+  }
+
   /// Loads the candidates that stand where nothing can be missing, and returns how many.
   static __device__ int Load(const Params& p, const ShardPart& parts, int64_t v, const Place& floor,
                              const ListMemory& memory, const simt::SharedArray<float>& raws) {
@@ -93,7 +98,7 @@ struct DrawFromPartsKernel {
     if (s.top_k <= 0 && s.top_p >= 1 && s.min_p <= 0) {
       return DrawShard(p, parts, v, soften, DrawnMass(s, row_mass), draw);
     }
-    const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws)};
+    const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws), BoundsOf(whole)};
     const Choice choice = Restrict(list, scratch, soften, s, min_key, complete, row_mass);
     if (!choice.decided) {
       draw.state = DrawState::kWholeRow;
@@ -120,7 +125,7 @@ struct DrawFromPartsKernel {
     draw.log_sum_exp = whole.max + simt::Log(static_cast<double>(mass) * 0x1p-44);
     int count = 0;
     if (s.num_logprobs > 0) {
-      const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws)};
+      const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws), BoundsOf(whole)};
       count = simt::Min(s.num_logprobs, list.count);
       if (count < s.num_logprobs && whole.floor.key > 0) draw.state = DrawState::kWholeRow;
       WriteTop(list, memory.scratch, count, list.count, draw.log_sum_exp, memory.top_logits, memory.top_ids, drawn);

@@ -89,7 +89,7 @@ struct SummarizeShardKernel {
     }
     if (NeedsMass(s, view)) header.mass = RowMass(op, v);
     if (NeedsList(op, s, view) && p.part.num_candidates > 0) {
-      ListSource list{memory.logits, memory.ids, 0};
+      ListSource list{memory.logits, memory.ids, 0, {}};
       if (LoadList(op, v, memory, list)) {
         header.floor = Write(p, list, memory.scratch, v, {state.floor_key, kAnyId}, header.count);
       } else {

@@ -35,7 +35,7 @@ BUGS = [
      "!= found.rank && !(@ && shift == 0)) return"),
     ("a pass counts what lies before once more", SELECT, "PickBin(scratch, target - found.before)",
      "PickBin(scratch, target - (@ ? 0 : found.before))"),
-    ("top-k keeps one more", SELECT, "source, scratch, k - 1, RankByLogit", "source, scratch, @ ? k : k - 1, RankByLogit"),
+    ("top-k keeps one more", SELECT, "DescendLogits(source, scratch, k - 1,", "DescendLogits(source, scratch, @ ? k : k - 1,"),
     ("top-k keeps all ties", SELECT, "if (found.before + found.at == k)", "if (found.before + found.at == k || @)"),
     ("top-p keeps all ties", DRAW, "if (keep * each < found.at)", "if (keep * each < found.at && !@)"),
     ("top-p is of what is listed, not of the whole row", DRAW, "complete ? listed : row_mass};",
