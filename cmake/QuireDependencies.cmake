@@ -14,3 +14,4 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 find_program(FLATC flatc REQUIRED)
 find_package(MPI COMPONENTS CXX) # the worker only; the coordinator builds without it
+include(QuireCuda) # the CUDA backend, when it can be built

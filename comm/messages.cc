@@ -168,13 +168,14 @@ struct HandshakeWriter {
   fb::FlatBufferBuilder& b;
 
   FrameKind operator()(const JoinMessage& m) const {
-    b.Finish(wire::CreateJoinDirect(b, m.build.c_str(), m.host.c_str(), m.pid, m.rank, m.world_size));
+    b.Finish(wire::CreateJoinDirect(b, m.build.c_str(), m.host.c_str(), m.pid, m.rank, m.world_size, m.devices,
+                                    m.device_problem.c_str()));
     return FrameKind::kJoin;
   }
   FrameKind operator()(const AssignMessage& m) const {
     b.Finish(wire::CreateAssignDirect(b, m.model_path.c_str(), m.fingerprint.c_str(), m.ctrl_port, m.block_size,
                                       m.max_step_tokens, m.max_running, m.max_model_len, m.threads, &m.shares,
-                                      m.kv_memory_bytes, m.num_kv_blocks));
+                                      m.backend.c_str(), m.dtype.c_str(), m.kv_cache_dtype.c_str(), &m.devices));
     return FrameKind::kAssign;
   }
   FrameKind operator()(const HelloMessage& m) const {
@@ -284,13 +285,13 @@ Message Decode(const Frame& frame) {
   switch (frame.header.kind) {
     case FrameKind::kJoin: {
       const auto& m = Root<wire::Join>(frame);
-      return JoinMessage{Text(m.build()), Text(m.host()), m.pid(), m.rank(), m.world_size()};
+      return JoinMessage{Text(m.build()), Text(m.host()), m.pid(), m.rank(), m.world_size(), m.devices(), Text(m.device_problem())};
     }
     case FrameKind::kAssign: {
       const auto& m = Root<wire::Assign>(frame);
       return AssignMessage{Text(m.model_path()),        Text(m.fingerprint()), m.ctrl_port(),     m.block_size(),
                            m.max_step_tokens(),         m.max_running(),       m.max_model_len(), m.threads(),
-                           Numbers<double>(m.shares()), m.kv_memory_bytes(),   m.num_kv_blocks()};
+                           Numbers<double>(m.shares()), Text(m.backend()), Text(m.dtype()), Text(m.kv_cache_dtype()), Numbers<int32_t>(m.devices())};
     }
     case FrameKind::kHello: {
       const auto& m = Root<wire::Hello>(frame);

@@ -12,7 +12,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 2;
+inline constexpr uint16_t kProtocolVersion = 3;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -54,6 +54,8 @@ struct JoinMessage {
   int32_t pid = 0;
   Rank rank = 0;
   int32_t world_size = 0;
+  int32_t devices = 0;         // GPUs of the host that this process can use
+  std::string device_problem;  // why there are none
 };
 
 /// What a worker needs to load its shard. Sizes are tokens unless the name says otherwise.
@@ -62,8 +64,10 @@ struct AssignMessage {
   uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
   int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
   std::vector<double> shares;
-  int64_t kv_memory_bytes = 0;  // per rank; 0: the worker measures what is free
-  int32_t num_kv_blocks = 0;    // 0: from the memory
+  std::string backend = "cpu";          // cpu, cuda
+  std::string dtype = "auto";           // of weights and activations: auto, float32, bfloat16, float16
+  std::string kv_cache_dtype = "auto";  // auto (that of the activations), fp8
+  std::vector<int32_t> devices;         // of the ranks of a host, in order; none: rank i of a host takes device i
 };
 
 struct HelloMessage {

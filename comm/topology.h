@@ -16,6 +16,7 @@ struct Topology {
   } model;
 
   std::string backend = "auto";  // auto, cpu, cuda
+  std::string dtype = "auto";    // of weights and activations on a GPU: auto, float32, bfloat16, float16
 
   struct Parallel {
     int tensor = 1;
@@ -43,7 +44,7 @@ struct Topology {
 
   struct Scheduler {
     int max_running = 256;            // sequences
-    int max_step_tokens = 0;          // 0: 512 on the CPU
+    int max_step_tokens = 0;          // 0: 512 on the CPU, 2048 on GPUs
     int max_model_len = 0;            // 0: what the model was trained for
     std::string preemption = "auto";  // auto, recompute, swap
   } scheduler;

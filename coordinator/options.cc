@@ -18,16 +18,20 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
   const auto refuse_if = [&](bool unsupported, const char* what) {
     if (unsupported) Fail("{}: {} not supported by this version", where, what);
   };
-  refuse_if(t.backend == "cuda", "backend cuda is");
   refuse_if(t.parallel.replicas > 1, "replicas are");
   refuse_if(t.nodes.size() > 1 || (t.nodes.size() == 1 && !IsLoopback(t.nodes[0].host)),
             "a node other than localhost is");
-  refuse_if(t.cache.dtype != "auto", "KV cache types other than auto (fp32) are");
+  refuse_if(t.cache.dtype == "int8", "KV cache type int8 is");
   refuse_if(!t.transport.keys.empty(), "encrypted transport (transport.keys) is");
   refuse_if(!t.server.key_file.empty() || !t.admin.key_file.empty(), "API keys and admin tokens are");
-  refuse_if(flags.dtype != "auto" && flags.dtype != "float32",
-            "--dtype other than auto and float32 (activations are fp32) is");
   refuse_if(flags.quantization != "none", "--quantization at load is");
+}
+
+/// What only a GPU can do, when it is said that there shall be none.
+void CheckBackend(const Topology& t, const std::string& where) {
+  if (t.backend != "cpu") return;
+  if (t.dtype != "auto" && t.dtype != "float32") Fail("{}: backend cpu computes in float32, not {}", where, t.dtype);
+  if (t.cache.dtype != "auto") Fail("{}: backend cpu keeps float32 in the KV cache, not {}", where, t.cache.dtype);
 }
 
 void CheckSwap(const Topology& t, const std::string& where) {
@@ -80,6 +84,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.model, t.model.path);
   Override(flags.served_model_name, t.model.name);
   Override(flags.backend, t.backend);
+  Override(flags.dtype, t.dtype);
   Override(flags.tensor_parallel_size, t.parallel.tensor);
   Override(flags.threads_per_worker, t.threads_per_worker);
   t.seed = flags.seed;
@@ -122,7 +127,7 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
   app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens, "Most tokens computed in a step (512)")
+  app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens, "Most tokens computed in a step (512; 2048 on GPUs)")
       ->check(positive);
   app.add_option("--block-size", f.block_size, "Tokens of a KV block (16)")->check(CLI::Range(1, 256));
   app.add_option("--num-kv-blocks", f.num_kv_blocks, "KV blocks, instead of sizing them from memory")
@@ -159,6 +164,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   ApplyFlags(flags, t);
   ValidateTopology(t, where);
   RefuseUnsupported(t, flags, where);
+  CheckBackend(t, where);
   CheckSwap(t, where);
   CheckExposure(t, where);
   if (t.model.name.empty()) {

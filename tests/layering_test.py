@@ -23,7 +23,7 @@ CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|sys
 OWNERS = {
     r"zmq": {"comm/channel.cc"},
     r"mpi\.h": {"comm/collective/mpi_bootstrap.cc"},
-    r"nccl": set(),
+    r"nccl": {"comm/collective/nccl_collective.cc"},
     r"yaml-cpp": {"comm/yaml_tree.cc"},
     r"nlohmann": {"comm/json.h"},
     r"flatbuffers": {"comm/messages.cc"},
@@ -36,7 +36,7 @@ OWNERS = {
     r"prometheus": {"coordinator/api/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc"},
     r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/http_server.cc"},
-    r"cuda": {"kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh"},
+    r"cuda": {"kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc"},
     r"immintrin": set(),
 }
 

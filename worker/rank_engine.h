@@ -9,7 +9,7 @@
 namespace quire {
 
 /// What a step came to.
-struct StepOutcome {
+struct ComputedStep {
   std::vector<SampledToken> tokens;  // of the members that draw, in batch order
   uint32_t swap_micros = 0;          // moving blocks to and from the host
 };
@@ -40,7 +40,7 @@ class RankEngine {
   /// True when Finish() will not have to wait.
   virtual bool Done() = 0;
   /// The outcome of the oldest step begun; its drawn tokens are still pending in `table`.
-  virtual StepOutcome Finish(const SequenceTable& table) = 0;
+  virtual ComputedStep Finish(const SequenceTable& table) = 0;
 };
 
 }  // namespace quire

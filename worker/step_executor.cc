@@ -44,7 +44,7 @@ void StepExecutor::Begin(const Frame& plan_frame) {
 }
 
 StepResult StepExecutor::Finish() {
-  StepOutcome outcome = engine_->Finish(table_);
+  ComputedStep outcome = engine_->Finish(table_);
   InFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
   table_.Resolve(step.draws, outcome.tokens);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <random>
 #include <vector>
 
@@ -54,15 +53,10 @@ class MpiCollective : public Collective {
   std::vector<float> parts_;
 };
 
-/// A name no other run uses; rank 0 draws it and all ranks learn it.
-std::string AgreeOnName(Rank rank) {
-  std::array<char, 32> name{};
-  if (rank == 0) {
-    std::random_device entropy;
-    fmt::format_to_n(name.data(), name.size() - 1, "/quire.{:08x}{:08x}", entropy(), entropy());
-  }
-  MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
-  return name.data();
+/// A name no other run uses.
+std::string FreshName() {
+  std::random_device entropy;
+  return fmt::format("/quire.{:08x}{:08x}", entropy(), entropy());
 }
 
 }  // namespace
@@ -79,21 +73,59 @@ MpiBootstrap::MpiBootstrap() {
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &world_size_);
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
+  MPI_Comm_rank(host, &local_rank_);
+  MPI_Comm_size(host, &local_size_);
+  MPI_Comm_free(&host);
 }
 
 MpiBootstrap::~MpiBootstrap() { MPI_Finalize(); }
 
+std::string MpiBootstrap::host_name() const {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string MpiBootstrap::Broadcast(std::string bytes) const {
+  uint64_t size = bytes.size();
+  MPI_Bcast(&size, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  bytes.resize(size);
+  MPI_Bcast(bytes.data(), static_cast<int>(size), MPI_BYTE, 0, MPI_COMM_WORLD);
+  return bytes;
+}
+
+std::vector<std::string> MpiBootstrap::GatherAll(const std::string& bytes) const {
+  const int size = static_cast<int>(bytes.size());
+  std::vector<int> sizes(static_cast<size_t>(world_size_)), offsets;
+  MPI_Allgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  int total = 0;
+  for (const int s : sizes) {
+    offsets.push_back(total);
+    total += s;
+  }
+  std::string all(static_cast<size_t>(total), '\0');
+  MPI_Allgatherv(bytes.data(), size, MPI_BYTE, all.data(), sizes.data(), offsets.data(), MPI_BYTE, MPI_COMM_WORLD);
+  std::vector<std::string> parts;
+  for (size_t r = 0; r < sizes.size(); ++r) {
+    parts.push_back(all.substr(static_cast<size_t>(offsets[r]), static_cast<size_t>(sizes[r])));
+  }
+  return parts;
+}
+
+void MpiBootstrap::Barrier() const { MPI_Barrier(MPI_COMM_WORLD); }
+
+void MpiBootstrap::LibraryAllReduceSum(std::span<float> data) const {
+  MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
 std::unique_ptr<Collective> MpiBootstrap::MakeCollective() {
-  MPI_Comm host = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
-  int on_this_host = 0;
-  MPI_Comm_size(host, &on_this_host);
-  MPI_Comm_free(&host);
   int fewest = 0;
-  MPI_Allreduce(&on_this_host, &fewest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  MPI_Allreduce(&local_size_, &fewest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (fewest < world_size_) return MakeMpiCollective(rank_, world_size_);
 
-  const std::string name = AgreeOnName(rank_);
+  const std::string name = Broadcast(rank_ == 0 ? FreshName() : "");
   std::shared_ptr<void> memory;
   if (rank_ == 0) memory = CreateArenaMemory(name, world_size_);
   MPI_Barrier(MPI_COMM_WORLD);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "comm/collective/collective.h"
 
@@ -21,12 +23,27 @@ class MpiBootstrap {
   Rank rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  /// Collective call: shared memory when every rank is on this host, MPI otherwise.
+  /// Among the ranks of this host, which keep their order: 0 .. local_size() - 1.
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  std::string host_name() const;
+
+  // Collective calls, all of them.
+
+  /// Rank 0's bytes, on every rank; what the others pass is ignored.
+  std::string Broadcast(std::string bytes) const;
+  /// The ranks' bytes in rank order, on every rank. Sizes may differ.
+  std::vector<std::string> GatherAll(const std::string& bytes) const;
+  void Barrier() const;
+  /// MPI's own all-reduce, whose order of sums is the library's: to compare with.
+  void LibraryAllReduceSum(std::span<float> data) const;
+
+  /// Shared memory when every rank is on this host, MPI otherwise.
   std::unique_ptr<Collective> MakeCollective();
 
  private:
   Rank rank_ = 0;
-  int world_size_ = 1;
+  int world_size_ = 1, local_rank_ = 0, local_size_ = 1;
 };
 
 }  // namespace quire

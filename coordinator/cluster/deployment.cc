@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "comm/error.h"
@@ -12,9 +13,10 @@ namespace quire {
 
 namespace {
 
-constexpr int kCpuStepTokens = 512;
-// More KV memory than this is taken on request only: a server should not fill a laptop.
-constexpr int64_t kDefaultKvBytes = int64_t{4} << 30;
+// A step should not stall the sequences that decode for long.
+constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
+// More KV memory than this is taken on request only: a server should not fill a laptop. A GPU is there to be filled.
+constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 
 /// One epoch for now: the life of the group is the life of the server.
 constexpr EpochId kEpoch = 1;
@@ -39,10 +41,6 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
          max_model_len_);
   }
   if (topology.scheduler.max_model_len > 0) max_model_len_ = topology.scheduler.max_model_len;
-  max_step_tokens_ = topology.scheduler.max_step_tokens > 0 ? topology.scheduler.max_step_tokens
-                                                            : std::max(kCpuStepTokens, topology.scheduler.max_running);
-
-  if (topology.backend == "auto") spdlog::info("backend: CPU (this build has no other)");
   group_ = std::make_unique<WorkerGroup>(GroupOptions(topology, model));
   group_->check_launcher = [this] { CheckLauncher(); };
   group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
@@ -56,7 +54,13 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
     spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(),
                  group_->data_endpoint());
   }
-  group_->AwaitLoaded();
+  group_->AwaitJoined();
+  const std::string backend = ChooseBackend(topology);
+  cuda_ = backend == "cuda";
+  max_step_tokens_ = topology.scheduler.max_step_tokens;
+  if (max_step_tokens_ == 0)
+    max_step_tokens_ = std::max(cuda_ ? kCudaStepTokens : kCpuStepTokens, topology.scheduler.max_running);
+  group_->Load(Assignment(topology, model, backend));
   const int num_blocks = ChooseNumBlocks(topology), num_host_blocks = ChooseNumHostBlocks(topology);
   const double swap_seconds = group_->Start(num_blocks, num_host_blocks > 0 ? num_host_blocks + 1 : 0);
   const int64_t pool_tokens = int64_t{num_blocks - 1} * topology.cache.block_size;
@@ -115,7 +119,46 @@ WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const Mo
     options.data_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[0]);
     options.ctrl_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[1]);
   }
-  AssignMessage& assign = options.assign;
+  options.size = topology.parallel.tensor;
+  options.fingerprint = model.Fingerprint();
+  return options;
+}
+
+std::string Deployment::ChooseBackend(const Topology& topology) const {
+  if (topology.backend == "cpu") return "cpu";
+  // The ranks of a host take a device each, unless the topology says who takes which.
+  std::map<std::string, int> ranks_of_host;
+  for (const RankInfo& rank : group_->ranks()) ++ranks_of_host[rank.host];
+  const bool listed = !topology.nodes.empty() && !topology.nodes[0].devices.empty();
+  std::string problem;
+  for (size_t r = 0; r < group_->ranks().size() && problem.empty(); ++r) {
+    const RankInfo& rank = group_->ranks()[r];
+    if (rank.devices == 0) {
+      problem = fmt::format("rank {} on {}: {}", r, rank.host, rank.device_problem);
+    } else if (!listed && rank.devices < ranks_of_host[rank.host]) {
+      problem = fmt::format("{} has {} GPUs for {} ranks", rank.host, rank.devices, ranks_of_host[rank.host]);
+    }
+  }
+  if (problem.empty()) {
+    spdlog::info("backend: CUDA");
+    return "cuda";
+  }
+  if (topology.backend == "cuda") {
+    Fail("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)", problem);
+  }
+  if (topology.dtype != "auto" && topology.dtype != "float32") {
+    Fail("--dtype {} needs a GPU ({}); the CPU computes in float32", topology.dtype, problem);
+  }
+  if (topology.cache.dtype != "auto") {
+    Fail("--kv-cache-dtype {} needs a GPU ({}); the CPU keeps float32", topology.cache.dtype, problem);
+  }
+  spdlog::info("backend: CPU ({})", problem);
+  return "cpu";
+}
+
+AssignMessage Deployment::Assignment(const Topology& topology, const ModelFiles& model,
+                                     const std::string& backend) const {
+  AssignMessage assign;
   assign.model_path = model.path();
   assign.fingerprint = model.Fingerprint();
   assign.block_size = topology.cache.block_size;
@@ -126,7 +169,11 @@ WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const Mo
   assign.threads =
       topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / topology.parallel.tensor);
   assign.shares = Shares(topology);
-  return options;
+  assign.backend = backend;
+  assign.dtype = topology.dtype;
+  assign.kv_cache_dtype = topology.cache.dtype;
+  if (!topology.nodes.empty()) assign.devices.assign(topology.nodes[0].devices.begin(), topology.nodes[0].devices.end());
+  return assign;
 }
 
 void Deployment::CheckLauncher() {
@@ -150,8 +197,10 @@ int Deployment::ChooseNumBlocks(const Topology& topology) const {
   }
   int64_t budget = topology.cache.memory_bytes;
   if (budget == 0) {
-    const double share = topology.cache.memory * static_cast<double>(available) / static_cast<double>(ranks.size());
-    budget = std::min(kDefaultKvBytes, static_cast<int64_t>(share));
+    // The ranks of a host share its memory; each of those on GPUs reports what it may take.
+    const double sharers = cuda_ ? 1 : static_cast<double>(ranks.size());
+    budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available) / sharers);
+    if (!cuda_) budget = std::min(kDefaultCpuKvBytes, budget);
   }
   const int64_t most_useful =
       int64_t{topology.scheduler.max_running} * ((max_model_len_ - 1) / topology.cache.block_size + 1);

@@ -31,6 +31,9 @@ class Deployment {
 
  private:
   WorkerGroup::Options GroupOptions(const Topology& topology, const ModelFiles& model) const;
+  /// "cuda" or "cpu", by what the topology asks for and the ranks have. Throws Error when they don't go together.
+  std::string ChooseBackend(const Topology& topology) const;
+  AssignMessage Assignment(const Topology& topology, const ModelFiles& model, const std::string& backend) const;
   void CheckLauncher();
   int ChooseNumBlocks(const Topology& topology) const;
   int ChooseNumHostBlocks(const Topology& topology) const;
@@ -44,6 +47,7 @@ class Deployment {
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
   std::unique_ptr<Engine> engine_;
   int max_model_len_ = 0, max_step_tokens_ = 0;
+  bool cuda_ = false;
 };
 
 }  // namespace quire

@@ -31,9 +31,7 @@ WorkerGroup::WorkerGroup(Options options)
       data_(Channel::Bind(options_.data_endpoint)),
       ctrl_(Channel::Bind(options_.ctrl_endpoint)),
       data_endpoint_(data_.bound_endpoint()),
-      ranks_(options_.assign.shares.size()) {
-  if (data_endpoint_.starts_with("tcp://")) options_.assign.ctrl_port = PortOf(ctrl_.bound_endpoint());
-}
+      ranks_(static_cast<size_t>(options_.size)) {}
 
 Rank WorkerGroup::RankOf(const std::string& peer) const {
   for (Rank rank = 0; rank < size(); ++rank) {
@@ -69,11 +67,12 @@ void WorkerGroup::HandleCtrl() {
 }
 
 void WorkerGroup::CheckLeases() {
+  if (!assigned_) return;
   const auto now = Clock::now();
   for (Rank rank = 0; rank < size(); ++rank) {
     const RankInfo& info = ranks_[static_cast<size_t>(rank)];
     const auto silent = now - info.last_beat;
-    if (info.pid == 0 || silent <= kSilentAfter) continue;
+    if (silent <= kSilentAfter) continue;
     GroupFail("{} is silent for {} ms: stopped, hung, or cut off", Describe(rank),
               std::chrono::duration_cast<std::chrono::milliseconds>(silent).count());
   }
@@ -107,61 +106,69 @@ void WorkerGroup::OnJoin(Rank rank, const JoinMessage& join) {
   if (info.pid != 0) GroupFail("rank {} joined twice (pids {} and {})", rank, info.pid, join.pid);
   info.host = join.host;
   info.pid = join.pid;
-  info.last_beat = Clock::now();
+  info.devices = join.devices;
+  info.device_problem = join.device_problem;
   progress(fmt::format("{} joined", Describe(rank)));
-  if (!data_.Send(Peer(rank), Encode(options_.assign, options_.epoch, 0)))
-    GroupFail("{} does not take its assignment", Describe(rank));
 }
 
-void WorkerGroup::AwaitLoaded() {
+void WorkerGroup::AwaitAll(const char* what, const std::function<void(Rank, const Message&)>& handle) {
   const auto deadline = Clock::now() + options_.start_deadline;
-  std::vector<bool> loaded(ranks_.size(), false);
-  while (std::find(loaded.begin(), loaded.end(), false) != loaded.end()) {
+  std::vector<bool> answered(ranks_.size(), false);
+  while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
     if (Clock::now() > deadline) {
-      const auto missing = std::find(loaded.begin(), loaded.end(), false) - loaded.begin();
-      GroupFail("{} did not {} within {} s", Describe(static_cast<Rank>(missing)),
-                ranks_[static_cast<size_t>(missing)].pid == 0 ? "join" : "load", options_.start_deadline.count());
+      const auto missing = std::find(answered.begin(), answered.end(), false) - answered.begin();
+      GroupFail("{} did not {} within {} s", Describe(static_cast<Rank>(missing)), what,
+                options_.start_deadline.count());
     }
     Pump(-1, 50, [&](Rank rank, const Frame& frame) {
       const Message message = Decode(frame);
-      if (const auto* join = std::get_if<JoinMessage>(&message)) return OnJoin(rank, *join);
       if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
-      const auto* hello = std::get_if<HelloMessage>(&message);
-      if (hello == nullptr)
-        GroupFail("{} sent a frame of kind {} before it loaded", Describe(rank), static_cast<int>(frame.header.kind));
-      if (hello->fingerprint != options_.assign.fingerprint) GroupFail("{} loaded another model", Describe(rank));
-      RankInfo& info = ranks_[static_cast<size_t>(rank)];
-      if (info.pid == 0 || hello->bytes_per_block < 1) GroupFail("{} sent an impossible report", Describe(rank));
-      info.isa = hello->isa;
-      info.bytes_per_block = hello->bytes_per_block;
-      info.weight_bytes = hello->weight_bytes;
-      info.available_bytes = hello->available_bytes;
-      info.load_millis = hello->load_millis;
-      loaded[static_cast<size_t>(rank)] = true;
-      progress(fmt::format("{} loaded {:.1f} MiB of weights in {} ms ({})", Describe(rank),
-                           static_cast<double>(hello->weight_bytes) / (1 << 20), hello->load_millis, hello->isa));
+      handle(rank, message);
+      answered[static_cast<size_t>(rank)] = true;
     });
   }
+}
+
+void WorkerGroup::AwaitJoined() {
+  AwaitAll("join", [&](Rank rank, const Message& message) {
+    const auto* join = std::get_if<JoinMessage>(&message);
+    if (join == nullptr) GroupFail("{} sent something else before it joined", Describe(rank));
+    OnJoin(rank, *join);
+  });
+}
+
+void WorkerGroup::Load(AssignMessage assign) {
+  if (data_endpoint_.starts_with("tcp://")) assign.ctrl_port = PortOf(ctrl_.bound_endpoint());
+  SendToAll(Encode(assign, options_.epoch, 0), "assignment");
+  for (RankInfo& info : ranks_) info.last_beat = Clock::now();
+  assigned_ = true;
+  AwaitAll("load", [&](Rank rank, const Message& message) { OnLoaded(rank, message); });
+}
+
+void WorkerGroup::OnLoaded(Rank rank, const Message& message) {
+  const auto* hello = std::get_if<HelloMessage>(&message);
+  if (hello == nullptr) GroupFail("{} sent something else before it loaded", Describe(rank));
+  if (hello->fingerprint != options_.fingerprint) GroupFail("{} loaded another model", Describe(rank));
+  RankInfo& info = ranks_[static_cast<size_t>(rank)];
+  if (hello->bytes_per_block < 1) GroupFail("{} sent an impossible report", Describe(rank));
+  info.isa = hello->isa;
+  info.bytes_per_block = hello->bytes_per_block;
+  info.weight_bytes = hello->weight_bytes;
+  info.available_bytes = hello->available_bytes;
+  info.load_millis = hello->load_millis;
+  progress(fmt::format("{} loaded {:.1f} MiB of weights in {} ms ({})", Describe(rank),
+                       static_cast<double>(hello->weight_bytes) / (1 << 20), hello->load_millis, hello->isa));
 }
 
 double WorkerGroup::Start(int num_blocks, int num_host_blocks) {
   SendToAll(Encode(StartMessage{num_blocks, num_host_blocks}, options_.epoch, 0), "start");
   int64_t slowest_nanos = 0;
-  const auto deadline = Clock::now() + options_.start_deadline;
-  std::vector<bool> ready(ranks_.size(), false);
-  while (std::find(ready.begin(), ready.end(), false) != ready.end()) {
-    if (Clock::now() > deadline)
-      GroupFail("the workers did not reserve their KV blocks within {} s", options_.start_deadline.count());
-    Pump(-1, 50, [&](Rank rank, const Frame& frame) {
-      const Message message = Decode(frame);
-      if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
-      const auto* answer = std::get_if<ReadyMessage>(&message);
-      if (answer == nullptr || answer->num_blocks != num_blocks || answer->num_host_blocks != num_host_blocks)
-        GroupFail("{} did not reserve {} blocks and {} on the host", Describe(rank), num_blocks, num_host_blocks);
-      ready[static_cast<size_t>(rank)] = true;
-      slowest_nanos = std::max(slowest_nanos, answer->swap_nanos_per_block);
-    });
-  }
+  AwaitAll("reserve its KV blocks", [&](Rank rank, const Message& message) {
+    const auto* answer = std::get_if<ReadyMessage>(&message);
+    if (answer == nullptr || answer->num_blocks != num_blocks || answer->num_host_blocks != num_host_blocks)
+      GroupFail("{} did not reserve {} blocks and {} on the host", Describe(rank), num_blocks, num_host_blocks);
+    slowest_nanos = std::max(slowest_nanos, answer->swap_nanos_per_block);
+  });
   return static_cast<double>(slowest_nanos) * 1e-9;
 }
 

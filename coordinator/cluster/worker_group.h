@@ -19,8 +19,10 @@ class GroupFailure : public std::runtime_error {
 
 /// What is known of one rank, for the admin endpoint and for error messages.
 struct RankInfo {
-  std::string host, isa;
+  std::string host, isa;  // what it computes on: "avx2", "NVIDIA H200"
   int pid = 0;
+  int devices = 0;             // GPUs of the host
+  std::string device_problem;  // why there are none
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
   int load_millis = 0;
   StepId last_step = 0;
@@ -36,12 +38,13 @@ class WorkerGroup {
     EpochId epoch = 1;
     std::string data_endpoint;  // to bind; a tcp port of 0 takes any free one
     std::string ctrl_endpoint;
-    AssignMessage assign;
+    int size = 1;  // ranks
+    std::string fingerprint;
     std::chrono::seconds start_deadline{120};
   };
   explicit WorkerGroup(Options options);
 
-  int size() const { return static_cast<int>(options_.assign.shares.size()); }
+  int size() const { return options_.size; }
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
 
@@ -52,8 +55,10 @@ class WorkerGroup {
   /// Called with one line per event of the handshake.
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 
-  /// Waits until every rank has joined and loaded its shard.
-  void AwaitLoaded();
+  /// Waits until every rank has joined: then ranks() says what they can compute on.
+  void AwaitJoined();
+  /// Tells every rank what to load, and waits until all have. The ctrl port is filled in.
+  void Load(AssignMessage assign);
   /// Tells every rank to reserve its KV blocks (null blocks counted in) and waits until all have. Returns the seconds
   /// that the slowest takes to move a block to the host or back; 0 without host blocks.
   double Start(int num_blocks, int num_host_blocks);
@@ -85,12 +90,16 @@ class WorkerGroup {
   Rank RankOf(const std::string& peer) const;
   std::string Describe(Rank rank) const;
   void OnJoin(Rank rank, const JoinMessage& join);
+  void OnLoaded(Rank rank, const Message& message);
+  /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.
+  void AwaitAll(const char* what, const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
 
   Options options_;
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
+  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
   double seconds_per_token_ = 0;  // of recent steps; 0 before the first
 };
 

@@ -9,10 +9,13 @@ namespace quire::kernels {
 /// Grid (num_blocks, pieces of a block); every thread moves 16 bytes at a time.
 struct BlockMoveKernel {
   using Params = BlockMoveParams;
+  static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256;
   static constexpr int64_t kPiece = 64 * 1024;  // bytes that a thread block moves: 16 rounds
 
   static __device__ void Run(const BlockMoveParams& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();
     const int64_t i = simt::BlockX();
     int64_t source = i, target = i;
     if (p.from_ids != nullptr) source = simt::Global<const int32_t>(p.from_ids)[i];

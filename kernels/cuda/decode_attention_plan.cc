@@ -15,7 +15,7 @@ int32_t CeilDiv(int64_t a, int64_t b) { return static_cast<int32_t>((a + b - 1) 
 class Planner {
  public:
   Planner(const DecodeWorkSize& size, std::span<int32_t> work, int64_t units, int32_t min_units)
-      : size_(size), work_(work), left_(units), min_units_(min_units) {
+      : size_(size), work_(work), left_(units), min_units_(min_units), target_(min_units) {
     Aim();
     work_[static_cast<size_t>(size_.FirstItemsAt())] = 0;
   }
@@ -63,8 +63,9 @@ class Planner {
     load_ = 0;
     Aim();
   }
-  /// An even share of what is left for the CTAs that are left.
-  void Aim() { target_ = std::max(min_units_, CeilDiv(left_, std::max(size_.num_ctas - cta_, 1))); }
+  /// An even share of what is left for the CTAs that are left, but never less than before: where whole contexts are a
+  /// little more than the share, the last CTAs go without rather than others halves.
+  void Aim() { target_ = std::max(target_, CeilDiv(left_, std::max(size_.num_ctas - cta_, 1))); }
   template <class Record>
   void Put(int64_t at, const Record& record) {
     static_assert(sizeof(Record) == 32);
@@ -75,7 +76,7 @@ class Planner {
   const std::span<int32_t> work_;
   int64_t left_, items_ = 0, merges_ = 0;
   const int32_t min_units_;
-  int32_t target_ = 0, load_ = 0, cta_ = 0, slots_ = 0;
+  int32_t target_, load_ = 0, cta_ = 0, slots_ = 0;
 };
 
 struct Units {

@@ -68,6 +68,7 @@ void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& p) {
 
 void SiluMul(const CudaStream& stream, const CudaSiluMulParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gate_up) && Aligned(p.out));
+  QUIRE_KERNEL_CHECK(!p.interleaved || p.columns % 8 == 0);
   if (p.num_tokens == 0 || p.columns == 0) return;
   WithType(p.dtype, [&](auto t) {
     using Kernel = SiluMulKernel<decltype(t)>;

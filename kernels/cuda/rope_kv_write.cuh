@@ -10,6 +10,7 @@ namespace quire::kernels {
 template <class T, class C>
 struct RopeKvWriteKernel {
   using Params = RopeKvWriteParams;
+  static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256;
   static constexpr int kX = 16 / sizeof(C);
 
@@ -31,6 +32,8 @@ struct RopeKvWriteKernel {
   };
 
   static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();  // slots and positions are a step's, and so may be written by a kernel
     const int64_t token = simt::BlockX();
     const int64_t slot = simt::Global<const int64_t>(p.slots)[token];
     if (slot < 0) return;

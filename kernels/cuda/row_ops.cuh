@@ -3,16 +3,21 @@
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/row_ops.h"
 
+// Everything these kernels write, and all of what they read but weights, may be in use by the kernel before them until
+// they have waited; what comes after them waits for them, so it may start as soon as it likes.
 namespace quire::kernels {
 
 /// One thread block per row.
 template <class T>
 struct RmsNormKernel {
   using Params = CudaRmsNormParams;
+  static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kWarps = kThreads / 32, kVec = 16 / sizeof(T);
   static constexpr int64_t kSharedSize = simt::SharedBytes(kWarps * 4);
 
   static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();
     const int64_t row = simt::BlockX() * p.hidden;
     const simt::Global<T> residual = simt::Global<T>(static_cast<T*>(p.residual)) + row;
     const simt::Global<const T> delta = simt::Global<const T>(static_cast<const T*>(p.delta));
@@ -49,15 +54,19 @@ struct RmsNormKernel {
 template <class T>
 struct SiluMulKernel {
   using Params = CudaSiluMulParams;
+  static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 
   static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();
     const int64_t i = (simt::BlockY() * kThreads + simt::ThreadX()) * kVec;
     if (i >= p.columns) return;
     const int64_t row = simt::BlockX();
     const simt::Global<const T> gate_up(static_cast<const T*>(p.gate_up));
-    const simt::Vec<T, kVec> gate = simt::LoadVec<kVec>(gate_up, row * 2 * p.columns + i);
-    const simt::Vec<T, kVec> up = simt::LoadVec<kVec>(gate_up, row * 2 * p.columns + p.columns + i);
+    const int64_t gate_at = row * 2 * p.columns + (p.interleaved ? i / 8 * 16 + i % 8 : i);
+    const simt::Vec<T, kVec> gate = simt::LoadVec<kVec>(gate_up, gate_at);
+    const simt::Vec<T, kVec> up = simt::LoadVec<kVec>(gate_up, gate_at + (p.interleaved ? 8 : p.columns));
     simt::Vec<T, kVec> out;
     for (int e = 0; e < kVec; ++e) {
       const float g = simt::ToFloat(gate.v[e]);
@@ -71,9 +80,12 @@ struct SiluMulKernel {
 template <class T>
 struct EmbeddingKernel {
   using Params = CudaEmbeddingParams;
+  static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 
   static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();
     const int64_t i = (simt::BlockY() * kThreads + simt::ThreadX()) * kVec;
     if (i >= p.hidden) return;
     const int64_t row = simt::Global<const int32_t>(p.token_ids)[simt::BlockX()] - p.first_id;

@@ -22,13 +22,14 @@ struct CudaRmsNormParams {
 };
 void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& params);
 
-/// out[t, i] = silu(gate_up[t, i]) * gate_up[t, columns + i], with silu(x) = x / (1 + exp(-x)).
+/// out[t, i] = silu(gate of i) * up of i, with silu(x) = x / (1 + exp(-x)).
 struct CudaSiluMulParams {
   DType dtype;
   const void* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
   void* out;            // [num_tokens, columns]
   int64_t num_tokens;
   int64_t columns;
+  bool interleaved;  // instead: 8 gates, their 8 ups, and so on (skinny_gemm.h); columns is a multiple of 8
 };
 void SiluMul(const CudaStream& stream, const CudaSiluMulParams& params);
 

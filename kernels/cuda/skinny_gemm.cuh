@@ -22,8 +22,8 @@ struct SkinnyGemmKernel {
   /// K per pipeline stage: half a chunk where a whole one of weights and x would leave room for too few stages.
   static constexpr int kStep = kTileRows + kBatch > 48 ? kChunk / 2 : kChunk;
   static constexpr int kStageElements = (kTileRows + kBatch + (kNorm ? 1 : 0)) * kStep;
-  /// Of 99 KiB, which every architecture from sm_80 on grants: two blocks fit an SM of 228 KiB, small ones more.
-  static constexpr int kStages = std::min(4, 99 * 1024 / (kStageElements * 2 * kWarps));
+  /// As many as fit 99 KiB, which every architecture from sm_80 on grants; an SM of 228 KiB holds two such blocks.
+  static constexpr int kStages = 99 * 1024 / (kStageElements * 2 * kWarps);
   static_assert(kStages >= 3);
   /// Floats from one batch row of sums to the next: 4 more than the tile spread a fragment over all banks.
   static constexpr int kSumStride = kTileRows + 4;
@@ -47,11 +47,7 @@ struct SkinnyGemmKernel {
     int64_t k, x_stride;
     int rows, m;  // of the tile and of x that exist
     int warp, lane;
-
-    __device__ int NumItems() const {
-      const int64_t chunks = (k + kChunk - 1) / kChunk;
-      return static_cast<int>((chunks - warp + kWarps - 1) / kWarps) * (kChunk / kStep);
-    }
+    int items;
     /// The first column of the lane's piece of an item.
     __device__ int64_t ColumnOf(int item) const {
       constexpr int kItems = kChunk / kStep;
@@ -59,6 +55,7 @@ struct SkinnyGemmKernel {
     }
     /// Both copies fill with zeros what lies beyond the tile's rows, the batch or K.
     __device__ void CopyWeight(int item) const {
+      if (item >= items) return;
       const simt::SharedArray<T> to = stages + item % kStages * kStageElements;
       const int64_t column = ColumnOf(item);
       int64_t from = column;
@@ -69,6 +66,7 @@ struct SkinnyGemmKernel {
       }
     }
     __device__ void CopyInput(int item) const {
+      if (item >= items) return;
       const simt::SharedArray<T> to = stages + (item % kStages * kStageElements + kTileRows * kStep);
       const int64_t column = ColumnOf(item);
       int64_t from = column;
@@ -86,7 +84,7 @@ struct SkinnyGemmKernel {
   static __device__ void Run(const Params& p) {
     simt::TriggerDependents();
     const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
-    const int64_t first_row = simt::BlockX() * kTileRows;
+    const int64_t first_row = simt::BlockX() * kTileRows, chunks = (p.k + kChunk - 1) / kChunk;
     simt::SharedArena arena;
     const simt::SharedArray<T> stages = arena.template Take<T>(kWarps * kStages * kStageElements);
     const Warp self{stages + warp * kStages * kStageElements,
@@ -98,10 +96,11 @@ struct SkinnyGemmKernel {
                     static_cast<int>(simt::Min(p.n - first_row, int64_t{kTileRows})),
                     p.m,
                     warp,
-                    lane};
+                    lane,
+                    static_cast<int>((chunks - warp + kWarps - 1) / kWarps) * (kChunk / kStep)};
     float sums[kBlocks][kColumns][4] = {}, squares[kColumns] = {};
     Walk(self, sums, squares);
-    simt::SyncThreads();  // all copies have come and all reads are done: the stages become sums
+    simt::SyncThreads();  // all reads are done: the stages become sums
     Finish(p, first_row, self, sums, squares);
   }
 
@@ -115,8 +114,7 @@ struct SkinnyGemmKernel {
       self.CopyInput(item);
       simt::CommitCopies();
     }
-    const int items = self.NumItems();
-    for (int item = 0; item < items; ++item) {
+    for (int item = 0; item < self.items; ++item) {
       simt::WaitForCopies<kStages - 2>();
       simt::SyncWarp();  // all lanes have waited, and are done with the stage that is filled next
       self.CopyWeight(item + kStages - 1);
@@ -124,7 +122,6 @@ struct SkinnyGemmKernel {
       simt::CommitCopies();
       Multiply(self.stages + item % kStages * kStageElements, self.lane, sums, squares);
     }
-    simt::WaitForCopies<0>();
   }
 
   /// Adds a stage to the sums, 16 columns of K at a time.

@@ -60,7 +60,7 @@ TEST(MessagesTest, ResultsSurviveTheWire) {
 }
 
 TEST(MessagesTest, HandshakeSurvivesTheWire) {
-  const AssignMessage assign{"/m", "f00", 5571, 16, 512, 256, 8192, 2, {1, 2.5}, 1 << 20, 0};
+  const AssignMessage assign{"/m", "f00", 5571, 16, 512, 256, 8192, 2, {1, 2.5}, "cuda", "bfloat16", "fp8", {0, 3}};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");

@@ -39,10 +39,32 @@ void Check(quire::Collective& collective, const char* name) {
   QUIRE_CHECK(all == expected, "{}: gathered bytes differ", name);
 }
 
+/// What ranks tell each other at start; all of them are on this host.
+void CheckBootstrap(const quire::MpiBootstrap& mpi) {
+  const std::string id("an id\0with zeros", 16), mine(static_cast<size_t>(mpi.rank()) * 3000, 'r');
+  for (const std::string& sent : {id, std::string()}) {
+    const std::string got = mpi.Broadcast(mpi.rank() == 0 ? sent : "ignored");
+    QUIRE_CHECK(got == sent, "rank {} got {} bytes of {}", mpi.rank(), got.size(), sent.size());
+  }
+  const std::vector<std::string> all = mpi.GatherAll(mine);
+  QUIRE_CHECK(all.size() == static_cast<size_t>(mpi.world_size()), "{} parts", all.size());
+  for (size_t r = 0; r < all.size(); ++r) {
+    QUIRE_CHECK(all[r] == std::string(r * 3000, 'r'), "rank {}'s part has {} bytes", r, all[r].size());
+  }
+  QUIRE_CHECK(mpi.local_rank() == mpi.rank() && mpi.local_size() == mpi.world_size(), "local rank {} of {}",
+              mpi.local_rank(), mpi.local_size());
+  QUIRE_CHECK(mpi.GatherAll(mpi.host_name())[0] == mpi.host_name() && !mpi.host_name().empty(), "one host");
+  std::vector<float> sum(577, static_cast<float>(mpi.rank() + 1));
+  mpi.LibraryAllReduceSum(sum);
+  for (const float x : sum)
+    QUIRE_CHECK(x == static_cast<float>(mpi.world_size() * (mpi.world_size() + 1) / 2), "{}", x);
+}
+
 }  // namespace
 
 int main() {
   quire::MpiBootstrap mpi;
+  CheckBootstrap(mpi);
   const auto chosen = mpi.MakeCollective();
   Check(*chosen, "chosen");
   Check(*quire::MakeMpiCollective(mpi.rank(), mpi.world_size()), "mpi");

@@ -180,7 +180,6 @@ bool Executor::MeetsIn(const Thread& a, const Thread& b) const {
 void Executor::TryCollective(int warp, uint32_t mask) {
   const Thread& caller = *threads_[static_cast<size_t>(running_)];
   uint32_t ballot = 0;
-  uint32_t clock[32] = {};
   void* brought[32] = {};
   for (int lane = 0; lane < 32; ++lane) {
     if (!(mask >> lane & 1)) continue;
@@ -188,9 +187,14 @@ void Executor::TryCollective(int warp, uint32_t mask) {
     if (!MeetsIn(t, caller)) return;
     if (t.value != 0) ballot |= 1u << lane;
     brought[lane] = reinterpret_cast<void*>(t.value);
-    for (int i = 0; i < 32; ++i) clock[i] = std::max(clock[i], t.clock[i]);
   }
   if (caller.kind == Collective::kExchange) caller.combine(brought);
+  uint32_t clock[32] = {};
+  for (int lane = 0; lane < 32 && caller.kind == Collective::kSyncWarp; ++lane) {
+    if (!(mask >> lane & 1)) continue;
+    const Thread& t = *threads_[static_cast<size_t>(warp * 32 + lane)];
+    for (int i = 0; i < 32; ++i) clock[i] = std::max(clock[i], t.clock[i]);
+  }
   for (int lane = 0; lane < 32; ++lane) {
     if (!(mask >> lane & 1)) continue;
     Thread& t = *threads_[static_cast<size_t>(warp * 32 + lane)];

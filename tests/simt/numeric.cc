@@ -26,8 +26,8 @@ uint32_t Encode(float x, Format f) {
 float Decode(uint32_t magnitude, Format f) {
   const int field = static_cast<int>(magnitude >> f.mantissa);
   const int fraction = static_cast<int>(magnitude) & ((1 << f.mantissa) - 1);
-  const int unit = std::max(field, 1) - f.bias - f.mantissa;
-  return std::ldexp(static_cast<float>(field == 0 ? fraction : fraction + (1 << f.mantissa)), unit);
+  if (field == 0) return std::ldexp(static_cast<float>(fraction), 1 - f.bias - f.mantissa);
+  return std::bit_cast<float>(static_cast<uint32_t>((field - f.bias + 127) << 23 | fraction << (23 - f.mantissa)));
 }
 
 }  // namespace

@@ -47,22 +47,24 @@ void Mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], Where wh
 }
 
 /// Where the rows of matrices begin in shared memory, from the lanes that know to all.
+template <int N>
 struct MatrixRows {
-  int64_t mine, all[32];
+  int64_t mine, all[8 * N];
 };
-inline void ShareRows(void* const (&lanes)[32]) {
-  for (void* to : lanes) {
-    for (int l = 0; l < 32; ++l) static_cast<MatrixRows*>(to)->all[l] = static_cast<const MatrixRows*>(lanes[l])->mine;
-  }
+template <int N>
+void ShareRows(void* const (&lanes)[32]) {
+  int64_t all[8 * N];
+  for (int l = 0; l < 8 * N; ++l) all[l] = static_cast<const MatrixRows<N>*>(lanes[l])->mine;
+  for (void* to : lanes) std::copy(all, all + 8 * N, static_cast<MatrixRows<N>*>(to)->all);
 }
 /// Rows must lie in their array and be aligned where a lane names them; every byte is read by the lane that gets it.
 template <int N, class T>
-MatrixRows RowsOfMatrices(const SharedArray<T>& array, Index row_begin) {
+MatrixRows<N> RowsOfMatrices(const SharedArray<T>& array, Index row_begin) {
   static_assert(sizeof(T) == 2 && (N == 1 || N == 2 || N == 4));
   Executor& executor = Executor::Current();
-  MatrixRows rows{};
+  MatrixRows<N> rows{};
   if (executor.lane() < 8 * N) rows.mine = array.template Offset<Vec<T, 8>>(row_begin);
-  executor.Exchange(&rows, &ShareRows, row_begin.where);
+  executor.Exchange(&rows, &ShareRows<N>, row_begin.where);
   return rows;
 }
 template <class V>
@@ -73,7 +75,7 @@ V ReadShared(int64_t at, Where where) {
 }
 template <int N, class T>
 void LoadMatrix(uint32_t (&out)[N], const SharedArray<T>& array, Index row_begin) {
-  const MatrixRows rows = RowsOfMatrices<N>(array, row_begin);
+  const MatrixRows<N> rows = RowsOfMatrices<N>(array, row_begin);
   const int lane = Executor::Current().lane();
   for (int i = 0; i < N; ++i) {
     out[i] = ReadShared<uint32_t>(rows.all[i * 8 + lane / 4] + lane % 4 * 4, row_begin.where);
@@ -81,7 +83,7 @@ void LoadMatrix(uint32_t (&out)[N], const SharedArray<T>& array, Index row_begin
 }
 template <int N, class T>
 void LoadMatrixTransposed(uint32_t (&out)[N], const SharedArray<T>& array, Index row_begin) {
-  const MatrixRows rows = RowsOfMatrices<N>(array, row_begin);
+  const MatrixRows<N> rows = RowsOfMatrices<N>(array, row_begin);
   const int lane = Executor::Current().lane(), row = lane % 4 * 2, column = lane / 4 * 2;
   for (int i = 0; i < N; ++i) {
     out[i] = ReadShared<uint16_t>(rows.all[i * 8 + row] + column, row_begin.where) |

@@ -42,7 +42,7 @@ class CpuEngine final : public RankEngine {
   bool CanBegin() const override { return !busy_; }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return true; }
-  StepOutcome Finish(const SequenceTable&) override {
+  ComputedStep Finish(const SequenceTable&) override {
     busy_ = false;
     return std::move(outcome_);
   }
@@ -60,7 +60,7 @@ class CpuEngine final : public RankEngine {
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block floats]
-  StepOutcome outcome_;
+  ComputedStep outcome_;
   bool busy_ = false;  // an outcome waits
 };
 

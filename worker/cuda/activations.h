@@ -10,12 +10,12 @@ namespace quire {
 /// What a forward pass keeps between kernels, T rows of the model's type unless said otherwise; R of them draw.
 struct Activations {
   Activations(const ModelConfig& c, const RankShard& shard, kernels::DType dtype, int64_t max_tokens, int64_t max_draws,
-              Pieces& pieces)
+              int64_t width_of_logits, Pieces& pieces)
       : hidden(c.hidden_size),
         heads_width(shard.heads.size() * c.head_dim),
         qkv_width(heads_width + 2 * shard.kv_heads.size() * c.head_dim),
         mlp_width(CudaWeights::MlpWidth(shard)),
-        logits_width((shard.vocab.size() + 7) / 8 * 8) {
+        logits_width(width_of_logits) {
     const auto rows = [&](int64_t count, int64_t width) -> void* {
       return pieces.Take(count * width * kernels::ByteSize(dtype));
     };
@@ -31,16 +31,16 @@ struct Activations {
   }
 
   int64_t hidden, heads_width, qkv_width, mlp_width;
-  int64_t logits_width;  // local vocabulary, rounded up to whole 16-byte pieces
-  void* residual;        // [T, hidden]
-  void* normed;          // [T, hidden]
-  void* qkv;             // [T, qkv_width]
-  void* attended;        // [T, heads_width]
-  void* gate_up;         // [T, 2 * mlp_width]
-  void* activated;       // [T, mlp_width]
-  void* delta;           // [T, hidden]: what attention or MLP adds to the residual
-  void* drawing;         // [R, hidden]
-  float* logits;         // [R, logits_width] fp32
+  int64_t logits_width;
+  void* residual;   // [T, hidden]
+  void* normed;     // [T, hidden]
+  void* qkv;        // [T, qkv_width]
+  void* attended;   // [T, heads_width]
+  void* gate_up;    // [T, 2 * mlp_width]
+  void* activated;  // [T, mlp_width]
+  void* delta;      // [T, hidden]: what attention or MLP adds to the residual
+  void* drawing;    // [R, hidden]
+  float* logits;    // [R, logits_width] fp32
 };
 
 }  // namespace quire

@@ -1,47 +1,54 @@
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "comm/model/model_config.h"
 #include "comm/step_plan.h"
 #include "kernels/cuda/paged_cache.h"
-#include "worker/cuda/device.h"
+#include "worker/cuda/upload_buffer.h"
 #include "worker/shard.h"
 
 namespace quire {
 
-/// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks][layers][keys, values] of
-/// kernels::PagedCache's layout. A block of all layers is contiguous. Block 0 is the null block.
+struct CudaKvFormat {
+  kernels::DType dtype;
+  kernels::CacheType type;
+  int64_t block_size;  // tokens: 8, 16, 32 or 64
+};
+
+/// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks][layers][keys, values], each as
+/// kernels::PagedCache has them. A block of all layers is contiguous. Block 0 is the null block.
 class CudaKvCache {
  public:
-  struct Format {
-    kernels::DType dtype;
-    kernels::CacheType type;
-    int64_t block_size;  // tokens: 8, 16, 32 or 64
-  };
+  CudaKvCache(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format, Device& device,
+              int num_blocks, int num_host_blocks);
 
-  CudaKvCache(const ModelConfig& config, const RankShard& shard, const Format& format, Device& device, int num_blocks,
-              int num_host_blocks);
-
-  static int64_t BlockBytes(const ModelConfig& config, const RankShard& shard, const Format& format);
+  static int64_t BlockBytes(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format);
 
   kernels::PagedCache Layer(int64_t layer) const;
 
-  /// Room for the pairs of one launch of CopyBlocks.
-  static constexpr int64_t kPairsAtOnce = 1024;
-
-  /// Queues the moves, in order. `ids` is page-locked and stays as it is until they have run.
+  // Queued, in the order of the pairs as far as that matters. `set`: of an UploadBuffer.
   void SwapOut(const std::vector<BlockCopyPair>& pairs);
   void SwapIn(const std::vector<BlockCopyPair>& pairs);
-  void Copy(const std::vector<BlockCopyPair>& pairs);
+  void Copy(const std::vector<BlockCopyPair>& pairs, int set);
+  /// What was queued from this set has run.
+  void Reset(int set) { ids_.Reset(set); }
 
   int num_blocks() const { return num_blocks_; }
 
  private:
+  std::byte* Block(BlockId block) const { return blocks_.as() + block * block_bytes_; }
+  std::byte* HostBlock(BlockId block) const { return host_blocks_.as() + block * block_bytes_; }
+  void CopyTogether(std::span<const BlockCopyPair> pairs, int set);
+
   Device& device_;
   int64_t kv_heads_, head_dim_;
-  Format format_;
+  CudaKvFormat format_;
   int64_t block_bytes_;
   int num_blocks_;
   DeviceMemory blocks_, host_blocks_;
+  UploadBuffer<int32_t> ids_;  // sources, then destinations
 };
 
 }  // namespace quire

@@ -3,15 +3,30 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/error.h"
 #include "kernels/cuda/decode_attention.h"
 #include "kernels/cuda/rope_kv_write.h"
 #include "kernels/cuda/row_ops.h"
-#include "worker/cuda/timing.h"
+#include "kernels/cuda/step_state.h"
 #include "worker/rope_table.h"
 
 namespace quire {
 
+using kernels::SkinnyEpilogue;
+
 namespace {
+
+DeviceType AsDeviceType(kernels::DType dtype) {
+  switch (dtype) {
+    case kernels::DType::kF32:
+      return DeviceType::kF32;
+    case kernels::DType::kF16:
+      return DeviceType::kF16;
+    case kernels::DType::kBF16:
+      return DeviceType::kBF16;
+  }
+  Fail("unknown element type");
+}
 
 /// Waits until the copy has run.
 template <class T>
@@ -29,7 +44,7 @@ CudaLlama::Memory::Memory(const ModelConfig& config, const CudaLlamaSizes& sizes
     : cos_sin(pieces.Take<float>(sizes.max_model_len * config.head_dim)),
       head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
       workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(config.head_dim))),
-      activations(config, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, pieces),
+      activations(config, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
       bytes(pieces.taken()) {}
 
 CudaLlama::CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Device& device, DeviceCollective* collective,
@@ -58,42 +73,51 @@ bool CudaLlama::IsFused(int64_t num_rows) const {
 }
 
 void CudaLlama::Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache) {
+  kernels::FeedTokens(device_.stream(),
+                      {step.arrays.from_slot, step.last_tokens, step.arrays.token_ids, shape.num_rows});
   kernels::Embedding(device_.stream(),
                      {sizes_.dtype, weights_.embedding, step.arrays.token_ids, memory_.activations.residual,
                       shape.num_rows, config_.hidden_size, 0, config_.vocab_size});
+  const bool fused = IsFused(shape.num_rows);
   const void* delta = nullptr;
   for (size_t i = 0; i < weights_.layers.size(); ++i) {
-    const kernels::PagedCache layer_cache = cache.Layer(static_cast<int64_t>(i));
-    if (IsFused(shape.num_rows)) {
-      FusedLayer(weights_.layers[i], shape, step, layer_cache);
+    const CudaLayerWeights& layer = weights_.layers[i];
+    BeforeAttention(layer, delta, shape.num_rows, fused);
+    Attention(shape, step, cache.Layer(static_cast<int64_t>(i)));
+    if (fused) {
+      FusedAfterAttention(layer, shape.num_rows);
     } else {
-      PlainLayer(weights_.layers[i], delta, shape, step, layer_cache);
+      AfterAttention(layer, shape.num_rows);
       delta = memory_.activations.delta;
     }
   }
   Logits(shape, step, delta);
 }
 
-void CudaLlama::FusedLayer(const CudaLayerWeights& layer, const StepShape& shape, const StepOnDevice& step,
-                           const kernels::PagedCache& cache) {
-  using kernels::SkinnyEpilogue;
+void CudaLlama::BeforeAttention(const CudaLayerWeights& layer, const void* delta, int64_t rows, bool fused) {
   const Activations& a = memory_.activations;
-  const int64_t rows = shape.num_rows;
-  kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, layer.input_norm, layer.qkv, a.qkv, a.qkv_width, rows, SkinnyEpilogue::kStore));
-  Attention(shape, step, cache);
-  kernels::SkinnyGemm(device_.stream(), Fused(a.attended, a.heads_width, nullptr, layer.o, a.residual, a.hidden, rows, SkinnyEpilogue::kAddResidual));
-  kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, layer.post_attention_norm, layer.gate_up, a.activated, 2 * a.mlp_width, rows,
-               SkinnyEpilogue::kSiluMul));
-  kernels::SkinnyGemm(device_.stream(), Fused(a.activated, a.mlp_width, nullptr, layer.down, a.residual, a.hidden, rows, SkinnyEpilogue::kAddResidual));
+  if (fused) {
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, layer.input_norm, layer.qkv, a.qkv, a.qkv_width,
+                                                rows, SkinnyEpilogue::kStore));
+  } else {
+    Norm(delta, layer.input_norm, rows);
+    products_.Run(Product(a.normed, a.hidden, layer.qkv, a.qkv, a.qkv_width, rows));
+  }
 }
 
-void CudaLlama::PlainLayer(const CudaLayerWeights& layer, const void* delta, const StepShape& shape,
-                           const StepOnDevice& step, const kernels::PagedCache& cache) {
+void CudaLlama::FusedAfterAttention(const CudaLayerWeights& layer, int64_t rows) {
   const Activations& a = memory_.activations;
-  const int64_t rows = shape.num_rows;
-  Norm(delta, layer.input_norm, rows);
-  products_.Run(Product(a.normed, a.hidden, layer.qkv, a.qkv, a.qkv_width, rows));
-  Attention(shape, step, cache);
+  const kernels::CudaStream stream = device_.stream();
+  kernels::SkinnyGemm(stream, Fused(a.attended, a.heads_width, nullptr, layer.o, a.residual, a.hidden, rows,
+                                    SkinnyEpilogue::kAddResidual));
+  kernels::SkinnyGemm(stream, Fused(a.residual, a.hidden, layer.post_attention_norm, layer.gate_up, a.activated,
+                                    2 * a.mlp_width, rows, SkinnyEpilogue::kSiluMul));
+  kernels::SkinnyGemm(stream, Fused(a.activated, a.mlp_width, nullptr, layer.down, a.residual, a.hidden, rows,
+                                    SkinnyEpilogue::kAddResidual));
+}
+
+void CudaLlama::AfterAttention(const CudaLayerWeights& layer, int64_t rows) {
+  const Activations& a = memory_.activations;
   products_.Run(Product(a.attended, a.heads_width, layer.o, a.delta, a.hidden, rows));
   Reduce(rows);
   Norm(a.delta, layer.post_attention_norm, rows);
@@ -112,51 +136,48 @@ void CudaLlama::Attention(const StepShape& shape, const StepOnDevice& step, cons
   const auto heads = static_cast<int32_t>(sizes_.shard.heads.size()), dim = static_cast<int32_t>(config_.head_dim);
   const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
   const auto window = static_cast<int32_t>(config_.sliding_window);
-  kernels::RopeKvWrite(device_.stream(),
-                       {sizes_.dtype, a.qkv, a.qkv_width, memory_.cos_sin, step.arrays.positions, step.arrays.slots,
-                        shape.num_rows, heads, dim, cache});
+  kernels::RopeKvWrite(device_.stream(), {sizes_.dtype, a.qkv, a.qkv_width, memory_.cos_sin, step.arrays.positions,
+                                          step.arrays.slots, shape.num_rows, heads, dim, cache});
   if (shape.num_decodes > 0) {
-    kernels::DecodeAttention(device_.stream(),
-                             {.dtype = sizes_.dtype,
-                              .queries = a.qkv,
-                              .query_stride = a.qkv_width,
-                              .out = a.attended,
-                              .out_stride = a.heads_width,
-                              .cache = cache,
-                              .block_tables = step.block_tables,
-                              .table_stride = step.table_stride,
-                              .table_rows = step.arrays.decode_table,
-                              .alibi_slopes = nullptr,
-                              .scale = scale,
-                              .soft_cap = 0,
-                              .work = step.arrays.decode_work,
-                              .work_size = sizes_.decode_work,
-                              .stages = sizes_.decode_stages,
-                              .combine = shape.combines,
-                              .workspace = memory_.workspace});
+    kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
+                                                .queries = a.qkv,
+                                                .query_stride = a.qkv_width,
+                                                .out = a.attended,
+                                                .out_stride = a.heads_width,
+                                                .cache = cache,
+                                                .block_tables = step.block_tables,
+                                                .table_stride = step.table_stride,
+                                                .table_rows = step.arrays.decode_table,
+                                                .alibi_slopes = nullptr,
+                                                .scale = scale,
+                                                .soft_cap = 0,
+                                                .work = step.arrays.decode_work,
+                                                .work_size = sizes_.decode_work,
+                                                .stages = sizes_.decode_stages,
+                                                .combine = shape.combines,
+                                                .workspace = memory_.workspace});
   }
   if (shape.num_chunks > 0) {
     const int64_t element = kernels::ByteSize(sizes_.dtype);
-    kernels::PrefillAttention(
-        device_.stream(),
-        {.dtype = sizes_.dtype,
-         .queries = static_cast<std::byte*>(a.qkv) + shape.num_decodes * a.qkv_width * element,
-         .query_stride = a.qkv_width,
-         .out = static_cast<std::byte*>(a.attended) + shape.num_decodes * a.heads_width * element,
-         .out_stride = a.heads_width,
-         .cache = cache,
-         .block_tables = step.block_tables,
-         .table_stride = step.table_stride,
-         .table_rows = step.arrays.chunk_table,
-         .query_start = step.arrays.chunk_start,
-         .context_len = step.arrays.chunk_context,
-         .head_start = memory_.head_start,
-         .alibi_slopes = nullptr,
-         .tiles = step.arrays.tiles,
-         .num_tiles = static_cast<int32_t>(shape.num_tiles),
-         .scale = scale,
-         .soft_cap = 0,
-         .window = window});
+    kernels::PrefillAttention(device_.stream(),
+                              {.dtype = sizes_.dtype,
+                               .queries = static_cast<std::byte*>(a.qkv) + shape.num_decodes * a.qkv_width * element,
+                               .query_stride = a.qkv_width,
+                               .out = static_cast<std::byte*>(a.attended) + shape.num_decodes * a.heads_width * element,
+                               .out_stride = a.heads_width,
+                               .cache = cache,
+                               .block_tables = step.block_tables,
+                               .table_stride = step.table_stride,
+                               .table_rows = step.arrays.chunk_table,
+                               .query_start = step.arrays.chunk_start,
+                               .context_len = step.arrays.chunk_context,
+                               .head_start = memory_.head_start,
+                               .alibi_slopes = nullptr,
+                               .tiles = step.arrays.tiles,
+                               .num_tiles = static_cast<int32_t>(shape.num_tiles),
+                               .scale = scale,
+                               .soft_cap = 0,
+                               .window = window});
   }
 }
 
@@ -166,7 +187,7 @@ void CudaLlama::Logits(const StepShape& shape, const StepOnDevice& step, const v
   if (draws == 0 || vocab == 0) return;
   if (shape.num_chunks == 0 && IsFused(shape.num_rows)) {
     kernels::SkinnyGemmParams product = Fused(a.residual, a.hidden, weights_.final_norm, weights_.lm_head, a.logits,
-                                              vocab, draws, kernels::SkinnyEpilogue::kStoreFloat);
+                                              vocab, draws, SkinnyEpilogue::kStoreFloat);
     product.out_stride = a.logits_width;
     return kernels::SkinnyGemm(device_.stream(), product);
   }
@@ -174,7 +195,8 @@ void CudaLlama::Logits(const StepShape& shape, const StepOnDevice& step, const v
   void* rows = a.normed;
   if (shape.num_chunks > 0) {
     rows = a.drawing;
-    kernels::GatherRows(device_.stream(), {sizes_.dtype, a.normed, step.arrays.draw_row, rows, draws, a.hidden});
+    kernels::GatherRows(device_.stream(),
+                        {a.normed, step.arrays.draw_row, draws, a.hidden * kernels::ByteSize(sizes_.dtype), rows});
   }
   GemmParams product = Product(rows, a.hidden, weights_.lm_head, a.logits, vocab, draws);
   product.y_stride = a.logits_width;
@@ -189,11 +211,12 @@ void CudaLlama::Norm(const void* delta, const void* weight, int64_t rows) {
 }
 
 GemmParams CudaLlama::Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const {
-  return {.dtype = sizes_.dtype, .x = x, .weight = weight, .y = y, .x_stride = k, .y_stride = n, .m = m, .n = n, .k = k};
+  return {
+      .dtype = sizes_.dtype, .x = x, .weight = weight, .y = y, .x_stride = k, .y_stride = n, .m = m, .n = n, .k = k};
 }
 
 kernels::SkinnyGemmParams CudaLlama::Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out,
-                                           int64_t n, int64_t m, kernels::SkinnyEpilogue epilogue) const {
+                                           int64_t n, int64_t m, SkinnyEpilogue epilogue) const {
   return {.dtype = sizes_.dtype,
           .x = x,
           .x_stride = k,
@@ -201,7 +224,7 @@ kernels::SkinnyGemmParams CudaLlama::Fused(const void* x, int64_t k, const void*
           .norm_weight = norm,
           .epsilon = static_cast<float>(config_.rms_norm_epsilon),
           .out = out,
-          .out_stride = epilogue == kernels::SkinnyEpilogue::kSiluMul ? n / 2 : n,
+          .out_stride = epilogue == SkinnyEpilogue::kSiluMul ? n / 2 : n,
           .n = n,
           .k = k,
           .m = static_cast<int32_t>(m),
@@ -212,7 +235,7 @@ kernels::SkinnyGemmParams CudaLlama::Fused(const void* x, int64_t k, const void*
 void CudaLlama::Reduce(int64_t rows) {
   if (collective_ == nullptr) return;
   const Activations& a = memory_.activations;
-  collective_->AllReduceSum(a.delta, rows * a.hidden, sizes_.dtype, device_.stream());
+  collective_->AllReduceSum(a.delta, rows * a.hidden, AsDeviceType(sizes_.dtype), device_.stream().handle);
 }
 
 }  // namespace quire

@@ -17,14 +17,15 @@ struct CudaLlamaSizes {
   RankShard shard;
   kernels::DType dtype;
   int64_t max_tokens, max_draws;  // of a step
+  int64_t logits_width;           // of a row of logits, floats: a multiple of 8, at least the vocabulary of any rank
   int64_t max_model_len;
   kernels::DecodeWorkSize decode_work;
   int32_t decode_stages;
   int threads;  // that load weights
 };
 
-/// What a step looks like to whoever launches its kernels. Everything else is in arrays on the device, so that two steps
-/// of the same shape are the same launches.
+/// What a step looks like to whoever launches its kernels. Everything else is in arrays on the device, so that two
+/// steps of the same shape are the same launches.
 struct StepShape {
   int64_t num_rows = 0;     // tokens; for decodes alone, padded up to a size that graphs are kept for
   int64_t num_decodes = 0;  // the first rows, one each; padded likewise
@@ -52,13 +53,13 @@ class CudaLlama {
   /// Queues the step: new keys and values go into the cache, logits of the rows that draw into logits().
   void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
 
-  /// Chooses, by timing, how steps of that many rows are computed; activations are scratch. Not while a graph is recorded.
+  /// Chooses, by timing, how steps of that many rows are computed; activations are scratch. Not while a graph is
+  /// recorded.
   void Tune(int64_t num_rows);
   /// Or says so: norms, residual and activation inside our own matrix products, or one kernel for each.
   void SetFused(int64_t num_rows, bool fused) { fused_[num_rows] = fused && CanFuse(num_rows); }
 
   float* logits() const { return memory_.activations.logits; }  // [max_draws, logits_width]
-  int64_t logits_width() const { return memory_.activations.logits_width; }
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:
@@ -73,10 +74,9 @@ class CudaLlama {
 
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  void FusedLayer(const CudaLayerWeights& layer, const StepShape& shape, const StepOnDevice& step,
-                  const kernels::PagedCache& cache);
-  void PlainLayer(const CudaLayerWeights& layer, const void* delta, const StepShape& shape, const StepOnDevice& step,
-                  const kernels::PagedCache& cache);
+  void BeforeAttention(const CudaLayerWeights& layer, const void* delta, int64_t rows, bool fused);
+  void FusedAfterAttention(const CudaLayerWeights& layer, int64_t rows);
+  void AfterAttention(const CudaLayerWeights& layer, int64_t rows);
   void Attention(const StepShape& shape, const StepOnDevice& step, const kernels::PagedCache& cache);
   void Logits(const StepShape& shape, const StepOnDevice& step, const void* delta);
   void Norm(const void* delta, const void* weight, int64_t rows);

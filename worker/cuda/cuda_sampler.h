@@ -3,57 +3,91 @@
 #include <vector>
 
 #include "comm/collective/device_collective.h"
-#include "kernels/cuda/sampling_shards.h"
+#include "kernels/cuda/step_state.h"
 #include "worker/cuda/device.h"
+#include "worker/cuda/pieces.h"
 #include "worker/cuda/step_arrays.h"
 #include "worker/sequence_table.h"
 #include "worker/shard.h"
 
 namespace quire {
 
-/// Who draws in a step, and how.
+/// How a step's tokens are drawn.
 struct DrawPlan {
-  std::vector<SlotId> slots;      // of the rows that draw
-  std::vector<size_t> host_rows;  // of those: rows whose settings only the host's sampler knows
-  int num_candidates = 0;         // that each shard reports for a row; part of the shape of the launches
-  bool has_lists = false;         // biases or bans
-  bool surely_on_device = true;   // no row can turn out to need the host
+  std::vector<BatchMember> members;  // those that draw
+  std::vector<size_t> host_rows;     // of those: rows whose settings only the host's sampler knows
+  int num_candidates = 0;            // that each shard reports of a row: part of the shape of the launches
+  bool has_lists = false;            // biases or bans
+  bool surely_on_device = true;      // no row can turn out to need the host
 };
 
-/// Draws the step's tokens on the device, from a vocabulary in shards, with the meaning of kernels/sampling.h. All ranks
-/// draw the same tokens.
+struct CudaSamplerSizes {
+  std::vector<RankShard> shards;
+  Rank rank;
+  int64_t max_rows;     // that draw at once
+  int64_t max_running;  // slots
+  int64_t max_model_len;
+  int64_t row_stride;  // of the logits, floats; the same on all ranks, and no shard is wider
+};
+
+/// Draws on the device, from a vocabulary in shards, with the meaning of kernels/sampling.h. All ranks draw the same
+/// tokens.
 class CudaSampler {
  public:
-  /// `max_rows` at once; slots 0 .. max_running - 1. `collective` is null for a group of one.
-  CudaSampler(const std::vector<RankShard>& shards, Rank rank, int64_t max_rows, int64_t max_running, Device& device,
-              DeviceCollective* collective);
+  /// `collective` outlives it, and is null for a group of one.
+  CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCollective* collective);
 
-  /// Writes what the members that draw want into the arrays; rows from the last of them to num_rows are padding.
+  /// Writes what the members that draw want into the arrays of a step; rows from the last of them to num_rows are
+  /// padding.
   DrawPlan Prepare(const std::vector<BatchMember>& batch, const SequenceTable& table, int64_t num_rows,
                    StepArrays& arrays);
-  /// Counts of a slot's tokens must be made anew before it draws with penalties again.
-  void ForgetCounts(SlotId slot) { counted_[slot] = 0; }
 
-  /// Queues the draws from logits [num_rows, row_stride], and keeps the tokens in last_tokens().
-  void Draw(int64_t num_rows, int num_candidates, const StepArrays& arrays, const float* logits, int64_t row_stride);
-  /// Queues the way back of what was drawn; `set` is 0 or 1, of which one may still be read.
+  /// Queues the draws from logits [num_rows, row_stride]; the tokens also go to last_tokens().
+  void Draw(int64_t num_rows, int num_candidates, const StepArrays& arrays, const float* logits);
+  /// Queues the way of what was drawn to the host. There are two sets of results, so that one can be read meanwhile.
   void CopyResults(int64_t num_rows, int set);
-  /// Once that has run: the tokens. Rows that are left to the host are drawn from logits, collectively.
-  std::vector<SampledToken> Collect(const DrawPlan& plan, int set, const SequenceTable& table, const float* logits,
-                                    int64_t row_stride);
+  /// Once that has run: the tokens. Rows that are left to the host are drawn from logits, by all ranks together.
+  std::vector<SampledToken> Collect(const DrawPlan& plan, int set, const SequenceTable& table, const float* logits);
 
-  const int32_t* last_tokens() const { return last_tokens_; }  // [max_running] on the device
+  const int32_t* last_tokens() const { return memory_.last_tokens; }  // [max_running] on the device
 
  private:
-  struct Memory;
-  kernels::SamplingRows Rows(int64_t num_rows, const StepArrays& arrays, const float* logits, int64_t stride) const;
-  void CountTokens(SlotId slot, const SequenceState& sequence);
-  std::vector<float> WholeRow(const float* logits);
+  struct Memory {
+    Memory(const CudaSamplerSizes& sizes, Pieces pieces);
+    kernels::DrawnToken* drawn;  // [max_rows]
+    kernels::ShardDraw* draws;   // [max_rows]
+    std::byte *part, *parts;     // of this rank, and of all
+    kernels::ShardToken *shard_token, *shard_tokens;
+    std::byte* workspace;
+    int32_t* last_tokens;                // [max_running]
+    uint16_t* counts;                    // [max_running, count_stride]
+    int32_t* counted_tokens;             // [max_model_len]
+    kernels::CountedSequence* to_count;  // [1]
+    float* whole_row;                    // [ranks, row_stride]
+    int64_t bytes;
+  };
+  struct Results {
+    kernels::DrawnToken* drawn;
+    kernels::ShardDraw* draws;
+  };
 
-  std::vector<RankShard> shards_;
-  Rank rank_;
+  bool single() const { return collective_ == nullptr; }
+  const RankShard& shard() const { return sizes_.shards[static_cast<size_t>(sizes_.rank)]; }
+  kernels::SamplingRows Rows(int64_t num_rows, const StepArrays& arrays, const float* logits) const;
+  kernels::CountTable Counts() const;
+  void CountTokens(SlotId slot, const SequenceState& sequence);
+  SampledToken DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row);
+
+  CudaSamplerSizes sizes_;
   Device& device_;
   DeviceCollective* collective_;
+  DeviceMemory reserved_, host_reserved_;
+  Memory memory_;
+  Results results_[2];
+  int32_t* host_tokens_;  // [max_model_len], page-locked, as are the next two
+  kernels::CountedSequence* host_to_count_;
+  float* host_row_;                // [ranks, row_stride]
+  std::vector<uint64_t> counted_;  // by slot: the serial of the sequence whose tokens are counted; 0: none
 };
 
 }  // namespace quire

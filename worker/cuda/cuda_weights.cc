@@ -12,8 +12,7 @@ namespace {
 
 /// Gives every weight its place; the same walk counts bytes and places weights.
 struct Layout {
-  Layout(const ModelConfig& c, const RankShard& shard, kernels::DType dtype, std::byte* memory)
-      : pieces(memory) {
+  Layout(const ModelConfig& c, const RankShard& shard, kernels::DType dtype, std::byte* memory) : pieces(memory) {
     const int64_t element = kernels::ByteSize(dtype), hidden = c.hidden_size, mlp = CudaWeights::MlpWidth(shard);
     const int64_t heads = shard.heads.size() * c.head_dim, kv = shard.kv_heads.size() * c.head_dim;
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };

@@ -40,11 +40,10 @@ class DeviceGraph {
   virtual ~DeviceGraph() = default;
 };
 
-/// The accelerator of one rank: its memory and one stream of work, which runs in the order in which it is queued. Belongs
-/// to the thread that made it. Everything throws Error with the name of the device and what was being done; after that
-/// the device is of no more use to this process.
-/// There are two implementations of this header: over the CUDA runtime (device_runtime.cc), and over the SIMT emulator
-/// (tests/worker/cuda/emulated_device.cc).
+/// The accelerator of one rank: its memory and one stream of work, which runs in the order in which it is queued.
+/// Belongs to the thread that made it. Everything throws Error with the name of the device and what was being done;
+/// after that the device is of no more use to this process. There are two implementations of this header: over the CUDA
+/// runtime (device_runtime.cc), and over the SIMT emulator (tests/worker/cuda/emulated_device.cc).
 class Device {
  public:
   explicit Device(int ordinal);
@@ -52,9 +51,11 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  const std::string& name() const { return name_; }             // "NVIDIA H200"
+  const std::string& name() const { return name_; }               // "NVIDIA H200"
   int compute_capability() const { return compute_capability_; }  // 90: sm_90
   int num_sms() const { return num_sms_; }
+  int64_t shared_bytes_per_sm() const { return shared_per_sm_; }
+  int64_t shared_bytes_per_block() const { return shared_per_block_; }  // on request
   int64_t free_bytes() const;
   kernels::CudaStream stream() const { return stream_; }
 
@@ -87,6 +88,7 @@ class Device {
 
   std::string name_;
   int ordinal_, compute_capability_ = 0, num_sms_ = 0;
+  int64_t shared_per_sm_ = 0, shared_per_block_ = 0;
   kernels::CudaStream stream_;
   std::unique_ptr<Marks> marks_;
 };

@@ -54,6 +54,8 @@ Device::Device(int ordinal) : name_("unknown"), ordinal_(ordinal), marks_(std::m
   name_ = properties.name;
   compute_capability_ = 10 * properties.major + properties.minor;
   num_sms_ = properties.multiProcessorCount;
+  shared_per_sm_ = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
+  shared_per_block_ = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
   if (compute_capability_ < 80) {
     Fail("device {} ({}) is sm_{}; Quire needs sm_80 (Ampere) or newer: use --backend cpu", ordinal, name_,
          compute_capability_);
@@ -84,7 +86,8 @@ DeviceMemory Device::Allocate(int64_t bytes, const std::string& purpose) {
     cudaGetLastError();
     const int64_t free = free_bytes();
     Fail(
-        "device {} ({}): {} needs {} bytes, {} are free, {} are missing; use more ranks (--tensor-parallel-size), lower "
+        "device {} ({}): {} needs {} bytes, {} are free, {} are missing; use more ranks (--tensor-parallel-size), "
+        "lower "
         "--max-num-batched-tokens or --max-num-seqs, or end what else uses the device",
         ordinal_, name_, purpose, bytes, free, bytes - free);
   }

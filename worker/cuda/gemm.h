@@ -33,8 +33,8 @@ class Gemm {
   /// Queues the product, by the algorithm that Tune chose for its shape or by the library's first guess.
   void Run(const GemmParams& params);
 
-  /// Times the library's best guesses for this shape, with y as scratch, and keeps the fastest. Each run takes the next of
-  /// `weights`, so that none is found in a cache. Not while a graph is recorded. Returns the fastest one's seconds.
+  /// Times the library's best guesses for this shape, with y as scratch, and keeps the fastest. Each run takes the next
+  /// of `weights`, so that none is found in a cache. Not while a graph is recorded. Returns the fastest one's seconds.
   double Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:

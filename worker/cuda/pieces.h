@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// Hands out one reservation piece by piece. Without memory it only counts, so that the same walk sizes a reservation and
-/// then deals it out.
+/// Hands out one reservation piece by piece. Without memory it only counts, so that the same walk sizes a reservation
+/// and then deals it out.
 class Pieces {
  public:
   explicit Pieces(void* memory = nullptr) : memory_(static_cast<std::byte*>(memory)) {}

@@ -26,17 +26,17 @@ inline constexpr int64_t kEditsAtOnce = 16384;
 /// All that kernels want to know of a step: T tokens, D decodes, C chunks, R rows that draw. The arrays lie at the same
 /// place for every step.
 struct StepArrays {
-  int32_t* token_ids;  // [T]
-  int32_t* from_slot;  // [T] slot whose last drawn token this one is, or -1: it is in token_ids
-  int32_t* positions;  // [T]
-  int64_t* slots;      // [T] cache slot; -1: padding
-  int32_t* decode_context;  // [D]
-  int32_t* decode_table;    // [D] row of the block tables
-  int32_t* chunk_start;     // [C + 1] first row, counted from the first chunk's
-  int32_t* chunk_context;   // [C]
-  int32_t* chunk_table;     // [C]
-  int32_t* draw_row;        // [R]
-  int32_t* draw_slot;       // [R] where the drawn token is kept for the next step; -1: padding
+  int32_t* token_ids;                 // [T]
+  int32_t* from_slot;                 // [T] slot whose last drawn token this one is, or -1: it is in token_ids
+  int32_t* positions;                 // [T]
+  int64_t* slots;                     // [T] cache slot; -1: padding
+  int32_t* decode_context;            // [D]
+  int32_t* decode_table;              // [D] row of the block tables
+  int32_t* chunk_start;               // [C + 1] first row, counted from the first chunk's
+  int32_t* chunk_context;             // [C]
+  int32_t* chunk_table;               // [C]
+  int32_t* draw_row;                  // [R]
+  int32_t* draw_slot;                 // [R] where the drawn token is kept for the next step; -1: padding
   kernels::DeviceSampling* sampling;  // [R]
   kernels::PrefillTile* tiles;
   int32_t* decode_work;

@@ -33,8 +33,8 @@ void Round(const float* from, int64_t count, kernels::DType dtype, std::byte* to
     if (dtype == kernels::DType::kF32) {
       std::memcpy(to + 4 * i, from + i, 4);
     } else {
-      const uint16_t bits = dtype == kernels::DType::kBF16 ? ToBFloat16(from[i])
-                                                           : std::bit_cast<uint16_t>(static_cast<Float16>(from[i]));
+      const uint16_t bits =
+          dtype == kernels::DType::kBF16 ? ToBFloat16(from[i]) : std::bit_cast<uint16_t>(static_cast<Float16>(from[i]));
       std::memcpy(to + 2 * i, &bits, 2);
     }
   }
@@ -66,7 +66,8 @@ void Uploader::WriteRow(const RowSource& source, Range cols, int64_t width, std:
     } else {
       // Whole quantisation blocks are decoded; those at the edges may hold columns of other ranks.
       const int64_t block = kernels::LayoutOf(weight.type).block_numbers;
-      const int64_t begin = cols.begin / block * block, end = std::min((cols.end + block - 1) / block * block, weight.cols);
+      const int64_t begin = cols.begin / block * block,
+                    end = std::min((cols.end + block - 1) / block * block, weight.cols);
       std::vector<float> decoded(static_cast<size_t>(end - begin));
       kernels::DecodeRow(weight, source.row, begin, end - begin, decoded.data());
       Round(decoded.data() + (cols.begin - begin), cols.size(), dtype_, to);

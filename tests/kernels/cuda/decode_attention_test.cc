@@ -39,5 +39,115 @@ TEST(DecodeAttentionTest, EqualsReferenceOverTypesAndShapes) {
   }
 }
 
+TEST(DecodeAttentionTest, EqualsReferenceOverContextLengths) {
+  for (const int32_t block_size : {8, 16, 64}) {
+    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+      const DecodeShape shape{.cache = cache,
+                              .head_size = 80,
+                              .block_size = block_size,
+                              .kv_head_of = {0, 0, 1},
+                              .context_len = {2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 200, 333}};
+      ExpectEqualsReference(shape, static_cast<uint64_t>(block_size), {.num_ctas = 5});
+    }
+  }
+}
+
+TEST(DecodeAttentionTest, SplitContextsCombineToTheSameResult) {
+  uint64_t seed = 100;
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    for (const int32_t head_size : {64, 96, 256}) {
+      for (const int32_t num_ctas : {3, 7, 40}) {
+        const CacheType cache = ++seed % 2 == 0 ? CacheType::kFp8E4M3 : CacheType::kSame;
+        const DecodeShape shape{dtype, cache, head_size, 16, {0, 0, 1}, {1, 0, 700, 64}};
+        const DecodeCut cut{.num_ctas = num_ctas, .min_units = 1};
+        EXPECT_TRUE(DecodeAttentionRun(shape, seed, cut).plan().combine);
+        ExpectEqualsReference(shape, seed, cut);
+      }
+    }
+  }
+}
+
+TEST(DecodeAttentionTest, WindowHidesAllThatLiesBeforeIt) {
+  uint64_t seed = 200;
+  for (const int32_t window : {1, 2, 8, 24, 50, 64, 129, 250, 5000}) {
+    for (const int32_t block_size : {8, 64}) {
+      const CacheType cache = ++seed % 3 == 0 ? CacheType::kFp8E4M3 : CacheType::kSame;
+      ExpectEqualsReference({.dtype = DType::kF16,
+                             .cache = cache,
+                             .block_size = block_size,
+                             .kv_head_of = {0, 0},
+                             .context_len = {1, 60, 0, 512},
+                             .window = window},
+                            seed, {.num_ctas = 4, .min_units = 1});
+    }
+  }
+}
+
+TEST(DecodeAttentionTest, AlibiAndSoftCap) {
+  for (const bool alibi : {false, true}) {
+    for (const float soft_cap : {0.0f, 1.5f}) {
+      for (const int32_t num_ctas : {1, 6}) {
+        DecodeShape shape{.dtype = DType::kF16, .context_len = {1, 40, 300}, .soft_cap = soft_cap, .alibi = alibi};
+        ExpectEqualsReference(shape, 300, {.num_ctas = num_ctas, .min_units = 1});
+        shape.window = 37, shape.cache = CacheType::kFp8E4M3;
+        ExpectEqualsReference(shape, 301, {.num_ctas = num_ctas, .min_units = 1});
+      }
+    }
+  }
+}
+
+TEST(DecodeAttentionTest, TablesInAnyRowsAndPaddedBatches) {
+  for (uint64_t seed = 400; seed < 404; ++seed) {
+    const DecodeShape shape{.block_size = seed % 2 == 0 ? 8 : 32, .context_len = {130, 1, 5, 300}};
+    ExpectEqualsReference(shape, seed, {.num_ctas = 5, .min_units = 1, .padding = 4, .table_rows = true});
+    ExpectEqualsReference({.context_len = {0, 0}}, seed, {.num_ctas = 9, .table_rows = seed % 2 == 0});
+  }
+}
+
+TEST(DecodeAttentionTest, ThreadOrderChangesNotABit) {
+  const DecodeShape shape{.context_len = {40, 300}};
+  std::vector<float> first;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const DecodeAttentionRun run(shape, 9, {.num_ctas = 3, .min_units = 1});
+    simt::WithOptions options({.seed = seed, .switch_chance = 0.1});
+    DecodeAttention(CudaStream{}, run.Params());
+    if (seed == 1) first = run.Output();
+    EXPECT_EQ(run.Output(), first);
+  }
+}
+
+TEST(DecodeAttentionTest, LargeScoresDoNotOverflow) {
+  const DecodeAttentionRun run({.dtype = DType::kF16, .context_len = {40, 300}}, 5, {.num_ctas = 4, .min_units = 1});
+  DecodeAttentionParams params = run.Params();
+  PagedDecodeParams reference = run.of().Params();
+  params.scale = reference.scale = 500;
+  DecodeAttention(CudaStream{}, params);
+  test::ExpectNear(run.Output(), reference::PagedDecode(reference), 2e-3, "scores in the thousands");
+}
+
+TEST(DecodeAttentionTest, BlockOffsetsPass32Bits) {
+  // Block ids from 1,100,000 on, 2,048 elements each: offsets from 2.2e9 on. Untouched pages of the pool cost nothing.
+  const DecodeShape shape{.kv_head_of = {0, 0, 1, 1}, .context_len = {40, 3}, .first_block = 1'100'000};
+  ExpectEqualsReference(shape, 6, {});
+}
+
+TEST(DecodeAttentionTest, CombiningFindsNothingToDoWhereNothingIsSplit) {
+  const DecodeAttentionRun run({.context_len = {40, 3}}, 7, {.num_ctas = 4});
+  EXPECT_FALSE(run.plan().combine);
+  DecodeAttentionParams params = run.Params();
+  params.combine = true;  // as a graph that was made for any batch does
+  DecodeAttention(CudaStream{}, params);
+  test::ExpectNear(run.Output(), run.of().Expected(), run.of().Tolerance(), "combined in vain");
+}
+
+TEST(DecodeAttentionTest, TableEntryOutsideThePoolIsFound) {
+  const DecodeAttentionRun run({.context_len = {40}}, 8, {});
+  const DecodeAttentionParams params = run.Params();
+  const simt::DeviceBuffer<int32_t> table(std::vector<int32_t>{0, 1, 1 << 30, 0});
+  DecodeAttentionParams wrong = params;
+  wrong.block_tables = table.data();
+  simt::ExpectError([&] { DecodeAttention(CudaStream{}, wrong); }, "global access out of bounds");
+}
+
 }  // namespace
 }  // namespace quire::kernels

@@ -215,17 +215,24 @@ TEST(RmsNormTest, EqualsReferenceAndUpdatesTheResidual) {
 TEST(SiluMulTest, EqualsReference) {
   for (const DType dtype : kTypes) {
     for (const int64_t columns : {8, 1032, 5000}) {
-      test::Random random(3);
-      const int64_t tokens = 3;
-      const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
-      reference::WriteNumber(in.data(), dtype, 0, -120);  // exp(120) overflows
-      SiluMul({}, {dtype, in.data(), out.data(), tokens, columns});
-      std::vector<double> expected;
-      for (int64_t t = 0; t < tokens; ++t) {
-        Append(expected,
-               reference::SiluMul(in.Slice(2 * t * columns, columns), in.Slice((2 * t + 1) * columns, columns)));
+      for (const bool interleaved : {false, true}) {
+        test::Random random(3);
+        const int64_t tokens = 3;
+        const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
+        reference::WriteNumber(in.data(), dtype, 0, -120);  // exp(120) overflows
+        SiluMul({}, {dtype, in.data(), out.data(), tokens, columns, interleaved});
+        std::vector<double> expected;
+        for (int64_t t = 0; t < tokens; ++t) {
+          std::vector<double> gate, up;
+          for (int64_t i = 0; i < columns; ++i) {
+            const int64_t row = 2 * t * columns, at = interleaved ? i / 8 * 16 + i % 8 : i;
+            gate.push_back(in[row + at]);
+            up.push_back(in[row + at + (interleaved ? 8 : columns)]);
+          }
+          Append(expected, reference::SiluMul(gate, up));
+        }
+        test::ExpectNear(out.Floats(), expected, Tolerance(dtype), "columns " + std::to_string(columns));
       }
-      test::ExpectNear(out.Floats(), expected, Tolerance(dtype), "columns " + std::to_string(columns));
     }
   }
 }
@@ -251,7 +258,7 @@ TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
 
 TEST(RowOpsTest, NoRowsAreNoLaunch) {
   RmsNorm({}, {DType::kF16, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
-  SiluMul({}, {DType::kF16, nullptr, nullptr, 0, 64});
+  SiluMul({}, {DType::kF16, nullptr, nullptr, 0, 64, false});
   Embedding({}, {DType::kF16, nullptr, nullptr, nullptr, 0, 64, 0, 0});
   BlockMove({}, {nullptr, nullptr, 16, 16, 16, nullptr, nullptr, 0});
 }
@@ -259,7 +266,7 @@ TEST(RowOpsTest, NoRowsAreNoLaunch) {
 TEST(RowOpsTest, RowTooShortForItsBufferIsFound) {
   test::Random random(5);
   const Numbers in = Numbers::Of(DType::kF32, 2 * 2 * 64, random), out(DType::kF32, 64);  // room for one row, not two
-  simt::ExpectError([&] { SiluMul({}, {DType::kF32, in.data(), out.data(), 2, 64}); }, "global access out of bounds");
+  simt::ExpectError([&] { SiluMul({}, {DType::kF32, in.data(), out.data(), 2, 64, false}); }, "global access out of bounds");
 }
 
 }  // namespace

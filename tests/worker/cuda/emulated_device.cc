@@ -38,7 +38,13 @@ struct Device::Marks {
 DeviceCount CountDevices() { return {1, ""}; }
 
 Device::Device(int ordinal)
-    : name_("emulated"), ordinal_(ordinal), compute_capability_(80), num_sms_(3), marks_(std::make_unique<Marks>()) {}
+    : name_("emulated"),
+      ordinal_(ordinal),
+      compute_capability_(80),
+      num_sms_(3),
+      shared_per_sm_(228 << 10),
+      shared_per_block_(227 << 10),
+      marks_(std::make_unique<Marks>()) {}
 Device::~Device() = default;
 
 int64_t Device::free_bytes() const { return kFreeBytes; }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace quire {
+
+/// Looks after work that cannot look after itself, on a thread of its own.
+class Watchdog {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Calls `probe` every `interval`; a text that is not empty is a failure, and so is a deadline that passes. The first
+  /// failure goes to `on_failure`, and that was all.
+  Watchdog(std::chrono::milliseconds interval, std::function<std::string()> probe,
+           std::function<void(const std::string&)> on_failure);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Replaces the deadline; time_point::max() for none.
+  void ExpectDoneBy(Clock::time_point deadline);
+
+ private:
+  void Run();
+
+  const std::chrono::milliseconds interval_;
+  const std::function<std::string()> probe_;
+  const std::function<void(const std::string&)> on_failure_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  Clock::time_point begun_{}, deadline_ = Clock::time_point::max();
+  std::thread thread_;
+};
+
+}  // namespace quire

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/one_shot_ranks.h"
+
+namespace quire::kernels {
+
+/// A run of operations by a group of ranks.
+struct OneShotCase {
+  DType dtype = DType::kF32;
+  int ranks = 2;
+  std::vector<int64_t> counts;  // per operation: elements, or rows of `hidden` when that is given
+  int64_t hidden = 0;           // nonzero: sum, residual and RMSNorm in one; else the bare sum
+  Schedule schedule = {};
+  uint32_t first_operation = 0;
+  bool in_place = false;
+};
+
+/// Runs the case; what the first rank with a wrong result shows, empty if there is none. Right is, bit for bit, the
+/// fp32 sum in rank order rounded once, and RmsNorm of it.
+std::string RunOneShot(const OneShotCase& c);
+
+}  // namespace quire::kernels

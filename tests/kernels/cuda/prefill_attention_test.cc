@@ -1,0 +1,192 @@
+#include "kernels/cuda/prefill_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/cuda/prefill_case.h"
+#include "simt/expect_error.h"
+
+namespace quire::kernels {
+namespace {
+
+void ExpectEqualsReference(const PrefillShape& shape, uint64_t seed) {
+  PrefillCase c(shape, seed);
+  simt::WithOptions options({.seed = seed, .switch_chance = seed % 7 == 0 ? 0.02 : 0.0});
+  PrefillAttention(CudaStream{}, c.Params());
+  EXPECT_EQ(c.Wrong(), "");
+}
+
+const std::vector<std::vector<int32_t>> kGroupings = {
+    {0, 1, 2},  // multi-head
+    {0, 3, 5},  // grouped, an uneven shard
+    {0, 4},     // multi-query
+};
+
+TEST(PrefillAttentionTest, EqualsReferenceOverTypesAndShapes) {
+  uint64_t seed = 0;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+      for (const int32_t head_size : {64, 80, 96, 128, 256}) {
+        for (const int32_t block_size : {8, 16, 32, 64}) {
+          const auto& grouping = kGroupings[++seed % kGroupings.size()];
+          const std::vector<Chunk> chunks{{3, 3}, {1, 33}, {2, 0}, {0, 9}, {5, 70}};
+          ExpectEqualsReference({dtype, cache, head_size, block_size, grouping, chunks}, seed);
+        }
+      }
+    }
+  }
+}
+
+TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
+  const std::vector<std::vector<Chunk>> batches = {
+      {{1, 1}, {2, 2}, {63, 63}, {64, 64}, {65, 65}},  // fresh prompts around a tile's length
+      {{33, 140}, {64, 128}, {7, 191}},                // chunks at offsets
+      {{1, 64}, {1, 65}, {1, 200}},                    // decodes
+      {{0, 0}, {4, 0}, {150, 150}, {0, 77}},           // sequences without work around one with
+  };
+  uint64_t seed = 300;
+  for (const std::vector<Chunk>& chunks : batches) {
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      const bool resident_table = ++seed % 2 == 0;
+      ExpectEqualsReference({.dtype = dtype, .chunks = chunks, .resident_table = resident_table}, seed);
+    }
+  }
+}
+
+TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
+  uint64_t seed = 400;
+  // Rows per query: one more than a tile holds, a prime, kv heads of very different load.
+  for (const std::vector<int32_t>& head_start :
+       {std::vector<int32_t>{0, 129}, std::vector<int32_t>{0, 7}, std::vector<int32_t>{0, 1, 6, 6, 9}}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      ExpectEqualsReference({.dtype = dtype, .head_start = head_start, .chunks = {{3, 3}, {20, 50}}}, ++seed);
+    }
+  }
+}
+
+TEST(PrefillAttentionTest, WindowHidesAllThatLiesBeforeIt) {
+  uint64_t seed = 500;
+  for (const int32_t window : {1, 2, 8, 24, 63, 64, 65, 100, 5000}) {
+    const DType dtype = ++seed % 3 == 0 ? DType::kF32 : DType::kF16;
+    ExpectEqualsReference({.dtype = dtype,
+                           .block_size = seed % 2 == 0 ? 8 : 64,
+                           .head_start = {0, 2},
+                           .chunks = {{1, 1}, {70, 70}, {0, 30}, {1, 150}, {40, 207}},
+                           .window = window},
+                          seed);
+  }
+}
+
+TEST(PrefillAttentionTest, AlibiAndSoftCap) {
+  uint64_t seed = 600;
+  for (const bool alibi : {false, true}) {
+    for (const float soft_cap : {0.0f, 1.5f}) {
+      for (const int32_t window : {0, 37}) {
+        for (const DType dtype : {DType::kF32, DType::kF16}) {
+          ExpectEqualsReference({.dtype = dtype,
+                                 .cache = window > 0 ? CacheType::kFp8E4M3 : CacheType::kSame,
+                                 .chunks = {{1, 40}, {20, 90}},
+                                 .window = window,
+                                 .soft_cap = soft_cap,
+                                 .alibi = alibi},
+                                ++seed);
+        }
+      }
+    }
+  }
+}
+
+TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
+  for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+    std::vector<float> first;
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      PrefillCase c({.cache = cache, .head_size = 96, .chunks = {{40, 100}}}, 9);
+      simt::WithOptions options({.seed = seed, .switch_chance = 0.1});
+      PrefillAttention(CudaStream{}, c.Params());
+      if (seed == 1) first = c.Output();
+      EXPECT_EQ(c.Output(), first);
+    }
+  }
+}
+
+TEST(PrefillAttentionTest, CutsOfAPromptChangeNotABit) {
+  for (const int32_t window : {0, 50}) {
+    const PrefillShape shape{.dtype = DType::kBF16, .chunks = {{150, 150}}, .window = window};
+    PrefillCase whole(shape, 10), cut(shape, 10);
+    PrefillAttention(CudaStream{}, whole.Params());
+    EXPECT_EQ(whole.Wrong(), "");
+    int32_t context = 0;
+    for (const int32_t queries : {1, 63, 2, 17, 67}) {
+      cut.Cut(queries, context += queries);
+      PrefillAttention(CudaStream{}, cut.Params());
+    }
+    EXPECT_EQ(cut.Output(), whole.Output());
+  }
+}
+
+TEST(PrefillAttentionTest, LargeScoresDoNotOverflow) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    PrefillCase c({.dtype = dtype, .chunks = {{30, 130}}}, 11);
+    PrefillAttentionParams p = c.Params();
+    p.scale = 500;
+    PrefillAttention(CudaStream{}, p);
+    for (const float x : c.Output()) ASSERT_LE(std::abs(x), 1.0f);  // means of values in [-1, 1); NaN fails
+  }
+}
+
+TEST(PrefillAttentionTest, BlockOffsetsPass32Bits) {
+  // Block ids from 600,000 on, 4,096 elements each: offsets from 2.4e9 on. Untouched pages of the pool cost nothing.
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ExpectEqualsReference({.dtype = dtype, .head_size = 128, .chunks = {{3, 40}}, .first_block = 600'000}, 12);
+  }
+}
+
+TEST(PrefillAttentionTest, TableEntryOutsideThePoolIsFound) {
+  PrefillCase c({.chunks = {{3, 40}}}, 13);
+  PrefillAttentionParams p = c.Params();
+  const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});  // reaches a table entry that nobody filled
+  p.context_len = longer.data();
+  simt::ExpectError([&] { PrefillAttention(CudaStream{}, p); }, "prefill_attention_tiles.cuh");
+}
+
+TEST(PlanPrefillTest, CoversEveryRowOnceHeaviestFirst) {
+  const std::vector<int32_t> starts{0, 100, 101, 105, 105, 133}, contexts{100, 900, 0, 50, 500};
+  std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(133, 5, 3, 64)));
+  const int64_t count = PlanPrefill({starts, contexts, 3, 64, 0}, tiles);
+  std::vector<std::vector<int32_t>> rows(5);
+  for (int64_t i = 0; i < count; ++i) {
+    const PrefillTile& tile = tiles[static_cast<size_t>(i)];
+    rows.at(static_cast<size_t>(tile.sequence)).push_back(tile.first_row);
+    if (i > 0) EXPECT_LE(tile.num_keys, tiles[static_cast<size_t>(i) - 1].num_keys);
+  }
+  for (std::vector<int32_t>& r : rows) std::sort(r.begin(), r.end());
+  EXPECT_EQ(rows, (std::vector<std::vector<int32_t>>{{0, 64, 128, 192, 256}, {0}, {}, {}, {0, 64}}));
+  EXPECT_EQ(tiles[0].sequence, 1);  // a decode of 900 keys
+  EXPECT_EQ(tiles[0].num_keys, 900);
+  EXPECT_EQ(tiles[1].num_keys, 500);       // the last queries of the last sequence
+  EXPECT_EQ(tiles[2].num_keys, 472 + 22);  // rows 0..63 are queries 0..21 at positions 472 + i
+  for (size_t i = static_cast<size_t>(count); i < tiles.size(); ++i) EXPECT_EQ(tiles[i].sequence, -1);
+}
+
+TEST(PlanPrefillTest, WindowLightensTiles) {
+  const std::vector<int32_t> starts{0, 20}, contexts{1000};
+  std::vector<PrefillTile> tiles(2);
+  EXPECT_EQ(PlanPrefill({starts, contexts, 1, 16, 100}, tiles), 2);
+  EXPECT_EQ(tiles[0].num_keys, 115);  // 16 queries, 100 keys each, one apart
+  EXPECT_EQ(tiles[1].num_keys, 103);
+}
+
+TEST(PlanPrefillTest, CapacityIsReachedAndSuffices) {
+  std::vector<int32_t> starts{0}, contexts;
+  for (int s = 0; s < 10; ++s) {
+    starts.push_back(starts.back() + 17);
+    contexts.push_back(17);
+  }
+  std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(170, 10, 4, 64)));
+  EXPECT_EQ(tiles.size(), 20u);
+  EXPECT_EQ(PlanPrefill({starts, contexts, 4, 64, 0}, tiles), 20);  // 68 rows each: a tile and 4 rows
+}
+
+}  // namespace
+}  // namespace quire::kernels

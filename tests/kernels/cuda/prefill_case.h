@@ -1,0 +1,69 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/prefill_reference.h"
+#include "simt/device_buffer.h"
+#include "tests/support/random.h"
+
+namespace quire::kernels {
+
+struct Chunk {
+  int32_t queries, context;  // context 0: a padded sequence
+};
+
+struct PrefillShape {
+  DType dtype = DType::kBF16;
+  CacheType cache = CacheType::kSame;
+  int32_t head_size = 64, block_size = 16;
+  std::vector<int32_t> head_start{0, 2, 4};
+  std::vector<Chunk> chunks{{5, 5}, {1, 33}, {2, 0}, {0, 9}, {37, 70}};
+  int32_t window = 0;
+  float soft_cap = 0;
+  bool alibi = false;
+  bool resident_table = false;  // rows of the table are not those of the sequences
+  int64_t first_block = 0;      // ids of the blocks in use begin here
+};
+
+/// Inputs of a prefill in "device memory", blocks shuffled. All that no query may see is NaN: slots past the context
+/// and before the first query's window, blocks of nobody, the rows of padded sequences, keys and values within the
+/// rows; tables point far outside the pool for blocks that must not be followed.
+class PrefillCase {
+ public:
+  PrefillCase(PrefillShape shape, uint64_t seed);
+
+  PrefillAttentionParams Params() const;
+  /// Runs the reference on these inputs.
+  std::vector<double> Expected() const;
+  /// [rows of all sequences, num_heads, head_size].
+  std::vector<float> Output() const;
+  /// What differs most from the reference, beyond the tolerance, or was written and should not have been; else empty.
+  std::string Wrong() const;
+  /// Makes the next launch compute only the last `queries` tokens of the only sequence's first `context`, whose rows
+  /// stay where they are: another way to cut the same prompt.
+  void Cut(int32_t queries, int32_t context);
+
+ private:
+  int64_t NumSeqs() const { return static_cast<int64_t>(shape_.chunks.size()); }
+  int64_t NumHeads() const { return shape_.head_start.back(); }
+  int64_t NumRows() const;
+  int64_t HeadElements() const { return int64_t{shape_.head_size} * shape_.block_size; }
+  int64_t TableRow(int64_t seq) const { return shape_.resident_table ? NumSeqs() - seq : seq; }
+  PagedCache Cache() const;
+  std::string Name() const;
+  double Tolerance() const;
+  void FillRows(test::Random& random);
+  void FillSequence(int64_t seq, std::vector<int32_t>& free_blocks, test::Random& random);
+  void Plan();
+
+  PrefillShape shape_;
+  int32_t kv_heads_, max_group_ = 0;
+  int64_t query_stride_, out_stride_, table_stride_, num_blocks_;
+  simt::DeviceBuffer<std::byte> queries_, out_, keys_, values_;
+  simt::DeviceBuffer<int32_t> tables_, table_rows_, query_start_, contexts_, head_start_;
+  simt::DeviceBuffer<float> slopes_;
+  simt::DeviceBuffer<PrefillTile> tiles_;
+};
+
+}  // namespace quire::kernels

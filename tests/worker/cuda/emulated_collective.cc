@@ -1,0 +1,44 @@
+#include "worker/cuda/emulated_collective.h"
+
+#include <vector>
+
+#include "simt/numeric.h"
+#include "simt/submit.h"
+
+namespace quire::test {
+
+namespace {
+
+template <class T>
+void SumOver(Collective& host, T* data, int64_t count) {
+  std::vector<float> sums(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) sums[static_cast<size_t>(i)] = simt::ToFloat(data[i]);
+  host.AllReduceSum(sums);
+  for (int64_t i = 0; i < count; ++i) data[i] = simt::FromFloat<T>(sums[static_cast<size_t>(i)]);
+}
+
+}  // namespace
+
+void EmulatedCollective::AllReduceSum(void* data, int64_t count, DeviceType type, void*) {
+  simt::Submit([this, data, count, type] {
+    switch (type) {
+      case DeviceType::kF32:
+        return SumOver(host_, static_cast<float*>(data), count);
+      case DeviceType::kF16:
+        return SumOver(host_, static_cast<simt::Half*>(data), count);
+      case DeviceType::kBF16:
+        return SumOver(host_, static_cast<simt::BFloat16*>(data), count);
+    }
+  });
+}
+
+void EmulatedCollective::AllGather(const void* in, void* out, int64_t bytes_per_rank, void*) {
+  simt::Submit([this, in, out, bytes_per_rank] {
+    const auto bytes = static_cast<size_t>(bytes_per_rank);
+    const std::vector<size_t> counts(static_cast<size_t>(host_.size()), bytes);
+    host_.AllGather({static_cast<const std::byte*>(in), bytes}, counts,
+                    {static_cast<std::byte*>(out), bytes * counts.size()});
+  });
+}
+
+}  // namespace quire::test

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "comm/collective/collective.h"
+#include "comm/collective/device_collective.h"
+
+namespace quire::test {
+
+/// Device collectives over host ones, for ranks whose "device memory" is memory.
+class EmulatedCollective final : public DeviceCollective {
+ public:
+  explicit EmulatedCollective(Collective& host) : host_(host) {}
+
+  Rank rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  void AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) override;
+  void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) override;
+  void ExpectDoneBy(Clock::time_point) override {}
+  void Check() override {}
+  void Abort() override { host_.Abort(); }
+  std::string Describe() const override { return "emulated"; }
+
+ private:
+  Collective& host_;
+};
+
+}  // namespace quire::test

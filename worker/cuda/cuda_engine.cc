@@ -1,0 +1,258 @@
+#include "worker/cuda/cuda_engine.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include "comm/error.h"
+#include "worker/cuda/cuda_sampler.h"
+#include "worker/cuda/step_builder.h"
+
+namespace quire {
+
+namespace {
+
+// Device memory that is left alone: graphs, and what the driver and NCCL take as they go.
+constexpr int64_t kReserveBytes = int64_t{512} << 20;
+// Marks: when the blocks of a step have moved, and when its results are on the host, for each set of staging.
+constexpr int kBegunMark[] = {0, 3}, kMovedMark[] = {1, 4}, kDoneMark[] = {2, 5};
+
+/// Everything about sizes that follows from model, options and device.
+struct Sizes {
+  Sizes(const ModelConfig& config, const EngineSizes& engine, const CudaEngineOptions& options, Rank rank,
+        const Device& device)
+      : shards(PlanShards(config, engine.shares)), shard(shards[static_cast<size_t>(rank)]) {
+    int64_t widest = 0;
+    for (const RankShard& s : shards) widest = std::max(widest, s.vocab.size());
+    logits_width = (widest + 7) / 8 * 8;
+    max_sequences = PaddedRows(engine.max_running);
+    max_tokens = std::max<int64_t>(engine.max_step_tokens, max_sequences);
+    max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
+    const auto head_dim = static_cast<int32_t>(config.head_dim);
+    kernels::DecodeGrid grid{1, 2};
+    if (options.dtype != kernels::DType::kF32) {
+      grid =
+          kernels::ChooseDecodeGrid({device.num_sms(), device.shared_bytes_per_sm(), device.shared_bytes_per_block()},
+                                    options.dtype, options.cache, head_dim);
+    }
+    decode_stages = grid.stages;
+    builder.decode_work = {grid.num_ctas,
+                           static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(shard.head_start))};
+    builder.block_size = engine.block_size;
+    builder.window = static_cast<int32_t>(config.sliding_window);
+    builder.head_start = shard.head_start;
+    builder.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
+    builder.prefill_tiles =
+        kernels::PrefillTileCapacity(max_tokens, max_sequences, shard.heads.size(), builder.tile_rows);
+    builder.decodes_as_chunks = options.dtype == kernels::DType::kF32;
+  }
+
+  std::vector<RankShard> shards;
+  RankShard shard;
+  int64_t logits_width, max_sequences, max_tokens, max_blocks;
+  int32_t decode_stages;
+  StepBuilderSizes builder;
+};
+
+void CheckModel(const ModelConfig& config, const EngineSizes& sizes) {
+  const int64_t dim = config.head_dim;
+  if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 256) {
+    Fail("the CUDA kernels know heads of 64, 80, 96, 128 and 256 numbers, the model's have {}: use --backend cpu", dim);
+  }
+  if (config.hidden_size % 8 != 0) {
+    Fail("the CUDA kernels need a hidden size that is a multiple of 8, the model's is {}: use --backend cpu",
+         config.hidden_size);
+  }
+  const int block = sizes.block_size;
+  if (block != 8 && block != 16 && block != 32 && block != 64) {
+    Fail("the CUDA kernels know blocks of 8, 16, 32 and 64 tokens, not {}: change --block-size", block);
+  }
+  if (config.vocab_size > kernels::kMaxVocab) {
+    Fail("the CUDA kernels draw from at most {} tokens, the model has {}: use --backend cpu", kernels::kMaxVocab,
+         config.vocab_size);
+  }
+}
+
+class CudaEngine final : public RankEngine {
+ public:
+  CudaEngine(const ModelFiles& files, const EngineSizes& sizes, const CudaEngineOptions& options, Rank rank,
+             DeviceCollective* collective)
+      : config_(files.config()),
+        options_(options),
+        collective_(collective),
+        device_(options.device),
+        sizes_(config_, sizes, options, rank, device_),
+        format_{options.dtype, options.cache, sizes.block_size},
+        model_(files,
+               {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
+                sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, sizes.threads},
+               device_, collective, options.progress),
+        sampler_(
+            {sizes_.shards, rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len, sizes_.logits_width},
+            device_, collective),
+        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.prefill_tiles, sizes_.builder.decode_work},
+                 device_),
+        edits_(device_, kEditsAtOnce, "changes of block tables"),
+        tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")) {
+    device_.Synchronize();
+  }
+
+  std::string device() const override { return device_.name(); }
+  int64_t weight_bytes() const override { return model_.weight_bytes(); }
+  int64_t block_bytes() const override { return CudaKvCache::BlockBytes(config_, sizes_.shard, format_); }
+  int64_t available_bytes() const override { return std::max<int64_t>(0, device_.free_bytes() - kReserveBytes); }
+  int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
+
+  bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
+  void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
+  bool Done() override { return device_.Reached(kDoneMark[in_flight_.front().set]); }
+  ComputedStep Finish(const SequenceTable& table) override;
+
+ private:
+  struct InFlight {
+    int set;
+    DrawPlan draws;
+    bool swaps;
+  };
+  using GraphKey = std::tuple<int64_t, bool, int>;  // rows, combines, candidates
+
+  void EditTables(const StepPlan& plan, const SequenceTable& table, int set);
+  void Run(const StepShape& shape, int num_candidates);
+  void Queue(const StepShape& shape, int num_candidates);
+
+  ModelConfig config_;
+  CudaEngineOptions options_;
+  DeviceCollective* collective_;
+  Device device_;
+  Sizes sizes_;
+  CudaKvFormat format_;
+  CudaLlama model_;
+  CudaSampler sampler_;
+  StepBuffers buffers_;
+  UploadBuffer<kernels::TableEntry> edits_;
+  DeviceMemory tables_;  // [max_running, max_blocks]
+  std::unique_ptr<CudaKvCache> cache_;
+  std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs_;
+  std::deque<InFlight> in_flight_;
+  int set_ = 0;            // of the next step
+  bool overlaps_ = false;  // nothing of the last step begun is decided on the host
+};
+
+int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
+  cache_ = std::make_unique<CudaKvCache>(config_, sizes_.shard, format_, device_, num_blocks, num_host_blocks);
+  std::vector<BlockCopyPair> trial;
+  for (int i = 1; i < std::min({num_blocks, num_host_blocks, 17}); ++i) trial.push_back({i, i});
+  if (trial.empty()) return 0;
+  cache_->SwapOut(trial);
+  device_.SetMark(kBegunMark[0]);
+  cache_->SwapOut(trial);
+  device_.SetMark(kMovedMark[0]);
+  device_.Await(kMovedMark[0]);
+  return static_cast<int64_t>(1e9 * device_.SecondsBetween(kBegunMark[0], kMovedMark[0])) /
+         static_cast<int64_t>(trial.size());
+}
+
+void CudaEngine::EditTables(const StepPlan& plan, const SequenceTable& table, int set) {
+  std::vector<kernels::TableEntry> entries;
+  const auto send = [&] {
+    if (entries.empty()) return;
+    const kernels::TableEntry* sent = edits_.Send(entries, set);
+    kernels::ScatterTable(device_.stream(),
+                          {sent, static_cast<int64_t>(entries.size()), tables_.as<int32_t>(), sizes_.max_blocks});
+    entries.clear();
+  };
+  const auto add = [&](SlotId slot, size_t index, BlockId block) {
+    entries.push_back({static_cast<int32_t>(slot), static_cast<int32_t>(index), block});
+    if (static_cast<int64_t>(entries.size()) == edits_.capacity()) send();
+  };
+  // Whole rows are written as the plan left them; edits of such a row are in it already.
+  const auto add_row = [&](SlotId slot) {
+    const auto& blocks = table.at(slot).blocks;
+    for (size_t i = 0; i < blocks.size(); ++i) add(slot, i, blocks[i]);
+  };
+  std::set<SlotId> whole;
+  for (const AddedSequence& added : plan.added) whole.insert(added.slot);
+  for (const Branch& branch : plan.branches) whole.insert(branch.slot);
+  for (const SlotId slot : whole) add_row(slot);
+  for (const TableEdit& edit : plan.tables) {
+    if (!whole.count(edit.slot)) add(edit.slot, edit.index, table.at(edit.slot).blocks[edit.index]);
+  }
+  send();
+}
+
+void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) {
+  const int set = set_;
+  set_ ^= 1;
+  edits_.Reset(set);
+  cache_->Reset(set);
+  const bool swaps = !plan.swap_outs.empty() || !plan.swap_ins.empty();
+  if (swaps) device_.SetMark(kBegunMark[set]);
+  cache_->SwapOut(plan.swap_outs);
+  cache_->SwapIn(plan.swap_ins);
+  if (swaps) device_.SetMark(kMovedMark[set]);
+  cache_->Copy(plan.copies, set);
+  EditTables(plan, table, set);
+
+  StepArrays& arrays = buffers_.Host();
+  const StepShape shape = BuildStep(batch, table, sizes_.builder, arrays);
+  DrawPlan draws = sampler_.Prepare(batch, table, shape.num_draws, arrays);
+  buffers_.Upload(draws.has_lists);
+  Run(shape, draws.num_candidates);
+  sampler_.CopyResults(shape.num_draws, set);
+  device_.SetMark(kDoneMark[set]);
+  overlaps_ = draws.surely_on_device;
+  in_flight_.push_back({set, std::move(draws), swaps});
+}
+
+void CudaEngine::Queue(const StepShape& shape, int num_candidates) {
+  const StepOnDevice step{buffers_.OnDevice(), tables_.as<int32_t>(), sizes_.max_blocks, sampler_.last_tokens()};
+  model_.Forward(shape, step, *cache_);
+  if (shape.num_draws > 0) sampler_.Draw(shape.num_draws, num_candidates, buffers_.OnDevice(), model_.logits());
+}
+
+void CudaEngine::Run(const StepShape& shape, int num_candidates) {
+  if (!options_.graphs || shape.num_chunks > 0) return Queue(shape, num_candidates);
+  std::unique_ptr<DeviceGraph>& graph = graphs_[{shape.num_rows, shape.combines, num_candidates}];
+  if (graph == nullptr) {
+    if (options_.tune) {
+      device_.Synchronize();
+      model_.Tune(shape.num_rows);
+    } else {
+      model_.SetFused(shape.num_rows, options_.fuse);
+    }
+    graph = device_.Capture([&] { Queue(shape, num_candidates); });
+  }
+  device_.Launch(*graph);
+}
+
+ComputedStep CudaEngine::Finish(const SequenceTable& table) {
+  const InFlight step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  if (collective_ == nullptr) {
+    device_.Await(kDoneMark[step.set]);
+  } else {
+    while (!device_.Reached(kDoneMark[step.set])) {
+      collective_->Check();
+      std::this_thread::yield();
+    }
+  }
+  ComputedStep outcome;
+  outcome.tokens = sampler_.Collect(step.draws, step.set, table, model_.logits());
+  if (step.swaps)
+    outcome.swap_micros =
+        static_cast<uint32_t>(1e6 * device_.SecondsBetween(kBegunMark[step.set], kMovedMark[step.set]));
+  return outcome;
+}
+
+}  // namespace
+
+std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
+                                           const CudaEngineOptions& options, Rank rank, DeviceCollective* collective) {
+  CheckModel(files.config(), sizes);
+  return std::make_unique<CudaEngine>(files, sizes, options, rank, collective);
+}
+
+}  // namespace quire

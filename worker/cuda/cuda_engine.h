@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "comm/collective/device_collective.h"
+#include "comm/model/model_files.h"
+#include "kernels/cuda/paged_cache.h"
+#include "worker/engine_sizes.h"
+#include "worker/rank_engine.h"
+
+namespace quire {
+
+struct CudaEngineOptions {
+  int device = 0;  // ordinal on this host
+  kernels::DType dtype = kernels::DType::kBF16;
+  kernels::CacheType cache = kernels::CacheType::kSame;
+  bool graphs = true;  // whole decode steps as CUDA graphs
+  bool tune = true;    // products by measurement; else fused where they can be
+  bool fuse = true;    // without measurement: norms and activation inside the products of small steps
+  std::function<void(int64_t, int64_t)> progress = [](int64_t, int64_t) {};  // bytes loaded, bytes in all
+};
+
+/// The engine on one NVIDIA GPU. Loads the weights; `collective` outlives it and is null for a group of one. Throws
+/// Error when the device or the model is of a kind that its kernels do not know.
+std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
+                                           const CudaEngineOptions& options, Rank rank, DeviceCollective* collective);
+
+}  // namespace quire

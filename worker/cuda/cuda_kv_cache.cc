@@ -1,0 +1,85 @@
+#include "worker/cuda/cuda_kv_cache.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/block_move.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kPairsAtOnce = 4096;
+
+bool Contains(std::span<const BlockCopyPair> pairs, BlockId source) {
+  return std::any_of(pairs.begin(), pairs.end(), [&](const BlockCopyPair& pair) { return pair.source == source; });
+}
+
+}  // namespace
+
+int64_t CudaKvCache::BlockBytes(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format) {
+  return config.num_layers * 2 * shard.kv_heads.size() * config.head_dim * format.block_size *
+         kernels::ByteSize(format.dtype, format.type);
+}
+
+CudaKvCache::CudaKvCache(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format, Device& device,
+                         int num_blocks, int num_host_blocks)
+    : device_(device),
+      kv_heads_(shard.kv_heads.size()),
+      head_dim_(config.head_dim),
+      format_(format),
+      block_bytes_(BlockBytes(config, shard, format)),
+      num_blocks_(num_blocks),
+      blocks_(device.Allocate(num_blocks * block_bytes_, "the KV cache")),
+      host_blocks_(device.AllocateHost(num_host_blocks * block_bytes_, "the swap space")),
+      ids_(device, 2 * kPairsAtOnce, "copies of KV blocks") {}
+
+kernels::PagedCache CudaKvCache::Layer(int64_t layer) const {
+  const int64_t element = kernels::ByteSize(format_.dtype, format_.type);
+  const int64_t half = kv_heads_ * head_dim_ * format_.block_size * element;
+  std::byte* keys = blocks_.as() + layer * 2 * half;
+  const int64_t stride = block_bytes_ / element;
+  return {keys,
+          keys + half,
+          stride,
+          stride,
+          static_cast<int32_t>(kv_heads_),
+          static_cast<int32_t>(head_dim_),
+          static_cast<int32_t>(format_.block_size),
+          format_.type,
+          1,
+          1};
+}
+
+void CudaKvCache::SwapOut(const std::vector<BlockCopyPair>& pairs) {
+  for (const auto& [device, host] : pairs) device_.CopyToHost(HostBlock(host), Block(device), block_bytes_);
+}
+
+void CudaKvCache::SwapIn(const std::vector<BlockCopyPair>& pairs) {
+  for (const auto& [host, device] : pairs) device_.CopyToDevice(Block(device), HostBlock(host), block_bytes_);
+}
+
+/// Pairs run side by side within a launch. The plan allows a block to be copied away and then overwritten; such a pair
+/// begins a launch of its own.
+void CudaKvCache::Copy(const std::vector<BlockCopyPair>& pairs, int set) {
+  size_t begin = 0;
+  for (size_t i = 0; i <= pairs.size(); ++i) {
+    const std::span<const BlockCopyPair> together(pairs.data() + begin, i - begin);
+    const bool full = static_cast<int64_t>(together.size()) == kPairsAtOnce;
+    if (i < pairs.size() && !full && !Contains(together, pairs[i].destination)) continue;
+    CopyTogether(together, set);
+    begin = i;
+  }
+}
+
+void CudaKvCache::CopyTogether(std::span<const BlockCopyPair> pairs, int set) {
+  if (pairs.empty()) return;
+  std::vector<int32_t> ids;
+  for (const BlockCopyPair& pair : pairs) ids.push_back(pair.source);
+  for (const BlockCopyPair& pair : pairs) ids.push_back(pair.destination);
+  const int32_t* sent = ids_.Send(ids, set);
+  const auto count = static_cast<int64_t>(pairs.size());
+  kernels::BlockMove(device_.stream(),
+                     {blocks_.as(), blocks_.as(), block_bytes_, block_bytes_, block_bytes_, sent, sent + count, count});
+}
+
+}  // namespace quire

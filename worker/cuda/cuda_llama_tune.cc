@@ -1,0 +1,52 @@
+// How the products of a step are computed, by measurement.
+#include <vector>
+
+#include "worker/cuda/cuda_llama.h"
+#include "worker/cuda/timing.h"
+
+namespace quire {
+
+namespace {
+
+std::vector<const void*> Pick(const std::vector<CudaLayerWeights>& layers, void* CudaLayerWeights::*which) {
+  std::vector<const void*> weights;
+  for (const CudaLayerWeights& layer : layers) weights.push_back(layer.*which);
+  return weights;
+}
+
+}  // namespace
+
+void CudaLlama::Tune(int64_t rows) {
+  const Activations& a = memory_.activations;
+  const auto& layers = weights_.layers;
+  products_.Tune(Product(a.normed, a.hidden, nullptr, a.qkv, a.qkv_width, rows), Pick(layers, &CudaLayerWeights::qkv));
+  products_.Tune(Product(a.attended, a.heads_width, nullptr, a.delta, a.hidden, rows),
+                 Pick(layers, &CudaLayerWeights::o));
+  if (a.mlp_width > 0) {
+    products_.Tune(Product(a.normed, a.hidden, nullptr, a.gate_up, 2 * a.mlp_width, rows),
+                   Pick(layers, &CudaLayerWeights::gate_up));
+    products_.Tune(Product(a.activated, a.mlp_width, nullptr, a.delta, a.hidden, rows),
+                   Pick(layers, &CudaLayerWeights::down));
+  }
+  if (rows <= sizes_.max_draws && sizes_.shard.vocab.size() > 0) {
+    GemmParams logits = Product(a.normed, a.hidden, nullptr, a.logits, sizes_.shard.vocab.size(), rows);
+    logits.y_stride = a.logits_width;
+    logits.float_result = true;
+    const void* weights[] = {weights_.lm_head};
+    products_.Tune(logits, weights);
+  }
+  if (!CanFuse(rows)) return;
+  // All layers without their attention, which both ways share.
+  const auto seconds = [&](bool fused) {
+    return *MedianSeconds(device_, [&](int) {
+      for (const CudaLayerWeights& layer : layers) {
+        BeforeAttention(layer, a.delta, rows, fused);
+        fused ? FusedAfterAttention(layer, rows) : AfterAttention(layer, rows);
+      }
+      return true;
+    });
+  };
+  fused_[rows] = seconds(true) <= seconds(false);
+}
+
+}  // namespace quire

@@ -1,0 +1,109 @@
+#include "worker/cuda/step_builder.h"
+
+#include <algorithm>
+#include <span>
+
+namespace quire {
+
+int64_t PaddedRows(int64_t decodes) {
+  const auto up_to = [&](int64_t multiple) { return (decodes + multiple - 1) / multiple * multiple; };
+  if (decodes <= 2) return decodes;
+  if (decodes <= 16) return up_to(4);
+  return decodes <= 64 ? up_to(8) : up_to(16);
+}
+
+namespace {
+
+class Builder {
+ public:
+  Builder(const SequenceTable& table, const StepBuilderSizes& sizes, StepArrays& arrays)
+      : table_(table), sizes_(sizes), arrays_(arrays) {}
+
+  StepShape Build(const std::vector<BatchMember>& batch) {
+    const auto is_decode = [&](const BatchMember& m) { return m.count == 1 && m.draws && !sizes_.decodes_as_chunks; };
+    const auto first_chunk = std::find_if_not(batch.begin(), batch.end(), is_decode);
+    for (auto m = batch.begin(); m != first_chunk; ++m) AddDecode(*m);
+    if (first_chunk == batch.end()) {
+      while (shape_.num_rows < PaddedRows(shape_.num_decodes)) AddPadding();
+      shape_.num_decodes = shape_.num_draws = shape_.num_rows;
+    }
+    if (shape_.num_decodes > 0) PlanDecodes();
+    arrays_.chunk_start[0] = 0;
+    for (auto m = first_chunk; m != batch.end(); ++m) AddChunk(*m);
+    if (shape_.num_chunks > 0) PlanChunks();
+    return shape_;
+  }
+
+ private:
+  void AddRow(const BatchMember& member, int position) {
+    const SequenceState& s = table_.at(member.slot);
+    const TokenId token = s.tokens[static_cast<size_t>(position)];
+    const BlockId block = s.blocks[static_cast<size_t>(position / sizes_.block_size)];
+    const int64_t row = shape_.num_rows++;
+    arrays_.token_ids[row] = token == kPendingToken ? 0 : token;
+    arrays_.from_slot[row] = token == kPendingToken ? static_cast<int32_t>(member.slot) : -1;
+    arrays_.positions[row] = position;
+    arrays_.slots[row] = int64_t{block} * sizes_.block_size + position % sizes_.block_size;
+  }
+
+  void AddDecode(const BatchMember& member) {
+    AddRow(member, member.start);
+    const int64_t i = shape_.num_decodes++;
+    arrays_.decode_context[i] = member.start + 1;
+    arrays_.decode_table[i] = static_cast<int32_t>(member.slot);
+    arrays_.draw_row[shape_.num_draws++] = static_cast<int32_t>(i);
+  }
+
+  void AddPadding() {
+    const int64_t row = shape_.num_rows++;
+    arrays_.token_ids[row] = 0;
+    arrays_.from_slot[row] = -1;
+    arrays_.positions[row] = 0;
+    arrays_.slots[row] = -1;
+    arrays_.decode_context[row] = 0;
+    arrays_.decode_table[row] = 0;
+    arrays_.draw_row[row] = static_cast<int32_t>(row);
+  }
+
+  void AddChunk(const BatchMember& member) {
+    for (int position = member.start; position < member.start + member.count; ++position) AddRow(member, position);
+    const int64_t i = shape_.num_chunks++;
+    arrays_.chunk_start[i + 1] = arrays_.chunk_start[i] + member.count;
+    arrays_.chunk_context[i] = member.start + member.count;
+    arrays_.chunk_table[i] = static_cast<int32_t>(member.slot);
+    if (member.draws) arrays_.draw_row[shape_.num_draws++] = static_cast<int32_t>(shape_.num_rows) - 1;
+  }
+
+  void PlanDecodes() {
+    const std::span<const int32_t> contexts(arrays_.decode_context, static_cast<size_t>(shape_.num_decodes));
+    const std::span<int32_t> work(arrays_.decode_work, static_cast<size_t>(sizes_.decode_work.Words()));
+    shape_.combines = kernels::PlanDecode(sizes_.decode_work, contexts, sizes_.head_start, sizes_.window, work).combine;
+  }
+
+  void PlanChunks() {
+    const auto chunks = static_cast<size_t>(shape_.num_chunks);
+    int32_t max_group = 0;
+    for (size_t g = 0; g + 1 < sizes_.head_start.size(); ++g)
+      max_group = std::max(max_group, sizes_.head_start[g + 1] - sizes_.head_start[g]);
+    shape_.num_tiles = kernels::PlanPrefill({{arrays_.chunk_start, chunks + 1},
+                                             {arrays_.chunk_context, chunks},
+                                             max_group,
+                                             sizes_.tile_rows,
+                                             sizes_.window},
+                                            {arrays_.tiles, static_cast<size_t>(sizes_.prefill_tiles)});
+  }
+
+  const SequenceTable& table_;
+  const StepBuilderSizes& sizes_;
+  StepArrays& arrays_;
+  StepShape shape_;
+};
+
+}  // namespace
+
+StepShape BuildStep(const std::vector<BatchMember>& batch, const SequenceTable& table, const StepBuilderSizes& sizes,
+                    StepArrays& arrays) {
+  return Builder(table, sizes, arrays).Build(batch);
+}
+
+}  // namespace quire
