@@ -29,7 +29,7 @@ class CudaMaker {
   explicit CudaMaker(CudaEngineOptions options) : options_(std::move(options)) { options_.tune = false; }
 
   std::unique_ptr<RankEngine> operator()(const ModelFiles& files, const EngineSizes& sizes, Collective& host) {
-    DeviceCollective* collective = nullptr;
+    NormingCollective* collective = nullptr;
     if (host.size() > 1) {
       const std::lock_guard lock(mutex_);
       collectives_.push_back(std::make_unique<test::EmulatedCollective>(host));
@@ -41,7 +41,7 @@ class CudaMaker {
  private:
   CudaEngineOptions options_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<DeviceCollective>> collectives_;
+  std::vector<std::unique_ptr<NormingCollective>> collectives_;
 };
 
 struct Setup {
@@ -269,8 +269,7 @@ TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
   EXPECT_THAT(refusal({.head_dim = 48}, 16), testing::HasSubstr("heads of 64, 80, 96, 128 and 256"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
   EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
-  EXPECT_THAT(refusal({.hidden = 256, .layers = 1, .vocab = 50000}, 16),
-              testing::HasSubstr("bytes are missing"));
+  EXPECT_THAT(refusal({.hidden = 256, .layers = 1, .vocab = 50000}, 16), testing::HasSubstr("bytes are missing"));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-#include "worker/device_group.h"
+#include "worker/cuda/device_group.h"
 
 #include <algorithm>
 #include <atomic>
 
 #include "comm/error.h"
-#include "worker/one_shot_threshold.h"
+#include "worker/cuda/one_shot_threshold.h"
 
 namespace quire {
 

@@ -5,6 +5,7 @@
 #include "comm/collective/cuda_ipc.h"
 #include "comm/collective/nccl_collective.h"
 #include "kernels/cuda/one_shot_all_reduce.h"
+#include "worker/cuda/norming_collective.h"
 
 namespace quire {
 
@@ -16,7 +17,7 @@ struct DeviceGroupOptions {
 
 /// The ranks of a group on their GPUs: short sums in one shot when all GPUs are in one host and reach each other's
 /// memory, everything else by NCCL.
-class DeviceGroup final : public DeviceCollective {
+class DeviceGroup final : public NormingCollective {
  public:
   /// Collective call, on the calling thread's current device. Throws CollectiveAborted or Error. Takes a second or so
   /// when it measures, during which the device should have nothing else to do.
@@ -31,9 +32,7 @@ class DeviceGroup final : public DeviceCollective {
   void Abort() override { library_->Abort(); }
   std::string Describe() const override;
 
-  /// kernels::RmsNorm with the sum over ranks of `partial` for its delta; norm.delta is not looked at. `partial` is
-  /// [num_tokens, hidden] and of no use afterwards.
-  void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream);
+  void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) override;
 
   // To measure either way; for one-shot, at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
