@@ -128,18 +128,17 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     Scores(tiles.Keys(stage), rows, score);
 
     uint32_t keep[2];  // which of the values' pairs count
-    bool counts[2][2];
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
+      keep[t] = 0;
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const int position = tile.position + Warp() * 16 + TokenOf(t, e);
-        counts[t][e] = position >= tile.begin && position < tile.end;
-        const int distance = position - (tile.context - 1);
-        score[t][e] = counts[t][e] ? Scale(p, score[t][e], rows.slope[0], distance) : -FLT_MAX;
-        score[t][2 + e] = counts[t][e] ? Scale(p, score[t][2 + e], rows.slope[1], distance) : -FLT_MAX;
+        const int position = tile.position + Warp() * 16 + TokenOf(t, e), distance = position - (tile.context - 1);
+        const bool counts = position >= tile.begin && position < tile.end;
+        score[t][e] = counts ? Scale(p, score[t][e], rows.slope[0], distance) : -FLT_MAX;
+        score[t][2 + e] = counts ? Scale(p, score[t][2 + e], rows.slope[1], distance) : -FLT_MAX;
+        if (counts) keep[t] |= 0xffffu << (16 * e);
       }
-      keep[t] = (counts[t][0] ? 0xffffu : 0) | (counts[t][1] ? 0xffff0000u : 0);
     }
 
     uint32_t weights[4];
@@ -157,9 +156,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       for (int i = 0; i < kHeadSize / 8; ++i) rows.out[i][2 * h] *= factor, rows.out[i][2 * h + 1] *= factor;
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
-        // Before the first token that counts, max is no score: an exponential would be 1.
-        const float low = counts[t][0] ? simt::Exp2(score[t][2 * h] - max) : 0;
-        const float high = counts[t][1] ? simt::Exp2(score[t][2 * h + 1] - max) : 0;
+        // 0 for tokens that do not count; 1 as long as none did, which the first that does makes 0, or Merge().
+        const float low = simt::Exp2(score[t][2 * h] - max), high = simt::Exp2(score[t][2 * h + 1] - max);
         rows.sum[h] += low + high;
         weights[2 * t + h] = simt::PackPair<M>(low, high);
       }

@@ -83,7 +83,7 @@ struct DecodeMeeting {
 #pragma unroll
       for (int e = 0; e < 4; ++e) out.v[e] += factor * part.v[e];
     }
-    const float factor = sum == 0 ? 0 : p.op.cache.v_scale / sum;  // 0: no token counts
+    const float factor = p.op.cache.v_scale / sum;  // without any token that counts, the sum is not 0 and `out` is
 #pragma unroll
     for (int e = 0; e < 4; ++e) out.v[e] *= factor;
     if (tile.slot < 0) {
