@@ -162,7 +162,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
         weights[2 * t + h] = simt::PackPair<M>(low, high);
       }
     }
-    WeightedSum(tiles.Values(stage), Tiles::ValueRows(p.cache.block_size), weights, keep, rows);
+    WeightedSum(tiles.Values(stage), tiles.part.rows, weights, keep, rows);
   }
 
   static constexpr float kLog2E = 1.44269504f;
