@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <random>
 #include <source_location>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "simt/copy_queue.h"
 #include "simt/fiber.h"
 #include "simt/shared_memory.h"
 
@@ -66,11 +66,6 @@ class Executor final : private Order {
 
  private:
   enum class State { kReady, kAtBarrier, kInCollective, kExited };
-  struct Copy {
-    int64_t offset;
-    size_t size;
-    std::byte bytes[16];
-  };
   struct Thread {
     Fiber fiber;
     State state = State::kExited;
@@ -80,8 +75,7 @@ class Executor final : private Order {
     uint64_t value = 0, result = 0;
     int source = 0;
     Combine combine = nullptr;
-    std::vector<Copy> uncommitted;
-    std::deque<std::vector<Copy>> groups;
+    CopyQueue copies;
     uint32_t clock[32] = {};  // per lane of its warp: how many of its warp barriers came before now
   };
 
@@ -90,7 +84,6 @@ class Executor final : private Order {
   Thread& Running() { return *threads_[static_cast<size_t>(running_)]; }
   Stamp Now(Access access);
   void Check(const SharedMemory::Fault& fault, Where where) const;
-  void CheckNoCopyInFlight(const Thread& thread) const;
   void RunBlock();
   void Step(size_t ready_index);
   void ReleaseBarrier();
