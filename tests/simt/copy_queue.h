@@ -17,6 +17,10 @@ struct CopyQueue {
   std::vector<Copy> uncommitted;
   std::deque<std::vector<Copy>> groups;
 
+  void Clear() {
+    uncommitted.clear();
+    groups.clear();
+  }
   bool InFlight() const {
     bool any = !uncommitted.empty();
     for (const auto& group : groups) any |= !group.empty();

@@ -101,7 +101,7 @@ void Executor::RunBlock() {
     t.state = State::kReady;
     std::fill(std::begin(t.clock), std::end(t.clock), 0);
     t.clock[i % 32] = 1;
-    t.copies = {};
+    t.copies.Clear();
   }
   while (exited_ < num_threads_) {
     if (ready_.empty()) FailStuck();
