@@ -9,7 +9,7 @@ namespace quire::kernels {
 /// What a lane knows of its two rows (lane / 4 and 8 below) of an item.
 template <int kHeadSize>
 struct DecodeRows {
-  uint32_t query[kHeadSize / 16][4];
+  uint32_t query[DecodeKeepsQueries(kHeadSize) ? kHeadSize / 16 : 1][4];
   float out[kHeadSize / 8][4];
   float max[2], sum[2], slope[2];  // max: as a power of 2; sum: of the lane's tokens
 };
