@@ -30,6 +30,8 @@ def stream_in_background(server, tokens=1500):
                 for line in f:
                     if line.startswith(b"data: "):
                         lines.append(line[6:].strip())
+                    if line.startswith(b"data: [DONE]"):
+                        return
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
