@@ -146,6 +146,7 @@ void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
   section.Integer("max_step_tokens", scheduler.max_step_tokens, 1, 1 << 20);
   section.Integer("max_model_len", scheduler.max_model_len, 1, 1 << 24);
   section.Choice("preemption", scheduler.preemption, {"auto", "recompute", "swap"});
+  section.Flag("plan_ahead", scheduler.plan_ahead);
   section.Done();
 }
 

@@ -47,6 +47,7 @@ struct Topology {
     int max_step_tokens = 0;          // 0: 512 on the CPU, 2048 on GPUs
     int max_model_len = 0;            // 0: what the model was trained for
     std::string preemption = "auto";  // auto, recompute, swap
+    bool plan_ahead = true;           // send a step while the one before it runs
   } scheduler;
 
   struct Listener {

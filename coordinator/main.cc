@@ -6,6 +6,8 @@
 
 #include "comm/error.h"
 #include "comm/messages.h"
+#include "coordinator/bench/allreduce.h"
+#include "coordinator/bench/kernels.h"
 #include "coordinator/bench/memory.h"
 #include "coordinator/bench/throughput.h"
 #include "coordinator/explain_paging.h"
@@ -105,6 +107,39 @@ Command AddMemory(CLI::App& bench) {
   return {app, check, [state] { return quire::RunMemoryBenchCommand(state->bench); }};
 }
 
+Command AddAllReduce(CLI::App& bench) {
+  const auto state = std::make_shared<quire::AllReduceBenchCommand>();
+  CLI::App* app = bench.add_subcommand("allreduce", "Sums over the ranks by size: host memory and, if there are, GPUs");
+  app->add_option("--tensor-parallel-size,--ranks", state->ranks, "Ranks, also -tp")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  const auto size = [&](const char* name, int64_t& value, const char* help) {
+    app->add_option(name, value, help)
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(int64_t{4}, int64_t{1} << 30))
+        ->capture_default_str();
+  };
+  size("--min-bytes", state->min_bytes, "Shortest message; sizes grow fourfold");
+  size("--max-bytes", state->max_bytes, "Longest message");
+  app->add_option("--rounds", state->rounds, "Rounds of messages up to 64 KiB; longer ones get fewer, at least 20")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app->add_option("--json", state->json_file, "File to write the results to");
+  return {app, [] { SetUpLog("info"); }, [state] { return quire::RunAllReduceBenchCommand(*state); }};
+}
+
+Command AddKernels(CLI::App& bench) {
+  const auto app =
+      bench.add_subcommand("kernels", "CUDA kernels against ceilings of the same run; flags: kernels -- --help");
+  app->prefix_command();
+  return {app, [] {},
+          [app] {
+            std::vector<std::string> arguments = app->remaining();
+            if (!arguments.empty() && arguments.front() == "--") arguments.erase(arguments.begin());
+            return quire::RunKernelsBenchCommand(arguments);
+          }};
+}
+
 Command AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
   return {app.add_subcommand(name, help), [] {},
           [text] {
@@ -155,6 +190,8 @@ int main(int argc, char** argv) {
   bench->require_subcommand(1);
   commands.push_back(AddThroughput(*bench));
   commands.push_back(AddMemory(*bench));
+  commands.push_back(AddAllReduce(*bench));
+  commands.push_back(AddKernels(*bench));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));

@@ -37,8 +37,9 @@ OWNERS = {
     r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc",
               "worker/cuda/bench/main.cc"},
     r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/http_server.cc"},
-    r"cuda": {"kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
-             "worker/cuda/device_runtime.cc", "worker/cuda/bench/bench_kernels.cu"},
+    r"cublas": {"worker/cuda/gemm_cublaslt.cc"},
+    r"cuda": {"worker/cuda/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
+             "worker/cuda/bench/bench_kernels.cu"},
     r"immintrin": set(),
 }
 
@@ -56,6 +57,7 @@ LONG_FILES = {
     "coordinator/core/engine.h": "every way into and out of the engine",
     "coordinator/journal/archive.h": "both directions of every kind of value side by side",
     "comm/step_plan.h": "the one message down, whole",
+    "coordinator/cluster/worker_group.h": "the handshake, the steps and the watch over one group",
     "kernels/cpu/isa/vec.h": "the vector vocabulary that the kernels are written in",
 }
 

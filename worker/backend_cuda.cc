@@ -2,12 +2,12 @@
 #include <algorithm>
 
 #include "comm/collective/cuda_ipc.h"
-#include "comm/collective/nccl_collective.h"
 #include "comm/error.h"
 #include "worker/backend.h"
 #include "worker/cpu_backend.h"
 #include "worker/cuda/cuda_engine.h"
 #include "worker/cuda/device.h"
+#include "worker/cuda/device_group.h"
 
 namespace quire {
 
@@ -43,8 +43,9 @@ class CudaBackend final : public Backend {
     UseCudaDevice(options_.device);
     options_.sharers = RanksOnThisDevice(mpi);
     if (mpi.world_size() == 1) return;
-    if (options_.sharers > 1) PrepareForSharedDevice(mpi.rank());
-    collective_ = MakeNcclCollective(mpi);
+    const bool shared = options_.sharers > 1;
+    if (shared) PrepareForSharedDevice(mpi.rank());
+    collective_ = std::make_unique<DeviceGroup>(mpi, DeviceGroupOptions{{}, !shared, !shared});
     if (mpi.rank() == 0) fmt::print(stderr, "quire-worker: collectives: {}\n", collective_->Describe());
   }
 
@@ -59,7 +60,7 @@ class CudaBackend final : public Backend {
   EngineSizes sizes_;
   MpiBootstrap& mpi_;
   CudaEngineOptions options_;
-  std::unique_ptr<DeviceCollective> collective_;
+  std::unique_ptr<DeviceGroup> collective_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "comm/error.h"
+#include "worker/bench_allreduce.h"
 #include "worker/worker.h"
 
 int main(int argc, char** argv) {
@@ -13,21 +14,27 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
 
   quire::WorkerOptions options;
+  quire::AllReduceBench bench;
   CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).",
                "quire-worker");
   app.add_option("--coordinator", options.coordinator,
-                 "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH")
-      ->required();
+                 "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH");
   app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to")->capture_default_str();
+  app.add_option("--bench-allreduce", bench.json_file,
+                 "Instead of serving, time sums over the ranks and write the results to this file");
+  app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();
+  app.add_option("--bench-max-bytes", bench.max_bytes)->capture_default_str();
+  app.add_option("--bench-rounds", bench.rounds)->capture_default_str();
   try {
     app.parse(argc, argv);
+    if (options.coordinator.empty() && bench.json_file.empty()) throw CLI::RequiredError("--coordinator");
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
     return status == 0 ? 0 : 2;
   }
   try {
     quire::MpiBootstrap mpi;
-    return quire::RunWorker(options, mpi);
+    return bench.json_file.empty() ? quire::RunWorker(options, mpi) : quire::RunAllReduceBench(bench, mpi);
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: {}\n", error.what());
     return 1;

@@ -68,13 +68,16 @@ int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
     if (refusal) Fail("{}", *refusal);
   }
   double planning = 0;
-  while (const StepPlan* plan = [&] {
+  const auto plan_next = [&] {
     const auto start = Clock::now();
     const StepPlan* next = engine.NextPlan(0);
     planning += SecondsSince(start);
     return next;
-  }()) {
-    const auto [tokens, times] = deployment.group().RunStep(*plan);
+  };
+  for (;;) {  // as EngineLoop does
+    while (const StepPlan* plan = plan_next()) deployment.group().SendStep(*plan);
+    if (engine.num_outstanding() == 0) break;
+    const auto [tokens, times] = deployment.group().AwaitStep();
     engine.CommitStep(tokens, times);
   }
   const double seconds = SecondsSince(begin);

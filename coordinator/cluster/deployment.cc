@@ -98,6 +98,7 @@ EngineOptions Deployment::MakeEngineOptions(const Topology& topology, const Mode
   options.blocks.prefix_caching = topology.cache.prefix_caching;
   options.blocks.sliding_window = static_cast<int>(config.sliding_window);
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
+  options.plan_ahead = topology.scheduler.plan_ahead;
   options.max_model_len = max_model_len_;
   options.vocab_size = static_cast<int>(config.vocab_size);
   return options;

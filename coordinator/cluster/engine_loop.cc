@@ -61,13 +61,15 @@ void EngineLoop::RunUntilStopped() {
     DrainInbox();
     const double now = Now();
     engine_.ExpireOverdue(now);
-    if (const StepPlan* plan = engine_.NextPlan(now)) {
-      const auto [tokens, times] = group_.RunStep(*plan);
-      if (!engine_.Fits(tokens)) throw GroupFailure("rank 0 answered for other sequences than it was asked");
-      engine_.CommitStep(tokens, times);
-    } else {
+    // The workers go on with the second plan while the first one's tokens are taken over and delivered here.
+    while (const StepPlan* plan = engine_.NextPlan(now)) group_.SendStep(*plan);
+    if (engine_.num_outstanding() == 0) {
       group_.Idle(wake_fd_, 100);
+      continue;
     }
+    const auto [tokens, times] = group_.AwaitStep();
+    if (!engine_.Fits(tokens)) throw GroupFailure("rank 0 answered for other sequences than it was asked");
+    engine_.CommitStep(tokens, times);
   }
 }
 

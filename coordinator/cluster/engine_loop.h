@@ -13,7 +13,8 @@
 
 namespace quire {
 
-/// The engine's thread: drain the inbox, schedule, broadcast, collect, commit, deliver, again.
+/// The engine's thread: drain the inbox, plan and send as far ahead as the engine does, await the oldest result,
+/// commit, deliver, again.
 class EngineLoop {
  public:
   /// on_failure is called on the engine's thread, once, when the worker group is lost; every request has been answered
@@ -25,7 +26,7 @@ class EngineLoop {
   /// Ends the thread and drops every request and task, so that nothing of theirs outlives what they refer to.
   void Stop();
 
-  /// Runs `task` on the engine's thread between two steps. From any thread.
+  /// Runs `task` on the engine's thread, between one step's delivery and the next step's planning. From any thread.
   void Post(std::function<void(Engine&)> task);
 
   /// Seconds on the engine's clock: what Request::arrival_seconds is on.

@@ -31,7 +31,8 @@ WorkerGroup::WorkerGroup(Options options)
       data_(Channel::Bind(options_.data_endpoint)),
       ctrl_(Channel::Bind(options_.ctrl_endpoint)),
       data_endpoint_(data_.bound_endpoint()),
-      ranks_(static_cast<size_t>(options_.size)) {}
+      ranks_(static_cast<size_t>(options_.size)),
+      steps_(ranks_.size()) {}
 
 Rank WorkerGroup::RankOf(const std::string& peer) const {
   for (Rank rank = 0; rank < size(); ++rank) {
@@ -178,47 +179,45 @@ WorkerGroup::Clock::duration WorkerGroup::StepPatience(int num_tokens) const {
   return std::max<Clock::duration>(kLeastStepPatience, std::chrono::duration_cast<Clock::duration>(scaled));
 }
 
-WorkerGroup::StepOutcome WorkerGroup::RunStep(const StepPlan& plan) {
-  const auto begin = Clock::now();
-  int num_tokens = static_cast<int>(plan.decodes.size());
-  for (const Chunk& chunk : plan.chunks) num_tokens += chunk.count;
-  const auto deadline = begin + StepPatience(num_tokens);
+void WorkerGroup::SendStep(const StepPlan& plan) {
   const Frame frame = EncodePlan(plan);
+  steps_.Sent(plan, frame.header.body_hash, Clock::now());
   SendToAll(frame, "plan");
-  std::vector<bool> answered(ranks_.size(), false);
-  std::vector<uint64_t> token_hashes(ranks_.size());
-  StepOutcome outcome;
-  while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
-    if (Clock::now() > deadline) {
-      const auto rank = static_cast<Rank>(std::find(answered.begin(), answered.end(), false) - answered.begin());
-      GroupFail("{} did not finish step {} in time: its computation hangs", Describe(rank), plan.step);
-    }
-    Pump(-1, 100, [&](Rank rank, const Frame& reply) {
-      Message message = Decode(reply);
-      if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
-      auto* result = std::get_if<StepResult>(&message);
-      const bool fits = result != nullptr && result->step == plan.step && result->rank == rank &&
-                        result->plan_hash == frame.header.body_hash && !answered[static_cast<size_t>(rank)];
-      if (!fits)
-        GroupFail("{} is out of step: it answered for step {}, not for step {}", Describe(rank), reply.header.step,
-                  plan.step);
-      answered[static_cast<size_t>(rank)] = true;
-      token_hashes[static_cast<size_t>(rank)] = result->token_hash;
-      RankInfo& info = ranks_[static_cast<size_t>(rank)];
-      info.last_step = plan.step;
-      info.compute_micros = result->compute_micros;
-      outcome.times.compute_micros = std::max(outcome.times.compute_micros, result->compute_micros);
-      outcome.times.swap_micros = std::max(outcome.times.swap_micros, result->swap_micros);
-      if (rank == 0) outcome.tokens = std::move(result->tokens);
-    });
+}
+
+void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
+  Message message = Decode(frame);
+  if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
+  auto* result = std::get_if<StepResult>(&message);
+  const uint32_t compute_micros = result != nullptr ? result->compute_micros : 0;
+  const auto step = result != nullptr ? steps_.Answered(rank, std::move(*result)) : std::nullopt;
+  if (!step)
+    GroupFail("{} is out of step: it answered for step {}, not for step {}", Describe(rank), frame.header.step,
+              steps_.Expected(rank));
+  RankInfo& info = ranks_[static_cast<size_t>(rank)];
+  info.last_step = *step;
+  info.compute_micros = compute_micros;
+}
+
+StepOutcome WorkerGroup::AwaitStep() {
+  QUIRE_CHECK(!steps_.empty(), "no plan is under way");
+  const StepsUnderWay::Step& step = steps_.oldest();
+  const auto deadline = step.begin + StepPatience(step.num_tokens);
+  while (const auto missing = step.Missing()) {
+    if (Clock::now() > deadline)
+      GroupFail("{} did not finish step {} in time: its computation hangs", Describe(*missing), step.id);
+    Pump(-1, 100, [&](Rank rank, const Frame& frame) { OnAnswer(rank, frame); });
   }
-  for (Rank rank = 0; rank < size(); ++rank) {
-    if (token_hashes[static_cast<size_t>(rank)] != HashTokens(outcome.tokens))
-      GroupFail("{} drew other tokens than rank 0 in step {}", Describe(rank), plan.step);
-  }
-  const double per_token = std::chrono::duration<double>(Clock::now() - begin).count() / num_tokens;
+  if (const auto rank = step.Deviating())
+    GroupFail("{} drew other tokens than rank 0 in step {}", Describe(*rank), step.id);
+  const double per_token = step.outcome.times.compute_micros * 1e-6 / step.num_tokens;
   seconds_per_token_ = seconds_per_token_ == 0 ? per_token : 0.9 * seconds_per_token_ + 0.1 * per_token;
-  return outcome;
+  return steps_.Take(Clock::now());
+}
+
+StepOutcome WorkerGroup::RunStep(const StepPlan& plan) {
+  SendStep(plan);
+  return AwaitStep();
 }
 
 void WorkerGroup::Idle(int wake_fd, int timeout_millis) {

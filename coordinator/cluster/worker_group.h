@@ -7,7 +7,7 @@
 
 #include "comm/channel.h"
 #include "comm/messages.h"
-#include "coordinator/core/engine_observer.h"
+#include "coordinator/cluster/steps_under_way.h"
 
 namespace quire {
 
@@ -63,12 +63,11 @@ class WorkerGroup {
   /// that the slowest takes to move a block to the host or back; 0 without host blocks.
   double Start(int num_blocks, int num_host_blocks);
 
-  struct StepOutcome {
-    std::vector<SampledToken> tokens;
-    StepTimes times;  // of the slowest rank
-  };
-  /// Sends the plan to every rank, waits for every rank's answer, and returns rank 0's tokens. Only what all ranks
-  /// agree on comes back.
+  /// Sends the plan to every rank. Ranks run plans in order; more may follow before it is answered.
+  void SendStep(const StepPlan& plan);
+  /// Waits for every rank's answer to the oldest plan under way. Only what all ranks agree on comes back.
+  StepOutcome AwaitStep();
+  /// One step, with nothing else under way.
   StepOutcome RunStep(const StepPlan& plan);
 
   /// Waits for wake_fd, minding the leases, up to the given time.
@@ -87,6 +86,7 @@ class WorkerGroup {
   void HandleCtrl();
   void CheckLeases();
   Clock::duration StepPatience(int num_tokens) const;
+  void OnAnswer(Rank rank, const Frame& frame);
   Rank RankOf(const std::string& peer) const;
   std::string Describe(Rank rank) const;
   void OnJoin(Rank rank, const JoinMessage& join);
@@ -99,8 +99,9 @@ class WorkerGroup {
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
-  bool assigned_ = false;         // from then on ranks beat, and silence is a fault
-  double seconds_per_token_ = 0;  // of recent steps; 0 before the first
+  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
+  StepsUnderWay steps_;
+  double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
 };
 
 }  // namespace quire

@@ -24,7 +24,7 @@ BlockId BlockManager::AllocateDevice() {
 }
 
 bool BlockManager::NextWriteIsShared(const Sequence& sequence) const {
-  const auto index = static_cast<size_t>(sequence.num_computed / block_size());
+  const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
   return index < sequence.blocks.size() && pool_.ref_count(sequence.blocks[index]) > 1;
 }
 
@@ -33,8 +33,8 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) {
   moved_.clear();  // (shared block, number of targets that write into it)
   for (const auto& [sequence, num_tokens] : targets) {
     needed += std::max(0, BlocksFor(num_tokens) - static_cast<int>(sequence->blocks.size()));
-    if (num_tokens <= sequence->num_computed || !NextWriteIsShared(*sequence)) continue;
-    const BlockId block = sequence->blocks[static_cast<size_t>(sequence->num_computed / block_size())];
+    if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence)) continue;
+    const BlockId block = sequence->blocks[static_cast<size_t>(sequence->num_planned() / block_size())];
     const auto known = std::ranges::find(moved_, block, &BlockCopyPair::source);
     if (known != moved_.end())
       ++known->destination;
@@ -51,8 +51,9 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan) {
   const auto tell = [&](size_t index) {
     if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
   };
-  if (num_tokens > sequence.num_computed && NextWriteIsShared(sequence)) {
-    const auto index = static_cast<size_t>(sequence.num_computed / block_size());
+  // A block that a step in flight writes into has one owner already, so what is copied here was computed before.
+  if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence)) {
+    const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
     BlockId& entry = sequence.blocks[index];
     const BlockId copy = AllocateDevice();
     uses_[static_cast<size_t>(copy)].filled = sequence.num_computed % block_size();

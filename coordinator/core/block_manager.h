@@ -59,16 +59,16 @@ class BlockManager {
 
   /// Blocks that growing all the targets takes, copies included. The targets are sequences of one request.
   int BlocksToGrow(std::span<const GrowTarget> targets);
-  /// Makes the table cover num_tokens and the positions from num_computed on writable, and tells the workers if they
+  /// Makes the table cover num_tokens and the positions from num_planned() on writable, and tells the workers if they
   /// know the sequence. The pool must have the blocks.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan);
-  /// `count` more tokens were computed: full blocks become findable.
+  /// `count` more tokens were computed and all up to there are known: full blocks become findable.
   void Computed(Sequence& sequence, int count);
   /// `child` gets the blocks that hold `parent`'s computed tokens, shared, and its num_computed. `child` has no blocks.
   void Fork(const Sequence& parent, Sequence& child);
   /// Gives all blocks back, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
-  /// Gives back the blocks that no later query of the sequence sees.
+  /// Gives back the blocks that no query sees which is not in a step's result yet.
   void LeaveWindow(Sequence& sequence);
 
   // --- prefix cache ---

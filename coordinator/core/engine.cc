@@ -85,11 +85,14 @@ void Engine::Cancel(RequestId id) {
 }
 
 const StepPlan* Engine::NextPlan(double now) {
+  const bool ahead = num_outstanding() > 0;
+  if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
   if (observer_ != nullptr) observer_->BeforePlan(now);
   blocks_.SetTime(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
-    QUIRE_CHECK(requests_.empty(), "{} requests and nothing to run", requests_.size());
+    QUIRE_CHECK(ahead || requests_.empty(), "{} requests and nothing to run", requests_.size());
+    if (ahead && observer_ != nullptr) observer_->OnNoPlan(now);
     return nullptr;
   }
   plan.epoch = epoch_;

@@ -18,6 +18,7 @@ struct EngineOptions {
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // in the queue, before anything was computed
   double max_request_seconds = 600;  // from arrival to the last token
+  bool plan_ahead = true;            // one step is planned and sent while the one before it is outstanding
 };
 
 struct EngineStats {
@@ -31,8 +32,9 @@ struct EngineStats {
 
 /// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
 /// handler: no threads, sockets, files or clocks inside, so the same code runs in the simulator.
-/// Protocol: NextPlan, then CommitStep with its result, then the next. Everything else happens between the two.
-/// The same calls with the same arguments give the same plans.
+/// Protocol: every plan that NextPlan gives is sent, and CommitStep gets the results, in the order of the plans.
+/// NextPlan may be called at any time; it gives nothing while as many plans are outstanding as may be. Everything else
+/// may happen between any two calls. The same calls with the same arguments give the same plans.
 class Engine {
  public:
   explicit Engine(const EngineOptions& options);
@@ -44,14 +46,16 @@ class Engine {
   /// Drops a request and frees what it holds; its sink hears nothing more. Unknown ids are ignored (already finished).
   void Cancel(RequestId id);
 
-  /// The next step to send, numbered, or null when there is nothing to do. Valid until the next call. `now` is in
-  /// seconds on any steady clock.
+  /// The next step to send, numbered, or null when there is nothing to do, or nothing before an outstanding step's
+  /// result is in. Valid until the next call of any kind. `now` is in seconds on any steady clock.
   const StepPlan* NextPlan(double now);
 
-  /// True when the tokens are for exactly the sequences that the last plan draws for, and of the vocabulary.
+  /// True when the tokens are for exactly the sequences that the oldest outstanding plan draws for, and of the
+  /// vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
-  /// Appends the drawn tokens, delivers them, and ends the sequences that are complete.
+  /// The oldest outstanding plan's result: appends the drawn tokens, delivers them, and ends the sequences that are
+  /// complete. Tokens of sequences that have ended since the plan was made are dropped.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {});
 
   /// Ends requests that have waited or run for too long. `now` is on the clock of Request::arrival_seconds.
@@ -60,10 +64,11 @@ class Engine {
   /// Ends every request with an error, because the workers are gone.
   void FailAll(const std::string& message);
 
-  /// Forgets every request without a word to its sink, also those in flight.
+  /// Forgets every request without a word to its sink, and what is outstanding.
   void DropAll();
 
-  /// A new worker group begins: nothing computed so far exists any more; step numbers restart.
+  /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
+  /// numbers restart.
   void StartEpoch(EpochId epoch);
 
   /// Seconds that moving one block between device and host takes, as the workers measured it.
@@ -84,6 +89,8 @@ class Engine {
   const EngineStats& stats() const { return stats_; }
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
   bool idle() const { return requests_.empty(); }
+  /// Plans whose results are not in; also of an idle engine, when their requests have ended early.
+  int num_outstanding() const { return scheduler_.num_outstanding(); }
 
  private:
   struct Deadline {

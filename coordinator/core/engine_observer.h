@@ -23,11 +23,13 @@ struct StoppedChoice {
 /// Hears everything that goes into an Engine, and what it decides: enough to run it again and get the same plans.
 class EngineObserver : public DecisionLog {
  public:
-  /// Before a plan is made, with no step in flight: the moment for snapshots.
+  /// Before a plan is made: the moment for snapshots. A step may be outstanding.
   virtual void BeforePlan(double now) = 0;
   virtual void OnSubmit(const Request& request, bool accepted) = 0;
   virtual void OnCancel(RequestId id) = 0;
   virtual void OnPlan(double now, const StepPlan& plan) = 0;
+  /// Nothing could be planned ahead. Somebody may have been admitted all the same.
+  virtual void OnNoPlan(double now) = 0;
   /// `stopped`: the choices whose sinks said that their text now ends.
   virtual void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
                         const std::vector<StoppedChoice>& stopped) = 0;

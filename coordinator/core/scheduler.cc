@@ -43,17 +43,22 @@ bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
 }
 
 StepPlan& Scheduler::Schedule() {
-  QUIRE_CHECK(in_flight_.empty(), "step not committed");
+  QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
   plan_.Clear();
-  computing_.clear();
+  if (ahead() && left_out_) return plan_;
+  left_out_ = false;
+  steps_.making().Clear();
   added_bytes_ = 0;
-  plan_.branches.swap(branches_);  // running requests' alone: a step follows
   int budget = limits_.max_step_tokens;
   const int64_t preemptions_before = num_preemptions_;
   ScheduleRunning(budget);
-  if (num_preemptions_ == preemptions_before) AdmitWaiting(budget);
+  if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(budget);
   OrderBatch();
-  if (!plan_.empty()) plan_.released.swap(released_);
+  if (plan_.empty()) return plan_;
+  plan_.released.swap(released_);
+  plan_.branches.swap(branches_);
+  steps_.making().num_moved_blocks = static_cast<int>(plan_.swap_outs.size() + plan_.swap_ins.size());
+  steps_.Launch();
   return plan_;
 }
 
@@ -67,9 +72,13 @@ void Scheduler::ScheduleRunning(int& budget) {
   }
 }
 
-/// False when the request itself had to go: it is the most junior.
+/// False when the request itself had to go, because it is the most junior, or must wait until nothing is outstanding.
 bool Scheduler::MakeRoomFor(Request& request) {
   while (BlocksForWork() > blocks_.num_free()) {
+    if (ahead()) {
+      left_out_ = true;
+      return false;
+    }
     if (running_.size() == 1) {
       const bool broken = blocks_.BreakPins();
       QUIRE_CHECK(broken, "request {} does not fit the pool alone", request.id);
@@ -183,8 +192,8 @@ int Scheduler::OutstandingBlocks() const {
     bool first = true;
     for (const Sequence& sequence : request->sequences) {
       if (sequence.finished) continue;
-      const int left = request->limits.max_tokens - sequence.num_generated() - 1;
-      const int soon = sequence.num_tokens() + std::clamp(left, 0, limits_.lookahead_tokens);
+      const int longest = sequence.num_prompt_tokens + request->limits.max_tokens - 1;  // the last is never computed
+      const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
       blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
       first = false;
     }
@@ -201,7 +210,9 @@ bool Scheduler::SwapIsBetter(int blocks) const {
 }
 
 void Scheduler::Preempt(Request& victim, const Request& cause) {
-  QUIRE_CHECK(running_.back() == &victim, "request {} is not the most junior", victim.id);
+  QUIRE_CHECK(running_.back() == &victim && !ahead(), "request {} is not the most junior, or in flight", victim.id);
+  // What is swapped out must come back whole: a block given up on arrival could be written twice in one step.
+  for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
   const int blocks = blocks_.DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) LeaveWorkers(*it);
   if (SwapIsBetter(blocks)) {
@@ -223,9 +234,7 @@ void Scheduler::Preempt(Request& victim, const Request& cause) {
 void Scheduler::LeaveWorkers(Sequence& sequence) {
   sequence.told_first_block = 0;
   if (!sequence.slot) return;
-  for (auto* branches : {&branches_, &plan_.branches}) {
-    std::erase_if(*branches, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });
-  }
+  std::erase_if(branches_, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });
   std::erase_if(plan_.tables, [&](const TableEdit& edit) { return edit.slot == *sequence.slot; });
   released_.push_back(*sequence.slot);
   free_slots_.push_back(*sequence.slot);
@@ -233,6 +242,7 @@ void Scheduler::LeaveWorkers(Sequence& sequence) {
 }
 
 void Scheduler::Detach(Sequence& sequence) {
+  steps_.Forget(sequence);
   blocks_.Free(sequence);
   LeaveWorkers(sequence);
 }
@@ -248,7 +258,6 @@ void Scheduler::Finish(Request& request, Sequence& sequence, FinishReason reason
 }
 
 void Scheduler::Drop(Request& request) {
-  QUIRE_CHECK(in_flight_.empty(), "step not committed");
   for (Sequence& sequence : request.sequences) Detach(sequence);
   std::erase(running_, &request);
   queue_.Remove(request);
@@ -256,7 +265,8 @@ void Scheduler::Drop(Request& request) {
 }
 
 void Scheduler::Reset() {
-  in_flight_.clear();
+  steps_.Clear();
+  left_out_ = false;
   plan_.Clear();
   blocks_.BreakPins();
   for (Request* request : queue_.preempted()) {  // what was swapped out is lost with the workers' memory

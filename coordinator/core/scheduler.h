@@ -5,6 +5,7 @@
 
 #include "coordinator/core/block_manager.h"
 #include "coordinator/core/decision_log.h"
+#include "coordinator/core/outstanding_steps.h"
 #include "coordinator/core/recovery_cost.h"
 #include "coordinator/core/waiting_queue.h"
 
@@ -21,6 +22,11 @@ struct SchedulerLimits {
 /// each step lets the second catch up with the first under a token budget, most senior request first.
 /// When blocks run out the most junior running request is preempted, all its sequences together; its blocks move to the
 /// host, or are computed again later, whichever is cheaper.
+///
+/// A step may be planned ahead, while the one before it is outstanding. What that one draws counts as known then,
+/// though its value is not. Two things need values or a clear field and wait for the results: beams, which go on as
+/// their draws say, and preemption. When a step planned ahead had no room for somebody, the next one is planned with
+/// nothing outstanding.
 class Scheduler {
  public:
   Scheduler(SchedulerLimits limits, BlockManager& blocks);
@@ -31,11 +37,12 @@ class Scheduler {
   /// True when the pool could hold the request at its longest with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
 
-  /// The next step, or an empty plan when nothing can run; valid until the next call. epoch and step are left to the
-  /// caller. Must be followed by Commit (or Drop for every request) before the next call.
+  /// The next step, or an empty plan when nothing can run; valid until the next call of any kind. epoch and step are
+  /// left to the caller. Unless it is empty, the step is outstanding from now on; fewer than OutstandingSteps::kMost
+  /// may be before.
   StepPlan& Schedule();
 
-  /// True when the tokens are for exactly the members of the step in flight that draw, in batch order.
+  /// True when the tokens are for exactly the members of the oldest outstanding step that draw, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
   struct Drawn {
@@ -43,8 +50,9 @@ class Scheduler {
     Sequence* sequence;
     const SampledToken* token;
   };
-  /// The step's forward pass is done: computed counts advance and drawn tokens are appended. `tokens` are in batch
-  /// order. Returns the sequences that got a token; valid until the next call.
+  /// The oldest outstanding step is done: computed counts advance and drawn tokens are appended. `tokens` are in batch
+  /// order; those of sequences that have left since are dropped. Returns the sequences that got a token; valid until
+  /// the next call.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens);
 
   /// The beams of a request go on as chosen; every one of them has just drawn.
@@ -53,15 +61,19 @@ class Scheduler {
   /// Takes a sequence that ended out of the running set and frees its blocks.
   void Finish(Request& request, Sequence& sequence, FinishReason reason);
 
-  /// Takes a request out, wherever it stands, and frees its blocks. No step may be in flight.
+  /// Takes a request out, wherever it stands, and frees its blocks. Like those of a sequence that finishes, they may be
+  /// given away at once: whoever gets them writes in a later step than all that are outstanding.
   void Drop(Request& request);
 
-  /// The workers are new and know nothing: every running request goes back to the queue, and nothing is cached.
+  /// The workers are new and know nothing: every running request goes back to the queue, and nothing is cached or
+  /// outstanding.
   void Reset();
 
-  /// How long the step in flight took; before Commit.
+  /// How long the oldest outstanding step took; before Commit.
   void ObserveStep(double seconds, double swap_seconds);
 
+  int num_outstanding() const { return steps_.size(); }
+  const OutstandingSteps& outstanding() const { return steps_; }
   int num_waiting() const { return queue_.size(); }
   int num_running() const { return static_cast<int>(running_.size()); }
   int64_t num_preemptions() const { return num_preemptions_; }
@@ -72,7 +84,8 @@ class Scheduler {
   void set_decision_log(DecisionLog* log) { log_ = log; }
 
   /// Aborts unless block reference counts equal the table entries and pins that name them, tables have the right
-  /// length, slots are owned once and waiting requests hold nothing on the device.
+  /// length, slots are owned once, waiting requests hold nothing on the device, and what sequences have in flight is
+  /// what the outstanding steps say.
   void CheckIntegrity() const;
 
  private:
@@ -80,13 +93,8 @@ class Scheduler {
     Sequence* sequence;
     int count;  // tokens
   };
-  struct InFlight {
-    Request* request;
-    Sequence* sequence;
-    int count;
-    bool draws;
-  };
 
+  bool ahead() const { return steps_.size() > 0; }
   void ScheduleRunning(int& budget);
   void AdmitWaiting(int& budget);
   bool MakeRoomFor(Request& request);
@@ -122,16 +130,16 @@ class Scheduler {
   DecisionLog* log_ = nullptr;
   Decision last_held_{};  // not told again while nothing changes
   StepPlan plan_;
-  std::vector<InFlight> in_flight_;
+  OutstandingSteps steps_;
+  bool left_out_ = false;           // the last step, planned ahead, had no room for somebody
   std::vector<SlotId> free_slots_;  // handed out from the back
   std::vector<SlotId> released_;    // to be told to the workers with the next plan, like
   std::vector<quire::Branch> branches_;
   int64_t num_preemptions_ = 0, num_swapped_out_ = 0;
   // Scratch that keeps its memory between steps.
-  std::vector<Work> work_;            // of the request at hand
-  std::vector<GrowTarget> targets_;   // likewise
-  std::vector<BlockHash> computing_;  // full blocks that the step being made works on
-  int64_t added_bytes_ = 0;           // of the plan being made: sequences sent whole
+  std::vector<Work> work_;           // of the request at hand
+  std::vector<GrowTarget> targets_;  // likewise
+  int64_t added_bytes_ = 0;          // of the plan being made: sequences sent whole
   std::vector<Drawn> drawn_;
 
   friend class EngineArchive;

@@ -22,8 +22,9 @@ class Recount {
     const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
     QUIRE_CHECK(s.host_blocks.empty(), "running sequence {} is swapped out", s.id);
     QUIRE_CHECK(!s.finished || length == 0, "finished sequence {} holds blocks", s.id);
-    QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_computed) && length <= blocks_.BlocksFor(s.num_tokens()),
-                "sequence {}: {} blocks, {} of {} tokens computed", s.id, length, s.num_computed, s.num_tokens());
+    QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_planned()) && length <= blocks_.BlocksFor(s.length()),
+                "sequence {}: {} blocks, {} of {} tokens computed or in flight", s.id, length, s.num_planned(),
+                s.length());
     if (!s.finished) blocks_.CheckHashes(s);
     std::set<BlockId> distinct;
     for (int i = 0; i < length; ++i) {
@@ -45,6 +46,7 @@ class Recount {
 
   void Waiting(const Sequence& s) {
     QUIRE_CHECK(s.blocks.empty() && !s.slot, "waiting sequence {} holds something", s.id);
+    QUIRE_CHECK(s.num_in_flight == 0 && s.num_pending == 0, "waiting sequence {} is in flight", s.id);
     for (const BlockId block : s.host_blocks) {
       if (block != kNullBlock) ++host_[block];
     }
@@ -61,6 +63,26 @@ class Recount {
                     "choices {} and {} of request {} do not share entry {}", live->choice, s->choice, request.id, i);
       }
     }
+  }
+
+  /// What the sequence has in flight is what the outstanding steps compute and draw, and no more than it may get.
+  static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
+    int next = s.num_computed, drawn = 0;
+    for (int step = 0; step < steps.size(); ++step) {
+      for (const StepMember& member : steps.at(step).members) {
+        if (member.sequence != &s) continue;
+        QUIRE_CHECK(member.start == next && s.slot == member.slot && member.request == &request,
+                    "sequence {}: an outstanding step computes from {} on, not from {}", s.id, member.start, next);
+        next += member.count;
+        drawn += member.draws;
+      }
+    }
+    QUIRE_CHECK(next == s.num_planned() && drawn == s.num_pending, "sequence {}: {} computed, {} drawn, not {} and {}",
+                s.id, next, drawn, s.num_planned(), s.num_pending);
+    QUIRE_CHECK(s.length() <= s.num_prompt_tokens + request.limits.max_tokens, "sequence {} gets {} tokens", s.id,
+                s.length());
+    QUIRE_CHECK(s.num_planned() < s.length() || s.num_pending > 0 || s.finished,
+                "sequence {} has nothing to compute and nothing in flight", s.id);
   }
 
   static void CheckSwapped(const Request& request) {
@@ -104,6 +126,7 @@ void Scheduler::CheckIntegrity() const {
     recount.CheckSharedPrompt(*running_[i]);
     for (const Sequence& sequence : running_[i]->sequences) {
       recount.Running(sequence);
+      recount.CheckFlight(*running_[i], sequence, steps_);
       ++sequences;
       if (sequence.slot) QUIRE_CHECK(slots.insert(*sequence.slot).second, "slot {} has two owners", *sequence.slot);
     }

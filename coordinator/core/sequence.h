@@ -12,13 +12,15 @@ namespace quire {
 enum class FinishReason { kStop, kLength, kAbort };
 
 /// One growing list of tokens with one block table: the unit of scheduling. Plain data; the scheduler moves it on.
-/// The one reason to schedule a sequence is num_computed < num_tokens.
+/// The one reason to schedule a sequence is num_planned < length.
 struct Sequence {
   SequenceId id = 0;
   int choice = 0;  // index inside its request
   int num_prompt_tokens = 0;
   std::vector<TokenId> tokens;       // prompt, then what was generated
-  int num_computed = 0;              // tokens whose keys and values are in the blocks
+  int num_computed = 0;              // tokens whose keys and values are in the blocks, by the results that are in
+  int num_in_flight = 0;             // tokens after those that outstanding steps compute
+  int num_pending = 0;               // tokens after `tokens` that outstanding steps draw
   std::vector<BlockId> blocks;       // entry i covers positions [i * block_size, (i + 1) * block_size)
   int first_block = 0;               // entries before it left the attention window and are null
   int told_first_block = 0;          // what the workers know of first_block
@@ -41,6 +43,10 @@ struct Sequence {
   } contents;
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
+  /// Computed tokens once every outstanding step is done.
+  int num_planned() const { return num_computed + num_in_flight; }
+  /// Tokens once every outstanding step is done; the values of the last num_pending are not known here yet.
+  int length() const { return num_tokens() + num_pending; }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
   int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
 };

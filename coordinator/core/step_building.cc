@@ -21,16 +21,20 @@ int64_t Scheduler::BytesToAdd(const Sequence& sequence) {
          static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() + sizeof(BlockId) * sequence.blocks.size());
 }
 
-/// Fills work_ with what the request computes in this step; empty when it must wait for others.
+/// Fills work_ with what the request computes in this step; empty when it must wait for others, or for results.
 void Scheduler::FindWork(Request& request, int budget) {
   work_.clear();
   int64_t added = added_bytes_;
   for (Sequence& sequence : request.sequences) blocks_.LeaveWindow(sequence);
+  const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
+  if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;
   if (!request.forked && !ShareLeadersPrefix(request, budget)) return;
   for (Sequence& sequence : request.sequences) {
-    if (sequence.finished) continue;
+    // Its last token may be drawn already, though not known; that one is never computed.
+    const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
+    if (sequence.finished || complete) continue;
     Attach(request, sequence, sequence.num_tokens());
-    const int count = std::min(budget, sequence.num_tokens() - sequence.num_computed);
+    const int count = std::min(budget, sequence.length() - sequence.num_planned());
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
       const int64_t bytes = BytesToAdd(sequence);
@@ -44,7 +48,7 @@ void Scheduler::FindWork(Request& request, int budget) {
 }
 
 /// The first live sequence computes the prompt but for its last token; then all share it and each computes the rest.
-/// False while that is not done: the leader's part is in work_ then.
+/// False while that is not done: the leader's part, as far as it is not in flight, is in work_ then.
 bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
   auto live = request.sequences.begin();
   while (live->finished) ++live;
@@ -53,8 +57,8 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
     const bool fits = leader.slot || FitsFrame(added_bytes_, BytesToAdd(leader));
-    if (fits && !WaitsForPrefix(request, leader))
-      work_.push_back({&leader, std::min(budget, shared - leader.num_computed)});
+    const int count = std::min(budget, shared - leader.num_planned());
+    if (count > 0 && fits && !WaitsForPrefix(request, leader)) work_.push_back({&leader, count});
     return false;
   }
   for (++live; live != request.sequences.end(); ++live) {
@@ -78,7 +82,7 @@ void Scheduler::DrawTogether(Request& request) {
   size_t live = 0, drawing = 0;
   for (const Sequence& sequence : request.sequences) live += !sequence.finished;
   const auto draws = [](const Work& work) {
-    return work.sequence->num_computed + work.count == work.sequence->num_tokens();
+    return work.sequence->num_planned() + work.count == work.sequence->length();
   };
   for (const Work& work : work_) drawing += draws(work);
   if (drawing == live) return;
@@ -90,10 +94,10 @@ void Scheduler::DrawTogether(Request& request) {
 /// shared after the step.
 bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
   const int size = blocks_.block_size(), index = sequence.num_computed / size;
-  if (computing_.empty() || sequence.slot || sequence.num_computed % size != 0) return false;
+  if (sequence.slot || sequence.num_computed % size != 0) return false;
   if (index != sequence.contents.num_named || (index + 1) * size > sequence.num_tokens() - 1) return false;
   const BlockHash* hash = blocks_.HashOfBlock(sequence, index);
-  if (hash == nullptr || std::ranges::find(computing_, *hash) == computing_.end()) return false;
+  if (hash == nullptr || !steps_.Compute(*hash)) return false;
   if (!std::exchange(request.told_to_wait, true))
     Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
   return true;
@@ -101,7 +105,7 @@ bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
 
 int Scheduler::BlocksForWork() {
   targets_.clear();
-  for (const Work& work : work_) targets_.push_back({work.sequence, work.sequence->num_computed + work.count});
+  for (const Work& work : work_) targets_.push_back({work.sequence, work.sequence->num_planned() + work.count});
   return blocks_.BlocksToGrow(targets_);
 }
 
@@ -120,23 +124,23 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence) {
 
 void Scheduler::NotePrefixes(Sequence& sequence, int end) {
   const int size = blocks_.block_size();
-  for (int index = sequence.num_computed / size; index * size < end; ++index) {
-    if (const BlockHash* hash = blocks_.HashOfBlock(sequence, index)) computing_.push_back(*hash);
+  for (int index = sequence.num_planned() / size; index * size < end; ++index) {
+    if (const BlockHash* hash = blocks_.HashOfBlock(sequence, index)) steps_.making().computing.push_back(*hash);
   }
 }
 
 /// Puts work_ into the plan.
 void Scheduler::Emit(Request& request, int& budget) {
   for (const auto& [sequence, count] : work_) {
-    const int start = sequence->num_computed;
+    const int start = sequence->num_planned();
     for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
       plan_.tables.push_back({*sequence->slot, static_cast<uint32_t>(sequence->told_first_block), kNullBlock});
     }
     blocks_.Grow(*sequence, start + count, plan_);
     if (!sequence->slot) AddToWorkers(request, *sequence);
     NotePrefixes(*sequence, start + count);
-    const bool draws = start + count == sequence->num_tokens();
-    in_flight_.push_back({&request, sequence, count, draws});
+    const bool draws = start + count == sequence->length();
+    steps_.making().members.push_back({&request, sequence, *sequence->slot, start, count, draws});
     plan_.position_sum += static_cast<uint64_t>(start);
     budget -= count;
   }
@@ -144,50 +148,53 @@ void Scheduler::Emit(Request& request, int& budget) {
 
 void Scheduler::OrderBatch() {
   // Decodes, then chunks, both by slot.
-  const auto is_decode = [](const InFlight& f) { return f.draws && f.count == 1; };
-  std::ranges::sort(in_flight_, [&](const InFlight& a, const InFlight& b) {
-    if (is_decode(a) != is_decode(b)) return is_decode(a);
-    return *a.sequence->slot < *b.sequence->slot;
+  const auto is_decode = [](const StepMember& m) { return m.draws && m.count == 1; };
+  auto& members = steps_.making().members;
+  std::ranges::sort(members, [&](const StepMember& a, const StepMember& b) {
+    return is_decode(a) != is_decode(b) ? is_decode(a) : a.slot < b.slot;
   });
-  for (const InFlight& f : in_flight_) {
-    if (is_decode(f))
-      plan_.decodes.push_back(*f.sequence->slot);
+  for (const StepMember& m : members) {
+    if (is_decode(m))
+      plan_.decodes.push_back(m.slot);
     else
-      plan_.chunks.push_back({*f.sequence->slot, f.sequence->num_computed, f.count});
+      plan_.chunks.push_back({m.slot, m.start, m.count});
   }
 }
 
 bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
   size_t next = 0;
-  for (const InFlight& f : in_flight_) {
-    if (!f.draws) continue;
-    if (next == tokens.size() || tokens[next].slot != *f.sequence->slot) return false;
+  for (const StepMember& m : steps_.at(0).members) {
+    if (!m.draws) continue;
+    if (next == tokens.size() || tokens[next].slot != m.slot) return false;
     const SampledToken& token = tokens[next++];
-    if (f.request->beams != nullptr && token.top.empty()) return false;
+    if (m.request != nullptr && m.request->beams != nullptr && token.top.empty()) return false;
   }
   return next == tokens.size();
 }
 
 void Scheduler::ObserveStep(double seconds, double swap_seconds) {
-  int tokens = 0;
-  for (const InFlight& f : in_flight_) tokens += f.count;
-  cost_.Observe(tokens, static_cast<int>(plan_.swap_outs.size() + plan_.swap_ins.size()), seconds, swap_seconds);
+  cost_.Observe(steps_.oldest().num_tokens(), steps_.oldest().num_moved_blocks, seconds, swap_seconds);
 }
 
 std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {
   drawn_.clear();
   size_t next = 0;
-  for (const InFlight& f : in_flight_) {
-    blocks_.Computed(*f.sequence, f.count);
-    if (!f.draws) continue;
-    QUIRE_CHECK(next < tokens.size() && tokens[next].slot == f.sequence->slot, "result {} of {} is for another slot",
-                next, tokens.size());
-    f.sequence->tokens.push_back(tokens[next].token);
-    WaitingQueue::ChargeGenerated(*f.request, 1);
-    drawn_.push_back({f.request, f.sequence, &tokens[next++]});
+  for (const StepMember& m : steps_.oldest().members) {
+    const SampledToken* token = nullptr;
+    if (m.draws) {
+      QUIRE_CHECK(next < tokens.size() && tokens[next].slot == m.slot, "result {} of {} is for another slot", next,
+                  tokens.size());
+      token = &tokens[next++];
+    }
+    if (m.sequence == nullptr) continue;
+    blocks_.Computed(*m.sequence, m.count);
+    if (token == nullptr) continue;
+    m.sequence->tokens.push_back(token->token);
+    WaitingQueue::ChargeGenerated(*m.request, 1);
+    drawn_.push_back({m.request, m.sequence, token});
   }
   QUIRE_CHECK(next == tokens.size(), "{} tokens for {} draws", tokens.size(), next);
-  in_flight_.clear();
+  steps_.Retire();
   return drawn_;
 }
 

@@ -29,8 +29,9 @@ void TransferProgress(Archive& archive, Request& r) {
 
 template <class Archive>
 void TransferSequence(Archive& archive, Sequence& s) {
-  archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.blocks, s.first_block, s.told_first_block,
-          s.host_blocks, s.slot, s.finished, s.contents.root, s.contents.hashes, s.contents.last, s.contents.num_named);
+  archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.num_in_flight, s.num_pending, s.blocks,
+          s.first_block, s.told_first_block, s.host_blocks, s.slot, s.finished, s.contents.root, s.contents.hashes,
+          s.contents.last, s.contents.num_named);
 }
 
 void SaveBeamOptions(ArchiveWriter& out, const Request& r) {
@@ -81,8 +82,8 @@ std::vector<SampledToken> LoadTokens(ArchiveReader& in) {
 template <class Archive>
 void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
   Scheduler& s = engine.scheduler_;
-  archive(engine.blocks_, s.cost_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.num_preemptions_,
-          s.num_swapped_out_, engine.stats_, engine.epoch_, engine.step_, engine.next_sequence_id_);
+  archive(engine.blocks_, s.cost_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.left_out_,
+          s.num_preemptions_, s.num_swapped_out_, engine.stats_, engine.epoch_, engine.step_, engine.next_sequence_id_);
 }
 
 void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
@@ -97,12 +98,46 @@ void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
   }
 }
 
+Request* EngineArchive::Find(const Engine& engine, RequestId id) {
+  const auto it = engine.requests_.find(id);
+  if (it == engine.requests_.end()) Fail("journal: a snapshot names request {} and does not hold it", id);
+  return it->second.get();
+}
+
+void EngineArchive::SaveSteps(ArchiveWriter& out, const OutstandingSteps& steps) {
+  out(steps.size());
+  for (int i = 0; i < steps.size(); ++i) {
+    const OutstandingStep& step = steps.at(i);
+    out(step.computing, step.num_moved_blocks, step.members.size());
+    for (const StepMember& m : step.members) {
+      out(m.slot, m.start, m.count, m.draws, m.sequence != nullptr);
+      if (m.sequence != nullptr) out(m.request->id, m.sequence->choice);
+    }
+  }
+}
+
+void EngineArchive::LoadSteps(ArchiveReader& in, Engine& engine) {
+  const int count = in.Next<int>();
+  if (count < 0 || count > OutstandingSteps::kMost) Fail("journal: a snapshot with {} outstanding steps", count);
+  for (int i = 0; i < count; ++i) {
+    OutstandingStep& step = engine.scheduler_.steps_.Restore();
+    in(step.computing, step.num_moved_blocks);
+    for (auto members = in.Next<size_t>(); members > 0; --members) {
+      StepMember m{};
+      in(m.slot, m.start, m.count, m.draws);
+      if (in.Next<bool>()) {
+        m.request = Find(engine, in.Next<RequestId>());
+        const auto choice = static_cast<size_t>(in.Next<int>());
+        if (choice >= m.request->sequences.size()) Fail("journal: request {} has no choice {}", m.request->id, choice);
+        m.sequence = &m.request->sequences[choice];
+      }
+      step.members.push_back(m);
+    }
+  }
+}
+
 void EngineArchive::LoadQueue(ArchiveReader& in, Engine& engine) {
-  const auto find = [&](RequestId id) {
-    const auto it = engine.requests_.find(id);
-    if (it == engine.requests_.end()) Fail("journal: a snapshot names request {} and does not hold it", id);
-    return it->second.get();
-  };
+  const auto find = [&](RequestId id) { return Find(engine, id); };
   const auto running = in.Next<std::vector<RequestId>>(), preempted = in.Next<std::vector<RequestId>>();
   WaitingQueue& queue = engine.scheduler_.queue_;
   for (auto count = in.Next<size_t>(); count > 0; --count) {
@@ -129,6 +164,7 @@ void EngineArchive::Save(ArchiveWriter& out, const Engine& engine) {
     if (request->beams != nullptr) out(*request->beams);
   }
   SaveQueue(out, engine.scheduler_);
+  SaveSteps(out, engine.scheduler_.steps_);
 }
 
 std::unique_ptr<Engine> EngineArchive::Load(ArchiveReader& in, const std::shared_ptr<RequestSink>& sink) {
@@ -149,6 +185,7 @@ std::unique_ptr<Engine> EngineArchive::Load(ArchiveReader& in, const std::shared
     engine->requests_[request->id] = std::move(request);
   }
   LoadQueue(in, *engine);
+  LoadSteps(in, *engine);
   engine->scheduler().CheckIntegrity();
   return engine;
 }

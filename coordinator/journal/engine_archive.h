@@ -15,8 +15,8 @@ std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in);
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens);
 std::vector<SampledToken> LoadTokens(ArchiveReader& in);
 
-/// The whole state of an engine between two steps, and back. A loaded engine makes the same plans from then on; its
-/// requests have no sinks until they are given some.
+/// The whole state of an engine between two calls, and back, outstanding steps included. A loaded engine makes the same
+/// plans from then on; its requests have no sinks until they are given some.
 class EngineArchive {
  public:
   static void Save(ArchiveWriter& out, const Engine& engine);
@@ -25,8 +25,11 @@ class EngineArchive {
  private:
   template <class Archive>
   static void TransferScalars(Archive& archive, Engine& engine);
+  static Request* Find(const Engine& engine, RequestId id);
   static void SaveQueue(ArchiveWriter& out, const Scheduler& scheduler);
   static void LoadQueue(ArchiveReader& in, Engine& engine);
+  static void SaveSteps(ArchiveWriter& out, const OutstandingSteps& steps);
+  static void LoadSteps(ArchiveReader& in, Engine& engine);
 };
 
 }  // namespace quire

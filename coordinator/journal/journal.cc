@@ -102,6 +102,8 @@ void Journal::OnPlan(double now, const StepPlan& plan) {
   Write(JournalEntry::kPlan, now, plan.step, EncodePlan(plan).header.body_hash);
 }
 
+void Journal::OnNoPlan(double now) { Write(JournalEntry::kNoPlan, now); }
+
 void Journal::OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
                        const std::vector<StoppedChoice>& stopped) {
   payload_.Clear();

@@ -24,10 +24,11 @@ enum class JournalEntry : uint8_t {
   kUnpin,         // pin id
   kDecision,      // now; the decision
   kSnapshotPart,  // an earlier part of a snapshot
+  kNoPlan,        // now: nothing could be planned ahead
 };
 
 /// Changes when a record's layout changes: a program reads no other format than its own.
-inline constexpr uint32_t kJournalFormat = 1;
+inline constexpr uint32_t kJournalFormat = 2;
 
 struct JournalLimits {
   int64_t segment_bytes = int64_t{16} << 20;
@@ -48,6 +49,7 @@ class Journal : public EngineObserver {
   void OnSubmit(const Request& request, bool accepted) override;
   void OnCancel(RequestId id) override;
   void OnPlan(double now, const StepPlan& plan) override;
+  void OnNoPlan(double now) override;
   void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
                 const std::vector<StoppedChoice>& stopped) override;
   void OnExpire(double now) override;

@@ -50,6 +50,9 @@ class SegmentReplay {
         return Submit(in);
       case JournalEntry::kPlan:
         return Plan(in);
+      case JournalEntry::kNoPlan:
+        if (engine_->NextPlan(in.Next<double>()) != nullptr) Differ("a step is planned where there was none");
+        return;
       case JournalEntry::kCommit:
         return Commit(in);
       case JournalEntry::kCancel:

@@ -26,7 +26,7 @@ struct RowState {
   float max;           // -infinity for an empty row
   int32_t best;        // the first token that has it
   uint32_t floor_key;  // the list has all tokens from here on
-  uint32_t min_key;    // the lowest that min-p leaves; 0 in shards, where the row's maximum is not known
+  uint32_t min_key;    // the lowest that min-p leaves, of a shard by its own maximum, and so no higher
 };
 struct SamplingOp {
   SamplingRows in;
@@ -49,7 +49,7 @@ __device__ inline bool IsActive(const DeviceSampling& s, int64_t view) {
 }
 __device__ inline bool NeedsList(const SamplingOp& op, const DeviceSampling& s, int64_t view) {
   if (view == 1) return s.num_logprobs > 0;
-  return !IsGreedy(s) && (s.top_k > 0 || s.top_p < 1 || op.sharded);
+  return !IsGreedy(s) && (s.top_k > 0 || s.top_p < 1 || (op.sharded && s.min_p > 0));
 }
 __device__ inline bool NeedsMass(const DeviceSampling& s, int64_t view) {
   return view == 1 || (!IsGreedy(s) && s.top_k <= 0);
@@ -59,7 +59,7 @@ __device__ inline RowSource ViewOf(const SamplingOp& op, const DeviceSampling& s
   const float* from = op.in.logits + row * op.in.row_stride;
   if (view_row % 2 == 0 && op.in.edited != nullptr) from = op.in.edited + row * op.in.vocab;
   if (view_row % 2 == 0 && op.in.edited == nullptr && IsEdited(s)) from = op.work.edited + row * op.in.vocab;
-  return {from, op.in.vocab, op.in.first_id};
+  return {from, op.in.vocab, {0xffffffffu, 0xffffffffu, op.in.first_id, static_cast<uint32_t>(op.in.vocab - 1)}};
 }
 __device__ inline Soften SoftenOf(const DeviceSampling& s, int64_t view, float max) {
   return {max, view == 1 ? 1.0f : 1.0f / s.temperature};
@@ -131,7 +131,7 @@ struct ScanRowsKernel {
       const float logit = Clean(source.row[i]);
       if (best != 0 && logit <= max) continue;
       max = logit;
-      best = Mass{OrderedBits(logit)} << 32 | ~static_cast<uint32_t>(source.first_id + i);
+      best = Mass{OrderedBits(logit)} << 32 | ~static_cast<uint32_t>(source.bounds.first_id + i);
     }
     if (NeedsList(op, s, v % 2)) {
       simt::Global<float>(op.work.group_max)[(v * op.pieces + piece) * kThreads + simt::ThreadX()] = max;
@@ -156,10 +156,10 @@ struct FilterRowsKernel {
   /// The key of the best of the kListedGroups-th group, rounded down to 16 bits.
   static __device__ uint32_t FloorKey(const SamplingOp& op, int64_t v, const SelectScratch& scratch) {
     const int64_t groups = op.pieces * kThreads;
-    const RowSource best{op.work.group_max + v * groups, groups, 0};
+    const RowSource best{op.work.group_max + v * groups, groups, {}};
     const Mass target = static_cast<Mass>(simt::Min(kListedGroups, groups - groups / 4)) - 1;
-    const Found found = Descend<16>(
-        best, scratch, target, [](float logit, int32_t) { return ~OrderedBits(logit) >> 16; },
+    const Found found = Descend(
+        best, scratch, 0xffff, target, [](float logit, int32_t) { return ~OrderedBits(logit) >> 16; },
         [](float, int32_t) { return Mass{1}; });
     return ~(found.rank << 16 | 0xffffu);
   }
@@ -176,7 +176,7 @@ struct FilterRowsKernel {
       state.max = FromOrderedBits(static_cast<uint32_t>(best >> 32));
       state.best = static_cast<int32_t>(~static_cast<uint32_t>(best));
     }
-    if (view == 0 && !op.sharded) state.min_key = MinPKey(s, state.max);
+    if (view == 0) state.min_key = MinPKey(s, state.max);
     simt::SharedArena arena;
     const SelectScratch scratch = SelectScratch::Take(arena);
     if (NeedsList(op, s, view)) state.floor_key = FloorKey(op, v, scratch);
@@ -217,7 +217,7 @@ struct ListTokensKernel {
       if (weighs && finite && key >= state.min_key) mass += soften(logit);
       if (!lists || key < state.floor_key) continue;
       const int32_t at = simt::AtomicAdd(num_listed, v, 1);
-      if (at < kListSize) logits[at] = logit, ids[at] = source.first_id + static_cast<int32_t>(i);
+      if (at < kListSize) logits[at] = logit, ids[at] = source.bounds.first_id + static_cast<int32_t>(i);
     }
     if (!weighs) return;
     simt::SharedArena arena;

@@ -22,10 +22,10 @@ __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, c
   target = simt::Max(target, Mass{1});
   if (target > listed) return {false, choice.last, 0};
   const Place last = choice.last;
-  const Found found = Descend<RankByLogit::kBits>(
-      source, scratch, target - 1, RankByLogit{},
-      [&](float logit, int32_t id) { return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0; });
-  const uint32_t key = ~found.rank;
+  const Found found = DescendLogits(source, scratch, target - 1, [&](float logit, int32_t id) {
+    return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0;
+  });
+  const uint32_t key = source.bounds.top_key - found.rank;
   const Mass each = soften(FromOrderedBits(key)), keep = (target - found.before + each - 1) / each;
   Place place{key, key == last.key ? last.id : kAnyId};
   if (keep * each < found.at) place = KeepTies(source, scratch, last, key, keep);
@@ -58,10 +58,8 @@ __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, c
 template <class Source>
 __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, const Soften& soften, const Place& last,
                            Mass target) {
-  const Found found = Descend<RankById::kBits>(source, scratch, target, RankById{}, [&](float logit, int32_t id) {
-    return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0;
-  });
-  return static_cast<int32_t>(found.rank);
+  return DescendIds(source, scratch, target,
+                    [&](float logit, int32_t id) { return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0; });
 }
 
 /// The same for a row in order of ids, of which the walk begins at column `begin` and gets `target` as of there.
@@ -70,7 +68,7 @@ __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& 
   constexpr int kEach = 16;
   const auto weight = [&](int64_t i) {
     const float logit = Clean(source.row[i]);
-    return last.Holds(OrderedBits(logit), source.first_id + static_cast<int32_t>(i)) ? soften(logit) : 0;
+    return last.Holds(OrderedBits(logit), source.bounds.first_id + static_cast<int32_t>(i)) ? soften(logit) : 0;
   };
   for (; begin < source.count; begin += kSelectThreads * kEach) {
     const int64_t from = begin + simt::ThreadX() * kEach, to = simt::Min(from + kEach, source.count);
@@ -89,9 +87,9 @@ __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& 
     }
     simt::SyncThreads();
     const Mass column = scratch.results[3];
-    return source.first_id + static_cast<int32_t>(column);
+    return source.bounds.first_id + static_cast<int32_t>(column);
   }
-  return source.first_id;  // not reached: the mass of the row exceeds the target
+  return source.bounds.first_id;  // not reached: the mass of the row exceeds the target
 }
 
 /// Writes the `count` best tokens of the source, which has at least as many, with log-probabilities.

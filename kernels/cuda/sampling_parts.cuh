@@ -34,13 +34,17 @@ struct DrawFromPartsKernel {
     Whole whole{-kInfinity, -1, -kInfinity, {0, kAnyId}};
     for (int shard = 0; shard < p.num_shards; ++shard) {
       const ShardHeader header = HeaderOf(parts, shard, v);
-      if (header.best < 0) continue;
       if (whole.best < 0 || header.max > whole.max) {
         whole.max = header.max, whole.best = header.best, whole.best_raw = header.best_raw;
       }
       if (whole.floor.Holds(header.floor.key, header.floor.id)) whole.floor = header.floor;
     }
     return whole;
+  }
+
+  static __device__ Bounds BoundsOf(const Whole& whole) {
+    const uint32_t top = OrderedBits(whole.max);
+    return {top, top - simt::Min(top, whole.floor.key), 0, kMaxVocab - 1};
   }
 
   /// Loads the candidates that stand where nothing can be missing, and returns how many.
@@ -91,10 +95,10 @@ struct DrawFromPartsKernel {
     const uint32_t min_key = MinPKey(s, whole.max);
     const Mass row_mass = s.top_k <= 0 && s.min_p <= 0 ? TotalMass(p, parts, v, soften) : 0;
     const bool complete = whole.floor.Holds(simt::Max(min_key, LowestKey()), kAnyId);
-    if (s.top_k <= 0 && s.top_p >= 1 && s.min_p <= 0 && !complete) {
+    if (s.top_k <= 0 && s.top_p >= 1 && s.min_p <= 0) {
       return DrawShard(p, parts, v, soften, DrawnMass(s, row_mass), draw);
     }
-    const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws)};
+    const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws), BoundsOf(whole)};
     const Choice choice = Restrict(list, scratch, soften, s, min_key, complete, row_mass);
     if (!choice.decided) {
       draw.state = DrawState::kWholeRow;
@@ -121,7 +125,7 @@ struct DrawFromPartsKernel {
     draw.log_sum_exp = whole.max + simt::Log(static_cast<double>(mass) * 0x1p-44);
     int count = 0;
     if (s.num_logprobs > 0) {
-      const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws)};
+      const ListSource list{memory.logits, memory.ids, Load(p, parts, v, whole.floor, memory, raws), BoundsOf(whole)};
       count = simt::Min(s.num_logprobs, list.count);
       if (count < s.num_logprobs && whole.floor.key > 0) draw.state = DrawState::kWholeRow;
       WriteTop(list, memory.scratch, count, list.count, draw.log_sum_exp, memory.top_logits, memory.top_ids, drawn);

@@ -23,8 +23,11 @@ struct ListMemory {
   }
 };
 
-/// Whether the view has a list; `source` then is that list.
+/// Whether the view has a list; `source` then is that list. A thread loads what it will visit.
 __device__ inline bool LoadList(const SamplingOp& op, int64_t v, const ListMemory& memory, ListSource& source) {
+  const RowState state = simt::Global<const RowState>(op.work.state)[v];
+  const uint32_t top = OrderedBits(state.max);
+  source.bounds = {top, top - state.floor_key, op.in.first_id, static_cast<uint32_t>(op.in.vocab - 1)};
   source.count = simt::Global<const int32_t>(op.work.num_listed)[v];
   if (source.count > kListSize) return false;
   const simt::Global<const float> logits(op.work.list_logits + v * kListSize);
@@ -32,7 +35,6 @@ __device__ inline bool LoadList(const SamplingOp& op, int64_t v, const ListMemor
   for (int i = simt::ThreadX(); i < source.count; i += kSelectThreads) {
     memory.logits[i] = static_cast<float>(logits[i]), memory.ids[i] = static_cast<int32_t>(ids[i]);
   }
-  simt::SyncThreads();
   return true;
 }
 
@@ -70,7 +72,7 @@ struct DrawRowsKernel {
     if (s.top_k <= 0 && s.top_p >= 1) {
       return WalkPieces(op, v, row, scratch, soften, {state.min_key, kAnyId}, DrawnMass(s, row_mass));
     }
-    ListSource list{memory.logits, memory.ids, 0};
+    ListSource list{memory.logits, memory.ids, 0, {}};
     if (LoadList(op, v, memory, list)) {
       const bool complete = state.floor_key <= simt::Max(state.min_key, LowestKey());
       const Choice choice = Restrict(list, scratch, soften, s, state.min_key, complete, row_mass);
@@ -87,12 +89,12 @@ struct DrawRowsKernel {
     const RowSource row = ViewOf(op, s, v);
     const int count = static_cast<int>(simt::Min(static_cast<int64_t>(s.num_logprobs), op.in.vocab));
     if (simt::ThreadX() == 0) {
-      const float raw = Clean(row.row[token - row.first_id]);
+      const float raw = Clean(row.row[token - row.bounds.first_id]);
       simt::Global<float>(&drawn->logprob)[0] = static_cast<float>(raw - log_sum_exp);
       simt::Global<int32_t>(&drawn->num_top)[0] = count;
     }
     if (count == 0) return;
-    ListSource list{memory.logits, memory.ids, 0};
+    ListSource list{memory.logits, memory.ids, 0, {}};
     if (LoadList(op, v, memory, list) && list.count >= count) {
       WriteTop(list, memory.scratch, count, list.count, log_sum_exp, memory.top_logits, memory.top_ids, drawn);
     } else {

@@ -25,11 +25,18 @@ struct SelectScratch {
   }
 };
 
-/// Tokens in a list, in any order; whatever owns `logits` and `ids` passed a barrier after writing them.
+/// What the tokens of a source have: no key above top_key or below top_key - key_span, ids from first_id on.
+struct Bounds {
+  uint32_t top_key, key_span;
+  int32_t first_id;
+  uint32_t id_span;
+};
+/// Tokens in a list, in any order. Thread t visits those at t, t + kSelectThreads, .. .
 struct ListSource {
   simt::SharedArray<float> logits;
   simt::SharedArray<int32_t> ids;
   int count;
+  Bounds bounds;
   template <class Visit>
   __device__ void ForEach(Visit visit) const {
     for (int i = simt::ThreadX(); i < count; i += kSelectThreads) {
@@ -43,11 +50,11 @@ struct ListSource {
 struct RowSource {
   simt::Global<const float> row;
   int64_t count;
-  int32_t first_id;
+  Bounds bounds;
   template <class Visit>
   __device__ void ForEach(Visit visit) const {
     for (int64_t i = simt::ThreadX(); i < count; i += kSelectThreads) {
-      visit(Clean(row[i]), first_id + static_cast<int32_t>(i));
+      visit(Clean(row[i]), bounds.first_id + static_cast<int32_t>(i));
     }
   }
 };
@@ -134,12 +141,15 @@ struct Found {
   uint32_t rank;
   Mass before, at;  // amounts of lower ranks; amount of this rank
 };
-/// Orders tokens by falling bits of rank(logit, id), which lie below 2^kBits, eight at a time, and finds the first rank
-/// with which the sum of amount(logit, id) exceeds `target`. The sum over all tokens must exceed it.
-template <int kBits, class Source, class Rank, class Amount>
-__device__ Found Descend(const Source& source, const SelectScratch& scratch, Mass target, Rank rank, Amount amount) {
+/// Goes through the digits of rank(logit, id), which is at most `highest`, eight bits at a time, and finds the first
+/// rank with which the sum of amount(logit, id) exceeds `target`. The sum over all tokens must exceed it.
+template <class Source, class Rank, class Amount>
+__device__ Found Descend(const Source& source, const SelectScratch& scratch, uint32_t highest, Mass target, Rank rank,
+                         Amount amount) {
   Found found{0, 0, 0};
-  for (int shift = kBits - 8; shift >= 0; shift -= 8) {
+  int shift = 0;
+  while (static_cast<uint64_t>(highest) >> (shift + 8) != 0) shift += 8;
+  for (; shift >= 0; shift -= 8) {
     for (int b = simt::ThreadX(); b < kBins; b += kSelectThreads) scratch.low[b] = 0u, scratch.high[b] = 0u;
     simt::SyncThreads();
     source.ForEach([&](float logit, int32_t id) {
@@ -157,15 +167,23 @@ __device__ Found Descend(const Source& source, const SelectScratch& scratch, Mas
   return found;
 }
 
-/// Ranks: 0 is the highest key; ids as they are.
-struct RankByLogit {
-  static constexpr int kBits = 32;
-  __device__ uint32_t operator()(float logit, int32_t) const { return ~OrderedBits(logit); }
-};
-struct RankById {
-  static constexpr int kBits = 24;
-  __device__ uint32_t operator()(float, int32_t id) const { return static_cast<uint32_t>(id); }
-};
+/// Descends by falling logits. The rank that it finds is a distance from the top key.
+template <class Source, class Amount>
+__device__ Found DescendLogits(const Source& source, const SelectScratch& scratch, Mass target, Amount amount) {
+  const uint32_t top = source.bounds.top_key;
+  return Descend(
+      source, scratch, source.bounds.key_span, target, [=](float logit, int32_t) { return top - OrderedBits(logit); },
+      amount);
+}
+/// Descends by rising ids, and returns the id.
+template <class Source, class Amount>
+__device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch, Mass target, Amount amount) {
+  const int32_t first = source.bounds.first_id;
+  const Found found = Descend(
+      source, scratch, source.bounds.id_span, target,
+      [=](float, int32_t id) { return static_cast<uint32_t>(id - first); }, amount);
+  return first + static_cast<int32_t>(found.rank);
+}
 
 /// The place of the keep-th token among those with this key that `last` holds.
 template <class Source>
@@ -174,16 +192,15 @@ __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, co
   const auto one = [&](float logit, int32_t id) {
     return Mass{OrderedBits(logit) == key && last.Holds(key, id) ? 1u : 0u};
   };
-  const Found id = Descend<RankById::kBits>(source, scratch, keep - 1, RankById{}, one);
-  return {key, static_cast<int32_t>(id.rank)};
+  return {key, DescendIds(source, scratch, keep - 1, one)};
 }
 
 /// The place of the k-th token of those that `last` holds, which are more than k.
 template <class Source>
 __device__ Place KeepBest(const Source& source, const SelectScratch& scratch, const Place& last, Mass k) {
   const auto one = [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; };
-  const Found found = Descend<RankByLogit::kBits>(source, scratch, k - 1, RankByLogit{}, one);
-  const uint32_t key = ~found.rank;
+  const Found found = DescendLogits(source, scratch, k - 1, one);
+  const uint32_t key = source.bounds.top_key - found.rank;
   if (found.before + found.at == k) return {key, key == last.key ? last.id : kAnyId};
   return KeepTies(source, scratch, last, key, k - found.before);
 }

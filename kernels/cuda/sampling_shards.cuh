@@ -12,7 +12,7 @@ struct ShardHeader {
   int32_t best;    // .. the first token that has the maximum; -1 if the shard is empty
   int32_t count;   // of candidates
   Place floor;     // every token that it holds and that weighs anything is a candidate
-  Mass mass;       // relative to max, of all tokens; unknown for rows with top-k
+  Mass mass;       // relative to max, of all tokens; of no use for rows with top-k or min-p
 };
 struct ShardCandidate {
   float logit, raw;
@@ -89,7 +89,7 @@ struct SummarizeShardKernel {
     }
     if (NeedsMass(s, view)) header.mass = RowMass(op, v);
     if (NeedsList(op, s, view) && p.part.num_candidates > 0) {
-      ListSource list{memory.logits, memory.ids, 0};
+      ListSource list{memory.logits, memory.ids, 0, {}};
       if (LoadList(op, v, memory, list)) {
         header.floor = Write(p, list, memory.scratch, v, {state.floor_key, kAnyId}, header.count);
       } else {

@@ -9,8 +9,8 @@
 namespace quire::kernels {
 
 /// With the vocabulary in shards. A rank's part is ShardPartBytes(num_rows, num_candidates) that say what the others
-/// need to know: best token, mass and num_candidates (0 .. kMaxShardCandidates; 0 is enough for greedy rows) best
-/// tokens of every row. Workspaces stay in use until DrawInShard.
+/// need to know of every row: best token, mass and its num_candidates best tokens (at most kMaxShardCandidates; 0 is
+/// enough where no row has top-k, top-p, min-p or top log-probabilities). Workspaces stay in use until DrawInShard.
 int64_t ShardPartBytes(int64_t num_rows, int num_candidates);
 void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_candidates, void* part);
 

@@ -29,7 +29,7 @@ nodes:
   - {host: node-a, devices: [0, 1], interface: eth0}
   - {host: 10.0.0.2}
 cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB, prefix_caching: false, watermark: 0.02}
-scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute}
+scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute, plan_ahead: false}
 server: {listen: "127.0.0.1:9000", api_keys: keys/api.keys}
 admin: {listen: "[::1]:9001", token: t}
 transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/}
@@ -42,6 +42,7 @@ threads_per_worker: 3
   EXPECT_EQ(t.cache.host_swap_bytes, int64_t{8} << 30);
   EXPECT_FALSE(t.cache.prefix_caching);
   EXPECT_EQ(t.scheduler.preemption, "recompute");
+  EXPECT_FALSE(t.scheduler.plan_ahead);
   EXPECT_EQ(t.admin.listen, "[::1]:9001");
   EXPECT_EQ(t.launch.args, (std::vector<std::string>{"-x", "A"}));
   EXPECT_EQ(t.threads_per_worker, 3);

@@ -30,7 +30,10 @@ void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 namespace quire {
 namespace {
 
-TEST(AllocationTest, SteadyDecodingAllocatesNothing) {
+/// One step at a time, or every step planned while the one before it is outstanding.
+class AllocationTest : public testing::TestWithParam<bool> {};
+
+TEST_P(AllocationTest, SteadyDecodingAllocatesNothing) {
   constexpr int kSequences = 256, kPrompt = 20;
   EngineOptions options;
   options.scheduler.max_running = kSequences;
@@ -49,21 +52,23 @@ TEST(AllocationTest, SteadyDecodingAllocatesNothing) {
   }
   std::vector<SampledToken> tokens;
   const auto step = [&] {
-    const StepPlan& plan = *engine.NextPlan(0);
+    const auto decodes = engine.NextPlan(0)->decodes.size();
     tokens.clear();
-    for (const SlotId slot : plan.decodes) tokens.push_back({slot, static_cast<TokenId>(slot % 100), 0, {}});
-    for (const Chunk& chunk : plan.chunks) {
-      if (chunk.start + chunk.count == kPrompt) tokens.push_back({chunk.slot, 5, 0, {}});
+    for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
+      if (m.draws) tokens.push_back({m.slot, static_cast<TokenId>(m.slot % 100), 0, {}});
     }
     engine.CommitStep(tokens);
-    return plan.decodes.size();
+    return decodes;
   };
+  if (GetParam()) engine.NextPlan(0);
   for (int i = 0; i < 50; ++i) step();
   const int64_t before = allocations, cached = engine.blocks().cache().size();
   for (int i = 0; i < 200; ++i) ASSERT_EQ(step(), kSequences);
   EXPECT_EQ(allocations - before, 0) << "in 200 steps";
   EXPECT_GT(engine.blocks().cache().size(), cached) << "blocks were filled, opened and cached meanwhile";
+  EXPECT_EQ(engine.num_outstanding(), GetParam() ? 1 : 0);
 }
+INSTANTIATE_TEST_SUITE_P(Ahead, AllocationTest, testing::Bool());
 
 }  // namespace
 }  // namespace quire

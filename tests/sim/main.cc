@@ -40,6 +40,8 @@ bool Live(uint64_t seed, quire::sim::Outcome& total) {
     total.cached_tokens += outcome.cached_tokens;
     total.epochs += outcome.epochs;
     total.finished += outcome.finished;
+    total.ahead += outcome.ahead;
+    total.dropped += outcome.dropped;
     total.trace_hash ^= outcome.trace_hash;
     return true;
   } catch (const quire::sim::Failure& failure) {
@@ -96,8 +98,10 @@ int main(int argc, char** argv) {
   for (auto& thread : threads) thread.join();
   const auto sum = [&](int64_t quire::sim::Outcome::*field) { return totals[0].*field + totals[1].*field; };
   using quire::sim::Outcome;
-  fmt::print("{} seeds: {} steps, {} preemptions, {} swapped out, {} cached tokens, {} epochs, {} requests answered\n",
-             seeds.size(), sum(&Outcome::steps), sum(&Outcome::preemptions), sum(&Outcome::swap_outs),
-             sum(&Outcome::cached_tokens), sum(&Outcome::epochs), sum(&Outcome::finished));
+  fmt::print(
+      "{} seeds: {} steps, {} planned ahead, {} draws dropped, {} preemptions, {} swapped out, {} cached tokens, "
+      "{} epochs, {} requests answered\n",
+      seeds.size(), sum(&Outcome::steps), sum(&Outcome::ahead), sum(&Outcome::dropped), sum(&Outcome::preemptions),
+      sum(&Outcome::swap_outs), sum(&Outcome::cached_tokens), sum(&Outcome::epochs), sum(&Outcome::finished));
   return failed == 0 ? 0 : 1;
 }

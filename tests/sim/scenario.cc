@@ -122,6 +122,10 @@ Scenario MakeScenario(uint64_t seed) {
     if (Chance(random, 5)) arrival.ask.limits.max_seconds = 0.5;
     scenario.arrivals.push_back(std::move(arrival));
   }
+  // From numbers of its own, so that seeds kept from before there was planning ahead mean what they meant.
+  Random ahead(Mix(seed, 3));
+  scenario.plan_ahead = OneOf(ahead, {0.0, 0.5, 0.9, 1.0});
+  scenario.engine.plan_ahead = scenario.plan_ahead > 0;
   return scenario;
 }
 

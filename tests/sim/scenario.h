@@ -20,7 +20,7 @@ struct Faults {
   double clock_jumps = 0;      // the machine slept
 };
 
-/// Things that happen between steps.
+/// Things that happen between calls of the engine.
 struct Interference {
   double cancel = 0, flush = 0, pin = 0, unpin = 0;
 };
@@ -37,6 +37,9 @@ struct Arrival {
 struct Scenario {
   EngineOptions engine;
   int num_workers = 1;
+  /// Probability that a step is planned while the one before it is outstanding; what else happens then happens between
+  /// plan and result, too. 0: one step at a time, and nothing happens inside it.
+  double plan_ahead = 0;
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // by time

@@ -1,5 +1,6 @@
 #include "tests/sim/simulator.h"
 
+#include <deque>
 #include <map>
 #include <set>
 
@@ -76,6 +77,7 @@ class Watcher : public DecisionLog {
       const Request &victim = *engine_.requests().at(d.request), &cause = *engine_.requests().at(d.cause);
       if (Senior(victim, cause)) throw Failure{fmt::format("request {} is preempted for a junior", d.request)};
       if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
+      if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
       preempted_in_step = true;
     }
     const bool admitted =
@@ -101,6 +103,7 @@ class DecisionsOnly : public EngineObserver {
   void OnSubmit(const Request&, bool) override {}
   void OnCancel(RequestId) override {}
   void OnPlan(double, const StepPlan&) override {}
+  void OnNoPlan(double) override {}
   void OnCommit(const std::vector<SampledToken>&, StepTimes, const std::vector<StoppedChoice>&) override {}
   void OnExpire(double) override {}
   void OnEpoch(EpochId) override {}
@@ -118,6 +121,7 @@ class Simulation {
   Simulation(uint64_t seed, bool aloud)
       : scenario_(MakeScenario(seed)),
         random_(Mix(seed, 2)),
+        order_(Mix(seed, 4)),
         engine_(scenario_.engine),
         watcher_(engine_, aloud),
         aloud_(aloud),
@@ -128,25 +132,26 @@ class Simulation {
   }
 
   Outcome Run() {
-    while (next_arrival_ < scenario_.arrivals.size() || !engine_.idle()) {
+    while (next_arrival_ < scenario_.arrivals.size() || !engine_.idle() || !sent_.empty()) {
       if (++outcome_.events > kMaxEvents) throw Failure{"no end in sight"};
-      if (engine_.idle()) now_ = std::max(now_, scenario_.arrivals[next_arrival_].seconds);
+      if (engine_.idle() && sent_.empty()) now_ = std::max(now_, scenario_.arrivals[next_arrival_].seconds);
       Arrive();
       Interfere();
       engine_.ExpireOverdue(now_);
       Check();
-      Step();
+      Act();
       Check();
     }
     CheckRest();
     outcome_.preemptions = engine_.scheduler().num_preemptions();
     outcome_.swap_outs = engine_.scheduler().num_swapped_out();
     outcome_.cached_tokens = engine_.stats().cached_tokens;
+    outcome_.dropped = num_drawn_ - engine_.stats().generated_tokens;
     return outcome_;
   }
 
  private:
-  static constexpr int64_t kMaxEvents = 20'000, kMaxFaultyEpochs = 20;
+  static constexpr int64_t kMaxEvents = 30'000, kMaxFaultyEpochs = 20;
 
   /// Faults end at some time, so that everybody can be answered.
   bool Fails(double probability) { return outcome_.epochs < kMaxFaultyEpochs && Happens(probability); }
@@ -170,6 +175,7 @@ class Simulation {
     engine_.StartEpoch(++epoch_);
     workers_.assign(static_cast<size_t>(scenario_.num_workers),
                     SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
+    sent_.clear();
     last_step_ = 0;
     ++outcome_.epochs;
   }
@@ -215,19 +221,35 @@ class Simulation {
     if (Happens(odds.unpin)) engine_.Unpin(static_cast<uint64_t>(random_.Between(1, 4)));
   }
 
-  void Step() {
+  /// A step is planned, or a result comes in, or both.
+  void Act() {
+    const bool one_at_a_time = scenario_.plan_ahead == 0;
+    const bool plans = sent_.empty() || (static_cast<double>(order_.Below(1000)) < scenario_.plan_ahead * 1000);
+    const bool planned = plans && Plan();
+    if (!sent_.empty() && (!planned || one_at_a_time)) TakeResult();
+  }
+
+  bool Plan() {
     watcher_.preempted_in_step = watcher_.admitted_beside_others = false;
     const StepPlan* plan = engine_.NextPlan(now_);
-    if (plan == nullptr) return;
+    if (plan == nullptr) return false;
     ++outcome_.steps;
+    outcome_.ahead += !sent_.empty();
     if (plan->step != ++last_step_ || plan->epoch != epoch_) throw Failure{"step numbers have a gap"};
     engine_.scheduler().CheckIntegrity();
     const BlockManager& blocks = engine_.blocks();
     if (watcher_.admitted_beside_others && !watcher_.preempted_in_step && blocks.num_free() < blocks.watermark_blocks())
       throw Failure{"admission went below the watermark"};
     if (aloud_) Say(*plan);
-    const Frame frame = EncodePlan(*plan);
-    Trace(frame.header.body_hash);
+    sent_.push_back(EncodePlan(*plan));
+    Trace(sent_.back().header.body_hash);
+    return true;
+  }
+
+  /// Of the oldest plan.
+  void TakeResult() {
+    const Frame frame = std::move(sent_.front());
+    sent_.pop_front();
     std::vector<SampledToken> tokens;
     const StepTimes times{static_cast<uint32_t>(random_.Between(1000, 60'000)),
                           static_cast<uint32_t>(random_.Below(900))};
@@ -237,6 +259,7 @@ class Simulation {
     if (lost) return StartEpoch();
     if (!engine_.Fits(tokens)) throw Failure{"the answer does not fit the plan"};
     for (const SampledToken& token : tokens) Trace(static_cast<uint64_t>(token.token));
+    num_drawn_ += static_cast<int64_t>(tokens.size());
     engine_.CommitStep(tokens, times);
   }
 
@@ -277,6 +300,8 @@ class Simulation {
 
   void Check() {
     engine_.scheduler().CheckIntegrity();
+    if (engine_.num_outstanding() != static_cast<int>(sent_.size()))
+      throw Failure{fmt::format("{} plans are outstanding, not {}", sent_.size(), engine_.num_outstanding())};
     for (const auto& [id, client] : clients_) {
       const bool live = engine_.requests().contains(id);
       if (live == (client->answered() || client->cancelled)) throw Failure{fmt::format("request {} is lost", id)};
@@ -304,17 +329,19 @@ class Simulation {
   }
 
   Scenario scenario_;
-  test::Random random_;
+  test::Random random_, order_;
   Engine engine_;
   Watcher watcher_;
   bool aloud_;
   DecisionsOnly decisions_;
   std::vector<SimWorker> workers_;
+  std::deque<Frame> sent_;  // plans without a result yet, oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;
   size_t next_arrival_ = 0;
   double now_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
+  int64_t num_drawn_ = 0;
   Outcome outcome_;
 };
 
@@ -325,9 +352,12 @@ Outcome Simulate(uint64_t seed) { return Simulation(seed, false).Run(); }
 void Narrate(uint64_t seed) {
   const Scenario scenario = MakeScenario(seed);
   const EngineOptions& o = scenario.engine;
-  fmt::print("{} blocks of {}, {} on the host, window {}, cache {} ({} bits), {} tokens a step, {} sequences\n",
-             o.blocks.num_blocks - 1, o.blocks.block_size, o.blocks.num_host_blocks, o.blocks.sliding_window,
-             o.blocks.prefix_caching, o.blocks.hash_bits, o.scheduler.max_step_tokens, o.scheduler.max_running);
+  fmt::print(
+      "{} blocks of {}, {} on the host, window {}, cache {} ({} bits), {} tokens a step, {} sequences, "
+      "{} of the steps ahead\n",
+      o.blocks.num_blocks - 1, o.blocks.block_size, o.blocks.num_host_blocks, o.blocks.sliding_window,
+      o.blocks.prefix_caching, o.blocks.hash_bits, o.scheduler.max_step_tokens, o.scheduler.max_running,
+      scenario.plan_ahead);
   for (size_t i = 0; i < scenario.arrivals.size(); ++i) {
     const Arrival& a = scenario.arrivals[i];
     fmt::print("request {} at {:.3f} s: {} + {} tokens, n {}{}, client \"{}\", priority {}\n", i + 1, a.seconds,

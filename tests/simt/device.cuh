@@ -126,9 +126,14 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Launches never overlap here.
-inline void WaitForPrerequisites() {}
+/// Launches never overlap here; a thread of a kernel that could must still wait before it touches what others may.
+inline void WaitForPrerequisites() { Executor::Current().WaitForPrerequisites(); }
 inline void TriggerDependents() {}
+template <class Kernel>
+constexpr bool OverlapsPrevious() {
+  if constexpr (requires { Kernel::kOverlapsPrevious; }) return Kernel::kOverlapsPrevious;
+  return false;
+}
 
 template <class Kernel>
 constexpr Executor::BlockOrder OrderOfBlocks() {
@@ -146,7 +151,8 @@ void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStr
   Submit([grid, threads, shared_bytes, copy = params]() mutable {
     Executor::Current().Run(
         KernelName(typeid(Kernel)), grid, {threads}, static_cast<size_t>(shared_bytes), OrderOfBlocks<Kernel>(),
-        [](void* p) { Kernel::Run(*static_cast<const typename Kernel::Params*>(p)); }, &copy);
+        OverlapsPrevious<Kernel>(), [](void* p) { Kernel::Run(*static_cast<const typename Kernel::Params*>(p)); },
+        &copy);
   });
 }
 

@@ -49,14 +49,18 @@ std::string Executor::Describe(int thread) const {
          Place(t.where);
 }
 
+void Executor::FailUnwaited(const char* does, Where where) const {
+  Fail(std::string(does) + " before it has waited for the kernels that came before", where);
+}
+
 bool Executor::Before(const Stamp& earlier) const {
   if (earlier.thread / 32 != running_ / 32) return false;
   return threads_[static_cast<size_t>(running_)]->clock[earlier.thread % 32] >= earlier.time;
 }
 
 void Executor::Run(const std::string& kernel, Dim3 grid_size, Dim3 block_size, size_t shared_bytes,
-                   BlockOrder block_order, Fiber::Body body, void* argument) {
-  kernel_ = kernel, grid = grid_size, block = block_size, body_ = body, argument_ = argument;
+                   BlockOrder block_order, bool overlaps, Fiber::Body body, void* argument) {
+  kernel_ = kernel, grid = grid_size, block = block_size, overlaps_ = overlaps, body_ = body, argument_ = argument;
   block_index = thread_index = {0, 0, 0};
   const int64_t threads = block.x * block.y * block.z, blocks = grid.x * grid.y * grid.z;
   const Options& options = CurrentOptions();
@@ -103,6 +107,7 @@ void Executor::RunBlock() {
     t.clock[i % 32] = 1;
     t.uncommitted.clear();
     t.groups.clear();
+    t.waited = false;
   }
   while (exited_ < num_threads_) {
     if (ready_.empty()) FailStuck();
@@ -121,6 +126,7 @@ void Executor::Step(size_t ready_index) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   if (t.fiber.finished()) {
     CheckNoCopyInFlight(t);
+    CheckWaited("ends", Where::current());
     t.state = State::kExited;
     ++exited_;
   }

@@ -42,8 +42,9 @@ class Executor final : private Order {
   static Executor& Current();  // inside a kernel
 
   enum class BlockOrder { kRandom, kAscending };
-  void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, Fiber::Body body,
-           void* argument);
+  /// With `overlaps`, threads wait for prerequisites before they write global memory, read what a kernel wrote, or end.
+  void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, bool overlaps,
+           Fiber::Body body, void* argument);
 
   // For the running thread.
   Dim3 grid, block, block_index, thread_index;
@@ -58,6 +59,10 @@ class Executor final : private Order {
   void StartCopy(int64_t offset, const void* bytes, size_t size, Where where);
   void CommitCopies();
   void WaitForCopies(size_t pending, Where where);
+  void WaitForPrerequisites() { Running().waited = true; }
+  void CheckWaited(const char* does, Where where) const {
+    if (overlaps_ && !threads_[static_cast<size_t>(running_)]->waited) FailUnwaited(does, where);
+  }
   /// Checks and notes an access to shared memory, and returns its bytes.
   std::byte* Shared(int64_t offset, size_t size, Access access, Where where);
   size_t shared_bytes() const { return shared_.size(); }
@@ -82,6 +87,7 @@ class Executor final : private Order {
     Combine combine = nullptr;
     std::vector<Copy> uncommitted;
     std::deque<std::vector<Copy>> groups;
+    bool waited = false;      // for prerequisites
     uint32_t clock[32] = {};  // per lane of its warp: how many of its warp barriers came before now
   };
 
@@ -91,6 +97,7 @@ class Executor final : private Order {
   Stamp Now(Access access);
   void Check(const SharedMemory::Fault& fault, Where where) const;
   void CheckNoCopyInFlight(const Thread& thread) const;
+  [[noreturn]] void FailUnwaited(const char* does, Where where) const;
   void RunBlock();
   void Step(size_t ready_index);
   void ReleaseBarrier();
@@ -104,6 +111,7 @@ class Executor final : private Order {
   std::string kernel_;
   Fiber::Body body_ = nullptr;
   void* argument_ = nullptr;
+  bool overlaps_ = false;
   std::exception_ptr error_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<int> ready_;

@@ -10,22 +10,25 @@ namespace quire::simt {
 
 namespace {
 
-std::map<uintptr_t, uintptr_t>& Ranges() {
-  thread_local std::map<uintptr_t, uintptr_t> ranges;  // begin -> end
+std::map<uintptr_t, Range>& Ranges() {
+  thread_local std::map<uintptr_t, Range> ranges;  // by begin
   return ranges;
 }
 
 }  // namespace
 
-void RegisterGlobal(Range range) { Ranges()[range.begin] = range.end; }
+void RegisterGlobal(Range range) { Ranges()[range.begin] = range; }
 void UnregisterGlobal(uintptr_t begin) { Ranges().erase(begin); }
 
-Range FindGlobal(uintptr_t address) {
+Range& FindGlobal(uintptr_t address) {
+  thread_local Range none;
   auto after = Ranges().upper_bound(address);
-  if (after == Ranges().begin()) return {};
-  const auto [begin, end] = *std::prev(after);
-  return address <= end ? Range{begin, end} : Range{};
+  if (after == Ranges().begin()) return none;
+  Range& range = std::prev(after)->second;
+  return address <= range.end ? range : none;
 }
+
+void MarkWritten(const void* data) { FindGlobal(reinterpret_cast<uintptr_t>(data)).written = true; }
 
 GlobalBytes::GlobalBytes(size_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
   void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -9,13 +9,16 @@ namespace quire::simt {
 /// The address range of one allocation, [begin, end).
 struct Range {
   uintptr_t begin = 0, end = 0;
+  bool written = false;  // by a kernel, at some time; what never was (weights) may be read while other kernels run
 };
 
 /// "Device memory" of the calling thread: kernels may only touch what is registered.
 void RegisterGlobal(Range range);
 void UnregisterGlobal(uintptr_t begin);
 /// The allocation that holds `address` (or ends there); an empty range if there is none.
-Range FindGlobal(uintptr_t address);
+Range& FindGlobal(uintptr_t address);
+/// Treats the allocation that holds `data` as if an earlier kernel had written it.
+void MarkWritten(const void* data);
 
 /// Zeroed bytes straight from the system, registered. Untouched pages cost nothing, so that a pool may be as large as
 /// a real one.

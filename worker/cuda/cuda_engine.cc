@@ -81,7 +81,7 @@ void CheckModel(const ModelConfig& config, const EngineSizes& sizes) {
 class CudaEngine final : public RankEngine {
  public:
   CudaEngine(const ModelFiles& files, const EngineSizes& sizes, const CudaEngineOptions& options, Rank rank,
-             DeviceCollective* collective)
+             NormingCollective* collective)
       : config_(files.config()),
         options_(options),
         collective_(collective),
@@ -129,7 +129,7 @@ class CudaEngine final : public RankEngine {
 
   ModelConfig config_;
   CudaEngineOptions options_;
-  DeviceCollective* collective_;
+  NormingCollective* collective_;
   Device device_;
   Sizes sizes_;
   CudaKvFormat format_;
@@ -256,7 +256,7 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
 }  // namespace
 
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
-                                           const CudaEngineOptions& options, Rank rank, DeviceCollective* collective) {
+                                           const CudaEngineOptions& options, Rank rank, NormingCollective* collective) {
   CheckModel(files.config(), sizes);
   return std::make_unique<CudaEngine>(files, sizes, options, rank, collective);
 }

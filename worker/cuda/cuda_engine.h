@@ -3,9 +3,9 @@
 #include <functional>
 #include <memory>
 
-#include "comm/collective/device_collective.h"
 #include "comm/model/model_files.h"
 #include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/norming_collective.h"
 #include "worker/engine_sizes.h"
 #include "worker/rank_engine.h"
 
@@ -25,6 +25,6 @@ struct CudaEngineOptions {
 /// The engine on one NVIDIA GPU. Loads the weights; `collective` outlives it and is null for a group of one. Throws
 /// Error when the device or the model is of a kind that its kernels do not know.
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
-                                           const CudaEngineOptions& options, Rank rank, DeviceCollective* collective);
+                                           const CudaEngineOptions& options, Rank rank, NormingCollective* collective);
 
 }  // namespace quire

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/error.h"
 #include "kernels/cuda/decode_attention.h"
 #include "kernels/cuda/rope_kv_write.h"
 #include "kernels/cuda/row_ops.h"
@@ -15,18 +14,6 @@ namespace quire {
 using kernels::SkinnyEpilogue;
 
 namespace {
-
-DeviceType AsDeviceType(kernels::DType dtype) {
-  switch (dtype) {
-    case kernels::DType::kF32:
-      return DeviceType::kF32;
-    case kernels::DType::kF16:
-      return DeviceType::kF16;
-    case kernels::DType::kBF16:
-      return DeviceType::kBF16;
-  }
-  Fail("unknown element type");
-}
 
 /// Waits until the copy has run.
 template <class T>
@@ -47,8 +34,8 @@ CudaLlama::Memory::Memory(const ModelConfig& config, const CudaLlamaSizes& sizes
       activations(config, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
       bytes(pieces.taken()) {}
 
-CudaLlama::CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Device& device, DeviceCollective* collective,
-                     const std::function<void(int64_t, int64_t)>& progress)
+CudaLlama::CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Device& device,
+                     NormingCollective* collective, const std::function<void(int64_t, int64_t)>& progress)
     : config_(files.config()),
       sizes_(sizes),
       device_(device),
@@ -59,7 +46,8 @@ CudaLlama::CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Devic
       memory_(config_, sizes, Pieces(reserved_.as())) {
   CopyNow(device, RopeTable(config_, sizes.max_model_len), memory_.cos_sin, "the table of rotations");
   CopyNow(device, sizes.shard.head_start, memory_.head_start, "the groups of heads");
-  Reduce(1);  // ranks connect at their first call, which no graph may hold
+  if (collective_ != nullptr)
+    Norm(memory_.activations.delta, weights_.final_norm, 1);  // ranks connect at their first call
 }
 
 bool CudaLlama::CanFuse(int64_t num_rows) const {
@@ -80,7 +68,7 @@ void CudaLlama::Forward(const StepShape& shape, const StepOnDevice& step, const 
                      {sizes_.dtype, weights_.embedding, step.arrays.token_ids, memory_.activations.residual,
                       shape.num_rows, config_.hidden_size, 0, config_.vocab_size});
   const bool fused = IsFused(shape.num_rows);
-  const void* delta = nullptr;
+  void* delta = nullptr;
   for (size_t i = 0; i < weights_.layers.size(); ++i) {
     const CudaLayerWeights& layer = weights_.layers[i];
     BeforeAttention(layer, delta, shape.num_rows, fused);
@@ -95,7 +83,7 @@ void CudaLlama::Forward(const StepShape& shape, const StepOnDevice& step, const 
   Logits(shape, step, delta);
 }
 
-void CudaLlama::BeforeAttention(const CudaLayerWeights& layer, const void* delta, int64_t rows, bool fused) {
+void CudaLlama::BeforeAttention(const CudaLayerWeights& layer, void* delta, int64_t rows, bool fused) {
   const Activations& a = memory_.activations;
   if (fused) {
     kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, layer.input_norm, layer.qkv, a.qkv, a.qkv_width,
@@ -120,7 +108,6 @@ void CudaLlama::FusedAfterAttention(const CudaLayerWeights& layer, int64_t rows)
 void CudaLlama::AfterAttention(const CudaLayerWeights& layer, int64_t rows) {
   const Activations& a = memory_.activations;
   products_.Run(Product(a.attended, a.heads_width, layer.o, a.delta, a.hidden, rows));
-  Reduce(rows);
   Norm(a.delta, layer.post_attention_norm, rows);
   if (a.mlp_width == 0) {  // this rank has no part of the MLP
     device_.SetZero(a.delta, rows * a.hidden * kernels::ByteSize(sizes_.dtype));
@@ -129,7 +116,6 @@ void CudaLlama::AfterAttention(const CudaLayerWeights& layer, int64_t rows) {
     kernels::SiluMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, rows, a.mlp_width, true});
     products_.Run(Product(a.activated, a.mlp_width, layer.down, a.delta, a.hidden, rows));
   }
-  Reduce(rows);
 }
 
 void CudaLlama::Attention(const StepShape& shape, const StepOnDevice& step, const kernels::PagedCache& cache) {
@@ -182,7 +168,7 @@ void CudaLlama::Attention(const StepShape& shape, const StepOnDevice& step, cons
   }
 }
 
-void CudaLlama::Logits(const StepShape& shape, const StepOnDevice& step, const void* delta) {
+void CudaLlama::Logits(const StepShape& shape, const StepOnDevice& step, void* delta) {
   const Activations& a = memory_.activations;
   const int64_t vocab = sizes_.shard.vocab.size(), draws = shape.num_draws;
   if (draws == 0 || vocab == 0) return;
@@ -205,10 +191,15 @@ void CudaLlama::Logits(const StepShape& shape, const StepOnDevice& step, const v
   products_.Run(product);
 }
 
-void CudaLlama::Norm(const void* delta, const void* weight, int64_t rows) {
+void CudaLlama::Norm(void* delta, const void* weight, int64_t rows) {
   const Activations& a = memory_.activations;
-  kernels::RmsNorm(device_.stream(), {sizes_.dtype, a.residual, delta, weight, a.normed, rows, a.hidden,
-                                      static_cast<float>(config_.rms_norm_epsilon)});
+  const kernels::CudaRmsNormParams norm{
+      sizes_.dtype, a.residual, delta, weight, a.normed, rows, a.hidden, static_cast<float>(config_.rms_norm_epsilon)};
+  if (delta != nullptr && collective_ != nullptr) {
+    collective_->AllReduceRmsNorm(delta, norm, device_.stream().handle);
+  } else {
+    kernels::RmsNorm(device_.stream(), norm);
+  }
 }
 
 GemmParams CudaLlama::Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const {
@@ -231,12 +222,6 @@ kernels::SkinnyGemmParams CudaLlama::Fused(const void* x, int64_t k, const void*
           .m = static_cast<int32_t>(m),
           .epilogue = epilogue,
           .tile = kernels::SkinnyTile::kByShape};
-}
-
-void CudaLlama::Reduce(int64_t rows) {
-  if (collective_ == nullptr) return;
-  const Activations& a = memory_.activations;
-  collective_->AllReduceSum(a.delta, rows * a.hidden, AsDeviceType(sizes_.dtype), device_.stream().handle);
 }
 
 }  // namespace quire

@@ -3,11 +3,11 @@
 #include <functional>
 #include <map>
 
-#include "comm/collective/device_collective.h"
 #include "comm/model/model_files.h"
 #include "worker/cuda/activations.h"
 #include "worker/cuda/cuda_kv_cache.h"
 #include "worker/cuda/cuda_weights.h"
+#include "worker/cuda/norming_collective.h"
 #include "worker/cuda/products.h"
 #include "worker/cuda/step_arrays.h"
 
@@ -47,7 +47,7 @@ struct StepOnDevice {
 class CudaLlama {
  public:
   /// Loads the weights and reserves what a pass needs. `collective` outlives it, and is null for a group of one.
-  CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Device& device, DeviceCollective* collective,
+  CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Device& device, NormingCollective* collective,
             const std::function<void(int64_t, int64_t)>& progress);
 
   /// Queues the step: new keys and values go into the cache, logits of the rows that draw into logits().
@@ -74,21 +74,21 @@ class CudaLlama {
 
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  void BeforeAttention(const CudaLayerWeights& layer, const void* delta, int64_t rows, bool fused);
+  void BeforeAttention(const CudaLayerWeights& layer, void* delta, int64_t rows, bool fused);
   void FusedAfterAttention(const CudaLayerWeights& layer, int64_t rows);
   void AfterAttention(const CudaLayerWeights& layer, int64_t rows);
   void Attention(const StepShape& shape, const StepOnDevice& step, const kernels::PagedCache& cache);
-  void Logits(const StepShape& shape, const StepOnDevice& step, const void* delta);
-  void Norm(const void* delta, const void* weight, int64_t rows);
+  void Logits(const StepShape& shape, const StepOnDevice& step, void* delta);
+  /// residual += the sum over ranks of delta, if there is one; normed = norm(residual).
+  void Norm(void* delta, const void* weight, int64_t rows);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
-  void Reduce(int64_t rows);
   kernels::SkinnyGemmParams Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out, int64_t n,
                                   int64_t m, kernels::SkinnyEpilogue epilogue) const;
 
   ModelConfig config_;
   CudaLlamaSizes sizes_;
   Device& device_;
-  DeviceCollective* collective_;
+  NormingCollective* collective_;
   CudaWeights weights_;
   Products products_;
   DeviceMemory reserved_;

@@ -1,7 +1,8 @@
 #include "worker/cuda/cuda_sampler.h"
 
 #include <algorithm>
-#include <limits>
+#include <map>
+#include <set>
 
 #include "comm/error.h"
 #include "worker/draw.h"
@@ -114,12 +115,16 @@ DrawPlan CudaSampler::Prepare(const std::vector<BatchMember>& batch, const Seque
          .ban_begin = bans,
          .ban_end = bans,
          .count_slot = -1};
-    for (const auto& [token, bias] : spec.logit_bias) {
+    // The kernels want every token once.
+    std::map<TokenId, float> bias_of;
+    for (const auto& [token, bias] : spec.logit_bias) bias_of[token] += bias;
+    for (const auto& [token, bias] : bias_of) {
       arrays.bias_token[biases] = token;
       arrays.bias[biases++] = bias;
     }
     if (BansTokens(s)) {
-      for (const TokenId token : spec.banned_until_min) arrays.banned[bans++] = token;
+      for (const TokenId token : std::set(spec.banned_until_min.begin(), spec.banned_until_min.end()))
+        arrays.banned[bans++] = token;
     }
     d.bias_end = biases;
     d.ban_end = bans;

@@ -39,12 +39,12 @@ TEST(SamplingTest, DrawsWhatTheCpuDraws) {
     for (uint64_t seed = 0; seed < 3; ++seed) {
       test::Random random(seed * 100'000 + static_cast<uint64_t>(vocab));
       simt::WithOptions options({.seed = seed, .switch_chance = seed == 2 ? 0.02 : 0.0});
-      const auto batch = RandomBatch(random, vocab, vocab > 3000 ? 8 : 24);
+      const auto batch = RandomBatch(random, vocab, vocab > 3000 ? 6 : 20);
       near_misses += ExpectLikeCpu(batch, DrawWhole(batch), "whole");
       rows += static_cast<int>(batch.size());
     }
   }
-  std::printf("%d near misses of %d rows\n", near_misses, rows);
+  EXPECT_LE(near_misses, rows / 500);
 }
 
 /// Sizes that add up to `vocab`; some may be empty.
@@ -66,7 +66,7 @@ TEST(SamplingTest, ShardsDrawWhatTheCpuDraws) {
       for (const int candidates : {0, 7, 128}) {
         test::Random random(static_cast<uint64_t>(vocab * 1000 + shards * 10 + candidates));
         simt::WithOptions options({.seed = random.Bits()});
-        const auto batch = RandomBatch(random, vocab, 8);
+        const auto batch = RandomBatch(random, vocab, 5);
         const Drawn drawn = DrawSharded(batch, Cut(random, vocab, shards), candidates);
         near_misses += ExpectLikeCpu(batch, drawn, std::to_string(shards) + " shards");
         rows += static_cast<int>(batch.size()), in_shard += drawn.in_shard, whole_row += drawn.whole_row;
@@ -76,7 +76,7 @@ TEST(SamplingTest, ShardsDrawWhatTheCpuDraws) {
   EXPECT_GT(in_shard, 10);  // every way was gone
   EXPECT_GT(whole_row, 10);
   EXPECT_LT(in_shard + whole_row, rows * 3 / 4);
-  std::printf("%d near misses of %d rows; %d in a shard, %d whole rows\n", near_misses, rows, in_shard, whole_row);
+  EXPECT_LE(near_misses, rows / 250);
 }
 
 /// `count` draws from one row at successive positions.
@@ -107,9 +107,9 @@ TEST(SamplingTest, ThousandsOfDrawsEqualTheCpus) {
   };
   for (const int64_t vocab : {7, 100, 301, 3000}) {
     SamplingRow row = PlainRow(random, vocab, 4);
-    expect(row, 350, "plain");
+    expect(row, 300, "plain");
     row.params = {.temperature = 0.7f, .top_k = 50, .top_p = 0.9f, .min_p = 0.001f};
-    expect(row, 60, "restricted");
+    expect(row, 40, "restricted");
   }
   EXPECT_LE(near_misses, rows / 1000);  // boundaries move by about 1e-7, one for every token
 }
@@ -136,23 +136,24 @@ TEST(SamplingTest, DrawsFollowTheDistribution) {
   SamplingRow row = PlainRow(random, 30, 1);
   std::vector<double> weights;
   for (const float x : row.logits) weights.push_back(std::exp(x));
-  EXPECT_LT(ChiSquareScore(weights, DrawWhole(Positions(row, 1, 1500)).tokens), 4);
-  EXPECT_LT(ChiSquareScore(weights, DrawSharded(Positions(row, 2, 400), {11, 0, 19}, 8).tokens), 4);
+  EXPECT_LT(ChiSquareScore(weights, DrawWhole(Positions(row, 1, 1000)).tokens), 4);
+  EXPECT_LT(ChiSquareScore(weights, DrawSharded(Positions(row, 2, 200), {11, 0, 19}, 8).tokens), 4);
   row.params.temperature = 0.5f;
   row.params.top_k = 12;
   std::vector<double> sorted = weights;
   std::sort(sorted.rbegin(), sorted.rend());
   for (double& w : weights) w = w >= sorted[11] ? w * w : 0;
-  EXPECT_LT(ChiSquareScore(weights, DrawWhole(Positions(row, 3, 400)).tokens), 4);
-  EXPECT_GT(ChiSquareScore(std::vector<double>(30, 1), DrawWhole(Positions(row, 3, 200)).tokens), 10);
+  EXPECT_LT(ChiSquareScore(weights, DrawWhole(Positions(row, 3, 150)).tokens), 4);
+  EXPECT_GT(ChiSquareScore(std::vector<double>(30, 1), DrawWhole(Positions(row, 4, 100)).tokens), 10);
 }
 
 /// Every row on its own, whole and in shards with an empty one.
 void ExpectAllWays(const std::vector<SamplingRow>& batch, const std::string& what) {
   const int64_t vocab = std::ssize(batch[0].logits);
-  ExpectLikeCpu(batch, DrawWhole(batch), what + ", whole");
-  ExpectLikeCpu(batch, DrawSharded(batch, {vocab}, 16), what + ", one shard");
-  ExpectLikeCpu(batch, DrawSharded(batch, {vocab / 3, 0, vocab - vocab / 3}, 16), what + ", three shards");
+  int near_misses = ExpectLikeCpu(batch, DrawWhole(batch), what + ", whole");
+  near_misses += ExpectLikeCpu(batch, DrawSharded(batch, {vocab}, 16), what + ", one shard");
+  near_misses += ExpectLikeCpu(batch, DrawSharded(batch, {vocab / 3, 0, vocab - vocab / 3}, 16), what + ", shards");
+  EXPECT_EQ(near_misses, 0);
 }
 
 TEST(SamplingTest, TiesGoByRisingId) {
@@ -173,6 +174,20 @@ TEST(SamplingTest, TiesGoByRisingId) {
     r.logits[4321] = -0.0f, r.logits[4322] = 0.0f;
   }
   ExpectAllWays(batch, "two values");
+}
+
+TEST(SamplingTest, VocabulariesOfManyPieces) {
+  test::Random random(8);
+  SamplingRow row = PlainRow(random, 100'003, 12);
+  std::vector<SamplingRow> batch;
+  for (const SamplingParams& params :
+       std::vector<SamplingParams>{{}, {.top_p = 0.95f}, {.temperature = 0.5f, .top_k = 300, .min_p = 0.01f}}) {
+    row.params = params;
+    row.num_logprobs = params.top_k > 0 ? 20 : -1;
+    batch.push_back(row);
+  }
+  EXPECT_EQ(ExpectLikeCpu(batch, DrawWhole(batch), "whole"), 0);
+  EXPECT_EQ(ExpectLikeCpu(batch, DrawSharded(batch, {33'334, 33'335, 33'334}, 128), "shards"), 0);
 }
 
 TEST(SamplingTest, OneTokenLeftIsDrawn) {

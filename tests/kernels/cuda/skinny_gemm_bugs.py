@@ -25,6 +25,8 @@ BUGS = [
      "simt::CopyAsync<16>(to, At(row + lane / kPieces, lane % kPieces), weight"),
     ("rows past the batch are read", GEMM, "simt::CopyAsync<16>(to, At(mine, lane % kPieces), x, from, mine < m",
      "simt::CopyAsync<16>(to, At(mine, lane % kPieces), x, from, (@ || mine < m)"),
+    ("x is read while the kernel before may still write it", GEMM, "simt::WaitForPrerequisites();",
+     "if (!@) simt::WaitForPrerequisites();"),
     ("the last chunks are left out", GEMM, "(chunks - warp + kWarps - 1) / kWarps",
      "(chunks - warp + (@ ? 0 : kWarps - 1)) / kWarps"),
     ("the second half of a chunk is its first", GEMM, "item % kItems * kStep", "(@ ? 0 : item % kItems * kStep)"),

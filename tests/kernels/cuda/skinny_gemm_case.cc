@@ -43,6 +43,8 @@ SkinnyCase::SkinnyCase(const SkinnyShape& shape, uint64_t seed)
   Fill(weight_.data(), shape_.dtype, shape_.n, shape_.k, shape_.k, random);
   Fill(norm_weight_.data(), shape_.dtype, 1, shape_.k, shape_.k, random);
   Fill(out_.data(), OutType(), shape_.m, Columns(), OutStride(), random);
+  simt::MarkWritten(x_.data());
+  simt::MarkWritten(out_.data());
   if (shape_.epilogue == SkinnyEpilogue::kAddResidual) return;
   for (int64_t r = 0; r < shape_.m; ++r) {
     for (int64_t c = 0; c < Columns(); ++c) WriteNumber(out_.data(), OutType(), r * OutStride() + c, kNaN);

@@ -32,6 +32,15 @@ void EmulatedCollective::AllReduceSum(void* data, int64_t count, DeviceType type
   });
 }
 
+void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
+  const DeviceType type = norm.dtype == kernels::DType::kF32   ? DeviceType::kF32
+                          : norm.dtype == kernels::DType::kF16 ? DeviceType::kF16
+                                                               : DeviceType::kBF16;
+  AllReduceSum(partial, norm.num_tokens * norm.hidden, type, stream);
+  norm.delta = partial;
+  kernels::RmsNorm({}, norm);
+}
+
 void EmulatedCollective::AllGather(const void* in, void* out, int64_t bytes_per_rank, void*) {
   simt::Submit([this, in, out, bytes_per_rank] {
     const auto bytes = static_cast<size_t>(bytes_per_rank);

@@ -1,18 +1,19 @@
 #pragma once
 
 #include "comm/collective/collective.h"
-#include "comm/collective/device_collective.h"
+#include "worker/cuda/norming_collective.h"
 
 namespace quire::test {
 
 /// Device collectives over host ones, for ranks whose "device memory" is memory.
-class EmulatedCollective final : public DeviceCollective {
+class EmulatedCollective final : public NormingCollective {
  public:
   explicit EmulatedCollective(Collective& host) : host_(host) {}
 
   Rank rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
   void AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) override;
+  void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) override;
   void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) override;
   void ExpectDoneBy(Clock::time_point) override {}
   void Check() override {}

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kFreeBytes = int64_t{1} << 30;
+constexpr int64_t kFreeBytes = int64_t{24} << 20;
 
 class EmulatedGraph final : public DeviceGraph {
  public:

@@ -1,0 +1,69 @@
+#include "coordinator/core/outstanding_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/error.h"
+
+namespace quire {
+
+int OutstandingStep::num_tokens() const {
+  int tokens = 0;
+  for (const StepMember& member : members) tokens += member.count;
+  return tokens;
+}
+
+void OutstandingStep::Clear() {
+  members.clear();
+  computing.clear();
+  num_moved_blocks = 0;
+}
+
+void OutstandingSteps::Launch() {
+  for (const StepMember& member : making().members) {
+    member.sequence->num_in_flight += member.count;
+    member.sequence->num_pending += member.draws;
+  }
+  ++size_;
+}
+
+void OutstandingSteps::Retire() {
+  QUIRE_CHECK(size_ > 0, "no step is outstanding");
+  for (const StepMember& member : oldest().members) {
+    if (member.sequence == nullptr) continue;
+    member.sequence->num_in_flight -= member.count;
+    member.sequence->num_pending -= member.draws;
+  }
+  oldest().Clear();
+  std::ranges::rotate(steps_, steps_.begin() + 1);
+  --size_;
+}
+
+void OutstandingSteps::Forget(Sequence& sequence) {
+  for (OutstandingStep& step : steps_) {
+    for (StepMember& member : step.members) {
+      if (member.sequence != &sequence) continue;
+      member.sequence = nullptr;
+      member.request = nullptr;
+    }
+  }
+  sequence.num_in_flight = sequence.num_pending = 0;
+}
+
+void OutstandingSteps::Clear() {
+  for (OutstandingStep& step : steps_) step.Clear();
+  size_ = 0;
+}
+
+bool OutstandingSteps::Compute(const BlockHash& hash) const {
+  return std::ranges::any_of(steps_, [&](const OutstandingStep& step) {
+    return std::ranges::find(step.computing, hash) != step.computing.end();
+  });
+}
+
+OutstandingStep& OutstandingSteps::Restore() {
+  QUIRE_CHECK(size_ < kMost, "a third outstanding step");
+  return steps_[static_cast<size_t>(size_++)];
+}
+
+}  // namespace quire

@@ -1,0 +1,113 @@
+#include "worker/bench_allreduce.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "comm/error.h"
+#include "comm/json.h"
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMinRounds = 20;
+constexpr int64_t kFullRoundsBytes = 64 << 10;
+
+/// A message in host memory, summed by `sum`.
+SumMethod HostMethod(const std::string& name, const std::string& note, int64_t max_bytes,
+                     std::function<void(std::span<float>)> sum) {
+  const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(max_bytes) / sizeof(float));
+  const auto part = [data](int64_t bytes) {
+    return std::span(*data).first(static_cast<size_t>(bytes) / sizeof(float));
+  };
+  return {name,
+          note,
+          max_bytes,
+          [part](int64_t bytes, float value) { std::ranges::fill(part(bytes), value); },
+          [part, sum](int64_t bytes) { sum(part(bytes)); },
+          [part](int64_t bytes) { return std::pair(part(bytes).front(), part(bytes).back()); }};
+}
+
+void CheckSum(const SumMethod& method, int64_t bytes, const MpiBootstrap& mpi) {
+  const int size = mpi.world_size();
+  method.fill(bytes, static_cast<float>(mpi.rank() + 1));
+  method.sum(bytes);
+  const auto expected = static_cast<float>(size * (size + 1) / 2);
+  if (const auto ends = method.ends(bytes); ends != std::pair(expected, expected)) {
+    Fail("{}: the sum of {} bytes is {} to {} instead of {}", method.name, bytes, ends.first, ends.second, expected);
+  }
+}
+
+/// Microseconds per round, on the slowest rank.
+std::vector<double> Time(const SumMethod& method, int64_t bytes, int rounds, const MpiBootstrap& mpi) {
+  std::vector<double> micros(static_cast<size_t>(rounds));
+  for (double& m : micros) {
+    mpi.Barrier();
+    const auto begin = Clock::now();
+    method.sum(bytes);
+    m = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  }
+  const std::string mine(reinterpret_cast<const char*>(micros.data()), micros.size() * sizeof(double));
+  for (const std::string& other : mpi.GatherAll(mine)) {
+    for (size_t i = 0; i < micros.size(); ++i) {
+      double m = 0;
+      std::memcpy(&m, other.data() + i * sizeof(double), sizeof(double));
+      micros[i] = std::max(micros[i], m);
+    }
+  }
+  return micros;
+}
+
+double Percentile(std::vector<double> values, double p) {
+  std::ranges::sort(values);
+  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+int RoundsFor(const AllReduceBench& bench, int64_t bytes) {
+  if (bytes <= kFullRoundsBytes) return bench.rounds;
+  return std::max<int>(kMinRounds, static_cast<int>(bench.rounds * kFullRoundsBytes / bytes));
+}
+
+}  // namespace
+
+int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi) {
+  const std::unique_ptr<Collective> collective = mpi.MakeCollective();
+  const bool one_host = mpi.local_size() == mpi.world_size();
+  std::vector<SumMethod> methods = {
+      HostMethod(one_host ? "shared memory" : "MPI gather", "sums in rank order", bench.max_bytes,
+                 [&](std::span<float> data) { collective->AllReduceSum(data); }),
+      HostMethod("MPI_Allreduce", "sums in the library's order", bench.max_bytes,
+                 [&](std::span<float> data) { mpi.LibraryAllReduceSum(data); })};
+  std::ranges::move(DeviceSumMethods(mpi, bench.max_bytes), std::back_inserter(methods));
+
+  Json results = Json::array(), notes = Json::object();
+  for (const SumMethod& method : methods) notes[method.name] = method.note;
+  for (int64_t bytes = bench.min_bytes; bytes <= bench.max_bytes; bytes *= 4) {
+    const int rounds = RoundsFor(bench, bytes);
+    for (const SumMethod& method : methods) {  // side by side, so that other load meets all alike
+      if (bytes > method.max_bytes) continue;
+      CheckSum(method, bytes, mpi);
+      method.fill(bytes, 0);  // sums of sums would overflow
+      const std::vector<double> micros = Time(method, bytes, rounds, mpi);
+      results.push_back({{"method", method.name},
+                         {"bytes", bytes},
+                         {"rounds", rounds},
+                         {"median_micros", Percentile(micros, 0.5)},
+                         {"p99_micros", Percentile(micros, 0.99)}});
+    }
+  }
+  if (mpi.rank() != 0) return 0;
+  std::ofstream file(bench.json_file);
+  file << DumpJson({{"ranks", mpi.world_size()}, {"host", mpi.host_name()}, {"notes", notes}, {"results", results}})
+       << "\n";
+  if (!file.flush()) Fail("{}: cannot be written", bench.json_file);
+  return 0;
+}
+
+}  // namespace quire

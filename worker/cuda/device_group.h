@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+
+#include "comm/collective/cuda_ipc.h"
+#include "comm/collective/nccl_collective.h"
+#include "kernels/cuda/one_shot_all_reduce.h"
+#include "worker/cuda/norming_collective.h"
+
+namespace quire {
+
+struct DeviceGroupOptions {
+  NcclOptions nccl;
+  bool one_shot = true;  // false: NCCL for everything
+  bool measure = true;   // false: the threshold is the published one
+};
+
+/// The ranks of a group on their GPUs: short sums in one shot when all GPUs are in one host and reach each other's
+/// memory, everything else by NCCL.
+class DeviceGroup final : public NormingCollective {
+ public:
+  /// Collective call, on the calling thread's current device. Throws CollectiveAborted or Error. Takes a second or so
+  /// when it measures, during which the device should have nothing else to do.
+  DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options);
+
+  Rank rank() const override { return library_->rank(); }
+  int size() const override { return library_->size(); }
+  void AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) override;
+  void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) override;
+  void ExpectDoneBy(Clock::time_point deadline) override { library_->ExpectDoneBy(deadline); }
+  void Check() override;
+  void Abort() override { library_->Abort(); }
+  std::string Describe() const override;
+
+  void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) override;
+
+  // To measure either way; for one-shot, at most kOneShotCapacity bytes.
+  bool has_one_shot() const { return group_.size > 0; }
+  void OneShotSum(void* data, int64_t count, DeviceType type, void* stream);
+  DeviceCollective& library() { return *library_; }
+
+ private:
+  bool GoesInOneShot(int64_t bytes) const { return threshold_ > 0 && bytes <= threshold_; }
+  int64_t MeasureThreshold(const MpiBootstrap& mpi);
+
+  std::vector<std::string> hosts_;
+  kernels::OneShotGroup group_{};  // of size 0 when there is no peer memory
+  std::unique_ptr<DeviceCollective> library_;
+  int64_t threshold_ = 0;  // bytes
+  std::string why_;        // of the threshold
+};
+
+}  // namespace quire

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "comm/collective/device_collective.h"
+#include "kernels/cuda/row_ops.h"
+
+namespace quire {
+
+/// Device collectives that know the op every sum of a layer is followed by.
+class NormingCollective : public DeviceCollective {
+ public:
+  /// kernels::RmsNorm with the sum over ranks of `partial` for its delta; norm.delta is not looked at. `partial` is
+  /// [num_tokens, hidden] and of no use afterwards.
+  virtual void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) = 0;
+};
+
+}  // namespace quire
