@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """The writer of GPU reports, and how run judges what programs say, on made-up results."""
+import fnmatch
 import importlib.machinery
 import importlib.util
 import json
 import os
+import re
+import sys
 import tempfile
 import unittest
 
@@ -17,7 +20,6 @@ def load(name):
     return module
 
 
-import sys  # noqa: E402
 sys.dont_write_bytecode = True
 sys.path.insert(0, HERE)
 reports, runs = load("report.py"), load("run")
@@ -101,6 +103,16 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(judge(9, gtest + "========= ERROR SUMMARY: 2 errors\n")[0], "failed")
         self.assertEqual(judge(0, gtest)[0], "failed")
         self.assertEqual(judge(0, gtest + "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n")[0], "passed")
+
+    def test_every_sanitized_name_is_that_of_a_test(self):
+        folder = os.path.join(HERE, "..", "kernels", "cuda")
+        names = []
+        for file in os.listdir(folder):
+            if file.endswith("_test.cc"):
+                with open(os.path.join(folder, file), encoding="utf-8") as f:
+                    names += [".".join(pair) for pair in re.findall(r"^TEST\((\w+), (\w+)", f.read(), re.M)]
+        for pattern in runs.SANITIZED:
+            self.assertTrue(fnmatch.filter(names, pattern), pattern)
 
     def test_kernel_times_are_added_up(self):
         text = ('==PROF== Connected\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
