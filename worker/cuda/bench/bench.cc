@@ -11,8 +11,8 @@ namespace quire::bench {
 namespace {
 
 constexpr double kSampleSeconds = 1e-3;  // of one graph, about
-constexpr int64_t kMaxCalls = 400;
-constexpr int kBegin = 6, kEnd = 7;  // marks
+constexpr int64_t kMaxCalls = 400;       // unless there are more buffers to go through
+constexpr int kBegin = 6, kEnd = 7;      // marks
 
 double SecondsOf(Device& device, const std::function<void()>& queue) {
   device.SetMark(kBegin);
@@ -31,7 +31,7 @@ Recorded Record(Device& device, const Variant& variant, int64_t sets) {
   variant.queue(0);  // whatever happens on first use, happens here
   device.Synchronize();
   const double once = SecondsOf(device, [&] { variant.queue(sets - 1); });
-  const auto calls = std::clamp(static_cast<int64_t>(kSampleSeconds / once), std::min(sets, kMaxCalls), kMaxCalls);
+  const auto calls = std::clamp(static_cast<int64_t>(kSampleSeconds / once), sets, std::max(sets, kMaxCalls));
   auto graph = device.Capture([&] {
     for (int64_t call = 0; call < calls; ++call) variant.queue(call % sets);
   });
