@@ -6,9 +6,11 @@
 #include <cstdlib>
 
 int main(int argc, char** argv) {
-  // Launches return when they have run, unless kernels of several threads wait for each other.
-  if (std::getenv("QUIRE_ASYNCHRONOUS_LAUNCHES") == nullptr) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
-  ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // loading a kernel can wait for those that run
+  if (std::getenv("QUIRE_ASYNCHRONOUS_LAUNCHES") == nullptr) {
+    ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // launches return when they have run
+  } else {
+    ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // loading a kernel can wait for those that run, which wait for it
+  }
   testing::InitGoogleMock(&argc, argv);
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
