@@ -92,10 +92,16 @@ class Server {
     }
     int status = 0;
     {
-      EngineLoop loop(deployment.engine(), deployment.group(), [this](const std::string& reason) {
+      EngineLoop::Recovery recovery;
+      if (deployment.can_relaunch()) recovery.relaunch = [&] { deployment.Relaunch(); };
+      recovery.on_lost = [](const std::string& reason) {
+        spdlog::warn("the worker group is lost: {}; starting the workers again", reason);
+      };
+      recovery.on_end = [this](const std::string& reason) {
         const std::lock_guard lock(io_mutex_);
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
-      });
+      };
+      EngineLoop loop(deployment.engine(), deployment.group(), std::move(recovery));
       Metrics metrics(topology_.model.name, topology_.cache.block_size, deployment.engine().blocks().num_usable());
       const int vocab = static_cast<int>(model_.config().vocab_size), longest = deployment.max_model_len();
       DataApi data({topology_.model.name,

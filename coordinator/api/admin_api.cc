@@ -59,13 +59,16 @@ std::string AdminApi::Status(const Engine& engine) const {
   for (Rank rank = 0; rank < group_.size(); ++rank)
     ranks.push_back(RankJson(group_.ranks()[static_cast<size_t>(rank)], rank));
   const EngineStats& stats = engine.stats();
-  return DumpJson({{"state", engine_.serving() ? "serving" : "failed"},
+  return DumpJson({{"state", engine_.recovering() ? "recovering"
+                             : engine_.serving()  ? "serving"
+                                                  : "failed"},
                    {"version", kBuildVersion},
                    {"model",
                     {{"name", options_.model_name},
                      {"path", options_.model_path},
                      {"max_model_len", engine.options().max_model_len}}},
-                   {"epoch", options_.epoch},
+                   {"epoch", engine.epoch()},
+                   {"recoveries", engine_.num_recoveries()},
                    {"ranks", std::move(ranks)},
                    {"blocks", PoolsJson(engine)},
                    {"running", engine.scheduler().num_running()},

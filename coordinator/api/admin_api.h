@@ -17,7 +17,6 @@ class AdminApi {
  public:
   struct Options {
     std::string model_name, model_path;
-    EpochId epoch = 1;
     bool loopback_only = true;  // no token: foreign hosts and origins are refused
   };
   AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics, const Tokenizer& tokenizer);

@@ -78,7 +78,8 @@ asio::awaitable<void> DataApi::Route(const HttpRequest& request, HttpResponder& 
   } else if ((path == "/health" || path == "/ping") && get) {
     response = JsonResponse(Json::object());
   } else if (path == "/ready" && get) {
-    response = engine_.serving() && !draining_ ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
+    const bool ready = engine_.serving() && !engine_.recovering() && !draining_;
+    response = ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
   } else if (path == "/load" && get) {
     response = JsonResponse({{"server_load", pending_requests_}});
   }

@@ -18,9 +18,6 @@ constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
 // More KV memory than this is taken on request only: a server should not fill a laptop. A GPU is there to be filled.
 constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 
-/// One epoch for now: the life of the group is the life of the server.
-constexpr EpochId kEpoch = 1;
-
 std::vector<double> Shares(const Topology& topology) {
   if (!topology.parallel.shares.empty()) return topology.parallel.shares;
   return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
@@ -29,7 +26,7 @@ std::vector<double> Shares(const Topology& topology) {
 }  // namespace
 
 Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
-    : cancel_(cancel) {
+    : topology_(topology), cancel_(cancel) {
   const ModelConfig& config = model.config();
   if (topology.parallel.tensor > config.num_heads) {
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
@@ -44,25 +41,19 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   group_ = std::make_unique<WorkerGroup>(GroupOptions(topology, model));
   group_->check_launcher = [this] { CheckLauncher(); };
   group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
-  if (topology.launch.method == "mpirun") {
-    const auto command =
-        MpirunCommand(topology, FindWorkerBinary(), group_->data_endpoint(), kEpoch, runtime_dir_.path());
-    spdlog::debug("launching: {}", fmt::join(command, " "));
-    CheckMpirunAllowed();
-    launcher_ = std::make_unique<ChildProcess>(command);
-  } else {
-    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(),
-                 group_->data_endpoint());
-  }
+  Launch();
   group_->AwaitJoined();
   const std::string backend = ChooseBackend(topology);
   cuda_ = backend == "cuda";
   max_step_tokens_ = topology.scheduler.max_step_tokens;
   if (max_step_tokens_ == 0)
     max_step_tokens_ = std::max(cuda_ ? kCudaStepTokens : kCpuStepTokens, topology.scheduler.max_running);
-  group_->Load(Assignment(topology, model, backend));
+  assignment_ = Assignment(topology, model, backend);
+  group_->Load(assignment_);
   const int num_blocks = ChooseNumBlocks(topology), num_host_blocks = ChooseNumHostBlocks(topology);
-  const double swap_seconds = group_->Start(num_blocks, num_host_blocks > 0 ? num_host_blocks + 1 : 0);
+  num_blocks_ = num_blocks;
+  num_host_blocks_ = num_host_blocks > 0 ? num_host_blocks + 1 : 0;
+  const double swap_seconds = group_->Start(num_blocks_, num_host_blocks_);
   const int64_t pool_tokens = int64_t{num_blocks - 1} * topology.cache.block_size;
   if (pool_tokens < max_model_len_ && config.sliding_window == 0) {
     spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens,
@@ -70,7 +61,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
     max_model_len_ = static_cast<int>(pool_tokens);
   }
   engine_ = std::make_unique<Engine>(MakeEngineOptions(topology, config, num_blocks, num_host_blocks));
-  engine_->StartEpoch(kEpoch);
+  engine_->StartEpoch(epoch_);
   engine_->SetSwapSpeed(swap_seconds);
   const double block_mib = static_cast<double>(group_->ranks()[0].bytes_per_block) / (1 << 20);
   spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", num_blocks - 1, topology.cache.block_size,
@@ -82,6 +73,31 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
 }
 
 Deployment::~Deployment() = default;
+
+void Deployment::Launch() {
+  if (topology_.launch.method != "mpirun") {
+    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(),
+                 group_->data_endpoint());
+    return;
+  }
+  const auto command =
+      MpirunCommand(topology_, FindWorkerBinary(), group_->data_endpoint(), epoch_, runtime_dir_.path());
+  spdlog::debug("launching: {}", fmt::join(command, " "));
+  CheckMpirunAllowed();
+  launcher_ = std::make_unique<ChildProcess>(command);
+}
+
+void Deployment::Relaunch() {
+  launcher_->Stop();  // workers of the old epoch are fenced off: nobody reads what they send
+  launcher_ended_.reset();
+  group_->BeginEpoch(++epoch_);
+  Launch();
+  group_->AwaitJoined();
+  group_->Load(assignment_);
+  const double swap_seconds = group_->Start(num_blocks_, num_host_blocks_);
+  engine_->StartEpoch(epoch_);
+  engine_->SetSwapSpeed(swap_seconds);
+}
 
 EngineOptions Deployment::MakeEngineOptions(const Topology& topology, const ModelConfig& config, int num_blocks,
                                             int num_host_blocks) const {
@@ -112,7 +128,7 @@ int Deployment::ChooseNumHostBlocks(const Topology& topology) const {
 
 WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const ModelFiles& model) const {
   WorkerGroup::Options options;
-  options.epoch = kEpoch;
+  options.epoch = epoch_;
   if (topology.transport.bind.empty()) {
     options.data_endpoint = "ipc://" + runtime_dir_.path() + "/data";
     options.ctrl_endpoint = CtrlEndpoint(options.data_endpoint, 0);

@@ -9,10 +9,15 @@
 
 namespace quire {
 
-EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, std::function<void(const std::string&)> on_failure)
+namespace {
+constexpr int kMaxFruitlessEpochs = 3;
+constexpr auto kBackOff = std::chrono::seconds(1);
+}  // namespace
+
+EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery)
     : engine_(engine),
       group_(group),
-      on_failure_(std::move(on_failure)),
+      recovery_(std::move(recovery)),
       wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       thread_([this] { Run(); }) {}
 
@@ -70,17 +75,41 @@ void EngineLoop::RunUntilStopped() {
     const auto [tokens, times] = group_.AwaitStep();
     if (!engine_.Fits(tokens)) throw GroupFailure("rank 0 answered for other sequences than it was asked");
     engine_.CommitStep(tokens, times);
+    fruitless_epochs_ = 0;
   }
 }
 
+/// Tries until the workers run again; not without end when they never get to compute a step.
+bool EngineLoop::Recover(std::string& reason) {
+  recovering_ = true;
+  while (recovery_.relaunch && !stopping_ && fruitless_epochs_ < kMaxFruitlessEpochs) {
+    recovery_.on_lost(reason);
+    std::this_thread::sleep_for(fruitless_epochs_ * kBackOff);
+    ++fruitless_epochs_;
+    try {
+      recovery_.relaunch();
+      ++num_recoveries_;
+      recovering_ = false;
+      return true;
+    } catch (const std::exception& failure) {
+      reason = failure.what();
+    }
+  }
+  return false;
+}
+
 void EngineLoop::Run() {
-  try {
-    RunUntilStopped();
-  } catch (const std::exception& failure) {  // GroupFailure, or a frame that does not decode
-    if (stopping_) return;
-    serving_ = false;
-    engine_.FailAll("the workers were lost while this request ran");  // the log and the admin see which and why
-    on_failure_(failure.what());
+  for (bool recovered = true; recovered && !stopping_;) {
+    try {
+      RunUntilStopped();
+    } catch (const std::exception& failure) {  // GroupFailure, or a frame that does not decode
+      std::string reason = failure.what();
+      recovered = !stopping_ && Recover(reason);
+      if (recovered || stopping_) continue;
+      serving_ = false;
+      engine_.FailAll("the workers were lost while this request ran");  // the log and the admin see which and why
+      recovery_.on_end(reason);
+    }
   }
   // Requests that come while the server winds down are answered, too.
   while (!stopping_) {

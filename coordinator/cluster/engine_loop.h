@@ -17,9 +17,16 @@ namespace quire {
 /// commit, deliver, again.
 class EngineLoop {
  public:
-  /// on_failure is called on the engine's thread, once, when the worker group is lost; every request has been answered
-  /// with an error by then.
-  EngineLoop(Engine& engine, WorkerGroup& group, std::function<void(const std::string&)> on_failure);
+  /// What to do when the worker group is lost; called on the engine's thread.
+  struct Recovery {
+    /// Starts the workers again, so that the engine can go on; throws when that fails. Null: a lost group is the end.
+    std::function<void()> relaunch;
+    /// Told of every loss, with the reason, before workers are started again.
+    std::function<void(const std::string&)> on_lost;
+    /// Called once, when no more attempts are made; every request has been answered with an error by then.
+    std::function<void(const std::string&)> on_end;
+  };
+  EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery);
   /// Stops the thread; what still runs is dropped.
   ~EngineLoop();
 
@@ -32,21 +39,28 @@ class EngineLoop {
   /// Seconds on the engine's clock: what Request::arrival_seconds is on.
   static double Now();
 
-  /// False once the worker group is lost.
+  /// False once the worker group is lost for good.
   bool serving() const { return serving_.load(); }
+  /// True while workers are started again; requests wait meanwhile.
+  bool recovering() const { return recovering_.load(); }
+  /// Worker groups that were lost and replaced.
+  int num_recoveries() const { return num_recoveries_.load(); }
 
  private:
   void Run();
   void RunUntilStopped();
+  bool Recover(std::string& reason);
   void DrainInbox();
 
   Engine& engine_;
   WorkerGroup& group_;
-  std::function<void(const std::string&)> on_failure_;
+  Recovery recovery_;
   std::mutex mutex_;
   std::vector<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
   int wake_fd_;                                      // an eventfd: readable while the inbox may hold something
-  std::atomic<bool> stopping_{false}, serving_{true};
+  std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false};
+  std::atomic<int> num_recoveries_{0};
+  int fruitless_epochs_ = 0;  // lost in a row without a step in between
   std::thread thread_;
 };
 

@@ -130,6 +130,14 @@ void WorkerGroup::AwaitAll(const char* what, const std::function<void(Rank, cons
   }
 }
 
+void WorkerGroup::BeginEpoch(EpochId epoch) {
+  options_.epoch = epoch;
+  ranks_.assign(ranks_.size(), {});
+  steps_ = StepsUnderWay(ranks_.size());
+  assigned_ = false;
+  seconds_per_token_ = 0;
+}
+
 void WorkerGroup::AwaitJoined() {
   AwaitAll("join", [&](Rank rank, const Message& message) {
     const auto* join = std::get_if<JoinMessage>(&message);

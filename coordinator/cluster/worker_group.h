@@ -55,6 +55,9 @@ class WorkerGroup {
   /// Called with one line per event of the handshake.
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 
+  /// The ranks so far count no more; those of a new epoch may join.
+  void BeginEpoch(EpochId epoch);
+
   /// Waits until every rank has joined: then ranks() says what they can compute on.
   void AwaitJoined();
   /// Tells every rank what to load, and waits until all have. The ctrl port is filled in.

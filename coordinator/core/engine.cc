@@ -132,6 +132,7 @@ void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times
 }
 
 void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
+  request.num_lost_epochs = 0;
   const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;
   if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
   std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
@@ -243,6 +244,16 @@ void Engine::StartEpoch(EpochId epoch) {
   scheduler_.Reset();
   epoch_ = epoch;
   step_ = 0;
+  if (options_.max_lost_epochs == 0) return;
+  std::vector<RequestId> suspects;
+  for (const auto& [id, request] : requests_) {
+    if (request->num_lost_epochs >= options_.max_lost_epochs) suspects.push_back(id);
+  }
+  for (const RequestId id : suspects) {
+    EndWithError(*requests_.at(id), RequestError::kWorkersLost,
+                 fmt::format("the workers were lost {} times while this request ran", options_.max_lost_epochs));
+    Erase(id);
+  }
 }
 
 void Engine::SetSwapSpeed(double seconds_per_block) {

@@ -18,6 +18,7 @@ struct EngineOptions {
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // in the queue, before anything was computed
   double max_request_seconds = 600;  // from arrival to the last token
+  int max_lost_epochs = 3;           // worker groups that a request may lose in a row without a token; 0: any number
   bool plan_ahead = true;            // one step is planned and sent while the one before it is outstanding
 };
 
@@ -68,7 +69,8 @@ class Engine {
   void DropAll();
 
   /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
-  /// numbers restart.
+  /// numbers restart. Requests go on from their delivered tokens, but for those that ran whenever groups were lost
+  /// (max_lost_epochs): they end with an error.
   void StartEpoch(EpochId epoch);
 
   /// Seconds that moving one block between device and host takes, as the workers measured it.
@@ -89,6 +91,7 @@ class Engine {
   const EngineStats& stats() const { return stats_; }
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
   bool idle() const { return requests_.empty(); }
+  EpochId epoch() const { return epoch_; }
   /// Plans whose results are not in; also of an idle engine, when their requests have ended early.
   int num_outstanding() const { return scheduler_.num_outstanding(); }
 

@@ -279,6 +279,7 @@ void Scheduler::Reset() {
     for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) Detach(*it);
     request.forked = false;
     ++request.num_preemptions;
+    ++request.num_lost_epochs;
     running_.pop_back();
     queue_.AddPreempted(request);
   }

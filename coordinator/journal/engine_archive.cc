@@ -23,7 +23,7 @@ void TransferHead(Archive& archive, Request& r) {
 
 template <class Archive>
 void TransferProgress(Archive& archive, Request& r) {
-  archive(r.forked, r.rank, r.num_preemptions, r.num_swapped_blocks, r.num_cached_tokens, r.told_to_wait,
+  archive(r.forked, r.rank, r.num_preemptions, r.num_lost_epochs, r.num_swapped_blocks, r.num_cached_tokens, r.told_to_wait,
           r.first_scheduled_seconds);
 }
 

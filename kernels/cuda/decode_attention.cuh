@@ -27,9 +27,12 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   static constexpr int kSteps = kHeadSize / 16;
   static constexpr int kRaw = kFp8 ? 2 : 4;  // matrices of 16 bytes a row that hold 16 tokens times 16 dimensions
 
+  static constexpr bool kInRegisters = DecodeKeepsQueries(kHeadSize);
+  static constexpr int kKept = kInRegisters ? 0 : kDecodeRows * kHeadSize;  // elements of queries in shared memory
+
   static constexpr int64_t SharedSize(int64_t stages) {
     return simt::SharedBytes(stages * kStageBytes) + simt::SharedBytes(stages * Tiles::kNoteInts * 4) +
-           2 * simt::SharedBytes(kWarps * kDecodeRows * 4);
+           2 * simt::SharedBytes(kWarps * kDecodeRows * 4) + kKept * static_cast<int64_t>(sizeof(T));
   }
 
   static __device__ void Run(const Params& p) {
@@ -41,6 +44,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     Tiles tiles{ring, notes};
     const simt::SharedArray<float> warp_max = arena.template Take<float>(kWarps * kDecodeRows);
     const Stats stats{warp_max, arena.template Take<float>(kWarps * kDecodeRows)};
+    const simt::SharedArray<T> kept = arena.template Take<T>(kKept);
 
     tiles.Begin(p);
     for (int s = 0; s + 1 < stages; ++s) tiles.Fetch(p, s);
@@ -52,8 +56,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       tiles.Fetch(p, stage > 0 ? stage - 1 : stages - 1);
       const Tile tile = tiles.Read(stage);
       if (tile.position < 0) break;
-      if (tile.first) StartRows(p.op, tile, tiles.Queries(stage), rows);
-      Attend(p.op, tile, tiles, stage, rows);
+      if (tile.first) StartRows(p.op, tile, tiles.Queries(stage), kept, rows);
+      Attend(p.op, tile, tiles, stage, kept, rows);
       if (tile.last) Meeting::Finish(p, tile, simt::As<float>(tiles.ring + stage * kStageBytes), stats, rows);
     }
     simt::TriggerDependents();
@@ -63,15 +67,15 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   static __device__ int Warp() { return simt::ThreadX() / 32; }
 
   static __device__ void StartRows(const DecodeAttentionParams& p, const Tile& tile,
-                                   const simt::SharedArray<T>& queries, Rows& rows) {
-    const int row = Lane() % 8 + Lane() / 8 % 2 * 8, piece = Lane() / 16;
+                                   const simt::SharedArray<T>& queries, const simt::SharedArray<T>& kept, Rows& rows) {
+    if constexpr (kInRegisters) {
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      if constexpr (kFp8) {
-        LoadQuery(queries, s, rows.query[s]);
-      } else {
-        simt::LoadMatrix<4>(rows.query[s], queries, ((2 * s + piece) * kDecodeRows + row) * 8);
+      for (int s = 0; s < kSteps; ++s) LoadQuery(queries, s, rows.query[s]);
+    } else {
+      for (int i = simt::ThreadX() * 8; i < kKept; i += kThreads * 8) {
+        simt::StoreVec(kept, i, simt::LoadVec<8>(queries, i));
       }
+      simt::SyncThreads();  // the whole block is at its item's first tile
     }
 #pragma unroll
     for (int i = 0; i < kHeadSize / 8; ++i) {
@@ -89,22 +93,30 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// Step s of the queries in the order of dimensions that keys of one byte come in: a lane gets 4 neighbours.
+  /// Step s of the queries. With keys of one byte a lane gets 4 neighbouring dimensions, as it does of keys.
   static __device__ void LoadQuery(const simt::SharedArray<T>& queries, int s, uint32_t (&query)[4]) {
-    const int c = Lane() % 4;
+    const int lane = Lane();
+    if constexpr (!kFp8) {
+      const int row = lane % 8 + lane / 8 % 2 * 8;
+      simt::LoadMatrix<4>(query, queries, ((2 * s + lane / 16) * kDecodeRows + row) * 8);
+    } else {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int at = ((2 * s + c / 2) * kDecodeRows + Lane() / 4 + 8 * h) * 8 + c % 2 * 4;
-      const simt::Vec<uint32_t, 2> pairs = simt::LoadVec<2>(simt::As<uint32_t>(queries), at / 2);
-      query[h] = Narrow(pairs.v[0]);
-      query[2 + h] = Narrow(pairs.v[1]);
+      for (int h = 0; h < 2; ++h) {
+        const int at = ((2 * s + lane % 4 / 2) * kDecodeRows + lane / 4 + 8 * h) * 8 + lane % 2 * 4;
+        const simt::Vec<uint32_t, 2> pairs = simt::LoadVec<2>(simt::As<uint32_t>(queries), at / 2);
+        query[h] = Narrow(pairs.v[0]);
+        query[2 + h] = Narrow(pairs.v[1]);
+      }
     }
   }
   static __device__ uint32_t Narrow(uint32_t pair) {
-    constexpr float kLargest = 65504;
     const simt::Vec<float, 2> q = simt::UnpackPair<T>(pair);
-    return simt::PackPair<M>(simt::Min(simt::Max(q.v[0], -kLargest), kLargest),
-                             simt::Min(simt::Max(q.v[1], -kLargest), kLargest));
+    return simt::PackPair<M>(Clamp(q.v[0]), Clamp(q.v[1]));
+  }
+  /// Into half's finite range; a NaN stays one.
+  static __device__ float Clamp(float x) {
+    constexpr float kLargest = 65504;
+    return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x;
   }
 
   /// The token, of a warp's 16, of number e % 2 in column fragment t: E4M3's order keeps 4 neighbours in a lane.
@@ -123,23 +135,22 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   static __device__ void Attend(const DecodeAttentionParams& p, const Tile& tile, const Tiles& tiles, int stage,
-                                Rows& rows) {
+                                const simt::SharedArray<T>& kept, Rows& rows) {
     float score[2][4] = {};
-    Scores(tiles.Keys(stage), rows, score);
+    Scores(tiles.Keys(stage), kept, rows, score);
 
     uint32_t keep[2];  // which of the values' pairs count
-    bool counts[2][2];
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
+      keep[t] = 0;
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const int position = tile.position + Warp() * 16 + TokenOf(t, e);
-        counts[t][e] = position >= tile.begin && position < tile.end;
-        const int distance = position - (tile.context - 1);
-        score[t][e] = counts[t][e] ? Scale(p, score[t][e], rows.slope[0], distance) : -FLT_MAX;
-        score[t][2 + e] = counts[t][e] ? Scale(p, score[t][2 + e], rows.slope[1], distance) : -FLT_MAX;
+        const int position = tile.position + Warp() * 16 + TokenOf(t, e), distance = position - (tile.context - 1);
+        const bool counts = position >= tile.begin && position < tile.end;
+        score[t][e] = counts ? Scale(p, score[t][e], rows.slope[0], distance) : -FLT_MAX;
+        score[t][2 + e] = counts ? Scale(p, score[t][2 + e], rows.slope[1], distance) : -FLT_MAX;
+        if (counts) keep[t] |= 0xffffu << (16 * e);
       }
-      keep[t] = (counts[t][0] ? 0xffffu : 0) | (counts[t][1] ? 0xffff0000u : 0);
     }
 
     uint32_t weights[4];
@@ -157,14 +168,13 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       for (int i = 0; i < kHeadSize / 8; ++i) rows.out[i][2 * h] *= factor, rows.out[i][2 * h + 1] *= factor;
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
-        // Before the first token that counts, max is no score: an exponential would be 1.
-        const float low = counts[t][0] ? simt::Exp2(score[t][2 * h] - max) : 0;
-        const float high = counts[t][1] ? simt::Exp2(score[t][2 * h + 1] - max) : 0;
+        // 0 for tokens that do not count; 1 as long as none did, which the first that does makes 0, or Merge().
+        const float low = simt::Exp2(score[t][2 * h] - max), high = simt::Exp2(score[t][2 * h + 1] - max);
         rows.sum[h] += low + high;
         weights[2 * t + h] = simt::PackPair<M>(low, high);
       }
     }
-    WeightedSum(tiles.Values(stage), Tiles::ValueRows(p.cache.block_size), weights, keep, rows);
+    WeightedSum(tiles.Values(stage), tiles.part.rows, weights, keep, rows);
   }
 
   static constexpr float kLog2E = 1.44269504f;
@@ -176,20 +186,23 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   /// score[t] += queries * keys of the warp's tokens.
-  static __device__ void Scores(const simt::SharedArray<C>& keys, const Rows& rows, float (&score)[2][4]) {
+  static __device__ void Scores(const simt::SharedArray<C>& keys, const simt::SharedArray<T>& kept, Rows& rows,
+                                float (&score)[2][4]) {
     const int lane = Lane(), row = lane % 8, matrix = lane / 8;
     const int token = Warp() * 16 + (kFp8 ? row / 2 * 4 + row % 2 + matrix % 2 * 2 : matrix / 2 * 8 + row);
     const int piece = kFp8 ? 0 : matrix % 2;
     constexpr int kPieces = kFp8 ? 1 : 2;  // of a step
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
+      uint32_t(&query)[4] = rows.query[kInRegisters ? s : 0];
+      if constexpr (!kInRegisters) LoadQuery(kept, s, query);
       uint32_t raw[kRaw];
       simt::LoadMatrix<kRaw>(raw, simt::As<simt::Half>(keys), ((s * kPieces + piece) * kTile + token) * 8);
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
         uint32_t b[2];
         Fragment(raw, t, b);
-        simt::Mma<M>(score[t], rows.query[s], b);
+        simt::Mma<M>(score[t], query, b);
       }
     }
   }

@@ -13,7 +13,7 @@ void LaunchDecodeAttention(const CudaStream& stream, const DecodeAttentionLaunch
   using Kernel = DecodeAttentionKernel<T, C, kHeadSize>;
   static_assert(Kernel::kStageBytes ==
                 DecodeStageBytes(DType::kF16, Kernel::kFp8 ? CacheType::kFp8E4M3 : CacheType::kSame, kHeadSize));
-  static_assert(Kernel::SharedSize(4) - 4 * Kernel::kStageBytes <= kDecodeExtraBytes);
+  static_assert(Kernel::SharedSize(4) - 4 * Kernel::kStageBytes <= DecodeExtraBytes(DType::kF16, kHeadSize));
   simt::Launch<Kernel>({launch.op.work_size.num_ctas}, Kernel::kThreads, Kernel::SharedSize(launch.op.stages), stream,
                        launch);
   if (!launch.op.combine) return;

@@ -9,7 +9,7 @@ namespace quire::kernels {
 /// What a lane knows of its two rows (lane / 4 and 8 below) of an item.
 template <int kHeadSize>
 struct DecodeRows {
-  uint32_t query[kHeadSize / 16][4];
+  uint32_t query[DecodeKeepsQueries(kHeadSize) ? kHeadSize / 16 : 1][4];
   float out[kHeadSize / 8][4];
   float max[2], sum[2], slope[2];  // max: as a power of 2; sum: of the lane's tokens
 };
@@ -83,7 +83,7 @@ struct DecodeMeeting {
 #pragma unroll
       for (int e = 0; e < 4; ++e) out.v[e] += factor * part.v[e];
     }
-    const float factor = sum == 0 ? 0 : p.op.cache.v_scale / sum;  // 0: no token counts
+    const float factor = p.op.cache.v_scale / sum;  // without any token that counts, the sum is not 0 and `out` is
 #pragma unroll
     for (int e = 0; e < 4; ++e) out.v[e] *= factor;
     if (tile.slot < 0) {

@@ -124,9 +124,10 @@ DecodePlan PlanDecode(const DecodeWorkSize& size, std::span<const int32_t> conte
 
 DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, DType dtype, CacheType cache, int32_t head_size) {
   const int64_t stage = DecodeStageBytes(dtype, cache, head_size);
+  const int64_t extra = DecodeExtraBytes(dtype, head_size);
   constexpr int64_t kReserved = 1024;  // of the system, per CTA
   for (const int32_t ctas : {2, 1}) {
-    const int64_t room = std::min(device.shared_per_block, device.shared_per_sm / ctas - kReserved) - kDecodeExtraBytes;
+    const int64_t room = std::min(device.shared_per_block, device.shared_per_sm / ctas - kReserved) - extra;
     const auto stages = static_cast<int32_t>(std::min<int64_t>(room / stage, 4));
     if (stages >= 3 || ctas == 1) return {device.num_sms * ctas, stages};
   }

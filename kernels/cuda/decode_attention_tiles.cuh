@@ -47,14 +47,24 @@ struct DecodeTiles {
   int64_t table_row;          // where the sequence's block table begins
   int block;                  // the one of this thread's part of the tile, or -1: none of its tokens count
 
-  /// How the thread's part of a tile lies in the cache: `part` tokens of one block, with 2 * part threads.
+  /// What this thread copies of a tile: something of `tokens` tokens of one block, together with 2 * tokens threads.
   struct Part {
-    int tokens, begin;  // begin: in the tile
-    int member;         // of the threads of the part
-  };
+    int block_size, block_shift;  // block_size = 1 << block_shift
+    int tokens, begin;            // begin: in the tile
+    int token, chunk;             // keys: of the part; 0 or 1, then every other
+    int rows, row, dim;           // values: see ValueRows(); one of these; dim, then every (2 * kX)-th
+  } part;
+
   static __device__ Part PartOf(int block_size) {
-    const int tokens = simt::Min(block_size, kTile), thread = simt::ThreadX();
-    return {tokens, thread / (2 * tokens) * tokens, thread % (2 * tokens)};
+    Part p;
+    p.block_size = block_size, p.block_shift = 3;
+    while (1 << p.block_shift < block_size) ++p.block_shift;
+    p.tokens = simt::Min(block_size, kTile);
+    const int thread = simt::ThreadX(), member = thread % (2 * p.tokens);
+    p.begin = thread / (2 * p.tokens) * p.tokens;
+    p.token = member % p.tokens, p.chunk = member / p.tokens;
+    p.rows = ValueRows(block_size), p.row = member % p.rows, p.dim = member / p.rows;
+    return p;
   }
 
   /// Rows of values (16 bytes each) that one block gives to a dimension; at least 1.
@@ -72,6 +82,7 @@ struct DecodeTiles {
   }
 
   __device__ void Begin(const DecodeAttentionLaunch& p) {
+    part = PartOf(p.op.cache.block_size);
     const simt::Global<const int32_t> first = simt::Global<const int32_t>(p.op.work) + p.first_items_at;
     item = first[simt::BlockX()] - 1;
     end_item = first[simt::BlockX() + 1];
@@ -102,11 +113,10 @@ struct DecodeTiles {
       table_row = row * p.op.table_stride;
       LoadNext(p);
     }
-    const Part part = PartOf(p.op.cache.block_size);
     const int begin = position + part.begin;
     block = -1;
     if (begin < range.v[1] && begin + part.tokens > range.v[0]) {
-      block = simt::Global<const int32_t>(p.op.block_tables)[table_row + begin / p.op.cache.block_size];
+      block = simt::Global<const int32_t>(p.op.block_tables)[table_row + (begin >> part.block_shift)];
     }
   }
 
@@ -153,50 +163,47 @@ struct DecodeTiles {
     }
   }
 
+  /// Where the item's kv head begins in the block; blocks without a position that counts are not touched.
+  __device__ int64_t HeadOfBlock(int64_t block_stride) const {
+    return simt::Max(block, 0) * block_stride + int64_t{who.v[1]} * (kHeadSize * part.block_size);
+  }
+
   /// A thread copies every other 16 bytes of one token. Tokens of blocks without a position that counts become 0.
   __device__ void CopyKeys(const DecodeAttentionLaunch& p, int stage) const {
-    const int block_size = p.op.cache.block_size;
-    const Part part = PartOf(block_size);
-    const int token = part.member % part.tokens;
     const simt::Global<const C> from(static_cast<const C*>(p.op.cache.keys));
-    const int64_t base = simt::Max(block, 0) * p.op.cache.key_block_stride +
-                         int64_t{who.v[1]} * kHeadSize * block_size + (position % block_size + token) * kX;
+    const int64_t base =
+        HeadOfBlock(p.op.cache.key_block_stride) + ((position & (part.block_size - 1)) + part.token) * kX;
     const simt::SharedArray<C> to = Keys(stage);
 #pragma unroll
     for (int c = 0; c < kHeadSize / kX; c += 2) {
-      const int chunk = c + part.member / part.tokens;
+      const int chunk = c + part.chunk;
       if (chunk >= kHeadSize / kX) break;
-      simt::CopyAsync<16>(to, (chunk * kTile + part.begin + token) * kX, from, base + chunk * block_size * kX,
+      simt::CopyAsync<16>(to, (chunk * kTile + part.begin + part.token) * kX, from, base + chunk * part.block_size * kX,
                           block >= 0);
     }
   }
 
   /// A thread copies 16 bytes of every (2 * kX)-th dimension.
   __device__ void CopyValues(const DecodeAttentionLaunch& p, int stage) const {
-    const int block_size = p.op.cache.block_size;
-    const Part part = PartOf(block_size);
     const simt::Global<const C> from(static_cast<const C*>(p.op.cache.values));
-    const int64_t head =
-        simt::Max(block, 0) * p.op.cache.value_block_stride + int64_t{who.v[1]} * kHeadSize * block_size;
+    const int64_t head = HeadOfBlock(p.op.cache.value_block_stride);
     const simt::SharedArray<C> to = Values(stage);
-    if (part.tokens < kX) return CopyHalfRows(part, from, head, to);
-    const int rows = ValueRows(block_size), row = part.member % rows, first = part.member / rows;
-    const int64_t base = head + position % block_size + row * kX;
-    const int to_row = (part.begin / kX + row) * kHeadSize, swizzle = Swizzle(row, rows);
+    if (part.tokens < kX) return CopyHalfRows(from, head, to);
+    const int64_t base = head + (position & (part.block_size - 1)) + part.row * kX;
+    const int to_row = (part.begin / kX + part.row) * kHeadSize, swizzle = Swizzle(part.row, part.rows);
 #pragma unroll
     for (int d = 0; d < kHeadSize; d += 2 * kX) {
-      if (d + first >= kHeadSize) break;
-      simt::CopyAsync<16>(to, (to_row + ((d + first) ^ swizzle)) * kX, from, base + int64_t{d + first} * block_size,
-                          block >= 0);
+      const int dim = d + part.dim;
+      if (dim >= kHeadSize) break;
+      simt::CopyAsync<16>(to, (to_row + (dim ^ swizzle)) * kX, from, base + dim * part.block_size, block >= 0);
     }
   }
 
   /// Blocks of 8 tokens of one byte: two of them share the rows of 16 bytes.
-  __device__ void CopyHalfRows(const Part& part, const simt::Global<const C>& from, int64_t head,
-                               const simt::SharedArray<C>& to) const {
+  __device__ void CopyHalfRows(const simt::Global<const C>& from, int64_t head, const simt::SharedArray<C>& to) const {
     constexpr int kHalf = sizeof(C) == 1 ? 8 : kX;
     const int to_row = part.begin / kX * kHeadSize, half = part.begin % kX;
-    for (int d = part.member; d < kHeadSize; d += 2 * kHalf) {
+    for (int d = part.dim; d < kHeadSize; d += 2 * kHalf) {
       simt::CopyAsync<kHalf* static_cast<int>(sizeof(C))>(to, (to_row + d) * kX + half, from, head + d * kHalf,
                                                           block >= 0);
     }

@@ -17,6 +17,7 @@ bool Chance(Random& random, int percent) { return random.Below(100) < percent; }
 
 EngineOptions MakeEngine(Random& random) {
   EngineOptions options;
+  options.max_lost_epochs = 0;  // the oracle wants every answer
   BlockManagerOptions& blocks = options.blocks;
   blocks.block_size = OneOf(random, {1, 2, 3, 4, 8, 16});
   const auto usable = Chance(random, 35) ? random.Between(1, 8) : random.Between(9, 80);

@@ -105,8 +105,7 @@ void Executor::RunBlock() {
     t.state = State::kReady;
     std::fill(std::begin(t.clock), std::end(t.clock), 0);
     t.clock[i % 32] = 1;
-    t.uncommitted.clear();
-    t.groups.clear();
+    t.copies.Clear();
     t.waited = false;
   }
   while (exited_ < num_threads_) {
@@ -125,7 +124,7 @@ void Executor::Step(size_t ready_index) {
   t.fiber.Resume();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   if (t.fiber.finished()) {
-    CheckNoCopyInFlight(t);
+    if (t.copies.InFlight()) Fail("ends with copies in flight", Where::current());
     CheckWaited("ends", Where::current());
     t.state = State::kExited;
     ++exited_;

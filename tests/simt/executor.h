@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <random>
 #include <source_location>
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "simt/copy_queue.h"
 #include "simt/fiber.h"
 #include "simt/shared_memory.h"
 
@@ -71,11 +71,6 @@ class Executor final : private Order {
 
  private:
   enum class State { kReady, kAtBarrier, kInCollective, kExited };
-  struct Copy {
-    int64_t offset;
-    size_t size;
-    std::byte bytes[16];
-  };
   struct Thread {
     Fiber fiber;
     State state = State::kExited;
@@ -85,9 +80,8 @@ class Executor final : private Order {
     uint64_t value = 0, result = 0;
     int source = 0;
     Combine combine = nullptr;
-    std::vector<Copy> uncommitted;
-    std::deque<std::vector<Copy>> groups;
-    bool waited = false;      // for prerequisites
+    CopyQueue copies;
+    bool waited = false;  // for prerequisites
     uint32_t clock[32] = {};  // per lane of its warp: how many of its warp barriers came before now
   };
 
@@ -96,7 +90,6 @@ class Executor final : private Order {
   Thread& Running() { return *threads_[static_cast<size_t>(running_)]; }
   Stamp Now(Access access);
   void Check(const SharedMemory::Fault& fault, Where where) const;
-  void CheckNoCopyInFlight(const Thread& thread) const;
   [[noreturn]] void FailUnwaited(const char* does, Where where) const;
   void RunBlock();
   void Step(size_t ready_index);

@@ -130,12 +130,13 @@ struct Collectives {
     out[64 + lane] = Broadcast(lane * 2, 7);
     out[96 + lane] = static_cast<int>(Ballot(lane % 3 == 0));
     out[128 + lane] = Any(lane == 9) * 2 + All(lane < 32) + 4 * All(lane != 9);
+    out[192 + lane] = static_cast<int>(ShuffleXor(int64_t{lane} << 33, 1) >> 33);
     if (lane < 16) out[160 + lane] = static_cast<int>(ShuffleXor(static_cast<float>(lane), 8, 0xffff));
   }
 };
 
 TEST(SimtTest, CollectivesReturnWhatTheDeviceWould) {
-  DeviceBuffer<int> out(192, -1);
+  DeviceBuffer<int> out(224, -1);
   LaunchWithSeeds<Collectives>(1, 32, 0, {out.data()});
   for (int i = 0; i < 32; ++i) {
     EXPECT_EQ(out[i], i ^ 5);
@@ -144,6 +145,7 @@ TEST(SimtTest, CollectivesReturnWhatTheDeviceWould) {
     EXPECT_EQ(out[96 + i], 0x49249249);
     EXPECT_EQ(out[128 + i], 3);
     EXPECT_EQ(out[160 + i], i < 16 ? i ^ 8 : -1);
+    EXPECT_EQ(out[192 + i], i ^ 1);
   }
 }
 

@@ -167,7 +167,8 @@ TEST(DecodePlanTest, GridFillsTheDevice) {
       for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
         for (const int32_t head_size : {64, 80, 96, 128, 256}) {
           const DecodeGrid grid = ChooseDecodeGrid(device, dtype, cache, head_size);
-          const int64_t bytes = grid.stages * DecodeStageBytes(dtype, cache, head_size) + kDecodeExtraBytes;
+          const int64_t bytes =
+              grid.stages * DecodeStageBytes(dtype, cache, head_size) + DecodeExtraBytes(dtype, head_size);
           EXPECT_GE(grid.stages, 2);
           EXPECT_LE(grid.stages, 4);
           EXPECT_LE(bytes, device.shared_per_block);

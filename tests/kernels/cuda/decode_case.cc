@@ -1,6 +1,7 @@
 #include "kernels/cuda/decode_case.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace quire::kernels {
@@ -126,6 +127,16 @@ std::string DecodeCase::Name() const {
   return std::string(types[static_cast<int>(shape_.dtype)]) + (shape_.cache == CacheType::kSame ? "" : ", fp8 cache") +
          ", head_size " + std::to_string(shape_.head_size) + ", block_size " + std::to_string(shape_.block_size) +
          ", window " + std::to_string(shape_.window);
+}
+
+std::string DecodeCase::FirstWrong(const std::vector<float>& out) const {
+  const std::vector<double> expected = Expected();
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (std::abs(out[i] - expected[i]) <= Tolerance() * std::max(1.0, std::abs(expected[i]))) continue;
+    return Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
+           std::to_string(expected[i]);
+  }
+  return "";
 }
 
 }  // namespace quire::kernels

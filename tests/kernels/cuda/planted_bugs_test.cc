@@ -1,10 +1,8 @@
-// The attention kernels with bugs planted by plant_bugs.py: the emulator or the comparison with the reference must find
-// each of them, or neither can be trusted.
+// The baseline decode kernels with bugs planted by plant_bugs.py: the emulator or the comparison with the reference
+// must find each of them, or neither can be trusted.
 #include "planted_bugs.h"
 
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "kernels/cuda/decode_case.h"
 #include "kernels/cuda/expect_bugs_found.h"
@@ -46,14 +44,7 @@ std::string Hunt() {
       } catch (const simt::SimtError& error) {
         return error.what();
       }
-      const std::vector<float> out = c.Output();
-      const std::vector<double> expected = c.Expected();
-      for (size_t i = 0; i < out.size(); ++i) {
-        if (!(std::abs(out[i] - expected[i]) <= c.Tolerance() * std::max(1.0, std::abs(expected[i])))) {
-          return c.Name() + ": element " + std::to_string(i) + " is " + std::to_string(out[i]) + " instead of " +
-                 std::to_string(expected[i]);
-        }
-      }
+      if (std::string wrong = c.FirstWrong(c.Output()); !wrong.empty()) return wrong;
     }
   }
   return "";

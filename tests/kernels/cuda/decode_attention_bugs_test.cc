@@ -1,0 +1,60 @@
+// Decode attention with bugs planted by decode_attention_bugs.py: the emulator or the comparison with the reference
+// must find each of them.
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/decode_attention_launch.cuh"
+#include "kernels/cuda/decode_attention_run.h"
+#include "kernels/cuda/expect_bugs_found.h"
+#include "planted_bugs.h"
+#include "simt/expect_error.h"
+
+namespace quire::kernels {
+
+// decode_attention.cu launches through these; few instantiations are enough to hunt in.
+void DecodeAttentionF16(const CudaStream& stream, const DecodeAttentionLaunch& launch) {
+  LaunchDecodeAttention<simt::Half, simt::Fp8E4M3, 80>(stream, launch);
+}
+void DecodeAttentionBF16(const CudaStream& stream, const DecodeAttentionLaunch& launch) {
+  LaunchDecodeAttention<simt::BFloat16, simt::BFloat16, 64>(stream, launch);
+}
+
+namespace {
+
+struct CutCase {
+  DecodeShape shape;
+  DecodeCut cut;
+};
+std::vector<CutCase> CutCases() {
+  const DecodeShape fp8{DType::kF16, CacheType::kFp8E4M3, 80, 64, {0, 0, 1}, {65, 130}};
+  DecodeShape fp8_short = fp8;
+  fp8_short.block_size = 8, fp8_short.window = 70;
+  return {
+      {{.context_len = {1, 0, 40, 130}}, {.num_ctas = 2, .table_rows = true}},
+      {{.context_len = {70, 300}, .window = 37, .soft_cap = 1.5f, .alibi = true}, {.num_ctas = 3, .min_units = 1}},
+      {{.block_size = 64, .kv_head_of = {0, 0}, .context_len = {500}}, {.num_ctas = 3, .min_units = 1, .padding = 1}},
+      {{.context_len = {20}, .first_block = 1'100'000}, {}},  // offsets of 2,048 numbers a block
+      {fp8, {.num_ctas = 4, .min_units = 1, .stages = 2}},
+      {fp8_short, {.num_ctas = 2, .stages = 2}},
+  };
+}
+
+/// What the first wrong launch shows; empty if all is well.
+std::string Hunt() {
+  uint64_t seed = 100;
+  for (const CutCase& c : CutCases()) {
+    const DecodeAttentionRun run(c.shape, ++seed, c.cut);
+    simt::WithOptions options({.seed = seed});
+    try {
+      DecodeAttention(CudaStream{}, run.Params());
+    } catch (const simt::SimtError& error) {
+      return error.what();
+    }
+    if (std::string wrong = run.of().FirstWrong(run.Output()); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+TEST(DecodeAttentionBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+
+}  // namespace
+}  // namespace quire::kernels
