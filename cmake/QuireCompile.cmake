@@ -6,7 +6,7 @@ endif()
 
 add_library(quire_flags INTERFACE)
 target_include_directories(quire_flags INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(quire_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers -fno-omit-frame-pointer)
+target_compile_options(quire_flags INTERFACE -Wall -Wextra $<$<COMPILE_LANGUAGE:CXX>:-Wpedantic> -Wshadow -Wno-missing-field-initializers -fno-omit-frame-pointer)
 target_compile_definitions(quire_flags INTERFACE _GLIBCXX_ASSERTIONS)
 if(QUIRE_SANITIZE)
   target_compile_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)

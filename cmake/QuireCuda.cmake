@@ -31,12 +31,20 @@ if(NOT QUIRE_CUDA STREQUAL "OFF")
   endif()
 endif()
 
+# For programs that travel together (tests/gpu/pack): kernels once beside them instead of in each.
+option(QUIRE_SHARED_KERNELS "Build CUDA kernels as shared libraries" OFF)
+
 # quire_cuda_library(name SOURCES... DEPS targets...): kernels, with nvcc's own flags.
 function(quire_cuda_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  if(QUIRE_SHARED_KERNELS)
+    add_library(${name} SHARED ${ARG_SOURCES})
+    set_target_properties(${name} PROPERTIES DEFINE_SYMBOL "")  # objects are those of the static library
+  else()
+    add_library(${name} STATIC ${ARG_SOURCES})
+  endif()
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} PRIVATE ${CMAKE_SOURCE_DIR}/kernels/cuda)
-  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>)
+  target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall;-Werror=all-warnings>")
   target_link_libraries(${name} PUBLIC CUDA::cudart ${ARG_DEPS})
 endfunction()
 

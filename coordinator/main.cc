@@ -7,6 +7,7 @@
 #include "comm/error.h"
 #include "comm/messages.h"
 #include "coordinator/bench/allreduce.h"
+#include "coordinator/bench/kernels.h"
 #include "coordinator/bench/memory.h"
 #include "coordinator/bench/throughput.h"
 #include "coordinator/explain_paging.h"
@@ -127,6 +128,18 @@ Command AddAllReduce(CLI::App& bench) {
   return {app, [] { SetUpLog("info"); }, [state] { return quire::RunAllReduceBenchCommand(*state); }};
 }
 
+Command AddKernels(CLI::App& bench) {
+  const auto app =
+      bench.add_subcommand("kernels", "CUDA kernels against ceilings of the same run; flags: kernels -- --help");
+  app->prefix_command();
+  return {app, [] {},
+          [app] {
+            std::vector<std::string> arguments = app->remaining();
+            if (!arguments.empty() && arguments.front() == "--") arguments.erase(arguments.begin());
+            return quire::RunKernelsBenchCommand(arguments);
+          }};
+}
+
 Command AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
   return {app.add_subcommand(name, help), [] {},
           [text] {
@@ -178,6 +191,7 @@ int main(int argc, char** argv) {
   commands.push_back(AddThroughput(*bench));
   commands.push_back(AddMemory(*bench));
   commands.push_back(AddAllReduce(*bench));
+  commands.push_back(AddKernels(*bench));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));

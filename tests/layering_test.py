@@ -34,10 +34,12 @@ OWNERS = {
                 "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc",
                 "worker/worker.cc"},
     r"prometheus": {"coordinator/api/metrics.cc"},
-    r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc"},
+    r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc",
+              "worker/cuda/bench/main.cc"},
     r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/http_server.cc"},
     r"cublas": {"worker/cuda/gemm_cublaslt.cc"},
-    r"cuda": {"worker/cuda/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc"},
+    r"cuda": {"worker/cuda/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
+             "worker/cuda/bench/bench_kernels.cu"},
     r"immintrin": set(),
 }
 

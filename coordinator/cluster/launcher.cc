@@ -77,12 +77,16 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::stri
   return command;
 }
 
-std::string FindWorkerBinary() {
+std::optional<std::string> FindProgram(const std::string& name) {
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  const auto beside = self.parent_path() / "quire-worker";
+  const auto beside = self.parent_path() / name;
   if (::access(beside.c_str(), X_OK) == 0) return beside;
-  if (const auto found = FindInPath("quire-worker")) return *found;
+  return FindInPath(name);
+}
+
+std::string FindWorkerBinary() {
+  if (const auto found = FindProgram("quire-worker")) return *found;
   Fail(
       "quire-worker is neither beside this program nor in PATH; build it (it needs MPI: libopenmpi-dev) or install it");
 }

@@ -18,6 +18,9 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::stri
 /// Throws Error with the remedy when mpirun would refuse to start under this user.
 void CheckMpirunAllowed();
 
+/// A program that is installed with this one: beside it, or in PATH.
+std::optional<std::string> FindProgram(const std::string& name);
+
 /// The worker binary that belongs to this program: beside it, or in PATH. Throws Error when there is none.
 std::string FindWorkerBinary();
 

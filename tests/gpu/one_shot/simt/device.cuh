@@ -1,0 +1,19 @@
+#pragma once
+
+// For tests of ops that several host threads call at once: the device's own vocabulary, with launches that return when
+// they have run. A process-wide switch (CUDA_LAUNCH_BLOCKING) could keep kernels that wait for each other apart.
+
+#define Launch LaunchAndReturn
+#include_next <simt/device.cuh>
+#undef Launch
+
+namespace quire::simt {
+
+template <class Kernel>
+void Launch(Dim3 grid, int threads, int64_t shared_bytes, const kernels::CudaStream& stream,
+            const typename Kernel::Params& params) {
+  LaunchAndReturn<Kernel>(grid, threads, shared_bytes, stream, params);
+  CheckCuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.handle)), "a kernel of a test");
+}
+
+}  // namespace quire::simt

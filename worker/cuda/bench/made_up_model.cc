@@ -1,0 +1,124 @@
+#include "worker/cuda/bench/made_up_model.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "comm/error.h"
+#include "comm/json.h"
+
+namespace quire::bench {
+
+namespace {
+
+constexpr size_t kChunk = size_t{4} << 20;  // numbers
+
+/// bf16 numbers of magnitudes from spread / 2 to spread, either sign: random bits of mantissa and sign, four at a time.
+class Numbers {
+ public:
+  const std::vector<uint16_t>& Next(size_t count, float spread) {
+    int exponent = 0;
+    std::frexp(spread, &exponent);
+    const auto base = static_cast<uint16_t>((exponent + 125) << 7);
+    buffer_.resize(count);
+    for (size_t i = 0; i < count; i += 4) {
+      state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;  // xorshift64
+      for (size_t k = 0; k < 4 && i + k < count; ++k) {
+        buffer_[i + k] = static_cast<uint16_t>(base | ((state_ >> (16 * k)) & 0x807f));
+      }
+    }
+    return buffer_;
+  }
+
+ private:
+  uint64_t state_ = 88172645463325252;
+  std::vector<uint16_t> buffer_;
+};
+
+struct Tensor {
+  std::string name;
+  int64_t rows, cols;  // cols 0: a vector of ones' magnitude
+};
+
+std::vector<Tensor> TensorsOf(const MadeUpShape& s) {
+  std::vector<Tensor> tensors = {{"model.embed_tokens.weight", s.vocab, s.hidden}, {"model.norm.weight", s.hidden, 0}};
+  for (int64_t i = 0; i < s.layers; ++i) {
+    const auto name = [i](const char* part) { return fmt::format("model.layers.{}.{}.weight", i, part); };
+    tensors.push_back({name("input_layernorm"), s.hidden, 0});
+    tensors.push_back({name("post_attention_layernorm"), s.hidden, 0});
+    tensors.push_back({name("self_attn.q_proj"), s.heads * s.head_dim, s.hidden});
+    tensors.push_back({name("self_attn.k_proj"), s.kv_heads * s.head_dim, s.hidden});
+    tensors.push_back({name("self_attn.v_proj"), s.kv_heads * s.head_dim, s.hidden});
+    tensors.push_back({name("self_attn.o_proj"), s.hidden, s.heads * s.head_dim});
+    tensors.push_back({name("mlp.gate_proj"), s.mlp, s.hidden});
+    tensors.push_back({name("mlp.up_proj"), s.mlp, s.hidden});
+    tensors.push_back({name("mlp.down_proj"), s.hidden, s.mlp});
+  }
+  return tensors;
+}
+
+Json ConfigOf(const MadeUpShape& s) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"hidden_size", s.hidden},
+          {"num_hidden_layers", s.layers},
+          {"num_attention_heads", s.heads},
+          {"num_key_value_heads", s.kv_heads},
+          {"head_dim", s.head_dim},
+          {"intermediate_size", s.mlp},
+          {"vocab_size", s.vocab},
+          {"max_position_embeddings", 131072},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 500000.0},
+          {"hidden_act", "silu"},
+          {"tie_word_embeddings", true},
+          {"eos_token_id", 0}};
+}
+
+void WriteTensors(const std::string& path, const std::vector<Tensor>& tensors) {
+  Json header = Json::object();
+  int64_t at = 0;
+  for (const Tensor& t : tensors) {
+    const int64_t bytes = 2 * t.rows * (t.cols == 0 ? 1 : t.cols);
+    const Json shape = t.cols == 0 ? Json{t.rows} : Json{t.rows, t.cols};
+    header[t.name] = {{"dtype", "BF16"}, {"shape", shape}, {"data_offsets", {at, at + bytes}}};
+    at += bytes;
+  }
+  std::string head = DumpJson(header);
+  head.resize((head.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = head.size();
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&length), 8);
+  out << head;
+  Numbers numbers;
+  for (const Tensor& t : tensors) {
+    const float spread = t.cols == 0 ? 1.0f : 2.0f / std::sqrt(static_cast<float>(t.cols));
+    auto left = static_cast<size_t>(t.rows * (t.cols == 0 ? 1 : t.cols));
+    for (; left > 0; left -= std::min(left, kChunk)) {
+      const auto& chunk = numbers.Next(std::min(left, kChunk), spread);
+      out.write(reinterpret_cast<const char*>(chunk.data()), static_cast<std::streamsize>(2 * chunk.size()));
+    }
+  }
+  if (!out.flush()) Fail("{}: cannot be written: is there room for {} bytes?", path, at);
+}
+
+}  // namespace
+
+MadeUpModel::MadeUpModel(const MadeUpShape& shape) {
+  std::string name = (std::filesystem::temp_directory_path() / "quire-bench-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) Fail("{}: cannot be made", name);
+  path_ = name;
+  std::ofstream(path_ + "/config.json") << DumpJson(ConfigOf(shape));
+  WriteTensors(path_ + "/model.safetensors", TensorsOf(shape));
+}
+
+MadeUpModel::~MadeUpModel() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+
+#include "comm/error.h"
+#include "worker/cuda/bench/bench.h"
+
+namespace quire::bench {
+
+namespace {
+
+struct Options {
+  std::vector<std::string> only;
+  std::string json_file;
+  int device = 0, rounds = 5;
+  StepBench steps;
+  std::vector<int64_t> layers = {2, 6};
+};
+
+int Run(Options options) {
+  const DeviceCount devices = CountDevices();
+  if (devices.count == 0) {
+    fmt::print("no GPU: {}; nothing was measured\n", devices.problem);
+    return 3;
+  }
+  Device device(options.device);
+  Bench bench(device, options.rounds);
+  fmt::print("{}, sm_{}, {} multiprocessors\n", device.name(), device.compute_capability(), device.num_sms());
+  std::ranges::copy(options.layers, options.steps.layers);
+  if (options.steps.profile) {
+    BenchSteps(bench, options.steps);
+    return 0;
+  }
+  const std::pair<const char*, std::function<void()>> sections[] = {
+      {"decode", [&] { BenchDecodeAttention(bench); }}, {"prefill", [&] { BenchPrefillAttention(bench); }},
+      {"products", [&] { BenchProducts(bench); }},      {"small", [&] { BenchSmallOps(bench); }},
+      {"sampling", [&] { BenchSampling(bench); }},      {"steps", [&] { BenchSteps(bench, options.steps); }}};
+  BenchCeilings(bench);
+  for (const auto& [name, run] : sections) {
+    if (!options.only.empty() && std::ranges::find(options.only, name) == options.only.end()) continue;
+    run();
+    if (options.json_file.empty()) continue;
+    std::ofstream file(options.json_file);  // after each section, so that a later one's end takes nothing along
+    file << DumpJson(bench.Report()) << "\n";
+    if (!file.flush()) Fail("{}: cannot be written", options.json_file);
+  }
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace quire::bench
+
+int main(int argc, char** argv) {
+  quire::bench::Options options;
+  CLI::App app("Times Quire's CUDA kernels against ceilings measured in the same run.", "quire-bench-kernels");
+  app.add_option("--only", options.only, "Sections: decode, prefill, products, small, sampling, steps")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"decode", "prefill", "products", "small", "sampling", "steps"}));
+  app.add_option("--json", options.json_file, "File to write the results to");
+  app.add_option("--device", options.device, "Ordinal of the GPU")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "Rounds in which the ways of a case take turns")
+      ->check(CLI::Range(3, 1000))
+      ->capture_default_str();
+  app.add_option("--layers", options.layers,
+                 "Two numbers of layers for the decode steps; 32 are extrapolated from them")
+      ->expected(2)
+      ->delimiter(',')
+      ->check(CLI::Range(1, 32))
+      ->capture_default_str();
+  app.add_option("--batches", options.steps.batches, "Sequences of the decode steps")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--context", options.steps.context, "Tokens that each of them has")
+      ->check(CLI::Range(1, 1 << 17))
+      ->capture_default_str();
+  app.add_flag("--profile-step", options.steps.profile,
+               "Time nothing: run one decode step between cudaProfilerStart and cudaProfilerStop");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return quire::bench::Run(std::move(options));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quire-bench-kernels: {}\n", error.what());
+    return 1;
+  }
+}

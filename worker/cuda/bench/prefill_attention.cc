@@ -1,0 +1,102 @@
+// Attention of new tokens over pages, causal.
+#include "kernels/cuda/prefill_attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "worker/cuda/bench/bench.h"
+#include "worker/cuda/bench/bench_kernels.h"
+#include "worker/cuda/bench/paged_batch.h"
+
+namespace quire::bench {
+
+namespace {
+
+constexpr auto kBF16 = kernels::DType::kBF16;
+
+struct Chunks {
+  int32_t sequences, queries, context;  // each; the queries are the last of the context
+};
+
+class PrefillCase {
+ public:
+  PrefillCase(const Chunks& chunks, int32_t head_size, Device& device)
+      : device_(device),
+        chunks_(chunks),
+        batch_({.contexts = std::vector<int32_t>(static_cast<size_t>(chunks.sequences), chunks.context),
+                .head_size = head_size},
+               device) {
+    std::vector<int32_t> query_start;
+    for (int32_t s = 0; s <= chunks.sequences; ++s) query_start.push_back(s * chunks.queries);
+    query_start_ = OnDevice(device, query_start);
+    const int64_t rows = query_start.back();
+    queries_ = device.Allocate(rows * batch_.row() * 2, "queries");
+    out_ = device.Allocate(rows * batch_.row() * 2, "results");
+    FillRandom(device.stream(), queries_.as<void>(), rows * batch_.row(), kBF16, kernels::CacheType::kSame, 1, 7);
+    const int32_t tile_rows = kernels::PrefillTileRows(kBF16, head_size), group = batch_.shape().group;
+    std::vector<kernels::PrefillTile> tiles(
+        static_cast<size_t>(kernels::PrefillTileCapacity(rows, chunks.sequences, group, tile_rows)));
+    num_tiles_ = kernels::PlanPrefill({query_start, batch_.shape().contexts, group, tile_rows, 0}, tiles);
+    tiles_ = OnDevice(device, tiles);
+  }
+
+  int64_t sets() const { return batch_.sets(); }
+
+  /// Two products, 2 FLOP each, for every head, query and position that it sees.
+  double flops() const {
+    const double seen =
+        chunks_.queries * (chunks_.context - chunks_.queries) + chunks_.queries * (chunks_.queries + 1.0) / 2;
+    return 4.0 * chunks_.sequences * batch_.num_heads() * batch_.shape().head_size * seen;
+  }
+
+  void Queue(int64_t set) const {
+    PrefillAttention(device_.stream(), {.dtype = kBF16,
+                                        .queries = queries_.as<void>(),
+                                        .query_stride = batch_.row(),
+                                        .out = out_.as<void>(),
+                                        .out_stride = batch_.row(),
+                                        .cache = batch_.Cache(set),
+                                        .block_tables = batch_.tables(),
+                                        .table_stride = batch_.table_stride(),
+                                        .table_rows = nullptr,
+                                        .query_start = query_start_.as<int32_t>(),
+                                        .context_len = batch_.contexts(),
+                                        .head_start = batch_.head_start(),
+                                        .alibi_slopes = nullptr,
+                                        .tiles = tiles_.as<kernels::PrefillTile>(),
+                                        .num_tiles = static_cast<int32_t>(num_tiles_),
+                                        .scale = 1.0f / std::sqrt(static_cast<float>(batch_.shape().head_size)),
+                                        .soft_cap = 0,
+                                        .window = 0});
+  }
+
+ private:
+  Device& device_;
+  Chunks chunks_;
+  PagedBatch batch_;
+  int64_t num_tiles_ = 0;
+  DeviceMemory query_start_, queries_, out_, tiles_;
+};
+
+}  // namespace
+
+void BenchPrefillAttention(Bench& bench) {
+  for (const int32_t head_size : {64, 128}) {
+    for (const Chunks& chunks : {Chunks{8, 512, 512}, Chunks{4, 1024, 1024}, Chunks{2, 2048, 2048},
+                                 Chunks{1, 4096, 4096}, Chunks{1, 16384, 16384}, Chunks{1, 512, 16384}}) {
+      const PrefillCase c(chunks, head_size, bench.device());
+      const std::string at = chunks.queries == chunks.context ? "" : fmt::format(" at the end of {}", chunks.context);
+      bench.Measure({.section = "prefill attention",
+                     .name = fmt::format("{} x {} tokens{}, head size {}, 32 heads, GQA 4", chunks.sequences,
+                                         chunks.queries, at, head_size),
+                     .flops = c.flops(),
+                     .formula = "4 * heads * head size * sum over queries of the positions they see",
+                     .sets = c.sets(),
+                     .facts = {{"head_size", head_size}, {"queries", chunks.queries}, {"context", chunks.context}}},
+                    {{"prefill attention", [&](int64_t set) { c.Queue(set); }}});
+    }
+  }
+}
+
+}  // namespace quire::bench

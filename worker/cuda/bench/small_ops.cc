@@ -1,0 +1,138 @@
+// What stands between the products and attention, at an 8B model's sizes, and the moves of blocks.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "kernels/cuda/block_move.h"
+#include "kernels/cuda/rope_kv_write.h"
+#include "kernels/cuda/row_ops.h"
+#include "worker/cuda/bench/bench.h"
+#include "worker/cuda/bench/bench_kernels.h"
+#include "worker/cuda/bench/paged_batch.h"
+
+namespace quire::bench {
+
+namespace {
+
+constexpr auto kBF16 = kernels::DType::kBF16;
+constexpr int64_t kHidden = 4096, kMlp = 14336, kHeads = 32, kKvHeads = 8, kHead = 128, kVocab = 128256;
+constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHead;
+
+/// Random rows in as many sets as calls rotate through.
+struct Rows {
+  Rows(Device& device, int64_t sets, int64_t rows, int64_t width)
+      : set_bytes(rows * width * 2), memory(device.Allocate(sets * set_bytes, "rows")) {
+    FillRandom(device.stream(), memory.as<void>(), sets * rows * width, kBF16, kernels::CacheType::kSame, 1, 10);
+  }
+  void* of(int64_t set) const { return memory.as() + set * set_bytes; }
+
+  int64_t set_bytes;
+  DeviceMemory memory;
+};
+
+Case RowCase(const char* op, int64_t rows, double bytes, const char* formula, int64_t sets) {
+  return {.section = "small ops",
+          .name = fmt::format("{}, {} rows", op, rows),
+          .bytes = bytes,
+          .formula = formula,
+          .sets = sets,
+          .facts = {{"op", op}, {"rows", rows}}};
+}
+
+void MeasureRowOps(Bench& bench, int64_t rows) {
+  Device& device = bench.device();
+  const auto stream = device.stream();
+  const auto count = static_cast<double>(rows);
+  const int64_t norm_sets = SetsFor(rows * kHidden * 2 * 3), mlp_sets = SetsFor(rows * kMlp * 2 * 3);
+  const Rows residual(device, norm_sets, rows, kHidden), delta(device, norm_sets, rows, kHidden),
+      out(device, norm_sets, rows, kHidden), weight(device, 1, 1, kHidden);
+  bench.Measure(
+      RowCase("residual + RMSNorm", rows, 2.0 * kHidden * (4 * count + 1), "4 rows of 4,096 and the weight, 2 B",
+              norm_sets),
+      {{"RmsNorm", [&](int64_t set) {
+          RmsNorm(stream, {kBF16, residual.of(set), delta.of(set), weight.of(0), out.of(set), rows, kHidden, 1e-5f});
+        }}});
+  const Rows gate_up(device, mlp_sets, rows, 2 * kMlp), activated(device, mlp_sets, rows, kMlp);
+  bench.Measure(RowCase("SiLU * up", rows, 2.0 * 3 * kMlp * count, "3 rows of 14,336, 2 B", mlp_sets),
+                {{"SiluMul", [&](int64_t set) {
+                    SiluMul(stream, {kBF16, gate_up.of(set), activated.of(set), rows, kMlp, true});
+                  }}});
+  std::vector<int32_t> ids(static_cast<size_t>(rows * norm_sets));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7919 % kVocab);
+  const DeviceMemory tokens = OnDevice(device, ids);
+  const Rows table(device, 1, kVocab, kHidden);
+  bench.Measure(RowCase("embedding", rows, 2.0 * 2 * kHidden * count, "2 rows of 4,096, 2 B", norm_sets),
+                {{"Embedding", [&](int64_t set) {
+                    Embedding(stream, {kBF16, table.of(0), tokens.as<int32_t>() + set * rows, out.of(set), rows,
+                                       kHidden, 0, kVocab});
+                  }}});
+}
+
+void MeasureRope(Bench& bench, int64_t rows) {
+  Device& device = bench.device();
+  const PagedBatch batch({.contexts = std::vector<int32_t>(static_cast<size_t>(rows), 16)}, device);
+  const int64_t sets = SetsFor(rows * kQkv * 2);
+  const Rows qkv(device, sets, rows, kQkv);
+  std::vector<int32_t> positions(static_cast<size_t>(rows), 1000);
+  std::vector<int64_t> slots(static_cast<size_t>(rows));
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i) * 16 + static_cast<int64_t>(i % 16);
+  const DeviceMemory at = OnDevice(device, positions), to = OnDevice(device, slots);
+  const DeviceMemory cos_sin = OnDevice(device, std::vector<float>(4096 * kHead, 0.7f));
+  bench.Measure(RowCase("RoPE + KV write", rows, 2.0 * 2 * kQkv * static_cast<double>(rows),
+                        "a row of queries, keys and values read and written, 2 B", sets),
+                {{"RopeKvWrite", [&](int64_t set) {
+                    RopeKvWrite(device.stream(),
+                                {kBF16, qkv.of(set), kQkv, cos_sin.as<float>(), at.as<int32_t>(), to.as<int64_t>(),
+                                 rows, kHeads, kHead, batch.Cache(set % batch.sets())});
+                  }}});
+}
+
+/// Blocks of 16 tokens of all 32 layers: 2 MiB each.
+void MeasureBlockMoves(Bench& bench) {
+  Device& device = bench.device();
+  constexpr int64_t kBlockBytes = 16 * 128 * 1024, kBlocks = 64;
+  const Rows pool(device, 4 * kBlocks, 1, kBlockBytes / 2);
+  std::vector<int32_t> from(kBlocks), to(kBlocks);
+  std::iota(from.begin(), from.end(), 0);
+  for (int32_t i = 0; i < kBlocks; ++i) to[static_cast<size_t>(i)] = static_cast<int32_t>(kBlocks + (i * 37) % kBlocks);
+  const DeviceMemory from_ids = OnDevice(device, from), to_ids = OnDevice(device, to);
+  const DeviceMemory staging = device.Allocate(kBlocks * kBlockBytes, "staging"),
+                     host = device.AllocateHost(kBlocks * kBlockBytes, "host blocks");
+  const double bytes = kBlocks * kBlockBytes;
+  const auto move = [&](const void* source, void* target, const DeviceMemory* sources, const DeviceMemory* targets) {
+    BlockMove(device.stream(), {source, target, kBlockBytes, kBlockBytes, kBlockBytes,
+                                sources == nullptr ? nullptr : sources->as<int32_t>(),
+                                targets == nullptr ? nullptr : targets->as<int32_t>(), kBlocks});
+  };
+  bench.Measure({.section = "block moves",
+                 .name = "64 blocks of 2 MiB on the device",
+                 .bytes = 2 * bytes,
+                 .formula = "bytes read + bytes written"},
+                {{"copy on write", [&](int64_t) { move(pool.of(0), pool.of(0), &from_ids, &to_ids); }},
+                 {"gather for a swap", [&](int64_t) { move(pool.of(0), staging.as<void>(), &from_ids, nullptr); }}});
+  bench.Measure({.section = "block moves",
+                 .name = "64 blocks of 2 MiB, device and page-locked host",
+                 .bytes = bytes,
+                 .formula = "bytes moved"},
+                {{"swap out",
+                  [&](int64_t) {
+                    move(pool.of(0), staging.as<void>(), &from_ids, nullptr);
+                    device.CopyToHost(host.as<void>(), staging.as<void>(), kBlocks * kBlockBytes);
+                  }},
+                 {"swap in", [&](int64_t) {
+                    device.CopyToDevice(staging.as<void>(), host.as<void>(), kBlocks * kBlockBytes);
+                    move(staging.as<void>(), pool.of(0), nullptr, &to_ids);
+                  }}});
+}
+
+}  // namespace
+
+void BenchSmallOps(Bench& bench) {
+  for (const int64_t rows : {1, 64, 4096}) {
+    MeasureRowOps(bench, rows);
+    MeasureRope(bench, rows);
+  }
+  MeasureBlockMoves(bench);
+}
+
+}  // namespace quire::bench
