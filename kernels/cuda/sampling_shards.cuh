@@ -78,15 +78,17 @@ struct SummarizeShardKernel {
     const int64_t v = simt::BlockX(), view = v % 2;
     const DeviceSampling s = RowSampling(op, v / 2);
     if (!IsActive(s, view)) return;
+    const simt::Global<ShardHeader> out(p.part.header(v));
+    if (op.in.vocab == 0) {  // nothing was scanned: there is no state; and nothing can be missing from its list
+      if (simt::ThreadX() == 0) out[0] = ShardHeader{-kInfinity, -kInfinity, -1, 0, {0, kAnyId}, 0};
+      return;
+    }
     const RowState state = simt::Global<const RowState>(op.work.state)[v];
     simt::SharedArena arena;
     const ListMemory memory = ListMemory::Take(arena);
-    ShardHeader header{state.max, -kInfinity, -1, 0, {0xffffffffu, -1}, 0};
-    if (op.in.vocab > 0) {
-      header.best = state.best;
-      header.best_raw =
-          Clean(simt::Global<const float>(op.in.logits)[v / 2 * op.in.row_stride + state.best - op.in.first_id]);
-    }
+    const float best_raw =
+        Clean(simt::Global<const float>(op.in.logits)[v / 2 * op.in.row_stride + state.best - op.in.first_id]);
+    ShardHeader header{state.max, best_raw, state.best, 0, {0xffffffffu, -1}, 0};
     if (NeedsMass(s, view)) header.mass = RowMass(op, v);
     if (NeedsList(op, s, view) && p.part.num_candidates > 0) {
       ListSource list{memory.logits, memory.ids, 0, {}};
@@ -97,7 +99,7 @@ struct SummarizeShardKernel {
         header.floor = Write(p, ViewOf(op, s, v), memory.scratch, v, all, header.count);
       }
     }
-    if (simt::ThreadX() == 0) simt::Global<ShardHeader>(p.part.header(v))[0] = header;
+    if (simt::ThreadX() == 0) out[0] = header;
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -35,32 +36,35 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
 
-  /// Starts the plan on every rank.
-  void Begin(const StepPlan& plan) {
-    const Frame frame = EncodePlan(plan);
-    OnAllRanks([&](size_t rank) { ranks_[rank]->Begin(frame); });
-    sent_hashes_.push_back({plan.step, frame.header.body_hash});
-  }
+  /// Puts the plan into every rank's queue.
+  void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
 
-  /// Waits for the oldest plan; checks that all ranks drew the same tokens and returns rank 0's.
-  std::vector<SampledToken> Finish() {
+  /// As a worker does: begins what is queued as far as the engines can, and finishes the oldest step. Checks that all
+  /// ranks drew the same tokens and returns rank 0's.
+  std::vector<SampledToken> Await() {
+    for (; !queue_.empty() && ranks_[0]->can_begin(); queue_.pop_front()) {
+      begun_.push_back(queue_.front().header);
+      OnAllRanks([&](size_t rank) { ranks_[rank]->Begin(queue_.front()); });
+    }
+    if (begun_.size() > 1) ++num_overlapped_;
     std::vector<StepResult> results(ranks_.size());
     OnAllRanks([&](size_t rank) { results[rank] = ranks_[rank]->Finish(); });
+    const FrameHeader plan = begun_.front();
+    begun_.pop_front();
     for (const StepResult& result : results) {
-      QUIRE_CHECK(result.plan_hash == sent_hashes_.front().second && result.step == sent_hashes_.front().first,
-                  "step {}", result.step);
+      QUIRE_CHECK(result.plan_hash == plan.body_hash && result.step == plan.step, "step {}", result.step);
       QUIRE_CHECK(result.token_hash == results[0].token_hash, "rank {} drew other tokens", result.rank);
     }
-    sent_hashes_.erase(sent_hashes_.begin());
     return results[0].tokens;
   }
 
   std::vector<SampledToken> Run(const StepPlan& plan) {
-    Begin(plan);
-    return Finish();
+    Send(plan);
+    return Await();
   }
 
-  const RankEngine& engine(size_t rank) const { return ranks_[rank]->engine(); }
+  /// Steps that were finished while the next one had begun.
+  int num_overlapped() const { return num_overlapped_; }
 
  private:
   template <class F>
@@ -70,7 +74,9 @@ class ThreadGroup {
 
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::vector<std::unique_ptr<StepExecutor>> ranks_;
-  std::vector<std::pair<StepId, uint64_t>> sent_hashes_;
+  std::deque<Frame> queue_;
+  std::deque<FrameHeader> begun_;
+  int num_overlapped_ = 0;
   RankThreads threads_;
 };
 

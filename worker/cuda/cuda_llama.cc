@@ -171,14 +171,15 @@ void CudaLlama::Attention(const StepShape& shape, const StepOnDevice& step, cons
 void CudaLlama::Logits(const StepShape& shape, const StepOnDevice& step, void* delta) {
   const Activations& a = memory_.activations;
   const int64_t vocab = sizes_.shard.vocab.size(), draws = shape.num_draws;
-  if (draws == 0 || vocab == 0) return;
+  if (draws == 0) return;
   if (shape.num_chunks == 0 && IsFused(shape.num_rows)) {
     kernels::SkinnyGemmParams product = Fused(a.residual, a.hidden, weights_.final_norm, weights_.lm_head, a.logits,
                                               vocab, draws, SkinnyEpilogue::kStoreFloat);
     product.out_stride = a.logits_width;
     return kernels::SkinnyGemm(device_.stream(), product);
   }
-  Norm(delta, weights_.final_norm, shape.num_rows);
+  Norm(delta, weights_.final_norm, shape.num_rows);  // also where there is no vocabulary: ranks sum in here
+  if (vocab == 0) return;
   void* rows = a.normed;
   if (shape.num_chunks > 0) {
     rows = a.drawing;

@@ -65,6 +65,7 @@ struct Ask {
 struct Answers {
   std::vector<CollectingSink> sinks;
   int64_t preemptions = 0;
+  int overlapped = 0;  // steps that ended after the next had begun
 };
 
 /// Serves the requests, which come one after another, a step apart.
@@ -100,8 +101,11 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
       EXPECT_EQ(engine.Submit(std::move(request)), std::nullopt);
       ++next;
     }
-    if (const StepPlan* plan = engine.NextPlan(0)) engine.CommitStep(group.Run(*plan));
+    while (const StepPlan* plan = engine.NextPlan(0)) group.Send(*plan);
+    if (engine.num_outstanding() > 0) engine.CommitStep(group.Await());
   }
+  while (engine.num_outstanding() > 0) engine.CommitStep(group.Await());
+  answers.overlapped = group.num_overlapped();
   answers.preemptions = engine.scheduler().num_preemptions();
   return answers;
 }
@@ -168,6 +172,8 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   CudaMaker maker(c.options);
   const Answers got = Serve(files, asks, c.setup, std::ref(maker));
   EXPECT_EQ(got.preemptions > 0, c.setup.num_blocks < 30);
+  EXPECT_EQ(want.overlapped, 0) << "the CPU engine takes one step at a time";
+  EXPECT_GT(got.overlapped, 0);
   ExpectAlike(got, want, c.tolerance);
 }
 
