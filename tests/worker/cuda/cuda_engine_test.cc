@@ -173,7 +173,9 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   const Answers got = Serve(files, asks, c.setup, std::ref(maker));
   EXPECT_EQ(got.preemptions > 0, c.setup.num_blocks < 30);
   EXPECT_EQ(want.overlapped, 0) << "the CPU engine takes one step at a time";
-  EXPECT_GT(got.overlapped, 0);
+  if (c.setup.ranks == 1) {
+    EXPECT_GT(got.overlapped, 0);  // with more, log-probabilities may need the host
+  }
   ExpectAlike(got, want, c.tolerance);
 }
 
