@@ -1,13 +1,8 @@
 #include "kernels/cuda/decode_attention.h"
 #include "kernels/cuda/decode_attention_launch.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace quire::kernels {
-
-namespace {
-
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-
-}  // namespace
 
 void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& p) {
   const int64_t x = 16 / ByteSize(p.dtype, p.cache.type);

@@ -1,24 +1,10 @@
 #include "kernels/check.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/one_shot_all_reduce.cuh"
 
 namespace quire::kernels {
 
 namespace {
-
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-
-/// Calls body with a value of the type that dtype names.
-template <class Body>
-void WithType(DType dtype, Body body) {
-  switch (dtype) {
-    case DType::kF32:
-      return body(float{});
-    case DType::kF16:
-      return body(simt::Half{});
-    case DType::kBF16:
-      return body(simt::BFloat16{});
-  }
-}
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

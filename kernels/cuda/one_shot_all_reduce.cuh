@@ -4,7 +4,7 @@
 #include <simt/system_sync.cuh>
 
 #include "kernels/cuda/one_shot_all_reduce.h"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/row_ops.cuh"
 
 namespace quire::kernels {
 
@@ -207,18 +207,7 @@ struct OneShotAllReduceRmsNormKernel {
       for (int e = 0; e < kVec; ++e) squares += simt::ToFloat(x.v[e]) * simt::ToFloat(x.v[e]);
     }
     squares = BlockReduce<kWarps>(squares, warp_sum, SumOf{});
-    const float scale = simt::Rsqrt(squares / static_cast<float>(p.hidden) + p.epsilon);
-
-    const simt::Global<const T> weight(static_cast<const T*>(p.weight));
-    const simt::Global<T> out = simt::Global<T>(static_cast<T*>(p.out)) + row;
-    for (int64_t i = simt::ThreadX() * kVec; i < p.hidden; i += kThreads * kVec) {  // what this thread wrote itself
-      simt::Vec<T, kVec> x = simt::LoadVec<kVec>(residual, i);
-      const simt::Vec<T, kVec> w = simt::LoadVec<kVec>(weight, i);
-      for (int e = 0; e < kVec; ++e) {
-        x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) * scale * simt::ToFloat(w.v[e]));
-      }
-      simt::StoreVec(out, i, x);
-    }
+    ScaleRow<T, kThreads>(p, row, residual, simt::Rsqrt(squares / static_cast<float>(p.hidden) + p.epsilon));
   }
 };
 

@@ -1,5 +1,6 @@
 #include "kernels/check.h"
 #include "kernels/cuda/block_move.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/rope_kv_write.cuh"
 #include "kernels/cuda/row_ops.cuh"
 
@@ -7,21 +8,6 @@
 namespace quire::kernels {
 
 namespace {
-
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-
-/// Calls body with a value of the type that dtype names.
-template <class Body>
-void WithType(DType dtype, Body body) {
-  switch (dtype) {
-    case DType::kF32:
-      return body(float{});
-    case DType::kF16:
-      return body(simt::Half{});
-    case DType::kBF16:
-      return body(simt::BFloat16{});
-  }
-}
 
 /// Thread blocks that cover a row of n elements with one vector per thread.
 template <class Kernel>

@@ -1,11 +1,10 @@
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/paged_decode.h"
 #include "kernels/cuda/paged_decode_launch.cuh"
 
 namespace quire::kernels {
 
 namespace {
-
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 void Decode(const CudaStream& stream, const DecodeLaunch& launch) {
   const PagedDecodeParams& p = launch.op;

@@ -1,13 +1,12 @@
 #include <bit>
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/prefill_attention.h"
 #include "kernels/cuda/prefill_attention_launch.cuh"
 
 namespace quire::kernels {
 
 namespace {
-
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 void Check(const PrefillAttentionParams& p) {
   const int64_t x = 16 / ByteSize(p.dtype, p.cache.type), row_x = 16 / ByteSize(p.dtype);

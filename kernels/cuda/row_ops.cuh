@@ -7,6 +7,23 @@
 // they have waited; what comes after them waits for them, so it may start as soon as it likes.
 namespace quire::kernels {
 
+/// The second half of a norm: the row that begins at element `row` of the output is residual * scale * weight. A thread
+/// reads what it wrote itself.
+template <class T, int kThreads>
+__device__ void ScaleRow(const CudaRmsNormParams& p, int64_t row, const simt::Global<T>& residual, float scale) {
+  constexpr int kVec = 16 / sizeof(T);
+  const simt::Global<const T> weight(static_cast<const T*>(p.weight));
+  const simt::Global<T> out = simt::Global<T>(static_cast<T*>(p.out)) + row;
+  for (int64_t i = simt::ThreadX() * kVec; i < p.hidden; i += kThreads * kVec) {
+    simt::Vec<T, kVec> x = simt::LoadVec<kVec>(residual, i);
+    const simt::Vec<T, kVec> w = simt::LoadVec<kVec>(weight, i);
+    for (int e = 0; e < kVec; ++e) {
+      x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) * scale * simt::ToFloat(w.v[e]));
+    }
+    simt::StoreVec(out, i, x);
+  }
+}
+
 /// One thread block per row.
 template <class T>
 struct RmsNormKernel {
@@ -35,18 +52,7 @@ struct RmsNormKernel {
       for (int e = 0; e < kVec; ++e) squares += simt::ToFloat(x.v[e]) * simt::ToFloat(x.v[e]);
     }
     squares = BlockReduce<kWarps>(squares, warp_sum, SumOf{});
-    const float scale = simt::Rsqrt(squares / static_cast<float>(p.hidden) + p.epsilon);
-
-    const simt::Global<const T> weight(static_cast<const T*>(p.weight));
-    const simt::Global<T> out = simt::Global<T>(static_cast<T*>(p.out)) + row;
-    for (int64_t i = simt::ThreadX() * kVec; i < p.hidden; i += kThreads * kVec) {  // what this thread wrote itself
-      simt::Vec<T, kVec> x = simt::LoadVec<kVec>(residual, i);
-      const simt::Vec<T, kVec> w = simt::LoadVec<kVec>(weight, i);
-      for (int e = 0; e < kVec; ++e) {
-        x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) * scale * simt::ToFloat(w.v[e]));
-      }
-      simt::StoreVec(out, i, x);
-    }
+    ScaleRow<T, kThreads>(p, row, residual, simt::Rsqrt(squares / static_cast<float>(p.hidden) + p.epsilon));
   }
 };
 

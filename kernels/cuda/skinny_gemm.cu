@@ -1,11 +1,10 @@
 #include "kernels/check.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/skinny_gemm.cuh"
 
 namespace quire::kernels {
 
 namespace {
-
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 template <class T, int kBatch, int kBlocks>
 void LaunchTile(const CudaStream& stream, const SkinnyGemmParams& p) {

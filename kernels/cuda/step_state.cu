@@ -1,12 +1,11 @@
 #include "kernels/check.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/step_state.cuh"
 
 // Checks and launches of the ops on the state of running sequences.
 namespace quire::kernels {
 
 namespace {
-
-bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 /// Launches one thread for each of `count` items.
 template <class Kernel>
@@ -15,26 +14,17 @@ void LaunchFlat(const CudaStream& stream, int64_t count, const typename Kernel::
   simt::Launch<Kernel>({(count + Kernel::kThreads - 1) / Kernel::kThreads}, Kernel::kThreads, 0, stream, params);
 }
 
-void MoveRows(const CudaStream& stream, int64_t count, const MoveRowsKernel::Params& p) {
-  QUIRE_KERNEL_CHECK(p.row_bytes % 16 == 0 && Aligned(p.in) && Aligned(p.out));
-  if (count == 0 || p.row_bytes == 0) return;
-  const int64_t pieces = (p.row_bytes + MoveRowsKernel::kPiece - 1) / MoveRowsKernel::kPiece;
-  simt::Launch<MoveRowsKernel>({count, pieces}, MoveRowsKernel::kThreads, 0, stream, p);
-}
-
 }  // namespace
 
 void ScatterTable(const CudaStream& stream, const ScatterTableParams& p) {
   LaunchFlat<ScatterTableKernel>(stream, p.num_entries, p);
 }
 
-void CopyRows(const CudaStream& stream, const CopyRowsParams& p) {
-  MoveRows(stream, p.count, {p.rows, p.from, p.staging, nullptr, p.to, p.row_bytes});
-  MoveRows(stream, p.count, {p.staging, nullptr, p.rows, p.to, p.to, p.row_bytes});
-}
-
 void GatherRows(const CudaStream& stream, const GatherRowsParams& p) {
-  MoveRows(stream, p.count, {p.in, p.row_ids, p.out, nullptr, p.row_ids, p.row_bytes});
+  QUIRE_KERNEL_CHECK(p.row_bytes % 16 == 0 && Aligned(p.in) && Aligned(p.out));
+  if (p.count == 0 || p.row_bytes == 0) return;
+  const int64_t pieces = (p.row_bytes + GatherRowsKernel::kPiece - 1) / GatherRowsKernel::kPiece;
+  simt::Launch<GatherRowsKernel>({p.count, pieces}, GatherRowsKernel::kThreads, 0, stream, p);
 }
 
 void FeedTokens(const CudaStream& stream, const FeedTokensParams& p) {

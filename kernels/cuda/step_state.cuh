@@ -19,30 +19,19 @@ struct ScatterTableKernel {
   }
 };
 
-/// Grid (count, pieces of a row): out[to[i]] = in[from[i]]; null arrays are 0, 1, 2, .. . Rows whose `skip` is -1 are
-/// left alone.
-struct MoveRowsKernel {
-  struct Params {
-    const void* in;
-    const int32_t* from;
-    void* out;
-    const int32_t* to;
-    const int32_t* skip;
-    int64_t row_bytes;
-  };
+/// Grid (rows, pieces of a row).
+struct GatherRowsKernel {
+  using Params = GatherRowsParams;
   static constexpr int kThreads = 128;
   static constexpr int64_t kPiece = kThreads * 16;
 
   static __device__ void Run(const Params& p) {
-    const int64_t i = simt::BlockX(), at = simt::BlockY() * kPiece + simt::ThreadX() * 16;
-    if (at >= p.row_bytes || simt::Global<const int32_t>(p.skip)[i] < 0) return;
-    int64_t source = i, target = i;
-    if (p.from != nullptr) source = simt::Global<const int32_t>(p.from)[i];
-    if (p.to != nullptr) target = simt::Global<const int32_t>(p.to)[i];
+    const int64_t row = simt::BlockX(), at = simt::BlockY() * kPiece + simt::ThreadX() * 16;
+    const int64_t source = simt::Global<const int32_t>(p.row_ids)[row];
+    if (at >= p.row_bytes || source < 0) return;
     const simt::Global<const uint32_t> in(static_cast<const uint32_t*>(p.in));
-    const simt::Global<uint32_t> out(static_cast<uint32_t*>(p.out));
     const simt::Vec<uint32_t, 4> bytes = simt::LoadVec<4>(in, (source * p.row_bytes + at) / 4);
-    simt::StoreVec(out, (target * p.row_bytes + at) / 4, bytes);
+    simt::StoreVec(simt::Global<uint32_t>(static_cast<uint32_t*>(p.out)), (row * p.row_bytes + at) / 4, bytes);
   }
 };
 

@@ -21,19 +21,6 @@ struct ScatterTableParams {
 };
 void ScatterTable(const CudaStream& stream, const ScatterTableParams& params);
 
-/// Rows to[i] become what rows from[i] were before the op: branches of a beam take over block tables and counts. A row
-/// may be the source of several and a destination at once, since all are read before the first is written; destinations
-/// are distinct. What ScatterTable adds to a branch comes after this.
-struct CopyRowsParams {
-  const int32_t* from;  // [count]
-  const int32_t* to;    // [count], -1: padding
-  int64_t count;
-  void* rows;         // 16-byte aligned
-  int64_t row_bytes;  // a multiple of 16
-  void* staging;      // [count, row_bytes], 16-byte aligned
-};
-void CopyRows(const CudaStream& stream, const CopyRowsParams& params);
-
 /// out[r] = in[row_ids[r]], for rows with an id that is not -1: those that draw go through the LM head.
 struct GatherRowsParams {
   const void* in;          // 16-byte aligned, as is out

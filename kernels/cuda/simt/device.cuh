@@ -6,11 +6,11 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <nv/target>
 #include <simt/numeric.cuh>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 
 #include "kernels/cuda/stream.h"
@@ -123,10 +123,10 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
+/// A failed launch is not the caller's fault: the device is lost, or too old for this build.
 inline void CheckCuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-  std::abort();
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
 template <class Kernel>

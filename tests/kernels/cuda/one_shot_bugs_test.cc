@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/expect_bugs_found.h"
 #include "kernels/cuda/one_shot_case.h"
 
 namespace quire::kernels {
@@ -28,18 +29,7 @@ std::string Hunt() {
   return "";
 }
 
-TEST(OneShotBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) {
-  simt::ActiveBug() = 0;
-  EXPECT_EQ(Hunt(), "");
-  for (const char* bug : kPlantedBugs) {
-    ++simt::ActiveBug();
-    const std::string found = Hunt();
-    EXPECT_NE(found, "") << "missed: " << bug;
-    std::printf("%s\n    %s\n", bug, found.c_str());
-  }
-  simt::ActiveBug() = 0;
-  EXPECT_EQ(Hunt(), "");
-}
+TEST(OneShotBugsTest, EveryOneIsFoundAndWithoutThemAllIsWell) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
 }  // namespace
 }  // namespace quire::kernels

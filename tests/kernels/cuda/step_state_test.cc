@@ -49,28 +49,6 @@ TEST(ScatterTableTest, EntryOutsideTheTableIsFound) {
   simt::ExpectError([&] { ScatterTable({}, {entries.data(), 1, table.data(), 8}); }, "global access out of bounds");
 }
 
-TEST(CopyRowsTest, SourcesAreReadBeforeTheyAreOverwritten) {
-  for (const int64_t row_bytes : {16, 2048, 5 * 1024 + 48}) {
-    for (uint64_t seed = 0; seed < 5; ++seed) {
-      simt::WithOptions options({.seed = seed});
-      test::Random random(seed);
-      // A swap, a chain that ends in itself, two branches of one row, padding.
-      const std::vector<int32_t> from{0, 1, 2, 3, 4, 6, 6, 1 << 30}, to{1, 0, 3, 4, 2, 7, 8, -1};
-      const auto count = static_cast<int64_t>(to.size());
-      const DeviceBuffer<std::byte> rows(9 * row_bytes), staging(count * row_bytes);
-      for (int64_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::byte>(random.Bits());
-      const std::vector<std::byte> before = Values(rows);
-      std::vector<std::byte> expected = before;
-      for (size_t i = 0; i + 1 < to.size(); ++i) {
-        std::copy_n(before.begin() + from[i] * row_bytes, row_bytes, expected.begin() + to[i] * row_bytes);
-      }
-      const DeviceBuffer<int32_t> device_from(from), device_to(to);
-      CopyRows({}, {device_from.data(), device_to.data(), count, rows.data(), row_bytes, staging.data()});
-      EXPECT_EQ(Values(rows), expected);
-    }
-  }
-}
-
 TEST(GatherRowsTest, CopiesTheRowsThatDraw) {
   const int64_t row_bytes = 4096 + 32;
   DeviceBuffer<std::byte> in(5 * row_bytes);
@@ -176,7 +154,6 @@ TEST(CountsTest, CountsStopAtTheirLargestNumber) {
 
 TEST(StepStateTest, NothingToDoIsNoLaunch) {
   ScatterTable({}, {nullptr, 0, nullptr, 8});
-  CopyRows({}, {nullptr, nullptr, 0, nullptr, 64, nullptr});
   GatherRows({}, {nullptr, nullptr, 0, 64, nullptr});
   FeedTokens({}, {nullptr, nullptr, nullptr, 0});
   KeepTokens({}, {nullptr, nullptr, nullptr, nullptr, 0, nullptr, {}});

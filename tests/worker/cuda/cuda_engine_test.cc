@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, CudaSamplingTest, testing::Values(1, 2, 3));
 
 TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
   const auto recorded = [](int64_t layers, int length) {
-    const test::RandomModel model(ModelShape{.layers = layers}, 1);
+    const test::RandomModel model(ModelShape{.hidden = 64, .layers = layers, .intermediate = 32}, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
     CudaMaker maker({.dtype = kBF16});
     const int64_t before = simt::NumRecorded();
