@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Every CUDA source compiles for every architecture that is promised, without warnings: nvcc's front end, to PTX, with
+warnings as errors. Without nvcc (PATH) it says so and exits with 77, which ctest counts as skipped."""
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+OLDEST = ["80", "89", "90a"]
+
+
+def architectures(nvcc):
+    version = re.search(r"release (\d+)\.(\d+)", subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout)
+    return OLDEST + (["100"] if (int(version[1]), int(version[2])) >= (12, 8) else [])
+
+
+def compile_errors(nvcc, source, targets):
+    codes = [f"-gencode=arch=compute_{a},code=compute_{a}" for a in targets]
+    command = [nvcc, "-std=c++20", "-I.", "-Ikernels/cuda", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin",
+               source, "-o", os.devnull]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return "" if result.returncode == 0 else f"{source}:\n{result.stdout}{result.stderr}"
+
+
+def main():
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        print("skipped: no nvcc in PATH")
+        sys.exit(77)
+    sources = [os.path.relpath(p, ROOT) for folder in ("kernels/cuda", "worker/cuda/bench")
+               for p in sorted(glob.glob(os.path.join(ROOT, folder, "*.cu")))]
+    targets = architectures(nvcc)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        errors = [e for e in pool.map(lambda s: compile_errors(nvcc, s, targets), sources) if e]
+    print("\n".join(errors) or f"{len(sources)} sources for {', '.join('sm_' + a for a in targets)}")
+    sys.exit(1 if errors or len(sources) < 10 else 0)
+
+
+main()
