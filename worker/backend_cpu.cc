@@ -6,7 +6,7 @@
 namespace quire {
 
 Accelerators FindAccelerators() {
-  return {0, "this build has no CUDA (no toolkit was there when it was built; see QUIRE_CUDA)"};
+  return {0, "this program was built without CUDA (QUIRE_CUDA)"};
 }
 
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
