@@ -223,7 +223,6 @@ void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   std::unique_ptr<DeviceGraph>& graph = graphs_[{shape.num_rows, shape.combines, num_candidates}];
   if (graph == nullptr) {
     if (options_.tune) {
-      device_.Synchronize();
       model_.Tune(shape.num_rows);
     } else {
       model_.SetFused(shape.num_rows, options_.fuse);

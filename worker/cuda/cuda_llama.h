@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 
 #include "comm/model/model_files.h"
 #include "worker/cuda/activations.h"
@@ -53,8 +54,7 @@ class CudaLlama {
   /// Queues the step: new keys and values go into the cache, logits of the rows that draw into logits().
   void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
 
-  /// Chooses, by timing, how steps of that many rows are computed; activations are scratch. Not while a graph is
-  /// recorded.
+  /// Times, once for each number of rows, how to compute such steps. Overwrites activations; not inside a graph.
   void Tune(int64_t num_rows);
   /// Or says so: norms, residual and activation inside our own matrix products, or one kernel for each.
   void SetFused(int64_t num_rows, bool fused) { fused_[num_rows] = fused && CanFuse(num_rows); }
@@ -94,6 +94,7 @@ class CudaLlama {
   DeviceMemory reserved_;
   Memory memory_;
   std::map<int64_t, bool> fused_;  // by number of rows
+  std::set<int64_t> tuned_;        // numbers of rows
 };
 
 }  // namespace quire

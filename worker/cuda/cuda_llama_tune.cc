@@ -17,6 +17,8 @@ std::vector<const void*> Pick(const std::vector<CudaLayerWeights>& layers, void*
 }  // namespace
 
 void CudaLlama::Tune(int64_t rows) {
+  if (!tuned_.insert(rows).second) return;
+  device_.Synchronize();  // activations may be in use
   const Activations& a = memory_.activations;
   const auto& layers = weights_.layers;
   products_.Tune(Product(a.normed, a.hidden, nullptr, a.qkv, a.qkv_width, rows), Pick(layers, &CudaLayerWeights::qkv));
@@ -38,7 +40,7 @@ void CudaLlama::Tune(int64_t rows) {
   if (!CanFuse(rows)) return;
   // All layers without their attention, which both ways share.
   const auto seconds = [&](bool fused) {
-    return *MedianSeconds(device_, [&](int) {
+    return *MedianSeconds(device_, [&] {
       for (const CudaLayerWeights& layer : layers) {
         BeforeAttention(layer, a.delta, rows, fused);
         fused ? FusedAfterAttention(layer, rows) : AfterAttention(layer, rows);

@@ -128,7 +128,7 @@ double Gemm::Tune(const GemmParams& p, std::span<const void* const> weights) {
   double best = 0;
   size_t turn = 0;
   for (const cublasLtMatmulAlgo_t& algorithm : plans_->Guess(problem, kCandidates)) {
-    const auto seconds = MedianSeconds(device_, [&](int) {
+    const auto seconds = MedianSeconds(device_, [&] {
       GemmParams run = p;
       run.weight = weights[turn++ % weights.size()];
       return plans_->Queue(problem, run, algorithm, workspace_, device_.stream()) == CUBLAS_STATUS_SUCCESS;

@@ -36,7 +36,7 @@ void Products::Tune(const GemmParams& p, std::span<const void* const> weights) {
   double best = library;
   size_t turn = 0;
   for (const auto tile : {kernels::SkinnyTile::kNarrow, kernels::SkinnyTile::kWide}) {
-    const auto seconds = MedianSeconds(device_, [&](int) {
+    const auto seconds = MedianSeconds(device_, [&] {
       kernels::SkinnyGemmParams run = AsSkinny(p, tile);
       run.weight = weights[turn++ % weights.size()];
       kernels::SkinnyGemm(device_.stream(), run);

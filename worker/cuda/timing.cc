@@ -10,11 +10,11 @@ constexpr int kRounds = 5;
 constexpr int kBeginMark = Device::kNumMarks - 2, kEndMark = Device::kNumMarks - 1;
 }  // namespace
 
-std::optional<double> MedianSeconds(Device& device, const std::function<bool(int)>& queue) {
+std::optional<double> MedianSeconds(Device& device, const std::function<bool()>& queue) {
   std::vector<double> seconds;
   for (int round = 0; round <= kRounds; ++round) {
     device.SetMark(kBeginMark);
-    if (!queue(round)) return std::nullopt;
+    if (!queue()) return std::nullopt;
     device.SetMark(kEndMark);
     device.Await(kEndMark);
     if (round > 0) seconds.push_back(device.SecondsBetween(kBeginMark, kEndMark));

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Median seconds that the device takes for what `queue` queues, after one run to warm up. `queue` is told which run it
-/// is; nothing comes back when it says false. Not while a graph is recorded.
-std::optional<double> MedianSeconds(Device& device, const std::function<bool(int)>& queue);
+/// Median seconds that the device takes for what `queue` queues, after one run to warm up. Nothing comes back
+/// when `queue` says false. Not while a graph is recorded.
+std::optional<double> MedianSeconds(Device& device, const std::function<bool()>& queue);
 
 }  // namespace quire
