@@ -109,7 +109,9 @@ EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
   for (;;) {
     if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
-      line.Send(EncodeResult(executor.Finish()));
+      const StepResult result = executor.Finish();
+      line.Send(EncodeResult(result));
+      lease.SetAnswered(result.step);
       continue;
     }
     const auto frame = executor.idle() ? line.Receive(Clock::time_point::max()) : line.TryReceive();
@@ -121,7 +123,7 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
       Decode(*frame);  // throws unless it really is one
       return;
     }
-    lease.SetStep(frame->header.step);
+    lease.SetBegun(frame->header.step);
     executor.Begin(*frame);
   }
 }

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -74,8 +75,8 @@ void Deployment::Launch() {
                  group_->data_endpoint());
     return;
   }
-  const auto command =
-      MpirunCommand(topology_, FindWorkerBinary(), group_->data_endpoint(), epoch_, runtime_dir_.path());
+  std::filesystem::create_directory(EpochDir());
+  const auto command = MpirunCommand(topology_, FindWorkerBinary(), group_->data_endpoint(), epoch_, EpochDir());
   spdlog::debug("launching: {}", fmt::join(command, " "));
   CheckMpirunAllowed();
   launcher_ = std::make_unique<Mpirun>(command);
@@ -84,6 +85,8 @@ void Deployment::Launch() {
 void Deployment::EndWorkers() {
   launcher_.reset();  // workers of an epoch that is over are fenced off: nobody reads what they still send
   launcher_ended_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(EpochDir(), ignored);  // an mpirun that was killed leaves files
 }
 
 void Deployment::BringUp() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -58,6 +60,8 @@ class Deployment {
   void CheckLauncher();
   void Launch();
   void EndWorkers();
+  /// Of mpirun's files in this epoch.
+  std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
   /// Launch to Load.
   void BringUp();
   /// Reserves the blocks; returns the seconds that moving one takes.

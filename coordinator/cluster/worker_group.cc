@@ -11,7 +11,9 @@ namespace {
 // A worker beats every 250 ms; a stopped process is found well within two seconds.
 constexpr auto kSilentAfter = std::chrono::milliseconds(1500);
 // A process that beats but does not compute: 20 times what a step of that size took lately, and never less than this.
-constexpr auto kLeastStepPatience = std::chrono::seconds(10);
+constexpr auto kLeastStepPatience = std::chrono::seconds(5);
+// Beats and answers travel on different sockets; one overtakes the other by milliseconds.
+constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
 constexpr auto kFirstStepPatience = std::chrono::seconds(120);
 
 uint16_t PortOf(const std::string& endpoint) {
@@ -91,9 +93,28 @@ void WorkerGroup::HandleCtrl() {
     Rank rank = 0;
     while (rank < size() && received->peer != WorkerIdentity(options_.epoch, rank)) ++rank;
     if (rank == size()) continue;
-    if (!std::holds_alternative<BeatMessage>(Decode(received->frame))) continue;
+    const Message message = Decode(received->frame);
+    const auto* beat = std::get_if<BeatMessage>(&message);
+    if (beat == nullptr) continue;
     ranks_[static_cast<size_t>(rank)].last_beat = Clock::now();
+    CheckProgress(rank, *beat);
     ctrl_.Send(received->peer, Encode(BeatMessage{}, options_.epoch, 0));
+  }
+}
+
+/// A rank that has nothing left to do although we await its answer did not get a plan, or its answer did not arrive.
+void WorkerGroup::CheckProgress(Rank rank, const BeatMessage& beat) {
+  RankInfo& info = ranks_[static_cast<size_t>(rank)];
+  const StepId expected = steps_.Expected(rank);
+  const bool awaited = !steps_.empty() && expected <= steps_.last_sent();
+  if (!awaited || beat.begun > beat.answered) {
+    info.idle_since.reset();
+  } else if (!info.idle_since || info.idle_before != expected) {
+    info.idle_before = expected;
+    info.idle_since = Clock::now();
+  } else if (Clock::now() - *info.idle_since > kLostFrameAfter) {
+    GroupFail(LossCause::kBadFrame, rank, "{} is idle, but step {} is not answered: a frame was lost", Describe(rank),
+              expected);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct RankInfo {
   StepId last_step = 0;
   uint32_t compute_micros = 0;  // of its last step
   std::chrono::steady_clock::time_point last_beat;
+  /// The step it must answer next, and since when it says that it has nothing to do for it.
+  StepId idle_before = 0;
+  std::optional<std::chrono::steady_clock::time_point> idle_since;
 };
 
 /// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from
@@ -91,6 +95,7 @@ class WorkerGroup {
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
   void HandleCtrl();
   void CheckLeases();
+  void CheckProgress(Rank rank, const BeatMessage& beat);
   Clock::duration StepPatience(int num_tokens) const;
   void OnAnswer(Rank rank, const Frame& frame);
   Rank RankOf(const std::string& peer) const;
