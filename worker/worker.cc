@@ -66,7 +66,9 @@ class Line {
   Channel channel_;
 };
 
-std::string HostName() {
+/// What messages call this host.
+std::string HostName(const WorkerOptions& options) {
+  if (!options.node.empty()) return options.node;
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
@@ -115,7 +117,7 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
-  line.Send(JoinMessage{kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count,
+  line.Send(JoinMessage{kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count,
                         accelerators.problem});
   const auto assign = line.Expect<AssignMessage>(Clock::now() + kJoinDeadline, "assignment");
   if (!assign) return;
@@ -166,7 +168,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     Live(*line, options, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(), phase, error.what());
+    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase, error.what());
     Report(line, {phase, error.what()});
   }
   // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -21,6 +22,24 @@ constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 std::vector<double> Shares(const Topology& topology) {
   if (!topology.parallel.shares.empty()) return topology.parallel.shares;
   return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
+}
+
+std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks) {
+  std::vector<std::string> hosts;
+  for (const RankInfo& rank : ranks) hosts.push_back(rank.host);
+  return hosts;
+}
+
+std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks) {
+  std::map<std::string, int> counts;
+  for (const RankInfo& rank : ranks) ++counts[rank.host];
+  return counts;
+}
+
+int MostRanksOfAHost(const std::vector<RankInfo>& ranks) {
+  int most = 0;
+  for (const auto& [host, count] : RanksOfHosts(ranks)) most = std::max(most, count);
+  return most;
 }
 
 }  // namespace
@@ -80,8 +99,11 @@ void Deployment::Launch() {
                  group_->data_endpoint());
     return;
   }
-  const auto command =
-      MpirunCommand(topology_, FindWorkerBinary(), group_->data_endpoint(), epoch_, runtime_dir_.path());
+  Placement placement;
+  if (!OnThisHost(topology_)) placement = PlaceRanks(topology_, group_->size(), {});
+  if (!placement.problem.empty()) Fail("{}", placement.problem);
+  const auto command = MpirunCommand(topology_, WorkerBinary(topology_), group_->data_endpoint(), epoch_,
+                                     runtime_dir_.path(), placement.nodes);
   spdlog::debug("launching: {}", fmt::join(command, " "));
   CheckMpirunAllowed();
   launcher_ = std::make_unique<ChildProcess>(command);
@@ -144,9 +166,8 @@ WorkerGroup::Options Deployment::GroupOptions(const Topology& topology, const Mo
 std::string Deployment::ChooseBackend(const Topology& topology) const {
   if (topology.backend == "cpu") return "cpu";
   // The ranks of a host take a device each, unless the topology says who takes which.
-  std::map<std::string, int> ranks_of_host;
-  for (const RankInfo& rank : group_->ranks()) ++ranks_of_host[rank.host];
-  const bool listed = !topology.nodes.empty() && !topology.nodes[0].devices.empty();
+  std::map<std::string, int> ranks_of_host = RanksOfHosts(group_->ranks());
+  const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
   std::string problem;
   for (size_t r = 0; r < group_->ranks().size() && problem.empty(); ++r) {
     const RankInfo& rank = group_->ranks()[r];
@@ -176,21 +197,21 @@ std::string Deployment::ChooseBackend(const Topology& topology) const {
 AssignMessage Deployment::Assignment(const Topology& topology, const ModelFiles& model,
                                      const std::string& backend) const {
   AssignMessage assign;
-  assign.model_path = model.path();
+  // Workers on other nodes have other working directories.
+  assign.model_path = OnThisHost(topology) ? model.path() : std::filesystem::absolute(model.path()).string();
   assign.fingerprint = model.Fingerprint();
   assign.block_size = topology.cache.block_size;
   assign.max_step_tokens = max_step_tokens_;
   assign.max_running = topology.scheduler.max_running;
   assign.max_model_len = max_model_len_;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  assign.threads =
-      topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / topology.parallel.tensor);
+  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker
+                                                   : std::max(1, cores / MostRanksOfAHost(group_->ranks()));
   assign.shares = Shares(topology);
   assign.backend = backend;
   assign.dtype = topology.dtype;
   assign.kv_cache_dtype = topology.cache.dtype;
-  if (!topology.nodes.empty())
-    assign.devices.assign(topology.nodes[0].devices.begin(), topology.nodes[0].devices.end());
+  if (backend == "cuda") assign.devices = DevicesOfRanks(topology, HostsOfRanks(group_->ranks()));
   return assign;
 }
 
@@ -208,16 +229,16 @@ void Deployment::CheckLauncher() {
 int Deployment::ChooseNumBlocks(const Topology& topology) const {
   if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
   const auto& ranks = group_->ranks();
+  // The ranks of a host share its memory; each of those on GPUs reports what it may take.
+  std::map<std::string, int> sharers = RanksOfHosts(ranks);
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
-    available = std::min(available, rank.available_bytes);
+    available = std::min(available, rank.available_bytes / (cuda_ ? 1 : sharers[rank.host]));
   }
   int64_t budget = topology.cache.memory_bytes;
   if (budget == 0) {
-    // The ranks of a host share its memory; each of those on GPUs reports what it may take.
-    const double sharers = cuda_ ? 1 : static_cast<double>(ranks.size());
-    budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available) / sharers);
+    budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available));
     if (!cuda_) budget = std::min(kDefaultCpuKvBytes, budget);
   }
   const int64_t most_useful =
