@@ -67,7 +67,7 @@ struct AssignMessage {
   std::string backend = "cpu";          // cpu, cuda
   std::string dtype = "auto";           // of weights and activations: auto, float32, bfloat16, float16
   std::string kv_cache_dtype = "auto";  // auto (that of the activations), fp8
-  std::vector<int32_t> devices;         // of the ranks of a host, in order; none: rank i of a host takes device i
+  std::vector<int32_t> devices;         // of each rank; none: rank i of a host takes device i
 };
 
 struct HelloMessage {

@@ -48,9 +48,10 @@ class Section {
     if (const YamlNode* node = Take(key)) out = IntegerOf(*node, key, low, high);
   }
   void Integers(const std::string& key, std::vector<int>& out, int low, int high) {
-    if (const YamlNode* node = Take(key)) {
-      for (const YamlNode& item : Sequence(*node, key)) out.push_back(IntegerOf(item, key, low, high));
-    }
+    if (const YamlNode* node = Take(key)) Integers(*node, key, out, low, high);
+  }
+  void Integers(const YamlNode& node, const std::string& key, std::vector<int>& out, int low, int high) {
+    for (const YamlNode& item : Sequence(node, key)) out.push_back(IntegerOf(item, key, low, high));
   }
   void Reals(const YamlNode& node, const std::string& key, std::vector<double>& out) {
     for (const YamlNode& item : Sequence(node, key)) {
@@ -158,6 +159,8 @@ void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topolo
     section.Text("host", node.host);
     section.Integers("devices", node.devices, 0, 1023);
     section.Text("interface", node.interface);
+    section.Integer("slots", node.slots, 1, 1024);
+    section.Flag("spare", node.spare);
     section.Done();
     const bool safe = !node.host.empty() && node.host.size() <= 253 && node.host[0] != '-' &&
                       node.host.find_first_not_of(
@@ -177,12 +180,18 @@ void ReadTransport(Section section, Topology::Transport& transport) {
   section.Text("bind", transport.bind);
   section.Integers("ports", transport.ports, 1, 65535);
   section.Text("keys", transport.keys);
+  section.Flag("insecure_network", transport.insecure_network);
+  if (const YamlNode* ports = section.Take("mpi_ports")) {
+    transport.mpi_ports.clear();
+    section.Integers(*ports, "mpi_ports", transport.mpi_ports, 1024, 65535);
+  }
   section.Done();
 }
 
 void ReadLaunch(Section section, Topology::Launch& launch) {
   section.Choice("method", launch.method, {"mpirun", "external"});
   section.Text("agent", launch.agent);
+  section.Text("worker", launch.worker);
   section.Texts("args", launch.args);
   section.Done();
 }
@@ -233,6 +242,7 @@ void ValidateTopology(const Topology& t, const std::string& where) {
     Fail("{}: launch.method external needs transport.bind and transport.ports, so that workers know where to connect",
          where);
   }
+  ValidateNodes(t, where);
   const int max_step_tokens = t.scheduler.max_step_tokens;
   if (max_step_tokens > 0 && max_step_tokens < t.scheduler.max_running) {
     Fail("{}: {} tokens per step cannot serve {} running sequences; raise max_step_tokens or lower max_running", where,

@@ -91,7 +91,9 @@ class Line {
   Channel channel_;
 };
 
-std::string HostName() {
+/// What messages call this host.
+std::string HostName(const WorkerOptions& options) {
+  if (!options.node.empty()) return options.node;
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
@@ -142,8 +144,8 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
-  const auto assign = line.Join(
-      {kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count, accelerators.problem});
+  const auto assign = line.Join({kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(),
+                                 accelerators.count, accelerators.problem});
   if (!assign) return;
   Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank());
 
@@ -192,7 +194,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     Live(*line, options, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(), phase, error.what());
+    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase, error.what());
     Report(line, {phase, error.what()});
   }
   // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait
