@@ -12,6 +12,7 @@
 #include "coordinator/bench/throughput.h"
 #include "coordinator/explain_paging.h"
 #include "coordinator/journal/replay.h"
+#include "coordinator/keygen.h"
 #include "coordinator/options.h"
 #include "coordinator/serve.h"
 
@@ -180,6 +181,23 @@ Command AddReplay(CLI::App& app) {
           }};
 }
 
+Command AddKeygen(CLI::App& app) {
+  const auto command = std::make_shared<quire::KeygenCommand>();
+  CLI::App* keygen = app.add_subcommand("keygen", "Make keys: of the workers' transport, of API clients, of the admin");
+  keygen->add_option("--transport", command->transport_directory,
+                     "Directory for the keys of coordinator and workers; those that are there stay");
+  keygen->add_option("--ranks", command->ranks, "Workers to make keys for")->check(CLI::Range(1, 1024));
+  keygen->add_option("--api", command->api_name, "Name of a client: appends its key's hash to --file");
+  keygen->add_flag("--admin", command->admin, "Token of the admin port: writes its hash to --file");
+  keygen->add_option("--file", command->file, "File of API keys, or of the admin token");
+  return {keygen,
+          [command] {
+            SetUpLog("info");
+            quire::CheckKeygen(*command);
+          },
+          [command] { return quire::RunKeygen(*command); }};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -194,6 +212,7 @@ int main(int argc, char** argv) {
   commands.push_back(AddKernels(*bench));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));
+  commands.push_back(AddKeygen(app));
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));
   commands.push_back(
       AddPrinter(app, "version", "Print the version", [] { return fmt::format("quire {}\n", quire::kBuildVersion); }));

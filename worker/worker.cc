@@ -11,6 +11,7 @@
 
 #include "comm/channel.h"
 #include "comm/error.h"
+#include "comm/process_hardening.h"
 #include "worker/backend.h"
 #include "worker/lease.h"
 #include "worker/step_executor.h"
@@ -26,8 +27,9 @@ constexpr auto kJoinDeadline = std::chrono::seconds(60);
 /// The data connection of one rank: sends under its epoch, receives what the handshake expects next.
 class Line {
  public:
-  Line(const WorkerOptions& options, Rank rank)
-      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, WorkerIdentity(options.epoch, rank))) {}
+  Line(const WorkerOptions& options, Rank rank, const WorkerKeys* keys)
+      : epoch_(options.epoch),
+        channel_(Channel::Connect(options.coordinator, WorkerIdentity(options.epoch, rank), keys)) {}
 
   void Send(const Frame& frame) {
     if (!channel_.Send("", frame)) Fail("the coordinator does not take messages");
@@ -112,14 +114,14 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 }
 
 /// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
-void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
+void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
   line.Send(JoinMessage{kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count,
                         accelerators.problem});
   const auto assign = line.Expect<AssignMessage>(Clock::now() + kJoinDeadline, "assignment");
   if (!assign) return;
-  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), options.epoch, mpi.rank());
+  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), options.epoch, mpi.rank(), keys);
 
   phase = "load";
   const auto begin = Clock::now();
@@ -159,11 +161,17 @@ void Report(std::optional<Line>& line, const FailureMessage& failure) {
 
 int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
   const char* phase = "connect";
+  std::optional<WorkerKeys> keys;
   std::optional<Line> line;
   try {
     if (::sodium_init() < 0) Fail("libsodium cannot be initialised");
-    line.emplace(options, mpi.rank());
-    Live(*line, options, mpi, phase);
+    if (!options.keys.empty()) {
+      ForbidCoreDumps();
+      keys = LoadWorkerKeys(options.keys, mpi.rank());
+    }
+    const WorkerKeys* own_keys = keys ? &*keys : nullptr;
+    line.emplace(options, mpi.rank(), own_keys);
+    Live(*line, options, own_keys, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(), phase, error.what());

@@ -9,6 +9,7 @@ namespace quire {
 struct WorkerOptions {
   std::string coordinator;  // data endpoint: tcp://HOST:PORT or ipc://PATH
   EpochId epoch = 1;
+  std::string keys;  // key directory (comm/curve_keys.h); empty: no encryption
 };
 
 /// The life of one rank: join, load what the coordinator assigns, serve steps until told to stop.

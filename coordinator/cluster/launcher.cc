@@ -74,6 +74,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::stri
   add({"--oversubscribe", "--bind-to", "none"});
   command.insert(command.end(), topology.launch.args.begin(), topology.launch.args.end());
   add({worker_binary, "--coordinator", data_endpoint, "--epoch", std::to_string(epoch)});
+  if (!topology.transport.keys.empty()) add({"--keys", std::filesystem::absolute(topology.transport.keys)});
   return command;
 }
 

@@ -28,15 +28,17 @@ uint16_t PortOf(const std::string& endpoint) {
 
 WorkerGroup::WorkerGroup(Options options)
     : options_(std::move(options)),
-      data_(Channel::Bind(options_.data_endpoint)),
-      ctrl_(Channel::Bind(options_.ctrl_endpoint)),
+      data_(Channel::Bind(options_.data_endpoint, options_.curve)),
+      ctrl_(Channel::Bind(options_.ctrl_endpoint, options_.curve)),
       data_endpoint_(data_.bound_endpoint()),
       ranks_(static_cast<size_t>(options_.size)),
       steps_(ranks_.size()) {}
 
-Rank WorkerGroup::RankOf(const std::string& peer) const {
+Rank WorkerGroup::RankOf(const ReceivedFrame& received) {
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (peer == Peer(rank)) return rank;
+    if (received.peer != Peer(rank)) continue;
+    if (options_.curve == nullptr || received.user == CurveUserId(rank)) return rank;
+    ++num_foreign_frames_;
   }
   return -1;
 }
@@ -59,7 +61,7 @@ void WorkerGroup::OnFailure(Rank rank, const FailureMessage& failure) const {
 
 void WorkerGroup::HandleCtrl() {
   while (const auto received = ctrl_.TryReceive()) {
-    const Rank rank = RankOf(received->peer);
+    const Rank rank = RankOf(*received);
     if (rank < 0 || received->frame.header.epoch != options_.epoch) continue;
     if (!std::holds_alternative<BeatMessage>(Decode(received->frame))) continue;
     ranks_[static_cast<size_t>(rank)].last_beat = Clock::now();
@@ -90,7 +92,7 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
     for (RankInfo& info : ranks_) info.last_beat = Clock::now();
   }
   while (const auto received = data_.TryReceive()) {
-    const Rank rank = RankOf(received->peer);
+    const Rank rank = RankOf(*received);
     if (rank >= 0 && received->frame.header.epoch == options_.epoch) handle(rank, received->frame);
   }
   check_launcher();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -41,12 +42,18 @@ class WorkerGroup {
     int size = 1;  // ranks
     std::string fingerprint;
     std::chrono::seconds start_deadline{120};
+    std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
   };
   explicit WorkerGroup(Options options);
 
   int size() const { return options_.size; }
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
+  bool encrypted() const { return options_.curve != nullptr; }
+  /// Peers without a worker's key that were turned away.
+  uint64_t num_refused_peers() const { return encrypted() ? options_.curve->num_refused() : 0; }
+  /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.
+  uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
   /// Called whenever the group waits; throws GroupFailure when the launcher has ended.
   std::function<void()> check_launcher = [] {};
@@ -90,7 +97,8 @@ class WorkerGroup {
   void CheckLeases();
   Clock::duration StepPatience(int num_tokens) const;
   void OnAnswer(Rank rank, const Frame& frame);
-  Rank RankOf(const std::string& peer) const;
+  /// The rank that a frame comes from; -1: none of this epoch, or another's key.
+  Rank RankOf(const ReceivedFrame& received);
   std::string Describe(Rank rank) const;
   void OnJoin(Rank rank, const JoinMessage& join);
   void OnLoaded(Rank rank, const Message& message);
@@ -102,6 +110,7 @@ class WorkerGroup {
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
+  std::atomic<uint64_t> num_foreign_frames_{0};
   bool assigned_ = false;  // from then on ranks beat, and silence is a fault
   StepsUnderWay steps_;
   double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
