@@ -1,5 +1,4 @@
 #include <sodium.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +12,7 @@
 #include "coordinator/explain_paging.h"
 #include "coordinator/journal/replay.h"
 #include "coordinator/keygen.h"
+#include "coordinator/log.h"
 #include "coordinator/options.h"
 #include "coordinator/serve.h"
 
@@ -29,13 +29,6 @@ std::vector<std::string> Arguments(int argc, char** argv) {
   return arguments;
 }
 
-/// Standard output belongs to results; everything said on the way goes to standard error.
-void SetUpLog(const std::string& level) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("quire"));
-  spdlog::set_pattern("%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_level(spdlog::level::from_str(level));
-}
-
 /// A subcommand: what it was told, and what it does. Settings are checked apart from the work, because they end with
 /// another status.
 struct Command {
@@ -49,7 +42,7 @@ struct ServerCommand {
   quire::ServeFlags flags;
   quire::Topology topology;
   void Check() {
-    SetUpLog(flags.log_level);
+    quire::SetUpLog(flags.log_level);
     topology = quire::TopologyFromFlags(flags);
   }
 };
@@ -100,7 +93,8 @@ Command AddMemory(CLI::App& bench) {
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
   app->add_option("--plot", state->bench.plot_directory, "Directory to write the charts (SVG) into");
   const auto check = [state] {
-    if (state->flags.model.empty() && state->flags.topology_file.empty()) return SetUpLog(state->flags.log_level);
+    if (state->flags.model.empty() && state->flags.topology_file.empty())
+      return quire::SetUpLog(state->flags.log_level);
     state->Check();
     if (state->flags.max_model_len) state->bench.real_max_model_len = *state->flags.max_model_len;
     state->bench.topology = state->topology;
@@ -126,7 +120,7 @@ Command AddAllReduce(CLI::App& bench) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app->add_option("--json", state->json_file, "File to write the results to");
-  return {app, [] { SetUpLog("info"); }, [state] { return quire::RunAllReduceBenchCommand(*state); }};
+  return {app, [] { quire::SetUpLog("info"); }, [state] { return quire::RunAllReduceBenchCommand(*state); }};
 }
 
 Command AddKernels(CLI::App& bench) {
@@ -157,7 +151,7 @@ Command AddExplain(CLI::App& app) {
   CLI::App* explain = app.add_subcommand("explain", "Tell the story of a request: why it waited, who preempted it");
   explain->add_option("request", state->request, "The request's number, or the id that the API answered")->required();
   explain->add_option("--journal", state->journal, "Directory of the step journal")->required();
-  return {explain, [] { SetUpLog("info"); },
+  return {explain, [] { quire::SetUpLog("info"); },
           [state] {
             fmt::print("{}", quire::ExplainRequest(state->journal, state->request));
             return 0;
@@ -168,7 +162,7 @@ Command AddReplay(CLI::App& app) {
   const auto journal = std::make_shared<std::string>();
   CLI::App* replay = app.add_subcommand("replay", "Run the scheduler again over a step journal and compare every plan");
   replay->add_option("--journal", *journal, "Directory of the step journal")->required();
-  return {replay, [] { SetUpLog("info"); },
+  return {replay, [] { quire::SetUpLog("info"); },
           [journal] {
             const quire::ReplayResult result = quire::Replay(*journal);
             fmt::print("{} segments, {} requests, {} steps: {}\n", result.segments, result.requests, result.steps,
@@ -192,7 +186,7 @@ Command AddKeygen(CLI::App& app) {
   keygen->add_option("--file", command->file, "File of API keys, or of the admin token");
   return {keygen,
           [command] {
-            SetUpLog("info");
+            quire::SetUpLog("info");
             quire::CheckKeygen(*command);
           },
           [command] { return quire::RunKeygen(*command); }};
