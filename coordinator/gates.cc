@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
+#include "comm/curve_keys.h"
 #include "comm/error.h"
 
 namespace quire {
@@ -29,6 +30,12 @@ void ReloadOne(Gate& gate, const char* what) {
 
 Gates::Gates(const Topology& topology) : data(DataOptions(topology.server)), admin(AdminOptions(topology.admin)) {
   CheckKeysDiffer(data, admin);
+}
+
+void CheckKeyFiles(const Topology& topology) {
+  const Gates gates(topology);
+  const std::string& transport = topology.transport.keys;
+  if (!transport.empty()) (void)LoadCoordinatorKeys(transport, topology.parallel.tensor);
 }
 
 void Gates::ReloadOnSignal(boost::asio::io_context& io) {

@@ -26,4 +26,7 @@ class Gates {
   std::optional<boost::asio::signal_set> signal_;
 };
 
+/// Reads every key file that the topology names, and throws Error when one is not as it must be: before anything starts.
+void CheckKeyFiles(const Topology& topology);
+
 }  // namespace quire

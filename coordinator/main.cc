@@ -10,6 +10,7 @@
 #include "coordinator/bench/memory.h"
 #include "coordinator/bench/throughput.h"
 #include "coordinator/explain_paging.h"
+#include "coordinator/gates.h"
 #include "coordinator/journal/replay.h"
 #include "coordinator/keygen.h"
 #include "coordinator/log.h"
@@ -51,7 +52,11 @@ Command AddServe(CLI::App& app) {
   const auto state = std::make_shared<ServerCommand>();
   CLI::App* serve = app.add_subcommand("serve", "Launch the workers and serve the OpenAI API");
   quire::AddServeFlags(*serve, state->flags);
-  return {serve, [state] { state->Check(); }, [state] { return quire::Serve(state->topology); }};
+  const auto check = [state] {
+    state->Check();
+    quire::CheckKeyFiles(state->topology);
+  };
+  return {serve, check, [state] { return quire::Serve(state->topology); }};
 }
 
 Command AddThroughput(CLI::App& bench) {

@@ -92,7 +92,7 @@ TEST_F(AuthenticateTest, TakesBearerKeysOnly) {
   EXPECT_FALSE(gate.Refuse(request));
   EXPECT_EQ(request.client, "alice");
   EXPECT_EQ(Status(gate, Ask("/v1/models", "bearer " + alice_.key)), 200);
-  for (const std::string& wrong : {alice_.key, "Basic " + alice_.key, "Bearer", "Bearer ", "Bearer  " + alice_.key,
+  for (const std::string& wrong : std::vector<std::string>{alice_.key, "Basic " + alice_.key, "Bearer", "Bearer ", "Bearer  " + alice_.key,
                                    "Bearer " + alice_.key + " ", "Bearer " + bob_.key, "Bearer alice"}) {
     HttpRequest refused = Ask("/v1/models", wrong);
     const auto response = gate.Refuse(refused);
