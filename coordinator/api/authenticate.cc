@@ -27,7 +27,8 @@ std::string_view BearerKey(std::string_view authorization) {
 bool IsLocalName(std::string host) {
   const size_t colon = host.rfind(':');
   if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
-  return boost::beast::iequals(host, "localhost") || host == "127.0.0.1" || host == "[::1]";
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // no name, whoever owns it
+  return boost::beast::iequals(host, "localhost") || (numeric && host.starts_with("127.")) || host == "[::1]";
 }
 
 }  // namespace

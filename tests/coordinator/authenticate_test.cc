@@ -163,7 +163,7 @@ TEST_F(AuthenticateTest, WithoutKeysOnlyLocalPagesAndProgramsAreAnswered) {
     if (!origin.empty()) request.headers["origin"] = origin;
     return Status(gate, std::move(request));
   };
-  for (const char* host : {"localhost", "localhost:8000", "LOCALHOST:1", "127.0.0.1:8000", "[::1]:8000", "[::1]", ""})
+  for (const char* host : {"localhost", "localhost:8000", "LOCALHOST:1", "127.0.0.1:8000", "127.0.0.2", "[::1]:8000", "[::1]", ""})
     EXPECT_EQ(status(host, ""), 200) << host;
   for (const char* host : {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example",
                            "10.0.0.1", "[::2]:8000", "localhost:8000:1"})
