@@ -88,7 +88,8 @@ struct FailureMessage {
   std::string phase, message;
 };
 struct BeatMessage {
-  StepId step = 0;
+  StepId begun = 0;     // the last step whose plan arrived; meaningless from the coordinator
+  StepId answered = 0;  // the last one whose result was sent
 };
 struct ShutdownMessage {
   std::string reason;

@@ -93,10 +93,7 @@ class Server {
     int status = 0;
     {
       EngineLoop::Recovery recovery;
-      if (deployment.can_relaunch()) recovery.relaunch = [&] { deployment.Relaunch(); };
-      recovery.on_lost = [](const std::string& reason) {
-        spdlog::warn("the worker group is lost: {}; starting the workers again", reason);
-      };
+      recovery.relaunch = [&](const GroupFailure& loss) { deployment.Relaunch(loss); };
       recovery.on_end = [this](const std::string& reason) {
         const std::lock_guard lock(io_mutex_);
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
@@ -112,7 +109,11 @@ class Server {
                     topology_.seed,
                     int64_t{deployment.engine().blocks().num_usable()} * topology_.cache.block_size},
                    {text_.tokenizer, loop, model_.config().eos_token_ids}, text_.chat.get(), loop, metrics);
-      AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics, text_.tokenizer);
+      AdminControl control(loop, deployment,
+                           {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
+                            [&] { return data.pending_requests(); }});
+      AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics, text_.tokenizer,
+                     control);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
@@ -169,7 +170,7 @@ class Server {
 
   void Drain(std::chrono::seconds limit) {
     data_server_->StopAccepting();
-    if (data_api_ != nullptr) data_api_->Drain();
+    if (data_api_ != nullptr) data_api_->SetDraining(true);
     AwaitIdle(std::chrono::steady_clock::now() + limit);
   }
 

@@ -21,13 +21,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kJoinDeadline = std::chrono::seconds(60);
+constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
+
+/// Of the data connection. A worker that does not know its epoch must not be taken for one of another life.
+std::string Identity(const WorkerOptions& options, Rank rank) {
+  const std::string identity = WorkerIdentity(options.epoch, rank);
+  return options.epoch > 0 ? identity : fmt::format("{}.{:08x}", identity, ::randombytes_random());
+}
 
 /// The data connection of one rank: sends under its epoch, receives what the handshake expects next.
 class Line {
  public:
   Line(const WorkerOptions& options, Rank rank)
-      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, WorkerIdentity(options.epoch, rank))) {}
+      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, Identity(options, rank))) {}
+
+  EpochId epoch() const { return epoch_; }
 
   void Send(const Frame& frame) {
     if (!channel_.Send("", frame)) Fail("the coordinator does not take messages");
@@ -49,10 +57,28 @@ class Line {
     return std::nullopt;
   }
 
+  /// Joins the group. A worker that asks for its epoch asks again: one may just be ending.
+  std::optional<AssignMessage> Join(const JoinMessage& join) {
+    const auto deadline = Clock::now() + kJoinDeadline;
+    const bool asks = epoch_ == 0;
+    std::optional<Frame> frame;
+    do {
+      Send(join);
+      frame = Receive(asks ? std::min(deadline, Clock::now() + kJoinAgainAfter) : deadline);
+    } while (!frame && Clock::now() < deadline);
+    if (frame && asks) epoch_ = frame->header.epoch;
+    return TakeAs<AssignMessage>(frame, "assignment");
+  }
+
   /// Waits for a message of one kind. A Shutdown instead is told apart by an empty result.
   template <class T>
   std::optional<T> Expect(Clock::time_point deadline, const char* what) {
-    const auto frame = Receive(deadline);
+    return TakeAs<T>(Receive(deadline), what);
+  }
+
+ private:
+  template <class T>
+  static std::optional<T> TakeAs(const std::optional<Frame>& frame, const char* what) {
     if (!frame) Fail("no {} from the coordinator in time; is it running, and is the address right?", what);
     Message message = Decode(*frame);
     if (std::holds_alternative<ShutdownMessage>(message)) return std::nullopt;
@@ -61,7 +87,6 @@ class Line {
     return std::move(*expected);
   }
 
- private:
   EpochId epoch_;
   Channel channel_;
 };
@@ -86,7 +111,9 @@ EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
   for (;;) {
     if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
-      line.Send(EncodeResult(executor.Finish()));
+      const StepResult result = executor.Finish();
+      line.Send(EncodeResult(result));
+      lease.SetAnswered(result.step);
       continue;
     }
     const auto frame = executor.idle() ? line.Receive(Clock::time_point::max()) : line.TryReceive();
@@ -98,7 +125,7 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
       Decode(*frame);  // throws unless it really is one
       return;
     }
-    lease.SetStep(frame->header.step);
+    lease.SetBegun(frame->header.step);
     executor.Begin(*frame);
   }
 }
@@ -117,11 +144,10 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
-  line.Send(JoinMessage{kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count,
-                        accelerators.problem});
-  const auto assign = line.Expect<AssignMessage>(Clock::now() + kJoinDeadline, "assignment");
+  const auto assign = line.Join({kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(),
+                                 accelerators.count, accelerators.problem});
   if (!assign) return;
-  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), options.epoch, mpi.rank());
+  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank());
 
   phase = "load";
   const auto begin = Clock::now();

@@ -38,13 +38,35 @@ Json RankJson(const RankInfo& info, Rank rank) {
           {"heartbeat_age_millis", std::chrono::duration_cast<std::chrono::milliseconds>(age).count()}};
 }
 
+const char* StateName(const EngineLoop& engine) {
+  if (engine.recovering()) return "recovering";
+  if (!engine.serving()) return "failed";
+  return engine.paused() ? "paused" : "serving";
+}
+
+Json LossJson(const LossLog::Entry& loss) {
+  const std::chrono::duration<double> ago = LossLog::Clock::now() - loss.when;
+  return {{"epoch", loss.epoch},
+          {"cause", LossCauseName(loss.cause)},
+          {"rank", loss.rank < 0 ? Json() : Json(loss.rank)},
+          {"host", loss.host.empty() ? Json() : Json(loss.host)},
+          {"message", loss.message},
+          {"seconds_ago", ago.count()},
+          {"stall_seconds", loss.stall_seconds < 0 ? Json() : Json(loss.stall_seconds)}};
+}
+
 constexpr double kDefaultPinSeconds = 600, kLongestPinSeconds = 7 * 24 * 3600.0;
 
 }  // namespace
 
 AdminApi::AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics,
-                   const Tokenizer& tokenizer)
-    : options_(std::move(options)), engine_(engine), group_(group), metrics_(metrics), tokenizer_(tokenizer) {}
+                   const Tokenizer& tokenizer, AdminControl& control)
+    : options_(std::move(options)),
+      engine_(engine),
+      group_(group),
+      metrics_(metrics),
+      tokenizer_(tokenizer),
+      control_(control) {}
 
 asio::awaitable<std::string> AdminApi::OnEngine(EngineTask task) {
   const asio::any_io_executor io = co_await asio::this_coro::executor;
@@ -58,10 +80,10 @@ std::string AdminApi::Status(const Engine& engine) const {
   Json ranks = Json::array();
   for (Rank rank = 0; rank < group_.size(); ++rank)
     ranks.push_back(RankJson(group_.ranks()[static_cast<size_t>(rank)], rank));
+  Json losses = Json::array();
+  for (const LossLog::Entry& loss : engine_.losses().snapshot().latest) losses.push_back(LossJson(loss));
   const EngineStats& stats = engine.stats();
-  return DumpJson({{"state", engine_.recovering() ? "recovering"
-                             : engine_.serving()  ? "serving"
-                                                  : "failed"},
+  return DumpJson({{"state", StateName(engine_)},
                    {"version", kBuildVersion},
                    {"model",
                     {{"name", options_.model_name},
@@ -69,6 +91,7 @@ std::string AdminApi::Status(const Engine& engine) const {
                      {"max_model_len", engine.options().max_model_len}}},
                    {"epoch", engine.epoch()},
                    {"recoveries", engine_.num_recoveries()},
+                   {"losses", std::move(losses)},
                    {"ranks", std::move(ranks)},
                    {"blocks", PoolsJson(engine)},
                    {"running", engine.scheduler().num_running()},
@@ -136,38 +159,48 @@ AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
 
 asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
   Metrics::Gauges gauges;
-  EngineTask read = [&gauges](Engine& engine) {
+  EngineTask read = [this, &gauges](Engine& engine) {
     gauges = {engine.scheduler().num_running(),
               engine.scheduler().num_waiting(),
               engine.blocks().pool().num_held(),
               engine.blocks().num_usable(),
               engine.stats(),
-              engine.scheduler().num_preemptions()};
+              engine.scheduler().num_preemptions(),
+              engine.epoch(),
+              engine_.losses().snapshot()};
     return std::string();
   };
   const std::string nothing = co_await OnEngine(std::move(read));
   co_return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges), {}};
 }
 
-asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder& responder) {
-  HttpResponse response = ErrorResponse(404, "no such admin endpoint");
+asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
-  EngineTask task;
+  if (options_.loopback_only && IsForeign(request)) throw ApiError(403, "the admin port answers local requests only");
+  if (!get && !post) throw ApiError(405, "use GET or POST");
+  HttpResponse response;
+  if (post && AdminControl::Handles(request.path)) {
+    response = co_await control_.Handle(request);
+    co_return response;
+  }
+  if (get && request.path == "/metrics") {
+    response = co_await MetricsPage();
+    co_return response;
+  }
+  EngineTask task = get ? ReadTask(request.path) : ChangeTask(request);
+  if (task == nullptr) throw ApiError(404, "no such admin endpoint");
+  response.body = co_await OnEngine(std::move(task));
+  co_return response;
+}
+
+asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder& responder) {
+  HttpResponse response;
   try {
-    if (options_.loopback_only && IsForeign(request)) throw ApiError(403, "the admin port answers local requests only");
-    task = get ? ReadTask(request.path) : post ? ChangeTask(request) : nullptr;
-    if (!get && !post) throw ApiError(405, "use GET or POST");
+    response = co_await Answer(request);
   } catch (const ApiError& error) {
     response = ErrorResponse(error.status, error.what(), error.param);
   } catch (const Error& error) {
     response = ErrorResponse(400, error.what());
-  }
-  if (task != nullptr) {
-    std::string body = co_await OnEngine(std::move(task));
-    response = HttpResponse();
-    response.body = std::move(body);
-  } else if (get && request.path == "/metrics" && response.status == 404) {
-    response = co_await MetricsPage();
   }
   co_await responder.Send(std::move(response));
 }

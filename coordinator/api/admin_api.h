@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/topology.h"
+#include "coordinator/api/admin_control.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
 #include "coordinator/cluster/engine_loop.h"
@@ -19,7 +20,8 @@ class AdminApi {
     std::string model_name, model_path;
     bool loopback_only = true;  // no token: foreign hosts and origins are refused
   };
-  AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics, const Tokenizer& tokenizer);
+  AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics, const Tokenizer& tokenizer,
+           AdminControl& control);
 
   boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
 
@@ -32,6 +34,7 @@ class AdminApi {
   EngineTask ReadTask(const std::string& path) const;
   EngineTask ChangeTask(const HttpRequest& request) const;
   EngineTask PinTask(const HttpRequest& request) const;
+  boost::asio::awaitable<HttpResponse> Answer(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> MetricsPage();
   std::string Status(const Engine& engine) const;
 
@@ -40,6 +43,7 @@ class AdminApi {
   const WorkerGroup& group_;
   Metrics& metrics_;
   const Tokenizer& tokenizer_;
+  AdminControl& control_;
 };
 
 }  // namespace quire

@@ -38,6 +38,9 @@ struct Metrics::Families {
   prometheus::Gauge* running;
   prometheus::Gauge* waiting;
   prometheus::Gauge* kv_usage;
+  prometheus::Gauge* epoch;
+  prometheus::Gauge* stall;
+  std::vector<prometheus::Counter*> losses;  // by LossCause
   prometheus::Counter* preemptions;
   prometheus::Counter* prompt_tokens;
   prometheus::Counter* generation_tokens;
@@ -60,6 +63,18 @@ Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks)
   f.waiting = &f.Gauge("vllm:num_requests_waiting", "Requests in the queue");
   f.kv_usage = &f.Gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 1 is all");
   f.preemptions = &f.Counter("vllm:num_preemptions_total", "Requests sent back to the queue for lack of blocks");
+  f.epoch = &f.Gauge("quire:epoch", "The life of the worker group that serves now, from 1");
+  f.stall =
+      &f.Gauge("quire:last_recovery_seconds", "From the last loss of the worker group to the next one's readiness");
+  auto& losses = prometheus::BuildCounter()
+                     .Name("quire:worker_group_losses_total")
+                     .Help("Worker groups that were lost, by cause")
+                     .Register(f.registry);
+  for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause) {
+    auto labels = f.labels;
+    labels["cause"] = LossCauseName(static_cast<LossCause>(cause));
+    f.losses.push_back(&losses.Add(labels));
+  }
   f.prompt_tokens = &f.Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests");
   f.generation_tokens = &f.Counter("vllm:generation_tokens_total", "Tokens generated");
   f.cache_queries = &f.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
@@ -120,6 +135,10 @@ std::string Metrics::Page(const Gauges& g) {
   f.waiting->Set(g.waiting);
   f.kv_usage->Set(g.blocks_total > 0 ? static_cast<double>(g.blocks_used) / g.blocks_total : 0);
   raise_to(*f.preemptions, g.preemptions);
+  f.epoch->Set(static_cast<double>(g.epoch));
+  f.stall->Set(g.losses.last_stall_seconds);
+  for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause)
+    raise_to(*f.losses[cause], g.losses.count_by_cause[cause]);
   raise_to(*f.prompt_tokens, g.stats.prompt_tokens);
   raise_to(*f.generation_tokens, g.stats.generated_tokens);
   raise_to(*f.cache_queries, g.stats.ended_prompt_tokens);

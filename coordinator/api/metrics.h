@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "coordinator/cluster/loss_log.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {
@@ -30,6 +31,8 @@ class Metrics {
     int blocks_used = 0, blocks_total = 0;
     EngineStats stats;
     int64_t preemptions = 0;
+    EpochId epoch = 0;
+    LossLog::Snapshot losses;
   };
   std::string Page(const Gauges& gauges);
 

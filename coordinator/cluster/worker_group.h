@@ -1,21 +1,19 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/channel.h"
 #include "comm/messages.h"
+#include "coordinator/cluster/group_failure.h"
 #include "coordinator/cluster/steps_under_way.h"
 
 namespace quire {
-
-/// A worker group that can no longer serve: a rank died, hangs, or disagrees. The message names the rank.
-class GroupFailure : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// What is known of one rank, for the admin endpoint and for error messages.
 struct RankInfo {
@@ -28,6 +26,9 @@ struct RankInfo {
   StepId last_step = 0;
   uint32_t compute_micros = 0;  // of its last step
   std::chrono::steady_clock::time_point last_beat;
+  /// The step it must answer next, and since when it says that it has nothing to do for it.
+  StepId idle_before = 0;
+  std::optional<std::chrono::steady_clock::time_point> idle_since;
 };
 
 /// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from
@@ -40,7 +41,9 @@ class WorkerGroup {
     std::string ctrl_endpoint;
     int size = 1;  // ranks
     std::string fingerprint;
-    std::chrono::seconds start_deadline{120};
+    /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
+    bool adopt = false;
+    std::chrono::seconds join_deadline{60}, load_deadline{600};
   };
   explicit WorkerGroup(Options options);
 
@@ -55,8 +58,11 @@ class WorkerGroup {
   /// Called with one line per event of the handshake.
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 
-  /// The ranks so far count no more; those of a new epoch may join.
-  void BeginEpoch(EpochId epoch);
+  /// Called whenever the group waits, at least every 100 ms.
+  std::function<void()> while_waiting = [] {};
+
+  /// The ranks so far count no more; those of a new epoch may join, `size` of them.
+  void BeginEpoch(EpochId epoch, int size);
 
   /// Waits until every rank has joined: then ranks() says what they can compute on.
   void AwaitJoined();
@@ -82,27 +88,34 @@ class WorkerGroup {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::string Peer(Rank rank) const { return WorkerIdentity(options_.epoch, rank); }
+  const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
+  void ForgetPeers();
   void SendToAll(const Frame& frame, const char* what);
   /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
   void HandleCtrl();
   void CheckLeases();
+  void CheckProgress(Rank rank, const BeatMessage& beat);
   Clock::duration StepPatience(int num_tokens) const;
   void OnAnswer(Rank rank, const Frame& frame);
   Rank RankOf(const std::string& peer) const;
+  Rank Adopt(const ReceivedFrame& received);
   std::string Describe(Rank rank) const;
+  template <class... Args>
+  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const;
   void OnJoin(Rank rank, const JoinMessage& join);
   void OnLoaded(Rank rank, const Message& message);
   /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.
-  void AwaitAll(const char* what, const std::function<void(Rank, const Message&)>& handle);
+  void AwaitAll(const char* what, std::chrono::seconds patience,
+                const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
 
   Options options_;
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
-  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
+  std::vector<std::string> peers_;  // identities on the data socket; empty: that rank has not joined
+  bool assigned_ = false;           // from then on ranks beat, and silence is a fault
   StepsUnderWay steps_;
   double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
 };

@@ -21,6 +21,12 @@ struct BlockManagerOptions {
   int hash_bits = 128;
 };
 
+/// How many blocks there are, as in BlockManagerOptions.
+struct PoolSizes {
+  int num_blocks = 0, num_host_blocks = 0;
+  bool operator==(const PoolSizes&) const = default;
+};
+
 /// A sequence and the number of tokens its blocks must hold.
 struct GrowTarget {
   Sequence* sequence;
@@ -35,6 +41,10 @@ class BlockManager {
   explicit BlockManager(const BlockManagerOptions& options);
   BlockManager(const BlockManager&) = delete;
   BlockManager& operator=(const BlockManager&) = delete;
+
+  /// Other numbers of blocks from now on. Nothing may be held or cached, on device or host.
+  void Resize(const PoolSizes& sizes);
+  PoolSizes sizes() const { return {options_.num_blocks, options_.num_host_blocks}; }
 
   int block_size() const { return options_.block_size; }
   int sliding_window() const { return options_.sliding_window; }
@@ -127,6 +137,7 @@ class BlockManager {
   }
 
  private:
+  void ForgetWhatIsEvicted();
   bool NextWriteIsShared(const Sequence& sequence) const;
   BlockId AllocateDevice();
   void ExtendHashes(Sequence& sequence, int num_blocks);

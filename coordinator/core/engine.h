@@ -47,6 +47,9 @@ class Engine {
   /// Drops a request and frees what it holds; its sink hears nothing more. Unknown ids are ignored (already finished).
   void Cancel(RequestId id);
 
+  /// The same, but its sink is told.
+  void Abort(RequestId id, const std::string& message);
+
   /// The next step to send, numbered, or null when there is nothing to do, or nothing before an outstanding step's
   /// result is in. Valid until the next call of any kind. `now` is in seconds on any steady clock.
   const StepPlan* NextPlan(double now);
@@ -70,8 +73,12 @@ class Engine {
 
   /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
   /// numbers restart. Requests go on from their delivered tokens, but for those that ran whenever groups were lost
-  /// (max_lost_epochs): they end with an error.
-  void StartEpoch(EpochId epoch);
+  /// (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
+  void StartEpoch(EpochId epoch, const PoolSizes& pools);
+  void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
+
+  /// The null block and the least number of others with which every request that is here can run to its end.
+  int BlocksNeeded() const;
 
   /// Seconds that moving one block between device and host takes, as the workers measured it.
   void SetSwapSpeed(double seconds_per_block);
@@ -109,6 +116,7 @@ class Engine {
   std::optional<FinishReason> ReasonToFinish(const Request& request, const Sequence& sequence, TokenId token) const;
   void Count(FinishReason reason);
   void EndWithError(Request& request, RequestError error, const std::string& message);
+  std::string ReasonToGiveUp(const Request& request) const;
   double MaxSeconds(const Request& request) const;
   void RestoreDeadlines(const Request& request);
   void Erase(RequestId id);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/core/block_manager.h"
 #include "coordinator/core/decision_log.h"
 #include "coordinator/core/request.h"
 
@@ -34,7 +35,7 @@ class EngineObserver : public DecisionLog {
   virtual void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
                         const std::vector<StoppedChoice>& stopped) = 0;
   virtual void OnExpire(double now) = 0;  // only when somebody's time was up
-  virtual void OnEpoch(EpochId epoch) = 0;
+  virtual void OnEpoch(EpochId epoch, const PoolSizes& pools) = 0;
   virtual void OnSwapSpeed(double seconds_per_block) = 0;
   virtual void OnFlush() = 0;
   virtual void OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) = 0;

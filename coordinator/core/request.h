@@ -23,6 +23,7 @@ enum class RequestError {
   kWorkersLost,  // the worker group is gone
   kTimedOut,     // it waited or ran longer than a request may
   kDeadline,     // it ran longer than its client wanted it to
+  kAborted,      // an operator ended it
 };
 
 /// Where a request's results go. Called on the engine's thread, in order; it must not block.

@@ -16,6 +16,7 @@ struct SchedulerLimits {
   int max_running = 256;      // sequences
   PreemptionMode preemption = PreemptionMode::kAuto;
   int lookahead_tokens = 16;  // admission leaves every running sequence room to grow by so many
+  int suspect_after = 2;      // a request that lost so many epochs in a row runs alone until it gets a token
 };
 
 /// The policy. There is no prefill phase and no decode phase: every sequence has known tokens and computed tokens, and
@@ -36,6 +37,8 @@ class Scheduler {
 
   /// True when the pool could hold the request at its longest with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
+  /// The blocks that it needs then.
+  int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const;
 
   /// The next step, or an empty plan when nothing can run; valid until the next call of any kind. epoch and step are
   /// left to the caller. Unless it is empty, the step is outstanding from now on; fewer than OutstandingSteps::kMost
@@ -110,6 +113,8 @@ class Scheduler {
   int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks() const;
   bool HasRoomFor(Request& request);
+  /// A request that may be what kills the workers runs alone, so that it takes nobody along.
+  bool MayJoin(const Request& request) const;
   void Emit(Request& request, int& budget);
   void AddToWorkers(const Request& request, Sequence& sequence);
   static int64_t BytesToAdd(const Sequence& sequence);

@@ -118,7 +118,9 @@ void Journal::OnExpire(double now) {
   Write(JournalEntry::kExpire, now);
 }
 
-void Journal::OnEpoch(EpochId epoch) { Write(JournalEntry::kEpoch, epoch); }
+void Journal::OnEpoch(EpochId epoch, const PoolSizes& pools) {
+  Write(JournalEntry::kEpoch, epoch, pools.num_blocks, pools.num_host_blocks);
+}
 void Journal::OnSwapSpeed(double seconds_per_block) { Write(JournalEntry::kSwapSpeed, seconds_per_block); }
 void Journal::OnFlush() { Write(JournalEntry::kFlush); }
 void Journal::OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) {

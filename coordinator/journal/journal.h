@@ -17,7 +17,7 @@ enum class JournalEntry : uint8_t {
   kPlan,          // now; step; plan hash
   kCommit,        // tokens; times; choices that ended by their text
   kExpire,        // now
-  kEpoch,         // epoch
+  kEpoch,         // epoch; blocks on the device; blocks on the host
   kSwapSpeed,     // seconds per block
   kFlush,
   kPin,           // salt; tokens; when it expires
@@ -28,7 +28,7 @@ enum class JournalEntry : uint8_t {
 };
 
 /// Changes when a record's layout changes: a program reads no other format than its own.
-inline constexpr uint32_t kJournalFormat = 2;
+inline constexpr uint32_t kJournalFormat = 3;
 
 struct JournalLimits {
   int64_t segment_bytes = int64_t{16} << 20;
@@ -53,7 +53,7 @@ class Journal : public EngineObserver {
   void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
                 const std::vector<StoppedChoice>& stopped) override;
   void OnExpire(double now) override;
-  void OnEpoch(EpochId epoch) override;
+  void OnEpoch(EpochId epoch, const PoolSizes& pools) override;
   void OnSwapSpeed(double seconds_per_block) override;
   void OnFlush() override;
   void OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) override;

@@ -60,7 +60,7 @@ class SegmentReplay {
       case JournalEntry::kExpire:
         return engine_->ExpireOverdue(in.Next<double>());
       case JournalEntry::kEpoch:
-        return engine_->StartEpoch(in.Next<EpochId>());
+        return StartEpoch(in);
       case JournalEntry::kSwapSpeed:
         return engine_->SetSwapSpeed(in.Next<double>());
       case JournalEntry::kFlush:
@@ -79,6 +79,13 @@ class SegmentReplay {
       case JournalEntry::kSnapshotPart:
         return;
     }
+  }
+
+  void StartEpoch(ArchiveReader& in) {
+    const auto epoch = in.Next<EpochId>();
+    PoolSizes pools;
+    in(pools.num_blocks, pools.num_host_blocks);
+    engine_->StartEpoch(epoch, pools);
   }
 
   void Submit(ArchiveReader& in) {
