@@ -30,7 +30,7 @@ OWNERS = {
     r"pcre2": {"coordinator/text/splitter.cc"},
     r"utf8proc": {"coordinator/text/tokenizer.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
-    r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment.cc",
+    r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment_sizing.cc",
                 "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc",
                 "worker/worker.cc"},
     r"prometheus": {"coordinator/api/metrics.cc"},

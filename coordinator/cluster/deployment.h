@@ -56,6 +56,7 @@ class Deployment {
   WorkerGroup::Options GroupOptions() const;
   /// "cuda" or "cpu", by what the topology asks for and the ranks have. Throws Error when they don't go together.
   std::string ChooseBackend() const;
+  void ChooseStepTokens();
   AssignMessage Assignment() const;
   void CheckLauncher();
   void Launch();

@@ -102,7 +102,10 @@ class WorkerGroup {
   Rank Adopt(const ReceivedFrame& received);
   std::string Describe(Rank rank) const;
   template <class... Args>
-  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const;
+  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
+    const std::string host = rank >= 0 && rank < size() ? ranks_[static_cast<size_t>(rank)].host : "";
+    throw GroupFailure(cause, rank, host, fmt::format(format, std::forward<Args>(args)...));
+  }
   void OnJoin(Rank rank, const JoinMessage& join);
   void OnLoaded(Rank rank, const Message& message);
   /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.
