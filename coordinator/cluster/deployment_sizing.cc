@@ -10,6 +10,7 @@
 #include "comm/error.h"
 #include "coordinator/cluster/deployment.h"
 #include "coordinator/cluster/placement.h"
+#include "coordinator/cluster/rank_hosts.h"
 
 namespace quire {
 
@@ -23,24 +24,6 @@ constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 std::vector<double> Shares(const Topology& topology) {
   if (!topology.parallel.shares.empty()) return topology.parallel.shares;
   return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
-}
-
-std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks) {
-  std::vector<std::string> hosts;
-  for (const RankInfo& rank : ranks) hosts.push_back(rank.host);
-  return hosts;
-}
-
-std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks) {
-  std::map<std::string, int> counts;
-  for (const RankInfo& rank : ranks) ++counts[rank.host];
-  return counts;
-}
-
-int MostRanksOfAHost(const std::vector<RankInfo>& ranks) {
-  int most = 0;
-  for (const auto& [host, count] : RanksOfHosts(ranks)) most = std::max(most, count);
-  return most;
 }
 
 }  // namespace
