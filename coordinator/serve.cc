@@ -11,10 +11,13 @@
 #include <thread>
 
 #include "comm/error.h"
+#include "comm/process_hardening.h"
 #include "coordinator/api/admin_api.h"
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/http_server.h"
 #include "coordinator/cluster/deployment.h"
+#include "coordinator/exposure.h"
+#include "coordinator/gates.h"
 #include "coordinator/journal/journal.h"
 
 namespace quire {
@@ -50,6 +53,7 @@ class Server {
  public:
   explicit Server(const Topology& topology)
       : topology_(topology),
+        gates_(std::make_unique<Gates>(topology)),
         model_(ModelFiles::Open(topology.model.path)),
         text_(model_),
         io_(std::make_unique<asio::io_context>(1)),
@@ -61,8 +65,11 @@ class Server {
     const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) {
       return HandleAdmin(request, responder);
     };
-    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{}, on_data);
-    admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{}, on_admin);
+    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{},
+                                                gates_->data.Guard(on_data));
+    admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
+                                                 gates_->admin.Guard(on_admin));
+    gates_->ReloadOnSignal(*io_);
   }
 
   int Run() {
@@ -112,8 +119,9 @@ class Server {
       AdminControl control(loop, deployment,
                            {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                             [&] { return data.pending_requests(); }});
-      AdminApi admin({topology_.model.name, topology_.model.path}, loop, deployment.group(), metrics, text_.tokenizer,
-                     control);
+      const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
+      AdminApi admin({topology_.model.name, topology_.model.path, client_of_key, ExposureWarnings(topology_)}, loop,
+                     deployment.group(), metrics, text_.tokenizer, control);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
@@ -142,6 +150,7 @@ class Server {
     stop_senders();
     data_server_.reset();
     admin_server_.reset();
+    gates_.reset();
     signals_.reset();
     drain_timer_.reset();
     std::unique_ptr<asio::io_context> ending;
@@ -212,6 +221,7 @@ class Server {
   }
 
   const Topology& topology_;
+  std::unique_ptr<Gates> gates_;
   ModelFiles model_;
   TextTools text_;
   std::mutex io_mutex_;  // guards the pointer io_ against the engine's thread
@@ -230,6 +240,10 @@ class Server {
 
 int Serve(const Topology& topology) {
   ::signal(SIGPIPE, SIG_IGN);
+  HardenProcess();
+  const bool has_secrets = !topology.transport.keys.empty();
+  if (has_secrets) ForbidCoreDumps();
+  for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
   return Server(topology).Run();
 }
 

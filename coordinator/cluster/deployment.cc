@@ -59,8 +59,9 @@ void Deployment::CheckShape(const GroupShape& shape) const {
 
 void Deployment::Launch() {
   if (topology_.launch.method != "mpirun") {
-    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(),
-                 group_->data_endpoint());
+    const std::string& keys = topology_.transport.keys;
+    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}{}", group_->size(),
+                 group_->size(), group_->data_endpoint(), keys.empty() ? "" : " --keys " + keys);
     return;
   }
   std::filesystem::create_directory(EpochDir());
@@ -138,8 +139,14 @@ WorkerGroup::Options Deployment::GroupOptions() const {
     options.data_endpoint = "ipc://" + runtime_dir_.path() + "/data";
     options.ctrl_endpoint = CtrlEndpoint(options.data_endpoint, 0);
   } else {
-    options.data_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[0]);
-    options.ctrl_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[1]);
+    const bool v6 = topology.transport.bind.find(':') != std::string::npos;
+    const std::string address = v6 ? "[" + topology.transport.bind + "]" : topology.transport.bind;
+    options.data_endpoint = fmt::format("tcp://{}:{}", address, topology.transport.ports[0]);
+    options.ctrl_endpoint = fmt::format("tcp://{}:{}", address, topology.transport.ports[1]);
+  }
+  if (!topology.transport.keys.empty()) {
+    options.curve =
+        std::make_shared<CurveServer>(LoadCoordinatorKeys(topology.transport.keys, topology.parallel.tensor));
   }
   options.size = topology.parallel.tensor;
   options.fingerprint = model_.Fingerprint();

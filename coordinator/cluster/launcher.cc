@@ -116,8 +116,10 @@ void AddNode(CommandLine& line, const Topology::Node& node, int count, const std
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
                                        const std::vector<NodeRanks>& placement) {
-  return MpirunCommand(topology, {worker_binary, "--coordinator", data_endpoint, "--epoch", std::to_string(epoch)},
-                       session_dir, placement);
+  std::vector<std::string> worker = {worker_binary, "--coordinator", data_endpoint, "--epoch", std::to_string(epoch)};
+  const std::string& keys = topology.transport.keys;
+  if (!keys.empty()) worker.insert(worker.end(), {"--keys", std::filesystem::absolute(keys)});
+  return MpirunCommand(topology, worker, session_dir, placement);
 }
 
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,

@@ -30,9 +30,9 @@ nodes:
   - {host: 10.0.0.2, slots: 3, spare: true}
 cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB, prefix_caching: false, watermark: 0.02}
 scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute, plan_ahead: false}
-server: {listen: "127.0.0.1:9000", api_keys: keys/api.keys}
+server: {listen: "127.0.0.1:9000", api_keys: keys/api.keys, allow_unauthenticated: true}
 admin: {listen: "[::1]:9001", token: t}
-transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure_network: true}
+transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true}
 launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
 threads_per_worker: 3
 )",
@@ -51,6 +51,9 @@ threads_per_worker: 3
   EXPECT_EQ(t.admin.listen, "[::1]:9001");
   EXPECT_EQ(t.launch.args, (std::vector<std::string>{"-x", "A"}));
   EXPECT_EQ(t.threads_per_worker, 3);
+  EXPECT_EQ(t.server.key_file, "keys/api.keys");
+  EXPECT_EQ(t.transport.keys, "keys/");
+  EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
 }
 
 TEST(TopologyTest, MistakesNameFileLineAndReason) {
