@@ -66,16 +66,8 @@ class Node:
             os.close(there)
 
     def pids(self):
-        """Processes that live in this node's network, but for this one, which may visit it."""
-        network = os.stat(f"/run/netns/{self.namespace}").st_ino
-        found = []
-        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-            try:
-                if pid != os.getpid() and os.stat(f"/proc/{pid}/ns/net").st_ino == network:
-                    found.append(pid)
-            except OSError:
-                pass
-        return found
+        """Processes that live in this node's network, without this one."""
+        return _pids_in(self.namespace)
 
     def link(self, up):
         """Cuts the cable, or mends it."""
@@ -89,6 +81,16 @@ class Node:
     def unmute(self):
         for other in self.network.nodes:
             ip("-n", self.namespace, "neighbor", "delete", other.address, "dev", "eth0")
+
+
+def _pids_in(namespace):
+    wanted = os.stat(f"/run/netns/{namespace}").st_ino
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}/ns/net").st_ino == wanted and int(pid) != os.getpid():
+                found.append(int(pid))
+    return found
 
 
 def _setns(fd):
@@ -121,10 +123,9 @@ class Network:
         for namespace in [node.namespace for node in self.nodes] + [self.switch]:
             if not os.path.exists(f"/run/netns/{namespace}"):
                 continue
-            out = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True).stdout
-            for pid in out.split():  # only processes that were started inside: nobody else knows the namespace
+            for pid in _pids_in(namespace):  # only what was started inside: nobody else knows the namespace
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), 9)
+                    os.kill(pid, 9)
             subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
