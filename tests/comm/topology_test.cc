@@ -42,7 +42,7 @@ threads_per_worker: 3
   EXPECT_EQ(t.nodes[1].slots, 3);
   EXPECT_TRUE(t.nodes[1].spare && !t.nodes[0].spare);
   EXPECT_EQ(t.transport.mpi_ports, (std::vector<int>{47000, 47031}));
-  EXPECT_TRUE(t.transport.insecure_network);
+  EXPECT_TRUE(t.transport.insecure);
   EXPECT_EQ(t.launch.worker, "/opt/quire-worker");
   EXPECT_EQ(t.cache.host_swap_bytes, int64_t{8} << 30);
   EXPECT_FALSE(t.cache.prefix_caching);
