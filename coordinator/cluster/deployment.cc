@@ -14,7 +14,9 @@ namespace quire {
 namespace {
 
 constexpr int kOrderlyEndMillis = 3000;
-// Whoever starts workers may take a while: a queue of jobs, an image to load.
+// After a loss, a host that does not answer must not hold up the others for long. Whoever starts workers may take a
+// while: a queue of jobs, an image to load.
+constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
 constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 
 }  // namespace
@@ -31,6 +33,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   group_ = std::make_unique<WorkerGroup>(GroupOptions());
   group_->check_launcher = [this] { CheckLauncher(); };
   group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
+  if (!OnThisHost(topology_)) Place(topology_.parallel.tensor);
   BringUp();
   const PoolSizes pools = ChoosePools(1);
   const double swap_seconds = Reserve(pools);
@@ -57,6 +60,11 @@ void Deployment::CheckShape(const GroupShape& shape) const {
     Fail("{} shares for {} workers", shape.shares.size(), shape.tensor);
 }
 
+void Deployment::Place(int num_ranks) {
+  placement_ = PlaceRanks(topology_, num_ranks, {});
+  if (!placement_.problem.empty()) Fail("{}", placement_.problem);
+}
+
 void Deployment::Launch() {
   if (topology_.launch.method != "mpirun") {
     const std::string& keys = topology_.transport.keys;
@@ -65,10 +73,8 @@ void Deployment::Launch() {
     return;
   }
   std::filesystem::create_directory(EpochDir());
-  const Placement placement = OnThisHost(topology_) ? Placement() : PlaceRanks(topology_, group_->size(), {});
-  if (!placement.problem.empty()) Fail("{}", placement.problem);
   const auto command =
-      MpirunCommand(topology_, WorkerBinary(topology_), group_->data_endpoint(), epoch_, EpochDir(), placement.nodes);
+      MpirunCommand(topology_, WorkerBinary(topology_), group_->data_endpoint(), epoch_, EpochDir(), placement_.nodes);
   spdlog::debug("launching: {}", fmt::join(command, " "));
   CheckMpirunAllowed();
   launcher_ = std::make_unique<Mpirun>(command);
@@ -83,7 +89,8 @@ void Deployment::EndWorkers() {
 
 void Deployment::BringUp() {
   Launch();
-  group_->AwaitJoined();
+  const bool external = topology_.launch.method != "mpirun";
+  group_->AwaitJoined(external ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
   cuda_ = ChooseBackend() == "cuda";
   ChooseStepTokens();
   group_->Load(Assignment());
@@ -113,11 +120,40 @@ void Deployment::StartNextEpoch(bool same_shape) {
   engine_->SetSwapSpeed(swap_seconds);
 }
 
-void Deployment::Relaunch(const GroupFailure&) { StartNextEpoch(true); }
+void Deployment::Relaunch(const GroupFailure& loss) {
+  bool same_shape = true;
+  if (!OnThisHost(topology_)) {
+    const auto now = HostHealth::Clock::now();
+    host_health_.Lost(loss, now);
+    const bool has_spares = std::ranges::any_of(topology_.nodes, [](const auto& node) { return node.spare; });
+    same_shape = PlaceWithout(host_health_.LeftOut(now, has_spares));
+  }
+  StartNextEpoch(same_shape);
+}
+
+bool Deployment::PlaceWithout(const std::set<std::string>& left_out) {
+  const int wanted = topology_.parallel.tensor;
+  for (int tensor = wanted; tensor > 0; --tensor) {
+    Placement found = PlaceRanks(topology_, tensor, left_out);
+    if (!found.problem.empty()) continue;
+    placement_ = std::move(found);
+    if (!left_out.empty()) spdlog::warn("left out for now: {}", fmt::join(left_out, ", "));
+    if (tensor == wanted) return true;
+    spdlog::warn("the other hosts have room for {} workers instead of {}", tensor, wanted);
+    topology_.parallel.tensor = tensor;
+    topology_.parallel.shares.clear();
+    return false;
+  }
+  spdlog::warn("nothing is left without {}: trying them again", fmt::join(left_out, ", "));
+  placement_ = PlaceRanks(topology_, wanted, {});
+  return true;
+}
 
 void Deployment::Reshape(const GroupShape& wanted) {
   CheckShape(wanted);
   const GroupShape before = shape();
+  const Placement place_before = placement_;
+  if (!OnThisHost(topology_)) Place(wanted.tensor);
   group_->Shutdown("the workers are replaced");
   if (launcher_ != nullptr) launcher_->process.WaitFor(kOrderlyEndMillis);
   try {
@@ -127,6 +163,7 @@ void Deployment::Reshape(const GroupShape& wanted) {
   } catch (...) {
     topology_.parallel.tensor = before.tensor;
     topology_.parallel.shares = before.shares;
+    placement_ = place_before;
     throw;
   }
 }
@@ -152,7 +189,6 @@ WorkerGroup::Options Deployment::GroupOptions() const {
   options.fingerprint = model_.Fingerprint();
   if (topology.launch.method != "mpirun") {
     options.adopt = true;
-    options.join_deadline = kExternalJoinDeadline;
   }
   return options;
 }

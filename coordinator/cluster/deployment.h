@@ -5,24 +5,21 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "comm/model/model_files.h"
 #include "comm/topology.h"
 #include "coordinator/cluster/child_process.h"
+#include "coordinator/cluster/group_shape.h"
+#include "coordinator/cluster/host_health.h"
 #include "coordinator/cluster/mpirun_report.h"
+#include "coordinator/cluster/placement.h"
 #include "coordinator/cluster/runtime_dir.h"
 #include "coordinator/cluster/worker_group.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {
-
-/// How many workers share the model, and what part each takes.
-struct GroupShape {
-  int tensor = 1;
-  std::vector<double> shares;  // weight per rank; none: equal
-  bool operator==(const GroupShape&) const = default;
-};
 
 /// The worker groups of one engine, one after another, each from its launch to its end, and the engine itself.
 class Deployment {
@@ -34,7 +31,7 @@ class Deployment {
 
   /// After a loss: ends what is left of the workers and starts them again as a new epoch (or waits for those that
   /// somebody else starts again); then the engine goes on with every request from its delivered tokens. Throws like the
-  /// constructor.
+  /// constructor. A host that failed is left out, if spare hosts or fewer workers allow it (host_health.h).
   void Relaunch(const GroupFailure& loss);
 
   /// Replaces workers that are well by others, in a new epoch, of another shape perhaps. The engine has nothing
@@ -60,6 +57,7 @@ class Deployment {
   AssignMessage Assignment() const;
   void CheckLauncher();
   void Launch();
+  void Place(int num_ranks);
   void EndWorkers();
   /// Of mpirun's files in this epoch.
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
@@ -68,6 +66,9 @@ class Deployment {
   /// Reserves the blocks; returns the seconds that moving one takes.
   double Reserve(const PoolSizes& pools);
   void StartNextEpoch(bool same_shape);
+  /// Several nodes: where the ranks of the next epoch live, without the hosts that failed. When the others cannot take
+  /// all ranks, the shape becomes a smaller one. False when it did.
+  bool PlaceWithout(const std::set<std::string>& left_out);
   int ChooseNumBlocks(int needed) const;
   PoolSizes ChoosePools(int needed) const;
   EngineOptions MakeEngineOptions(const PoolSizes& pools) const;
@@ -83,6 +84,8 @@ class Deployment {
     MpirunReport report;
     ChildProcess process;
   };
+  Placement placement_;  // of the epoch; nothing on one host
+  HostHealth host_health_;
   std::unique_ptr<Mpirun> launcher_;  // null: the workers were started by someone else
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
   std::unique_ptr<Engine> engine_;

@@ -44,7 +44,7 @@ class WorkerGroup {
     std::string fingerprint;
     /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
     bool adopt = false;
-    std::chrono::seconds join_deadline{60}, load_deadline{600};
+    std::chrono::seconds load_deadline{600};
     std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
   };
   explicit WorkerGroup(Options options);
@@ -72,7 +72,7 @@ class WorkerGroup {
   void BeginEpoch(EpochId epoch, int size);
 
   /// Waits until every rank has joined: then ranks() says what they can compute on.
-  void AwaitJoined();
+  void AwaitJoined(std::chrono::seconds patience);
   /// Tells every rank what to load, and waits until all have. The ctrl port is filled in.
   void Load(AssignMessage assign);
   /// Tells every rank to reserve its KV blocks (null blocks counted in) and waits until all have. Returns the seconds

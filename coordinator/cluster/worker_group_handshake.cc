@@ -71,8 +71,8 @@ void WorkerGroup::AwaitAll(const char* what, std::chrono::seconds patience,
   }
 }
 
-void WorkerGroup::AwaitJoined() {
-  AwaitAll("join", options_.join_deadline, [&](Rank rank, const Message& message) {
+void WorkerGroup::AwaitJoined(std::chrono::seconds patience) {
+  AwaitAll("join", patience, [&](Rank rank, const Message& message) {
     const auto* join = std::get_if<JoinMessage>(&message);
     if (join == nullptr)
       GroupFail(LossCause::kBadFrame, rank, "{} sent something else before it joined", Describe(rank));

@@ -10,8 +10,8 @@ import time
 import unittest
 
 import netns
-from faults_test import stream_in_background, text_of
 from server import QUIRE, REAL, TINY, Server, wait_gone
+from stream_client import stream_in_background, text_of
 
 # The coordinator notices a silent rank after 1.5 s; then workers start again.
 DETECTED_WITHIN = 4
@@ -157,6 +157,34 @@ class NodeLossTest(unittest.TestCase):
     def test_a_link_lost_in_one_direction_is_survived_and_the_host_is_named(self):
         self.survive(lambda network: network["b"].mute(), lambda network: network["b"].unmute(),
                      r"is lost: rank 1 \(pid \d+ on {b}\) is silent", 60)
+
+
+    def go_on_without_b(self, names, nodes, hosts, expect):
+        """b is cut off for good; the stream goes on on the others."""
+        with netns.Network(*names) as network, network.nodes[0].inside():
+            address = {name: network[name].address for name in names}
+            entries = [{"host": address[name], "interface": "eth0", **extra} for name, extra in nodes]
+            with serve(network, write_topology(network, nodes=entries, tensor=2)) as server:
+                thread, fault_free = stream_in_background(server)
+                thread.join(timeout=60)
+                thread, lines = stream_in_background(server)
+                server.post("/admin/pause", b"", admin=True)  # the stream must not end before the link does
+                self.assertNotEqual(lines[-1], b"[DONE]")
+                network["b"].link(False)
+                server.post("/admin/resume", b"", admin=True)
+                thread.join(timeout=90)
+                self.assertFalse(thread.is_alive(), "the stream hangs:\n" + server.text())
+                self.assertEqual(text_of(lines), text_of(fault_free))
+                ranks = server.get("/admin/status", admin=True)["ranks"]
+                self.assertEqual([rank["host"] for rank in ranks], [address[name] for name in hosts], server.text())
+                self.assertRegex(server.text(), expect)
+                self.assertEqual(server.terminate(), 0)
+
+    def test_a_spare_host_takes_the_place_of_one_that_is_cut_off(self):
+        self.go_on_without_b(["a", "b", "c"], [("a", {}), ("b", {}), ("c", {"spare": True})], ["a", "c"], "left out for now: 10.77.0.2")
+
+    def test_without_a_spare_host_fewer_workers_go_on(self):
+        self.go_on_without_b(["a", "b"], [("a", {"slots": 1}), ("b", {"slots": 1})], ["a"], "room for 1 workers instead of 2")
 
 
 @unittest.skipIf(netns.unavailable(), netns.unavailable())

@@ -1,0 +1,26 @@
+#include "coordinator/cluster/host_health.h"
+
+#include <algorithm>
+
+namespace quire {
+
+void HostHealth::Lost(const GroupFailure& failure, Clock::time_point now) {
+  if (!failure.host.empty()) last_named_ = failure.host;
+  if (last_named_.empty()) return;
+  auto& losses = losses_[last_named_];
+  std::erase_if(losses, [&](const Loss& loss) { return now - loss.when > kMemory; });
+  losses.push_back({now, failure.cause == LossCause::kSilent || failure.rank < 0});
+}
+
+std::set<std::string> HostHealth::LeftOut(Clock::time_point now, bool has_spares) const {
+  std::set<std::string> hosts;
+  for (const auto& [host, losses] : losses_) {
+    const auto fresh = [&](const Loss& loss) { return now - loss.when <= kMemory; };
+    const auto count = static_cast<size_t>(std::ranges::count_if(losses, fresh));
+    const bool whole = std::ranges::any_of(losses, [&](const Loss& loss) { return fresh(loss) && loss.whole_host; });
+    if (count >= kLossesToLeaveOut || (whole && has_spares)) hosts.insert(host);
+  }
+  return hosts;
+}
+
+}  // namespace quire
