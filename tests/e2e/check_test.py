@@ -50,7 +50,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(status, 0, lines)
         self.assertEqual({line["status"] for line in lines.values()}, {"ok"})
         for node in self.network.nodes:
-            for check in ("worker", "interface", "ports", "/dev/shm", "memory", "model"):
+            for check in ("worker", "interface", "ports", "/dev/shm", "memory", "keys", "model"):
                 self.assertIn((check, node.address), lines)
         self.assertRegex(lines["sums", ""]["found"], "2 ranks agree")
         self.assertRegex(lines["placement", ""]["found"], "1 on 10.77.0.1, 1 on 10.77.0.2")
@@ -116,6 +116,18 @@ class CheckTest(unittest.TestCase):
             taken.bind((self.network["a"].address, 5571))
             taken.listen()
             self.assert_broken(path, "listen", "", "transport.bind 10.77.0.1:5571: Address already in use", "port")
+
+    def test_keys_that_others_can_read(self):
+        path = write_topology(self.network, nodes=self.nodes())
+        keys = os.path.join(self.network.directory, "keys")
+        os.chmod(keys, 0o755)
+        try:
+            status, lines = self.check(path)
+        finally:
+            os.chmod(keys, 0o700)
+        self.assertEqual(status, 1)
+        for node in self.network.nodes:
+            self.assertRegex(lines["keys", node.address]["found"], r"open to others \(mode 755\)")
 
     def test_another_model_there(self):
         # The agent lends node b its own view of the model's path, as another host's disk would.
