@@ -21,6 +21,9 @@ PROMPTS = [[5, 6, 7], [9, 8, 7, 6, 5, 4], list(range(3, 60))]
 def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
     """A topology of the network's nodes, led from its first one; returns the file's path."""
     nodes = nodes or [{"host": node.address, "interface": "eth0"} for node in network.nodes]
+    keys = os.path.join(network.directory, "keys")  # the nodes share their files
+    if not os.path.exists(keys):
+        subprocess.run([QUIRE, "keygen", "--transport", keys, "--ranks", "8"], check=True, stdout=subprocess.DEVNULL)
     lines = [
         f"model: {{path: {model}}}",
         "backend: cpu",
@@ -29,7 +32,7 @@ def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
         "cache: {memory_bytes: 64MiB}",
         "nodes:",
         *("  - " + json.dumps(node) for node in nodes),
-        f"transport: {{bind: {network.nodes[0].address}, ports: [5570, 5571], insecure: true}}",
+        f"transport: {{bind: {network.nodes[0].address}, ports: [5570, 5571], keys: {keys}}}",
         f"launch: {{method: mpirun, agent: {network.agent}}}",
         extra,
     ]
@@ -85,7 +88,9 @@ class MultiNodeTest(unittest.TestCase):
         with netns.Network(*names) as network, network.nodes[0].inside():
             with serve(network, write_topology(network, model, tensor=tensor)) as server:
                 self.assertEqual(answers(server, max_tokens), expected)
-                ranks = server.get("/admin/status", admin=True)["ranks"]
+                status = server.get("/admin/status", admin=True)
+                self.assertTrue(status["transport"]["encrypted"])
+                ranks = status["ranks"]
                 hosts = [rank["host"] for rank in ranks]
                 self.assertEqual(hosts, sorted(hosts))
                 self.assertEqual(set(hosts), {node.address for node in network.nodes})
