@@ -64,8 +64,8 @@ void CheckDirectory(const std::string& directory) {
     Fail("there is no key directory {}: quire keygen --transport {} --ranks N", directory, directory);
   if (info.st_uid != ::geteuid())
     Fail("{} belongs to user {}, this process is user {}", directory, info.st_uid, ::geteuid());
-  if ((info.st_mode & 022) != 0)
-    Fail("others can write into {} (mode {:04o}): chmod 0700 {}", directory, info.st_mode & 07777, directory);
+  if ((info.st_mode & 077) != 0)
+    Fail("others can reach into {} (mode {:04o}): chmod 0700 {}", directory, info.st_mode & 07777, directory);
 }
 
 std::string WorkerName(const std::string& directory, Rank rank) {

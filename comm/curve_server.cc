@@ -137,6 +137,7 @@ CurveServer::CurveServer(CoordinatorKeys keys) : impl_(std::make_unique<Impl>(st
 CurveServer::~CurveServer() = default;
 
 zmq::context_t& CurveServer::context() { return impl_->context; }
+int CurveServer::num_workers() const { return static_cast<int>(impl_->keys.workers.size()); }
 uint64_t CurveServer::num_refused() const { return impl_->num_refused; }
 
 void CurveServer::Secure(zmq::socket_t& socket) const {

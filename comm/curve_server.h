@@ -30,6 +30,8 @@ class CurveServer {
   /// Knocks at a bound socket with a key that nobody knows. Throws Error unless it is turned away.
   void CheckThatStrangersAreRefused(const std::string& endpoint);
 
+  /// Ranks that have a key.
+  int num_workers() const;
   /// Strangers that were turned away since the start.
   uint64_t num_refused() const;
 

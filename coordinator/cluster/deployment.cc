@@ -58,6 +58,10 @@ void Deployment::CheckShape(const GroupShape& shape) const {
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
          shape.tensor, heads, heads);
   }
+  if (group_ != nullptr && shape.tensor > group_->most_ranks()) {
+    Fail("{} workers need keys, and {} have some: quire keygen --transport adds them, and a restart reads them",
+         shape.tensor, group_->most_ranks());
+  }
   if (!shape.shares.empty() && shape.shares.size() != static_cast<size_t>(shape.tensor))
     Fail("{} shares for {} workers", shape.shares.size(), shape.tensor);
 }

@@ -53,6 +53,8 @@ class WorkerGroup {
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
   bool encrypted() const { return options_.curve != nullptr; }
+  /// As many as have keys, or any number without.
+  int most_ranks() const { return encrypted() ? options_.curve->num_workers() : INT32_MAX; }
   /// Peers without a worker's key that were turned away.
   uint64_t num_refused_peers() const { return encrypted() ? options_.curve->num_refused() : 0; }
   /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.

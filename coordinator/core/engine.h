@@ -18,7 +18,7 @@ struct EngineOptions {
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // in the queue, before anything was computed
   double max_request_seconds = 600;  // from arrival to the last token
-  int max_lost_epochs = 3;           // worker groups that a request may lose in a row without a token; 0: any number
+  int max_lost_epochs = 3;           // that a request may lose (Request::num_lost_epochs); 0: any number
   bool plan_ahead = true;            // one step is planned and sent while the one before it is outstanding
 };
 
@@ -72,7 +72,7 @@ class Engine {
   void DropAll();
 
   /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
-  /// numbers restart. Requests go on from their delivered tokens, but for those that ran whenever groups were lost
+  /// numbers restart. Requests go on from their delivered tokens, but for those that were computed whenever groups were lost
   /// (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
   void StartEpoch(EpochId epoch, const PoolSizes& pools);
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }

@@ -50,6 +50,17 @@ void OutstandingSteps::Forget(Sequence& sequence) {
   sequence.num_in_flight = sequence.num_pending = 0;
 }
 
+std::vector<Request*> OutstandingSteps::Requests() const {
+  std::vector<Request*> requests;
+  for (int i = 0; i < size_; ++i) {
+    for (const StepMember& member : at(i).members) {
+      if (member.request != nullptr && std::ranges::find(requests, member.request) == requests.end())
+        requests.push_back(member.request);
+    }
+  }
+  return requests;
+}
+
 void OutstandingSteps::Clear() {
   for (OutstandingStep& step : steps_) step.Clear();
   size_ = 0;

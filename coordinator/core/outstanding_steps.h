@@ -47,6 +47,8 @@ class OutstandingSteps {
   void Forget(Sequence& sequence);
   /// No result will come.
   void Clear();
+  /// Those that have a part in an outstanding step, each once.
+  std::vector<Request*> Requests() const;
 
   /// True when an outstanding step, or the one being planned, computes a block of this content.
   bool Compute(const BlockHash& hash) const;

@@ -70,7 +70,7 @@ struct Request {
   bool forked = false;
   double rank = 0;  // orders its client's waiting requests; lower goes first
   int num_preemptions = 0;
-  int num_lost_epochs = 0;     // in which it ran, in a row, without a token in between
+  int num_lost_epochs = 0;     // lost while a step computed it, in a row, without a token in between
   int num_swapped_blocks = 0;  // on the host, distinct; while it is swapped out
   bool told_to_wait = false;   // the decision log knows that it waits for a prefix
   int num_cached_tokens = 0;   // prompt tokens taken from the prefix cache before the first preemption

@@ -274,6 +274,7 @@ void Scheduler::Drop(Request& request) {
 }
 
 void Scheduler::Reset() {
+  for (Request* request : steps_.Requests()) ++request->num_lost_epochs;
   steps_.Clear();
   left_out_ = false;
   plan_.Clear();
@@ -288,7 +289,6 @@ void Scheduler::Reset() {
     for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) Detach(*it);
     request.forked = false;
     ++request.num_preemptions;
-    ++request.num_lost_epochs;
     running_.pop_back();
     queue_.AddPreempted(request);
   }

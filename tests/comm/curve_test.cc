@@ -80,7 +80,7 @@ TEST_F(CurveTest, ExplainsKeysThatCannotBeUsed) {
   std::filesystem::permissions(keys_ + "/workers/r0.secret", std::filesystem::perms(0644));
   EXPECT_NE(LoadError().find("chmod 0600"), std::string::npos) << LoadError();
   std::filesystem::permissions(keys_ + "/workers/r0.secret", std::filesystem::perms(0600));
-  std::filesystem::permissions(keys_, std::filesystem::perms(0770));
+  std::filesystem::permissions(keys_, std::filesystem::perms(0750));
   EXPECT_NE(LoadError().find("chmod 0700"), std::string::npos) << LoadError();
   std::filesystem::permissions(keys_, std::filesystem::perms(0700));
   const std::string good = Read(keys_ + "/workers/r1.pub");

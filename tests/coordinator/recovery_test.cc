@@ -76,6 +76,20 @@ TEST_F(RecoveryTest, ARequestThatKillsWorkersTakesNobodyAlong) {
   }
 }
 
+TEST_F(RecoveryTest, WhoeverWaitsForItsTurnInTheRunningSetIsNotSuspected) {
+  Make(90);
+  ASSERT_FALSE(engine_->Submit(New(1, 150, 4)));
+  ASSERT_FALSE(engine_->Submit(New(2, 150, 4)));
+  for (EpochId epoch = 2; epoch <= 4; ++epoch) {
+    engine_->NextPlan(0);  // a chunk of request 1 fills the step
+    engine_->StartEpoch(epoch);
+  }
+  EXPECT_NE(sinks_[1].error, "");
+  EXPECT_EQ(engine_->requests().at(2)->num_lost_epochs, 0);
+  ServeWithPoison(0);
+  EXPECT_EQ(sinks_[2].choices[0].tokens, Tokens(4, 9));
+}
+
 TEST_F(RecoveryTest, ASmallerPoolEndsOnlyWhatItCannotHold) {
   Make(50);
   ASSERT_FALSE(engine_->Submit(New(1, 60, 20)));

@@ -348,11 +348,13 @@ class TransportTest(WithKeys):
         time.sleep(0.1)
 
     def test_a_worker_that_sends_rubbish_ends_its_group_and_nothing_else(self):
-        rubbish = {"magic": frame(KIND_JOIN, magic=1), "version": frame(KIND_JOIN, version=99), "kind": frame(77), "hash": frame(KIND_JOIN, b"abcd"),
-                   "body": frame(KIND_JOIN, random.Random(1).randbytes(200)), "early result": frame(10)}
+        rubbish = {"magic": frame(KIND_JOIN, epoch=0, magic=1), "version": frame(KIND_JOIN, epoch=0, version=99),
+                   "hash": frame(KIND_JOIN, b"abcd", epoch=0), "body": frame(KIND_JOIN, random.Random(1).randbytes(200), epoch=0)}
         for what, message in rubbish.items():
             with self.subTest(what=what), waiting_server(self.file) as server:
-                peer = self.peer(b"e1.r0", "r0")
+                peer = self.peer(b"e0.r0.00000001", "r0")
+                for ignored in (frame(77, epoch=0), frame(10, epoch=0), frame(KIND_JOIN, epoch=9), [b"x"], [b""] * 5):  # no Join: nobody's
+                    peer.send_multipart(ignored)
                 peer.send_multipart(message)
                 self.assertEqual(server.process.wait(timeout=20), 1, server.text())  # an error with words, no crash
                 self.assertRegex(server.text(), "frame|version|rank 0")
