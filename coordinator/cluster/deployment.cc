@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "comm/error.h"
+#include "coordinator/cluster/host_probe.h"
 #include "coordinator/cluster/launcher.h"
 #include "coordinator/cluster/rank_hosts.h"
 
@@ -14,6 +15,7 @@ namespace quire {
 namespace {
 
 constexpr int kOrderlyEndMillis = 3000;
+constexpr auto kProbePatience = std::chrono::milliseconds(500);
 // After a loss, a host that does not answer must not hold up the others for long. Whoever starts workers may take a
 // while: a queue of jobs, an image to load.
 constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
@@ -124,9 +126,10 @@ void Deployment::Relaunch(const GroupFailure& loss) {
   bool same_shape = true;
   if (!OnThisHost(topology_)) {
     const auto now = HostHealth::Clock::now();
-    host_health_.Lost(loss, now);
-    const bool has_spares = std::ranges::any_of(topology_.nodes, [](const auto& node) { return node.spare; });
-    same_shape = PlaceWithout(host_health_.LeftOut(now, has_spares));
+    // Nothing need listen there: a refusal is an answer.
+    const auto port = static_cast<uint16_t>(topology_.transport.mpi_ports[0]);
+    host_health_.Lost(loss, now, [&](const std::string& host) { return HostAnswers(host, port, kProbePatience); });
+    same_shape = PlaceWithout(host_health_.LeftOut(now));
   }
   StartNextEpoch(same_shape);
 }

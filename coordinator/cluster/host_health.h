@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace quire {
 
-/// Which hosts the next epoch had better do without, from how the last ones ended. A host that was lost as a whole is
-/// left out at once when another can take its place; any host after two losses. Ten minutes later it gets a new chance.
+/// Which hosts the next epoch had better do without, from how the last ones ended: a host that is gone, at once, and
+/// any host after two losses. Ten minutes later it gets a new chance.
 class HostHealth {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,15 +21,15 @@ class HostHealth {
 
   /// A loss that names no host is put down to the last one that was named: an epoch that does not start after a host
   /// was lost does not start because of that host.
-  void Lost(const GroupFailure& failure, Clock::time_point now);
+  /// `answers` tells whether a host is still there.
+  void Lost(const GroupFailure& failure, Clock::time_point now, const std::function<bool(const std::string&)>& answers);
 
-  /// `has_spares`: there are hosts that can take the place of one that is left out.
-  std::set<std::string> LeftOut(Clock::time_point now, bool has_spares) const;
+  std::set<std::string> LeftOut(Clock::time_point now) const;
 
  private:
   struct Loss {
     Clock::time_point when;
-    bool whole_host;  // silent or cut off, as opposed to a process that ended
+    bool gone;  // the whole host, as opposed to a process of it
   };
   std::map<std::string, std::vector<Loss>> losses_;
   std::string last_named_;

@@ -10,48 +10,47 @@ using std::chrono::minutes;
 
 class HostHealthTest : public ::testing::Test {
  protected:
-  void Lose(LossCause cause, Rank rank, const std::string& host) { health_.Lost({cause, rank, host, "lost"}, now_); }
+  void Lose(LossCause cause, Rank rank, const std::string& host) {
+    health_.Lost({cause, rank, host, "lost"}, now_, [&](const std::string& h) { return !gone_.contains(h); });
+  }
 
+  Hosts gone_;
   HostHealth health_;
   HostHealth::Clock::time_point now_{minutes(100)};
 };
 
 TEST_F(HostHealthTest, AProcessThatEndsIsForgivenOnce) {
   Lose(LossCause::kDied, 1, "b");
-  EXPECT_EQ(health_.LeftOut(now_, true), Hosts{});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{});
   Lose(LossCause::kReported, 1, "b");
-  EXPECT_EQ(health_.LeftOut(now_, true), Hosts{"b"});
-  EXPECT_EQ(health_.LeftOut(now_, false), Hosts{"b"});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{"b"});
 }
 
-TEST_F(HostHealthTest, AHostThatIsSilentIsLeftOutAtOnceIfThereIsASpare) {
+TEST_F(HostHealthTest, AHostThatIsGoneIsLeftOutAtOnce) {
+  gone_ = {"b"};
+  Lose(LossCause::kSilent, 1, "a");
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{});
   Lose(LossCause::kSilent, 1, "b");
-  EXPECT_EQ(health_.LeftOut(now_, false), Hosts{});
-  EXPECT_EQ(health_.LeftOut(now_, true), Hosts{"b"});
-}
-
-TEST_F(HostHealthTest, AHostThatIsCutOffIsLikeASilentOne) {
-  Lose(LossCause::kDied, -1, "c");
-  EXPECT_EQ(health_.LeftOut(now_, true), Hosts{"c"});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{"b"});
 }
 
 TEST_F(HostHealthTest, AnEpochThatDoesNotStartIsTheLastLostHostsFault) {
   Lose(LossCause::kDied, -1, "");
-  EXPECT_EQ(health_.LeftOut(now_, true), Hosts{});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{});
   Lose(LossCause::kSilent, 1, "b");
   Lose(LossCause::kNotStarted, -1, "");
-  EXPECT_EQ(health_.LeftOut(now_, false), Hosts{"b"});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{"b"});
 }
 
 TEST_F(HostHealthTest, TenMinutesLaterAHostGetsANewChance) {
   Lose(LossCause::kDied, 1, "b");
   Lose(LossCause::kDied, 1, "b");
   now_ += minutes(9);
-  EXPECT_EQ(health_.LeftOut(now_, false), Hosts{"b"});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{"b"});
   now_ += minutes(2);
-  EXPECT_EQ(health_.LeftOut(now_, false), Hosts{});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{});
   Lose(LossCause::kDied, 1, "b");
-  EXPECT_EQ(health_.LeftOut(now_, false), Hosts{});
+  EXPECT_EQ(health_.LeftOut(now_), Hosts{});
 }
 
 }  // namespace

@@ -6,12 +6,14 @@ operations_test.py.
   fault_storm.py KIND COUNT [--streams 32] [--seed 1] [--ranks 2]
     kill     SIGKILL for a random worker        stop     SIGSTOP for a random worker
     mpirun   SIGKILL for mpirun                 reshard  another number of workers: 1, 2, 3, 1, ...
+    link     the second of two nodes (netns.py) is cut off for 1 to 10 seconds
   fault_storm.py frames SECONDS [--rate 0.01]   frames lost, repeated, delayed, damaged (frame_faults.py)"""
 import argparse
 import os
 import random
 import signal
 import sys
+import threading
 import time
 
 from server import TINY, Server, wait_gone
@@ -95,7 +97,7 @@ class Storm:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["kill", "stop", "mpirun", "reshard", "frames"])
+    parser.add_argument("kind", choices=["kill", "stop", "mpirun", "reshard", "link", "frames"])
     parser.add_argument("count", type=int)
     parser.add_argument("--streams", type=int, default=32)
     parser.add_argument("--seed", type=int, default=1)
@@ -106,6 +108,8 @@ def main():
     shared_before = set(os.listdir("/dev/shm"))
     if o.kind == "frames":
         storm_of_frames(o, rng)
+    elif o.kind == "link":
+        storm_of_links(o, rng)
     else:
         with Server("-tp", "1" if o.kind == "reshard" else str(o.ranks), model=TINY) as server:
             storm = Storm(server, o.streams, rng)
@@ -126,6 +130,39 @@ def main():
             storm.report(f"{o.kind} x {len(storm.stalls)}, seed {o.seed}")
     if left := set(os.listdir("/dev/shm")) - shared_before:
         sys.exit(f"left in /dev/shm: {left}")
+
+
+def storm_of_links(o, rng):
+    import netns
+    from multi_node_test import serve, write_topology
+    with netns.Network("a", "b") as network, network.nodes[0].inside():
+        with serve(network, write_topology(network, tensor=2)) as server:
+            storm = Storm(server, o.streams, rng)
+
+            def strike(status):
+                network["b"].link(False)
+                timer = threading.Timer(rng.choice([1, 3, 10]), network["b"].link, [True])
+                timer.start()
+                healing.append(timer)
+
+            healing = []
+
+            def cut(status):
+                for timer in healing:
+                    timer.join()
+                if len(status["ranks"]) < 2:  # b was left out; the operator brings it back
+                    code, answer = server.post("/admin/reshard", {"tensor": 2}, admin=True)
+                    if code != 200:
+                        sys.exit(f"b does not come back: {answer}")
+                    return
+                strike(status)
+                cuts.append(time.monotonic())
+
+            cuts = []
+            storm.run(lambda: len(cuts) < o.count, cut)
+            for timer in healing:
+                timer.join()
+            storm.report(f"link x {len(cuts)}, seed {o.seed} (the returns of the node counted in)")
 
 
 def storm_of_frames(o, rng):
