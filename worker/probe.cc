@@ -13,8 +13,6 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <optional>
-#include <set>
 
 #include "comm/error.h"
 #include "comm/messages.h"

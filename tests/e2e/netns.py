@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import itertools
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -93,6 +94,23 @@ def _pids_in(namespace):
     return found
 
 
+def _remove(namespace):
+    """With every process in it: only a test starts any there."""
+    if not os.path.exists(f"/run/netns/{namespace}"):
+        return
+    for pid in _pids_in(namespace):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, 9)
+    subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
+
+
+def _abandoned():
+    """Namespaces of tests that were killed: their names tell whose they were."""
+    names = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
+    owned = [(name, re.match(r"quire-(\d+)-\d+-", name)) for name in names]
+    return [name for name, match in owned if match and not os.path.exists(f"/proc/{match[1]}")]
+
+
 def _setns(fd):
     if _LIBC.setns(fd, _CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "setns")
@@ -121,15 +139,12 @@ class Network:
 
     def __exit__(self, *_):
         for namespace in [node.namespace for node in self.nodes] + [self.switch]:
-            if not os.path.exists(f"/run/netns/{namespace}"):
-                continue
-            for pid in _pids_in(namespace):  # only what was started inside: nobody else knows the namespace
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, 9)
-            subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
+            _remove(namespace)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _make(self):
+        for namespace in _abandoned():
+            _remove(namespace)
         ip("netns", "add", self.switch)
         ip("-n", self.switch, "link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0")
         for node in self.nodes:
