@@ -41,9 +41,8 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   asio::awaitable<void> Serve() {
     for (keep_alive_ = true; keep_alive_ && !gone_;) {
-      http::request_parser<http::string_body> parser;
-      parser.header_limit(static_cast<uint32_t>(limits_.head_bytes));
-      parser.body_limit(limits_.body_bytes);
+      HttpParser parser;
+      SetLimits(parser, limits_);
       head_only_ = false;
       request_id_.clear();
       const bool complete = co_await ReadRequest(parser);
@@ -119,7 +118,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   }
 
   /// Head, checks, body. False: answered with an error, or nothing more to come.
-  asio::awaitable<bool> ReadRequest(http::request_parser<http::string_body>& parser) {
+  asio::awaitable<bool> ReadRequest(HttpParser& parser) {
     const int head_seconds = served_one_ && buffer_.size() == 0 ? limits_.idle_seconds : limits_.head_seconds;
     stream_.expires_after(std::chrono::seconds(head_seconds));
     auto [head_error, head_bytes] = co_await http::async_read_header(stream_, buffer_, parser, kToken);
@@ -190,22 +189,6 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
       if (error) break;
       total += count;
     }
-  }
-
-  static HttpRequest ToRequest(HttpHead& head) {
-    HttpRequest request;
-    request.method = std::string(head.method_string());
-    const std::string target(head.target());
-    request.path = target.substr(0, target.find('?'));
-    for (const char* name : {"authorization", "x-request-id", "content-type", "host", "origin"}) {
-      const auto value = head[name];
-      if (!value.empty()) request.headers[name] = std::string(value.substr(0, 4096));
-    }
-    std::string& id = request.headers["x-request-id"];
-    const bool plain = std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
-    if (!plain || id.size() > 128) id.clear();
-    request.body = std::move(head.body());
-    return request;
   }
 
   /// While a handler works, the socket is watched for the client's end. A half-close counts as one. Bytes of a next

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "comm/error.h"
 
@@ -9,7 +11,9 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr int kMaxDepth = 64;  // of nested values that are printed; a list may hold itself
+constexpr int kMaxDepth = 64;          // of nested values that are printed or compared
+constexpr int kMaxCompared = 100'000;  // parts; a value may hold another in many places
+constexpr size_t kMaxMade = 16 << 20;  // bytes
 
 MarkedText Plain(std::string_view text) { return {text, MarkedText::kTrusted}; }
 
@@ -61,6 +65,11 @@ MarkedText Quoted(const MarkedText& in, char quote) {
   return out;
 }
 
+/// A list that holds another one twice, which holds another one twice, ...: few values, but a long text.
+void CheckLength(const MarkedText& out) {
+  if (out.text.size() > kMaxMade) Fail("a value is too long to be printed");
+}
+
 MarkedText ReprAt(const Value& value, int depth) {
   if (depth > kMaxDepth) Fail("a value nests deeper than {}", kMaxDepth);
   MarkedText out;
@@ -73,6 +82,7 @@ MarkedText ReprAt(const Value& value, int depth) {
     for (size_t i = 0; i < list->size(); ++i) {
       if (i > 0) out += Plain(", ");
       out += ReprAt((*list)[i], depth + 1);
+      CheckLength(out);
     }
     out += Plain("]");
     return out;
@@ -84,6 +94,7 @@ MarkedText ReprAt(const Value& value, int depth) {
       out += Quoted(MarkedText(dict->entries[i].first, MarkedText::kFromUser), '\'');
       out += Plain(": ");
       out += ReprAt(dict->entries[i].second, depth + 1);
+      CheckLength(out);
     }
     out += Plain("}");
     return out;
@@ -93,6 +104,7 @@ MarkedText ReprAt(const Value& value, int depth) {
 
 void WriteJson(const Value& value, int indent, int depth, MarkedText& out) {
   if (depth > kMaxDepth) Fail("tojson: a value nests deeper than {}", kMaxDepth);
+  CheckLength(out);
   const auto new_line = [&](int level) {
     if (indent >= 0) out += Plain("\n" + std::string(static_cast<size_t>(indent * level), ' '));
   };
@@ -223,21 +235,22 @@ const char* Value::TypeName() const {
 
 namespace {
 
-bool EqualAt(const Value& a, const Value& b, int depth) {
+bool EqualAt(const Value& a, const Value& b, int depth, int& budget) {
+  if (--budget < 0) Fail("values that are compared have more than {} parts", kMaxCompared);
   if (depth > kMaxDepth) Fail("values that are compared nest deeper than {}", kMaxDepth);
   if (a.IsNumber() && b.IsNumber()) return a.Number() == b.Number();
   if (a.AsText() && b.AsText()) return a.AsText()->text == b.AsText()->text;
   if (a.AsList() && b.AsList()) {
     const List &x = *a.AsList(), &y = *b.AsList();
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                      [&](const Value& p, const Value& q) { return EqualAt(p, q, depth + 1); });
+                      [&](const Value& p, const Value& q) { return EqualAt(p, q, depth + 1, budget); });
   }
   if (a.AsDict() && b.AsDict()) {
     const auto &x = a.AsDict()->entries, &y = b.AsDict()->entries;
     if (x.size() != y.size()) return false;
     for (const auto& [key, value] : x) {
       const Value* other = b.AsDict()->Find(key);
-      if (other == nullptr || !EqualAt(value, *other, depth + 1)) return false;
+      if (other == nullptr || !EqualAt(value, *other, depth + 1, budget)) return false;
     }
     return true;
   }
@@ -246,7 +259,54 @@ bool EqualAt(const Value& a, const Value& b, int depth) {
 
 }  // namespace
 
-bool operator==(const Value& a, const Value& b) { return EqualAt(a, b, 0); }
+bool operator==(const Value& a, const Value& b) {
+  int budget = kMaxCompared;
+  return EqualAt(a, b, 0, budget);
+}
+
+/// Only when nobody else has the container.
+void Value::MoveChildrenTo(List& out) {
+  if (auto* list = std::get_if<std::shared_ptr<List>>(&data_); list != nullptr && list->use_count() == 1) {
+    std::move((*list)->begin(), (*list)->end(), std::back_inserter(out));
+    (*list)->clear();
+  } else if (auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_); dict != nullptr && dict->use_count() == 1) {
+    for (auto& [key, value] : (*dict)->entries) out.push_back(std::move(value));
+    (*dict)->entries.clear();
+  }
+}
+
+Value::~Value() {
+  if (AsList() == nullptr && AsDict() == nullptr) return;
+  List pending;
+  MoveChildrenTo(pending);
+  while (!pending.empty()) {
+    Value last = std::move(pending.back());
+    pending.pop_back();
+    last.MoveChildrenTo(pending);
+  }
+}
+
+bool Value::Reaches(const void* container) const {
+  std::vector<const Value*> pending = {this};
+  std::set<const void*> seen;
+  while (!pending.empty()) {
+    const Value* value = pending.back();
+    pending.pop_back();
+    const List* list = value->AsList();
+    const Dict* dict = value->AsDict();
+    if (list == nullptr && dict == nullptr) continue;
+    const void* place = list != nullptr ? static_cast<const void*>(list) : dict;
+    if (place == container) return true;
+    if (!seen.insert(place).second) continue;
+    if (seen.size() > kMaxCompared) Fail("a value is too large to be put into another");
+    if (list != nullptr) {
+      for (const Value& item : *list) pending.push_back(&item);
+    } else {
+      for (const auto& [key, item] : dict->entries) pending.push_back(&item);
+    }
+  }
+  return false;
+}
 
 bool Value::Less(const Value& a, const Value& b) {
   if (a.IsNumber() && b.IsNumber()) return a.Number() < b.Number();
