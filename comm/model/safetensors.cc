@@ -84,8 +84,7 @@ TensorMap ReadSafetensors(std::span<const std::byte> bytes, const std::string& p
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof(header_bytes);
   if (header_bytes == 0 || text[0] != '{') Fail("{}: not a safetensors file", path);
-  const Json header =
-      ParseJson({text, header_bytes}, path + ": header", {.max_depth = 8, .max_nodes = 5'000'000});
+  const Json header = ParseJson({text, header_bytes}, path + ": header", {.max_depth = 8, .max_nodes = 5'000'000});
 
   const auto data = bytes.subspan(sizeof(header_bytes) + header_bytes);
   TensorMap tensors;

@@ -32,9 +32,7 @@ class ByteSource {
     data_ += at + 1;
     return rest.substr(0, at);
   }
-  std::string_view Rest() const {
-    return {reinterpret_cast<const char*>(data_), static_cast<size_t>(end_ - data_)};
-  }
+  std::string_view Rest() const { return {reinterpret_cast<const char*>(data_), static_cast<size_t>(end_ - data_)}; }
 
  private:
   const uint8_t* data_;

@@ -10,9 +10,9 @@ namespace {
 
 void Check(const GgufFile& gguf, std::span<const std::byte> file) {
   for (const auto& [name, tensor] : gguf.tensors) {
-    QUIRE_CHECK(tensor.data.data() >= file.data() &&
-                    tensor.data.data() + tensor.data.size() <= file.data() + file.size(),
-                "{} lies outside", name);
+    QUIRE_CHECK(
+        tensor.data.data() >= file.data() && tensor.data.data() + tensor.data.size() <= file.data() + file.size(),
+        "{} lies outside", name);
     const int64_t bytes = CheckedBytes(tensor.type, tensor.shape, name);
     QUIRE_CHECK(bytes == static_cast<int64_t>(tensor.data.size()), "{}: {} bytes", name, bytes);
   }

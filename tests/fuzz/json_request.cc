@@ -11,9 +11,7 @@ namespace {
 
 constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096, .max_choices = 128, .max_prompts = 16};
 
-void CheckToken(TokenId token) {
-  QUIRE_CHECK(token >= 0 && token < kLimits.vocab_size, "token {}", token);
-}
+void CheckToken(TokenId token) { QUIRE_CHECK(token >= 0 && token < kLimits.vocab_size, "token {}", token); }
 
 /// Everything that later code takes for granted.
 void CheckCall(const GenerateCall& call) {

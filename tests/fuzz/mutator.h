@@ -7,7 +7,8 @@
 
 namespace quire::fuzz {
 
-/// Makes new inputs out of known ones: some bytes flipped, cut, repeated, taken from another input or from a list of words.
+/// Makes new inputs out of known ones: some bytes flipped, cut, repeated, taken from another input or from a list of
+/// words.
 class Mutator {
  public:
   Mutator(std::vector<std::string> corpus, std::vector<std::string> words, uint64_t seed)
@@ -18,7 +19,9 @@ class Mutator {
 
  private:
   void Change(std::string& input);
-  size_t Place(const std::string& input) { return static_cast<size_t>(random_.Below(static_cast<int64_t>(input.size()) + 1)); }
+  size_t Place(const std::string& input) {
+    return static_cast<size_t>(random_.Below(static_cast<int64_t>(input.size()) + 1));
+  }
   const std::string& One(const std::vector<std::string>& of) {
     return of[static_cast<size_t>(random_.Below(static_cast<int64_t>(of.size())))];
   }

@@ -61,7 +61,8 @@ class PlanMaker {
     a.num_prompt_tokens = static_cast<int32_t>(a.tokens.size());
     const auto blocks = (a.tokens.size() + 3) / 4;
     for (size_t i = 0; i < blocks; ++i) a.blocks.push_back(Block());
-    if (bytes_.Below(4) == 3) a.num_computed = static_cast<int32_t>(bytes_.Below(static_cast<uint32_t>(a.tokens.size())));
+    if (bytes_.Below(4) == 3)
+      a.num_computed = static_cast<int32_t>(bytes_.Below(static_cast<uint32_t>(a.tokens.size())));
     return a;
   }
 
@@ -69,7 +70,8 @@ class PlanMaker {
   void ComputeKnown() {
     for (SlotId slot = 0; slot < static_cast<SlotId>(kLimits.max_running); ++slot) {
       int computed = -1, known = 0;
-      if (table_.Has(slot)) computed = table_.at(slot).num_computed, known = static_cast<int>(table_.at(slot).tokens.size());
+      if (table_.Has(slot))
+        computed = table_.at(slot).num_computed, known = static_cast<int>(table_.at(slot).tokens.size());
       for (const AddedSequence& a : plan_.added) {
         if (a.slot == slot) computed = a.num_computed, known = static_cast<int>(a.tokens.size());
       }
@@ -124,7 +126,8 @@ class PlanMaker {
 /// What the forward pass will touch for the member.
 void CheckMember(const SequenceState& s, const BatchMember& member) {
   const int end = member.start + member.count;
-  QUIRE_CHECK(member.start >= 0 && member.count > 0 && end <= static_cast<int>(s.tokens.size()), "slot {}", member.slot);
+  QUIRE_CHECK(member.start >= 0 && member.count > 0 && end <= static_cast<int>(s.tokens.size()), "slot {}",
+              member.slot);
   for (int p = member.start; p < end; ++p) {
     const auto index = static_cast<size_t>(p / kLimits.block_size);
     QUIRE_CHECK(index < s.blocks.size(), "slot {}: position {} has no block", member.slot, p);

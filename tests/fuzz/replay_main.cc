@@ -93,8 +93,8 @@ int main(int argc, char** argv) {
   for (const std::string& input : corpus) RunOne(input);
   const int mutations = std::stoi(argv[3]);
   constexpr uint64_t kSeed = 6;
-  quire::fuzz::Mutator mutator(corpus, std::strcmp(argv[2], "-") == 0 ? std::vector<std::string>{} : ReadDictionary(argv[2]),
-                               kSeed);
+  quire::fuzz::Mutator mutator(
+      corpus, std::strcmp(argv[2], "-") == 0 ? std::vector<std::string>{} : ReadDictionary(argv[2]), kSeed);
   for (int i = 0; i < mutations; ++i) RunOne(mutator.Next(std::stoul(argv[4])));
   fmt::print("{} inputs and {} mutations\n", corpus.size(), mutations);
   return 0;

@@ -14,7 +14,8 @@ namespace {
 const Tokenizer& ByteTokenizer() {
   static const Tokenizer tokenizer = [] {
     TokenizerData data;
-    for (int byte = 0; byte < 256; ++byte) data.tokens.push_back(BytesToAlphabet(std::string(1, static_cast<char>(byte))));
+    for (int byte = 0; byte < 256; ++byte)
+      data.tokens.push_back(BytesToAlphabet(std::string(1, static_cast<char>(byte))));
     for (const char* more : {"\xe2\x82", "\xac ", "\xf0\x9f\x98", "stop", "<|end|>"}) {
       data.tokens.push_back(BytesToAlphabet(more));
     }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <set>
 
 #include "comm/error.h"
 
@@ -144,23 +142,6 @@ void WriteJson(const Value& value, int indent, int depth, MarkedText& out) {
 
 }  // namespace
 
-const Value* Dict::Find(const std::string& key) const {
-  for (const auto& [name, value] : entries) {
-    if (name == key) return &value;
-  }
-  return nullptr;
-}
-
-void Dict::Set(const std::string& key, Value value) {
-  for (auto& [name, old] : entries) {
-    if (name == key) {
-      old = std::move(value);
-      return;
-    }
-  }
-  entries.emplace_back(key, std::move(value));
-}
-
 Value Value::FromJson(const Json& json, char mark) {
   switch (json.type()) {
     case Json::value_t::boolean:
@@ -262,50 +243,6 @@ bool EqualAt(const Value& a, const Value& b, int depth, int& budget) {
 bool operator==(const Value& a, const Value& b) {
   int budget = kMaxCompared;
   return EqualAt(a, b, 0, budget);
-}
-
-/// Only when nobody else has the container.
-void Value::MoveChildrenTo(List& out) {
-  if (auto* list = std::get_if<std::shared_ptr<List>>(&data_); list != nullptr && list->use_count() == 1) {
-    std::move((*list)->begin(), (*list)->end(), std::back_inserter(out));
-    (*list)->clear();
-  } else if (auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_); dict != nullptr && dict->use_count() == 1) {
-    for (auto& [key, value] : (*dict)->entries) out.push_back(std::move(value));
-    (*dict)->entries.clear();
-  }
-}
-
-Value::~Value() {
-  if (AsList() == nullptr && AsDict() == nullptr) return;
-  List pending;
-  MoveChildrenTo(pending);
-  while (!pending.empty()) {
-    Value last = std::move(pending.back());
-    pending.pop_back();
-    last.MoveChildrenTo(pending);
-  }
-}
-
-bool Value::Reaches(const void* container) const {
-  std::vector<const Value*> pending = {this};
-  std::set<const void*> seen;
-  while (!pending.empty()) {
-    const Value* value = pending.back();
-    pending.pop_back();
-    const List* list = value->AsList();
-    const Dict* dict = value->AsDict();
-    if (list == nullptr && dict == nullptr) continue;
-    const void* place = list != nullptr ? static_cast<const void*>(list) : dict;
-    if (place == container) return true;
-    if (!seen.insert(place).second) continue;
-    if (seen.size() > kMaxCompared) Fail("a value is too large to be put into another");
-    if (list != nullptr) {
-      for (const Value& item : *list) pending.push_back(&item);
-    } else {
-      for (const auto& [key, item] : dict->entries) pending.push_back(&item);
-    }
-  }
-  return false;
 }
 
 bool Value::Less(const Value& a, const Value& b) {
