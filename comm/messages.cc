@@ -17,6 +17,7 @@ namespace fb = flatbuffers;
 
 constexpr size_t kMaxBodyBytes = 64 << 20;
 constexpr size_t kMaxStringBytes = 4096;
+constexpr size_t kMaxSlots = 65536;
 
 template <class Table>
 const Table& Root(const Frame& frame) {
@@ -96,6 +97,7 @@ std::vector<uint8_t> SlotBitmap(const std::vector<SlotId>& slots) {
 std::vector<SlotId> SlotsOf(const fb::Vector<uint8_t>* bitmap) {
   std::vector<SlotId> slots;
   if (bitmap == nullptr) return slots;
+  if (bitmap->size() > kMaxSlots / 8) Fail("plan: a bitmap of {} slots", bitmap->size() * 8);
   for (SlotId slot = 0; slot < bitmap->size() * 8; ++slot) {
     if (bitmap->Get(slot / 8) >> slot % 8 & 1) slots.push_back(slot);
   }
@@ -116,14 +118,36 @@ fb::Offset<fb::Vector<const Wire*>> Structs(fb::FlatBufferBuilder& b, const std:
   return b.CreateVectorOfStructs<Wire>(items.size(), [&](size_t i, Wire* out) { *out = make(items[i]); });
 }
 
+/// Parts of a body may lie on top of each other, so that a small body unfolds into a large message: what an honest
+/// sender wrote is never larger than its body.
+class UnfoldedBytes {
+ public:
+  explicit UnfoldedBytes(const Frame& frame) : left_(frame.body.size()) {}
+  template <class Item>
+  void Take(const fb::Vector<Item>* vector) {
+    const size_t bytes = vector == nullptr ? 0 : vector->size() * fb::IndirectHelper<Item>::element_stride;
+    if (bytes > left_) Fail("frame: the message is larger than its body");
+    left_ -= bytes;
+  }
+
+ private:
+  size_t left_;
+};
+
 StepPlan ReadPlan(const Frame& frame) {
   const auto& wire_plan = Root<wire::Plan>(frame);
+  UnfoldedBytes unfolded(frame);
   StepPlan plan;
   plan.epoch = frame.header.epoch;
   plan.step = frame.header.step;
   plan.released = Numbers<SlotId>(wire_plan.released());
   if (wire_plan.added() != nullptr) {
+    if (wire_plan.added()->size() > kMaxSlots) Fail("plan: {} sequences are added", wire_plan.added()->size());
     for (const auto* a : *wire_plan.added()) {
+      unfolded.Take(a->tokens());
+      unfolded.Take(a->blocks());
+      if (a->sampling() != nullptr) unfolded.Take(a->sampling()->logit_bias());
+      if (a->sampling() != nullptr) unfolded.Take(a->sampling()->banned_until_min());
       plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
                             Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling())});
     }
@@ -151,8 +175,11 @@ StepResult ReadResult(const Frame& frame) {
   const auto& r = Root<wire::Result>(frame);
   StepResult result{frame.header.epoch, frame.header.step,  r.rank(),        r.plan_hash(),
                     r.token_hash(),     r.compute_micros(), r.swap_micros(), {}};
+  UnfoldedBytes unfolded(frame);
   if (r.tokens() != nullptr) {
+    if (r.tokens()->size() > kMaxSlots) Fail("result: {} tokens", r.tokens()->size());
     for (const auto* t : *r.tokens()) {
+      unfolded.Take(t->top());
       SampledToken token{t->slot(), t->token(), t->logprob(), {}};
       if (t->top() != nullptr) {
         for (const auto* entry : *t->top()) token.top.emplace_back(entry->token(), entry->logprob());

@@ -144,6 +144,7 @@ void ReadCache(Section section, Topology::Cache& cache) {
 
 void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
   section.Integer("max_running", scheduler.max_running, 1, 65536);
+  section.Integer("max_waiting", scheduler.max_waiting, 0, 1 << 20);
   section.Integer("max_step_tokens", scheduler.max_step_tokens, 1, 1 << 20);
   section.Integer("max_model_len", scheduler.max_model_len, 1, 1 << 24);
   section.Choice("preemption", scheduler.preemption, {"auto", "recompute", "swap"});

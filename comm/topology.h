@@ -46,6 +46,7 @@ struct Topology {
 
   struct Scheduler {
     int max_running = 256;            // sequences
+    int max_waiting = 1024;           // sequences beyond those that run; more are refused
     int max_step_tokens = 0;          // 0: 512 on the CPU, 2048 on GPUs
     int max_model_len = 0;            // 0: what the model was trained for
     std::string preemption = "auto";  // auto, recompute, swap

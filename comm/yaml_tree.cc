@@ -3,7 +3,9 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "comm/error.h"
 
@@ -74,8 +76,8 @@ class TreeBuilder : public YAML::EventHandler {
       key_ = value;
       return nullptr;
     }
-    parent.entries.emplace_back(*std::exchange(key_, std::nullopt), std::move(node));
-    return &parent.entries.back().second;
+    parent.entries.push_back({*std::exchange(key_, std::nullopt), std::move(node)});
+    return &parent.entries.back().node;
   }
 
   std::string file_;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace quire {
+
+struct YamlEntry;
 
 /// A YAML document as plain data with places for error messages: scalars are text, nothing is guessed about types.
 struct YamlNode {
@@ -15,10 +15,15 @@ struct YamlNode {
   int line = 1;  // where it begins, from 1
   std::string scalar;
   bool quoted = false;
-  std::vector<YamlNode> items;                            // of a sequence
-  std::vector<std::pair<std::string, YamlNode>> entries;  // of a mapping, in file order
+  std::vector<YamlNode> items;     // of a sequence
+  std::vector<YamlEntry> entries;  // of a mapping, in file order
 
   const YamlNode* Find(const std::string& key) const;
+};
+
+struct YamlEntry {
+  std::string key;
+  YamlNode node;
 };
 
 /// Parses one document strictly. Aliases, anchors, tags, duplicate keys, a second document, nesting deeper than 16 and

@@ -74,6 +74,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.admin_token_file, t.admin.key_file);
   Override(flags.max_model_len, t.scheduler.max_model_len);
   Override(flags.max_num_seqs, t.scheduler.max_running);
+  Override(flags.max_num_queued_reqs, t.scheduler.max_waiting);
   Override(flags.max_num_batched_tokens, t.scheduler.max_step_tokens);
   Override(flags.preemption_mode, t.scheduler.preemption);
   Override(flags.block_size, t.cache.block_size);
@@ -106,6 +107,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
   app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")
       ->check(CLI::Range(1, 65536));
+  app.add_option("--max-num-queued-reqs", f.max_num_queued_reqs, "Most sequences that wait to run (1024)")
+      ->check(CLI::Range(0, 1 << 20));
   app.add_option("--max-num-batched-tokens", f.max_num_batched_tokens,
                  "Most tokens computed in a step (512; 2048 on GPUs)")
       ->check(positive);

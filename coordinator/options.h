@@ -17,7 +17,7 @@ struct ServeFlags {
   std::string topology_file, model, backend, host, api_key_file, admin_token_file, served_model_name, kv_cache_dtype,
       dtype, quantization = "none", preemption_mode, journal, log_level = "info", kv_cache_memory, swap_space;
   std::optional<int> tensor_parallel_size, threads_per_worker, port, admin_port, max_model_len, max_num_seqs,
-      max_num_batched_tokens, block_size, num_kv_blocks;
+      max_num_queued_reqs, max_num_batched_tokens, block_size, num_kv_blocks;
   std::optional<double> memory_utilization;
   std::optional<bool> prefix_caching;
   std::optional<int64_t> seed;

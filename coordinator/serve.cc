@@ -65,7 +65,7 @@ class Server {
     const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) {
       return HandleAdmin(request, responder);
     };
-    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{},
+    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), LimitsOfThisProcess(),
                                                 gates_->data.Guard(on_data));
     admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
                                                  gates_->admin.Guard(on_admin));
@@ -110,7 +110,7 @@ class Server {
       const int vocab = static_cast<int>(model_.config().vocab_size), longest = deployment.max_model_len();
       DataApi data({topology_.model.name,
                     {vocab, longest, std::min(128, topology_.scheduler.max_running)},
-                    1024 + topology_.scheduler.max_running,
+                    topology_.scheduler.max_waiting + topology_.scheduler.max_running,
                     256 << 20,
                     text_.no_chat_reason,
                     topology_.seed,

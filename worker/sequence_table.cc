@@ -16,9 +16,10 @@ BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
   const SequenceState& s = Known(slot);
   const auto known = static_cast<int>(s.tokens.size());
   const auto held = static_cast<int64_t>(s.blocks.size()) * block_size_;
-  if (start != s.num_computed || start + count > known || start + count > held || start + count > max_model_len_) {
-    Fail("plan: slot {} computes {}..{}, but {} of {} tokens are computed and its blocks hold {}", slot, start,
-         start + count, s.num_computed, known, held);
+  const int64_t end = int64_t{start} + count;
+  if (start != s.num_computed || end > known || end > held || end > max_model_len_) {
+    Fail("plan: slot {} computes {}..{}, but {} of {} tokens are computed and its blocks hold {}", slot, start, end,
+         s.num_computed, known, held);
   }
   for (int index = start / block_size_; index * block_size_ < start + count; ++index) {
     if (s.blocks[static_cast<size_t>(index)] == kNullBlock) Fail("plan: slot {} writes into the null block", slot);

@@ -49,6 +49,7 @@ class SequenceTable {
   /// The tokens are drawn, one for each. Sequences that are gone, or whose token a branch replaced, are passed over.
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
+  bool Has(SlotId slot) const { return slots_[slot].has_value(); }
   const SequenceState& at(SlotId slot) const { return *slots_[slot]; }
   int num_sequences() const;
 

@@ -180,37 +180,37 @@ void PlaceTensor(Pending& info, std::span<const std::byte> data, uint64_t alignm
 
 }  // namespace
 
-GgufFile ReadGguf(const MappedFile& file) {
-  Cursor in(file.bytes(), file.path());
-  if (in.remaining() < 4 || std::memcmp(file.bytes().data(), "GGUF", 4) != 0) Fail("{}: not a GGUF file", file.path());
+GgufFile ReadGguf(std::span<const std::byte> bytes, const std::string& path) {
+  Cursor in(bytes, path);
+  if (in.remaining() < 4 || std::memcmp(bytes.data(), "GGUF", 4) != 0) Fail("{}: not a GGUF file", path);
   in.Read<uint32_t>();
   const auto version = in.Read<uint32_t>();
-  if (version != 2 && version != 3) Fail("{}: GGUF version {} is not supported; 2 and 3 are", file.path(), version);
+  if (version != 2 && version != 3) Fail("{}: GGUF version {} is not supported; 2 and 3 are", path, version);
   const uint64_t num_tensors = in.ReadCount(24, "tensors");
   const uint64_t num_values = in.ReadCount(13, "metadata values");
 
   GgufFile gguf;
-  gguf.path = file.path();
+  gguf.path = path;
   for (uint64_t i = 0; i < num_values; ++i) {
     const std::string key = in.ReadString(kMaxNameBytes);
-    const std::string what = file.path() + ": metadata " + key.substr(0, 100);
+    const std::string what = path + ": metadata " + key.substr(0, 100);
     if (!gguf.metadata.emplace(key, ReadValue(in, what)).second) Fail("{}: given twice", what);
   }
   std::vector<Pending> pending;
-  for (uint64_t i = 0; i < num_tensors; ++i) pending.push_back(ReadTensorInfo(in, file.path()));
+  for (uint64_t i = 0; i < num_tensors; ++i) pending.push_back(ReadTensorInfo(in, path));
 
   const int64_t* wanted = gguf.Find<int64_t>("general.alignment");
   const int64_t alignment = wanted != nullptr ? *wanted : 32;
   if (alignment <= 0 || alignment > 1 << 20 || (alignment & (alignment - 1)) != 0) {
-    Fail("{}: alignment {} is not a power of two", file.path(), alignment);
+    Fail("{}: alignment {} is not a power of two", path, alignment);
   }
   const auto step = static_cast<size_t>(alignment);
   const size_t data_start = (in.position() + step - 1) / step * step;
-  if (data_start > file.bytes().size()) Fail("{}: truncated before the tensor data", file.path());
+  if (data_start > bytes.size()) Fail("{}: truncated before the tensor data", path);
   for (Pending& info : pending) {
-    PlaceTensor(info, file.bytes().subspan(data_start), step, file.path());
+    PlaceTensor(info, bytes.subspan(data_start), step, path);
     if (!gguf.tensors.emplace(info.name, std::move(info.tensor)).second) {
-      Fail("{}: tensor {} is given twice", file.path(), info.name.substr(0, 100));
+      Fail("{}: tensor {} is given twice", path, info.name.substr(0, 100));
     }
   }
   return gguf;

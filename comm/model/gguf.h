@@ -2,11 +2,11 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "comm/model/mapped_file.h"
 #include "comm/model/tensor.h"
 
 namespace quire {
@@ -30,7 +30,7 @@ struct GgufFile {
 };
 
 /// Reads GGUF version 2 and 3. All counts, lengths, offsets and products are checked against the file before use.
-/// Views live as long as `file`. Throws Error naming the file and the place.
-GgufFile ReadGguf(const MappedFile& file);
+/// Tensors are views of `bytes`. Throws Error naming the file (`path`) and the place.
+GgufFile ReadGguf(std::span<const std::byte> bytes, const std::string& path);
 
 }  // namespace quire

@@ -103,6 +103,16 @@ void Validate(const ModelConfig& c, const std::string& path) {
   if (!(c.rms_norm_epsilon > 0) || !(c.rope_theta > 0) || !(c.rope_scaling.factor > 0)) {
     Fail("{}: rms_norm_eps, rope_theta and the rope factor must be positive", path);
   }
+  if (c.rms_norm_epsilon > 1 || c.rope_theta < 1 || c.rope_theta > 1e12 || c.rope_scaling.factor < 1e-3 ||
+      c.rope_scaling.factor > 1e6) {
+    Fail("{}: rms_norm_eps {}, rope_theta {} or rope factor {} is out of range", path, c.rms_norm_epsilon, c.rope_theta,
+         c.rope_scaling.factor);
+  }
+  const auto& rope = c.rope_scaling;
+  if (rope.llama3 && !(rope.low_frequency_factor > 0 && rope.high_frequency_factor > rope.low_frequency_factor &&
+                       rope.original_max_position >= 1)) {
+    Fail("{}: high_freq_factor must be above low_freq_factor, and original_max_position_embeddings at least 1", path);
+  }
   for (const TokenId id : c.eos_token_ids) {
     if (id < 0 || id >= c.vocab_size)
       Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, c.vocab_size);

@@ -84,7 +84,7 @@ void ModelFiles::OpenHf() {
                          (dir / "config.json").string());
   for (const std::string& name : SafetensorsNames(dir)) {
     files_.emplace_back((dir / name).string());
-    for (auto& [tensor_name, tensor] : ReadSafetensors(files_.back())) {
+    for (auto& [tensor_name, tensor] : ReadSafetensors(files_.back().bytes(), files_.back().path())) {
       if (!tensors_.emplace(tensor_name, std::move(tensor)).second) {
         Fail("{}: tensor {} is in two files", path_, tensor_name);
       }
@@ -94,7 +94,7 @@ void ModelFiles::OpenHf() {
 
 void ModelFiles::OpenGguf() {
   files_.emplace_back(path_);
-  gguf_ = ReadGguf(files_.back());
+  gguf_ = ReadGguf(files_.back().bytes(), path_);
   config_ = ConfigFromGguf(*gguf_);
   for (const auto& [name, tensor] : gguf_->tensors) tensors_.emplace(HfName(name), tensor);
   if (const auto it = tensors_.find("rope_freqs.weight"); it != tensors_.end()) {

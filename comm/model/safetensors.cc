@@ -75,26 +75,24 @@ void CheckCover(std::vector<Range> ranges, size_t data_bytes, const std::string&
 
 }  // namespace
 
-TensorMap ReadSafetensors(const MappedFile& file) {
-  const auto bytes = file.bytes();
+TensorMap ReadSafetensors(std::span<const std::byte> bytes, const std::string& path) {
   uint64_t header_bytes = 0;
-  if (bytes.size() < sizeof(header_bytes)) Fail("{}: too short for a safetensors file", file.path());
+  if (bytes.size() < sizeof(header_bytes)) Fail("{}: too short for a safetensors file", path);
   std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
   if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - sizeof(header_bytes)) {
-    Fail("{}: not a safetensors file: a header of {} bytes in a file of {}", file.path(), header_bytes, bytes.size());
+    Fail("{}: not a safetensors file: a header of {} bytes in a file of {}", path, header_bytes, bytes.size());
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof(header_bytes);
-  if (header_bytes == 0 || text[0] != '{') Fail("{}: not a safetensors file", file.path());
-  const Json header =
-      ParseJson({text, header_bytes}, file.path() + ": header", {.max_depth = 8, .max_nodes = 5'000'000});
+  if (header_bytes == 0 || text[0] != '{') Fail("{}: not a safetensors file", path);
+  const Json header = ParseJson({text, header_bytes}, path + ": header", {.max_depth = 8, .max_nodes = 5'000'000});
 
   const auto data = bytes.subspan(sizeof(header_bytes) + header_bytes);
   TensorMap tensors;
   std::vector<Range> ranges;
   for (const auto& [name, entry] : header.items()) {
-    if (name != "__metadata__") ReadEntry(name, entry, data, file.path(), tensors, ranges);
+    if (name != "__metadata__") ReadEntry(name, entry, data, path, tensors, ranges);
   }
-  CheckCover(std::move(ranges), data.size(), file.path());
+  CheckCover(std::move(ranges), data.size(), path);
   return tensors;
 }
 

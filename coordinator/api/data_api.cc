@@ -132,12 +132,12 @@ HttpResponse DataApi::TokenizerInfo() const {
                        {"chat_template", data.chat_template.empty() ? Json() : Json(data.chat_template)}});
 }
 
-std::optional<HttpResponse> DataApi::RefuseForLoad(size_t body_bytes) {
+/// The caller's own place is counted already.
+std::optional<HttpResponse> DataApi::RefuseForLoad() {
   HttpResponse response;
   if (draining_ || !engine_.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
-  } else if (pending_requests_ >= options_.max_pending_requests ||
-             pending_bytes_ + body_bytes > options_.max_pending_bytes) {
+  } else if (pending_requests_ > options_.max_pending_requests || pending_bytes_ > options_.max_pending_bytes) {
     metrics_.CountRejection("max_num_queued_reqs");
     response = engine_.recovering() ? ErrorResponse(503, "the workers are being replaced; try again later")
                                     : ErrorResponse(429, "too many requests are waiting; try again later");

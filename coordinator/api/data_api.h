@@ -48,7 +48,7 @@ class DataApi {
   boost::asio::awaitable<void> AnswerStream(Generation& generation, const GenerateCall& call,
                                             const ResponseBuilder& builder, Usage usage, std::string echo,
                                             HttpResponder& responder);
-  std::optional<HttpResponse> RefuseForLoad(size_t body_bytes);
+  std::optional<HttpResponse> RefuseForLoad();
   boost::asio::awaitable<std::vector<std::vector<TokenId>>> Encode(const GenerateCall& call, size_t body_bytes);
   std::vector<std::vector<TokenId>> EncodeHere(const GenerateCall& call) const;
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;

@@ -56,21 +56,30 @@ class CallTimer {
   std::vector<std::optional<Clock::time_point>> last_token_;
 };
 
-/// While it lives, a client that leaves cancels the generation; declared after it, so that it goes first.
+/// While it lives, a client that leaves or stops reading cancels the generation; declared after it, so that it goes
+/// first.
 class GoneHook {
  public:
-  GoneHook(HttpResponder& responder, Generation& generation) : responder_(responder) {
+  GoneHook(HttpResponder& responder, Generation& generation)
+      : responder_(responder), events_(generation.events().shared_from_this()) {
     responder_.on_gone = [&generation] {
       generation.Cancel();
       generation.events().Wake();
     };
+    generation.events().is_stalled = [&responder] { return responder.stalled(); };
+    generation.events().on_overflow = [&generation] { generation.Cancel(); };
   }
-  ~GoneHook() { responder_.on_gone = nullptr; }
+  ~GoneHook() {
+    responder_.on_gone = nullptr;
+    events_->is_stalled = nullptr;
+    events_->on_overflow = nullptr;
+  }
   GoneHook(const GoneHook&) = delete;
   GoneHook& operator=(const GoneHook&) = delete;
 
  private:
   HttpResponder& responder_;
+  std::shared_ptr<EventQueue> events_;  // later events may still be on their way to it
 };
 
 /// Keeps, of every prompt's best_of choices, the n with the highest log-probability per token, best first.
@@ -90,6 +99,11 @@ std::string StreamError(const GenerationEvent& event) {
   return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
 }
 
+GenerateCall ParseCall(const std::string& text, bool chat, const RequestLimits& limits) {
+  const Json body = ParseJson(text, "body", {.max_depth = 32, .max_nodes = 200'000});
+  return chat ? ParseChatRequest(body, limits) : ParseCompletionRequest(body, limits);
+}
+
 uint64_t RandomSeed() {
   std::random_device entropy;
   return uint64_t{entropy()} << 32 | entropy();
@@ -97,15 +111,19 @@ uint64_t RandomSeed() {
 
 }  // namespace
 
-/// Holds a call's place while it is pending.
+/// Holds a call's place while it is pending: one from its arrival, one for each choice once those are known.
 struct DataApi::Slot {
-  Slot(DataApi& a, int choices, size_t bytes) : api(a), num(choices), size(bytes) {
+  Slot(DataApi& a, size_t bytes) : api(a), num(1), size(bytes) {
     api.pending_requests_ += num;
     api.pending_bytes_ += size;
   }
   ~Slot() {
     api.pending_requests_ -= num;
     api.pending_bytes_ -= size;
+  }
+  void Widen(int choices) {
+    api.pending_requests_ += choices - num;
+    num = choices;
   }
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
@@ -115,24 +133,31 @@ struct DataApi::Slot {
 };
 
 asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponder& responder, bool chat) {
-  if (std::optional<HttpResponse> refusal = RefuseForLoad(request.body.size())) {
+  // Nothing is parsed for a client that there is no room for.
+  const size_t body_bytes = request.body.size();
+  Slot slot(*this, body_bytes);
+  std::optional<HttpResponse> refusal = RefuseForLoad();
+  GenerateCall call;
+  if (!refusal) {
+    call = ParseCall(request.body, chat, options_.request);
+    responder.ForgetBody();
+    slot.Widen(call.best_of * static_cast<int>(std::max<size_t>(1, call.prompts.size())));
+    refusal = RefuseForLoad();
+  }
+  if (refusal) {
     HttpResponse response = std::move(*refusal);
     co_await responder.Send(std::move(response));
     co_return;
   }
-  const Json body = ParseJson(request.body, "body", {.max_depth = 32, .max_nodes = 200'000});
-  GenerateCall call = chat ? ParseChatRequest(body, options_.request) : ParseCompletionRequest(body, options_.request);
   if (!call.model.empty() && call.model != options_.model_name) {
     throw ApiError(404,
                    "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
                    "model");
   }
   call.client = request.client;
-  const Slot slot(*this, call.best_of * static_cast<int>(std::max<size_t>(1, call.prompts.size())),
-                  request.body.size());
   if (!call.has_seed)
     call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
-  std::vector<std::vector<TokenId>> prompts = co_await Encode(call, request.body.size());
+  std::vector<std::vector<TokenId>> prompts = co_await Encode(call, body_bytes);
 
   Usage usage;
   size_t longest = 0;

@@ -3,9 +3,7 @@
 #include <fmt/ranges.h>
 #include <sodium.h>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <algorithm>
 
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/stop_matcher.h"
@@ -165,28 +163,6 @@ std::string ClientId(const std::string& authorization) {
 
 std::string CacheSalt(const std::string& client, const std::string& cache_salt) {
   return client + std::string(1, '\0') + cache_salt;
-}
-
-void EventQueue::Push(GenerationEvent event) {
-  asio::post(executor_, [self = shared_from_this(), event = std::move(event)]() mutable {
-    self->events_.push_back(std::move(event));
-    self->timer_.cancel();
-  });
-}
-
-asio::awaitable<std::optional<GenerationEvent>> EventQueue::Next(std::chrono::milliseconds patience) {
-  if (events_.empty()) {
-    timer_.expires_after(patience);
-    co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
-  }
-  co_return TryNext();
-}
-
-std::optional<GenerationEvent> EventQueue::TryNext() {
-  if (events_.empty()) return std::nullopt;
-  std::optional<GenerationEvent> event = std::move(events_.front());
-  events_.pop_front();
-  return event;
 }
 
 Generation::Generation(const GenerationContext& context, const GenerateCall& call,

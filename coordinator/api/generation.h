@@ -1,60 +1,17 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "coordinator/api/event_queue.h"
 #include "coordinator/api/openai_request.h"
 #include "coordinator/cluster/engine_loop.h"
 #include "coordinator/text/tokenizer.h"
 
 namespace quire {
-
-/// A token with its log-probability, as responses report it.
-struct ReportedToken {
-  std::string text;  // the token's own bytes
-  float logprob = 0;
-  std::vector<std::pair<std::string, float>> top;
-};
-
-/// Something that happened to one choice of a call.
-struct GenerationEvent {
-  int choice = 0;  // over the whole call: prompt index * num_delivered + choice
-  std::string text;
-  std::vector<ReportedToken> tokens;  // when log-probabilities were asked for
-  int num_tokens = 0;                 // generated since the last event of this choice
-  int cached_tokens = 0;              // of the prompt, taken from the prefix cache; once per prompt
-  double mean_logprob = 0;            // with `finished`: of the choice's tokens, when best_of asks for it
-  std::optional<FinishReason> finished;
-  std::string error;       // ends the whole call
-  bool accepted = false;   // one of the call's requests is in the queue; nothing else is set
-  int error_status = 500;  // with error: the HTTP status it maps to
-};
-
-/// Events on their way from the engine's thread to one coroutine on the I/O thread.
-class EventQueue : public std::enable_shared_from_this<EventQueue> {
- public:
-  explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
-
-  /// From any thread.
-  void Push(GenerationEvent event);
-  /// On the I/O thread: the next event, or nothing when none came for that long.
-  boost::asio::awaitable<std::optional<GenerationEvent>> Next(std::chrono::milliseconds patience);
-  /// On the I/O thread: ends a wait in Next without an event.
-  void Wake() { timer_.cancel(); }
-  /// The next event if one is there.
-  std::optional<GenerationEvent> TryNext();
-
- private:
-  boost::asio::any_io_executor executor_;
-  boost::asio::steady_timer timer_;
-  std::deque<GenerationEvent> events_;  // touched on the I/O thread only
-};
 
 /// Who asks where no keys are needed: a digest of the Authorization header; empty for none.
 std::string ClientId(const std::string& authorization);

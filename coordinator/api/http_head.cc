@@ -46,6 +46,11 @@ std::string FramingProblem(const HttpHead& head) {
 
 }  // namespace
 
+void SetLimits(HttpParser& parser, const HttpLimits& limits) {
+  parser.header_limit(static_cast<uint32_t>(limits.head_bytes));
+  parser.body_limit(limits.body_bytes);
+}
+
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits) {
   if (head.target().size() > limits.target_bytes) return ErrorResponse(414, "the request target is too long");
   if (head.method() == http::verb::unknown || head.method() == http::verb::connect)
@@ -59,6 +64,22 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
   const auto expect = head[http::field::expect];
   if (!expect.empty() && !iequals(expect, "100-continue")) return ErrorResponse(417, "this Expect is not supported");
   return std::nullopt;
+}
+
+HttpRequest ToRequest(HttpHead& head) {
+  HttpRequest request;
+  request.method = std::string(head.method_string());
+  const std::string target(head.target());
+  request.path = target.substr(0, target.find('?'));
+  for (const char* name : {"authorization", "x-request-id", "content-type", "host", "origin"}) {
+    const auto value = head[name];
+    if (!value.empty()) request.headers[name] = std::string(value.substr(0, 4096));
+  }
+  std::string& id = request.headers["x-request-id"];
+  const bool plain = std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  if (!plain || id.size() > 128) id.clear();
+  request.body = std::move(head.body());
+  return request;
 }
 
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param) {

@@ -8,10 +8,17 @@
 namespace quire {
 
 using HttpHead = boost::beast::http::request<boost::beast::http::string_body>;
+using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+/// What the parser itself bounds. It counts chunked bodies, too.
+void SetLimits(HttpParser& parser, const HttpLimits& limits);
 
 /// Why a parsed head is refused, or nothing. Beast's parser lets pass what proxies may read differently (transfer
 /// codings it does not know beside a length, several hosts, HTTP/1.0 with chunks, ...); everything of that kind is
 /// answered with 400 and a closed connection, so that no request can hide inside another.
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
+
+/// What handlers see of a request that has arrived whole. Takes the body out of it.
+HttpRequest ToRequest(HttpHead& head);
 
 }  // namespace quire

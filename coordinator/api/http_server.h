@@ -9,6 +9,9 @@
 
 namespace quire {
 
+/// The default limits, with as many connections as this process has descriptors for; it takes all it may have.
+HttpLimits LimitsOfThisProcess();
+
 /// HTTP/1.1 on one listening socket: framing, limits, deadlines, keep-alive, and event streams. Knows no JSON and no
 /// routes. Everything runs on the io_context's one thread.
 class HttpServer {

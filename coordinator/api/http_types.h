@@ -43,8 +43,13 @@ class HttpResponder {
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
 
+  /// The handler has read the body and needs it no more: a stream may go on for minutes.
+  virtual void ForgetBody() {}
+
   /// True once the client closed its side, reset the connection, or took too long to read.
   virtual bool gone() const = 0;
+  /// True while the client does not take what was written last.
+  virtual bool stalled() const { return false; }
   /// Called on the I/O thread at that moment, so that work for the client can stop.
   std::function<void()> on_gone;
 };
@@ -62,6 +67,7 @@ struct HttpLimits {
   int idle_seconds = 75;
   int write_seconds = 30;
   int max_connections = 16384;
+  int max_connections_per_address = 1024;  // loopback excepted
 };
 
 /// {"error": {...}} in OpenAI's form. `type` follows from the status.

@@ -48,8 +48,8 @@ Splitter::Splitter(const std::string& original) : pattern_(std::make_unique<Patt
   const std::string pattern = WithUnicodeSpaces(original);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pattern_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP,
-                                 &error, &offset, nullptr);
+  pattern_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                 PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
   if (pattern_->code == nullptr) {
     PCRE2_UCHAR message[256];
     pcre2_get_error_message(error, message, sizeof(message));

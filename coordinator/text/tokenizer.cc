@@ -154,6 +154,8 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
 }
 
 void Tokenizer::EncodeWords(std::string_view text, bool at_start, std::vector<TokenId>& out) const {
+  // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
+  if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
   std::string storage;
   if (data_.nfc) text = storage = ToNfc(text);
   if (data_.add_prefix_space && at_start && !text.starts_with(' ')) {

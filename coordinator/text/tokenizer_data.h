@@ -39,6 +39,15 @@ struct TokenizerData {
 /// a kind that is not byte-level BPE.
 TokenizerData TokenizerDataFromHf(const std::string& directory);
 
+/// The texts of an HF directory's files; those that a directory lacks are empty.
+struct HfTokenizerFiles {
+  std::string tokenizer_json;
+  std::string config_json;    // tokenizer_config.json
+  std::string chat_template;  // chat_template.jinja; goes before the one in config_json
+};
+/// The same from what the files hold. Errors begin with `directory`.
+TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);
+
 /// Reads the "gpt2" tokenizer of a GGUF file. Throws Error for other kinds, and for unknown pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
 

@@ -13,10 +13,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kMaxBytes = 64 << 20;
+constexpr size_t kMaxTemplateBytes = 1 << 20;
 constexpr JsonLimits kLimits = {.max_depth = 64, .max_nodes = 8'000'000};
 constexpr int64_t kMaxTokens = 1 << 24;
-
-Json ReadJson(const fs::path& path) { return ParseJson(ReadTextFile(path, kMaxBytes), path.string(), kLimits); }
+constexpr int64_t kMaxGap = 4096;  // ids without a token in between
 
 std::string TypeOf(const Json& node) { return node.is_object() ? node.value("type", "") : ""; }
 
@@ -29,7 +29,8 @@ std::string TokenText(const Json& config, const char* key) {
 }
 
 void PutToken(TokenizerData& data, int64_t id, const std::string& text, const std::string& path) {
-  if (id < 0 || id >= kMaxTokens) Fail("{}: token id {} is out of range", path, id);
+  if (id < 0 || id >= kMaxTokens || id > static_cast<int64_t>(data.tokens.size()) + kMaxGap)
+    Fail("{}: token id {} is out of range", path, id);
   if (static_cast<size_t>(id) >= data.tokens.size()) data.tokens.resize(static_cast<size_t>(id) + 1);
   data.tokens[static_cast<size_t>(id)] = text;
 }
@@ -40,6 +41,7 @@ void ReadModel(const Json& model, const std::string& path, TokenizerData& data) 
   if (model.value("byte_fallback", false))
     Fail("{}: byte-fallback BPE is not supported; supported: byte-level BPE", path);
   data.whole_words_first = model.value("ignore_merges", false);
+  data.tokens.resize(std::min(model.at("vocab").size(), static_cast<size_t>(kMaxTokens)));  // texts come in any order
   for (const auto& [text, id] : model.at("vocab").items()) PutToken(data, id.get<int64_t>(), text, path);
   for (const Json& merge : model.at("merges")) {
     if (merge.is_array() && merge.size() == 2) {
@@ -123,23 +125,16 @@ const Json& Part(const Json& json, const char* key) {
   return json.contains(key) ? json[key] : kNull;
 }
 
-void ReadTokenizerJson(const fs::path& path, TokenizerData& data) {
-  const Json json = ReadJson(path);
-  const std::string name = path.string();
-  try {
-    ReadModel(json.at("model"), name, data);
-    ReadAddedTokens(Part(json, "added_tokens"), name, data);
-    ReadNormalizer(Part(json, "normalizer"), name, data);
-    ReadPreTokenizer(Part(json, "pre_tokenizer"), name, data);
-    ReadPostProcessor(Part(json, "post_processor"), name, data);
-  } catch (const Json::exception& error) {
-    Fail("{}: {}", name, error.what());
-  }
+void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData& data) {
+  ReadModel(json.at("model"), path, data);
+  ReadAddedTokens(Part(json, "added_tokens"), path, data);
+  ReadNormalizer(Part(json, "normalizer"), path, data);
+  ReadPreTokenizer(Part(json, "pre_tokenizer"), path, data);
+  ReadPostProcessor(Part(json, "post_processor"), path, data);
 }
 
-/// The template, given as text, as a list of named ones (of which "default" is taken), or in a file of its own.
-std::string ReadChatTemplate(const fs::path& directory, const Json& config) {
-  if (fs::exists(directory / "chat_template.jinja")) return ReadTextFile(directory / "chat_template.jinja", 1 << 20);
+/// The template, given as text or as a list of named ones, of which "default" is taken.
+std::string ChatTemplateOf(const Json& config) {
   if (!config.contains("chat_template")) return "";
   const Json& text = config["chat_template"];
   if (text.is_string()) return text.get<std::string>();
@@ -149,19 +144,39 @@ std::string ReadChatTemplate(const fs::path& directory, const Json& config) {
   return "";
 }
 
-}  // namespace
-
-TokenizerData TokenizerDataFromHf(const std::string& directory) {
-  TokenizerData data;
-  const fs::path dir = directory;
-  ReadTokenizerJson(dir / "tokenizer.json", data);
-  Json config = Json::object();
-  if (fs::exists(dir / "tokenizer_config.json")) config = ReadJson(dir / "tokenizer_config.json");
+void ReadTokenizerConfig(const Json& config, TokenizerData& data) {
   data.bos_token = TokenText(config, "bos_token");
   data.eos_token = TokenText(config, "eos_token");
   data.pad_token = TokenText(config, "pad_token");
-  data.chat_template = ReadChatTemplate(dir, config);
+  data.chat_template = ChatTemplateOf(config);
+}
+
+std::string TextIfThere(const fs::path& path, size_t max_bytes) {
+  return fs::exists(path) ? ReadTextFile(path, max_bytes) : "";
+}
+
+}  // namespace
+
+TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory) {
+  TokenizerData data;
+  std::string name = (fs::path(directory) / "tokenizer.json").string();
+  try {
+    ReadTokenizerJson(ParseJson(files.tokenizer_json, name, kLimits), name, data);
+    name = (fs::path(directory) / "tokenizer_config.json").string();
+    if (!files.config_json.empty()) ReadTokenizerConfig(ParseJson(files.config_json, name, kLimits), data);
+  } catch (const Json::exception& error) {
+    Fail("{}: {}", name, error.what());
+  }
+  if (!files.chat_template.empty()) data.chat_template = files.chat_template;
   return data;
+}
+
+TokenizerData TokenizerDataFromHf(const std::string& directory) {
+  const fs::path dir = directory;
+  return TokenizerDataFromHf(
+      {ReadTextFile(dir / "tokenizer.json", kMaxBytes), TextIfThere(dir / "tokenizer_config.json", kMaxBytes),
+       TextIfThere(dir / "chat_template.jinja", kMaxTemplateBytes)},
+      directory);
 }
 
 }  // namespace quire

@@ -31,7 +31,7 @@ class ModelFilesTest : public testing::Test {
   std::string SafetensorsError(const std::string& bytes) {
     const MappedFile file(Write("t.safetensors", bytes));
     try {
-      ReadSafetensors(file);
+      ReadSafetensors(file.bytes(), file.path());
     } catch (const Error& error) {
       return error.what();
     }
@@ -40,7 +40,7 @@ class ModelFilesTest : public testing::Test {
   std::string GgufError(const std::string& bytes) {
     const MappedFile file(Write("t.gguf", bytes));
     try {
-      ReadGguf(file);
+      ReadGguf(file.bytes(), file.path());
     } catch (const Error& error) {
       return error.what();
     }
@@ -61,7 +61,7 @@ const std::string kGood =
 
 TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
   const MappedFile file(Write("t.safetensors", Safetensors(kGood, 22)));
-  const TensorMap tensors = ReadSafetensors(file);
+  const TensorMap tensors = ReadSafetensors(file.bytes(), file.path());
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_EQ(tensors.at("a").shape, (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(tensors.at("b").type, TensorType::kBF16);
@@ -156,7 +156,7 @@ GgufBytes GoodGguf() {
 
 TEST_F(ModelFilesTest, GgufIsReadInPlaceWithShapesReversed) {
   const MappedFile file(Write("t.gguf", GoodGguf().Bytes()));
-  const GgufFile gguf = ReadGguf(file);
+  const GgufFile gguf = ReadGguf(file.bytes(), file.path());
   EXPECT_EQ(gguf.Get<int64_t>("a.int"), 7);
   EXPECT_EQ(gguf.Get<std::string>("a.text"), "hey");
   EXPECT_EQ(gguf.Get<std::vector<std::string>>("a.list"), (std::vector<std::string>{"x", "yz"}));

@@ -69,6 +69,54 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
   }
 }
 
+TEST(OpenAiRequestTest, IntegersEndWhereTheirBoundsSay) {
+  struct Field {
+    const char* name;
+    int64_t low, high;
+    bool chat = false;
+  };
+  constexpr int64_t kInt32 = INT32_MAX;
+  for (const Field& f : std::vector<Field>{{"n", 1, 128},
+                                           {"best_of", 1, 128},
+                                           {"max_tokens", 1, 4096},
+                                           {"max_completion_tokens", 1, 4096},
+                                           {"min_tokens", 0, 4096},
+                                           {"top_k", -1, kInt32},
+                                           {"logprobs", 0, 20},
+                                           {"priority", -1000, 1000},
+                                           {"seed", INT64_MIN, INT64_MAX},
+                                           {"top_logprobs", 0, 20, true}}) {
+    const auto fault = [&](const Json& value) {
+      if (!f.chat) return Fault("completion", Completion(f.name, value));
+      return Fault(
+          "chat",
+          {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"logprobs", true}, {f.name, value}});
+    };
+    std::vector<Json> good = {nullptr, f.low, f.high, f.low + 1, f.high - 1};
+    std::vector<Json> bad = {
+        uint64_t{INT64_MAX} + 1, uint64_t{UINT64_MAX}, 1.0,           1.5, -1e308, 1e308, true, false, "", "1",
+        Json::array(),           Json::array({1}),     Json::object()};
+    if (f.low > INT64_MIN) bad.insert(bad.end(), {f.low - 1, INT64_MIN, INT64_MIN + 1});
+    if (f.high < INT64_MAX) bad.insert(bad.end(), {f.high + 1, INT64_MAX, INT64_MAX - 1});
+    if (f.high < kInt32) bad.insert(bad.end(), {kInt32, int64_t{INT32_MIN}, int64_t{1} << 32, (int64_t{1} << 32) + 1});
+    for (const Json& value : good) EXPECT_EQ(fault(value), "") << f.name << " " << value;
+    for (const Json& value : bad) EXPECT_EQ(fault(value), f.name) << f.name << " " << value;
+  }
+}
+
+TEST(OpenAiRequestTest, TokenIdsEndWithTheVocabulary) {
+  for (const Json& bad : std::vector<Json>{-1, 1000, INT64_MAX, INT64_MIN, uint64_t{UINT64_MAX}, int64_t{1} << 32, 1.0,
+                                           1e308, true, "1", nullptr, Json::array({1})}) {
+    EXPECT_EQ(Fault("completion", Completion("stop_token_ids", Json::array({0, bad}))), "stop_token_ids") << bad;
+    EXPECT_EQ(Fault("completion", {{"prompt", Json::array({0, bad})}}), "prompt") << bad;
+    EXPECT_EQ(Fault("completion", {{"prompt", Json::array({Json::array({0, bad})})}}), "prompt") << bad;
+  }
+  for (const char* key :
+       {"1000", "-1", "+1", "1.0", "1e2", "0x1", "", " 1", "999999999", "9999999999", "18446744073709551617"}) {
+    EXPECT_EQ(Fault("completion", Completion("logit_bias", Json{{key, 1}})), "logit_bias") << key;
+  }
+}
+
 TEST(OpenAiRequestTest, BeamsAreAsManyAsBestOfOrN) {
   const auto parse = [](Json fields) {
     fields["prompt"] = "x";

@@ -104,7 +104,7 @@ TEST(RealTokenizerTest, EqualsHf) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const MappedFile file(path);
-  const GgufFile gguf = ReadGguf(file);
+  const GgufFile gguf = ReadGguf(file.bytes(), file.path());
   ExpectCases(Tokenizer(TokenizerDataFromGguf(gguf)), std::string(QUIRE_TEST_DATA) + "/tokenizer_smollm2.json");
 }
 

@@ -64,7 +64,12 @@ class HttpTest(unittest.TestCase):
                       [HOST, LENGTH, LENGTH], [HOST, b"Content-Length: 5", b"Content-Length: 6"], [HOST, b"Content-Length: +5"],
                       [HOST, b"Content-Length: 05"], [HOST, b"Content-Length: 5,5"], [HOST, b"Content-Length: -1"], [LENGTH],
                       [HOST, HOST, LENGTH], [b"Host: a b", LENGTH], [b"Host:", LENGTH], [HOST, b"A : b", LENGTH], [HOST, b"A: b\x00c", LENGTH],
-                      [HOST, b"A: b\x01c", LENGTH], [HOST, b"A\x80: b", LENGTH]):
+                      [HOST, b"A: b\x01c", LENGTH], [HOST, b"A\x80: b", LENGTH], [HOST, b"A\t: b", LENGTH], [HOST, b": b", LENGTH],
+                      [HOST, b"A", LENGTH], [HOST, b"A b: c", LENGTH], [HOST, b"A: b\rc", LENGTH], [HOST, b"Content-Length: 0x1d"],
+                      [HOST, b"Content-Length: 2 9"], [HOST, b"Content-Length: 29, 29"], [HOST, b"Content-Length:"],
+                      [HOST, b"Content-Length: 18446744073709551645"], [HOST, b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked"],
+                      [HOST, b"Transfer-Encoding: \x0bchunked"], [HOST, b"Transfer-Encoding: \"chunked\""], [HOST, b"Transfer-Encoding: chunked;a=b"],
+                      [HOST, b"Transfer-Encoding:"], [b"Host: a,b", LENGTH], [b"Host: a/b", LENGTH], [b"Host: a@b", LENGTH]):
             with self.subTest(lines=lines):
                 self.assertEqual(self.send(head(*lines) + GOOD), [400])
         self.assertEqual(self.send(head(HOST, b"Transfer-Encoding: chunked", version=b"HTTP/1.0") + b"0\r\n\r\n"), [400])
@@ -78,7 +83,8 @@ class HttpTest(unittest.TestCase):
     def test_trailers_and_odd_chunks_are_refused(self):
         start = head(HOST, b"Transfer-Encoding: chunked")
         for body in (b"5\r\n{\"a\":\r\n0\r\nHost: evil\r\n\r\n", b"0x5\r\nhello\r\n0\r\n\r\n", b"-5\r\nhello\r\n0\r\n\r\n", b"5\r\nhelloX\r\n0\r\n\r\n",
-                     b"ffffffffffffffff\r\n", b"5;" + b"x" * 20000 + b"\r\nhello\r\n0\r\n\r\n"):
+                     b"+5\r\nhello\r\n0\r\n\r\n", b" 5\r\nhello\r\n0\r\n\r\n", b"5\nhello\n0\n\n", b"\r\nhello\r\n0\r\n\r\n", b"5\r\nhel",
+                     b"ffffffffffffffff\r\n", b"10000000000000005\r\nhello\r\n0\r\n\r\n", b"5;" + b"x" * 12000 + b"\r\nhello\r\n0\r\n\r\n", b"5;" + b"x" * 20000 + b"\r\nhello\r\n0\r\n\r\n"):
             with self.subTest(body=body[:30]):
                 statuses = self.send(start + body)
                 self.assertTrue(statuses and statuses[0] in (400, 413, 431), statuses)
@@ -86,6 +92,7 @@ class HttpTest(unittest.TestCase):
     def test_limits_have_their_own_answers(self):
         self.assertEqual(self.send(head(HOST, b"A: " + b"x" * 20000)), [431])
         self.assertEqual(self.send(head(HOST, *[b"A%d: x" % i for i in range(200)], LENGTH) + GOOD), [431])
+        self.assertEqual(self.send(head(HOST, *[b"a:"] * 3000, LENGTH) + GOOD), [431])
         self.assertEqual(self.send(head(HOST, target=b"/" + b"x" * 9000)), [414])
         self.assertEqual(self.send(head(HOST, b"Content-Length: 3000000")), [413])
         self.assertEqual(self.send(head(HOST, b"Content-Encoding: gzip", LENGTH) + GOOD), [415])

@@ -40,7 +40,11 @@ Value DictItems(const Value& v) {
 }
 
 Value ToInteger(const Value& v) {
-  if (v.IsNumber()) return Value(static_cast<int64_t>(v.Number()));
+  if (v.As<int64_t>()) return v;
+  if (v.IsNumber()) {
+    if (!(std::abs(v.Number()) < 0x1p63)) Fail("int: {} is out of range", v.Number());
+    return Value(static_cast<int64_t>(v.Number()));
+  }
   try {
     return Value(static_cast<int64_t>(std::stoll(Text(v, "int").text)));
   } catch (const std::logic_error&) {
@@ -174,7 +178,9 @@ const std::map<std::string, Filter>& Filters() {
       {"float", [](const Value& v, const Arguments&) { return ToFloat(v); }},
       {"abs",
        [](const Value& v, const Arguments&) {
-         return v.As<double>() ? Value(std::abs(v.Number())) : Value(std::abs(v.Integer("abs")));
+         if (v.As<double>()) return Value(std::abs(v.Number()));
+         const int64_t i = v.Integer("abs");
+         return i < 0 ? ApplyBinary("-", Value(int64_t{0}), Value(i)) : Value(i);
        }},
       {"list", [](const Value& v, const Arguments&) { return Value(Items(v)); }},
       {"items", [](const Value& v, const Arguments&) { return v.IsUndefined() ? Value(List{}) : DictItems(v); }},
@@ -288,7 +294,7 @@ bool ApplyTest(const std::string& name, const Value& v, const Arguments& a) {
   if (name == "odd") return v.Integer("odd") % 2 != 0;
   if (name == "even") return v.Integer("even") % 2 == 0;
   if (name == "divisibleby")
-    return other().Integer("divisibleby") != 0 && v.Integer("divisibleby") % other().Integer("divisibleby") == 0;
+    return !ApplyBinary("%", Value(v.Integer("divisibleby")), Value(other().Integer("divisibleby"))).Truthy();
   if (name == "equalto" || name == "eq" || name == "==") return v == other();
   if (name == "ne" || name == "!=") return !(v == other());
   if (name == "in") return ApplyBinary("in", v, other()).Truthy();
@@ -316,6 +322,7 @@ Value CallMethod(const Value& self, const std::string& name, const Arguments& a)
   }
   if (List* list = self.AsList()) {
     if (name == "append" && a.positional.size() == 1) {
+      if (a.positional[0].Reaches(list)) Fail("a list would hold itself");
       list->push_back(a.positional[0]);
       return Value();
     }

@@ -59,9 +59,10 @@ class Interpreter {
     const int64_t step = a.size() > 2 ? a[2].Integer("range") : 1;
     if (step == 0) Fail("range with step 0");
     List out;
-    for (int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
+    for (int64_t i = begin; step > 0 ? i < end : i > end;) {
       if (out.size() >= 100'000) Fail("range is too long");
       out.emplace_back(i);
+      if (__builtin_add_overflow(i, step, &i)) break;
     }
     return Value(std::move(out));
   }
@@ -123,6 +124,7 @@ class Interpreter {
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr) Fail("{} is no namespace", s.targets[0]);
+      if (value.Reaches(target.AsDict())) Fail("{} would hold itself", s.targets[0]);
       target.AsDict()->Set(s.attribute, std::move(value));
       return;
     }
@@ -324,7 +326,8 @@ class Interpreter {
   Value Unary(const Expression& e) {
     const Value operand = Evaluate(*e.operands[0]);
     if (e.text == "not") return Value(!operand.Truthy());
-    return operand.As<double>() ? Value(-operand.Number()) : Value(-operand.Integer("'-'"));
+    if (operand.As<double>()) return Value(-operand.Number());
+    return ApplyBinary("-", Value(int64_t{0}), Value(operand.Integer("'-'")));
   }
 
   Value Binary(const Expression& e) {

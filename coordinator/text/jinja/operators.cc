@@ -13,6 +13,7 @@ constexpr size_t kMaxMade = 16 << 20;  // bytes of a text or items of a list tha
 Value Repeat(const Value& value, int64_t count) {
   count = std::max<int64_t>(0, count);
   if (count > static_cast<int64_t>(kMaxMade)) Fail("'*' makes too long a value");
+  if ((value.AsText() ? value.AsText()->text.size() : value.AsList()->size()) == 0) return value;
   if (const MarkedText* text = value.AsText()) {
     if (static_cast<size_t>(count) * text->text.size() > kMaxMade) Fail("'*' makes too long a text");
     MarkedText out;
@@ -136,8 +137,9 @@ Value Slice(const Value& value, const Value* start, const Value* stop, const Val
   const List items = Items(value);
   const auto size = static_cast<int64_t>(items.size());
   const auto given = [](const Value* v) { return v != nullptr && !v->IsNone(); };
-  const int64_t stride = given(step) ? step->Integer("slice step") : 1;
-  if (stride == 0) Fail("a slice step of 0");
+  const int64_t wanted = given(step) ? step->Integer("slice step") : 1;
+  if (wanted == 0) Fail("a slice step of 0");
+  const int64_t stride = std::clamp(wanted, -size - 1, size + 1);  // more is no different
   const auto bound = [&](const Value* v, int64_t otherwise) {
     if (!given(v)) return otherwise;
     const int64_t i = v->Integer("slice");

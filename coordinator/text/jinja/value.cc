@@ -9,7 +9,9 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr int kMaxDepth = 64;  // of nested values that are printed; a list may hold itself
+constexpr int kMaxDepth = 64;          // of nested values that are printed or compared
+constexpr int kMaxCompared = 100'000;  // parts; a value may hold another in many places
+constexpr size_t kMaxMade = 16 << 20;  // bytes
 
 MarkedText Plain(std::string_view text) { return {text, MarkedText::kTrusted}; }
 
@@ -61,6 +63,11 @@ MarkedText Quoted(const MarkedText& in, char quote) {
   return out;
 }
 
+/// A list that holds another one twice, which holds another one twice, ...: few values, but a long text.
+void CheckLength(const MarkedText& out) {
+  if (out.text.size() > kMaxMade) Fail("a value is too long to be printed");
+}
+
 MarkedText ReprAt(const Value& value, int depth) {
   if (depth > kMaxDepth) Fail("a value nests deeper than {}", kMaxDepth);
   MarkedText out;
@@ -73,6 +80,7 @@ MarkedText ReprAt(const Value& value, int depth) {
     for (size_t i = 0; i < list->size(); ++i) {
       if (i > 0) out += Plain(", ");
       out += ReprAt((*list)[i], depth + 1);
+      CheckLength(out);
     }
     out += Plain("]");
     return out;
@@ -84,6 +92,7 @@ MarkedText ReprAt(const Value& value, int depth) {
       out += Quoted(MarkedText(dict->entries[i].first, MarkedText::kFromUser), '\'');
       out += Plain(": ");
       out += ReprAt(dict->entries[i].second, depth + 1);
+      CheckLength(out);
     }
     out += Plain("}");
     return out;
@@ -93,6 +102,7 @@ MarkedText ReprAt(const Value& value, int depth) {
 
 void WriteJson(const Value& value, int indent, int depth, MarkedText& out) {
   if (depth > kMaxDepth) Fail("tojson: a value nests deeper than {}", kMaxDepth);
+  CheckLength(out);
   const auto new_line = [&](int level) {
     if (indent >= 0) out += Plain("\n" + std::string(static_cast<size_t>(indent * level), ' '));
   };
@@ -131,23 +141,6 @@ void WriteJson(const Value& value, int indent, int depth, MarkedText& out) {
 }
 
 }  // namespace
-
-const Value* Dict::Find(const std::string& key) const {
-  for (const auto& [name, value] : entries) {
-    if (name == key) return &value;
-  }
-  return nullptr;
-}
-
-void Dict::Set(const std::string& key, Value value) {
-  for (auto& [name, old] : entries) {
-    if (name == key) {
-      old = std::move(value);
-      return;
-    }
-  }
-  entries.emplace_back(key, std::move(value));
-}
 
 Value Value::FromJson(const Json& json, char mark) {
   switch (json.type()) {
@@ -223,21 +216,22 @@ const char* Value::TypeName() const {
 
 namespace {
 
-bool EqualAt(const Value& a, const Value& b, int depth) {
+bool EqualAt(const Value& a, const Value& b, int depth, int& budget) {
+  if (--budget < 0) Fail("values that are compared have more than {} parts", kMaxCompared);
   if (depth > kMaxDepth) Fail("values that are compared nest deeper than {}", kMaxDepth);
   if (a.IsNumber() && b.IsNumber()) return a.Number() == b.Number();
   if (a.AsText() && b.AsText()) return a.AsText()->text == b.AsText()->text;
   if (a.AsList() && b.AsList()) {
     const List &x = *a.AsList(), &y = *b.AsList();
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                      [&](const Value& p, const Value& q) { return EqualAt(p, q, depth + 1); });
+                      [&](const Value& p, const Value& q) { return EqualAt(p, q, depth + 1, budget); });
   }
   if (a.AsDict() && b.AsDict()) {
     const auto &x = a.AsDict()->entries, &y = b.AsDict()->entries;
     if (x.size() != y.size()) return false;
     for (const auto& [key, value] : x) {
       const Value* other = b.AsDict()->Find(key);
-      if (other == nullptr || !EqualAt(value, *other, depth + 1)) return false;
+      if (other == nullptr || !EqualAt(value, *other, depth + 1, budget)) return false;
     }
     return true;
   }
@@ -246,7 +240,10 @@ bool EqualAt(const Value& a, const Value& b, int depth) {
 
 }  // namespace
 
-bool operator==(const Value& a, const Value& b) { return EqualAt(a, b, 0); }
+bool operator==(const Value& a, const Value& b) {
+  int budget = kMaxCompared;
+  return EqualAt(a, b, 0, budget);
+}
 
 bool Value::Less(const Value& a, const Value& b) {
   if (a.IsNumber() && b.IsNumber()) return a.Number() < b.Number();

@@ -35,6 +35,12 @@ struct None {};
 class Value {
  public:
   Value() : data_(None{}) {}
+  /// Values nest as deep as a template makes them; they end one after the other, not inside each other.
+  ~Value();
+  Value(const Value&) = default;
+  Value(Value&&) = default;
+  Value& operator=(const Value&) = default;
+  Value& operator=(Value&&) = default;
   Value(Undefined undefined) : data_(std::move(undefined)) {}  // NOLINT(google-explicit-constructor)
   explicit Value(bool b) : data_(b) {}
   explicit Value(int64_t i) : data_(i) {}
@@ -71,6 +77,9 @@ class Value {
   const char* TypeName() const;
 
   friend bool operator==(const Value& a, const Value& b);
+  /// True when this is the list or mapping at `container`, or holds it somewhere. What would hold itself is never
+  /// made: it would stay for ever.
+  bool Reaches(const void* container) const;
   /// Order of numbers or of texts; throws Error for other pairs.
   static bool Less(const Value& a, const Value& b);
 
@@ -80,6 +89,7 @@ class Value {
     const auto* p = std::get_if<std::shared_ptr<T>>(&data_);
     return p == nullptr ? nullptr : p->get();
   }
+  void MoveChildrenTo(List& out);
 
   std::variant<Undefined, None, bool, int64_t, double, MarkedText, std::shared_ptr<List>, std::shared_ptr<Dict>,
                std::shared_ptr<Function>>

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <memory>
+
+#include "coordinator/api/http_head.h"
+
+namespace quire {
+
+/// One connection from accept to close; also the responder of the request it is serving. While a handler works it holds
+/// little more than the socket: thousands of streams are open at once.
+class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
+ public:
+  /// The references outlive the connection.
+  Connection(boost::asio::ip::tcp::socket socket, const HttpLimits& limits, const HttpHandler& handler);
+
+  /// Requests one after another, until either side ends it.
+  boost::asio::awaitable<void> Serve();
+  /// Says that the server is full, whatever is asked, and ends.
+  boost::asio::awaitable<void> TurnAway();
+  /// Ends the connection after an error that no handler answered.
+  void Abandon();
+
+  boost::asio::awaitable<void> Send(HttpResponse response) override;
+  boost::asio::awaitable<void> BeginStream() override;
+  boost::asio::awaitable<void> Write(std::string text) override;
+  boost::asio::awaitable<void> EndStream() override;
+  void ForgetBody() override { request_.body = std::string(); }
+  bool gone() const override { return gone_; }
+  bool stalled() const override { return stalled_; }
+
+ private:
+  boost::asio::awaitable<bool> ReadRequest();
+  boost::asio::awaitable<bool> ReadHead(HttpParser& parser);
+  boost::asio::awaitable<bool> ReadBody(HttpParser& parser);
+  boost::asio::awaitable<void> WriteRaw(std::string bytes);
+  boost::asio::awaitable<void> Refuse(HttpResponse response);
+  HttpResponse HeadError(boost::beast::error_code error) const;
+  HttpResponse BodyError(boost::beast::error_code error) const;
+  void SetDeadline(int seconds);
+  void ClearDeadline();
+  void WatchForEnd();
+  void AwaitReadable();
+  void PollForEnd();
+  void StopWatching();
+  void MarkGone();
+  void Close();
+
+  boost::asio::ip::tcp::socket socket_;
+  boost::asio::steady_timer deadline_;                     // of the read or write that is going on
+  std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
+  boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
+  const HttpLimits& limits_;
+  const HttpHandler& handler_;
+  HttpRequest request_;
+  std::string request_id_;
+  uint64_t deadline_number_ = 0;  // tells a deadline that is over from the one that is set
+  bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
+  bool timed_out_ = false, stalled_ = false;
+};
+
+}  // namespace quire

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/sequence.h"
+
+namespace quire {
+
+/// A token with its log-probability, as responses report it.
+struct ReportedToken {
+  std::string text;  // the token's own bytes
+  float logprob = 0;
+  std::vector<std::pair<std::string, float>> top;
+};
+
+/// Something that happened to one choice of a call.
+struct GenerationEvent {
+  int choice = 0;  // over the whole call: prompt index * num_delivered + choice
+  std::string text;
+  std::vector<ReportedToken> tokens;  // when log-probabilities were asked for
+  int num_tokens = 0;                 // generated since the last event of this choice
+  int cached_tokens = 0;              // of the prompt, taken from the prefix cache; once per prompt
+  double mean_logprob = 0;            // with `finished`: of the choice's tokens, when best_of asks for it
+  std::optional<FinishReason> finished;
+  std::string error;       // ends the whole call
+  bool accepted = false;   // one of the call's requests is in the queue; nothing else is set
+  int error_status = 500;  // with error: the HTTP status it maps to
+};
+
+/// Events on their way from the engine's thread to one coroutine on the I/O thread.
+class EventQueue : public std::enable_shared_from_this<EventQueue> {
+ public:
+  /// What may wait for a client that has stopped reading.
+  static constexpr size_t kMaxBytes = 256 << 10;
+
+  explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
+
+  /// From any thread.
+  void Push(GenerationEvent event);
+  /// On the I/O thread: the next event, or nothing when none came for that long.
+  boost::asio::awaitable<std::optional<GenerationEvent>> Next(std::chrono::milliseconds patience);
+  /// On the I/O thread: ends a wait in Next without an event.
+  void Wake() { timer_.cancel(); }
+  /// The next event if one is there.
+  std::optional<GenerationEvent> TryNext();
+
+  /// On the I/O thread. When is_stalled says that the client takes nothing, and kMaxBytes wait for it, on_overflow is
+  /// called once; an error takes the place of all that waits, and nothing more is kept.
+  std::function<bool()> is_stalled;
+  std::function<void()> on_overflow;
+
+ private:
+  void Keep(GenerationEvent event);
+
+  boost::asio::any_io_executor executor_;
+  boost::asio::steady_timer timer_;
+  std::deque<GenerationEvent> events_;  // touched on the I/O thread only, like the rest
+  size_t bytes_ = 0;
+  bool overflowed_ = false;
+};
+
+}  // namespace quire

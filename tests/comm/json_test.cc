@@ -1,0 +1,152 @@
+#include "comm/json.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/error.h"
+
+namespace quire {
+namespace {
+
+/// Why the text is refused; "" when it is not.
+std::string Refusal(const std::string& text) {
+  try {
+    ParseJson(text, "body");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string Nested(const char* open, const char* close, int depth) {
+  std::string text;
+  for (int i = 0; i < depth; ++i) text += open;
+  text += "1";
+  for (int i = 0; i < depth; ++i) text += close;
+  return text;
+}
+
+TEST(JsonTest, WhatTheStandardAllowsIsRead) {
+  for (const char* text : {"null",
+                           "true",
+                           " [ ] ",
+                           "{}",
+                           "-0",
+                           "-0.0",
+                           "1E+2",
+                           "1e-2",
+                           "0.5",
+                           "123456789012345678901234567890",
+                           "1e308",
+                           "5e-324",
+                           "9223372036854775807",
+                           "-9223372036854775808",
+                           "18446744073709551615",
+                           R"("")",
+                           R"("\u0000")",
+                           R"("\"\\\/\b\f\n\r\t")",
+                           R"("\ud83d\ude00")",
+                           "\"\xf0\x9f\x98\x80\"",
+                           "\"\x7f\"",
+                           R"({"":0})",
+                           R"({"a":{"a":1},"b":{"a":1}})",
+                           "\t\r\n 1 \n"}) {
+    EXPECT_EQ(Refusal(text), "") << text;
+  }
+}
+
+TEST(JsonTest, WhatReadersDifferOnIsRefusedWithThePlace) {
+  const std::vector<std::string> texts = {"",
+                                          " ",
+                                          "[",
+                                          "]",
+                                          "{",
+                                          "[1",
+                                          "[1,]",
+                                          "[,1]",
+                                          "[1 2]",
+                                          "{\"a\"}",
+                                          "{\"a\":}",
+                                          "{\"a\":1,}",
+                                          "{a:1}",
+                                          "{'a':1}",
+                                          "{1:1}",
+                                          "{\"a\" 1}",
+                                          "01",
+                                          "-",
+                                          "-01",
+                                          "+1",
+                                          ".5",
+                                          "5.",
+                                          "1e",
+                                          "1e+",
+                                          "0x1",
+                                          "1_000",
+                                          "NaN",
+                                          "-NaN",
+                                          "Infinity",
+                                          "-Infinity",
+                                          "nan",
+                                          "True",
+                                          "nul",
+                                          "1e309",
+                                          "-1e400",
+                                          "[1]x",
+                                          "1 2",
+                                          "{}{}",
+                                          "[] []",
+                                          "\"",
+                                          "\"\\x\"",
+                                          "\"\\u12\"",
+                                          "\"\\u12g4\"",
+                                          "\"\n\"",
+                                          "\"\t\"",
+                                          "// a\n1",
+                                          "/* a */ 1",
+                                          "#1",
+                                          "\"\\ud800\"",
+                                          "\"\\udc00\"",
+                                          "\"\\ud800\\ud800\"",
+                                          "\"\\ud800x\"",
+                                          "\"\\ude00\\ud83d\"",
+                                          "\"\x80\"",
+                                          "\"\xc0\xaf\"",
+                                          "\"\xed\xa0\x80\"",
+                                          "\"\xf5\x80\x80\x80\"",
+                                          "\"\xe2\x82\"",
+                                          "\"\xf0\x9f\x98\"",
+                                          "\xff",
+                                          "\xef\xbb\xbf{}",
+                                          "{}\xef\xbb\xbf",
+                                          "\xfe\xff",
+                                          std::string("1\0", 2),
+                                          std::string("\"a\0b\"", 5),
+                                          std::string("\0", 1),
+                                          R"({"a":1,"a":2})",
+                                          R"({"a":1,"\u0061":2})",
+                                          R"({"":1,"":2})",
+                                          R"([{"x":{"b":1,"b":1}}])"};
+  for (const std::string& text : texts) {
+    EXPECT_TRUE(Refusal(text).starts_with("body: ")) << "\"" << text << "\": " << Refusal(text);
+    EXPECT_LT(Refusal(text).size(), 300u);
+  }
+}
+
+TEST(JsonTest, DepthAndSizeAreBounded) {
+  EXPECT_EQ(Refusal(Nested("[", "]", 32)), "");
+  EXPECT_NE(Refusal(Nested("[", "]", 33)), "");
+  EXPECT_EQ(Refusal(Nested("{\"a\":", "}", 32)), "");
+  EXPECT_NE(Refusal(Nested("{\"a\":", "}", 33)), "");
+  EXPECT_NE(Refusal(std::string(1'000'000, '[')), "") << "no stack for it";
+  std::string many = "[0";
+  for (int i = 0; i < 19'998; ++i) many += ",0";
+  EXPECT_EQ(Refusal(many + "]"), "");
+  EXPECT_NE(Refusal(many + ",0,0]"), "");
+}
+
+TEST(JsonTest, ErrorsNeverQuoteWhatIsNoText) {
+  const std::string refusal = Refusal("[\"\xc3\x28\xff");
+  EXPECT_NO_THROW(Json(refusal).dump()) << "valid UTF-8";
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace quire::fuzz {
+
+/// Choices that a fuzzer makes, read from its bytes. When they are used up, every choice is 0.
+class ByteSource {
+ public:
+  ByteSource(const uint8_t* data, size_t size) : data_(data), end_(data + size) {}
+
+  bool empty() const { return data_ == end_; }
+  uint8_t Byte() { return empty() ? 0 : *data_++; }
+  bool Flag() { return (Byte() & 1) != 0; }
+  /// A number from 0 to bound - 1; bound is at most 65536.
+  uint32_t Below(uint32_t bound) {
+    uint32_t value = Byte();
+    if (bound > 256) value = value << 8 | Byte();
+    return value % bound;
+  }
+  /// What comes before the next `separator`, which is taken, too; everything when there is none.
+  std::string_view Until(char separator) {
+    const std::string_view rest = Rest();
+    const size_t at = rest.find(separator);
+    if (at == std::string_view::npos) {
+      data_ = end_;
+      return rest;
+    }
+    data_ += at + 1;
+    return rest.substr(0, at);
+  }
+  std::string_view Rest() const { return {reinterpret_cast<const char*>(data_), static_cast<size_t>(end_ - data_)}; }
+
+ private:
+  const uint8_t* data_;
+  const uint8_t* end_;
+};
+
+}  // namespace quire::fuzz

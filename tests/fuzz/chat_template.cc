@@ -1,0 +1,43 @@
+// A chat template and a user's text, apart by a zero byte: rendering is bounded, and every byte of the user's keeps its
+// mark.
+#include "comm/error.h"
+#include "coordinator/text/jinja/interpreter.h"
+#include "tests/fuzz/byte_source.h"
+
+namespace quire {
+namespace {
+
+constexpr char kUsers = '\x7f';  // a byte that templates here do not write themselves
+constexpr jinja::Limits kLimits = {.max_steps = 3000, .max_output_bytes = 1 << 14, .max_call_depth = 8};
+
+std::map<std::string, jinja::Value> Variables(const std::string& content) {
+  const Json messages = {{{"role", "system"}, {"content", "You help."}},
+                         {{"role", "user"}, {"content", kUsers + content + kUsers}},
+                         {{"role", "assistant"}, {"content", nullptr}, {"n", 3}, {"x", 1.5}, {"list", {1, "b"}}}};
+  std::map<std::string, jinja::Value> variables;
+  variables["messages"] = jinja::Value::FromJson(messages, MarkedText::kFromUser);
+  variables["add_generation_prompt"] = jinja::Value(true);
+  variables["bos_token"] = jinja::Value::Trusted("<s>");
+  return variables;
+}
+
+}  // namespace
+}  // namespace quire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace quire;
+  fuzz::ByteSource bytes(data, size);
+  const std::string source(bytes.Until('\0')), content(bytes.Rest());
+  if (source.find(kUsers) != std::string::npos || source.find("\\u") != std::string::npos) return 0;
+  try {
+    const jinja::Body body = jinja::Parse(source);
+    const MarkedText out = jinja::Render(body, Variables(content), kLimits);
+    QUIRE_CHECK(out.text.size() == out.marks.size(), "{} bytes, {} marks", out.text.size(), out.marks.size());
+    for (size_t i = 0; i < out.text.size(); ++i) {
+      QUIRE_CHECK(out.text[i] != kUsers || out.marks[i] == MarkedText::kFromUser, "byte {} lost its mark", i);
+    }
+  } catch (const Error& error) {
+    QUIRE_CHECK(std::string_view(error.what()).starts_with("template:"), "no place: {}", error.what());
+  }
+  return 0;
+}

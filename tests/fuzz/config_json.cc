@@ -1,0 +1,22 @@
+// config.json and generation_config.json, apart by a zero byte.
+#include <cmath>
+
+#include "comm/error.h"
+#include "comm/model/model_config.h"
+#include "tests/fuzz/byte_source.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace quire;
+  fuzz::ByteSource bytes(data, size);
+  const std::string config(bytes.Until('\0')), generation(bytes.Rest());
+  try {
+    const ModelConfig c = ConfigFromHf(config, generation, "f");
+    QUIRE_CHECK(c.num_heads % c.num_kv_heads == 0 && c.head_dim % 2 == 0, "heads");
+    for (const TokenId id : c.eos_token_ids) QUIRE_CHECK(id >= 0 && id < c.vocab_size, "eos {}", id);
+    if (c.head_dim > 256) return 0;
+    for (const float f : RopeFrequencies(c)) QUIRE_CHECK(std::isfinite(f), "frequency {}", f);
+  } catch (const Error& error) {
+    QUIRE_CHECK(std::string_view(error.what()).starts_with("f"), "no place: {}", error.what());
+  }
+  return 0;
+}

@@ -1,0 +1,72 @@
+// An HTTP request from bytes, through the parser and the checks of a connection: whatever passes is framed in one way
+// only.
+#include "coordinator/api/http_head.h"
+
+#include <algorithm>
+
+#include "comm/error.h"
+#include "tests/fuzz/byte_source.h"
+
+namespace quire {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+constexpr HttpLimits kLimits = {.head_bytes = 2048, .target_bytes = 64, .header_fields = 20, .body_bytes = 256};
+
+/// Gives the parser the bytes in pieces of `piece` until it wants no more. Returns what it took; `error` tells why it
+/// stopped, if it did not for want of bytes.
+size_t Feed(http::basic_parser<true>& parser, std::string_view bytes, size_t piece, bool head_only,
+            boost::beast::error_code& error) {
+  size_t taken = 0, shown = 0;
+  while (!(head_only ? parser.is_header_done() : parser.is_done())) {
+    if (shown == bytes.size()) {
+      error = http::error::need_more;
+      break;
+    }
+    shown = std::min(bytes.size(), std::max(shown, taken) + piece);
+    error = {};
+    taken += parser.put(asio::buffer(bytes.data() + taken, shown - taken), error);
+    if (error && error != http::error::need_more) break;
+  }
+  return taken;
+}
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+/// What a proxy sees in the raw head: more than one length, or a length beside a coding, would be ambiguous.
+void CheckFraming(std::string head) {
+  std::transform(head.begin(), head.end(), head.begin(), [](unsigned char c) { return std::tolower(c); });
+  const size_t lengths = Count(head, "\ncontent-length:"), codings = Count(head, "\ntransfer-encoding:");
+  QUIRE_CHECK(lengths + codings <= 1, "{} lengths and {} codings", lengths, codings);
+  QUIRE_CHECK(Count(head, "\nhost:") <= 1, "several hosts");
+}
+
+}  // namespace
+}  // namespace quire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace quire;
+  fuzz::ByteSource bytes(data, size);
+  const size_t piece = size_t{bytes.Byte()} + 1;
+  const std::string_view text = bytes.Rest();
+  HttpParser parser;
+  SetLimits(parser, kLimits);
+  boost::beast::error_code error;
+  const size_t head_bytes = Feed(parser, text, piece, true, error);
+  if (!parser.is_header_done()) return 0;
+  if (RefuseHead(parser.get(), kLimits)) return 0;
+  CheckFraming(std::string(text.substr(0, head_bytes)));
+  parser.eager(true);
+  Feed(parser, text.substr(head_bytes), piece, false, error);
+  if (!parser.is_done()) return 0;
+  const HttpRequest request = ToRequest(parser.get());
+  QUIRE_CHECK(request.body.size() <= kLimits.body_bytes, "a body of {} bytes", request.body.size());
+  QUIRE_CHECK(request.path.starts_with('/'), "path {}", request.path);
+  return 0;
+}

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/random.h"
+
+namespace quire::fuzz {
+
+/// Makes new inputs out of known ones: some bytes flipped, cut, repeated, taken from another input or from a list of
+/// words.
+class Mutator {
+ public:
+  Mutator(std::vector<std::string> corpus, std::vector<std::string> words, uint64_t seed)
+      : corpus_(std::move(corpus)), words_(std::move(words)), random_(seed) {}
+
+  /// At most max_bytes long.
+  std::string Next(size_t max_bytes);
+
+ private:
+  void Change(std::string& input);
+  size_t Place(const std::string& input) {
+    return static_cast<size_t>(random_.Below(static_cast<int64_t>(input.size()) + 1));
+  }
+  const std::string& One(const std::vector<std::string>& of) {
+    return of[static_cast<size_t>(random_.Below(static_cast<int64_t>(of.size())))];
+  }
+
+  std::vector<std::string> corpus_, words_;
+  test::Random random_;
+};
+
+}  // namespace quire::fuzz

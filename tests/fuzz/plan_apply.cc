@@ -1,0 +1,175 @@
+// Plans that a worker might be sent, one after the other, most of them sensible and some of them not: what the checks
+// and the table of sequences let pass never reaches outside the tables.
+#include "comm/error.h"
+#include "comm/messages.h"
+#include "tests/fuzz/byte_source.h"
+#include "worker/sequence_table.h"
+
+namespace quire {
+namespace {
+
+constexpr PlanLimits kLimits = {.num_blocks = 24,
+                                .num_host_blocks = 6,
+                                .block_size = 4,
+                                .max_running = 6,
+                                .max_step_tokens = 32,
+                                .max_model_len = 48,
+                                .vocab_size = 50};
+
+class PlanMaker {
+ public:
+  PlanMaker(fuzz::ByteSource& bytes, const SequenceTable& table) : bytes_(bytes), table_(table) {}
+
+  StepPlan Make(StepId step) {
+    plan_ = StepPlan{};
+    plan_.epoch = 1;
+    plan_.step = step;
+    for (uint32_t count = bytes_.Below(6); count > 0; --count) Add();
+    ComputeKnown();
+    if (bytes_.Below(8) == 7) Spoil();
+    return plan_;
+  }
+
+ private:
+  int32_t Block() { return 1 + static_cast<int32_t>(bytes_.Below(kLimits.num_blocks - 1)); }
+  int32_t HostBlock() { return 1 + static_cast<int32_t>(bytes_.Below(kLimits.num_host_blocks - 1)); }
+  SlotId Slot() { return bytes_.Below(kLimits.max_running); }
+
+  void Add() {
+    switch (bytes_.Below(7)) {
+      case 0:
+        return plan_.released.push_back(Slot());
+      case 1:
+      case 2:
+        return plan_.added.push_back(Sequence());
+      case 3:
+        return plan_.branches.push_back({Slot(), Slot(), static_cast<TokenId>(bytes_.Below(50))});
+      case 4:
+        return plan_.tables.push_back({Slot(), bytes_.Below(13), static_cast<BlockId>(bytes_.Below(24))});
+      case 5:
+        return plan_.copies.push_back({Block(), Block()});
+      default:
+        bytes_.Flag() ? plan_.swap_outs.push_back({Block(), HostBlock()})
+                      : plan_.swap_ins.push_back({HostBlock(), Block()});
+    }
+  }
+
+  AddedSequence Sequence() {
+    AddedSequence a;
+    a.slot = Slot();
+    a.tokens.assign(1 + bytes_.Below(20), static_cast<TokenId>(bytes_.Below(50)));
+    a.num_prompt_tokens = static_cast<int32_t>(a.tokens.size());
+    const auto blocks = (a.tokens.size() + 3) / 4;
+    for (size_t i = 0; i < blocks; ++i) a.blocks.push_back(Block());
+    if (bytes_.Below(4) == 3)
+      a.num_computed = static_cast<int32_t>(bytes_.Below(static_cast<uint32_t>(a.tokens.size())));
+    return a;
+  }
+
+  /// Some of the sequences that the table or the plan knows go on: all that is known, or a piece of it.
+  void ComputeKnown() {
+    for (SlotId slot = 0; slot < static_cast<SlotId>(kLimits.max_running); ++slot) {
+      int computed = -1, known = 0;
+      if (table_.Has(slot))
+        computed = table_.at(slot).num_computed, known = static_cast<int>(table_.at(slot).tokens.size());
+      for (const AddedSequence& a : plan_.added) {
+        if (a.slot == slot) computed = a.num_computed, known = static_cast<int>(a.tokens.size());
+      }
+      if (computed < 0 || bytes_.Below(4) == 0) continue;
+      const int rest = known - computed;
+      if (rest == 1 && bytes_.Below(4) != 1) {
+        plan_.decodes.push_back(slot);
+      } else {
+        plan_.chunks.push_back({slot, computed, bytes_.Flag() ? rest : 1 + static_cast<int>(bytes_.Below(8))});
+      }
+      plan_.position_sum += static_cast<uint64_t>(computed);
+    }
+  }
+
+  /// One number becomes any other.
+  void Spoil() {
+    constexpr int32_t kOdd[] = {INT32_MAX, INT32_MIN, -1, 0, 1 << 30, 48, 24, 6};
+    const int32_t value = kOdd[bytes_.Below(8)];
+    const auto count = static_cast<uint32_t>(value);
+    switch (bytes_.Below(8)) {
+      case 0:
+        if (!plan_.chunks.empty()) plan_.chunks[0].start = value;
+        break;
+      case 1:
+        if (!plan_.chunks.empty()) plan_.chunks[0].count = value;
+        break;
+      case 2:
+        if (!plan_.chunks.empty()) plan_.chunks[0].slot = count;
+        break;
+      case 3:
+        if (!plan_.added.empty()) plan_.added[0].num_computed = value;
+        break;
+      case 4:
+        if (!plan_.added.empty()) plan_.added[0].blocks[0] = value;
+        break;
+      case 5:
+        if (!plan_.tables.empty()) plan_.tables[0].index = count;
+        break;
+      case 6:
+        if (!plan_.branches.empty()) plan_.branches[0].parent = count;
+        break;
+      default:
+        if (!plan_.swap_ins.empty()) plan_.swap_ins[0].source = value;
+    }
+  }
+
+  fuzz::ByteSource& bytes_;
+  const SequenceTable& table_;
+  StepPlan plan_;
+};
+
+/// What the forward pass will touch for the member.
+void CheckMember(const SequenceState& s, const BatchMember& member) {
+  const int end = member.start + member.count;
+  QUIRE_CHECK(member.start >= 0 && member.count > 0 && end <= static_cast<int>(s.tokens.size()), "slot {}",
+              member.slot);
+  for (int p = member.start; p < end; ++p) {
+    const auto index = static_cast<size_t>(p / kLimits.block_size);
+    QUIRE_CHECK(index < s.blocks.size(), "slot {}: position {} has no block", member.slot, p);
+    const BlockId block = s.blocks[index];
+    QUIRE_CHECK(block > 0 && block < kLimits.num_blocks, "slot {}: block {}", member.slot, block);
+  }
+}
+
+void CheckTable(const SequenceTable& table) {
+  for (SlotId slot = 0; slot < static_cast<SlotId>(kLimits.max_running); ++slot) {
+    if (!table.Has(slot)) continue;
+    const SequenceState& s = table.at(slot);
+    const int held = static_cast<int>(s.blocks.size()) * kLimits.block_size;
+    QUIRE_CHECK(s.num_computed >= 0 && s.num_computed <= held, "slot {}: {} computed", slot, s.num_computed);
+    QUIRE_CHECK(s.num_computed < static_cast<int>(s.tokens.size()), "slot {}: nothing to compute", slot);
+    QUIRE_CHECK(held < kLimits.max_model_len + kLimits.block_size, "slot {}: {} blocks", slot, s.blocks.size());
+  }
+}
+
+}  // namespace
+}  // namespace quire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace quire;
+  fuzz::ByteSource bytes(data, size);
+  SequenceTable table(kLimits.max_running, kLimits.block_size, kLimits.max_model_len);
+  PlanMaker maker(bytes, table);
+  for (StepId step = 1; !bytes.empty() && step <= 16; ++step) {
+    const StepPlan plan = maker.Make(step);
+    try {
+      const StepPlan received = DecodePlan(EncodePlan(plan), kLimits);
+      QUIRE_CHECK(received.chunks == plan.chunks && received.added == plan.added, "the plan changed on its way");
+      const std::vector<BatchMember> batch = table.Apply(received);
+      for (const BatchMember& member : batch) CheckMember(table.at(member.slot), member);
+      const std::vector<PendingDraw> draws = table.Advance(batch);
+      std::vector<SampledToken> tokens(draws.size());
+      for (SampledToken& token : tokens) token.token = static_cast<TokenId>(bytes.Below(50));
+      table.Resolve(draws, tokens);
+      CheckTable(table);
+    } catch (const Error&) {
+      return 0;  // the worker ends here
+    }
+  }
+  return 0;
+}

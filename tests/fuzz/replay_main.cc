@@ -1,0 +1,101 @@
+// Runs a fuzz target without a fuzzer: every input of its corpus, then so many mutations of them, always the same ones.
+// replay_TARGET CORPUS_FOLDER DICTIONARY|- MUTATIONS MAX_BYTES
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/fuzz/mutator.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> ReadCorpus(const fs::path& folder) {
+  std::vector<fs::path> paths(fs::directory_iterator(folder), {});
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> inputs;
+  for (const fs::path& path : paths) inputs.push_back(ReadFile(path));
+  return inputs;
+}
+
+/// The words of a libFuzzer dictionary: "word" a line, with \\, \" and \xHH.
+std::vector<std::string> ReadDictionary(const fs::path& path) {
+  std::vector<std::string> words;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t begin = line.find('"'), end = line.rfind('"');
+    if (line.starts_with("#") || begin == end) continue;
+    std::string word;
+    for (size_t i = begin + 1; i < end; ++i) {
+      if (line[i] != '\\') {
+        word += line[i];
+      } else if (line[++i] == 'x') {
+        word += static_cast<char>(std::stoi(line.substr(i + 1, 2), nullptr, 16));
+        i += 2;
+      } else {
+        word += line[i];
+      }
+    }
+    words.push_back(word);
+  }
+  return words;
+}
+
+/// The input that is running, for the message of a crash. Signal handlers reach nothing but what is static.
+const std::string*& Running() {
+  static const std::string* input = nullptr;
+  return input;
+}
+
+void KeepInput(int signal) {
+  const std::string& input = *Running();
+  if (FILE* out = std::fopen("crash-input", "wb")) {
+    std::fwrite(input.data(), 1, input.size(), out);
+    std::fclose(out);
+    std::fputs("the input is in ./crash-input\n", stderr);
+  }
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void RunOne(const std::string& input) {
+  Running() = &input;
+  // A copy of the exact size, so that tools see the first byte behind it.
+  const std::vector<uint8_t> exact(input.begin(), input.end());
+  LLVMFuzzerTestOneInput(exact.data(), exact.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    fmt::print(stderr, "usage: {} CORPUS DICTIONARY|- MUTATIONS MAX_BYTES\n", argv[0]);
+    return 2;
+  }
+  for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS}) std::signal(signal, KeepInput);
+  const std::vector<std::string> corpus = ReadCorpus(argv[1]);
+  if (corpus.empty()) {
+    fmt::print(stderr, "{}: no inputs\n", argv[1]);
+    return 1;
+  }
+  for (const std::string& input : corpus) RunOne(input);
+  const int mutations = std::stoi(argv[3]);
+  constexpr uint64_t kSeed = 6;
+  quire::fuzz::Mutator mutator(
+      corpus, std::strcmp(argv[2], "-") == 0 ? std::vector<std::string>{} : ReadDictionary(argv[2]), kSeed);
+  for (int i = 0; i < mutations; ++i) RunOne(mutator.Next(std::stoul(argv[4])));
+  fmt::print("{} inputs and {} mutations\n", corpus.size(), mutations);
+  return 0;
+}
