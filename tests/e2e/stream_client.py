@@ -146,7 +146,7 @@ def burst(port, count, body):
     refused = [c for c in clients.all if c.status() == 429]
     waits = sorted(c.answered_at - c.sent_at for c in refused) or [0]
     accepted = [c for c in clients.all if c.status() == 200]
-    texts = {c.tail.split(b'"text":"', 1)[1].split(b'"', 1)[0].decode() for c in accepted}
+    texts = {json.loads(c.tail.split(b"\r\n\r\n", 1)[1])["choices"][0]["text"] for c in accepted}
     clients.say("burst", accepted=len(accepted), refused=len(refused), others=count - len(accepted) - len(refused), texts=sorted(texts),
                 retry_after=sum(b"\r\nRetry-After: " in c.head for c in refused), median=waits[len(waits) // 2],
                 p99=waits[len(waits) * 99 // 100], longest=waits[-1])
