@@ -4,8 +4,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,7 +63,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
 
   boost::asio::any_io_executor executor_;
   boost::asio::steady_timer timer_;
-  std::deque<GenerationEvent> events_;  // touched on the I/O thread only, like the rest
+  std::list<GenerationEvent> events_;  // takes nothing while it is empty; touched on the I/O thread only, like the rest
   size_t bytes_ = 0;
   bool overflowed_ = false;
 };

@@ -178,6 +178,8 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
   const ResponseBuilder builder(call.chat, name, options_.model_name, std::time(nullptr));
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   Generation generation(context_, call, std::move(prompts), max_tokens, id, name, executor);
+  call.prompts = {};
+  call.messages = {};  // the answer may take minutes
   const GoneHook hook(responder, generation);
   if (call.stream) {
     co_await AnswerStream(generation, call, builder, usage, echo, responder);
@@ -227,7 +229,8 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
     return EventText(chunk);
   };
   // 200 only after the engine took every request: a refusal is an error answer, not a stream.
-  for (size_t accepted = 0; accepted < std::max<size_t>(1, call.prompts.size()) && !responder.gone();) {
+  const int num_requests = generation.num_choices() / call.num_delivered();
+  for (int accepted = 0; accepted < num_requests && !responder.gone();) {
     std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
     if (!event) continue;
     if (!event->error.empty()) throw ApiError(event->error_status, event->error);

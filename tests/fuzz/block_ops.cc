@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-constexpr int kMaxRequests = 12, kMaxOperations = 64;
+constexpr int kMaxRequests = 6, kMaxOperations = 40;
 
 EngineOptions Options(fuzz::ByteSource& bytes) {
   EngineOptions o;
@@ -88,8 +88,8 @@ class Life {
     if (next_id_ > kMaxRequests) return;
     test::CollectingSink& sink = sinks_[next_id_];
     sink.stop_after = bytes_.Below(8);
-    const int prompt = 1 + static_cast<int>(bytes_.Below(24)), n = 1 + static_cast<int>(bytes_.Below(3));
-    const int max_tokens = 1 + static_cast<int>(bytes_.Below(16));
+    const int prompt = 1 + static_cast<int>(bytes_.Below(16)), n = 1 + static_cast<int>(bytes_.Below(3));
+    const int max_tokens = 1 + static_cast<int>(bytes_.Below(8));
     const uint64_t salt = bytes_.Below(4) == 3;
     std::vector<TokenId> tokens(static_cast<size_t>(prompt), 1);
     tokens[bytes_.Below(static_cast<uint32_t>(prompt))] = static_cast<TokenId>(bytes_.Below(2));
