@@ -20,7 +20,9 @@ struct Topology {
 
   struct Parallel {
     int tensor = 1;
-    int replicas = 1;
+    int replicas = 1;            // tensor-parallel groups, each with all of the model
+    int prefill_replicas = 0;    // the first so many compute prompts only; the others decode
+    int replica = 0;             // of a ReplicaTopology: which one
     std::vector<double> shares;  // weight per rank; empty: equal ("auto")
   } parallel;
 
@@ -80,6 +82,9 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file);
 
 /// What no single key can tell: throws Error naming the setting and the remedy. `where` begins the message.
 void ValidateTopology(const Topology& topology, const std::string& where);
+
+/// The topology of one of the replicas: its ports, devices and journal. Of one replica only, the topology itself.
+Topology ReplicaTopology(const Topology& topology, int replica);
 
 struct HostPort {
   std::string host;

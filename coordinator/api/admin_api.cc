@@ -1,6 +1,7 @@
 #include "coordinator/api/admin_api.h"
 
 #include <boost/asio/this_coro.hpp>
+#include <charconv>
 
 #include "comm/error.h"
 #include "comm/json.h"
@@ -38,51 +39,108 @@ Json RankJson(const RankInfo& info, Rank rank) {
           {"heartbeat_age_millis", std::chrono::duration_cast<std::chrono::milliseconds>(age).count()}};
 }
 
+const char* StateOf(const Replica& replica) {
+  return replica.recovering() ? "recovering" : replica.serving() ? "serving" : "failed";
+}
+
 constexpr double kDefaultPinSeconds = 600, kLongestPinSeconds = 7 * 24 * 3600.0;
 
 }  // namespace
 
-AdminApi::AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics,
-                   const Tokenizer& tokenizer)
-    : options_(std::move(options)), engine_(engine), group_(group), metrics_(metrics), tokenizer_(tokenizer) {}
+AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer)
+    : options_(std::move(options)), replicas_(replicas), metrics_(metrics), tokenizer_(tokenizer) {}
 
-asio::awaitable<std::string> AdminApi::OnEngine(EngineTask task) {
+asio::awaitable<std::string> AdminApi::OnEngine(int replica, EngineTask task) {
   const asio::any_io_executor io = co_await asio::this_coro::executor;
   const auto handoff = std::make_shared<Handoff<std::string>>(io);
-  engine_.Post([handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
+  replicas_.at(replica).loop().Post(
+      [handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
   std::string text = co_await handoff->Take();
   co_return text;
 }
 
-std::string AdminApi::Status(const Engine& engine) const {
+Json AdminApi::Status(const Engine& engine, int index) const {
+  Replica& replica = replicas_.at(index);
   Json ranks = Json::array();
-  for (Rank rank = 0; rank < group_.size(); ++rank)
-    ranks.push_back(RankJson(group_.ranks()[static_cast<size_t>(rank)], rank));
+  for (Rank rank = 0; rank < replica.group().size(); ++rank)
+    ranks.push_back(RankJson(replica.group().ranks()[static_cast<size_t>(rank)], rank));
   const EngineStats& stats = engine.stats();
-  return DumpJson({{"state", engine_.recovering() ? "recovering"
-                             : engine_.serving()  ? "serving"
-                                                  : "failed"},
-                   {"version", kBuildVersion},
-                   {"model",
-                    {{"name", options_.model_name},
-                     {"path", options_.model_path},
-                     {"max_model_len", engine.options().max_model_len}}},
-                   {"epoch", engine.epoch()},
-                   {"recoveries", engine_.num_recoveries()},
-                   {"ranks", std::move(ranks)},
-                   {"blocks", PoolsJson(engine)},
-                   {"running", engine.scheduler().num_running()},
-                   {"waiting", engine.scheduler().num_waiting()},
-                   {"steps", stats.steps},
-                   {"generated_tokens", stats.generated_tokens},
-                   {"computed_tokens", stats.computed_tokens},
-                   {"cached_tokens", stats.cached_tokens},
-                   {"preemptions", engine.scheduler().num_preemptions()},
-                   {"swapped_out", engine.scheduler().num_swapped_out()}});
+  return {{"state", StateOf(replica)},
+          {"epoch", engine.epoch()},
+          {"recoveries", replica.loop().num_recoveries()},
+          {"ranks", std::move(ranks)},
+          {"blocks", PoolsJson(engine)},
+          {"running", engine.scheduler().num_running()},
+          {"waiting", engine.scheduler().num_waiting()},
+          {"steps", stats.steps},
+          {"generated_tokens", stats.generated_tokens},
+          {"computed_tokens", stats.computed_tokens},
+          {"cached_tokens", stats.cached_tokens},
+          {"preemptions", engine.scheduler().num_preemptions()},
+          {"swapped_out", engine.scheduler().num_swapped_out()}};
+}
+
+/// The first replica's state at the top, as where there is only one; all of them under "replicas". Of another one that
+/// starts its workers again there is only that, because its thread has no time to answer.
+asio::awaitable<HttpResponse> AdminApi::StatusPage() {
+  Json all = Json::array();
+  Json page;
+  for (int index = 0; index < replicas_.size(); ++index) {
+    Json status = {{"state", StateOf(replicas_.at(index))}};
+    EngineTask read = [&](Engine& engine) {
+      status = Status(engine, index);
+      if (index == 0) page["model"]["max_model_len"] = engine.options().max_model_len;
+      return std::string();
+    };
+    if (index == 0 || !replicas_.at(index).recovering()) {
+      const std::string nothing = co_await OnEngine(index, std::move(read));
+    }
+    if (index == 0) page.update(status);
+    status["replica"] = index;
+    all.push_back(std::move(status));
+  }
+  page["version"] = kBuildVersion;
+  page["model"]["name"] = options_.model_name;
+  page["model"]["path"] = options_.model_path;
+  page["replicas"] = std::move(all);
+  HttpResponse response;
+  response.body = DumpJson(page);
+  co_return response;
+}
+
+int AdminApi::ReplicaOf(const HttpRequest& request) const {
+  int64_t replica = 0;
+  const auto refuse = [&] { throw ApiError(400, fmt::format("replica must be from 0 to {}", replicas_.size() - 1)); };
+  if (request.method == "POST" && !request.body.empty()) {
+    const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
+    replica = JsonFields(body).Integer("replica", 0, replicas_.size() - 1).value_or(0);
+  } else if (!request.query.empty()) {
+    const std::string text = request.query.starts_with("replica=") ? request.query.substr(8) : "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), replica);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size()) refuse();
+    if (replica < 0 || replica >= replicas_.size()) refuse();
+  }
+  return static_cast<int>(replica);
+}
+
+asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
+  int cached = 0;
+  size_t pins = 0;
+  for (int index = 0; index < replicas_.size(); ++index) {
+    EngineTask flush = [&](Engine& engine) {
+      cached += engine.blocks().pool().num_cached();
+      pins += engine.blocks().pins().size();
+      engine.FlushCache();
+      return std::string();
+    };
+    const std::string nothing = co_await OnEngine(index, std::move(flush));
+  }
+  HttpResponse response;
+  response.body = DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
+  co_return response;
 }
 
 AdminApi::EngineTask AdminApi::ReadTask(const std::string& path) const {
-  if (path == "/admin/status") return [this](Engine& engine) { return Status(engine); };
   if (path == "/admin/blocks") return [](Engine& engine) { return DumpJson(BlocksJson(engine)); };
   return nullptr;
 }
@@ -116,14 +174,6 @@ AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
 }
 
 AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
-  if (request.path == "/admin/flush_cache" || request.path == "/reset_prefix_cache") {
-    return [](Engine& engine) {
-      const int cached = engine.blocks().pool().num_cached();
-      const size_t pins = engine.blocks().pins().size();
-      engine.FlushCache();
-      return DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
-    };
-  }
   if (request.path == "/admin/pin") return PinTask(request);
   if (request.path == "/admin/unpin") {
     const Json body = ParseJson(request.body, "body");
@@ -135,17 +185,21 @@ AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
 }
 
 asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
-  Metrics::Gauges gauges;
-  EngineTask read = [&gauges](Engine& engine) {
-    gauges = {engine.scheduler().num_running(),
-              engine.scheduler().num_waiting(),
-              engine.blocks().pool().num_held(),
-              engine.blocks().num_usable(),
-              engine.stats(),
-              engine.scheduler().num_preemptions()};
-    return std::string();
-  };
-  const std::string nothing = co_await OnEngine(std::move(read));
+  std::vector<std::optional<Metrics::Gauges>> gauges;
+  for (int index = 0; index < replicas_.size(); ++index) {
+    std::optional<Metrics::Gauges>& of_replica = gauges.emplace_back();
+    EngineTask read = [&of_replica](Engine& engine) {
+      of_replica = {engine.scheduler().num_running(),
+                    engine.scheduler().num_waiting(),
+                    engine.blocks().pool().num_held(),
+                    engine.blocks().num_usable(),
+                    engine.stats(),
+                    engine.scheduler().num_preemptions()};
+      return std::string();
+    };
+    if (index > 0 && replicas_.at(index).recovering()) continue;
+    const std::string nothing = co_await OnEngine(index, std::move(read));
+  }
   co_return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges), {}};
 }
 
@@ -153,9 +207,11 @@ asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder
   HttpResponse response = ErrorResponse(404, "no such admin endpoint");
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
   EngineTask task;
+  int replica = 0;
   try {
     if (options_.loopback_only && IsForeign(request)) throw ApiError(403, "the admin port answers local requests only");
     task = get ? ReadTask(request.path) : post ? ChangeTask(request) : nullptr;
+    if (task != nullptr) replica = ReplicaOf(request);
     if (!get && !post) throw ApiError(405, "use GET or POST");
   } catch (const ApiError& error) {
     response = ErrorResponse(error.status, error.what(), error.param);
@@ -163,11 +219,16 @@ asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder
     response = ErrorResponse(400, error.what());
   }
   if (task != nullptr) {
-    std::string body = co_await OnEngine(std::move(task));
+    std::string body = co_await OnEngine(replica, std::move(task));
     response = HttpResponse();
     response.body = std::move(body);
   } else if (get && request.path == "/metrics" && response.status == 404) {
     response = co_await MetricsPage();
+  } else if (get && request.path == "/admin/status" && response.status == 404) {
+    response = co_await StatusPage();
+  } else if (post && response.status == 404 &&
+             (request.path == "/admin/flush_cache" || request.path == "/reset_prefix_cache")) {
+    response = co_await FlushCaches();
   }
   co_await responder.Send(std::move(response));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "coordinator/api/openai_request.h"
-#include "coordinator/cluster/engine_loop.h"
+#include "coordinator/cluster/replicas.h"
 #include "coordinator/text/tokenizer.h"
 
 namespace quire {
@@ -50,9 +51,14 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   /// The next event if one is there.
   std::optional<GenerationEvent> TryNext();
 
+  /// Nobody takes events any more. Abandoned() from any thread.
+  void Abandon() { abandoned_ = true; }
+  bool Abandoned() const { return abandoned_; }
+
  private:
   boost::asio::any_io_executor executor_;
   boost::asio::steady_timer timer_;
+  std::atomic<bool> abandoned_{false};
   std::deque<GenerationEvent> events_;  // touched on the I/O thread only
 };
 
@@ -65,11 +71,11 @@ std::string CacheSalt(const std::string& client, const std::string& cache_salt);
 /// What every call needs of the server.
 struct GenerationContext {
   const Tokenizer& tokenizer;
-  EngineLoop& engine;
+  Replicas& replicas;
   std::vector<TokenId> eos_token_ids;
 };
 
-/// One call's requests in the engine, from submission to the last event. Cancelled when it is destroyed.
+/// One call's requests in one engine after another, from submission to the last event. Cancelled when it is destroyed.
 class Generation {
  public:
   /// prompts: the tokens of every prompt. request_id: the first of prompts.size() ids that are free for it.
@@ -84,7 +90,7 @@ class Generation {
   void Cancel();
 
  private:
-  EngineLoop& engine_;
+  Replicas& replicas_;
   std::shared_ptr<EventQueue> events_;
   std::vector<RequestId> ids_;
   int num_choices_ = 0;

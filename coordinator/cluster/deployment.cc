@@ -145,7 +145,7 @@ std::string Deployment::ChooseBackend(const Topology& topology) const {
   if (topology.backend == "cpu") return "cpu";
   // The ranks of a host take a device each, unless the topology says who takes which.
   std::map<std::string, int> ranks_of_host;
-  for (const RankInfo& rank : group_->ranks()) ++ranks_of_host[rank.host];
+  for (const RankInfo& rank : group_->ranks()) ranks_of_host[rank.host] += topology.parallel.replicas;
   const bool listed = !topology.nodes.empty() && !topology.nodes[0].devices.empty();
   std::string problem;
   for (size_t r = 0; r < group_->ranks().size() && problem.empty(); ++r) {
@@ -184,13 +184,20 @@ AssignMessage Deployment::Assignment(const Topology& topology, const ModelFiles&
   assign.max_model_len = max_model_len_;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   assign.threads =
-      topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / topology.parallel.tensor);
+      topology.threads_per_worker > 0
+          ? topology.threads_per_worker
+          : std::max(1, cores / (topology.parallel.tensor * topology.parallel.replicas));
   assign.shares = Shares(topology);
   assign.backend = backend;
   assign.dtype = topology.dtype;
   assign.kv_cache_dtype = topology.cache.dtype;
   if (!topology.nodes.empty())
     assign.devices.assign(topology.nodes[0].devices.begin(), topology.nodes[0].devices.end());
+  if (backend == "cuda" && assign.devices.empty() && topology.parallel.replica > 0) {
+    // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.
+    for (int rank = 0; rank < group_->size(); ++rank)
+      assign.devices.push_back(topology.parallel.replica * topology.parallel.tensor + rank);
+  }
   return assign;
 }
 
@@ -215,8 +222,8 @@ int Deployment::ChooseNumBlocks(const Topology& topology) const {
   }
   int64_t budget = topology.cache.memory_bytes;
   if (budget == 0) {
-    // The ranks of a host share its memory; each of those on GPUs reports what it may take.
-    const double sharers = cuda_ ? 1 : static_cast<double>(ranks.size());
+    // The ranks of a host share its memory, those of all replicas; each of those on GPUs reports what it may take.
+    const double sharers = cuda_ ? 1 : static_cast<double>(ranks.size()) * topology.parallel.replicas;
     budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available) / sharers);
     if (!cuda_) budget = std::min(kDefaultCpuKvBytes, budget);
   }

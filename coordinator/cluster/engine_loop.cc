@@ -64,6 +64,7 @@ void EngineLoop::RunUntilStopped() {
   group_.stopping = [this] { return stopping_.load(); };
   while (!stopping_) {
     DrainInbox();
+    recovery_.between_steps(engine_);
     const double now = Now();
     engine_.ExpireOverdue(now);
     // The workers go on with the second plan while the first one's tokens are taken over and delivered here.
@@ -98,6 +99,11 @@ bool EngineLoop::Recover(std::string& reason) {
   return false;
 }
 
+void EngineLoop::Abandon(const std::string& message) {
+  if (recovery_.abandon) recovery_.abandon(engine_);
+  engine_.FailAll(message);
+}
+
 void EngineLoop::Run() {
   for (bool recovered = true; recovered && !stopping_;) {
     try {
@@ -107,14 +113,14 @@ void EngineLoop::Run() {
       recovered = !stopping_ && Recover(reason);
       if (recovered || stopping_) continue;
       serving_ = false;
-      engine_.FailAll("the workers were lost while this request ran");  // the log and the admin see which and why
+      Abandon("the workers were lost while this request ran");  // the log and the admin see which and why
       recovery_.on_end(reason);
     }
   }
   // Requests that come while the server winds down are answered, too.
   while (!stopping_) {
     DrainInbox();
-    engine_.FailAll("the worker group is lost");
+    Abandon("the worker group is lost");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }

@@ -23,8 +23,13 @@ class EngineLoop {
     std::function<void()> relaunch;
     /// Told of every loss, with the reason, before workers are started again.
     std::function<void(const std::string&)> on_lost;
-    /// Called once, when no more attempts are made; every request has been answered with an error by then.
+    /// Called once, when no more attempts are made.
     std::function<void(const std::string&)> on_end;
+    /// Called before that, and for requests that come later: takes out those that somebody else can serve; the others
+    /// end with an error. Null: all do.
+    std::function<void(Engine&)> abandon = nullptr;
+    /// Called in every round of the loop, between one step's delivery and the next step's planning.
+    std::function<void(Engine&)> between_steps = [](Engine&) {};
   };
   EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery);
   /// Stops the thread; what still runs is dropped.
@@ -51,6 +56,7 @@ class EngineLoop {
   void RunUntilStopped();
   bool Recover(std::string& reason);
   void DrainInbox();
+  void Abandon(const std::string& message);
 
   Engine& engine_;
   WorkerGroup& group_;

@@ -38,6 +38,8 @@ class RequestSink {
   virtual void OnCached(int) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;
+  /// True once nobody wants the results any more; asked when the request enters an engine that was not told so.
+  virtual bool Abandoned() const { return false; }
 };
 
 struct GenerationLimits {
