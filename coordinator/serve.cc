@@ -101,7 +101,9 @@ class Server {
       Metrics metrics(topology_.model.name, topology_.cache.block_size, replicas.Views());
       DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.config().eos_token_ids}, text_.chat.get(),
                    metrics);
-      AdminApi admin({topology_.model.name, topology_.model.path}, replicas, metrics, text_.tokenizer);
+      AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
+                                      [&] { return data.pending_requests(); }});
+      AdminApi admin({topology_.model.name, topology_.model.path}, replicas, metrics, text_.tokenizer, control);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
@@ -188,7 +190,7 @@ class Server {
 
   void Drain(std::chrono::seconds limit) {
     data_server_->StopAccepting();
-    if (data_api_ != nullptr) data_api_->Drain();
+    if (data_api_ != nullptr) data_api_->SetDraining(true);
     AwaitIdle(std::chrono::steady_clock::now() + limit);
   }
 

@@ -5,9 +5,7 @@
 
 namespace quire {
 
-Accelerators FindAccelerators() {
-  return {0, "this program was built without CUDA (QUIRE_CUDA)"};
-}
+Accelerators FindAccelerators() { return {0, "this program was built without CUDA (QUIRE_CUDA)"}; }
 
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
                                      MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>&) {

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
                "quire-worker");
   app.add_option("--coordinator", options.coordinator,
                  "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH");
-  app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to")->capture_default_str();
+  app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to; without it the coordinator says");
   app.add_option("--bench-allreduce", bench.json_file,
                  "Instead of serving, time sums over the ranks and write the results to this file");
   app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();

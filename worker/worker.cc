@@ -12,6 +12,7 @@
 #include "comm/channel.h"
 #include "comm/error.h"
 #include "worker/backend.h"
+#include "worker/block_courier.h"
 #include "worker/lease.h"
 #include "worker/step_executor.h"
 
@@ -21,13 +22,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kJoinDeadline = std::chrono::seconds(60);
+constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
+
+/// Of the data connection. A worker that does not know its epoch must not be taken for one of another life.
+std::string Identity(const WorkerOptions& options, Rank rank) {
+  const std::string identity = WorkerIdentity(options.epoch, rank);
+  return options.epoch > 0 ? identity : fmt::format("{}.{:08x}", identity, ::randombytes_random());
+}
 
 /// The data connection of one rank: sends under its epoch, receives what the handshake expects next.
 class Line {
  public:
   Line(const WorkerOptions& options, Rank rank)
-      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, WorkerIdentity(options.epoch, rank))) {}
+      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, Identity(options, rank))) {}
+
+  EpochId epoch() const { return epoch_; }
 
   void Send(const Frame& frame) {
     if (!channel_.Send("", frame)) Fail("the coordinator does not take messages");
@@ -43,16 +52,38 @@ class Line {
   std::optional<Frame> Receive(Clock::time_point deadline) {
     while (Clock::now() < deadline) {
       if (auto received = channel_.TryReceive()) return std::move(received->frame);
-      Channel* channels[] = {&channel_};
-      Channel::Wait(channels, -1, 200);
+      Wait(-1);
     }
     return std::nullopt;
+  }
+  /// Waits a while for a frame, or for wake_fd if that is not -1.
+  void Wait(int wake_fd) {
+    Channel* channels[] = {&channel_};
+    Channel::Wait(channels, wake_fd, 200);
+  }
+
+  /// Joins the group. A worker that asks for its epoch asks again: one may just be ending.
+  std::optional<AssignMessage> Join(const JoinMessage& join) {
+    const auto deadline = Clock::now() + kJoinDeadline;
+    const bool asks = epoch_ == 0;
+    std::optional<Frame> frame;
+    do {
+      Send(join);
+      frame = Receive(asks ? std::min(deadline, Clock::now() + kJoinAgainAfter) : deadline);
+    } while (!frame && Clock::now() < deadline);
+    if (frame && asks) epoch_ = frame->header.epoch;
+    return TakeAs<AssignMessage>(frame, "assignment");
   }
 
   /// Waits for a message of one kind. A Shutdown instead is told apart by an empty result.
   template <class T>
   std::optional<T> Expect(Clock::time_point deadline, const char* what) {
-    const auto frame = Receive(deadline);
+    return TakeAs<T>(Receive(deadline), what);
+  }
+
+ private:
+  template <class T>
+  static std::optional<T> TakeAs(const std::optional<Frame>& frame, const char* what) {
     if (!frame) Fail("no {} from the coordinator in time; is it running, and is the address right?", what);
     Message message = Decode(*frame);
     if (std::holds_alternative<ShutdownMessage>(message)) return std::nullopt;
@@ -61,7 +92,6 @@ class Line {
     return std::move(*expected);
   }
 
- private:
   EpochId epoch_;
   Channel channel_;
 };
@@ -80,21 +110,42 @@ EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
           assign.max_model_len, assign.threads,         assign.shares};
 }
 
+/// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.
+void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courier) {
+  const Message message = Decode(frame);
+  if (const auto* take = std::get_if<TakeBlocksMessage>(&message)) {
+    courier.Take(take->ticket, take->endpoint, executor.HostBlocks(take->blocks));
+  } else if (const auto* give = std::get_if<GiveBlocksMessage>(&message)) {
+    executor.SwapOut(give->moves);
+    courier.Give(give->ticket, give->endpoint, executor.HostBlocks(give->blocks));
+  }
+}
+
 /// Serves steps until Shutdown. A plan that is there before the last one's result is begun at once, if the engine can.
-void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
+void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& courier) {
   for (;;) {
+    for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
     if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
       line.Send(EncodeResult(executor.Finish()));
       continue;
     }
-    const auto frame = executor.idle() ? line.Receive(Clock::time_point::max()) : line.TryReceive();
+    const auto frame = line.TryReceive();
     if (!frame) {
-      std::this_thread::yield();
+      if (executor.idle()) {
+        line.Wait(courier.report_fd());
+      } else {
+        std::this_thread::yield();
+      }
       continue;
     }
     if (frame->header.kind == FrameKind::kShutdown) {
       Decode(*frame);  // throws unless it really is one
       return;
+    }
+    if (frame->header.kind == FrameKind::kTakeBlocks || frame->header.kind == FrameKind::kGiveBlocks) {
+      while (!executor.idle()) line.Send(EncodeResult(executor.Finish()));
+      MoveBlocks(*frame, executor, courier);
+      continue;
     }
     lease.SetStep(frame->header.step);
     executor.Begin(*frame);
@@ -115,11 +166,10 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
-  line.Send(JoinMessage{kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count,
-                        accelerators.problem});
-  const auto assign = line.Expect<AssignMessage>(Clock::now() + kJoinDeadline, "assignment");
+  const auto assign = line.Join(
+      {kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count, accelerators.problem});
   if (!assign) return;
-  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), options.epoch, mpi.rank());
+  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank());
 
   phase = "load";
   const auto begin = Clock::now();
@@ -144,7 +194,9 @@ void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const cha
   line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos});
 
   phase = "serve";
-  ServeSteps(line, executor, lease);
+  // Another worker must not be taken for this one where both give blocks to a third.
+  BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(), ::getpid(), mpi.rank()));
+  ServeSteps(line, executor, lease, courier);
 }
 
 /// Tells the coordinator, if it can still be told.

@@ -8,7 +8,7 @@ namespace quire {
 
 struct WorkerOptions {
   std::string coordinator;  // data endpoint: tcp://HOST:PORT or ipc://PATH
-  EpochId epoch = 1;
+  EpochId epoch = 0;  // 0: whichever the coordinator says
 };
 
 /// The life of one rank: join, load what the coordinator assigns, serve steps until told to stop.

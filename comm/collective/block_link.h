@@ -22,9 +22,9 @@ struct BlockTransferEnd {
   std::string problem;
 };
 
-/// KV blocks from a rank of one group to the equal rank of another: host memory to host memory over a Channel, in chunks
-/// that are numbered and hashed. A transfer is whole or it has failed; it fails when a chunk is missing or broken, or
-/// when nothing moves for kLinkPatience. Both ends belong to one thread, which calls Poll.
+/// KV blocks from a rank of one group to the equal rank of another: host memory to host memory over a Channel, in
+/// chunks that are numbered and hashed. A transfer is whole or it has failed; it fails when a chunk is missing or
+/// broken, or when nothing moves for kLinkPatience. Both ends belong to one thread, which calls Poll.
 inline constexpr auto kLinkPatience = std::chrono::seconds(5);
 
 /// The end that gets blocks.

@@ -40,15 +40,29 @@ Json RankJson(const RankInfo& info, Rank rank) {
 }
 
 const char* StateOf(const Replica& replica) {
-  return replica.recovering() ? "recovering" : replica.serving() ? "serving" : "failed";
+  if (replica.recovering()) return "recovering";
+  if (!replica.serving()) return "failed";
+  return replica.loop().paused() ? "paused" : "serving";
+}
+
+Json LossJson(const LossLog::Entry& loss) {
+  const std::chrono::duration<double> ago = LossLog::Clock::now() - loss.when;
+  return {{"epoch", loss.epoch},
+          {"cause", LossCauseName(loss.cause)},
+          {"rank", loss.rank < 0 ? Json() : Json(loss.rank)},
+          {"host", loss.host.empty() ? Json() : Json(loss.host)},
+          {"message", loss.message},
+          {"seconds_ago", ago.count()},
+          {"stall_seconds", loss.stall_seconds < 0 ? Json() : Json(loss.stall_seconds)}};
 }
 
 constexpr double kDefaultPinSeconds = 600, kLongestPinSeconds = 7 * 24 * 3600.0;
 
 }  // namespace
 
-AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer)
-    : options_(std::move(options)), replicas_(replicas), metrics_(metrics), tokenizer_(tokenizer) {}
+AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer,
+                   AdminControl& control)
+    : options_(std::move(options)), replicas_(replicas), metrics_(metrics), tokenizer_(tokenizer), control_(control) {}
 
 asio::awaitable<std::string> AdminApi::OnEngine(int replica, EngineTask task) {
   const asio::any_io_executor io = co_await asio::this_coro::executor;
@@ -64,10 +78,13 @@ Json AdminApi::Status(const Engine& engine, int index) const {
   Json ranks = Json::array();
   for (Rank rank = 0; rank < replica.group().size(); ++rank)
     ranks.push_back(RankJson(replica.group().ranks()[static_cast<size_t>(rank)], rank));
+  Json losses = Json::array();
+  for (const LossLog::Entry& loss : replica.loop().losses().snapshot().latest) losses.push_back(LossJson(loss));
   const EngineStats& stats = engine.stats();
   return {{"state", StateOf(replica)},
           {"epoch", engine.epoch()},
           {"recoveries", replica.loop().num_recoveries()},
+          {"losses", std::move(losses)},
           {"ranks", std::move(ranks)},
           {"blocks", PoolsJson(engine)},
           {"running", engine.scheduler().num_running()},
@@ -80,21 +97,18 @@ Json AdminApi::Status(const Engine& engine, int index) const {
           {"swapped_out", engine.scheduler().num_swapped_out()}};
 }
 
-/// The first replica's state at the top, as where there is only one; all of them under "replicas". Of another one that
-/// starts its workers again there is only that, because its thread has no time to answer.
+/// The first replica's state at the top, as where there is only one; all of them under "replicas".
 asio::awaitable<HttpResponse> AdminApi::StatusPage() {
   Json all = Json::array();
   Json page;
   for (int index = 0; index < replicas_.size(); ++index) {
-    Json status = {{"state", StateOf(replicas_.at(index))}};
+    Json status;
     EngineTask read = [&](Engine& engine) {
       status = Status(engine, index);
       if (index == 0) page["model"]["max_model_len"] = engine.options().max_model_len;
       return std::string();
     };
-    if (index == 0 || !replicas_.at(index).recovering()) {
-      const std::string nothing = co_await OnEngine(index, std::move(read));
-    }
+    const std::string nothing = co_await OnEngine(index, std::move(read));
     if (index == 0) page.update(status);
     status["replica"] = index;
     all.push_back(std::move(status));
@@ -103,6 +117,9 @@ asio::awaitable<HttpResponse> AdminApi::StatusPage() {
   page["model"]["name"] = options_.model_name;
   page["model"]["path"] = options_.model_path;
   page["replicas"] = std::move(all);
+  const MigrationCounts moved = replicas_.migrations().counts();
+  page["migrations"] = {
+      {"with_blocks", moved.with_blocks}, {"bare", moved.bare}, {"failed", moved.failed}, {"bytes", moved.bytes}};
   HttpResponse response;
   response.body = DumpJson(page);
   co_return response;
@@ -185,50 +202,57 @@ AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
 }
 
 asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
-  std::vector<std::optional<Metrics::Gauges>> gauges;
+  std::vector<std::optional<Metrics::Gauges>> gauges(static_cast<size_t>(replicas_.size()));
   for (int index = 0; index < replicas_.size(); ++index) {
-    std::optional<Metrics::Gauges>& of_replica = gauges.emplace_back();
-    EngineTask read = [&of_replica](Engine& engine) {
+    std::optional<Metrics::Gauges>& of_replica = gauges[static_cast<size_t>(index)];
+    EngineTask read = [&of_replica, &loop = replicas_.at(index).loop()](Engine& engine) {
       of_replica = {engine.scheduler().num_running(),
                     engine.scheduler().num_waiting(),
                     engine.blocks().pool().num_held(),
                     engine.blocks().num_usable(),
                     engine.stats(),
-                    engine.scheduler().num_preemptions()};
+                    engine.scheduler().num_preemptions(),
+                    engine.epoch(),
+                    loop.losses().snapshot()};
       return std::string();
     };
-    if (index > 0 && replicas_.at(index).recovering()) continue;
     const std::string nothing = co_await OnEngine(index, std::move(read));
   }
-  co_return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges), {}};
+  co_return HttpResponse{
+      200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges, replicas_.migrations().counts()), {}};
+}
+
+asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
+  const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
+  if (options_.loopback_only && IsForeign(request)) throw ApiError(403, "the admin port answers local requests only");
+  if (!get && !post) throw ApiError(405, "use GET or POST");
+  const std::string& path = request.path;
+  HttpResponse response;
+  if (post && AdminControl::Handles(path)) {
+    response = co_await control_.Handle(request);
+  } else if (post && (path == "/admin/flush_cache" || path == "/reset_prefix_cache")) {
+    response = co_await FlushCaches();
+  } else if (get && path == "/metrics") {
+    response = co_await MetricsPage();
+  } else if (get && path == "/admin/status") {
+    response = co_await StatusPage();
+  } else {
+    EngineTask task = get ? ReadTask(path) : ChangeTask(request);
+    if (task == nullptr) throw ApiError(404, "no such admin endpoint");
+    const int replica = ReplicaOf(request);
+    response.body = co_await OnEngine(replica, std::move(task));
+  }
+  co_return response;
 }
 
 asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder& responder) {
-  HttpResponse response = ErrorResponse(404, "no such admin endpoint");
-  const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
-  EngineTask task;
-  int replica = 0;
+  HttpResponse response;
   try {
-    if (options_.loopback_only && IsForeign(request)) throw ApiError(403, "the admin port answers local requests only");
-    task = get ? ReadTask(request.path) : post ? ChangeTask(request) : nullptr;
-    if (task != nullptr) replica = ReplicaOf(request);
-    if (!get && !post) throw ApiError(405, "use GET or POST");
+    response = co_await Answer(request);
   } catch (const ApiError& error) {
     response = ErrorResponse(error.status, error.what(), error.param);
   } catch (const Error& error) {
     response = ErrorResponse(400, error.what());
-  }
-  if (task != nullptr) {
-    std::string body = co_await OnEngine(replica, std::move(task));
-    response = HttpResponse();
-    response.body = std::move(body);
-  } else if (get && request.path == "/metrics" && response.status == 404) {
-    response = co_await MetricsPage();
-  } else if (get && request.path == "/admin/status" && response.status == 404) {
-    response = co_await StatusPage();
-  } else if (post && response.status == 404 &&
-             (request.path == "/admin/flush_cache" || request.path == "/reset_prefix_cache")) {
-    response = co_await FlushCaches();
   }
   co_await responder.Send(std::move(response));
 }

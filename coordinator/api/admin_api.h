@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/json.h"
+#include "coordinator/api/admin_control.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
 #include "coordinator/cluster/replicas.h"
@@ -19,7 +20,7 @@ class AdminApi {
     std::string model_name, model_path;
     bool loopback_only = true;  // no token: foreign hosts and origins are refused
   };
-  AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer);
+  AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control);
 
   boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
 
@@ -34,6 +35,7 @@ class AdminApi {
   EngineTask ReadTask(const std::string& path) const;
   EngineTask ChangeTask(const HttpRequest& request) const;
   EngineTask PinTask(const HttpRequest& request) const;
+  boost::asio::awaitable<HttpResponse> Answer(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> MetricsPage();
   boost::asio::awaitable<HttpResponse> StatusPage();
   boost::asio::awaitable<HttpResponse> FlushCaches();
@@ -43,6 +45,7 @@ class AdminApi {
   Replicas& replicas_;
   Metrics& metrics_;
   const Tokenizer& tokenizer_;
+  AdminControl& control_;
 };
 
 }  // namespace quire

@@ -33,8 +33,8 @@ class DataApi {
   /// Waits for texts that are being tokenised on another thread. Nothing may be served afterwards.
   void StopTokenizing() { tokenizer_pool_.join(); }
 
-  /// New generating requests get 503 from now on.
-  void Drain() { draining_ = true; }
+  /// New generating requests get 503 meanwhile.
+  void SetDraining(bool draining) { draining_ = draining; }
   int pending_requests() const { return pending_requests_; }
 
  private:

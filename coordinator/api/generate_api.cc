@@ -18,7 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr auto kPingEvery = std::chrono::seconds(15);
+// A stream that is quiet for long says that it lives, and why, if the workers are being replaced.
+constexpr auto kQuiet = std::chrono::seconds(2);
+constexpr int kQuietsToPing = 7;
 
 /// Follows one call for the metrics; reports when it goes out of scope.
 class CallTimer {
@@ -215,9 +217,13 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
   }
   co_await responder.Write(std::move(opening));
 
+  int quiets = 0;
   for (size_t finished = 0; finished < choices && !responder.gone();) {
-    std::optional<GenerationEvent> event = co_await generation.events().Next(kPingEvery);
-    std::string text = event ? "" : ": ping\n\n";
+    std::optional<GenerationEvent> event = co_await generation.events().Next(kQuiet);
+    quiets = event ? 0 : quiets + 1;
+    std::string text;
+    if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
+    if (!event && quiets % kQuietsToPing == 0) text = ": ping\n\n";
     // What has piled up while the client was reading goes out in one write.
     for (; event; event = generation.events().TryNext()) {
       timer.OnEvent(*event);

@@ -16,6 +16,19 @@ namespace asio = boost::asio;
 
 namespace {
 
+int StatusOf(RequestError error) {
+  switch (error) {
+    case RequestError::kTimedOut:
+    case RequestError::kAborted:
+      return 503;
+    case RequestError::kDeadline:
+      return 504;
+    case RequestError::kWorkersLost:
+      break;
+  }
+  return 500;
+}
+
 /// Lives with its request in the engine: turns tokens into text there, so that stop strings end a choice at once.
 class TextSink : public RequestSink {
  public:
@@ -72,7 +85,7 @@ class TextSink : public RequestSink {
   void OnError(RequestError error, const std::string& message) override {
     GenerationEvent event;
     event.error = message;
-    event.error_status = error == RequestError::kTimedOut ? 503 : error == RequestError::kDeadline ? 504 : 500;
+    event.error_status = StatusOf(error);
     events_->Push(std::move(event));
   }
 

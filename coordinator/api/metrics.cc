@@ -31,6 +31,9 @@ struct Metrics::Engine {
   prometheus::Counter* generation_tokens;
   prometheus::Counter* cache_queries;
   prometheus::Counter* cache_hits;
+  prometheus::Gauge* epoch;
+  prometheus::Gauge* stall;
+  std::vector<prometheus::Counter*> losses;  // by LossCause
 };
 
 struct Metrics::Families {
@@ -43,11 +46,28 @@ struct Metrics::Families {
   prometheus::Counter* Counter(const char* name, const char* help) {
     return &prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
   }
+  std::vector<prometheus::Counter*> LossCounters() {
+    auto& family = prometheus::BuildCounter()
+                       .Name("quire:worker_group_losses_total")
+                       .Help("Worker groups that were lost, by cause")
+                       .Register(registry);
+    std::vector<prometheus::Counter*> counters;
+    for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause) {
+      auto with_cause = labels;
+      with_cause["cause"] = LossCauseName(static_cast<LossCause>(cause));
+      counters.push_back(&family.Add(with_cause));
+    }
+    return counters;
+  }
   prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, buckets);
   }
 
   std::vector<Engine> engines;
+  prometheus::Counter* moved_with_blocks;
+  prometheus::Counter* moved_bare;
+  prometheus::Counter* transfers_failed;
+  prometheus::Counter* moved_bytes;
   prometheus::Histogram* first_token;
   prometheus::Histogram* inter_token;
   prometheus::Histogram* end_to_end;
@@ -62,14 +82,18 @@ Metrics::Metrics(const std::string& model_name, int block_size, const std::vecto
   Families& f = *families_;
   for (size_t r = 0; r < replicas.size(); ++r) {
     f.labels = {{"model_name", model_name}, {"engine", std::to_string(r)}};
-    f.engines.push_back({f.Gauge("vllm:num_requests_running", "Requests that are being computed"),
-                         f.Gauge("vllm:num_requests_waiting", "Requests in the queue"),
-                         f.Gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 1 is all"),
-                         f.Counter("vllm:num_preemptions_total", "Requests sent back to the queue for lack of blocks"),
-                         f.Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests"),
-                         f.Counter("vllm:generation_tokens_total", "Tokens generated"),
-                         f.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache"),
-                         f.Counter("vllm:prefix_cache_hits_total", "Prompt tokens taken from the prefix cache")});
+    f.engines.push_back(
+        {f.Gauge("vllm:num_requests_running", "Requests that are being computed"),
+         f.Gauge("vllm:num_requests_waiting", "Requests in the queue"),
+         f.Gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 1 is all"),
+         f.Counter("vllm:num_preemptions_total", "Requests sent back to the queue for lack of blocks"),
+         f.Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests"),
+         f.Counter("vllm:generation_tokens_total", "Tokens generated"),
+         f.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache"),
+         f.Counter("vllm:prefix_cache_hits_total", "Prompt tokens taken from the prefix cache"),
+         f.Gauge("quire:epoch", "The life of the worker group that serves now, from 1"),
+         f.Gauge("quire:last_recovery_seconds", "From the last loss of the worker group to the next one's readiness"),
+         f.LossCounters()});
     auto info = f.labels;
     info["block_size"] = std::to_string(block_size);
     info["num_gpu_blocks"] = std::to_string(replicas[r].usable_blocks);
@@ -80,6 +104,14 @@ Metrics::Metrics(const std::string& model_name, int block_size, const std::vecto
         .Add(info)
         .Set(1);
   }
+  f.labels.erase("engine");
+  f.moved_with_blocks =
+      f.Counter("quire:migrated_with_blocks_total", "Requests that took their KV blocks to another replica");
+  f.moved_bare =
+      f.Counter("quire:migrated_bare_total", "Requests that went to another replica and are computed again there");
+  f.transfers_failed =
+      f.Counter("quire:migration_failures_total", "Transfers of KV blocks between replicas that broke off");
+  f.moved_bytes = f.Counter("quire:migrated_bytes_total", "Bytes of KV blocks that went between replicas");
   f.labels["engine"] = "0";  // calls are timed as their clients see them, wherever they are computed
   f.first_token = &f.Histogram("vllm:time_to_first_token_seconds", "From the request to its first token", kFirstToken);
   f.inter_token = &f.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of a choice", kInterToken);
@@ -119,7 +151,7 @@ void Metrics::CountRejection(const std::string& reason) {
   families_->rejections->Add({{"model_name", families_->labels["model_name"]}, {"reason", reason}}).Increment();
 }
 
-std::string Metrics::Page(const std::vector<std::optional<Gauges>>& gauges) {
+std::string Metrics::Page(const std::vector<std::optional<Gauges>>& gauges, const MigrationCounts& migrations) {
   const auto raise_to = [](prometheus::Counter& counter, int64_t value) {
     counter.Increment(static_cast<double>(value) - counter.Value());
   };
@@ -135,7 +167,15 @@ std::string Metrics::Page(const std::vector<std::optional<Gauges>>& gauges) {
     raise_to(*engine.generation_tokens, g.stats.generated_tokens);
     raise_to(*engine.cache_queries, g.stats.ended_prompt_tokens);
     raise_to(*engine.cache_hits, g.stats.cached_tokens);
+    engine.epoch->Set(static_cast<double>(g.epoch));
+    engine.stall->Set(g.losses.last_stall_seconds);
+    for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause)
+      raise_to(*engine.losses[cause], g.losses.count_by_cause[cause]);
   }
+  raise_to(*families_->moved_with_blocks, migrations.with_blocks);
+  raise_to(*families_->moved_bare, migrations.bare);
+  raise_to(*families_->transfers_failed, migrations.failed);
+  raise_to(*families_->moved_bytes, migrations.bytes);
   return prometheus::TextSerializer().Serialize(families_->registry.Collect());
 }
 

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/cluster/placement_choice.h"
+#include "coordinator/cluster/loss_log.h"
+#include "coordinator/cluster/migrations.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {
@@ -34,8 +35,10 @@ class Metrics {
     int blocks_used = 0, blocks_total = 0;
     EngineStats stats;
     int64_t preemptions = 0;
+    EpochId epoch = 0;
+    LossLog::Snapshot losses;
   };
-  std::string Page(const std::vector<std::optional<Gauges>>& gauges);
+  std::string Page(const std::vector<std::optional<Gauges>>& gauges, const MigrationCounts& migrations);
 
  private:
   struct Engine;

@@ -11,6 +11,7 @@
 
 #include "comm/error.h"
 #include "comm/json.h"
+#include "coordinator/cluster/child_process.h"
 #include "coordinator/cluster/launcher.h"
 #include "coordinator/cluster/runtime_dir.h"
 

@@ -7,14 +7,22 @@
 
 #include "comm/model/model_files.h"
 #include "comm/topology.h"
-#include "coordinator/cluster/launcher.h"
+#include "coordinator/cluster/child_process.h"
+#include "coordinator/cluster/mpirun_report.h"
 #include "coordinator/cluster/runtime_dir.h"
 #include "coordinator/cluster/worker_group.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {
 
-/// A worker group from its launch to its end, and the engine sized for it.
+/// How many workers share the model, and what part each takes.
+struct GroupShape {
+  int tensor = 1;
+  std::vector<double> shares;  // weight per rank; none: equal
+  bool operator==(const GroupShape&) const = default;
+};
+
+/// The worker groups of one engine, one after another, each from its launch to its end, and the engine itself.
 class Deployment {
  public:
   /// Launches the workers (or waits for those started by hand), loads the model and reserves the KV blocks. Throws
@@ -22,41 +30,61 @@ class Deployment {
   Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel);
   ~Deployment();
 
-  /// Ends what is left of the workers and starts them again as a new epoch; then the engine goes on with every request
-  /// from its delivered tokens. Throws like the constructor. Only for workers that were launched here.
-  void Relaunch();
-  bool can_relaunch() const { return topology_.launch.method == "mpirun"; }
+  /// After a loss: ends what is left of the workers and starts them again as a new epoch (or waits for those that
+  /// somebody else starts again); then the engine goes on with every request from its delivered tokens. Throws like the
+  /// constructor.
+  void Relaunch(const GroupFailure& loss);
+
+  /// Replaces workers that are well by others, in a new epoch, of another shape perhaps. The engine has nothing
+  /// outstanding. Requests go on as after a loss; the KV pool is sized anew, and for what those need at least if the
+  /// memory is there. When it throws, the shape is the old one and no workers are there.
+  void Reshape(const GroupShape& shape);
+  GroupShape shape() const { return {topology_.parallel.tensor, topology_.parallel.shares}; }
+  /// Throws Error when no group of this model can have that shape.
+  void CheckShape(const GroupShape& shape) const;
 
   WorkerGroup& group() { return *group_; }
   Engine& engine() { return *engine_; }
+  /// Private to this server's user: for sockets.
+  const std::string& runtime_dir() const { return runtime_dir_.path(); }
   int max_model_len() const { return engine_->options().max_model_len; }
 
   /// Asks the workers to end and waits for them; kills what does not end.
   void Stop(const std::string& reason);
 
  private:
-  WorkerGroup::Options GroupOptions(const Topology& topology, const ModelFiles& model) const;
+  WorkerGroup::Options GroupOptions() const;
   /// "cuda" or "cpu", by what the topology asks for and the ranks have. Throws Error when they don't go together.
-  std::string ChooseBackend(const Topology& topology) const;
-  AssignMessage Assignment(const Topology& topology, const ModelFiles& model, const std::string& backend) const;
+  std::string ChooseBackend() const;
+  AssignMessage Assignment() const;
   void CheckLauncher();
   void Launch();
-  int ChooseNumBlocks(const Topology& topology) const;
-  int ChooseNumHostBlocks(const Topology& topology) const;
-  EngineOptions MakeEngineOptions(const Topology& topology, const ModelConfig& config, int num_blocks,
-                                  int num_host_blocks) const;
+  void EndWorkers();
+  /// Launch to Load.
+  void BringUp();
+  /// Reserves the blocks; returns the seconds that moving one takes.
+  double Reserve(const PoolSizes& pools);
+  void StartNextEpoch(bool same_shape);
+  int ChooseNumBlocks(int needed) const;
+  PoolSizes ChoosePools(int needed) const;
+  EngineOptions MakeEngineOptions(const PoolSizes& pools) const;
 
-  const Topology& topology_;
+  Topology topology_;  // parallel: the shape that the group has
+  const ModelFiles& model_;
   const std::atomic<bool>& cancel_;
   RuntimeDir runtime_dir_;
   std::unique_ptr<WorkerGroup> group_;
-  std::unique_ptr<ChildProcess> launcher_;  // null: the workers were started by someone else
+  struct Mpirun {
+    explicit Mpirun(const std::vector<std::string>& command)
+        : process(command, [this](const std::string& line) { report.AddLine(line); }) {}
+    MpirunReport report;
+    ChildProcess process;
+  };
+  std::unique_ptr<Mpirun> launcher_;  // null: the workers were started by someone else
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
   std::unique_ptr<Engine> engine_;
   int max_model_len_ = 0, max_step_tokens_ = 0;
-  int num_blocks_ = 0, num_host_blocks_ = 0;  // null blocks counted in
   bool cuda_ = false;
-  AssignMessage assignment_;
   EpochId epoch_ = 1;
 };
 

@@ -1,5 +1,6 @@
 #include "coordinator/cluster/engine_loop.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,8 +11,18 @@
 namespace quire {
 
 namespace {
-constexpr int kMaxFruitlessEpochs = 3;
-constexpr auto kBackOff = std::chrono::seconds(1);
+
+using std::chrono::milliseconds;
+
+// Attempts to get a group that computes a step, and the pause before each of them.
+constexpr milliseconds kBackOff[] = {milliseconds(0), milliseconds(500), milliseconds(1000), milliseconds(2000)};
+
+/// Whatever ended an epoch, as a failure of the group.
+GroupFailure AsGroupFailure(const std::exception& error) {
+  const auto* failure = dynamic_cast<const GroupFailure*>(&error);
+  return failure != nullptr ? *failure : GroupFailure(LossCause::kBadFrame, -1, "", error.what());
+}
+
 }  // namespace
 
 EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery)
@@ -40,13 +51,28 @@ double EngineLoop::Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+void EngineLoop::Wake() {
+  const uint64_t one = 1;
+  (void)!::write(wake_fd_, &one, sizeof(one));
+}
+
 void EngineLoop::Post(std::function<void(Engine&)> task) {
   {
     const std::lock_guard lock(mutex_);
     inbox_.push_back(std::move(task));
   }
-  const uint64_t one = 1;
-  (void)!::write(wake_fd_, &one, sizeof(one));
+  Wake();
+}
+
+void EngineLoop::ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done) {
+  Post([this, replace = std::move(replace), done = std::move(done)](Engine&) {
+    replacements_.push_back({replace, done});
+  });
+}
+
+void EngineLoop::SetPaused(bool paused) {
+  paused_ = paused;
+  Wake();
 }
 
 void EngineLoop::DrainInbox() {
@@ -61,39 +87,69 @@ void EngineLoop::DrainInbox() {
 }
 
 void EngineLoop::RunUntilStopped() {
-  group_.stopping = [this] { return stopping_.load(); };
   while (!stopping_) {
     DrainInbox();
     recovery_.between_steps(engine_);
     const double now = Now();
     engine_.ExpireOverdue(now);
+    if (!replacements_.empty() && engine_.num_outstanding() == 0) Replace();
     // The workers go on with the second plan while the first one's tokens are taken over and delivered here.
-    while (const StepPlan* plan = engine_.NextPlan(now)) group_.SendStep(*plan);
+    while (!paused_ && replacements_.empty()) {
+      const StepPlan* plan = engine_.NextPlan(now);
+      if (plan == nullptr) break;
+      group_.SendStep(*plan);
+    }
     if (engine_.num_outstanding() == 0) {
       group_.Idle(wake_fd_, 100);
       continue;
     }
     const auto [tokens, times] = group_.AwaitStep();
-    if (!engine_.Fits(tokens)) throw GroupFailure("rank 0 answered for other sequences than it was asked");
+    if (!engine_.Fits(tokens))
+      throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
     engine_.CommitStep(tokens, times);
     fruitless_epochs_ = 0;
   }
 }
 
-/// Tries until the workers run again; not without end when they never get to compute a step.
-bool EngineLoop::Recover(std::string& reason) {
+void EngineLoop::Replace() {
+  const Replacement replacement = std::move(replacements_.front());
+  replacements_.erase(replacements_.begin());
   recovering_ = true;
-  while (recovery_.relaunch && !stopping_ && fruitless_epochs_ < kMaxFruitlessEpochs) {
-    recovery_.on_lost(reason);
-    std::this_thread::sleep_for(fruitless_epochs_ * kBackOff);
+  try {
+    replacement.replace();
+  } catch (const std::exception& error) {
+    replacement.done(error.what());
+    throw GroupFailure(LossCause::kNotStarted, -1, "", std::string("the workers were to be replaced: ") + error.what());
+  }
+  recovering_ = false;
+  replacement.done("");
+}
+
+/// Serves the inbox meanwhile.
+void EngineLoop::WaitFor(milliseconds time) {
+  for (const auto end = std::chrono::steady_clock::now() + time;
+       std::chrono::steady_clock::now() < end && !stopping_;) {
+    DrainInbox();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
+/// Tries until the workers run again; not without end when they never get to compute a step.
+bool EngineLoop::Recover(GroupFailure& failure) {
+  recovering_ = true;
+  losses_.Lost(engine_.epoch(), failure);
+  while (recovery_.relaunch && !stopping_ && fruitless_epochs_ < static_cast<int>(std::size(kBackOff))) {
+    spdlog::warn("the worker group is lost: {}; starting the workers again", failure.what());
+    WaitFor(kBackOff[fruitless_epochs_]);
     ++fruitless_epochs_;
     try {
-      recovery_.relaunch();
+      recovery_.relaunch(failure);
       ++num_recoveries_;
+      losses_.Recovered();
       recovering_ = false;
       return true;
-    } catch (const std::exception& failure) {
-      reason = failure.what();
+    } catch (const std::exception& error) {
+      failure = AsGroupFailure(error);
     }
   }
   return false;
@@ -105,24 +161,30 @@ void EngineLoop::Abandon(const std::string& message) {
 }
 
 void EngineLoop::Run() {
+  group_.stopping = [this] { return stopping_.load(); };
+  // Whoever asks how things stand, or leaves, is heard also while workers start.
+  group_.while_waiting = [this] {
+    if (recovering_) DrainInbox();
+  };
   for (bool recovered = true; recovered && !stopping_;) {
     try {
       RunUntilStopped();
-    } catch (const std::exception& failure) {  // GroupFailure, or a frame that does not decode
-      std::string reason = failure.what();
-      recovered = !stopping_ && Recover(reason);
+    } catch (const std::exception& error) {  // GroupFailure, or a frame that does not decode
+      GroupFailure failure = AsGroupFailure(error);
+      recovered = !stopping_ && Recover(failure);
       if (recovered || stopping_) continue;
       serving_ = false;
       Abandon("the workers were lost while this request ran");  // the log and the admin see which and why
-      recovery_.on_end(reason);
+      recovery_.on_end(failure.what());
     }
   }
   // Requests that come while the server winds down are answered, too.
   while (!stopping_) {
     DrainInbox();
     Abandon("the worker group is lost");
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(milliseconds(10));
   }
+  for (const Replacement& replacement : replacements_) replacement.done("the server is stopping");
 }
 
 }  // namespace quire

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,27 +21,5 @@ std::optional<std::string> FindProgram(const std::string& name);
 
 /// The worker binary that belongs to this program: beside it, or in PATH. Throws Error when there is none.
 std::string FindWorkerBinary();
-
-/// A child process in a process group of its own. Ended and reaped by its destructor.
-class ChildProcess {
- public:
-  /// Throws Error when the program cannot be started. The child's standard input is empty.
-  explicit ChildProcess(const std::vector<std::string>& command);
-  ~ChildProcess();
-  ChildProcess(const ChildProcess&) = delete;
-  ChildProcess& operator=(const ChildProcess&) = delete;
-
-  pid_t pid() const { return pid_; }
-  /// "exited with status 1" or "was killed by signal 9" once it ended; nothing while it runs.
-  std::optional<std::string> Ended();
-  /// Waits for the end up to the given time; true when it has ended.
-  bool WaitFor(int millis);
-  /// SIGTERM, and SIGKILL to the whole group when that does not end it within a second.
-  void Stop();
-
- private:
-  pid_t pid_ = -1;
-  std::optional<std::string> ended_;
-};
 
 }  // namespace quire

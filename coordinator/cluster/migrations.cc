@@ -12,6 +12,9 @@ namespace {
 /// A request goes on while its way is prepared: room for what each of its sequences may add meanwhile.
 constexpr int kBlocksToGrow = 4;
 
+/// At once: a worker's socket queues 64 messages, and every transfer adds one or two.
+constexpr size_t kMostTransfers = 16;
+
 int64_t KnownTokens(const Request& request) {
   int64_t tokens = 0;
   for (const Sequence& sequence : request.sequences) tokens += sequence.finished ? 0 : sequence.num_tokens();
@@ -34,15 +37,21 @@ bool Migrations::moving(RequestId id) const {
 }
 
 bool Migrations::CanCarryBlocks(int from, int to) const {
-  const GroupShape a = at(from).shape(), b = at(to).shape();
-  return a.one_host && b.one_host && a.host_blocks > 0 && b.host_blocks > 0 && a.bytes_per_block == b.bytes_per_block;
+  if (at(from).recovering() || at(to).recovering()) return false;
+  const BlockShape a = at(from).block_shape(), b = at(to).block_shape();
+  return a.on_this_host && b.on_this_host && a.host_blocks > 0 && b.host_blocks > 0 &&
+         a.bytes_per_block == b.bytes_per_block;
 }
 
 void Migrations::Begin(RequestId id, int from, int to, Engine& engine) {
   const auto it = engine.requests().find(id);
   const int blocks = it == engine.requests().end() ? 0 : engine.scheduler().BlocksOf(*it->second);
-  if (blocks == 0 || !CanCarryBlocks(from, to)) return GoBare(id, from, to, engine);
+  if (blocks == 0 || !CanCarryBlocks(from, to)) return GoBare(id, to, engine);
   const Lock lock(mutex_);
+  if (transfers_.size() >= kMostTransfers) {  // later, perhaps
+    moving_.erase(id);
+    return;
+  }
   const uint64_t ticket = ++last_ticket_;
   Transfer& transfer = transfers_[ticket];
   transfer.request = id;
@@ -58,9 +67,8 @@ void Migrations::Prepare(uint64_t ticket, Engine& engine) {
   if (it == transfers_.end()) return;
   Transfer& transfer = it->second;
   Replica& to = at(transfer.to);
-  if (transfer.failed || !to.serving() || !engine.Reserve(ticket, transfer.room)) {
-    at(transfer.from).loop().Post([this, id = transfer.request, from = transfer.from, to = transfer.to](
-                                      Engine& source) { GoBare(id, from, to, source); });
+  if (transfer.failed || to.recovering() || !to.serving() || !engine.Reserve(ticket, transfer.room)) {
+    if (!transfer.failed) PostBare(transfer);
     transfers_.erase(it);
     return;
   }
@@ -75,7 +83,9 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end() || it->second.failed) return;
   Transfer& transfer = it->second;
-  std::optional<Departure> departure = engine.Depart(transfer.request, ticket, transfer.room);
+  // Workers that are being replaced have nothing to give.
+  const uint64_t keep = at(transfer.from).recovering() ? 0 : ticket;
+  std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
   transfer.gives = true;
   if (!departure) {  // it has ended meanwhile
     moving_.erase(transfer.request);
@@ -94,7 +104,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   }
 }
 
-void Migrations::GoBare(RequestId id, int from, int to, Engine& engine) {
+void Migrations::GoBare(RequestId id, int to, Engine& engine) {
   const Lock lock(mutex_);
   std::optional<Departure> departure = engine.Depart(id, 0, 0);
   if (!departure || cleared_) {
@@ -102,7 +112,6 @@ void Migrations::GoBare(RequestId id, int from, int to, Engine& engine) {
     return;
   }
   Deliver(lock, std::move(departure->request), to, 0);
-  static_cast<void>(from);
 }
 
 void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, uint64_t ticket) {
@@ -156,8 +165,7 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   DropIfOver(lock, report.ticket);
 }
 
-void Migrations::OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, Rank rank,
-                         const BlocksReport& report) {
+void Migrations::OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, Rank rank, const BlocksReport& report) {
   if (report.state == BlocksReport::kReady) {
     transfer.endpoints[static_cast<size_t>(rank)] = report.endpoint;
     if (std::ranges::find(transfer.endpoints, "") != transfer.endpoints.end()) return;
@@ -191,8 +199,12 @@ void Migrations::Fail(const Lock& lock, Transfer& transfer) {
   ++counts_.failed;
   transfer.names.clear();
   if (transfer.gives) return Deliver(lock, std::move(in_transit_.at(transfer.request)), transfer.to, 0);
-  at(transfer.from).loop().Post([this, id = transfer.request, from = transfer.from, to = transfer.to](Engine& source) {
-    GoBare(id, from, to, source);
+  PostBare(transfer);
+}
+
+void Migrations::PostBare(const Transfer& transfer) {
+  at(transfer.from).loop().Post([this, id = transfer.request, to = transfer.to](Engine& source) {
+    GoBare(id, to, source);
   });
 }
 
@@ -224,7 +236,8 @@ void Migrations::Empty(int replica, Engine& engine) {
     if (!others || cleared_) return;
     std::optional<Departure> departure = engine.Depart(id, 0, 0);
     moving_.insert(id);
-    SendElsewhere(lock, departure->request, {replica});
+    if (!SendElsewhere(lock, departure->request, {replica}))
+      departure->request->sink->OnError(RequestError::kWorkersLost, "the workers were lost while this request ran");
   }
 }
 

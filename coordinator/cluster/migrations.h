@@ -27,10 +27,10 @@ struct MigrationCounts {
 ///   1. the destination sets host blocks aside, and its workers open the way;
 ///   2. the source takes the request out of its engine, its workers copy its blocks to their host memory and send them;
 ///   3. when all ranks of the destination have everything, its engine takes the request in as swapped out.
-/// Where blocks cannot go (no host memory, other shapes, a group that is lost on the way, a link that breaks) the request
-/// goes alone, and what it had computed is computed again. Either way no token is lost, repeated or changed: draws
-/// depend on the request and the position alone. Until a transfer has ended on every rank, nobody else gets its host
-/// blocks. From any thread, but for what says otherwise.
+/// Where blocks cannot go (no host memory, other shapes, a group that is lost on the way, a link that breaks) the
+/// request goes alone, and what it had computed is computed again. Either way no token is lost, repeated or changed:
+/// draws depend on the request and the position alone. Until a transfer has ended on every rank, nobody else gets its
+/// host blocks. From any thread, but for what says otherwise.
 class Migrations {
  public:
   explicit Migrations(std::vector<Replica*> replicas) : replicas_(std::move(replicas)) {}
@@ -55,13 +55,13 @@ class Migrations {
   struct Transfer {
     RequestId request = 0;
     int from = 0, to = 0;
-    int room = 0;                         // host blocks set aside at the destination
-    std::vector<std::string> endpoints;   // of the destination's ranks; empty: not ready
+    int room = 0;                        // host blocks set aside at the destination
+    std::vector<std::string> endpoints;  // of the destination's ranks; empty: not ready
     int takers_ended = 0, givers_ended = 0;
-    bool gives = false;                   // the source was told to send
+    bool gives = false;                         // the source was told to send
     bool take_over = false, give_over = false;  // ended on all ranks, or with their group
     bool failed = false, delivered = false;
-    std::vector<BlockId> names;           // the blocks that come along, as the source named them
+    std::vector<BlockId> names;  // the blocks that come along, as the source named them
     int64_t bytes = 0;
   };
   using Lock = std::unique_lock<std::mutex>;
@@ -71,15 +71,16 @@ class Migrations {
   void Begin(RequestId id, int from, int to, Engine& engine);
   void Prepare(uint64_t ticket, Engine& engine);
   void Give(uint64_t ticket, Engine& engine);
-  void GoBare(RequestId id, int from, int to, Engine& engine);
+  void GoBare(RequestId id, int to, Engine& engine);
+  void PostBare(const Transfer& transfer);
   /// The request goes to `to`'s engine, with the blocks under the ticket if that is not 0.
   void Deliver(const Lock& lock, std::unique_ptr<Request> request, int to, uint64_t ticket);
   void Arrive(RequestId id, int to, uint64_t ticket, Engine& engine);
-  bool SendElsewhere(std::unique_ptr<Request>& request, const std::set<int>& except);
+  bool SendElsewhere(const Lock& lock, std::unique_ptr<Request>& request, const std::set<int>& except);
   void OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, Rank rank, const BlocksReport& report);
   void OnGiven(const Lock& lock, uint64_t ticket, Transfer& transfer, const BlocksReport& report);
   void Fail(const Lock& lock, Transfer& transfer);
-  void DropIfOver(uint64_t ticket);
+  void DropIfOver(const Lock& lock, uint64_t ticket);
 
   std::vector<Replica*> replicas_;
   mutable std::mutex mutex_;  // guards everything below

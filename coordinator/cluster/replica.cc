@@ -1,5 +1,7 @@
 #include "coordinator/cluster/replica.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 namespace quire {
@@ -59,7 +61,32 @@ ReplicaView Replica::view() const {
   return view;
 }
 
+BlockShape Replica::block_shape() const {
+  const std::lock_guard lock(mutex_);
+  return shape_;
+}
+
+std::string Replica::BlockEndpoint(Rank rank) {
+  return fmt::format("ipc://{}/b{}.{}", deployment_.runtime_dir(), engine().epoch(), rank);
+}
+
+void Replica::PublishShape(const Engine& engine) {
+  BlockShape shape;
+  shape.on_this_host = true;
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  for (const RankInfo& rank : group().ranks()) {
+    shape.bytes_per_block.push_back(rank.bytes_per_block);
+    shape.on_this_host = shape.on_this_host && rank.host == host;
+  }
+  shape.host_blocks = engine.blocks().host_pool().num_usable();
+  const std::lock_guard lock(mutex_);
+  shape_ = std::move(shape);
+  shape_epoch_ = engine.epoch();
+}
+
 void Replica::Publish(const Engine& engine) {
+  if (shape_epoch_ != engine.epoch()) PublishShape(engine);
   const double now = EngineLoop::Now();
   {
     const std::lock_guard lock(mutex_);

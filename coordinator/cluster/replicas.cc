@@ -56,26 +56,45 @@ void Replicas::EndStarters() {
 
 void Replicas::Begin(std::function<void(const std::string&)> on_end) {
   on_end_ = std::move(on_end);
+  std::vector<Replica*> all;
+  for (const auto& replica : replicas_) all.push_back(replica.get());
+  for (Replica* replica : all) epochs_seen_.push_back(replica->engine().epoch());
+  migrations_ = std::make_unique<Migrations>(all);
+  rebalancer_ = std::make_unique<Rebalancer>(all, *migrations_);
   for (const auto& replica : replicas_) replica->Begin(RecoveryOf(*replica));
+  begun_ = true;
 }
 
 EngineLoop::Recovery Replicas::RecoveryOf(Replica& replica) {
   EngineLoop::Recovery recovery;
-  const std::string name = size() > 1 ? fmt::format("replica {}: ", replica.index()) : "";
-  if (replica.deployment().can_relaunch()) recovery.relaunch = [&replica] { replica.deployment().Relaunch(); };
-  recovery.on_lost = [name](const std::string& reason) {
-    spdlog::warn("{}the worker group is lost: {}; starting the workers again", name, reason);
+  const int index = replica.index();
+  recovery.relaunch = [&replica](const GroupFailure& loss) { replica.deployment().Relaunch(loss); };
+  recovery.on_end = [this, index](const std::string& reason) {
+    if (++num_lost_ == size()) return on_end_(reason);
+    spdlog::error("replica {} is lost for good: {}; {} of {} are left", index, reason, size() - num_lost_, size());
   };
-  recovery.on_end = [this, name](const std::string& reason) {
-    if (++num_lost_ == size()) return on_end_(name + reason);
-    spdlog::error("{}the worker group is lost for good: {}; {} of {} replicas are left", name, reason,
-                  size() - num_lost_, size());
+  if (size() == 1) return recovery;
+  recovery.abandon = [this, index](Engine& engine) {
+    if (begun_) migrations_->Empty(index, engine);
+  };
+  recovery.between_steps = [this, index](Engine& engine) { OnRound(index, engine); };
+  replica.group().on_blocks = [this, index](Rank rank, const BlocksReport& report) {
+    migrations_->OnReport(index, rank, report);
   };
   return recovery;
 }
 
+void Replicas::OnRound(int replica, Engine& engine) {
+  if (!begun_) return;
+  EpochId& seen = epochs_seen_[static_cast<size_t>(replica)];
+  if (seen != engine.epoch()) migrations_->OnEpochLost(replica);
+  seen = engine.epoch();
+  rebalancer_->OnRound(replica, engine);
+}
+
 void Replicas::StopLoops() {
   for (const auto& replica : replicas_) replica->StopLoop();
+  if (migrations_ != nullptr) migrations_->Clear();
 }
 
 void Replicas::StopWorkers(const std::string& reason) {
@@ -89,6 +108,10 @@ bool Replicas::serving() const {
 bool Replicas::ready() const {
   return std::ranges::any_of(replicas_,
                              [](const auto& replica) { return replica->serving() && !replica->recovering(); });
+}
+
+bool Replicas::recovering() const {
+  return std::ranges::any_of(replicas_, [](const auto& replica) { return replica->recovering(); });
 }
 
 std::vector<ReplicaView> Replicas::Views() const {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "coordinator/cluster/prefix_sketch.h"
-#include "coordinator/cluster/replica.h"
+#include "coordinator/cluster/rebalancer.h"
 
 namespace quire {
 
@@ -35,6 +35,9 @@ class Replicas {
   bool serving() const;
   /// True while at least one can compute.
   bool ready() const;
+  /// True while the workers of at least one are started again.
+  bool recovering() const;
+  Migrations& migrations() { return *migrations_; }
 
   /// Runs `task`, which submits requests of so many tokens in all, on the engine thread of the replica that is best for
   /// the first one's prompt. Belongs to one thread.
@@ -48,12 +51,17 @@ class Replicas {
  private:
   EngineLoop::Recovery RecoveryOf(Replica& replica);
   void EndStarters();
+  void OnRound(int replica, Engine& engine);
 
   std::vector<std::unique_ptr<Replica>> replicas_;
   /// The threads that started the replicas but for the first. Each stays until the workers have gone: mpirun is told to
   /// end with the thread that it is a child of.
   std::vector<std::thread> starters_;
   std::atomic<bool> stopped_{false};
+  std::unique_ptr<Migrations> migrations_;
+  std::unique_ptr<Rebalancer> rebalancer_;
+  std::atomic<bool> begun_{false};    // every replica has its loop: they may speak to each other
+  std::vector<EpochId> epochs_seen_;  // by replica, of its thread
   std::function<void(const std::string&)> on_end_;
   std::atomic<int> num_lost_{0};
   int block_size_;

@@ -14,17 +14,22 @@ constexpr auto kSilentAfter = std::chrono::milliseconds(1500);
 constexpr auto kLeastStepPatience = std::chrono::seconds(10);
 constexpr auto kFirstStepPatience = std::chrono::seconds(120);
 
-template <class... Args>
-[[noreturn]] void GroupFail(fmt::format_string<Args...> format, Args&&... args) {
-  throw GroupFailure(fmt::format(format, std::forward<Args>(args)...));
-}
-
 uint16_t PortOf(const std::string& endpoint) {
   const size_t colon = endpoint.rfind(':');
   return static_cast<uint16_t>(std::stoi(endpoint.substr(colon + 1)));
 }
 
+/// Of a worker that does not know its epoch (worker.cc), whatever follows.
+constexpr const char* kAdoptablePrefix = "e0.";
+
 }  // namespace
+
+template <class... Args>
+[[noreturn]] void WorkerGroup::GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format,
+                                         Args&&... args) const {
+  const std::string host = rank >= 0 && rank < size() ? ranks_[static_cast<size_t>(rank)].host : "";
+  throw GroupFailure(cause, rank, host, fmt::format(format, std::forward<Args>(args)...));
+}
 
 WorkerGroup::WorkerGroup(Options options)
     : options_(std::move(options)),
@@ -32,13 +37,35 @@ WorkerGroup::WorkerGroup(Options options)
       ctrl_(Channel::Bind(options_.ctrl_endpoint)),
       data_endpoint_(data_.bound_endpoint()),
       ranks_(static_cast<size_t>(options_.size)),
-      steps_(ranks_.size()) {}
+      steps_(ranks_.size()) {
+  ForgetPeers();
+}
+
+void WorkerGroup::ForgetPeers() {
+  peers_.clear();
+  for (Rank rank = 0; rank < size(); ++rank)
+    peers_.push_back(options_.adopt ? "" : WorkerIdentity(options_.epoch, rank));
+}
 
 Rank WorkerGroup::RankOf(const std::string& peer) const {
-  for (Rank rank = 0; rank < size(); ++rank) {
-    if (peer == Peer(rank)) return rank;
-  }
-  return -1;
+  const auto found = std::ranges::find(peers_, peer);
+  return found == peers_.end() ? -1 : static_cast<Rank>(found - peers_.begin());
+}
+
+/// A worker that asks to belong to the epoch that begins. Until the group is assigned, a later one replaces an earlier
+/// one of its rank: whoever starts them may have started them again.
+Rank WorkerGroup::Adopt(const ReceivedFrame& received) {
+  const FrameHeader& header = received.frame.header;
+  if (!options_.adopt || assigned_ || header.epoch != 0 || header.kind != FrameKind::kJoin ||
+      !received.peer.starts_with(kAdoptablePrefix))
+    return -1;
+  const Message message = Decode(received.frame);
+  const Rank rank = std::get<JoinMessage>(message).rank;
+  if (rank < 0 || rank >= size())
+    GroupFail(LossCause::kNotStarted, -1, "a worker joined as rank {}, but there are {} ranks", rank, size());
+  peers_[static_cast<size_t>(rank)] = received.peer;
+  ranks_[static_cast<size_t>(rank)] = {};
+  return rank;
 }
 
 std::string WorkerGroup::Describe(Rank rank) const {
@@ -49,18 +76,21 @@ std::string WorkerGroup::Describe(Rank rank) const {
 
 void WorkerGroup::SendToAll(const Frame& frame, const char* what) {
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (!data_.Send(Peer(rank), frame)) GroupFail("{} does not take the {}", Describe(rank), what);
+    if (!data_.Send(Peer(rank), frame))
+      GroupFail(LossCause::kDied, rank, "{} does not take the {}", Describe(rank), what);
   }
 }
 
 void WorkerGroup::OnFailure(Rank rank, const FailureMessage& failure) const {
-  GroupFail("{}: {}: {}", Describe(rank), failure.phase, failure.message);
+  GroupFail(LossCause::kReported, rank, "{}: {}: {}", Describe(rank), failure.phase, failure.message);
 }
 
 void WorkerGroup::HandleCtrl() {
   while (const auto received = ctrl_.TryReceive()) {
-    const Rank rank = RankOf(received->peer);
-    if (rank < 0 || received->frame.header.epoch != options_.epoch) continue;
+    if (received->frame.header.epoch != options_.epoch) continue;
+    Rank rank = 0;
+    while (rank < size() && received->peer != WorkerIdentity(options_.epoch, rank)) ++rank;
+    if (rank == size()) continue;
     if (!std::holds_alternative<BeatMessage>(Decode(received->frame))) continue;
     ranks_[static_cast<size_t>(rank)].last_beat = Clock::now();
     ctrl_.Send(received->peer, Encode(BeatMessage{}, options_.epoch, 0));
@@ -74,7 +104,7 @@ void WorkerGroup::CheckLeases() {
     const RankInfo& info = ranks_[static_cast<size_t>(rank)];
     const auto silent = now - info.last_beat;
     if (silent <= kSilentAfter) continue;
-    GroupFail("{} is silent for {} ms: stopped, hung, or cut off", Describe(rank),
+    GroupFail(LossCause::kSilent, rank, "{} is silent for {} ms: stopped, hung, or cut off", Describe(rank),
               std::chrono::duration_cast<std::chrono::milliseconds>(silent).count());
   }
 }
@@ -90,21 +120,28 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
     for (RankInfo& info : ranks_) info.last_beat = Clock::now();
   }
   while (const auto received = data_.TryReceive()) {
-    const Rank rank = RankOf(received->peer);
-    if (rank >= 0 && received->frame.header.epoch == options_.epoch) handle(rank, received->frame);
+    Rank rank = RankOf(received->peer);
+    if (rank >= 0 && received->frame.header.epoch != options_.epoch) continue;
+    if (rank < 0) rank = Adopt(*received);
+    if (rank >= 0 && !HandleBlocks(rank, received->frame)) handle(rank, received->frame);
   }
   check_launcher();
+  if (deaf_) GroupFail(LossCause::kDied, *deaf_, "{} does not take messages", Describe(*deaf_));
+  while_waiting();
   CheckLeases();
-  if (stopping()) GroupFail("the server is stopping");
+  if (stopping()) GroupFail(LossCause::kStopping, -1, "the server is stopping");
 }
 
 void WorkerGroup::OnJoin(Rank rank, const JoinMessage& join) {
   if (join.world_size != size())
-    GroupFail("rank {} on {} says {} workers were started, {} are expected", rank, join.host, join.world_size, size());
+    GroupFail(LossCause::kNotStarted, rank, "rank {} on {} says {} workers were started, {} are expected", rank,
+              join.host, join.world_size, size());
   if (join.build != kBuildVersion)
-    GroupFail("rank {} on {} is version {}, the coordinator is {}", rank, join.host, join.build, kBuildVersion);
+    GroupFail(LossCause::kNotStarted, rank, "rank {} on {} is version {}, the coordinator is {}", rank, join.host,
+              join.build, kBuildVersion);
   RankInfo& info = ranks_[static_cast<size_t>(rank)];
-  if (info.pid != 0) GroupFail("rank {} joined twice (pids {} and {})", rank, info.pid, join.pid);
+  if (info.pid != 0)
+    GroupFail(LossCause::kNotStarted, rank, "rank {} joined twice (pids {} and {})", rank, info.pid, join.pid);
   info.host = join.host;
   info.pid = join.pid;
   info.devices = join.devices;
@@ -112,14 +149,15 @@ void WorkerGroup::OnJoin(Rank rank, const JoinMessage& join) {
   progress(fmt::format("{} joined", Describe(rank)));
 }
 
-void WorkerGroup::AwaitAll(const char* what, const std::function<void(Rank, const Message&)>& handle) {
-  const auto deadline = Clock::now() + options_.start_deadline;
+void WorkerGroup::AwaitAll(const char* what, std::chrono::seconds patience,
+                           const std::function<void(Rank, const Message&)>& handle) {
+  const auto deadline = Clock::now() + patience;
   std::vector<bool> answered(ranks_.size(), false);
   while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
     if (Clock::now() > deadline) {
       const auto missing = std::find(answered.begin(), answered.end(), false) - answered.begin();
-      GroupFail("{} did not {} within {} s", Describe(static_cast<Rank>(missing)), what,
-                options_.start_deadline.count());
+      GroupFail(LossCause::kNotStarted, static_cast<Rank>(missing), "{} did not {} within {} s",
+                Describe(static_cast<Rank>(missing)), what, patience.count());
     }
     Pump(-1, 50, [&](Rank rank, const Frame& frame) {
       const Message message = Decode(frame);
@@ -130,18 +168,33 @@ void WorkerGroup::AwaitAll(const char* what, const std::function<void(Rank, cons
   }
 }
 
-void WorkerGroup::BeginEpoch(EpochId epoch) {
+void WorkerGroup::Send(Rank rank, const Message& message) {
+  if (!data_.Send(Peer(rank), Encode(message, options_.epoch, 0))) deaf_ = rank;
+}
+
+bool WorkerGroup::HandleBlocks(Rank rank, const Frame& frame) const {
+  if (frame.header.kind != FrameKind::kBlocksReport) return false;
+  const Message message = Decode(frame);
+  on_blocks(rank, std::get<BlocksReport>(message));
+  return true;
+}
+
+void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   options_.epoch = epoch;
-  ranks_.assign(ranks_.size(), {});
+  options_.size = size;
+  ranks_.assign(static_cast<size_t>(size), {});
+  ForgetPeers();
+  deaf_.reset();
   steps_ = StepsUnderWay(ranks_.size());
   assigned_ = false;
   seconds_per_token_ = 0;
 }
 
 void WorkerGroup::AwaitJoined() {
-  AwaitAll("join", [&](Rank rank, const Message& message) {
+  AwaitAll("join", options_.join_deadline, [&](Rank rank, const Message& message) {
     const auto* join = std::get_if<JoinMessage>(&message);
-    if (join == nullptr) GroupFail("{} sent something else before it joined", Describe(rank));
+    if (join == nullptr)
+      GroupFail(LossCause::kBadFrame, rank, "{} sent something else before it joined", Describe(rank));
     OnJoin(rank, *join);
   });
 }
@@ -151,15 +204,17 @@ void WorkerGroup::Load(AssignMessage assign) {
   SendToAll(Encode(assign, options_.epoch, 0), "assignment");
   for (RankInfo& info : ranks_) info.last_beat = Clock::now();
   assigned_ = true;
-  AwaitAll("load", [&](Rank rank, const Message& message) { OnLoaded(rank, message); });
+  AwaitAll("load", options_.load_deadline, [&](Rank rank, const Message& message) { OnLoaded(rank, message); });
 }
 
 void WorkerGroup::OnLoaded(Rank rank, const Message& message) {
   const auto* hello = std::get_if<HelloMessage>(&message);
-  if (hello == nullptr) GroupFail("{} sent something else before it loaded", Describe(rank));
-  if (hello->fingerprint != options_.fingerprint) GroupFail("{} loaded another model", Describe(rank));
+  if (hello == nullptr)
+    GroupFail(LossCause::kBadFrame, rank, "{} sent something else before it loaded", Describe(rank));
+  if (hello->fingerprint != options_.fingerprint)
+    GroupFail(LossCause::kNotStarted, rank, "{} loaded another model", Describe(rank));
   RankInfo& info = ranks_[static_cast<size_t>(rank)];
-  if (hello->bytes_per_block < 1) GroupFail("{} sent an impossible report", Describe(rank));
+  if (hello->bytes_per_block < 1) GroupFail(LossCause::kBadFrame, rank, "{} sent an impossible report", Describe(rank));
   info.isa = hello->isa;
   info.bytes_per_block = hello->bytes_per_block;
   info.weight_bytes = hello->weight_bytes;
@@ -172,10 +227,11 @@ void WorkerGroup::OnLoaded(Rank rank, const Message& message) {
 double WorkerGroup::Start(int num_blocks, int num_host_blocks) {
   SendToAll(Encode(StartMessage{num_blocks, num_host_blocks}, options_.epoch, 0), "start");
   int64_t slowest_nanos = 0;
-  AwaitAll("reserve its KV blocks", [&](Rank rank, const Message& message) {
+  AwaitAll("reserve its KV blocks", options_.load_deadline, [&](Rank rank, const Message& message) {
     const auto* answer = std::get_if<ReadyMessage>(&message);
     if (answer == nullptr || answer->num_blocks != num_blocks || answer->num_host_blocks != num_host_blocks)
-      GroupFail("{} did not reserve {} blocks and {} on the host", Describe(rank), num_blocks, num_host_blocks);
+      GroupFail(LossCause::kNotStarted, rank, "{} did not reserve {} blocks and {} on the host", Describe(rank),
+                num_blocks, num_host_blocks);
     slowest_nanos = std::max(slowest_nanos, answer->swap_nanos_per_block);
   });
   return static_cast<double>(slowest_nanos) * 1e-9;
@@ -200,8 +256,8 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
   const uint32_t compute_micros = result != nullptr ? result->compute_micros : 0;
   const auto step = result != nullptr ? steps_.Answered(rank, std::move(*result)) : std::nullopt;
   if (!step)
-    GroupFail("{} is out of step: it answered for step {}, not for step {}", Describe(rank), frame.header.step,
-              steps_.Expected(rank));
+    GroupFail(LossCause::kDisagreed, rank, "{} is out of step: it answered for step {}, not for step {}",
+              Describe(rank), frame.header.step, steps_.Expected(rank));
   RankInfo& info = ranks_[static_cast<size_t>(rank)];
   info.last_step = *step;
   info.compute_micros = compute_micros;
@@ -213,11 +269,12 @@ StepOutcome WorkerGroup::AwaitStep() {
   const auto deadline = step.begin + StepPatience(step.num_tokens);
   while (const auto missing = step.Missing()) {
     if (Clock::now() > deadline)
-      GroupFail("{} did not finish step {} in time: its computation hangs", Describe(*missing), step.id);
+      GroupFail(LossCause::kHung, *missing, "{} did not finish step {} in time: its computation hangs",
+                Describe(*missing), step.id);
     Pump(-1, 100, [&](Rank rank, const Frame& frame) { OnAnswer(rank, frame); });
   }
   if (const auto rank = step.Deviating())
-    GroupFail("{} drew other tokens than rank 0 in step {}", Describe(*rank), step.id);
+    GroupFail(LossCause::kDisagreed, *rank, "{} drew other tokens than rank 0 in step {}", Describe(*rank), step.id);
   const double per_token = step.outcome.times.compute_micros * 1e-6 / step.num_tokens;
   seconds_per_token_ = seconds_per_token_ == 0 ? per_token : 0.9 * seconds_per_token_ + 0.1 * per_token;
   return steps_.Take(Clock::now());
@@ -232,7 +289,8 @@ void WorkerGroup::Idle(int wake_fd, int timeout_millis) {
   Pump(wake_fd, timeout_millis, [&](Rank rank, const Frame& frame) {
     const Message message = Decode(frame);
     if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
-    GroupFail("{} sent a frame of kind {} that nobody asked for", Describe(rank), static_cast<int>(frame.header.kind));
+    GroupFail(LossCause::kBadFrame, rank, "{} sent a frame of kind {} that nobody asked for", Describe(rank),
+              static_cast<int>(frame.header.kind));
   });
 }
 

@@ -1,21 +1,19 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/channel.h"
 #include "comm/messages.h"
+#include "coordinator/cluster/group_failure.h"
 #include "coordinator/cluster/steps_under_way.h"
 
 namespace quire {
-
-/// A worker group that can no longer serve: a rank died, hangs, or disagrees. The message names the rank.
-class GroupFailure : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// What is known of one rank, for the admin endpoint and for error messages.
 struct RankInfo {
@@ -40,7 +38,9 @@ class WorkerGroup {
     std::string ctrl_endpoint;
     int size = 1;  // ranks
     std::string fingerprint;
-    std::chrono::seconds start_deadline{120};
+    /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
+    bool adopt = false;
+    std::chrono::seconds join_deadline{60}, load_deadline{600};
   };
   explicit WorkerGroup(Options options);
 
@@ -55,8 +55,11 @@ class WorkerGroup {
   /// Called with one line per event of the handshake.
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 
-  /// The ranks so far count no more; those of a new epoch may join.
-  void BeginEpoch(EpochId epoch);
+  /// Called whenever the group waits, at least every 100 ms.
+  std::function<void()> while_waiting = [] {};
+
+  /// The ranks so far count no more; those of a new epoch may join, `size` of them.
+  void BeginEpoch(EpochId epoch, int size);
 
   /// Waits until every rank has joined: then ranks() says what they can compute on.
   void AwaitJoined();
@@ -73,6 +76,12 @@ class WorkerGroup {
   /// One step, with nothing else under way.
   StepOutcome RunStep(const StepPlan& plan);
 
+  /// A message about KV blocks to one rank, in order with the plans. A rank that does not take it is lost, which shows
+  /// at the next wait.
+  void Send(Rank rank, const Message& message);
+  /// Called during waits when a rank has something to say about those.
+  std::function<void(Rank, const BlocksReport&)> on_blocks = [](Rank, const BlocksReport&) {};
+
   /// Waits for wake_fd, minding the leases, up to the given time.
   void Idle(int wake_fd, int timeout_millis);
 
@@ -82,7 +91,9 @@ class WorkerGroup {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::string Peer(Rank rank) const { return WorkerIdentity(options_.epoch, rank); }
+  const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
+  void ForgetPeers();
+  bool HandleBlocks(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
   /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
@@ -91,18 +102,24 @@ class WorkerGroup {
   Clock::duration StepPatience(int num_tokens) const;
   void OnAnswer(Rank rank, const Frame& frame);
   Rank RankOf(const std::string& peer) const;
+  Rank Adopt(const ReceivedFrame& received);
   std::string Describe(Rank rank) const;
+  template <class... Args>
+  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const;
   void OnJoin(Rank rank, const JoinMessage& join);
   void OnLoaded(Rank rank, const Message& message);
   /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.
-  void AwaitAll(const char* what, const std::function<void(Rank, const Message&)>& handle);
+  void AwaitAll(const char* what, std::chrono::seconds patience,
+                const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
 
   Options options_;
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
-  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
+  std::vector<std::string> peers_;  // identities on the data socket; empty: that rank has not joined
+  std::optional<Rank> deaf_;        // a rank that did not take a message
+  bool assigned_ = false;           // from then on ranks beat, and silence is a fault
   StepsUnderWay steps_;
   double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
 };

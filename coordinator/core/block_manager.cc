@@ -14,7 +14,25 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
              options.hash_key, options.hash_bits),
       uses_(static_cast<size_t>(options.num_blocks)),
       watermark_blocks_(static_cast<int>(options.watermark * pool_.num_usable())) {
+  ForgetWhatIsEvicted();
+}
+
+void BlockManager::ForgetWhatIsEvicted() {
   pool_.on_evict = [this](BlockId block) { cache_.Erase(block); };
+}
+
+void BlockManager::Resize(const PoolSizes& sizes) {
+  QUIRE_CHECK(pool_.num_held() == 0 && host_pool_.num_held() == 0 && cache_.size() == 0,
+              "{} blocks are held, {} on the host, {} are cached", pool_.num_held(), host_pool_.num_held(),
+              cache_.size());
+  options_.num_blocks = sizes.num_blocks;
+  options_.num_host_blocks = sizes.num_host_blocks;
+  pool_ = BlockPool(sizes.num_blocks);
+  ForgetWhatIsEvicted();
+  host_pool_ = BlockPool(sizes.num_host_blocks + 1);
+  if (options_.prefix_caching) cache_.Resize(sizes.num_blocks);
+  uses_.assign(static_cast<size_t>(sizes.num_blocks), {});
+  watermark_blocks_ = static_cast<int>(options_.watermark * pool_.num_usable());
 }
 
 BlockId BlockManager::AllocateDevice() {

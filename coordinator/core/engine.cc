@@ -84,6 +84,13 @@ void Engine::Cancel(RequestId id) {
   Erase(id);
 }
 
+void Engine::Abort(RequestId id, const std::string& message) {
+  const auto it = requests_.find(id);
+  if (it == requests_.end()) return;
+  it->second->sink->OnError(RequestError::kAborted, message);
+  Cancel(id);
+}
+
 const StepPlan* Engine::NextPlan(double now) {
   const bool ahead = num_outstanding() > 0;
   if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
@@ -150,6 +157,7 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
 }
 
 void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn) {
+  request.num_lost_epochs = 0;
   std::vector<const BeamSearch::Candidates*> candidates(request.sequences.size(), nullptr);
   for (const auto& d : drawn) {
     if (d.request == &request) candidates[static_cast<size_t>(d.sequence->choice)] = &d.token->top;
@@ -192,68 +200,6 @@ void Engine::Count(FinishReason reason) {
   if (reason == FinishReason::kStop) ++stats_.finished_stop;
   if (reason == FinishReason::kLength) ++stats_.finished_length;
   if (reason == FinishReason::kAbort) ++stats_.finished_abort;
-}
-
-void Engine::EndWithError(Request& request, RequestError error, const std::string& message) {
-  scheduler_.Drop(request);
-  for (const Sequence& sequence : request.sequences) {
-    if (!sequence.finished) Count(FinishReason::kAbort);
-  }
-  request.sink->OnError(error, message);
-}
-
-void Engine::ExpireOverdue(double now) {
-  const auto pin_is_due = [&](const BlockManager::Pin& pin) { return pin.expires_seconds <= now; };
-  const bool due =
-      (!deadlines_.empty() && deadlines_.top().seconds < now) || std::ranges::any_of(blocks_.pins(), pin_is_due);
-  if (!due) return;
-  if (observer_ != nullptr) observer_->OnExpire(now);
-  blocks_.ExpirePins(now);
-  for (; !deadlines_.empty() && deadlines_.top().seconds < now; deadlines_.pop()) {
-    const auto it = requests_.find(deadlines_.top().request);
-    if (it == requests_.end()) continue;
-    Request& request = *it->second;
-    const double age = now - request.arrival_seconds;
-    const bool waited = request.first_scheduled_seconds < 0 && age > options_.max_wait_seconds;
-    if (!waited && age <= MaxSeconds(request)) continue;
-    if (observer_ != nullptr) observer_->OnDecision({DecisionKind::kTimedOut, request.id});
-    const bool own = request.limits.max_seconds > 0 && MaxSeconds(request) < options_.max_request_seconds;
-    EndWithError(request, own && !waited ? RequestError::kDeadline : RequestError::kTimedOut,
-                 waited ? fmt::format("no room within {} s in the queue; try again later", options_.max_wait_seconds)
-                        : fmt::format("not done within {} s", MaxSeconds(request)));
-    Erase(request.id);
-  }
-}
-
-void Engine::FailAll(const std::string& message) {
-  for (const RequestId id : std::exchange(finished_, {})) Erase(id);  // of a commit that did not end
-  scheduler_.Reset();
-  for (auto& [id, request] : requests_) EndWithError(*request, RequestError::kWorkersLost, message);
-  requests_.clear();
-}
-
-void Engine::DropAll() {
-  for (const RequestId id : std::exchange(finished_, {})) Erase(id);
-  scheduler_.Reset();
-  for (auto& [id, request] : requests_) scheduler_.Drop(*request);
-  requests_.clear();
-}
-
-void Engine::StartEpoch(EpochId epoch) {
-  if (observer_ != nullptr) observer_->OnEpoch(epoch);
-  scheduler_.Reset();
-  epoch_ = epoch;
-  step_ = 0;
-  if (options_.max_lost_epochs == 0) return;
-  std::vector<RequestId> suspects;
-  for (const auto& [id, request] : requests_) {
-    if (request->num_lost_epochs >= options_.max_lost_epochs) suspects.push_back(id);
-  }
-  for (const RequestId id : suspects) {
-    EndWithError(*requests_.at(id), RequestError::kWorkersLost,
-                 fmt::format("the workers were lost {} times while this request ran", options_.max_lost_epochs));
-    Erase(id);
-  }
 }
 
 void Engine::SetSwapSpeed(double seconds_per_block) {

@@ -31,6 +31,13 @@ struct EngineStats {
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices
 };
 
+/// A request that leaves an engine for another one.
+struct Departure {
+  std::unique_ptr<Request> request;
+  std::vector<BlockCopyPair> moves;  // device block to host block: to be done before the next plan, before they are sent
+  std::vector<BlockId> host_blocks;  // held under the ticket; empty: nothing that was computed comes along
+};
+
 /// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
 /// handler: no threads, sockets, files or clocks inside, so the same code runs in the simulator.
 /// Protocol: every plan that NextPlan gives is sent, and CommitStep gets the results, in the order of the plans.
@@ -46,6 +53,9 @@ class Engine {
 
   /// Drops a request and frees what it holds; its sink hears nothing more. Unknown ids are ignored (already finished).
   void Cancel(RequestId id);
+
+  /// The same, but its sink is told.
+  void Abort(RequestId id, const std::string& message);
 
   /// The next step to send, numbered, or null when there is nothing to do, or nothing before an outstanding step's
   /// result is in. Valid until the next call of any kind. `now` is in seconds on any steady clock.
@@ -70,8 +80,12 @@ class Engine {
 
   /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
   /// numbers restart. Requests go on from their delivered tokens, but for those that ran whenever groups were lost
-  /// (max_lost_epochs): they end with an error.
-  void StartEpoch(EpochId epoch);
+  /// (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
+  void StartEpoch(EpochId epoch, const PoolSizes& pools);
+  void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
+
+  /// The null block and the least number of others with which every request that is here can run to its end.
+  int BlocksNeeded() const;
 
   /// Seconds that moving one block between device and host takes, as the workers measured it.
   void SetSwapSpeed(double seconds_per_block);
@@ -81,6 +95,23 @@ class Engine {
   std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
                                     double expires_seconds);
   bool Unpin(uint64_t pin);
+
+  // A request goes from one engine to another with Depart here and Adopt there; its blocks, on the host, are held under
+  // a ticket on both sides while they are copied. New epochs end all tickets.
+
+  /// Takes a request out; nothing when there is no such one. Without a ticket (0), or when its blocks are more than
+  /// max_blocks or than the host has room for, nothing that was computed comes along. What outstanding steps draw for it
+  /// is dropped and drawn again.
+  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks);
+  /// Sets host blocks aside for one that comes. False when there are not so many.
+  bool Reserve(uint64_t ticket, int num_host_blocks);
+  /// Nobody reads or writes the ticket's host blocks any more. Unknown ones are ignored.
+  void ReleaseTicket(uint64_t ticket);
+  /// Takes a request in that left another engine, with the blocks that were copied into the ticket's first ones
+  /// (`host_blocks`: as they were named there), or to be computed again. The reason when it can never run here; then the
+  /// request stays with the caller. One that nobody waits for any more is dropped.
+  std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
+                                   std::span<const BlockId> host_blocks);
 
   /// Told of every call above and of every decision; null for nobody. Outlives the engine.
   void set_observer(EngineObserver* observer);
@@ -109,6 +140,7 @@ class Engine {
   std::optional<FinishReason> ReasonToFinish(const Request& request, const Sequence& sequence, TokenId token) const;
   void Count(FinishReason reason);
   void EndWithError(Request& request, RequestError error, const std::string& message);
+  std::string ReasonToGiveUp(const Request& request) const;
   double MaxSeconds(const Request& request) const;
   void RestoreDeadlines(const Request& request);
   void Erase(RequestId id);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "coordinator/core/block_manager.h"
 #include "coordinator/core/decision_log.h"
 #include "coordinator/core/request.h"
 
@@ -34,11 +36,16 @@ class EngineObserver : public DecisionLog {
   virtual void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
                         const std::vector<StoppedChoice>& stopped) = 0;
   virtual void OnExpire(double now) = 0;  // only when somebody's time was up
-  virtual void OnEpoch(EpochId epoch) = 0;
+  virtual void OnEpoch(EpochId epoch, const PoolSizes& pools) = 0;
   virtual void OnSwapSpeed(double seconds_per_block) = 0;
   virtual void OnFlush() = 0;
   virtual void OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) = 0;
   virtual void OnUnpin(uint64_t pin) = 0;
+  virtual void OnDepart(RequestId id, uint64_t ticket, int max_blocks) = 0;
+  virtual void OnReserve(uint64_t ticket, int num_host_blocks) = 0;
+  virtual void OnReleaseTicket(uint64_t ticket) = 0;
+  /// Before it is taken in: the request as it left the other engine.
+  virtual void OnAdopt(const Request& request, uint64_t ticket, std::span<const BlockId> host_blocks) = 0;
 };
 
 }  // namespace quire

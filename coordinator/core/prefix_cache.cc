@@ -21,6 +21,13 @@ PrefixCache::PrefixCache(int num_blocks, int block_size, const Key& key, int has
       tokens_(static_cast<size_t>(num_blocks) * static_cast<size_t>(block_size)),
       table_(std::bit_ceil(static_cast<size_t>(num_blocks) * 2), kNullBlock) {}
 
+void PrefixCache::Resize(int num_blocks) {
+  QUIRE_CHECK(size_ == 0, "{} blocks are cached", size_);
+  entries_.assign(static_cast<size_t>(num_blocks), {});
+  tokens_.assign(entries_.size() * static_cast<size_t>(block_size_), 0);
+  table_.assign(std::bit_ceil(entries_.size() * 2), kNullBlock);
+}
+
 BlockHash PrefixCache::Root(std::string_view salt) const {
   unsigned char out[crypto_shorthash_siphashx24_BYTES];
   crypto_shorthash_siphashx24(out, reinterpret_cast<const unsigned char*>(salt.data()), salt.size(), key_.data());

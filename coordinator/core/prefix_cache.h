@@ -50,6 +50,9 @@ class PrefixCache {
   /// Forgets a block; unknown ones are ignored.
   void Erase(BlockId block);
 
+  /// For another number of blocks. Nothing may be cached. Names of contents are not used again.
+  void Resize(int num_blocks);
+
   int size() const { return size_; }
   /// The hash under which the block is found, if it is.
   std::optional<BlockHash> HashOf(BlockId block) const;

@@ -23,6 +23,7 @@ enum class RequestError {
   kWorkersLost,  // the worker group is gone
   kTimedOut,     // it waited or ran longer than a request may
   kDeadline,     // it ran longer than its client wanted it to
+  kAborted,      // an operator ended it
 };
 
 /// Where a request's results go. Called on the engine's thread, in order; it must not block.
@@ -71,6 +72,7 @@ struct Request {
   bool forked = false;
   double rank = 0;  // orders its client's waiting requests; lower goes first
   int num_preemptions = 0;
+  double last_moved_seconds = -1e9;  // when it came from another engine
   int num_lost_epochs = 0;     // in which it ran, in a row, without a token in between
   int num_swapped_blocks = 0;  // on the host, distinct; while it is swapped out
   bool told_to_wait = false;   // the decision log knows that it waits for a prefix

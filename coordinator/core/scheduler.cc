@@ -32,14 +32,18 @@ void Scheduler::Add(Request& request) {
   Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);
 }
 
-bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
+int64_t Scheduler::BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
   // The last token drawn is never computed.
   int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
   if (blocks_.sliding_window() > 0) {  // the window, a chunk, and the ends of both inside a block
     const int64_t seen = int64_t{blocks_.sliding_window()} + limits_.max_step_tokens + 2 * blocks_.block_size();
     longest = std::min(longest, seen);
   }
-  return n <= limits_.max_running && int64_t{n} * blocks_.BlocksFor(longest) <= blocks_.num_usable();
+  return int64_t{n} * blocks_.BlocksFor(longest);
+}
+
+bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
+  return n <= limits_.max_running && BlocksAtLongest(num_prompt_tokens, max_tokens, n) <= blocks_.num_usable();
 }
 
 StepPlan& Scheduler::Schedule() {
@@ -92,8 +96,13 @@ bool Scheduler::MakeRoomFor(Request& request) {
   return true;
 }
 
+bool Scheduler::MayJoin(const Request& request) const {
+  const auto suspect = [&](const Request* r) { return r->num_lost_epochs >= limits_.suspect_after; };
+  return running_.empty() || (!suspect(&request) && std::ranges::none_of(running_, suspect));
+}
+
 void Scheduler::AdmitWaiting(int& budget) {
-  while (!queue_.empty() && budget > 0 && HasRoomFor(queue_.Head())) {
+  while (!queue_.empty() && budget > 0 && MayJoin(queue_.Head()) && HasRoomFor(queue_.Head())) {
     Request& request = queue_.Head();
     queue_.Remove(request);
     running_.insert(std::ranges::upper_bound(running_, &request, [](auto* a, auto* b) { return Senior(*a, *b); }),
@@ -269,6 +278,7 @@ void Scheduler::Reset() {
   left_out_ = false;
   plan_.Clear();
   blocks_.BreakPins();
+  blocks_.ReleaseHoldings();
   for (Request* request : queue_.preempted()) {  // what was swapped out is lost with the workers' memory
     for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
     request->num_swapped_blocks = 0;

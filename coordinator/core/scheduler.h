@@ -16,6 +16,7 @@ struct SchedulerLimits {
   int max_running = 256;      // sequences
   PreemptionMode preemption = PreemptionMode::kAuto;
   int lookahead_tokens = 16;  // admission leaves every running sequence room to grow by so many
+  int suspect_after = 2;      // a request that lost so many epochs in a row runs alone until it gets a token
 };
 
 /// The policy. There is no prefill phase and no decode phase: every sequence has known tokens and computed tokens, and
@@ -36,6 +37,8 @@ class Scheduler {
 
   /// True when the pool could hold the request at its longest with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
+  /// The blocks that it needs then.
+  int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const;
 
   /// The next step, or an empty plan when nothing can run; valid until the next call of any kind. epoch and step are
   /// left to the caller. Unless it is empty, the step is outstanding from now on; fewer than OutstandingSteps::kMost
@@ -64,6 +67,16 @@ class Scheduler {
   /// Takes a request out, wherever it stands, and frees its blocks. Like those of a sequence that finishes, they may be
   /// given away at once: whoever gets them writes in a later step than all that are outstanding.
   void Drop(Request& request);
+
+  /// Takes a request out, wherever it stands, to go on in another engine. Its blocks stay on the host as a holding under
+  /// the ticket, if that is not 0, they are max_blocks at most, and there is room: then returns the holding's blocks, and
+  /// `moves` are to be done before the next plan. Else nothing that was computed is kept.
+  std::vector<BlockId> Depart(Request& request, uint64_t ticket, int max_blocks, std::vector<BlockCopyPair>& moves);
+  /// Takes in a request that left another engine, as preempted: swapped out to the holding if there is one, `names` being
+  /// what Depart returned there.
+  void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names);
+  /// Blocks that the request has computed, on the device or swapped out.
+  int BlocksOf(const Request& request) const;
 
   /// The workers are new and know nothing: every running request goes back to the queue, and nothing is cached or
   /// outstanding.
@@ -110,6 +123,8 @@ class Scheduler {
   int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks() const;
   bool HasRoomFor(Request& request);
+  /// A request that may be what kills the workers runs alone, so that it takes nobody along.
+  bool MayJoin(const Request& request) const;
   void Emit(Request& request, int& budget);
   void AddToWorkers(const Request& request, Sequence& sequence);
   static int64_t BytesToAdd(const Sequence& sequence);

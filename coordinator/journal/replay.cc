@@ -60,7 +60,7 @@ class SegmentReplay {
       case JournalEntry::kExpire:
         return engine_->ExpireOverdue(in.Next<double>());
       case JournalEntry::kEpoch:
-        return engine_->StartEpoch(in.Next<EpochId>());
+        return StartEpoch(in);
       case JournalEntry::kSwapSpeed:
         return engine_->SetSwapSpeed(in.Next<double>());
       case JournalEntry::kFlush:
@@ -74,11 +74,38 @@ class SegmentReplay {
         engine_->PinPrefix(salt, tokens, in.Next<double>());
         return;
       }
+      case JournalEntry::kDepart: {
+        const auto id = in.Next<RequestId>();
+        const auto ticket = in.Next<uint64_t>();
+        engine_->Depart(id, ticket, in.Next<int>());
+        return;
+      }
+      case JournalEntry::kReserve: {
+        const auto ticket = in.Next<uint64_t>();
+        engine_->Reserve(ticket, in.Next<int>());
+        return;
+      }
+      case JournalEntry::kReleaseTicket:
+        return engine_->ReleaseTicket(in.Next<uint64_t>());
+      case JournalEntry::kAdopt: {
+        std::unique_ptr<Request> request = LoadMoving(in);
+        request->sink = SinkOf(request->id);
+        const auto ticket = in.Next<uint64_t>();
+        engine_->Adopt(request, ticket, in.Next<std::vector<BlockId>>());
+        return;
+      }
       case JournalEntry::kDecision:  // an output
       case JournalEntry::kSnapshot:
       case JournalEntry::kSnapshotPart:
         return;
     }
+  }
+
+  void StartEpoch(ArchiveReader& in) {
+    const auto epoch = in.Next<EpochId>();
+    PoolSizes pools;
+    in(pools.num_blocks, pools.num_host_blocks);
+    engine_->StartEpoch(epoch, pools);
   }
 
   void Submit(ArchiveReader& in) {

@@ -8,8 +8,8 @@ import signal
 import sys
 import time
 
-from faults_test import stream_in_background, text_of
 from server import TINY, Server
+from stream_client import stream_in_background, text_of
 
 STREAMS = 8
 

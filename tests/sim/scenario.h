@@ -40,6 +40,7 @@ struct Scenario {
   /// Probability that a step is planned while the one before it is outstanding; what else happens then happens between
   /// plan and result, too. 0: one step at a time, and nothing happens inside it.
   double plan_ahead = 0;
+  double resize = 0;  // probability that a new epoch brings pools of other sizes
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // by time

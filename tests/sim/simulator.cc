@@ -106,11 +106,15 @@ class DecisionsOnly : public EngineObserver {
   void OnNoPlan(double) override {}
   void OnCommit(const std::vector<SampledToken>&, StepTimes, const std::vector<StoppedChoice>&) override {}
   void OnExpire(double) override {}
-  void OnEpoch(EpochId) override {}
+  void OnEpoch(EpochId, const PoolSizes&) override {}
   void OnSwapSpeed(double) override {}
   void OnFlush() override {}
   void OnPin(const std::string&, const std::vector<TokenId>&, double) override {}
   void OnUnpin(uint64_t) override {}
+  void OnDepart(RequestId, uint64_t, int) override {}
+  void OnReserve(uint64_t, int) override {}
+  void OnReleaseTicket(uint64_t) override {}
+  void OnAdopt(const Request&, uint64_t, std::span<const BlockId>) override {}
 
  private:
   Watcher& watcher_;
@@ -122,6 +126,7 @@ class Simulation {
       : scenario_(MakeScenario(seed)),
         random_(Mix(seed, 2)),
         order_(Mix(seed, 4)),
+        sizes_(Mix(seed, 5)),
         engine_(scenario_.engine),
         watcher_(engine_, aloud),
         aloud_(aloud),
@@ -162,8 +167,9 @@ class Simulation {
 
   PlanLimits Limits() const {
     const EngineOptions& o = scenario_.engine;
-    return {o.blocks.num_blocks,
-            o.blocks.num_host_blocks + 1,
+    const PoolSizes pools = engine_.blocks().sizes();
+    return {pools.num_blocks,
+            pools.num_host_blocks + 1,
             o.blocks.block_size,
             o.scheduler.max_running,
             o.scheduler.max_step_tokens,
@@ -171,8 +177,19 @@ class Simulation {
             o.vocab_size};
   }
 
+  PoolSizes PoolsOfNextEpoch() {
+    const BlockManagerOptions& first = scenario_.engine.blocks;
+    if (static_cast<double>(sizes_.Below(1000)) >= scenario_.resize * 1000) return engine_.blocks().sizes();
+    const int least = std::max(2, engine_.BlocksNeeded());
+    return {static_cast<int>(sizes_.Between(least, std::max(least, 2 * first.num_blocks))),
+            static_cast<int>(sizes_.Between(0, 2 * first.num_host_blocks))};
+  }
+
   void StartEpoch() {
-    engine_.StartEpoch(++epoch_);
+    const size_t before = engine_.requests().size();
+    engine_.StartEpoch(++epoch_, PoolsOfNextEpoch());
+    if (engine_.options().max_lost_epochs == 0 && engine_.requests().size() != before)
+      throw Failure{"a request was given up although the new pools hold it"};
     workers_.assign(static_cast<size_t>(scenario_.num_workers),
                     SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
     sent_.clear();
@@ -329,7 +346,7 @@ class Simulation {
   }
 
   Scenario scenario_;
-  test::Random random_, order_;
+  test::Random random_, order_, sizes_;
   Engine engine_;
   Watcher watcher_;
   bool aloud_;

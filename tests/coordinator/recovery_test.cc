@@ -1,0 +1,103 @@
+// What an engine does when its worker group is lost, again and again.
+#include <gtest/gtest.h>
+
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+
+namespace quire {
+namespace {
+
+using test::MakeRequest;
+using Tokens = std::vector<TokenId>;
+
+class RecoveryTest : public ::testing::Test {
+ protected:
+  void Make(int num_blocks) {
+    EngineOptions options;
+    options.scheduler.max_running = 8;
+    options.scheduler.max_step_tokens = 64;
+    options.scheduler.lookahead_tokens = 0;
+    options.blocks.num_blocks = num_blocks + 1;
+    options.blocks.block_size = 4;
+    options.blocks.prefix_caching = false;
+    options.max_model_len = 200;
+    engine_ = std::make_unique<Engine>(options);
+    engine_->StartEpoch(1);
+  }
+
+  std::unique_ptr<Request> New(RequestId id, int num_prompt, int max_tokens) {
+    const Tokens prompt(static_cast<size_t>(num_prompt), static_cast<TokenId>(id));
+    auto request = MakeRequest(id, prompt, max_tokens, sinks_[id]);
+    request->arrival_seconds = static_cast<double>(id);
+    return request;
+  }
+
+  /// Serves until nobody is left. Workers die whenever they are sent what belongs to `poison`; what they were asked
+  /// before that is lost with them.
+  void ServeWithPoison(RequestId poison) {
+    for (int rounds = 0; !engine_->idle(); ++rounds) {
+      ASSERT_LT(rounds, 500) << "no end in sight";
+      const StepPlan* plan = engine_->NextPlan(0);
+      ASSERT_NE(plan, nullptr);
+      const bool deadly = std::ranges::any_of(engine_->scheduler().running(),
+                                              [&](const Request* request) { return request->id == poison; });
+      engine_->scheduler().CheckIntegrity();
+      if (deadly) {
+        ++deaths_;
+        engine_->StartEpoch(engine_->epoch() + 1);
+        continue;
+      }
+      std::vector<SampledToken> tokens;
+      for (const StepMember& member : engine_->scheduler().outstanding().at(0).members) {
+        if (member.draws) tokens.push_back({member.slot, 9, 0, {}});
+      }
+      ASSERT_TRUE(engine_->Fits(tokens));
+      engine_->CommitStep(tokens);
+    }
+  }
+
+  std::unique_ptr<Engine> engine_;
+  std::map<RequestId, test::CollectingSink> sinks_;
+  int deaths_ = 0;
+};
+
+TEST_F(RecoveryTest, ARequestThatKillsWorkersTakesNobodyAlong) {
+  Make(50);
+  for (RequestId id = 1; id <= 5; ++id) ASSERT_FALSE(engine_->Submit(New(id, 6, 4)));
+  ServeWithPoison(3);
+  EXPECT_EQ(deaths_, 3);
+  for (RequestId id = 1; id <= 5; ++id) {
+    if (id == 3) {
+      EXPECT_EQ(sinks_[id].error, "the workers were lost 3 times while this request ran");
+    } else {
+      EXPECT_EQ(sinks_[id].error, "") << id;
+      EXPECT_EQ(sinks_[id].choices[0].tokens, Tokens(4, 9)) << id;
+    }
+  }
+}
+
+TEST_F(RecoveryTest, ASmallerPoolEndsOnlyWhatItCannotHold) {
+  Make(50);
+  ASSERT_FALSE(engine_->Submit(New(1, 60, 20)));
+  ASSERT_FALSE(engine_->Submit(New(2, 6, 4)));
+  EXPECT_EQ(engine_->BlocksNeeded(), 1 + 20);
+  engine_->NextPlan(0);
+  engine_->StartEpoch(2, {20, 0});  // 19 of them usable
+  engine_->scheduler().CheckIntegrity();
+  EXPECT_NE(sinks_[1].error.find("19 blocks"), std::string::npos) << sinks_[1].error;
+  EXPECT_EQ(engine_->blocks().num_usable(), 19);
+  ServeWithPoison(0);
+  EXPECT_EQ(sinks_[2].choices[0].tokens, Tokens(4, 9));
+}
+
+TEST_F(RecoveryTest, ALargerPoolTakesWhatTheSmallerOneRefused) {
+  Make(4);
+  EXPECT_TRUE(engine_->Submit(New(1, 60, 20)));
+  engine_->StartEpoch(2, {51, 0});
+  EXPECT_FALSE(engine_->Submit(New(2, 60, 20)));
+  ServeWithPoison(0);
+  EXPECT_EQ(sinks_[2].choices[0].tokens.size(), 20u);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,39 @@
+"""Streams that run beside a test, read line by line."""
+import json
+import socket
+import threading
+import time
+
+
+def stream_in_background(server, tokens=1500, comments=None, body=None):
+    """A long stream; returns (thread, list that collects the data lines). Comment lines go to the list `comments`, fields of
+    `body` into the request."""
+    lines = []
+
+    def read():
+        fields = {"prompt": [5, 6, 7], "max_tokens": tokens, "temperature": 0, "stream": True, "ignore_eos": True, **(body or {})}
+        data = json.dumps(fields).encode()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
+            s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+            with s.makefile("rb") as f:
+                for line in f:
+                    if line.startswith(b"data: "):
+                        lines.append(line[6:].strip())
+                    if comments is not None and line.startswith(b":"):
+                        comments.append(line[1:].strip().decode())
+                    if line.startswith(b"data: [DONE]"):
+                        return
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while len(lines) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(lines) >= 3, server.text()
+    return thread, lines
+
+
+def text_of(lines):
+    """What a stream delivered."""
+    assert lines[-1] == b"[DONE]", lines[-1]
+    return "".join(json.loads(line)["choices"][0]["text"] for line in lines[:-1])
