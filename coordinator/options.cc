@@ -37,6 +37,9 @@ void CheckSwap(const Topology& t, const std::string& where) {
   if (t.scheduler.preemption == "swap" && t.cache.host_swap_bytes == 0) {
     Fail("{}: preemption by swap needs host memory; give --swap-space GiB (cache.host_swap)", where);
   }
+  if (t.parallel.prefill_replicas > 0 && t.cache.host_swap_bytes == 0) {
+    Fail("{}: prefill_replicas hand over KV blocks through host memory; give --swap-space GiB (cache.host_swap)", where);
+  }
 }
 
 /// Without keys nothing may listen where others can reach it.
