@@ -196,7 +196,7 @@ struct HandshakeWriter {
     return FrameKind::kFailure;
   }
   FrameKind operator()(const BeatMessage& m) const {
-    b.Finish(wire::CreateBeat(b, m.step));
+    b.Finish(wire::CreateBeat(b, m.begun, m.answered));
     return FrameKind::kBeat;
   }
   FrameKind operator()(const ShutdownMessage& m) const {
@@ -330,7 +330,7 @@ Message Decode(const Frame& frame) {
       return FailureMessage{Text(m.phase()), Text(m.message())};
     }
     case FrameKind::kBeat:
-      return BeatMessage{Root<wire::Beat>(frame).step()};
+      return BeatMessage{Root<wire::Beat>(frame).begun(), Root<wire::Beat>(frame).answered()};
     case FrameKind::kShutdown:
       return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
     case FrameKind::kTakeBlocks: {

@@ -71,7 +71,7 @@ struct AssignMessage {
   std::string backend = "cpu";          // cpu, cuda
   std::string dtype = "auto";           // of weights and activations: auto, float32, bfloat16, float16
   std::string kv_cache_dtype = "auto";  // auto (that of the activations), fp8
-  std::vector<int32_t> devices;         // of the ranks of a host, in order; none: rank i of a host takes device i
+  std::vector<int32_t> devices;         // of each rank; none: rank i of a host takes device i
 };
 
 struct HelloMessage {
@@ -92,7 +92,8 @@ struct FailureMessage {
   std::string phase, message;
 };
 struct BeatMessage {
-  StepId step = 0;
+  StepId begun = 0;     // the last step whose plan arrived; meaningless from the coordinator
+  StepId answered = 0;  // the last one whose result was sent
 };
 struct ShutdownMessage {
   std::string reason;

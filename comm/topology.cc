@@ -48,9 +48,10 @@ class Section {
     if (const YamlNode* node = Take(key)) out = IntegerOf(*node, key, low, high);
   }
   void Integers(const std::string& key, std::vector<int>& out, int low, int high) {
-    if (const YamlNode* node = Take(key)) {
-      for (const YamlNode& item : Sequence(*node, key)) out.push_back(IntegerOf(item, key, low, high));
-    }
+    if (const YamlNode* node = Take(key)) Integers(*node, key, out, low, high);
+  }
+  void Integers(const YamlNode& node, const std::string& key, std::vector<int>& out, int low, int high) {
+    for (const YamlNode& item : Sequence(node, key)) out.push_back(IntegerOf(item, key, low, high));
   }
   void Reals(const YamlNode& node, const std::string& key, std::vector<double>& out) {
     for (const YamlNode& item : Sequence(node, key)) {
@@ -159,6 +160,8 @@ void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topolo
     section.Text("host", node.host);
     section.Integers("devices", node.devices, 0, 1023);
     section.Text("interface", node.interface);
+    section.Integer("slots", node.slots, 1, 1024);
+    section.Flag("spare", node.spare);
     section.Done();
     const bool safe = !node.host.empty() && node.host.size() <= 253 && node.host[0] != '-' &&
                       node.host.find_first_not_of(
@@ -178,12 +181,18 @@ void ReadTransport(Section section, Topology::Transport& transport) {
   section.Text("bind", transport.bind);
   section.Integers("ports", transport.ports, 1, 65535);
   section.Text("keys", transport.keys);
+  section.Flag("insecure_network", transport.insecure_network);
+  if (const YamlNode* ports = section.Take("mpi_ports")) {
+    transport.mpi_ports.clear();
+    section.Integers(*ports, "mpi_ports", transport.mpi_ports, 1024, 65535);
+  }
   section.Done();
 }
 
 void ReadLaunch(Section section, Topology::Launch& launch) {
   section.Choice("method", launch.method, {"mpirun", "external"});
   section.Text("agent", launch.agent);
+  section.Text("worker", launch.worker);
   section.Texts("args", launch.args);
   section.Done();
 }
@@ -231,12 +240,6 @@ void CheckReplicas(const Topology& t, const std::string& where) {
     Fail("{}: transport.ports {} and {}: replica r takes both plus 2r, so one must be odd and the other even", where,
          t.transport.ports[0], t.transport.ports[1]);
   }
-  const size_t devices = t.nodes.empty() ? 0 : t.nodes[0].devices.size();
-  const auto needed = static_cast<size_t>(replicas * t.parallel.tensor);
-  if (replicas > 1 && devices > 0 && devices < needed) {
-    Fail("{}: nodes: {} devices are listed, {} replicas of {} workers take {}", where, devices, replicas,
-         t.parallel.tensor, needed);
-  }
 }
 
 }  // namespace
@@ -246,10 +249,6 @@ Topology ReplicaTopology(const Topology& topology, int replica) {
   if (topology.parallel.replicas == 1) return one;
   one.parallel.replica = replica;
   for (int& port : one.transport.ports) port += 2 * replica;
-  if (!one.nodes.empty() && !one.nodes[0].devices.empty()) {
-    const auto begin = topology.nodes[0].devices.begin() + replica * topology.parallel.tensor;
-    one.nodes[0].devices.assign(begin, begin + topology.parallel.tensor);
-  }
   if (!one.journal.empty()) one.journal += fmt::format("/replica-{}", replica);
   return one;
 }
@@ -275,6 +274,7 @@ void ValidateTopology(const Topology& t, const std::string& where) {
     Fail("{}: launch.method external needs transport.bind and transport.ports, so that workers know where to connect",
          where);
   }
+  ValidateNodes(t, where);
   const int max_step_tokens = t.scheduler.max_step_tokens;
   if (max_step_tokens > 0 && max_step_tokens < t.scheduler.max_running) {
     Fail("{}: {} tokens per step cannot serve {} running sequences; raise max_step_tokens or lower max_running", where,

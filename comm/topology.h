@@ -28,8 +28,11 @@ struct Topology {
 
   struct Node {
     std::string host;
-    std::vector<int> devices;
-    std::string interface;
+    std::vector<int> devices;  // of its ranks, in their order; empty: 0, 1, ...
+    std::string interface;     // name or network (10.0.0.0/24) that ranks talk over; empty: MPI chooses
+    int slots = 0;             // ranks it takes; 0: as many as devices, and without those an even share
+    bool spare = false;        // stands in for a node that is left out
+    int ranks_of_all = 0;      // of a replica's topology: ranks that all replicas have there
   };
   std::vector<Node> nodes;  // empty: this host
 
@@ -60,14 +63,17 @@ struct Topology {
   Listener admin{"127.0.0.1:8001", ""};
 
   struct Transport {
-    std::string bind;        // address; empty: a Unix socket on this host
-    std::vector<int> ports;  // data, control
-    std::string keys;        // directory
+    std::string bind;                             // address; empty: a Unix socket on this host
+    std::vector<int> ports;                       // data, control
+    std::string keys;                             // directory
+    std::vector<int> mpi_ports = {46000, 46099};  // first and last of what MPI listens on, on several nodes
+    bool insecure_network = false;                // other machines may reach `bind` although there are no keys
   } transport;
 
   struct Launch {
     std::string method = "mpirun";  // mpirun, external
-    std::string agent = "ssh";
+    std::string agent = "ssh";      // program that runs a command on a node: AGENT HOST COMMAND
+    std::string worker;             // path of quire-worker on every node; empty: where it is on this one
     std::vector<std::string> args;
   } launch;
 
@@ -83,8 +89,18 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file);
 /// What no single key can tell: throws Error naming the setting and the remedy. `where` begins the message.
 void ValidateTopology(const Topology& topology, const std::string& where);
 
-/// The topology of one of the replicas: its ports, devices and journal. Of one replica only, the topology itself.
+/// The topology of one of the replicas, but for its nodes: its ports and its journal. Where there is but one, the
+/// topology itself.
 Topology ReplicaTopology(const Topology& topology, int replica);
+
+/// True when all workers are on the coordinator's host: no node is listed, or localhost alone.
+bool OnThisHost(const Topology& topology);
+
+/// "localhost" and addresses that mean the same host everywhere.
+bool StaysOnHost(const std::string& host);
+
+/// What concerns the nodes: called by ValidateTopology.
+void ValidateNodes(const Topology& topology, const std::string& where);
 
 struct HostPort {
   std::string host;

@@ -10,6 +10,7 @@
 #include "coordinator/bench/kernels.h"
 #include "coordinator/bench/memory.h"
 #include "coordinator/bench/throughput.h"
+#include "coordinator/check/command.h"
 #include "coordinator/explain_paging.h"
 #include "coordinator/journal/replay.h"
 #include "coordinator/options.h"
@@ -58,6 +59,19 @@ Command AddServe(CLI::App& app) {
   CLI::App* serve = app.add_subcommand("serve", "Launch the workers and serve the OpenAI API");
   quire::AddServeFlags(*serve, state->flags);
   return {serve, [state] { state->Check(); }, [state] { return quire::Serve(state->topology); }};
+}
+
+Command AddCheck(CLI::App& app) {
+  struct State {
+    quire::ServeFlags flags;
+    bool json = false;
+  };
+  const auto state = std::make_shared<State>();
+  CLI::App* check =
+      app.add_subcommand("check", "Look at everything that a start of this topology needs, on every node");
+  quire::AddServeFlags(*check, state->flags);
+  check->add_flag("--json", state->json, "Print the result as JSON");
+  return {check, [] { SetUpLog("warn"); }, [state] { return quire::RunCheckCommand(state->flags, state->json); }};
 }
 
 Command AddThroughput(CLI::App& bench) {
@@ -185,7 +199,7 @@ Command AddReplay(CLI::App& app) {
 int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
-  std::vector<Command> commands = {AddServe(app)};
+  std::vector<Command> commands = {AddServe(app), AddCheck(app)};
   CLI::App* bench = app.add_subcommand("bench", "Measure");
   bench->require_subcommand(1);
   commands.push_back(AddThroughput(*bench));

@@ -18,8 +18,6 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
   const auto refuse_if = [&](bool unsupported, const char* what) {
     if (unsupported) Fail("{}: {} not supported by this version", where, what);
   };
-  refuse_if(t.nodes.size() > 1 || (t.nodes.size() == 1 && !IsLoopback(t.nodes[0].host)),
-            "a node other than localhost is");
   refuse_if(t.cache.dtype == "int8", "KV cache type int8 is");
   refuse_if(!t.transport.keys.empty(), "encrypted transport (transport.keys) is");
   refuse_if(!t.server.key_file.empty() || !t.admin.key_file.empty(), "API keys and admin tokens are");
@@ -52,9 +50,11 @@ void CheckExposure(const Topology& t, const std::string& where) {
           where, listen);
     }
   }
-  if (!t.transport.bind.empty() && !IsLoopback(t.transport.bind)) {
-    Fail("{}: transport.bind {} is reachable from other machines, and this version does not encrypt; use 127.0.0.1",
-         where, t.transport.bind);
+  if (!t.transport.bind.empty() && !IsLoopback(t.transport.bind) && !t.transport.insecure_network) {
+    Fail(
+        "{}: transport.bind {} is reachable from other machines, and this version does not encrypt; use 127.0.0.1, or "
+        "say transport.insecure_network: true where nobody else is on that network",
+        where, t.transport.bind);
   }
 }
 

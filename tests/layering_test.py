@@ -22,7 +22,7 @@ CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|sys
 # library header -> files that may include it
 OWNERS = {
     r"zmq": {"comm/channel.cc"},
-    r"mpi\.h": {"comm/collective/mpi_bootstrap.cc"},
+    r"mpi\.h": {"comm/collective/mpi_bootstrap.cc", "comm/collective/mpi_collective.cc"},
     r"nccl": {"comm/collective/nccl_collective.cc"},
     r"yaml-cpp": {"comm/yaml_tree.cc"},
     r"nlohmann": {"comm/json.h"},
@@ -30,7 +30,7 @@ OWNERS = {
     r"pcre2": {"coordinator/text/splitter.cc"},
     r"utf8proc": {"coordinator/text/tokenizer.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
-    r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment.cc",
+    r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment_sizing.cc",
                 "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc",
                 "worker/worker.cc"},
     r"prometheus": {"coordinator/api/metrics.cc"},
@@ -47,6 +47,7 @@ MAX_HEADER, MAX_SOURCE, MAX_FUNCTION = 100, 300, 60
 # Longer for a reason that is given here.
 LONG_FILES = {
     "comm/topology.cc": "one reader per section of the schema",
+    "comm/topology.h": "every setting with its default",
     "coordinator/text/jinja/builtins.cc": "the table of filters, tests and methods",
     "coordinator/text/jinja/interpreter.cc": "one small function per kind of expression and statement",
     "comm/messages.h": "every message and the functions that carry them",

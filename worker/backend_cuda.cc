@@ -15,11 +15,11 @@ namespace {
 
 /// The ordinal of the device that this rank takes.
 int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
-  const auto local = static_cast<size_t>(mpi.local_rank());
   if (assign.devices.empty()) return mpi.local_rank();
-  if (local >= assign.devices.size())
-    Fail("the topology lists {} devices for {} ranks on {}", assign.devices.size(), mpi.local_size(), mpi.host_name());
-  return assign.devices[local];
+  const auto rank = static_cast<size_t>(mpi.rank());
+  if (rank >= assign.devices.size())
+    Fail("the coordinator assigned {} devices to {} ranks", assign.devices.size(), mpi.world_size());
+  return assign.devices[rank];
 }
 
 kernels::DType TypeFor(const AssignMessage& assign, const ModelFiles& files) {

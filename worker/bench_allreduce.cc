@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 
+#include "comm/collective/mpi_collective.h"
 #include "comm/error.h"
 #include "comm/json.h"
 
@@ -78,10 +79,13 @@ int RoundsFor(const AllReduceBench& bench, int64_t bytes) {
 
 int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi) {
   const std::unique_ptr<Collective> collective = mpi.MakeCollective();
+  const std::unique_ptr<Collective> flat = MakeMpiCollective(mpi.rank(), mpi.world_size());
   const bool one_host = mpi.local_size() == mpi.world_size();
   std::vector<SumMethod> methods = {
-      HostMethod(one_host ? "shared memory" : "MPI gather", "sums in rank order", bench.max_bytes,
+      HostMethod(one_host ? "shared memory" : "by hosts", "sums in rank order", bench.max_bytes,
                  [&](std::span<float> data) { collective->AllReduceSum(data); }),
+      HostMethod("MPI gather", "flat, sums in rank order", bench.max_bytes,
+                 [&](std::span<float> data) { flat->AllReduceSum(data); }),
       HostMethod("MPI_Allreduce", "sums in the library's order", bench.max_bytes,
                  [&](std::span<float> data) { mpi.LibraryAllReduceSum(data); })};
   std::ranges::move(DeviceSumMethods(mpi, bench.max_bytes), std::back_inserter(methods));

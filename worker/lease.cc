@@ -40,7 +40,8 @@ void Lease::Run() {
   auto next_beat = Clock::now();
   while (!stopping_) {
     if (Clock::now() >= next_beat) {
-      channel.Send("", Encode(BeatMessage{step_.load(std::memory_order_relaxed)}, epoch_, 0));
+      const StepId answered = answered_.load(std::memory_order_relaxed);  // first: it is never ahead of what was begun
+      channel.Send("", Encode(BeatMessage{begun_.load(std::memory_order_relaxed), answered}, epoch_, 0));
       next_beat = Clock::now() + kBeatEvery;
     }
     Channel* channels[] = {&channel};

@@ -18,7 +18,8 @@ class Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  void SetStep(StepId step) { step_.store(step, std::memory_order_relaxed); }
+  void SetBegun(StepId step) { begun_.store(step, std::memory_order_relaxed); }
+  void SetAnswered(StepId step) { answered_.store(step, std::memory_order_relaxed); }
 
  private:
   void Run();
@@ -27,7 +28,7 @@ class Lease {
   std::string endpoint_;
   EpochId epoch_;
   Rank rank_;
-  std::atomic<StepId> step_{0};
+  std::atomic<StepId> begun_{0}, answered_{0};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include "comm/error.h"
+#include "comm/messages.h"
 #include "worker/bench_allreduce.h"
+#include "worker/probe.h"
 #include "worker/worker.h"
 
 int main(int argc, char** argv) {
@@ -15,18 +17,28 @@ int main(int argc, char** argv) {
 
   quire::WorkerOptions options;
   quire::AllReduceBench bench;
+  quire::ProbeOptions probe;
   CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).",
                "quire-worker");
   app.add_option("--coordinator", options.coordinator,
                  "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH");
   app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to; without it the coordinator says");
+  app.add_option("--node", options.node, "What the topology calls this host (default: its host name)");
   app.add_option("--bench-allreduce", bench.json_file,
                  "Instead of serving, time sums over the ranks and write the results to this file");
   app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();
   app.add_option("--bench-max-bytes", bench.max_bytes)->capture_default_str();
   app.add_option("--bench-rounds", bench.rounds)->capture_default_str();
+  app.set_version_flag("--version", fmt::format("quire-worker {}", quire::kBuildVersion));
+  bool probing = false;
+  app.add_flag("--probe", probing, "Instead of serving, say what this host has (quire check asks)");
+  app.add_option("--probe-interface", probe.interface)->needs("--probe");
+  app.add_option("--probe-ports", probe.ports, "First and last")->expected(2)->needs("--probe");
+  app.add_option("--probe-model", probe.model)->needs("--probe");
+  app.add_option("--probe-keys", probe.keys)->needs("--probe");
   try {
     app.parse(argc, argv);
+    if (probing) return quire::RunProbe(probe);
     if (options.coordinator.empty() && bench.json_file.empty()) throw CLI::RequiredError("--coordinator");
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);

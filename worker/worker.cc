@@ -96,7 +96,9 @@ class Line {
   Channel channel_;
 };
 
-std::string HostName() {
+/// What messages call this host.
+std::string HostName(const WorkerOptions& options) {
+  if (!options.node.empty()) return options.node;
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
@@ -121,12 +123,18 @@ void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courie
   }
 }
 
+void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
+  const StepResult result = executor.Finish();
+  line.Send(EncodeResult(result));
+  lease.SetAnswered(result.step);
+}
+
 /// Serves steps until Shutdown. A plan that is there before the last one's result is begun at once, if the engine can.
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& courier) {
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
     if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
-      line.Send(EncodeResult(executor.Finish()));
+      AnswerOldest(line, executor, lease);
       continue;
     }
     const auto frame = line.TryReceive();
@@ -143,11 +151,11 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& 
       return;
     }
     if (frame->header.kind == FrameKind::kTakeBlocks || frame->header.kind == FrameKind::kGiveBlocks) {
-      while (!executor.idle()) line.Send(EncodeResult(executor.Finish()));
+      while (!executor.idle()) AnswerOldest(line, executor, lease);
       MoveBlocks(*frame, executor, courier);
       continue;
     }
-    lease.SetStep(frame->header.step);
+    lease.SetBegun(frame->header.step);
     executor.Begin(*frame);
   }
 }
@@ -166,8 +174,8 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
-  const auto assign = line.Join(
-      {kBuildVersion, HostName(), ::getpid(), mpi.rank(), mpi.world_size(), accelerators.count, accelerators.problem});
+  const auto assign = line.Join({kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(),
+                                 accelerators.count, accelerators.problem});
   if (!assign) return;
   Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank());
 
@@ -218,7 +226,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     Live(*line, options, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(), phase, error.what());
+    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase, error.what());
     Report(line, {phase, error.what()});
   }
   // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait

@@ -3,55 +3,17 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <random>
 #include <vector>
 
+#include "comm/collective/hierarchical.h"
+#include "comm/collective/mpi_collective.h"
 #include "comm/collective/shared_memory.h"
 #include "comm/error.h"
 
 namespace quire {
 
 namespace {
-
-/// Between hosts: everything is gathered and every rank adds in rank order, so that the sums are bit-equal everywhere
-/// (MPI_Allreduce leaves the order to the library).
-class MpiCollective : public Collective {
- public:
-  MpiCollective(Rank rank, int size) : rank_(rank), size_(size) {}
-
-  Rank rank() const override { return rank_; }
-  int size() const override { return size_; }
-
-  void AllReduceSum(std::span<float> data) override {
-    parts_.resize(data.size() * static_cast<size_t>(size_));
-    const int count = static_cast<int>(data.size());
-    MPI_Allgather(data.data(), count, MPI_FLOAT, parts_.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
-    std::copy_n(parts_.begin(), data.size(), data.begin());
-    for (size_t other = 1; other < static_cast<size_t>(size_); ++other) {
-      const float* part = parts_.data() + other * data.size();
-      for (size_t i = 0; i < data.size(); ++i) data[i] += part[i];
-    }
-  }
-
-  void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) override {
-    std::vector<int> sizes(counts.begin(), counts.end()), offsets;
-    int offset = 0;
-    for (const int bytes : sizes) {
-      offsets.push_back(offset);
-      offset += bytes;
-    }
-    MPI_Allgatherv(in.data(), static_cast<int>(in.size()), MPI_BYTE, out.data(), sizes.data(), offsets.data(), MPI_BYTE,
-                   MPI_COMM_WORLD);
-  }
-
-  void Abort() override {}  // a lost peer ends the whole MPI job; see comm/PROTOCOL.md
-
- private:
-  Rank rank_;
-  int size_;
-  std::vector<float> parts_;
-};
 
 /// A name no other run uses.
 std::string FreshName() {
@@ -60,10 +22,6 @@ std::string FreshName() {
 }
 
 }  // namespace
-
-std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size) {
-  return std::make_unique<MpiCollective>(rank, size);
-}
 
 MpiBootstrap::MpiBootstrap() {
   int provided = 0;
@@ -123,7 +81,7 @@ void MpiBootstrap::LibraryAllReduceSum(std::span<float> data) const {
 std::unique_ptr<Collective> MpiBootstrap::MakeCollective() {
   int fewest = 0;
   MPI_Allreduce(&local_size_, &fewest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (fewest < world_size_) return MakeMpiCollective(rank_, world_size_);
+  if (fewest < world_size_) return MakeHierarchicalCollective(HostOfEveryRank());
 
   const std::string name = Broadcast(rank_ == 0 ? FreshName() : "");
   std::shared_ptr<void> memory;
@@ -133,6 +91,41 @@ std::unique_ptr<Collective> MpiBootstrap::MakeCollective() {
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank_ == 0) UnlinkArena(name);
   return std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), world_size_), rank_, memory);
+}
+
+std::vector<int> MpiBootstrap::HostOfEveryRank() const {
+  // A host is known by its first rank.
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
+  int leader = rank_;
+  MPI_Bcast(&leader, 1, MPI_INT, 0, host);
+  MPI_Comm_free(&host);
+  std::vector<int> leaders(static_cast<size_t>(world_size_)), numbers(leaders.size());
+  MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  int hosts = 0;
+  for (Rank r = 0; r < world_size_; ++r) {
+    const auto i = static_cast<size_t>(r);
+    numbers[i] = leaders[i] == r ? hosts++ : numbers[static_cast<size_t>(leaders[i])];
+  }
+  return numbers;
+}
+
+std::unique_ptr<Collective> MpiBootstrap::MakeHierarchicalCollective(const std::vector<int>& host_of_rank) {
+  HostLayout layout(host_of_rank);
+  const int host = layout.host_of(rank_);
+  const Rank leader = layout.ranks_of(host).front();
+  const std::vector<std::string> names = GatherAll(leader == rank_ ? FreshName() : "");
+  const std::string& name = names[static_cast<size_t>(leader)];
+  const size_t bytes = HostArena::BytesFor(world_size_);
+  std::shared_ptr<void> memory;
+  if (leader == rank_) memory = CreateSharedMemory(name, bytes);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (leader != rank_) memory = OpenSharedMemory(name, bytes);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (leader == rank_) UnlinkArena(name);
+  auto exchange = MakeMpiLeaderExchange(leader == rank_);  // collective call
+  return std::make_unique<HierarchicalCollective>(HostArena(memory.get(), world_size_), std::move(layout), rank_,
+                                                  std::move(exchange), memory);
 }
 
 }  // namespace quire

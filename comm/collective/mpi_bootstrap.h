@@ -8,9 +8,6 @@
 
 namespace quire {
 
-/// Collectives by MPI alone, for ranks on several hosts. Between MPI_Init and MPI_Finalize, one thread.
-std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size);
-
 /// MPI for the life of a worker: how the ranks of one epoch find each other. Membership is the coordinator's business;
 /// MPI is used to start up and to move data between hosts, and is never asked who is alive.
 class MpiBootstrap {
@@ -38,10 +35,14 @@ class MpiBootstrap {
   /// MPI's own all-reduce, whose order of sums is the library's: to compare with.
   void LibraryAllReduceSum(std::span<float> data) const;
 
-  /// Shared memory when every rank is on this host, MPI otherwise.
+  /// Shared memory when every rank is on this host; otherwise that inside each host, and MPI between them.
   std::unique_ptr<Collective> MakeCollective();
+  /// The second of them, for ranks that are on the given hosts (numbered in the order of their first ranks).
+  std::unique_ptr<Collective> MakeHierarchicalCollective(const std::vector<int>& host_of_rank);
 
  private:
+  std::vector<int> HostOfEveryRank() const;
+
   Rank rank_ = 0;
   int world_size_ = 1, local_rank_ = 0, local_size_ = 1;
 };

@@ -103,10 +103,9 @@ std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) {
   return ranks;
 }
 
-std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size) {
+std::shared_ptr<void> CreateSharedMemory(const std::string& name, size_t bytes) {
   const int fd = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) Fail("shared memory {}: cannot create: {}", name, std::strerror(errno));
-  const size_t bytes = SharedArena::BytesFor(size);
   // posix_fallocate and not ftruncate: a full /dev/shm is an error here, not a SIGBUS at the first touch.
   if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
     ::close(fd);
@@ -116,10 +115,18 @@ std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size) {
   return Map(fd, bytes, name);
 }
 
-std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size) {
+std::shared_ptr<void> OpenSharedMemory(const std::string& name, size_t bytes) {
   const int fd = ::shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
   if (fd < 0) Fail("shared memory {}: cannot open: {}", name, std::strerror(errno));
-  return Map(fd, SharedArena::BytesFor(size), name);
+  return Map(fd, bytes, name);
+}
+
+std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size) {
+  return CreateSharedMemory(name, SharedArena::BytesFor(size));
+}
+
+std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size) {
+  return OpenSharedMemory(name, SharedArena::BytesFor(size));
 }
 
 void UnlinkArena(const std::string& name) { ::shm_unlink(name.c_str()); }

@@ -69,6 +69,9 @@ std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size);
 /// a fresh name; UnlinkArena removes the name once every rank has mapped it, so that nothing is left behind.
 std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size);
 std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size);
+/// The same of any number of bytes.
+std::shared_ptr<void> CreateSharedMemory(const std::string& name, size_t bytes);
+std::shared_ptr<void> OpenSharedMemory(const std::string& name, size_t bytes);
 void UnlinkArena(const std::string& name);
 
 }  // namespace quire

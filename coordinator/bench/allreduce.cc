@@ -24,16 +24,16 @@ std::vector<std::string> BenchCommand(const AllReduceBenchCommand& bench, const 
                                       const std::string& results) {
   Topology topology;
   topology.parallel.tensor = bench.ranks;
-  const std::string worker = FindWorkerBinary();
-  std::vector<std::string> command = MpirunCommand(topology, worker, "", 1, session_dir);
-  command.erase(std::ranges::find(command, worker) + 1, command.end());
-  for (const std::string& argument :
-       {std::string("--bench-allreduce"), results, std::string("--bench-min-bytes"), std::to_string(bench.min_bytes),
-        std::string("--bench-max-bytes"), std::to_string(bench.max_bytes), std::string("--bench-rounds"),
-        std::to_string(bench.rounds)}) {
-    command.push_back(argument);
-  }
-  return command;
+  const std::vector<std::string> worker = {FindWorkerBinary(),
+                                           "--bench-allreduce",
+                                           results,
+                                           "--bench-min-bytes",
+                                           std::to_string(bench.min_bytes),
+                                           "--bench-max-bytes",
+                                           std::to_string(bench.max_bytes),
+                                           "--bench-rounds",
+                                           std::to_string(bench.rounds)};
+  return MpirunCommand(topology, worker, session_dir, {});
 }
 
 std::string ReadFile(const std::string& path) {

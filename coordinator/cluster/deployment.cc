@@ -1,11 +1,9 @@
 #include "coordinator/cluster/deployment.h"
 
-#include <sodium.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <map>
-#include <thread>
+#include <filesystem>
 
 #include "comm/error.h"
 #include "coordinator/cluster/launcher.h"
@@ -14,19 +12,9 @@ namespace quire {
 
 namespace {
 
-// A step should not stall the sequences that decode for long.
-constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
-// More KV memory than this is taken on request only: a server should not fill a laptop. A GPU is there to be filled.
-constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
-
 constexpr int kOrderlyEndMillis = 3000;
 // Whoever starts workers may take a while: a queue of jobs, an image to load.
 constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
-
-std::vector<double> Shares(const Topology& topology) {
-  if (!topology.parallel.shares.empty()) return topology.parallel.shares;
-  return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
-}
 
 }  // namespace
 
@@ -74,8 +62,12 @@ void Deployment::Launch() {
                  group_->data_endpoint());
     return;
   }
+  std::filesystem::create_directory(EpochDir());
+  Placement placement;
+  if (!OnThisHost(topology_)) placement = PlaceRanks(topology_, group_->size(), {});
+  if (!placement.problem.empty()) Fail("{}", placement.problem);
   const auto command =
-      MpirunCommand(topology_, FindWorkerBinary(), group_->data_endpoint(), epoch_, runtime_dir_.path());
+      MpirunCommand(topology_, WorkerBinary(topology_), group_->data_endpoint(), epoch_, EpochDir(), placement.nodes);
   spdlog::debug("launching: {}", fmt::join(command, " "));
   CheckMpirunAllowed();
   launcher_ = std::make_unique<Mpirun>(command);
@@ -84,17 +76,15 @@ void Deployment::Launch() {
 void Deployment::EndWorkers() {
   launcher_.reset();  // workers of an epoch that is over are fenced off: nobody reads what they still send
   launcher_ended_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(EpochDir(), ignored);  // an mpirun that was killed leaves files
 }
 
 void Deployment::BringUp() {
   Launch();
   group_->AwaitJoined();
   cuda_ = ChooseBackend() == "cuda";
-  if (max_step_tokens_ == 0) {
-    max_step_tokens_ = topology_.scheduler.max_step_tokens;
-    if (max_step_tokens_ == 0)
-      max_step_tokens_ = std::max(cuda_ ? kCudaStepTokens : kCpuStepTokens, topology_.scheduler.max_running);
-  }
+  ChooseStepTokens();
   group_->Load(Assignment());
 }
 
@@ -140,35 +130,6 @@ void Deployment::Reshape(const GroupShape& wanted) {
   }
 }
 
-PoolSizes Deployment::ChoosePools(int needed) const {
-  int64_t per_block = 1;
-  for (const RankInfo& rank : group_->ranks()) per_block = std::max(per_block, rank.bytes_per_block);
-  const int64_t host_blocks = std::min<int64_t>(topology_.cache.host_swap_bytes / per_block, INT32_MAX - 1);
-  return {ChooseNumBlocks(needed), static_cast<int>(host_blocks)};
-}
-
-EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
-  const Topology& topology = topology_;
-  const ModelConfig& config = model_.config();
-  EngineOptions options;
-  options.scheduler.max_step_tokens = max_step_tokens_;
-  options.scheduler.max_running = topology.scheduler.max_running;
-  options.scheduler.preemption = topology.scheduler.preemption == "swap"        ? PreemptionMode::kSwap
-                                 : topology.scheduler.preemption == "recompute" ? PreemptionMode::kRecompute
-                                                                                : PreemptionMode::kAuto;
-  options.blocks.num_blocks = pools.num_blocks;
-  options.blocks.num_host_blocks = pools.num_host_blocks;
-  options.blocks.block_size = topology.cache.block_size;
-  options.blocks.watermark = topology.cache.watermark;
-  options.blocks.prefix_caching = topology.cache.prefix_caching;
-  options.blocks.sliding_window = static_cast<int>(config.sliding_window);
-  ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
-  options.plan_ahead = topology.scheduler.plan_ahead;
-  options.max_model_len = max_model_len_;
-  options.vocab_size = static_cast<int>(config.vocab_size);
-  return options;
-}
-
 WorkerGroup::Options Deployment::GroupOptions() const {
   const Topology& topology = topology_;
   WorkerGroup::Options options;
@@ -189,67 +150,6 @@ WorkerGroup::Options Deployment::GroupOptions() const {
   return options;
 }
 
-std::string Deployment::ChooseBackend() const {
-  const Topology& topology = topology_;
-  if (topology.backend == "cpu") return "cpu";
-  // The ranks of a host take a device each, unless the topology says who takes which.
-  std::map<std::string, int> ranks_of_host;
-  for (const RankInfo& rank : group_->ranks()) ranks_of_host[rank.host] += topology.parallel.replicas;
-  const bool listed = !topology.nodes.empty() && !topology.nodes[0].devices.empty();
-  std::string problem;
-  for (size_t r = 0; r < group_->ranks().size() && problem.empty(); ++r) {
-    const RankInfo& rank = group_->ranks()[r];
-    if (rank.devices == 0) {
-      problem = fmt::format("rank {} on {}: {}", r, rank.host, rank.device_problem);
-    } else if (!listed && rank.devices < ranks_of_host[rank.host]) {
-      problem = fmt::format("{} has {} GPUs for {} ranks", rank.host, rank.devices, ranks_of_host[rank.host]);
-    }
-  }
-  if (problem.empty()) {
-    spdlog::info("backend: CUDA");
-    return "cuda";
-  }
-  if (topology.backend == "cuda") {
-    Fail("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)", problem);
-  }
-  if (topology.dtype != "auto" && topology.dtype != "float32") {
-    Fail("--dtype {} needs a GPU ({}); the CPU computes in float32", topology.dtype, problem);
-  }
-  if (topology.cache.dtype != "auto") {
-    Fail("--kv-cache-dtype {} needs a GPU ({}); the CPU keeps float32", topology.cache.dtype, problem);
-  }
-  spdlog::info("backend: CPU ({})", problem);
-  return "cpu";
-}
-
-AssignMessage Deployment::Assignment() const {
-  const Topology& topology = topology_;
-  AssignMessage assign;
-  assign.model_path = model_.path();
-  assign.fingerprint = model_.Fingerprint();
-  assign.block_size = topology.cache.block_size;
-  assign.max_step_tokens = max_step_tokens_;
-  assign.max_running = topology.scheduler.max_running;
-  assign.max_model_len = max_model_len_;
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  assign.threads =
-      topology.threads_per_worker > 0
-          ? topology.threads_per_worker
-          : std::max(1, cores / (topology.parallel.tensor * topology.parallel.replicas));
-  assign.shares = Shares(topology);
-  assign.backend = cuda_ ? "cuda" : "cpu";
-  assign.dtype = topology.dtype;
-  assign.kv_cache_dtype = topology.cache.dtype;
-  if (!topology.nodes.empty())
-    assign.devices.assign(topology.nodes[0].devices.begin(), topology.nodes[0].devices.end());
-  if (cuda_ && assign.devices.empty() && topology.parallel.replica > 0) {
-    // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.
-    for (int rank = 0; rank < group_->size(); ++rank)
-      assign.devices.push_back(topology.parallel.replica * topology.parallel.tensor + rank);
-  }
-  return assign;
-}
-
 void Deployment::CheckLauncher() {
   if (engine_ == nullptr && cancel_)
     throw GroupFailure(LossCause::kStopping, -1, "", "stopped before the workers were ready");
@@ -267,34 +167,6 @@ void Deployment::CheckLauncher() {
   throw GroupFailure(
       LossCause::kDied, culprit->rank, host,
       fmt::format("rank {} on {} {}", culprit->rank, host.empty() ? "an unknown host" : host, culprit->how));
-}
-
-int Deployment::ChooseNumBlocks(int needed) const {
-  const Topology& topology = topology_;
-  if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
-  std::map<std::string, int64_t> ranks_of_host;
-  for (const RankInfo& rank : group_->ranks()) ranks_of_host[rank.host] += topology.parallel.replicas;
-  int64_t per_block = 0, available = INT64_MAX;
-  for (const RankInfo& rank : group_->ranks()) {
-    per_block = std::max(per_block, rank.bytes_per_block);
-    // The ranks of a host share its memory, those of all replicas; each of those on GPUs reports what it may take.
-    available = std::min(available, rank.available_bytes / (cuda_ ? 1 : ranks_of_host[rank.host]));
-  }
-  int64_t budget = topology.cache.memory_bytes;
-  if (budget == 0) {
-    budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available));
-    if (!cuda_) budget = std::min(std::max(kDefaultCpuKvBytes, needed * per_block), budget);
-  }
-  const int64_t most_useful =
-      int64_t{topology.scheduler.max_running} * ((max_model_len_ - 1) / topology.cache.block_size + 1);
-  const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
-  if (blocks < 2) {
-    Fail(
-        "the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
-        "--kv-cache-memory-bytes or --gpu-memory-utilization",
-        2 * per_block, per_block, budget);
-  }
-  return static_cast<int>(blocks);
 }
 
 void Deployment::Stop(const std::string& reason) {

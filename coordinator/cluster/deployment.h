@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -56,10 +58,13 @@ class Deployment {
   WorkerGroup::Options GroupOptions() const;
   /// "cuda" or "cpu", by what the topology asks for and the ranks have. Throws Error when they don't go together.
   std::string ChooseBackend() const;
+  void ChooseStepTokens();
   AssignMessage Assignment() const;
   void CheckLauncher();
   void Launch();
   void EndWorkers();
+  /// Of mpirun's files in this epoch.
+  std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
   /// Launch to Load.
   void BringUp();
   /// Reserves the blocks; returns the seconds that moving one takes.

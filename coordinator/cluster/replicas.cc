@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <future>
 
+#include "coordinator/cluster/placement.h"
+
 namespace quire {
 
 Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
@@ -12,7 +14,9 @@ Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std:
       sketch_(topology.cache.block_size),
       recoveries_seen_(static_cast<size_t>(topology.parallel.replicas), 0) {
   const auto start = [&topology, &model, &cancel](int r) {
-    return std::make_unique<Replica>(ReplicaTopology(topology, r), model, cancel);
+    Topology one = ReplicaTopology(topology, r);
+    if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
+    return std::make_unique<Replica>(std::move(one), model, cancel);
   };
   std::vector<std::future<std::unique_ptr<Replica>>> others;
   for (int r = 1; r < topology.parallel.replicas; ++r) {

@@ -41,6 +41,7 @@ class StepsUnderWay {
 
   bool empty() const { return steps_.empty(); }
   const Step& oldest() const { return steps_.front(); }
+  StepId last_sent() const { return last_sent_; }
 
   void Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now);
   /// Which step the rank answered; nothing, and nothing is changed, when that is not what it had to answer.

@@ -26,6 +26,9 @@ struct RankInfo {
   StepId last_step = 0;
   uint32_t compute_micros = 0;  // of its last step
   std::chrono::steady_clock::time_point last_beat;
+  /// The step it must answer next, and since when it says that it has nothing to do for it.
+  StepId idle_before = 0;
+  std::optional<std::chrono::steady_clock::time_point> idle_since;
 };
 
 /// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from
@@ -99,13 +102,17 @@ class WorkerGroup {
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
   void HandleCtrl();
   void CheckLeases();
+  void CheckProgress(Rank rank, const BeatMessage& beat);
   Clock::duration StepPatience(int num_tokens) const;
   void OnAnswer(Rank rank, const Frame& frame);
   Rank RankOf(const std::string& peer) const;
   Rank Adopt(const ReceivedFrame& received);
   std::string Describe(Rank rank) const;
   template <class... Args>
-  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const;
+  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
+    const std::string host = rank >= 0 && rank < size() ? ranks_[static_cast<size_t>(rank)].host : "";
+    throw GroupFailure(cause, rank, host, fmt::format(format, std::forward<Args>(args)...));
+  }
   void OnJoin(Rank rank, const JoinMessage& join);
   void OnLoaded(Rank rank, const Message& message);
   /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/collective/mpi_bootstrap.h"
+#include "comm/collective/mpi_collective.h"
 #include "comm/error.h"
 
 namespace {
@@ -68,6 +69,9 @@ int main() {
   const auto chosen = mpi.MakeCollective();
   Check(*chosen, "chosen");
   Check(*quire::MakeMpiCollective(mpi.rank(), mpi.world_size()), "mpi");
+  // One machine stands for several hosts; ranks of a host need not be neighbours.
+  for (const std::vector<int>& hosts : {std::vector{0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {0, 1, 2}})
+    Check(*mpi.MakeHierarchicalCollective(hosts), "by hosts");
   if (mpi.rank() == 0) std::printf("%d ranks agree\n", mpi.world_size());
   return mpi.world_size() == 3 ? 0 : 1;
 }

@@ -23,13 +23,13 @@ def free_port():
 
 
 class Server:
-    """with Server("--model", ...) as s: requests to s.url, admin to s.admin_url."""
+    """with Server("--model", ...) as s: requests to s.url, admin to s.admin_url. prefix: words before the command."""
 
-    def __init__(self, *flags, model=None, env=None, wait=True):
+    def __init__(self, *flags, model=None, env=None, wait=True, prefix=()):
         self.port, self.admin_port = free_port(), free_port()
         self.url, self.admin_url = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.admin_port}"
         self.log = tempfile.NamedTemporaryFile("w+", prefix="quire-test-", suffix=".log")
-        command = [QUIRE, "serve", "--port", str(self.port), "--admin-port", str(self.admin_port), *flags]
+        command = [*prefix, QUIRE, "serve", "--port", str(self.port), "--admin-port", str(self.admin_port), *flags]
         if model:
             command += ["--model", model]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})})

@@ -5,9 +5,9 @@ import threading
 import time
 
 
-def stream_in_background(server, tokens=1500, comments=None, body=None):
+def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=lambda: None):
     """A long stream; returns (thread, list that collects the data lines). Comment lines go to the list `comments`, fields of
-    `body` into the request."""
+    `body` into the request; `on_line` is called for every data line."""
     lines = []
 
     def read():
@@ -19,6 +19,7 @@ def stream_in_background(server, tokens=1500, comments=None, body=None):
                 for line in f:
                     if line.startswith(b"data: "):
                         lines.append(line[6:].strip())
+                        on_line()
                     if comments is not None and line.startswith(b":"):
                         comments.append(line[1:].strip().decode())
                     if line.startswith(b"data: [DONE]"):

@@ -1,0 +1,85 @@
+#include "comm/collective/mpi_collective.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace quire {
+
+namespace {
+
+/// Everything is gathered and every rank adds in rank order, so that the sums are bit-equal everywhere
+/// (MPI_Allreduce leaves the order to the library).
+class MpiCollective : public Collective {
+ public:
+  MpiCollective(Rank rank, int size) : rank_(rank), size_(size) {}
+
+  Rank rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void AllReduceSum(std::span<float> data) override {
+    parts_.resize(data.size() * static_cast<size_t>(size_));
+    const int count = static_cast<int>(data.size());
+    MPI_Allgather(data.data(), count, MPI_FLOAT, parts_.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
+    std::copy_n(parts_.begin(), data.size(), data.begin());
+    for (size_t other = 1; other < static_cast<size_t>(size_); ++other) {
+      const float* part = parts_.data() + other * data.size();
+      for (size_t i = 0; i < data.size(); ++i) data[i] += part[i];
+    }
+  }
+
+  void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) override {
+    std::vector<int> sizes(counts.begin(), counts.end()), offsets;
+    int offset = 0;
+    for (const int bytes : sizes) {
+      offsets.push_back(offset);
+      offset += bytes;
+    }
+    MPI_Allgatherv(in.data(), static_cast<int>(in.size()), MPI_BYTE, out.data(), sizes.data(), offsets.data(), MPI_BYTE,
+                   MPI_COMM_WORLD);
+  }
+
+  void Abort() override {}  // a lost peer ends the whole MPI job; see comm/PROTOCOL.md
+
+ private:
+  Rank rank_;
+  int size_;
+  std::vector<float> parts_;
+};
+
+/// Hosts have the numbers of their leaders in the communicator: both follow the leaders' ranks.
+class MpiLeaderExchange : public LeaderExchange {
+ public:
+  explicit MpiLeaderExchange(MPI_Comm leaders) : leaders_(leaders) {}
+
+  void Begin(std::byte* all, const std::vector<int>& sizes, const std::vector<int>& offsets) override {
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, all, sizes.data(), offsets.data(), MPI_BYTE, leaders_, &request_);
+  }
+
+  bool Done() override {
+    int done = 0;
+    MPI_Test(&request_, &done, MPI_STATUS_IGNORE);
+    return done != 0;
+  }
+
+ private:
+  MPI_Comm leaders_;  // freed by MPI_Finalize: freeing is a collective call, and a lost rank would not come to it
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size) {
+  return std::make_unique<MpiCollective>(rank, size);
+}
+
+std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm leaders = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, leads ? 0 : MPI_UNDEFINED, rank, &leaders);
+  return leads ? std::make_unique<MpiLeaderExchange>(leaders) : nullptr;
+}
+
+}  // namespace quire

@@ -1,0 +1,56 @@
+#include "coordinator/check/command.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "comm/error.h"
+#include "comm/json.h"
+#include "coordinator/check/preflight.h"
+
+namespace quire {
+
+namespace {
+
+using Status = CheckLine::Status;
+
+const char* Word(Status status) {
+  return status == Status::kOk ? "ok" : status == Status::kFailed ? "FAILED" : "skipped";
+}
+
+void Print(const CheckLine& line) {
+  fmt::print("{:<8}{:<11}{:<16}{}{}\n", Word(line.status), line.check, line.host.empty() ? "this host" : line.host,
+             line.found, line.remedy.empty() ? "" : "; remedy: " + line.remedy);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int RunCheckCommand(const ServeFlags& flags, bool json) {
+  std::vector<CheckLine> lines;
+  const auto report = [&](const CheckLine& line) {
+    lines.push_back(line);
+    if (!json) Print(line);
+  };
+  try {
+    const Topology topology = TopologyFromFlags(flags);
+    report({"topology", "", Status::kOk, flags.topology_file.empty() ? "from flags" : flags.topology_file, ""});
+    RunPreflight(topology, {}, report);
+  } catch (const Error& error) {
+    report({"topology", "", Status::kFailed, error.what(), "correct it; deploy/topologies/ has examples"});
+  }
+  const bool ok = std::ranges::none_of(lines, [](const CheckLine& line) { return line.status == Status::kFailed; });
+  if (json) {
+    Json checks = Json::array();
+    for (const CheckLine& line : lines) {
+      checks.push_back({{"check", line.check},
+                        {"host", line.host},
+                        {"status", Word(line.status)},
+                        {"found", line.found},
+                        {"remedy", line.remedy}});
+    }
+    fmt::print("{}\n", DumpJson({{"ok", ok}, {"checks", checks}}));
+  }
+  return ok ? 0 : 1;
+}
+
+}  // namespace quire

@@ -1,0 +1,157 @@
+#include "coordinator/check/preflight.h"
+
+#include "comm/error.h"
+#include "comm/model/model_files.h"
+#include "coordinator/check/listening.h"
+#include "coordinator/check/node_probe.h"
+#include "coordinator/check/program.h"
+#include "coordinator/cluster/launcher.h"
+#include "coordinator/cluster/runtime_dir.h"
+
+namespace quire {
+
+namespace {
+
+using Status = CheckLine::Status;
+
+/// Runs the checks in the order in which their failures explain each other.
+class Preflight {
+ public:
+  Preflight(const Topology& topology, const PreflightOptions& options,
+            const std::function<void(const CheckLine&)>& report)
+      : topology_(topology), options_(options), report_(report) {}
+
+  void Run() {
+    CheckMpirun();
+    CheckAddresses();
+    CheckModel();
+    CheckPlacement();
+    for (const NodeRanks& ranks : placement_.nodes) CheckNode(topology_.nodes[ranks.node], ranks.count);
+    for (const Topology::Node& node : topology_.nodes) {
+      if (node.spare) CheckNode(node, 0);
+    }
+    if (OnThisHost(topology_)) CheckNode({}, topology_.parallel.tensor);
+    CheckSums();
+  }
+
+ private:
+  void Ok(const std::string& check, const std::string& host, const std::string& found) {
+    report_({check, host, Status::kOk, found, ""});
+  }
+  void Fails(const std::string& check, const std::string& host, const std::string& found, const std::string& remedy) {
+    failed_ = true;
+    report_({check, host, Status::kFailed, found, remedy});
+  }
+  void Skip(const std::string& check, const std::string& why) { report_({check, "", Status::kSkipped, why, ""}); }
+
+  void CheckMpirun() {
+    if (topology_.launch.method != "mpirun") return Skip("mpirun", "launch.method is external");
+    const auto path = FindProgram("mpirun");
+    if (!path) return Fails("mpirun", "", "not in PATH", "apt-get install openmpi-bin");
+    try {
+      CheckMpirunAllowed();
+    } catch (const Error& error) {
+      return Fails("mpirun", "", "refuses to run as root", error.what());
+    }
+    const ProgramResult version = RunProgram({*path, "--version"}, options_.host_limit);
+    Ok("mpirun", "", fmt::format("{}: {}", *path, version.output.substr(0, version.output.find('\n'))));
+  }
+
+  void CheckAddress(const char* setting, const std::string& address, int port) {
+    const std::string where = fmt::format("{} {}:{}", setting, address, port);
+    const std::string problem = ListeningProblem(address, port);
+    if (problem.empty()) return Ok("listen", "", where);
+    Fails("listen", "", fmt::format("{}: {}", where, problem),
+          fmt::format("give {} an address of this host and a port that nobody listens on", setting));
+  }
+
+  void CheckAddresses() {
+    const auto server = ParseHostPort(topology_.server.listen), admin = ParseHostPort(topology_.admin.listen);
+    CheckAddress("server.listen", server->host, server->port);
+    CheckAddress("admin.listen", admin->host, admin->port);
+    for (const int port : topology_.transport.ports)
+      if (!topology_.transport.bind.empty()) CheckAddress("transport.bind", topology_.transport.bind, port);
+  }
+
+  void CheckModel() {
+    try {
+      const ModelFiles model = ModelFiles::Open(topology_.model.path);
+      fingerprint_ = model.Fingerprint();
+      model_bytes_ = model.TotalBytes();
+      Ok("model", "",
+         fmt::format("{}: {:.1f} MiB, fingerprint {}", topology_.model.path,
+                     static_cast<double>(model_bytes_) / (1 << 20), fingerprint_.substr(0, 8)));
+    } catch (const std::exception& error) {
+      Fails("model", "", error.what(), "set model.path to an HF directory or a GGUF file that this version reads");
+    }
+  }
+
+  void CheckPlacement() {
+    if (OnThisHost(topology_) || topology_.launch.method != "mpirun") return;
+    placement_ = PlaceRanks(topology_, topology_.parallel.tensor, {});
+    if (!placement_.problem.empty())
+      return Fails("placement", "", placement_.problem, "change nodes or parallel.tensor");
+    std::vector<std::string> places;
+    for (const NodeRanks& ranks : placement_.nodes)
+      places.push_back(fmt::format("{} on {}", ranks.count, topology_.nodes[ranks.node].host));
+    Ok("placement", "", fmt::format("{} ranks: {}", topology_.parallel.tensor, fmt::join(places, ", ")));
+  }
+
+  /// node.host is empty for this host, where ranks meet without a network.
+  void CheckNode(const Topology::Node& node, int num_ranks) {
+    if (topology_.launch.method != "mpirun") return;
+    const int all = topology_.parallel.tensor;
+    const NodeNeeds needs{topology_, node, num_ranks, fingerprint_, num_ranks * (model_bytes_ / all)};
+    std::string worker;
+    try {
+      worker = WorkerBinary(topology_);
+    } catch (const Error& error) {
+      return Fails("worker", node.host, "not found", error.what());
+    }
+    const ProgramResult result = RunProgram(ProbeCommand(needs, worker), options_.host_limit);
+    for (const CheckLine& line : JudgeProbe(needs, worker, result, options_.host_limit)) {
+      failed_ = failed_ || line.status == Status::kFailed;
+      report_(line);
+    }
+  }
+
+  void CheckSums() {
+    if (topology_.launch.method != "mpirun") return Skip("sums", "workers are started by somebody else");
+    if (failed_) return Skip("sums", "something above is broken");
+    const RuntimeDir directory;
+    const std::vector<std::string> worker = {WorkerBinary(topology_),
+                                             "--bench-allreduce",
+                                             "/dev/null",
+                                             "--bench-min-bytes",
+                                             "4096",
+                                             "--bench-max-bytes",
+                                             "4096",
+                                             "--bench-rounds",
+                                             "20"};
+    const ProgramResult result = RunProgram(MpirunCommand(topology_, worker, directory.path(), placement_.nodes),
+                                            std::chrono::milliseconds(options_.sums_limit));
+    if (result.status == 0)
+      return Ok("sums", "", fmt::format("{} ranks agree on the sums of 4 KiB messages", topology_.parallel.tensor));
+    const std::string how = result.timed_out ? fmt::format("no end within {} s", options_.sums_limit.count())
+                                             : fmt::format("mpirun exited with status {}", result.status);
+    Fails("sums", "", fmt::format("{}: {}", how, FirstLine(result.output)),
+          fmt::format("let the nodes reach each other on ports {}", fmt::join(topology_.transport.mpi_ports, "-")));
+  }
+
+  const Topology& topology_;
+  const PreflightOptions options_;
+  const std::function<void(const CheckLine&)>& report_;
+  Placement placement_;
+  std::string fingerprint_;  // empty: the model cannot be read here
+  int64_t model_bytes_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+void RunPreflight(const Topology& topology, const PreflightOptions& options,
+                  const std::function<void(const CheckLine&)>& report) {
+  Preflight(topology, options, report).Run();
+}
+
+}  // namespace quire

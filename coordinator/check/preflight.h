@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/topology.h"
+
+namespace quire {
+
+/// One thing that was looked at.
+struct CheckLine {
+  enum class Status { kOk, kFailed, kSkipped };
+
+  std::string check;  // "interface"
+  std::string host;   // empty: this one
+  Status status = Status::kOk;
+  std::string found;
+  std::string remedy;  // of a failure
+};
+
+struct PreflightOptions {
+  std::chrono::seconds host_limit{10};  // for a node's answer
+  std::chrono::seconds sums_limit{60};  // for the sums across all nodes
+};
+
+/// Looks at everything that a start needs: mpirun, the addresses, each node's way there, version, interface, ports,
+/// shared memory, memory, keys and model, and sums across all nodes. Reports each line as it is known; starts nothing
+/// that stays. Checks that have no chance because of an earlier failure are skipped.
+void RunPreflight(const Topology& topology, const PreflightOptions& options,
+                  const std::function<void(const CheckLine&)>& report);
+
+}  // namespace quire

@@ -1,0 +1,26 @@
+# CUDA image: docker build -f deploy/docker/cuda.Dockerfile -t quire:cuda .
+# The build takes the toolkit (12.4 or later) and NCCL from NVIDIA's images; the second stage has their runtime halves.
+ARG CUDA=12.6.3
+FROM nvidia/cuda:${CUDA}-devel-ubuntu24.04 AS build
+WORKDIR /src
+COPY deploy/install-packages deploy/packages.txt deploy/
+RUN apt-get update && DEBIAN_FRONTEND=noninteractive deploy/install-packages deploy/packages.txt
+COPY . .
+RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=ON \
+ && cmake --build build --target quire quire-worker \
+ && cmake --install build --prefix /opt/quire --strip \
+ # CUDA's libraries come with the second stage's image.
+ && ldd /opt/quire/bin/quire /opt/quire/bin/quire-worker | awk '/=> \//{print $3}' | grep -v -e cuda -e nccl -e nvidia | sort -u \
+  | xargs -n 1 readlink -f | xargs dpkg -S 2>/dev/null | cut -d: -f1 | sort -u > /opt/quire/runtime-packages
+
+FROM nvidia/cuda:${CUDA}-runtime-ubuntu24.04
+COPY --from=build /opt/quire /opt/quire
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive xargs apt-get install -y --no-install-recommends openmpi-bin openssh-client openssh-server tini < /opt/quire/runtime-packages \
+ && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_* \
+ && useradd --uid 10001 --create-home quire
+ENV PATH=/opt/quire/bin:/usr/local/bin:/usr/bin:/bin
+USER quire
+WORKDIR /home/quire
+ENTRYPOINT ["tini", "--", "quire"]
+CMD ["serve", "--help"]

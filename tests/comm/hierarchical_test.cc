@@ -1,0 +1,146 @@
+// Hosts on one machine: every host has memory of its own, and ranks are threads.
+#include "comm/collective/hierarchical.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace quire {
+namespace {
+
+/// What the leaders of a group of threads have sent each other: by operation, by host.
+struct Wire {
+  std::mutex mutex;
+  std::map<uint64_t, std::map<int, std::vector<std::byte>>> sent;
+};
+
+class ThreadExchange : public LeaderExchange {
+ public:
+  ThreadExchange(Wire& wire, int host, int num_hosts) : wire_(wire), host_(host), num_hosts_(num_hosts) {}
+
+  void Begin(std::byte* all, const std::vector<int>& sizes, const std::vector<int>& offsets) override {
+    all_ = all, offsets_ = offsets, sizes_ = sizes;
+    const auto h = static_cast<size_t>(host_);
+    const std::lock_guard lock(wire_.mutex);
+    wire_.sent[operation_][host_].assign(all + offsets[h], all + offsets[h] + sizes[h]);
+  }
+  bool Done() override {
+    const std::lock_guard lock(wire_.mutex);
+    const auto& sent = wire_.sent[operation_];
+    if (static_cast<int>(sent.size()) < num_hosts_) return false;
+    for (const auto& [host, bytes] : sent) {
+      EXPECT_EQ(static_cast<int>(bytes.size()), sizes_[static_cast<size_t>(host)]);
+      if (host != host_ && !bytes.empty())
+        std::memcpy(all_ + offsets_[static_cast<size_t>(host)], bytes.data(), bytes.size());
+    }
+    ++operation_;
+    return true;
+  }
+
+ private:
+  Wire& wire_;
+  int host_, num_hosts_;
+  uint64_t operation_ = 0;
+  std::byte* all_ = nullptr;
+  std::vector<int> sizes_, offsets_;
+};
+
+void OnRanks(const std::vector<int>& hosts, const std::function<void(Collective&)>& body) {
+  const HostLayout layout(hosts);
+  Wire wire;
+  std::vector<std::shared_ptr<void>> memory;
+  const size_t bytes = (HostArena::BytesFor(layout.size()) + 63) / 64 * 64;
+  for (int h = 0; h < layout.num_hosts(); ++h) {
+    memory.emplace_back(std::aligned_alloc(64, bytes), std::free);
+    std::memset(memory.back().get(), 0, bytes);
+  }
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < layout.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const int host = layout.host_of(rank);
+      const auto& mine = memory[static_cast<size_t>(host)];
+      std::unique_ptr<LeaderExchange> exchange;
+      if (layout.ranks_of(host).front() == rank)
+        exchange = std::make_unique<ThreadExchange>(wire, host, layout.num_hosts());
+      HierarchicalCollective collective(HostArena(mine.get(), layout.size()), layout, rank, std::move(exchange), mine);
+      body(collective);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+const std::vector<std::vector<int>> kLayouts = {{0}, {0, 0}, {0, 1}, {0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {0, 0, 1, 1, 2}};
+
+/// Sums of these depend on their order.
+float Value(Rank rank, size_t i) { return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97); }
+
+TEST(HierarchicalTest, SumsHaveTheBitsOfRankOrderOnAnyHosts) {
+  for (const auto& hosts : kLayouts) {
+    OnRanks(hosts, [&](Collective& c) {
+      for (const size_t count : {size_t{1}, size_t{577}, size_t{65536}, size_t{65537}, size_t{150000}}) {
+        std::vector<float> data(count);
+        for (size_t i = 0; i < count; ++i) data[i] = Value(c.rank(), i);
+        c.AllReduceSum(data);
+        for (size_t i = 0; i < count; ++i) {
+          float sum = Value(0, i);
+          for (Rank r = 1; r < c.size(); ++r) sum += Value(r, i);
+          ASSERT_EQ(data[i], sum) << "element " << i << " of " << count << " on rank " << c.rank();
+        }
+      }
+    });
+  }
+}
+
+TEST(HierarchicalTest, GathersUnevenAndEmptyPartsInRankOrder) {
+  for (const auto& hosts : kLayouts) {
+    OnRanks(hosts, [](Collective& c) {
+      for (const size_t unit : {size_t{1}, size_t{1000}, size_t{300000}}) {
+        std::vector<size_t> counts;
+        std::vector<std::byte> expected;
+        for (Rank r = 0; r < c.size(); ++r) {
+          counts.push_back(static_cast<size_t>(r + 2) % 3 * unit);
+          expected.insert(expected.end(), counts.back(), static_cast<std::byte>(r + 1));
+        }
+        const std::vector<std::byte> in(counts[static_cast<size_t>(c.rank())], static_cast<std::byte>(c.rank() + 1));
+        std::vector<std::byte> out(expected.size());
+        c.AllGather(in, counts, out);
+        ASSERT_EQ(out, expected) << "on rank " << c.rank();
+      }
+    });
+  }
+}
+
+TEST(HierarchicalTest, ManyOperationsMixWithoutMixingUp) {
+  OnRanks({0, 1, 0, 1}, [](Collective& c) {
+    for (int round = 0; round < 1000; ++round) {
+      std::vector<float> data(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
+      c.AllReduceSum(data);
+      for (const float x : data) ASSERT_EQ(x, static_cast<float>(4 * round + 6));
+      const int32_t mine = round * 10 + c.rank();
+      int32_t all[4];
+      c.AllGather(std::as_bytes(std::span(&mine, 1)), std::vector<size_t>(4, sizeof(mine)),
+                  std::as_writable_bytes(std::span(all)));
+      for (Rank r = 0; r < 4; ++r) ASSERT_EQ(all[r], round * 10 + r);
+    }
+  });
+}
+
+TEST(HierarchicalTest, AbortEndsTheWaitsOfItsHost) {
+  OnRanks({0, 0, 0, 1}, [](Collective& c) {
+    std::vector<float> data(10);
+    if (c.rank() == 3) return;  // host 1 never comes: the leader of host 0 waits for it, and the others for the leader
+    if (c.rank() == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      c.Abort();
+    }
+    EXPECT_THROW(c.AllReduceSum(data), CollectiveAborted);
+  });
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,186 @@
+"""What deploy/ offers to other systems, as far as it can be judged without them: Kubernetes manifests and the Helm chart,
+Dockerfiles and compose file, the Slurm script, the systemd unit."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    print("python3-yaml is not installed")
+    sys.exit(77)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEPLOY = os.path.join(ROOT, "deploy")
+CHART = os.path.join(DEPLOY, "k8s", "chart")
+
+
+def read(*path):
+    with open(os.path.join(DEPLOY, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def render(template, values):
+    """The part of Helm's language that the chart keeps to: values, and if ... end on lines of their own."""
+    lines, shown = [], [True]
+    for line in template.splitlines():
+        condition = re.fullmatch(r"\s*\{\{- if \.Values\.([\w.]+) \}\}", line)
+        if condition:
+            shown.append(shown[-1] and bool(lookup(values, condition[1])))
+        elif re.fullmatch(r"\s*\{\{- end \}\}", line):
+            shown.pop()
+        elif shown[-1]:
+            line = line.replace("{{ .Release.Name }}", "quire")
+            lines.append(re.sub(r"\{\{ \.Values\.([\w.]+) \}\}", lambda m: str(lookup(values, m[1])), line))
+    assert len(shown) == 1, "an if without an end"
+    text = "\n".join(lines)
+    assert "{{" not in text, re.findall(r"\{\{.*?\}\}", text)
+    return text
+
+
+def lookup(values, path):
+    for key in path.split("."):
+        values = values[key]
+    return values
+
+
+def chart(**changes):
+    values = {**yaml.safe_load(read("k8s", "chart", "values.yaml")), **changes}
+    templates = sorted(glob.glob(os.path.join(CHART, "templates", "*.yaml")))
+    assert len(templates) >= 3
+    return [yaml.safe_load(render(read(template), values)) for template in templates]
+
+
+def manifests():
+    return list(yaml.safe_load_all(read("k8s", "leader-worker-set.yaml")))
+
+
+def of_kind(objects, kind):
+    return [o for o in objects if o["kind"] == kind]
+
+
+def pods(objects):
+    """(labels, pod specification) of everything that makes pods."""
+    for deployment in of_kind(objects, "Deployment"):
+        yield deployment["spec"]["template"]
+    for group in of_kind(objects, "LeaderWorkerSet"):
+        yield group["spec"]["leaderWorkerTemplate"]["leaderTemplate"]
+        yield group["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+
+
+class KubernetesTest(unittest.TestCase):
+    def check_pod(self, pod):
+        spec = pod["spec"]
+        self.assertFalse(spec["automountServiceAccountToken"])
+        self.assertTrue(spec["securityContext"]["runAsNonRoot"])
+        self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        for container in spec["containers"]:
+            context = container["securityContext"]
+            self.assertEqual((context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]), (False, True))
+            self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+            self.assertIn("memory", container["resources"]["limits"])
+            self.assertIn("readinessProbe", container)
+            for mount in container["volumeMounts"]:
+                self.assertIn(mount["name"], volumes)
+            names = {port["name"] for port in container["ports"]}
+            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                for kind in ("httpGet", "tcpSocket"):
+                    port = container.get(probe, {}).get(kind, {}).get("port")
+                    self.assertIn(port, names | {None})
+
+    def check_objects(self, objects):
+        templates = list(pods(objects))
+        self.assertTrue(templates)
+        for pod in templates:
+            self.check_pod(pod)
+        server = templates[0]["spec"]["containers"][0]
+        self.assertEqual(server["livenessProbe"]["httpGet"]["path"], "/health")
+        self.assertEqual(server["readinessProbe"]["httpGet"]["path"], "/ready")
+        self.assertGreater(templates[0]["spec"]["terminationGracePeriodSeconds"], 30)
+        for budget in of_kind(objects, "PodDisruptionBudget"):
+            wanted = budget["spec"]["selector"]["matchLabels"].items()
+            self.assertTrue(all(wanted <= pod["metadata"]["labels"].items() for pod in templates))
+        for service in of_kind(objects, "Service"):
+            self.assertLessEqual(service["spec"]["selector"].items(), templates[0]["metadata"]["labels"].items())
+        self.assertTrue(of_kind(objects, "PodDisruptionBudget") and of_kind(objects, "Service"))
+
+    def test_the_leader_worker_set_is_whole_and_confined(self):
+        objects = manifests()
+        self.check_objects(objects)
+        config = of_kind(objects, "ConfigMap")[0]["data"]
+        topology = yaml.safe_load(config["topology.yaml"])
+        devices = sum(len(node["devices"]) for node in topology["nodes"])
+        group = of_kind(objects, "LeaderWorkerSet")[0]["spec"]["leaderWorkerTemplate"]
+        self.assertEqual((len(topology["nodes"]), devices), (group["size"], topology["parallel"]["tensor"]))
+        for pod in pods(objects):
+            limits = pod["spec"]["containers"][0]["resources"]["limits"]
+            self.assertEqual(limits["nvidia.com/gpu"], devices // group["size"])
+            files = [mount["subPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"] if "subPath" in mount]
+            self.assertLessEqual(set(files), set(config))
+
+    def test_the_chart_renders_with_and_without_gpus(self):
+        self.check_objects(chart())
+        limits = chart(gpus=0)[0]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+        self.assertEqual(limits, {"memory": "32Gi"})
+        self.assertEqual(yaml.safe_load(read("k8s", "chart", "Chart.yaml"))["apiVersion"], "v2")
+
+
+class ContainerTest(unittest.TestCase):
+    def test_images_copy_what_there_is_and_do_not_run_as_root(self):
+        for name in ("cpu.Dockerfile", "cuda.Dockerfile"):
+            text = read("docker", name)
+            for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.M):
+                for source in line.split()[:-1]:
+                    self.assertTrue(os.path.exists(os.path.join(ROOT, source)), f"{name}: {source}")
+            stages = re.findall(r"^FROM .*$", text, re.M)
+            self.assertEqual(len(stages), 2)
+            self.assertEqual(re.findall(r"^USER (.*)$", text.rsplit("\nFROM ", 1)[1], re.M), ["quire"])
+
+    def test_compose_builds_an_image_that_there_is_and_gives_up_every_right(self):
+        service = yaml.safe_load(read("docker", "compose.yaml"))["services"]["quire"]
+        context = os.path.normpath(os.path.join(DEPLOY, "docker", service["build"]["context"]))
+        self.assertTrue(os.path.exists(os.path.join(context, service["build"]["dockerfile"])))
+        self.assertEqual((service["cap_drop"], service["read_only"]), (["ALL"], True))
+        self.assertNotIn("ports", service)
+
+
+class HostTest(unittest.TestCase):
+    def test_scripts_are_clean(self):
+        scripts = [os.path.join(DEPLOY, "slurm", "quire.sbatch")]
+        for script in scripts:
+            subprocess.run(["bash", "-n", script], check=True)
+            self.assertTrue(os.access(script, os.X_OK))
+        if shutil.which("shellcheck"):
+            done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_the_slurm_script_refuses_what_it_cannot_start(self):
+        script = os.path.join(DEPLOY, "slurm", "quire.sbatch")
+        for arguments, environment, reason in (
+                ([], {}, "MODEL"),
+                (["/models/x"], {"SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4"}, "several nodes need keys"),
+                (["/models/a b"], {}, "paths must be")):
+            done = subprocess.run(["bash", script, *arguments], env={**os.environ, "SLURM_JOB_ID": "1", **environment}, capture_output=True,
+                                  text=True, timeout=20)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(reason, done.stderr)
+
+    def test_the_unit_is_confined(self):
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("systemd-analyze is not installed")
+        unit = os.path.join(DEPLOY, "systemd", "quire.service")
+        done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit], capture_output=True,
+                              text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+        self.assertEqual(done.returncode, 0, done.stdout[-500:] + done.stderr)
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True)
+        complaints = [line for line in done.stderr.splitlines() if "/usr/local/bin/quire is not executable" not in line]
+        self.assertEqual(complaints, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Hits a serving group again and again while streams run, and demands that every stream equals the fault-free one and that
+nothing leaks: no block, no process, no file in shared memory. By hand; ctest runs the short cases of faults_test.py and
+operations_test.py.
+
+  fault_storm.py KIND COUNT [--streams 32] [--seed 1] [--ranks 2]
+    kill     SIGKILL for a random worker        stop     SIGSTOP for a random worker
+    mpirun   SIGKILL for mpirun                 reshard  another number of workers: 1, 2, 3, 1, ...
+  fault_storm.py frames SECONDS [--rate 0.01]   frames lost, repeated, delayed, damaged (frame_faults.py)"""
+import argparse
+import os
+import random
+import signal
+import sys
+import time
+
+from server import TINY, Server, wait_gone
+from stream_client import stream_in_background, text_of
+
+PROMPTS = [[5, 6, 7], [9, 3], [4] * 40, [8, 1, 2, 3, 4, 5, 6, 7], [11] * 100, [2, 9, 2, 9]]
+TOKENS = 1500
+
+
+def bodies(count):
+    """Requests of different prompts and ways to draw; number i is the same in every round."""
+    for i in range(count):
+        sampled = {"temperature": 0.8, "seed": i, "top_p": 0.9} if i % 3 == 2 else {}
+        yield {"prompt": PROMPTS[i % len(PROMPTS)], **sampled}
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+class Storm:
+    def __init__(self, server, streams, rng):
+        self.server, self.rng = server, rng
+        self.bodies = list(bodies(streams))
+        self.last_line = time.monotonic()
+        self.stalls = []
+        self.rounds = 0
+        self.expected = [self.run_one(body) for body in self.bodies]
+
+    def run_one(self, body):
+        thread, lines = stream_in_background(self.server, TOKENS, body=body)
+        thread.join(timeout=120)
+        return text_of(lines)
+
+    def note_line(self):
+        self.last_line = time.monotonic()
+
+    def status(self):
+        return self.server.get("/admin/status", admin=True)
+
+    def hit(self, strike):
+        """Strikes, and waits until tokens flow again."""
+        before = self.status()
+        pids = [rank["pid"] for rank in before["ranks"]]
+        begin = time.monotonic()
+        strike(before)
+        while self.status()["epoch"] == before["epoch"]:
+            time.sleep(0.01)
+        ready = time.monotonic()
+        while self.last_line < ready and any(thread.is_alive() for thread, _ in self.streams) and time.monotonic() < ready + 30:
+            time.sleep(0.005)
+        self.stalls.append(time.monotonic() - begin)
+        left = wait_gone(pids, 5)
+        if left:
+            sys.exit(f"workers {left} of epoch {before['epoch']} live on")
+
+    def run(self, more, strike):
+        while more():
+            self.rounds += 1
+            self.streams = [stream_in_background(self.server, TOKENS, body=body, on_line=self.note_line) for body in self.bodies]
+            while more() and any(thread.is_alive() for thread, _ in self.streams):
+                time.sleep(self.rng.random() * 0.5)
+                if strike:
+                    self.hit(strike)
+            for (thread, lines), expected in zip(self.streams, self.expected):
+                thread.join(timeout=120)
+                if thread.is_alive() or text_of(lines) != expected:
+                    sys.exit("a stream hangs or differs")
+        blocks = self.status()["blocks"]["device"]
+        if blocks["free"] != blocks["total"]:
+            sys.exit(f"blocks leak: {blocks}")
+
+    def report(self, what):
+        stalls = sorted(self.stalls)
+        percentile = lambda p: stalls[min(len(stalls) - 1, int(p * len(stalls)))]
+        print(f"{what}: {self.rounds * len(self.bodies)} streams of {TOKENS} tokens, {len(self.bodies)} at once, each equal to the "
+              f"fault-free one; from the fault to the next token: median {percentile(0.5):.2f} s, p99 {percentile(0.99):.2f} s, "
+              f"at most {stalls[-1]:.2f} s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kind", choices=["kill", "stop", "mpirun", "reshard", "frames"])
+    parser.add_argument("count", type=int)
+    parser.add_argument("--streams", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rate", type=float, default=0.01)
+    o = parser.parse_args()
+    rng = random.Random(o.seed)
+    shared_before = set(os.listdir("/dev/shm"))
+    if o.kind == "frames":
+        storm_of_frames(o, rng)
+    else:
+        with Server("-tp", "1" if o.kind == "reshard" else str(o.ranks), model=TINY) as server:
+            storm = Storm(server, o.streams, rng)
+            sizes = [2, 3, 1]
+
+            def strike(status):
+                if o.kind == "reshard":
+                    code, answer = server.post("/admin/reshard", {"tensor": sizes[len(storm.stalls) % 3]}, admin=True)
+                    if code != 200:
+                        sys.exit(f"re-sharding failed: {answer}")
+                    return
+                victim = rng.choice(status["ranks"])["pid"]
+                if o.kind == "mpirun":
+                    victim = parent(victim)
+                os.kill(victim, signal.SIGSTOP if o.kind == "stop" else signal.SIGKILL)
+
+            storm.run(lambda: len(storm.stalls) < o.count, strike)
+            storm.report(f"{o.kind} x {len(storm.stalls)}, seed {o.seed}")
+    if left := set(os.listdir("/dev/shm")) - shared_before:
+        sys.exit(f"left in /dev/shm: {left}")
+
+
+def storm_of_frames(o, rng):
+    import tempfile
+
+    from frame_faults import FrameFaults
+    with tempfile.TemporaryDirectory() as directory, FrameFaults(directory, o.rate, o.seed) as faults:
+        with Server("-tp", str(o.ranks), model=TINY, env=faults.env()) as server:
+            storm = Storm(server, o.streams, rng)
+            faults.active.set()
+            end = time.monotonic() + o.count
+            seen = {}
+
+            def more():
+                for loss in storm.status()["losses"]:
+                    if loss["stall_seconds"] is not None:
+                        seen[loss["epoch"]] = loss["stall_seconds"]
+                if time.monotonic() >= end:
+                    faults.active.clear()
+                return time.monotonic() < end
+
+            storm.run(more, None)
+            storm.stalls = list(seen.values())
+            storm.report(f"frames at {o.rate:.1%} for {o.count} s, seed {o.seed}: {faults.counts}; {len(seen)} groups lost, "
+                         "stalls from the detection on")
+
+
+if __name__ == "__main__":
+    main()

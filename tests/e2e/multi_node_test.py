@@ -1,0 +1,180 @@
+"""Several nodes from one topology file: network namespaces stand for hosts, and everything else is what a deployment has,
+from mpirun's daemons to the tokens. Needs root; skipped without."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import netns
+from faults_test import stream_in_background, text_of
+from server import QUIRE, REAL, TINY, Server, wait_gone
+
+# The coordinator notices a silent rank after 1.5 s; then workers start again.
+DETECTED_WITHIN = 4
+PROMPTS = [[5, 6, 7], [9, 8, 7, 6, 5, 4], list(range(3, 60))]
+
+
+def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
+    """A topology of the network's nodes, led from its first one; returns the file's path."""
+    nodes = nodes or [{"host": node.address, "interface": "eth0"} for node in network.nodes]
+    lines = [
+        f"model: {{path: {model}}}",
+        "backend: cpu",
+        "threads_per_worker: 1",
+        f"parallel: {{tensor: {tensor or len(nodes)}}}",
+        "cache: {memory_bytes: 64MiB}",
+        "nodes:",
+        *("  - " + json.dumps(node) for node in nodes),
+        f"transport: {{bind: {network.nodes[0].address}, ports: [5570, 5571], insecure_network: true}}",
+        f"launch: {{method: mpirun, agent: {network.agent}}}",
+        extra,
+    ]
+    path = os.path.join(network.directory, "topology.yaml")
+    with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    return path
+
+
+def serve(network, path, **options):
+    """A server on the network's first node. The calling thread must be inside of it."""
+    return Server(path, prefix=network.nodes[0].command(), **options)
+
+
+def answers(server, max_tokens=48):
+    """Greedy token ids and texts for every prompt, one after another."""
+    results = []
+    for prompt in PROMPTS:
+        status, body = server.post("/v1/completions", {"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "logprobs": 1})
+        assert status == 200, body
+        results.append((body["choices"][0]["text"], body["choices"][0]["logprobs"]["tokens"]))
+    return results
+
+
+def named(pids, word):
+    found = []
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/cmdline") as f:
+                if os.path.basename(f.read().split("\0")[0]) == word:
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def shared_memory():
+    return {name for name in os.listdir("/dev/shm") if name.startswith(("quire", "vader"))}
+
+
+@unittest.skipIf(netns.unavailable(), netns.unavailable())
+class MultiNodeTest(unittest.TestCase):
+    def assert_nothing_left(self, network, seconds=5):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and any(node.pids() for node in network.nodes):
+            time.sleep(0.05)
+        self.assertEqual([node.pids() for node in network.nodes], [[] for _ in network.nodes])
+
+    def serve_and_compare(self, names, model, tensor, max_tokens=48):
+        with Server("-tp", "1", "--backend", "cpu", model=model) as alone:
+            expected = answers(alone, max_tokens)
+        before = shared_memory()
+        with netns.Network(*names) as network, network.nodes[0].inside():
+            with serve(network, write_topology(network, model, tensor=tensor)) as server:
+                self.assertEqual(answers(server, max_tokens), expected)
+                ranks = server.get("/admin/status", admin=True)["ranks"]
+                hosts = [rank["host"] for rank in ranks]
+                self.assertEqual(hosts, sorted(hosts))
+                self.assertEqual(set(hosts), {node.address for node in network.nodes})
+                for rank in ranks:  # it really lives there
+                    node = next(node for node in network.nodes if node.address == rank["host"])
+                    self.assertIn(rank["pid"], node.pids())
+                self.assertEqual(server.terminate(), 0)
+            self.assert_nothing_left(network)
+        self.assertEqual(shared_memory() - before, set())
+
+    def test_two_nodes_give_the_tokens_of_one(self):
+        self.serve_and_compare(["a", "b"], TINY, 2)
+
+    def test_three_nodes_give_the_tokens_of_one(self):
+        self.serve_and_compare(["a", "b", "c"], TINY, 3)
+
+    def test_nodes_with_several_ranks_give_the_tokens_of_one(self):
+        self.serve_and_compare(["a", "b"], TINY, 3)
+
+    @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
+    def test_the_quickstart_model_on_two_and_three_nodes(self):
+        self.serve_and_compare(["a", "b"], REAL, 2, max_tokens=16)
+        self.serve_and_compare(["a", "b", "c"], REAL, 3, max_tokens=16)
+
+
+@unittest.skipIf(netns.unavailable(), netns.unavailable())
+class NodeLossTest(unittest.TestCase):
+    def survive(self, act, heal, expect, seconds):
+        """A stream runs; act(network) takes node b away and heal(network) gives it back. The stream must end as it would
+        have without, and the log must match `expect`."""
+        with netns.Network("a", "b") as network, network.nodes[0].inside():
+            with serve(network, write_topology(network)) as server:
+                thread, fault_free = stream_in_background(server)
+                thread.join(timeout=60)
+                thread, lines = stream_in_background(server)
+                old = [pid for node in network.nodes for pid in named(node.pids(), "quire-worker")]
+                self.assertEqual(len(old), 2)
+                begin = time.monotonic()
+                act(network)
+                while "is lost" not in server.text():
+                    self.assertLess(time.monotonic() - begin, DETECTED_WITHIN, "not noticed:\n" + server.text())
+                    time.sleep(0.02)
+                self.assertEqual(wait_gone(old, 6), [], "the workers of the lost epoch live on")
+                heal(network)
+                thread.join(timeout=seconds)
+                self.assertFalse(thread.is_alive(), "the stream hangs:\n" + server.text())
+                self.assertEqual(text_of(lines), text_of(fault_free))
+                self.assertRegex(server.text(), expect.format(b=re.escape(network["b"].address)))
+                self.assertEqual(server.terminate(), 0)
+            deadline = time.monotonic() + 5
+            while time.monotonic() < deadline and any(node.pids() for node in network.nodes):
+                time.sleep(0.05)
+            self.assertEqual([node.pids() for node in network.nodes], [[], []])
+
+    def test_a_killed_daemon_is_survived(self):
+        def kill(network):
+            os.kill(named(network["b"].pids(), "orted")[0], signal.SIGKILL)
+        self.survive(kill, lambda network: None, "the worker group is lost", 60)
+
+    def test_a_cut_link_is_survived_and_the_host_is_named(self):
+        self.survive(lambda network: network["b"].link(False), lambda network: network["b"].link(True),
+                     r"is lost: rank 1 \(pid \d+ on {b}\) is silent", 60)
+
+    def test_a_link_lost_in_one_direction_is_survived_and_the_host_is_named(self):
+        self.survive(lambda network: network["b"].mute(), lambda network: network["b"].unmute(),
+                     r"is lost: rank 1 \(pid \d+ on {b}\) is silent", 60)
+
+
+@unittest.skipIf(netns.unavailable(), netns.unavailable())
+class StartTest(unittest.TestCase):
+    def fail_to_start(self, network, path, status, expect):
+        done = subprocess.run(network.nodes[0].command(QUIRE, "serve", path, "--port", "0", "--admin-port", "0"), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=90)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertRegex(done.stderr, expect)
+
+    def test_a_failed_start_says_why(self):
+        with netns.Network("a", "b") as network:
+            a, b = ({"host": node.address, "interface": "eth0"} for node in network.nodes)
+            path = write_topology(network, nodes=[dict(a, slots=1), dict(b, slots=1)], tensor=3)
+            self.fail_to_start(network, path, 1, r"3 ranks do not fit on the nodes \(10.77.0.1 takes 1, 10.77.0.2 takes 1\)")
+            path = write_topology(network, nodes=[a, dict(b, host="10.77.0.9")])
+            self.fail_to_start(network, path, 1, "no node 10.77.0.9")
+            path = write_topology(network, nodes=[a, a])
+            self.fail_to_start(network, path, 2, "10.77.0.1 is listed twice")
+
+
+if __name__ == "__main__":
+    if netns.unavailable():
+        print(netns.unavailable())
+        sys.exit(77)
+    unittest.main()

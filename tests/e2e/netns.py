@@ -1,0 +1,145 @@
+"""Nodes on one machine, for tests: network namespaces that a bridge joins, each with a host name of its own. Links can be
+cut, cut in one direction, and healed. Needs root. Everything is made inside namespaces of this process, so that nothing
+can meet another test's, and goes away with them."""
+import contextlib
+import ctypes
+import itertools
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+_NOBODY = "02:00:00:00:00:99"
+_NUMBERS = itertools.count()
+# Sets the host name of the first argument, then becomes the rest.
+_ENTER = 'hostname "$0" && exec "$@"'
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
+def unavailable():
+    """Why there can be no namespaces here; None when there can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for program in ("ip", "unshare", "hostname"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    name = f"quire-{os.getpid()}-probe"
+    try:
+        ip("netns", "add", name)
+        ip("netns", "delete", name)
+    except subprocess.CalledProcessError as error:
+        return f"network namespaces are not allowed here: {error.stderr.strip()}"
+    return None
+
+
+class Node:
+    """One namespace. `address` is on the bridge's network, by way of the interface eth0."""
+
+    def __init__(self, network, name, address):
+        self.network, self.name, self.address = network, name, address
+        self.host = f"{name}.{network.name}"  # what its processes take for their host name
+        self.namespace = f"{network.name}-{name}"
+        self.port = f"to-{name}"  # the bridge's side of its link
+
+    def command(self, *argv):
+        """The command line that runs argv on this node; its process id is that of argv."""
+        return ["ip", "netns", "exec", self.namespace, "unshare", "--uts", "sh", "-c", _ENTER, self.host, *argv]
+
+    @contextlib.contextmanager
+    def inside(self):
+        """Sockets and processes that this thread makes meanwhile are the node's."""
+        home = os.open(f"/proc/self/task/{_LIBC.gettid()}/ns/net", os.O_RDONLY)
+        there = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
+        try:
+            _setns(there)
+            yield
+        finally:
+            _setns(home)
+            os.close(home)
+            os.close(there)
+
+    def pids(self):
+        """Processes that live in this node's network."""
+        out = subprocess.run(["ip", "netns", "pids", self.namespace], check=True, capture_output=True, text=True).stdout
+        return [int(pid) for pid in out.split()]
+
+    def link(self, up):
+        """Cuts the cable, or mends it."""
+        ip("-n", self.network.switch, "link", "set", self.port, "up" if up else "down")
+
+    def mute(self):
+        """From now on nothing that this node sends arrives; it still hears. Its frames go to an address that nobody has."""
+        for other in self.network.nodes:
+            ip("-n", self.namespace, "neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent")
+
+    def unmute(self):
+        for other in self.network.nodes:
+            ip("-n", self.namespace, "neighbor", "delete", other.address, "dev", "eth0")
+
+
+def _setns(fd):
+    if _LIBC.setns(fd, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+class Network:
+    """with Network("a", "b") as net: net["a"].command(...). `agent` is a program for launch.agent: agent HOST COMMAND..."""
+
+    def __init__(self, *names):
+        self.name = f"quire-{os.getpid()}-{next(_NUMBERS)}"
+        self.switch = f"{self.name}-switch"
+        self.nodes = [Node(self, name, f"10.77.0.{i}") for i, name in enumerate(names, 1)]
+        self.directory = tempfile.mkdtemp(prefix=self.name + ".")
+        self.agent = os.path.join(self.directory, "agent")
+
+    def __getitem__(self, name):
+        return next(node for node in self.nodes if node.name == name)
+
+    def __enter__(self):
+        try:
+            self._make()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for namespace in [node.namespace for node in self.nodes] + [self.switch]:
+            if not os.path.exists(f"/run/netns/{namespace}"):
+                continue
+            out = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True).stdout
+            for pid in out.split():  # only processes that were started inside: nobody else knows the namespace
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), 9)
+            subprocess.run(["ip", "netns", "delete", namespace], capture_output=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _make(self):
+        ip("netns", "add", self.switch)
+        ip("-n", self.switch, "link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0")
+        for node in self.nodes:
+            ip("netns", "add", node.namespace)
+            ip("-n", node.namespace, "link", "set", "lo", "up")
+            ip("-n", node.namespace, "link", "add", "eth0", "type", "veth", "peer", "name", node.port, "netns", self.switch)
+            ip("-n", node.namespace, "address", "add", node.address + "/24", "dev", "eth0")
+            ip("-n", node.namespace, "link", "set", "eth0", "up")
+            ip("-n", self.switch, "link", "set", node.port, "master", "bridge", "up")
+        self._write_agent()
+
+    def _write_agent(self):
+        """As ssh does: joins its arguments and gives them to a shell there, without this side's environment."""
+        lines = ["#!/bin/sh", "host=$1; shift", 'case "$host" in']
+        for node in self.nodes:
+            enter = " ".join(shlex.quote(word) for word in node.command("sh", "-c"))
+            lines.append(f'  {node.address}|{node.host}) exec env -i PATH="$PATH" HOME="$HOME" {enter} "$*" ;;')
+        lines += ["esac", 'echo "agent: no node $host" >&2', "exit 255"]
+        with open(self.agent, "w") as f:
+            f.write("\n".join(lines) + "\n")
+        os.chmod(self.agent, 0o700)
