@@ -196,9 +196,8 @@ bool Scheduler::HasRoomFor(Request& request) {
 int Scheduler::OutstandingBlocks() const {
   int blocks = 0;
   for (const Request* request : running_) {
-    const int shared =
-        request->forked ? 0 : (request->num_prompt_tokens() - 1) / blocks_.block_size();  // by all but the first
-    bool first = true;
+    const int shared = request->forked ? 0 : (request->num_prompt_tokens() - 1) / blocks_.block_size();
+    bool first = true;  // the one that has the shared blocks, before the others have forked
     for (const Sequence& sequence : request->sequences) {
       if (sequence.finished) continue;
       const int longest = sequence.num_prompt_tokens + request->limits.max_tokens - 1;  // the last is never computed
