@@ -23,7 +23,8 @@ zmq::context_t& Context() {
   return context;
 }
 
-void SetOptions(zmq::socket_t& socket) {
+void SetOptions(zmq::socket_t& socket, const std::string& endpoint) {
+  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kQueuedFrames);
   socket.set(zmq::sockopt::rcvhwm, kQueuedFrames);
@@ -36,9 +37,16 @@ void SetOptions(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::tcp_maxrt, 3000);
 }
 
+/// Whose key the sender has, as the ZAP handler said.
+std::string UserId(zmq::message_t& part) {
+  const char* user = ::zmq_msg_gets(part.handle(), "User-Id");
+  return user != nullptr ? user : "";
+}
+
 }  // namespace
 
 struct Channel::Socket {
+  std::shared_ptr<CurveServer> curve;  // owns the socket's context: goes after it
   zmq::socket_t socket;
   bool router;
 };
@@ -48,9 +56,11 @@ Channel::Channel(Channel&&) noexcept = default;
 Channel& Channel::operator=(Channel&&) noexcept = default;
 Channel::~Channel() = default;
 
-Channel Channel::Bind(const std::string& endpoint) {
-  auto socket = std::make_unique<Socket>(Socket{zmq::socket_t(Context(), zmq::socket_type::router), true});
-  SetOptions(socket->socket);
+Channel Channel::Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve) {
+  zmq::context_t& context = curve != nullptr ? curve->context() : Context();
+  auto socket = std::make_unique<Socket>(Socket{curve, zmq::socket_t(context, zmq::socket_type::router), true});
+  SetOptions(socket->socket, endpoint);
+  if (curve != nullptr) curve->Secure(socket->socket);
   socket->socket.set(zmq::sockopt::router_mandatory, 1);
   socket->socket.set(zmq::sockopt::backlog, 128);
   try {
@@ -58,12 +68,18 @@ Channel Channel::Bind(const std::string& endpoint) {
   } catch (const zmq::error_t& error) {
     Fail("cannot listen on {}: {}", endpoint, error.what());
   }
+  if (curve != nullptr) curve->CheckThatStrangersAreRefused(socket->socket.get(zmq::sockopt::last_endpoint));
   return Channel(std::move(socket));
 }
 
-Channel Channel::Connect(const std::string& endpoint, const std::string& identity) {
-  auto socket = std::make_unique<Socket>(Socket{zmq::socket_t(Context(), zmq::socket_type::dealer), false});
-  SetOptions(socket->socket);
+Channel Channel::Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys) {
+  auto socket = std::make_unique<Socket>(Socket{nullptr, zmq::socket_t(Context(), zmq::socket_type::dealer), false});
+  SetOptions(socket->socket, endpoint);
+  if (keys != nullptr) {
+    socket->socket.set(zmq::sockopt::curve_serverkey, keys->coordinator);
+    socket->socket.set(zmq::sockopt::curve_publickey, keys->own.public_key);
+    socket->socket.set(zmq::sockopt::curve_secretkey, keys->own.secret_key.view());
+  }
   socket->socket.set(zmq::sockopt::routing_id, identity);
   socket->socket.set(zmq::sockopt::connect_timeout, 2000);
   socket->socket.set(zmq::sockopt::reconnect_ivl, 100);
@@ -111,6 +127,7 @@ std::optional<ReceivedFrame> Channel::TryReceive() {
     if (parts.size() == first + 2 && parts[first].size() == sizeof(FrameHeader)) {
       ReceivedFrame received;
       if (socket_->router) received.peer = parts[0].to_string();
+      if (socket_->curve != nullptr) received.user = UserId(parts[first]);
       std::memcpy(&received.frame.header, parts[first].data(), sizeof(FrameHeader));
       const auto* body = parts[first + 1].data<std::byte>();
       received.frame.body.assign(body, body + parts[first + 1].size());

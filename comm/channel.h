@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "comm/curve_server.h"
 #include "comm/messages.h"
 
 namespace quire {
 
 struct ReceivedFrame {
-  std::string peer;  // identity of the sender; empty on the worker's side
+  std::string peer;  // identity of the sender, as it says; empty on the worker's side
+  std::string user;  // whose key it has ("r0"), which it cannot choose; empty without encryption
   Frame frame;
 };
 
@@ -20,10 +22,12 @@ struct ReceivedFrame {
 /// A channel belongs to one thread.
 class Channel {
  public:
-  /// Binds "tcp://ADDRESS:PORT" (port 0: any free one) or "ipc://PATH".
-  static Channel Bind(const std::string& endpoint);
-  /// Connects under an identity that the coordinator sees as `peer`.
-  static Channel Connect(const std::string& endpoint, const std::string& identity);
+  /// Binds "tcp://ADDRESS:PORT" (port 0: any free one) or "ipc://PATH". With `curve` only the workers that it knows can
+  /// connect, and all traffic is encrypted; the channel keeps it alive.
+  static Channel Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve = nullptr);
+  /// Connects under an identity that the coordinator sees as `peer`; with `keys` encrypted, and to no other
+  /// coordinator than the one that they name.
+  static Channel Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys = nullptr);
 
   Channel(Channel&&) noexcept;
   Channel& operator=(Channel&&) noexcept;

@@ -174,6 +174,7 @@ void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topolo
 void ReadListener(Section section, const char* key_name, Topology::Listener& listener) {
   section.Text("listen", listener.listen);
   section.Text(key_name, listener.key_file);
+  if (key_name == std::string_view("api_keys")) section.Flag("allow_unauthenticated", listener.allow_unauthenticated);
   section.Done();
 }
 
@@ -181,7 +182,7 @@ void ReadTransport(Section section, Topology::Transport& transport) {
   section.Text("bind", transport.bind);
   section.Integers("ports", transport.ports, 1, 65535);
   section.Text("keys", transport.keys);
-  section.Flag("insecure_network", transport.insecure_network);
+  section.Flag("insecure", transport.insecure);
   if (const YamlNode* ports = section.Take("mpi_ports")) {
     transport.mpi_ports.clear();
     section.Integers(*ports, "mpi_ports", transport.mpi_ports, 1024, 65535);

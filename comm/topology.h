@@ -57,17 +57,18 @@ struct Topology {
 
   struct Listener {
     std::string listen;
-    std::string key_file;
+    std::string key_file;                // who may call: API keys, or the admin's token; empty: everybody who can
+    bool allow_unauthenticated = false;  // server only: serve without keys beyond loopback, too
   };
   Listener server{"127.0.0.1:8000", ""};
   Listener admin{"127.0.0.1:8001", ""};
 
   struct Transport {
-    std::string bind;                             // address; empty: a Unix socket on this host
-    std::vector<int> ports;                       // data, control
-    std::string keys;                             // directory
+    std::string bind;        // address; empty: a Unix socket on this host
+    std::vector<int> ports;  // data, control
+    std::string keys;        // directory (comm/curve_keys.h); empty: neither encryption nor authentication
+    bool insecure = false;   // no keys although other machines can reach it
     std::vector<int> mpi_ports = {46000, 46099};  // first and last of what MPI listens on, on several nodes
-    bool insecure_network = false;                // other machines may reach `bind` although there are no keys
   } transport;
 
   struct Launch {

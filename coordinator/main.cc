@@ -1,5 +1,4 @@
 #include <sodium.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +11,10 @@
 #include "coordinator/bench/throughput.h"
 #include "coordinator/check/command.h"
 #include "coordinator/explain_paging.h"
+#include "coordinator/gates.h"
 #include "coordinator/journal/replay.h"
+#include "coordinator/keygen.h"
+#include "coordinator/log.h"
 #include "coordinator/options.h"
 #include "coordinator/serve.h"
 
@@ -29,13 +31,6 @@ std::vector<std::string> Arguments(int argc, char** argv) {
   return arguments;
 }
 
-/// Standard output belongs to results; everything said on the way goes to standard error.
-void SetUpLog(const std::string& level) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("quire"));
-  spdlog::set_pattern("%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_level(spdlog::level::from_str(level));
-}
-
 /// A subcommand: what it was told, and what it does. Settings are checked apart from the work, because they end with
 /// another status.
 struct Command {
@@ -49,7 +44,7 @@ struct ServerCommand {
   quire::ServeFlags flags;
   quire::Topology topology;
   void Check() {
-    SetUpLog(flags.log_level);
+    quire::SetUpLog(flags.log_level);
     topology = quire::TopologyFromFlags(flags);
   }
 };
@@ -58,7 +53,11 @@ Command AddServe(CLI::App& app) {
   const auto state = std::make_shared<ServerCommand>();
   CLI::App* serve = app.add_subcommand("serve", "Launch the workers and serve the OpenAI API");
   quire::AddServeFlags(*serve, state->flags);
-  return {serve, [state] { state->Check(); }, [state] { return quire::Serve(state->topology); }};
+  const auto check = [state] {
+    state->Check();
+    quire::CheckKeyFiles(state->topology);
+  };
+  return {serve, check, [state] { return quire::Serve(state->topology); }};
 }
 
 Command AddCheck(CLI::App& app) {
@@ -71,7 +70,7 @@ Command AddCheck(CLI::App& app) {
       app.add_subcommand("check", "Look at everything that a start of this topology needs, on every node");
   quire::AddServeFlags(*check, state->flags);
   check->add_flag("--json", state->json, "Print the result as JSON");
-  return {check, [] { SetUpLog("warn"); }, [state] { return quire::RunCheckCommand(state->flags, state->json); }};
+  return {check, [] { quire::SetUpLog("warn"); }, [state] { return quire::RunCheckCommand(state->flags, state->json); }};
 }
 
 Command AddThroughput(CLI::App& bench) {
@@ -113,7 +112,8 @@ Command AddMemory(CLI::App& bench) {
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
   app->add_option("--plot", state->bench.plot_directory, "Directory to write the charts (SVG) into");
   const auto check = [state] {
-    if (state->flags.model.empty() && state->flags.topology_file.empty()) return SetUpLog(state->flags.log_level);
+    if (state->flags.model.empty() && state->flags.topology_file.empty())
+      return quire::SetUpLog(state->flags.log_level);
     state->Check();
     if (state->flags.max_model_len) state->bench.real_max_model_len = *state->flags.max_model_len;
     state->bench.topology = state->topology;
@@ -139,7 +139,7 @@ Command AddAllReduce(CLI::App& bench) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app->add_option("--json", state->json_file, "File to write the results to");
-  return {app, [] { SetUpLog("info"); }, [state] { return quire::RunAllReduceBenchCommand(*state); }};
+  return {app, [] { quire::SetUpLog("info"); }, [state] { return quire::RunAllReduceBenchCommand(*state); }};
 }
 
 Command AddKernels(CLI::App& bench) {
@@ -170,7 +170,7 @@ Command AddExplain(CLI::App& app) {
   CLI::App* explain = app.add_subcommand("explain", "Tell the story of a request: why it waited, who preempted it");
   explain->add_option("request", state->request, "The request's number, or the id that the API answered")->required();
   explain->add_option("--journal", state->journal, "Directory of the step journal")->required();
-  return {explain, [] { SetUpLog("info"); },
+  return {explain, [] { quire::SetUpLog("info"); },
           [state] {
             fmt::print("{}", quire::ExplainRequest(state->journal, state->request));
             return 0;
@@ -181,7 +181,7 @@ Command AddReplay(CLI::App& app) {
   const auto journal = std::make_shared<std::string>();
   CLI::App* replay = app.add_subcommand("replay", "Run the scheduler again over a step journal and compare every plan");
   replay->add_option("--journal", *journal, "Directory of the step journal")->required();
-  return {replay, [] { SetUpLog("info"); },
+  return {replay, [] { quire::SetUpLog("info"); },
           [journal] {
             const quire::ReplayResult result = quire::Replay(*journal);
             fmt::print("{} segments, {} requests, {} steps: {}\n", result.segments, result.requests, result.steps,
@@ -192,6 +192,23 @@ Command AddReplay(CLI::App& app) {
             if (!result.torn.empty()) fmt::print("segments that end in a torn record: {}\n", result.torn);
             return result.differing == 0 ? 0 : 1;
           }};
+}
+
+Command AddKeygen(CLI::App& app) {
+  const auto command = std::make_shared<quire::KeygenCommand>();
+  CLI::App* keygen = app.add_subcommand("keygen", "Make keys: of the workers' transport, of API clients, of the admin");
+  keygen->add_option("--transport", command->transport_directory,
+                     "Directory for the keys of coordinator and workers; those that are there stay");
+  keygen->add_option("--ranks", command->ranks, "Workers to make keys for")->check(CLI::Range(1, 1024));
+  keygen->add_option("--api", command->api_name, "Name of a client: appends its key's hash to --file");
+  keygen->add_flag("--admin", command->admin, "Token of the admin port: writes its hash to --file");
+  keygen->add_option("--file", command->file, "File of API keys, or of the admin token");
+  return {keygen,
+          [command] {
+            quire::SetUpLog("info");
+            quire::CheckKeygen(*command);
+          },
+          [command] { return quire::RunKeygen(*command); }};
 }
 
 }  // namespace
@@ -208,6 +225,7 @@ int main(int argc, char** argv) {
   commands.push_back(AddKernels(*bench));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));
+  commands.push_back(AddKeygen(app));
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));
   commands.push_back(
       AddPrinter(app, "version", "Print the version", [] { return fmt::format("quire {}\n", quire::kBuildVersion); }));

@@ -5,6 +5,7 @@
 
 #include "comm/error.h"
 #include "comm/model/mapped_file.h"
+#include "coordinator/exposure.h"
 
 namespace quire {
 
@@ -12,15 +13,11 @@ namespace {
 
 constexpr size_t kMaxTopologyBytes = 1 << 20;
 
-bool IsLoopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
-
 void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::string& where) {
   const auto refuse_if = [&](bool unsupported, const char* what) {
     if (unsupported) Fail("{}: {} not supported by this version", where, what);
   };
   refuse_if(t.cache.dtype == "int8", "KV cache type int8 is");
-  refuse_if(!t.transport.keys.empty(), "encrypted transport (transport.keys) is");
-  refuse_if(!t.server.key_file.empty() || !t.admin.key_file.empty(), "API keys and admin tokens are");
   refuse_if(flags.quantization != "none", "--quantization at load is");
 }
 
@@ -37,24 +34,6 @@ void CheckSwap(const Topology& t, const std::string& where) {
   }
   if (t.parallel.prefill_replicas > 0 && t.cache.host_swap_bytes == 0) {
     Fail("{}: prefill_replicas hand over KV blocks through host memory; give --swap-space GiB (cache.host_swap)", where);
-  }
-}
-
-/// Without keys nothing may listen where others can reach it.
-void CheckExposure(const Topology& t, const std::string& where) {
-  for (const std::string& listen : {t.server.listen, t.admin.listen}) {
-    if (!IsLoopback(ParseHostPort(listen)->host)) {
-      Fail(
-          "{}: {} is reachable from other machines, and this version has no API keys; listen on 127.0.0.1 and put an "
-          "authenticating proxy in front",
-          where, listen);
-    }
-  }
-  if (!t.transport.bind.empty() && !IsLoopback(t.transport.bind) && !t.transport.insecure_network) {
-    Fail(
-        "{}: transport.bind {} is reachable from other machines, and this version does not encrypt; use 127.0.0.1, or "
-        "say transport.insecure_network: true where nobody else is on that network",
-        where, t.transport.bind);
   }
 }
 
@@ -126,8 +105,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
   app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
   app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));
-  app.add_option("--api-key-file", f.api_key_file, "Keys that clients must present");
-  app.add_option("--admin-token-file", f.admin_token_file, "Token of the admin port");
+  app.add_option("--api-key-file", f.api_key_file, "Keys that clients must present (quire keygen --api NAME)");
+  app.add_option("--admin-token-file", f.admin_token_file, "Token of the admin port (quire keygen --admin)");
   app.add_option("--served-model-name", f.served_model_name, "Name that clients use");
   app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
   app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")

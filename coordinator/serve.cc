@@ -13,10 +13,13 @@
 #include <thread>
 
 #include "comm/error.h"
+#include "comm/process_hardening.h"
 #include "coordinator/api/admin_api.h"
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/http_server.h"
 #include "coordinator/cluster/replicas.h"
+#include "coordinator/exposure.h"
+#include "coordinator/gates.h"
 #include "coordinator/journal/journal.h"
 
 namespace quire {
@@ -56,6 +59,7 @@ class Server {
  public:
   explicit Server(const Topology& topology)
       : topology_(topology),
+        gates_(std::make_unique<Gates>(topology)),
         model_(ModelFiles::Open(topology.model.path)),
         text_(model_),
         io_(std::make_unique<asio::io_context>(1)),
@@ -67,8 +71,11 @@ class Server {
     const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) {
       return HandleAdmin(request, responder);
     };
-    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{}, on_data);
-    admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{}, on_admin);
+    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), HttpLimits{},
+                                                gates_->data.Guard(on_data));
+    admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
+                                                 gates_->admin.Guard(on_admin));
+    gates_->ReloadOnSignal(*io_);
   }
 
   int Run() {
@@ -90,8 +97,9 @@ class Server {
  private:
   int ServeUntilFinished() {
     const auto begin = std::chrono::steady_clock::now();
+    std::vector<std::unique_ptr<Journal>> journals;  // told of what engines do: they go last
     Replicas replicas(topology_, model_, stop_requested_);
-    const auto journals = KeepJournals(replicas);
+    journals = KeepJournals(replicas);
     int status = 0;
     {
       replicas.Begin([this](const std::string& reason) {
@@ -103,7 +111,9 @@ class Server {
                    metrics);
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.pending_requests(); }});
-      AdminApi admin({topology_.model.name, topology_.model.path}, replicas, metrics, text_.tokenizer, control);
+      const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
+      AdminApi admin({topology_.model.name, topology_.model.path, client_of_key, ExposureWarnings(topology_)}, replicas,
+                     metrics, text_.tokenizer, control);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
@@ -162,6 +172,7 @@ class Server {
     stop_senders();
     data_server_.reset();
     admin_server_.reset();
+    gates_.reset();
     signals_.reset();
     drain_timer_.reset();
     std::unique_ptr<asio::io_context> ending;
@@ -232,6 +243,7 @@ class Server {
   }
 
   const Topology& topology_;
+  std::unique_ptr<Gates> gates_;
   ModelFiles model_;
   TextTools text_;
   std::mutex io_mutex_;  // guards the pointer io_ against the engine's thread
@@ -250,6 +262,10 @@ class Server {
 
 int Serve(const Topology& topology) {
   ::signal(SIGPIPE, SIG_IGN);
+  HardenProcess();
+  const bool has_secrets = !topology.transport.keys.empty();
+  if (has_secrets) ForbidCoreDumps();
+  for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
   return Server(topology).Run();
 }
 

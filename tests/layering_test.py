@@ -21,7 +21,7 @@ CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|sys
 
 # library header -> files that may include it
 OWNERS = {
-    r"zmq": {"comm/channel.cc"},
+    r"zmq": {"comm/channel.cc", "comm/curve_server.cc", "comm/curve_keys.cc"},
     r"mpi\.h": {"comm/collective/mpi_bootstrap.cc", "comm/collective/mpi_collective.cc"},
     r"nccl": {"comm/collective/nccl_collective.cc"},
     r"yaml-cpp": {"comm/yaml_tree.cc"},
@@ -32,11 +32,11 @@ OWNERS = {
     r"zlib": {"coordinator/journal/record_ring.cc"},
     r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment_sizing.cc",
                 "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc",
-                "worker/worker.cc"},
+                "worker/worker.cc", "comm/secret_file.cc", "coordinator/api/api_keys.cc"},
     r"prometheus": {"coordinator/api/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/options.cc", "worker/main.cc",
               "worker/cuda/bench/main.cc"},
-    r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/http_server.cc"},
+    r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/http_server.cc", "coordinator/api/authenticate.cc"},
     r"cublas": {"worker/cuda/gemm_cublaslt.cc"},
     r"cuda": {"worker/cuda/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
              "worker/cuda/bench/bench_kernels.cu"},

@@ -29,9 +29,9 @@ struct SumMethod {
 /// The methods that need GPUs; none when there are none, or in a build without CUDA. Collective call.
 std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes);
 
-/// Times sums of fp32 over the ranks: shared memory (or host by host), MPI's gather, MPI_Allreduce, and on GPUs NCCL and one-shot. A round begins with
-/// a barrier and is as long as on the slowest rank. Every method's sums are checked first. Collective call; throws
-/// Error.
+/// Times sums of fp32 over the ranks: shared memory (or host by host), MPI's gather, MPI_Allreduce, and on GPUs NCCL
+/// and one-shot. A round begins with a barrier and is as long as on the slowest rank. Every method's sums are checked
+/// first. Collective call; throws Error.
 int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

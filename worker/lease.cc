@@ -17,8 +17,8 @@ constexpr auto kBeatEvery = std::chrono::milliseconds(250);
 constexpr auto kOrphanedAfter = std::chrono::seconds(3);
 }  // namespace
 
-Lease::Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank)
-    : endpoint_(std::move(ctrl_endpoint)), epoch_(epoch), rank_(rank), thread_([this] { RunGuarded(); }) {}
+Lease::Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank, const WorkerKeys* keys)
+    : endpoint_(std::move(ctrl_endpoint)), epoch_(epoch), rank_(rank), keys_(keys), thread_([this] { RunGuarded(); }) {}
 
 Lease::~Lease() {
   stopping_ = true;
@@ -35,7 +35,7 @@ void Lease::RunGuarded() {
 }
 
 void Lease::Run() {
-  Channel channel = Channel::Connect(endpoint_, WorkerIdentity(epoch_, rank_));
+  Channel channel = Channel::Connect(endpoint_, WorkerIdentity(epoch_, rank_), keys_);
   auto last_heard = Clock::now();
   auto next_beat = Clock::now();
   while (!stopping_) {

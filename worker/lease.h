@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "comm/curve_keys.h"
 #include "comm/step_plan.h"
 
 namespace quire {
@@ -13,7 +14,8 @@ namespace quire {
 /// for 3 s. A worker that nobody leads must not hold memory.
 class Lease {
  public:
-  Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank);
+  /// keys: of an encrypted transport, or null; they outlive this object.
+  Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank, const WorkerKeys* keys);
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -29,6 +31,7 @@ class Lease {
   EpochId epoch_;
   Rank rank_;
   std::atomic<StepId> begun_{0}, answered_{0};
+  const WorkerKeys* keys_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

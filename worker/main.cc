@@ -6,6 +6,7 @@
 
 #include "comm/error.h"
 #include "comm/messages.h"
+#include "comm/process_hardening.h"
 #include "worker/bench_allreduce.h"
 #include "worker/probe.h"
 #include "worker/worker.h"
@@ -24,6 +25,8 @@ int main(int argc, char** argv) {
                  "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH");
   app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to; without it the coordinator says");
   app.add_option("--node", options.node, "What the topology calls this host (default: its host name)");
+  app.add_option("--keys", options.keys,
+                 "Directory with the keys of the encrypted transport (quire keygen --transport)");
   app.add_option("--bench-allreduce", bench.json_file,
                  "Instead of serving, time sums over the ranks and write the results to this file");
   app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();
@@ -45,6 +48,7 @@ int main(int argc, char** argv) {
     return status == 0 ? 0 : 2;
   }
   try {
+    quire::HardenProcess();
     quire::MpiBootstrap mpi;
     return bench.json_file.empty() ? quire::RunWorker(options, mpi) : quire::RunAllReduceBench(bench, mpi);
   } catch (const std::exception& error) {

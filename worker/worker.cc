@@ -11,6 +11,7 @@
 
 #include "comm/channel.h"
 #include "comm/error.h"
+#include "comm/process_hardening.h"
 #include "worker/backend.h"
 #include "worker/block_courier.h"
 #include "worker/lease.h"
@@ -33,8 +34,8 @@ std::string Identity(const WorkerOptions& options, Rank rank) {
 /// The data connection of one rank: sends under its epoch, receives what the handshake expects next.
 class Line {
  public:
-  Line(const WorkerOptions& options, Rank rank)
-      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, Identity(options, rank))) {}
+  Line(const WorkerOptions& options, Rank rank, const WorkerKeys* keys)
+      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, Identity(options, rank), keys)) {}
 
   EpochId epoch() const { return epoch_; }
 
@@ -171,13 +172,13 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 }
 
 /// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
-void Live(Line& line, const WorkerOptions& options, MpiBootstrap& mpi, const char*& phase) {
+void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
   const auto assign = line.Join({kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(),
                                  accelerators.count, accelerators.problem});
   if (!assign) return;
-  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank());
+  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank(), keys);
 
   phase = "load";
   const auto begin = Clock::now();
@@ -219,11 +220,17 @@ void Report(std::optional<Line>& line, const FailureMessage& failure) {
 
 int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
   const char* phase = "connect";
+  std::optional<WorkerKeys> keys;
   std::optional<Line> line;
   try {
     if (::sodium_init() < 0) Fail("libsodium cannot be initialised");
-    line.emplace(options, mpi.rank());
-    Live(*line, options, mpi, phase);
+    if (!options.keys.empty()) {
+      ForbidCoreDumps();
+      keys = LoadWorkerKeys(options.keys, mpi.rank());
+    }
+    const WorkerKeys* own_keys = keys ? &*keys : nullptr;
+    line.emplace(options, mpi.rank(), own_keys);
+    Live(*line, options, own_keys, mpi, phase);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase, error.what());

@@ -8,8 +8,9 @@ namespace quire {
 
 struct WorkerOptions {
   std::string coordinator;  // data endpoint: tcp://HOST:PORT or ipc://PATH
-  EpochId epoch = 0;  // 0: whichever the coordinator says
-  std::string node;  // what the topology calls this host; empty: its host name
+  EpochId epoch = 0;        // 0: whichever the coordinator says
+  std::string node;         // what the topology calls this host; empty: its host name
+  std::string keys;         // key directory (comm/curve_keys.h); empty: no encryption
 };
 
 /// The life of one rank: join, load what the coordinator assigns, serve steps until told to stop.

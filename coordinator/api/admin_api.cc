@@ -17,15 +17,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// A web page of another site must not reach a loopback admin port through the user's browser.
-bool IsForeign(const HttpRequest& request) {
-  std::string host = request.Header("host");
-  if (const size_t colon = host.rfind(':'); colon != std::string::npos && host.find(']', colon) == std::string::npos)
-    host.resize(colon);
-  const bool local = host == "localhost" || host == "127.0.0.1" || host == "[::1]";
-  return !local || !request.Header("origin").empty();
-}
-
 Json RankJson(const RankInfo& info, Rank rank) {
   const auto age = std::chrono::steady_clock::now() - info.last_beat;
   return {{"rank", rank},
@@ -86,6 +77,10 @@ Json AdminApi::Status(const Engine& engine, int index) const {
           {"recoveries", replica.loop().num_recoveries()},
           {"losses", std::move(losses)},
           {"ranks", std::move(ranks)},
+          {"transport",
+           {{"encrypted", replica.group().encrypted()},
+            {"refused_peers", replica.group().num_refused_peers()},
+            {"foreign_frames", replica.group().num_foreign_frames()}}},
           {"blocks", PoolsJson(engine)},
           {"running", engine.scheduler().num_running()},
           {"waiting", engine.scheduler().num_waiting()},
@@ -114,6 +109,7 @@ asio::awaitable<HttpResponse> AdminApi::StatusPage() {
     all.push_back(std::move(status));
   }
   page["version"] = kBuildVersion;
+  page["warnings"] = options_.warnings;
   page["model"]["name"] = options_.model_name;
   page["model"]["path"] = options_.model_path;
   page["replicas"] = std::move(all);
@@ -180,7 +176,7 @@ AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
     JsonFields::Refuse("prompt", "must be text or token ids");
   }
   const auto key = fields.Text("api_key");
-  const std::string salt = CacheSalt(key ? ClientId("Bearer " + *key) : "", fields.Text("cache_salt").value_or(""));
+  const std::string salt = CacheSalt(key ? options_.client_of_key(*key) : "", fields.Text("cache_salt").value_or(""));
   const double seconds = fields.Number("ttl_seconds", 0.001, kLongestPinSeconds).value_or(kDefaultPinSeconds);
   return [=, tokens = std::move(tokens)](Engine& engine) {
     const auto pin = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
@@ -224,7 +220,6 @@ asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
 
 asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
-  if (options_.loopback_only && IsForeign(request)) throw ApiError(403, "the admin port answers local requests only");
   if (!get && !post) throw ApiError(405, "use GET or POST");
   const std::string& path = request.path;
   HttpResponse response;

@@ -18,7 +18,8 @@ class AdminApi {
  public:
   struct Options {
     std::string model_name, model_path;
-    bool loopback_only = true;  // no token: foreign hosts and origins are refused
+    std::function<std::string(const std::string&)> client_of_key;  // as the data port's gate names clients
+    std::vector<std::string> warnings;                             // protections that are switched off
   };
   AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control);
 

@@ -1,5 +1,7 @@
 #include "coordinator/api/data_api.h"
 
+#include <spdlog/spdlog.h>
+
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <ctime>
@@ -41,7 +43,8 @@ asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder&
   } catch (const Error& error) {
     failure = ErrorResponse(400, error.what());
   } catch (const std::exception& error) {
-    failure = ErrorResponse(500, std::string("internal error: ") + error.what());
+    spdlog::error("{} {}: {}", request.method, request.path, error.what());
+    failure = ErrorResponse(500, "internal error; the server's log says which");  // what() may name files
   }
   co_await responder.Send(std::move(failure));
 }

@@ -127,7 +127,7 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
                    "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
                    "model");
   }
-  call.client = ClientId(request.Header("authorization"));
+  call.client = request.client;
   const Slot slot(*this, call.best_of * static_cast<int>(std::max<size_t>(1, call.prompts.size())),
                   request.body.size());
   if (!call.has_seed)

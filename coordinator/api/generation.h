@@ -62,7 +62,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   std::deque<GenerationEvent> events_;  // touched on the I/O thread only
 };
 
-/// Who asks, as far as one can tell: the Authorization header, not in clear; empty for none.
+/// Who asks where no keys are needed: a digest of the Authorization header; empty for none.
 std::string ClientId(const std::string& authorization);
 
 /// What separates cached prefixes: a client's are its own, and it may separate them further.

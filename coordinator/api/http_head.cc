@@ -55,6 +55,7 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
     return ErrorResponse(431, "too many header fields");
   if (const std::string problem = FramingProblem(head); !problem.empty()) return ErrorResponse(400, problem);
   if (head.count(http::field::content_encoding) > 0) return ErrorResponse(415, "compressed bodies are not accepted");
+  if (head.count(http::field::authorization) > 1) return ErrorResponse(400, "one Authorization header is enough");
   const auto expect = head[http::field::expect];
   if (!expect.empty() && !iequals(expect, "100-continue")) return ErrorResponse(417, "this Expect is not supported");
   return std::nullopt;

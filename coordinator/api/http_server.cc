@@ -1,6 +1,7 @@
 #include "coordinator/api/http_server.h"
 
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -29,11 +30,18 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
+std::string AddressOf(const tcp::socket& socket) {
+  beast::error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  return error ? "" : endpoint.address().to_string();
+}
+
 /// One connection; also the responder of the request it is serving.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, const HttpLimits& limits, const HttpHandler& handler)
-      : stream_(std::move(socket)),
+      : peer_(AddressOf(socket)),
+        stream_(std::move(socket)),
         watch_timer_(stream_.get_executor()),
         buffer_(limits.head_bytes),
         limits_(limits),
@@ -49,6 +57,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
       const bool complete = co_await ReadRequest(parser);
       if (!complete) break;
       HttpRequest request = ToRequest(parser.get());
+      request.peer = peer_;
       request_id_ = request.Header("x-request-id");
       chunked_ = parser.get().version() == 11;
       keep_alive_ = chunked_ && parser.get().keep_alive();
@@ -255,6 +264,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
     stream_.close();
   }
 
+  std::string peer_;
   beast::tcp_stream stream_;
   asio::steady_timer watch_timer_;
   beast::flat_buffer buffer_;  // bounded: it also bounds chunk extensions and trailers
@@ -298,7 +308,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     try {
       co_await connection->Serve();
     } catch (const std::exception& error) {
-      fmt::print(stderr, "quire: a connection ended by an error: {}\n", error.what());
+      spdlog::error("a connection ended by an error: {}", error.what());
       connection->Abandon();
     }
     --connections;

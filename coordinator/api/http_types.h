@@ -15,6 +15,8 @@ struct HttpRequest {
   std::string query;                           // after the question mark, as it came
   std::map<std::string, std::string> headers;  // names in lower case; only those an API looks at
   std::string body;
+  std::string peer;    // the other end's IP address
+  std::string client;  // who asks, as far as the port's gate can tell (authenticate.h); empty: nobody in particular
 
   std::string Header(const std::string& name) const {
     const auto it = headers.find(name);
@@ -48,7 +50,7 @@ class HttpResponder {
   std::function<void()> on_gone;
 };
 
-using HttpHandler = std::function<boost::asio::awaitable<void>(const HttpRequest&, HttpResponder&)>;
+using HttpHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
 
 /// Bounds of every connection (defaults and reasons: README.md, Limits).
 struct HttpLimits {

@@ -7,6 +7,7 @@
 
 #include "comm/error.h"
 #include "coordinator/cluster/launcher.h"
+#include "coordinator/cluster/rank_hosts.h"
 
 namespace quire {
 
@@ -58,13 +59,13 @@ void Deployment::CheckShape(const GroupShape& shape) const {
 
 void Deployment::Launch() {
   if (topology_.launch.method != "mpirun") {
-    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}", group_->size(), group_->size(),
-                 group_->data_endpoint());
+    const std::string& keys = topology_.transport.keys;
+    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}{}", group_->size(),
+                 group_->size(), group_->data_endpoint(), keys.empty() ? "" : " --keys " + keys);
     return;
   }
   std::filesystem::create_directory(EpochDir());
-  Placement placement;
-  if (!OnThisHost(topology_)) placement = PlaceRanks(topology_, group_->size(), {});
+  const Placement placement = OnThisHost(topology_) ? Placement() : PlaceRanks(topology_, group_->size(), {});
   if (!placement.problem.empty()) Fail("{}", placement.problem);
   const auto command =
       MpirunCommand(topology_, WorkerBinary(topology_), group_->data_endpoint(), epoch_, EpochDir(), placement.nodes);
@@ -138,8 +139,14 @@ WorkerGroup::Options Deployment::GroupOptions() const {
     options.data_endpoint = "ipc://" + runtime_dir_.path() + "/data";
     options.ctrl_endpoint = CtrlEndpoint(options.data_endpoint, 0);
   } else {
-    options.data_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[0]);
-    options.ctrl_endpoint = fmt::format("tcp://{}:{}", topology.transport.bind, topology.transport.ports[1]);
+    const bool v6 = topology.transport.bind.find(':') != std::string::npos;
+    const std::string address = v6 ? "[" + topology.transport.bind + "]" : topology.transport.bind;
+    options.data_endpoint = fmt::format("tcp://{}:{}", address, topology.transport.ports[0]);
+    options.ctrl_endpoint = fmt::format("tcp://{}:{}", address, topology.transport.ports[1]);
+  }
+  if (!topology.transport.keys.empty()) {
+    options.curve =
+        std::make_shared<CurveServer>(LoadCoordinatorKeys(topology.transport.keys, topology.parallel.tensor));
   }
   options.size = topology.parallel.tensor;
   options.fingerprint = model_.Fingerprint();
@@ -159,14 +166,9 @@ void Deployment::CheckLauncher() {
   if (!launcher_ended_) launcher_ended_ = now;
   if (now - *launcher_ended_ <= std::chrono::milliseconds(100)) return;
   const auto culprit = launcher_->report.culprit();
-  if (!culprit) throw GroupFailure(LossCause::kDied, -1, "", "a worker is gone: mpirun " + *launcher_->process.Ended());
-  if (culprit->rank < 0)
-    throw GroupFailure(LossCause::kDied, -1, culprit->host, fmt::format("host {} {}", culprit->host, culprit->how));
-  const bool joined = static_cast<size_t>(culprit->rank) < group_->ranks().size();
-  const std::string host = joined ? group_->ranks()[static_cast<size_t>(culprit->rank)].host : culprit->host;
-  throw GroupFailure(
-      LossCause::kDied, culprit->rank, host,
-      fmt::format("rank {} on {} {}", culprit->rank, host.empty() ? "an unknown host" : host, culprit->how));
+  // Several hosts, and mpirun names none: the beats that still come will.
+  if (!culprit && !OnThisHost(topology_) && now - *launcher_ended_ <= kLastBeats) return;
+  throw LossOfMpirun(culprit, *launcher_->process.Ended(), group_->ranks(), *launcher_ended_);
 }
 
 void Deployment::Stop(const std::string& reason) {

@@ -10,6 +10,7 @@
 #include "comm/error.h"
 #include "coordinator/cluster/deployment.h"
 #include "coordinator/cluster/placement.h"
+#include "coordinator/cluster/rank_hosts.h"
 
 namespace quire {
 
@@ -25,28 +26,15 @@ std::vector<double> Shares(const Topology& topology) {
   return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
 }
 
-std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks) {
-  std::vector<std::string> hosts;
-  for (const RankInfo& rank : ranks) hosts.push_back(rank.host);
-  return hosts;
-}
-
 /// Ranks of all replicas by host. Where no node says how many it has, all replicas are on this host.
-std::map<std::string, int> RanksOfHosts(const Topology& topology, const std::vector<RankInfo>& ranks) {
-  std::map<std::string, int> counts;
-  for (const RankInfo& rank : ranks) ++counts[rank.host];
+std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks) {
+  std::map<std::string, int> counts = RanksOfHosts(ranks);
   for (auto& [host, count] : counts) {
     const auto node = std::ranges::find(topology.nodes, host, &Topology::Node::host);
     const bool known = node != topology.nodes.end() && node->ranks_of_all > 0;
     count = known ? node->ranks_of_all : OnThisHost(topology) ? count * topology.parallel.replicas : count;
   }
   return counts;
-}
-
-int MostRanksOfAHost(const Topology& topology, const std::vector<RankInfo>& ranks) {
-  int most = 0;
-  for (const auto& [host, count] : RanksOfHosts(topology, ranks)) most = std::max(most, count);
-  return most;
 }
 
 }  // namespace
@@ -91,7 +79,7 @@ std::string Deployment::ChooseBackend() const {
   const Topology& topology = topology_;
   if (topology.backend == "cpu") return "cpu";
   // The ranks of a host take a device each, unless the topology says who takes which.
-  std::map<std::string, int> ranks_of_host = RanksOfHosts(topology, group_->ranks());
+  std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology, group_->ranks());
   const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
   std::string problem;
   for (size_t r = 0; r < group_->ranks().size() && problem.empty(); ++r) {
@@ -130,8 +118,10 @@ AssignMessage Deployment::Assignment() const {
   assign.max_running = topology.scheduler.max_running;
   assign.max_model_len = max_model_len_;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker
-                                                   : std::max(1, cores / MostRanksOfAHost(topology, group_->ranks()));
+  int most_of_a_host = 1;
+  for (const auto& [host, count] : RanksOfAllReplicas(topology, group_->ranks()))
+    most_of_a_host = std::max(most_of_a_host, count);
+  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / most_of_a_host);
   assign.shares = Shares(topology);
   assign.backend = cuda_ ? "cuda" : "cpu";
   assign.dtype = topology.dtype;
@@ -149,7 +139,7 @@ int Deployment::ChooseNumBlocks(int needed) const {
   const Topology& topology = topology_;
   if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
   // The ranks of a host share its memory; each of those on GPUs reports what it may take.
-  std::map<std::string, int> sharers = RanksOfHosts(topology, group_->ranks());
+  std::map<std::string, int> sharers = RanksOfAllReplicas(topology, group_->ranks());
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : group_->ranks()) {
     per_block = std::max(per_block, rank.bytes_per_block);

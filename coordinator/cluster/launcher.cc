@@ -1,5 +1,8 @@
 #include "coordinator/cluster/launcher.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +42,20 @@ void AddOneHost(CommandLine& line, const std::string& session_dir) {
 /// be there when the next epoch's starts.
 constexpr int kDaemonPorts = 4;
 
+/// The interface of this host that has the IPv4 address; empty when there is none.
+std::string InterfaceWith(const std::string& address) {
+  in_addr wanted{};
+  ifaddrs* list = nullptr;
+  if (::inet_pton(AF_INET, address.c_str(), &wanted) != 1 || ::getifaddrs(&list) != 0) return "";
+  std::string name;
+  for (const ifaddrs* i = list; i != nullptr && name.empty(); i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    if (reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr == wanted.s_addr) name = i->ifa_name;
+  }
+  ::freeifaddrs(list);
+  return name;
+}
+
 std::string PortRange(int first, int count) { return fmt::format("{}-{}", first, first + count - 1); }
 
 /// Ranks on several hosts: MPI carries what goes between hosts, our own shared memory what stays inside.
@@ -67,8 +84,13 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   }
   if (interfaces.empty()) return;
   line.Mca("btl_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
-  // This host need not be a node; its own interface is known by its address.
-  if (topology.transport.bind.find(':') == std::string::npos) interfaces.push_back(topology.transport.bind + "/32");
+  // This host need not be a node, but mpirun runs here. (Its address as a network, 10.0.0.1/32, makes Open MPI 4.1.4's
+  // daemons connect to themselves.)
+  const std::string here = InterfaceWith(topology.transport.bind);
+  const auto is_network = [](const std::string& interface) { return interface.find('/') != std::string::npos; };
+  if (!here.empty() && std::ranges::none_of(interfaces, is_network) &&
+      std::ranges::find(interfaces, here) == interfaces.end())
+    interfaces.push_back(here);
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
@@ -94,8 +116,10 @@ void AddNode(CommandLine& line, const Topology::Node& node, int count, const std
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
                                        const std::vector<NodeRanks>& placement) {
-  return MpirunCommand(topology, {worker_binary, "--coordinator", data_endpoint, "--epoch", std::to_string(epoch)},
-                       session_dir, placement);
+  std::vector<std::string> worker = {worker_binary, "--coordinator", data_endpoint, "--epoch", std::to_string(epoch)};
+  const std::string& keys = topology.transport.keys;
+  if (!keys.empty()) worker.insert(worker.end(), {"--keys", std::filesystem::absolute(keys)});
+  return MpirunCommand(topology, worker, session_dir, placement);
 }
 
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,

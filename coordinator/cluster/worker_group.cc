@@ -20,8 +20,8 @@ constexpr auto kFirstStepPatience = std::chrono::seconds(120);
 
 WorkerGroup::WorkerGroup(Options options)
     : options_(std::move(options)),
-      data_(Channel::Bind(options_.data_endpoint)),
-      ctrl_(Channel::Bind(options_.ctrl_endpoint)),
+      data_(Channel::Bind(options_.data_endpoint, options_.curve)),
+      ctrl_(Channel::Bind(options_.ctrl_endpoint, options_.curve)),
       data_endpoint_(data_.bound_endpoint()),
       ranks_(static_cast<size_t>(options_.size)),
       steps_(ranks_.size()) {
@@ -34,9 +34,16 @@ void WorkerGroup::ForgetPeers() {
     peers_.push_back(options_.adopt ? "" : WorkerIdentity(options_.epoch, rank));
 }
 
-Rank WorkerGroup::RankOf(const std::string& peer) const {
-  const auto found = std::ranges::find(peers_, peer);
-  return found == peers_.end() ? -1 : static_cast<Rank>(found - peers_.begin());
+bool WorkerGroup::IsFrom(const ReceivedFrame& received, Rank rank) {
+  if (options_.curve == nullptr || received.user == CurveUserId(rank)) return true;
+  ++num_foreign_frames_;
+  return false;
+}
+
+Rank WorkerGroup::RankOf(const ReceivedFrame& received) {
+  const auto found = std::ranges::find(peers_, received.peer);
+  const auto rank = static_cast<Rank>(found - peers_.begin());
+  return found != peers_.end() && IsFrom(received, rank) ? rank : -1;
 }
 
 std::string WorkerGroup::Describe(Rank rank) const {
@@ -61,7 +68,7 @@ void WorkerGroup::HandleCtrl() {
     if (received->frame.header.epoch != options_.epoch) continue;
     Rank rank = 0;
     while (rank < size() && received->peer != WorkerIdentity(options_.epoch, rank)) ++rank;
-    if (rank == size()) continue;
+    if (rank == size() || !IsFrom(*received, rank)) continue;
     const Message message = Decode(received->frame);
     const auto* beat = std::get_if<BeatMessage>(&message);
     if (beat == nullptr) continue;
@@ -110,7 +117,7 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
     for (RankInfo& info : ranks_) info.last_beat = Clock::now();
   }
   while (const auto received = data_.TryReceive()) {
-    Rank rank = RankOf(received->peer);
+    Rank rank = RankOf(*received);
     if (rank >= 0 && received->frame.header.epoch != options_.epoch) continue;
     if (rank < 0) rank = Adopt(*received);
     if (rank >= 0 && !HandleBlocks(rank, received->frame)) handle(rank, received->frame);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -44,12 +45,18 @@ class WorkerGroup {
     /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
     bool adopt = false;
     std::chrono::seconds join_deadline{60}, load_deadline{600};
+    std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
   };
   explicit WorkerGroup(Options options);
 
   int size() const { return options_.size; }
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return ranks_; }
+  bool encrypted() const { return options_.curve != nullptr; }
+  /// Peers without a worker's key that were turned away.
+  uint64_t num_refused_peers() const { return encrypted() ? options_.curve->num_refused() : 0; }
+  /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.
+  uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
   /// Called whenever the group waits; throws GroupFailure when the launcher has ended.
   std::function<void()> check_launcher = [] {};
@@ -105,7 +112,10 @@ class WorkerGroup {
   void CheckProgress(Rank rank, const BeatMessage& beat);
   Clock::duration StepPatience(int num_tokens) const;
   void OnAnswer(Rank rank, const Frame& frame);
-  Rank RankOf(const std::string& peer) const;
+  /// The rank that a frame comes from; -1: none of this epoch, or another's key.
+  Rank RankOf(const ReceivedFrame& received);
+  /// False, and counted, when it came under another's key.
+  bool IsFrom(const ReceivedFrame& received, Rank rank);
   Rank Adopt(const ReceivedFrame& received);
   std::string Describe(Rank rank) const;
   template <class... Args>
@@ -126,7 +136,8 @@ class WorkerGroup {
   std::vector<RankInfo> ranks_;
   std::vector<std::string> peers_;  // identities on the data socket; empty: that rank has not joined
   std::optional<Rank> deaf_;        // a rank that did not take a message
-  bool assigned_ = false;           // from then on ranks beat, and silence is a fault
+  std::atomic<uint64_t> num_foreign_frames_{0};
+  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
   StepsUnderWay steps_;
   double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
 };

@@ -29,6 +29,7 @@ Rank WorkerGroup::Adopt(const ReceivedFrame& received) {
   const Rank rank = std::get<JoinMessage>(message).rank;
   if (rank < 0 || rank >= size())
     GroupFail(LossCause::kNotStarted, -1, "a worker joined as rank {}, but there are {} ranks", rank, size());
+  if (!IsFrom(received, rank)) return -1;
   peers_[static_cast<size_t>(rank)] = received.peer;
   ranks_[static_cast<size_t>(rank)] = {};
   return rank;

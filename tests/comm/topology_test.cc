@@ -27,18 +27,23 @@ backend: cpu
 parallel: {tensor: 4, replicas: 2, shares: [3, 3, 2, 2.5]}
 nodes:
   - {host: node-a, devices: [0, 1], interface: eth0}
-  - {host: 10.0.0.2}
+  - {host: 10.0.0.2, slots: 3, spare: true}
 cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB, prefix_caching: false, watermark: 0.02}
 scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute, plan_ahead: false}
-server: {listen: "127.0.0.1:9000", api_keys: keys/api.keys}
+server: {listen: "127.0.0.1:9000", api_keys: keys/api.keys, allow_unauthenticated: true}
 admin: {listen: "[::1]:9001", token: t}
-transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/}
-launch: {method: external, agent: rsh, args: [-x, A]}
+transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true}
+launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
 threads_per_worker: 3
 )",
                                       "t.yaml");
   EXPECT_EQ(t.parallel.shares, (std::vector<double>{3, 3, 2, 2.5}));
   EXPECT_EQ(t.nodes[0].devices, (std::vector<int>{0, 1}));
+  EXPECT_EQ(t.nodes[1].slots, 3);
+  EXPECT_TRUE(t.nodes[1].spare && !t.nodes[0].spare);
+  EXPECT_EQ(t.transport.mpi_ports, (std::vector<int>{47000, 47031}));
+  EXPECT_TRUE(t.transport.insecure);
+  EXPECT_EQ(t.launch.worker, "/opt/quire-worker");
   EXPECT_EQ(t.cache.host_swap_bytes, int64_t{8} << 30);
   EXPECT_FALSE(t.cache.prefix_caching);
   EXPECT_EQ(t.scheduler.preemption, "recompute");
@@ -46,6 +51,9 @@ threads_per_worker: 3
   EXPECT_EQ(t.admin.listen, "[::1]:9001");
   EXPECT_EQ(t.launch.args, (std::vector<std::string>{"-x", "A"}));
   EXPECT_EQ(t.threads_per_worker, 3);
+  EXPECT_EQ(t.server.key_file, "keys/api.keys");
+  EXPECT_EQ(t.transport.keys, "keys/");
+  EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
 }
 
 TEST(TopologyTest, MistakesNameFileLineAndReason) {
@@ -91,6 +99,36 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
   EXPECT_NE(ErrorOf(std::string(2 << 20, ' ')).find("at most"), std::string::npos);
 }
 
+TEST(TopologyTest, NodesThatCannotWorkTogetherAreRefused) {
+  const std::string transport = "transport: {bind: 10.0.0.1, ports: [5570, 5571]}\n";
+  const auto nodes = [](const std::string& list) { return "model: {path: /m}\nnodes: [" + list + "]\n"; };
+  const std::pair<std::string, const char*> cases[] = {
+      {nodes("{host: a}, {host: b}"), "need transport.bind"},
+      {nodes("{host: a}"), "need transport.bind"},
+      {nodes("{host: a}, {host: b}") + "transport: {bind: 127.0.0.1, ports: [5570, 5571]}\n", "need transport.bind"},
+      {nodes("{host: a}, {host: a}") + transport, "a is listed twice"},
+      {nodes("{host: a}, {host: localhost}") + transport, "localhost is another machine on every node"},
+      {nodes("{host: a, interface: eth0}, {host: b}") + transport, "every node an interface, or none"},
+      {nodes("{host: a, interface: \"e;id\"}") + transport, "interface \"e;id\" of a must be a name"},
+      {nodes("{host: a, interface: \"-x\"}") + transport, "must be a name"},
+      {nodes("{host: a, slots: 3, devices: [0, 1]}") + transport, "3 slots for 2 devices"},
+      {nodes("{host: a}") + transport + "launch: {agent: \"ssh -p 22\"}\n", "must be a program name or a path"},
+      {nodes("{host: a}") + transport + "launch: {agent: \"$(id)\"}\n", "must be a program name or a path"},
+      {nodes("{host: a}") + transport + "launch: {worker: bin/quire-worker}\n", "must be an absolute path"},
+      {nodes("{host: a}") + transport + "launch: {worker: \"/a b\"}\n", "must be an absolute path"},
+      {nodes("{host: a}") + transport + "launch: {args: [\"$(id)\"]}\n", "that a shell on another node would read"},
+      {nodes("{host: a}") + "transport: {bind: 10.0.0.1, ports: [5570, 5571], mpi_ports: [5000, 5004]}\n",
+       "at least 16"},
+      {nodes("{host: a}") + "transport: {bind: 10.0.0.1, ports: [5570, 5571], mpi_ports: [5560, 5580]}\n",
+       "port 5570 is among"},
+      {nodes("{host: a}") + "transport: {bind: 10.0.0.1, ports: [5570, 5571], mpi_ports: [80, 180]}\n", "from 1024"},
+  };
+  for (const auto& [yaml, reason] : cases)
+    EXPECT_NE(ErrorOf(yaml).find(reason), std::string::npos) << yaml << "gave: " << ErrorOf(yaml);
+  EXPECT_EQ(ErrorOf(nodes("{host: a}, {host: b, spare: true}") + transport), "");
+  EXPECT_EQ(ErrorOf(nodes("{host: localhost, devices: [0, 1]}")), "");
+}
+
 TEST(TopologyTest, EveryShippedExampleIsValid) {
   const auto examples = std::filesystem::path(QUIRE_TEST_DATA) / "../../deploy/topologies";
   int count = 0;
@@ -98,7 +136,7 @@ TEST(TopologyTest, EveryShippedExampleIsValid) {
     ValidateTopology(TopologyFromYaml(ReadTextFile(entry.path(), 1 << 20), entry.path()), entry.path());
     ++count;
   }
-  EXPECT_GE(count, 3);
+  EXPECT_GE(count, 6);
 }
 
 TEST(JsonTest, StrictParserRefusesWhatOthersReadDifferently) {

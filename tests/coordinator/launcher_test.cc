@@ -46,9 +46,17 @@ TEST(LauncherTest, NodesGetTheirRanksInOrderWithTheirInterface) {
   EXPECT_THAT(line, HasSubstr(" -np 2 --host 10.0.0.2:2 --wd / -x NCCL_SOCKET_IFNAME=ib0 "));
   EXPECT_THAT(line, HasSubstr("--node 10.0.0.2 : -np 1 --host node-a:1 --wd / -x NCCL_SOCKET_IFNAME=eth0 "));
   EXPECT_THAT(line, HasSubstr("--mca btl_tcp_if_include ib0,eth0 "));
-  EXPECT_THAT(line, HasSubstr("--mca oob_tcp_if_include ib0,eth0,10.0.0.1/32 "));
+  EXPECT_THAT(line, HasSubstr("--mca oob_tcp_if_include ib0,eth0 "));
   EXPECT_THAT(line, HasSubstr("--mca plm_rsh_agent /opt/agent "));
   EXPECT_THAT(line, HasSubstr("--mca btl self,tcp "));
+}
+
+TEST(LauncherTest, TheInterfaceOfTheCoordinatorIsAmongThoseOfMpirun) {
+  Topology t = TwoNodes();
+  t.transport.bind = "127.0.0.1";
+  EXPECT_THAT(Line(t, {{0, 0, 2}, {1, 2, 1}}), HasSubstr("--mca oob_tcp_if_include eth0,ib0,lo "));
+  t.nodes[0].interface = t.nodes[1].interface = "10.0.0.0/24";
+  EXPECT_THAT(Line(t, {{0, 0, 2}, {1, 2, 1}}), HasSubstr("--mca oob_tcp_if_include 10.0.0.0/24 "));
 }
 
 TEST(LauncherTest, PortsStayInTheRange) {

@@ -29,7 +29,7 @@ def write_topology(network, model=TINY, nodes=None, tensor=None, extra=""):
         "cache: {memory_bytes: 64MiB}",
         "nodes:",
         *("  - " + json.dumps(node) for node in nodes),
-        f"transport: {{bind: {network.nodes[0].address}, ports: [5570, 5571], insecure_network: true}}",
+        f"transport: {{bind: {network.nodes[0].address}, ports: [5570, 5571], insecure: true}}",
         f"launch: {{method: mpirun, agent: {network.agent}}}",
         extra,
     ]

@@ -84,6 +84,12 @@ class Server:
     def worker_pids(self):
         return [rank["pid"] for rank in self.get("/admin/status", admin=True)["ranks"]]
 
+    def admin_get(self, path, token):
+        """An answer of an admin port that wants a token."""
+        request = urllib.request.Request(self.admin_url + path, headers={"Authorization": "Bearer " + token})
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
     def terminate(self, seconds=40):
         """SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
@@ -95,7 +101,7 @@ def alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -1,0 +1,201 @@
+#include "coordinator/api/authenticate.h"
+
+#include <gtest/gtest.h>
+#include <sodium.h>
+
+#include <fstream>
+
+#include "comm/error.h"
+#include "comm/secret_file.h"
+#include "tests/support/temporary_directory.h"
+
+namespace quire {
+namespace {
+
+HttpRequest Ask(const std::string& path, const std::string& authorization, const std::string& method = "GET") {
+  HttpRequest request;
+  request.method = method;
+  request.path = path;
+  request.peer = "10.1.1.1";
+  request.headers["host"] = "localhost:8000";
+  if (!authorization.empty()) request.headers["authorization"] = authorization;
+  return request;
+}
+
+class AuthenticateTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_GE(::sodium_init(), 0); }
+  /// Writes the lines as a key file.
+  std::string File(const std::string& text) {
+    const std::string path = directory_ / std::to_string(++num_files_);
+    CreateFile(path, text, 0600);
+    return path;
+  }
+  static int Status(Gate& gate, HttpRequest request) {
+    const auto refusal = gate.Refuse(request);
+    return refusal ? refusal->status : 200;
+  }
+
+  TemporaryDirectory directory_;
+  int num_files_ = 0;
+  const NewApiKey alice_ = MakeApiKey("alice", "qk-"), bob_ = MakeApiKey("bob", "qk-");
+};
+
+TEST_F(AuthenticateTest, NewKeysAreLongAndDiffer) {
+  EXPECT_EQ(alice_.key.size(), 3 + 43u);
+  EXPECT_NE(alice_.key, bob_.key);
+  EXPECT_EQ(alice_.line.find(alice_.key), std::string::npos);
+}
+
+TEST_F(AuthenticateTest, FindsKeysByTheirHash) {
+  const ApiKeys keys = ApiKeys::Load(File("# who may call\n\n" + alice_.line + bob_.line));
+  ASSERT_NE(keys.Find(alice_.key), nullptr);
+  EXPECT_EQ(keys.Find(alice_.key)->name, "alice");
+  EXPECT_EQ(keys.Find(bob_.key)->name, "bob");
+  const std::string hash = alice_.line.substr(6, 64);
+  for (const std::string& wrong : {std::string(), alice_.key + "x", alice_.key.substr(1), std::string("alice"), hash})
+    EXPECT_EQ(keys.Find(wrong), nullptr) << wrong;
+}
+
+TEST_F(AuthenticateTest, KeyFileMistakesNameTheLine) {
+  const std::string hex = alice_.line.substr(6, 64);
+  for (const std::string& bad :
+       {std::string("alice"), ":" + hex, "a b:" + hex, "alice:" + hex.substr(1), "alice:" + hex + "00",
+        "alice:x" + hex.substr(1), "alice:" + hex + ":", "alice:" + hex + ":write", "alice:" + hex + ":read:generate",
+        "alice:" + hex + " ", "alice\x1b:" + hex}) {
+    const std::string path = File("#\n" + bad + "\n");
+    try {
+      (void)ApiKeys::Load(path);
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(path + ":2: "), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(ApiKeys::Load(File("# nobody\n")), Error);
+}
+
+TEST_F(AuthenticateTest, AllButPublicPathsNeedAKey) {
+  Gate gate({File(alice_.line), {"/health"}, false});
+  for (const char* path :
+       {"/v1/models", "/", "/health/", "/healthx", "/HEALTH", "/nope", "/metrics", "/v1/../health"}) {
+    for (const char* method : {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"})
+      EXPECT_EQ(Status(gate, Ask(path, "", method)), path == std::string("/health") ? 200 : 401)
+          << method << " " << path;
+    gate = Gate({File(alice_.line), {"/health"}, false});  // as if a second had passed
+  }
+  EXPECT_EQ(Status(gate, Ask("/health", "")), 200);
+}
+
+TEST_F(AuthenticateTest, TakesBearerKeysOnly) {
+  Gate gate({File(alice_.line), {}, false});
+  HttpRequest request = Ask("/v1/models", "Bearer " + alice_.key);
+  EXPECT_FALSE(gate.Refuse(request));
+  EXPECT_EQ(request.client, "alice");
+  EXPECT_EQ(Status(gate, Ask("/v1/models", "bearer " + alice_.key)), 200);
+  for (const std::string& wrong : std::vector<std::string>{alice_.key, "Basic " + alice_.key, "Bearer", "Bearer ", "Bearer  " + alice_.key,
+                                   "Bearer " + alice_.key + " ", "Bearer " + bob_.key, "Bearer alice"}) {
+    HttpRequest refused = Ask("/v1/models", wrong);
+    const auto response = gate.Refuse(refused);
+    ASSERT_TRUE(response) << wrong;
+    EXPECT_EQ(response->status, 401);
+    EXPECT_EQ(response->headers.at(0), (std::pair<std::string, std::string>("WWW-Authenticate", "Bearer")));
+    EXPECT_EQ(response->body.find(alice_.key), std::string::npos);
+    EXPECT_EQ(refused.client, "");
+  }
+}
+
+TEST_F(AuthenticateTest, ScopesLimitAKey) {
+  std::string reader = alice_.line, writer = bob_.line;
+  reader.insert(reader.size() - 1, ":read");
+  writer.insert(writer.size() - 1, ":generate");
+  Gate gate({File(reader + writer), {}, false});
+  EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + alice_.key)), 200);
+  EXPECT_EQ(Status(gate, Ask("/v1/completions", "Bearer " + alice_.key, "POST")), 403);
+  EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + bob_.key)), 403);
+  EXPECT_EQ(Status(gate, Ask("/v1/completions", "Bearer " + bob_.key, "POST")), 200);
+}
+
+TEST_F(AuthenticateTest, GuessingIsSlowedPerAddressAndValidKeysPass) {
+  Gate gate({File(alice_.line), {}, false});
+  int unauthorized = 0, slowed = 0;
+  for (int i = 0; i < 200; ++i) {
+    const int status = Status(gate, Ask("/v1/models", "Bearer guess"));
+    unauthorized += status == 401;
+    slowed += status == 429;
+  }
+  EXPECT_EQ(unauthorized + slowed, 200);
+  EXPECT_GE(slowed, 200 - 3 * 20);  // the loop may cross a second or two
+  EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + alice_.key)), 200);
+  HttpRequest other = Ask("/v1/models", "");
+  other.peer = "10.1.1.2";
+  EXPECT_EQ(Status(gate, other), 401);
+}
+
+TEST_F(AuthenticateTest, TheLimitForgetsEverySecondAndItsMemoryIsBounded) {
+  FailureLimit limit(2);
+  const FailureLimit::Clock::time_point now{std::chrono::hours(1)};
+  EXPECT_TRUE(limit.Allow("a", now));
+  EXPECT_TRUE(limit.Allow("a", now));
+  EXPECT_FALSE(limit.Allow("a", now));
+  EXPECT_TRUE(limit.Allow("a", now + std::chrono::seconds(1)));
+  int allowed = 0;
+  for (int i = 0; i < 10000; ++i) allowed += limit.Allow(std::to_string(i), now + std::chrono::seconds(2));
+  EXPECT_LT(allowed, 5000);
+}
+
+TEST_F(AuthenticateTest, ReloadTakesNewKeysAndKeepsTheOldOnesWhenTheyAreBad) {
+  const std::string path = File(alice_.line);
+  Gate gate({path, {}, false});
+  std::ofstream(path) << bob_.line;
+  gate.Reload();
+  EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + alice_.key)), 401);
+  EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + bob_.key)), 200);
+  std::ofstream(path) << alice_.line << "rubbish\n";
+  EXPECT_THROW(gate.Reload(), Error);
+  EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + bob_.key)), 200);
+}
+
+TEST_F(AuthenticateTest, WithoutKeysOnlyLocalPagesAndProgramsAreAnswered) {
+  Gate gate({"", {"/health"}, false});
+  const auto status = [&](const std::string& host, const std::string& origin) {
+    HttpRequest request = Ask("/v1/models", "");
+    request.headers["host"] = host;
+    if (!origin.empty()) request.headers["origin"] = origin;
+    return Status(gate, std::move(request));
+  };
+  for (const char* host : {"localhost", "localhost:8000", "LOCALHOST:1", "127.0.0.1:8000", "127.0.0.2", "[::1]:8000", "[::1]", ""})
+    EXPECT_EQ(status(host, ""), 200) << host;
+  for (const char* host : {"evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example",
+                           "10.0.0.1", "[::2]:8000", "localhost:8000:1"})
+    EXPECT_EQ(status(host, ""), 403) << host;
+  EXPECT_EQ(status("localhost:8000", "http://localhost:8000"), 200);
+  for (const char* origin : {"http://evil.example", "null", "http://localhost:3000", "https://localhost:8000"})
+    EXPECT_EQ(status("localhost:8000", origin), 403) << origin;
+  Gate open({"", {}, true});
+  HttpRequest request = Ask("/v1/models", "");
+  request.headers["host"] = "models.example";
+  EXPECT_EQ(Status(open, request), 200);
+}
+
+TEST_F(AuthenticateTest, WithoutKeysClientsAreToldApartByWhatTheyPresent) {
+  Gate gate({"", {}, false});
+  HttpRequest one = Ask("/v1/models", "Bearer one"), two = Ask("/v1/models", "Bearer two"),
+              none = Ask("/v1/models", "");
+  EXPECT_FALSE(gate.Refuse(one));
+  EXPECT_FALSE(gate.Refuse(two));
+  EXPECT_FALSE(gate.Refuse(none));
+  EXPECT_NE(one.client, two.client);
+  EXPECT_EQ(one.client, gate.ClientOf("one"));
+  EXPECT_EQ(none.client, "");
+  EXPECT_EQ(one.client.find("one"), std::string::npos);
+}
+
+TEST_F(AuthenticateTest, NoKeyOpensBothPorts) {
+  const Gate data({File(alice_.line), {}, false}), admin({File(bob_.line), {}, false});
+  EXPECT_NO_THROW(CheckKeysDiffer(data, admin));
+  const Gate both({File("root" + alice_.line.substr(5)), {}, false});
+  EXPECT_THROW(CheckKeysDiffer(data, both), Error);
+}
+
+}  // namespace
+}  // namespace quire

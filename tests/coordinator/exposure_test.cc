@@ -1,0 +1,113 @@
+#include "coordinator/exposure.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/error.h"
+
+namespace quire {
+namespace {
+
+enum Protection { kNone, kKeys, kExcused };
+
+/// What the rules say of one port at this address: "" or the refusal.
+std::string Verdict(const std::string& port, const std::string& address, Protection protection) {
+  Topology t;
+  const std::string listen = (address.find(':') != std::string::npos ? "[" + address + "]" : address) + ":9000";
+  if (port == "transport") {
+    t.transport.bind = address;
+    if (protection == kKeys) t.transport.keys = "keys";
+    t.transport.insecure = protection == kExcused;
+  } else {
+    Topology::Listener& listener = port == "server" ? t.server : t.admin;
+    listener.listen = listen;
+    if (protection == kKeys) listener.key_file = "file";
+    listener.allow_unauthenticated = protection == kExcused;
+  }
+  try {
+    CheckExposure(t, "t.yaml");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ExposureTest, KnowsHowFarAddressesReach) {
+  const std::pair<const char*, Reach> cases[] = {{"127.0.0.1", Reach::kLoopback},
+                                                 {"127.8.9.1", Reach::kLoopback},
+                                                 {"localhost", Reach::kLoopback},
+                                                 {"::1", Reach::kLoopback},
+                                                 {"0:0:0:0:0:0:0:1", Reach::kLoopback},
+                                                 {"::ffff:127.0.0.1", Reach::kLoopback},
+                                                 {"0.0.0.0", Reach::kWildcard},
+                                                 {"::", Reach::kWildcard},
+                                                 {"0:0::0", Reach::kWildcard},
+                                                 {"::ffff:0.0.0.0", Reach::kWildcard},
+                                                 {"10.0.0.1", Reach::kNetwork},
+                                                 {"fe80::1", Reach::kNetwork},
+                                                 {"::ffff:10.0.0.1", Reach::kNetwork},
+                                                 {"::2", Reach::kNetwork},
+                                                 {"128.0.0.1", Reach::kNetwork},
+                                                 {"*", Reach::kUnknown},
+                                                 {"eth0", Reach::kUnknown},
+                                                 {"127.evil.example", Reach::kUnknown},
+                                                 {"0", Reach::kUnknown},
+                                                 {"127.1", Reach::kUnknown},
+                                                 {"", Reach::kUnknown},
+                                                 {"0x7f.0.0.1", Reach::kUnknown},
+                                                 {"example.com", Reach::kUnknown},
+                                                 {"127.0.0.1 ", Reach::kUnknown}};
+  for (const auto& [address, reach] : cases) EXPECT_EQ(ReachOf(address), reach) << address;
+}
+
+TEST(ExposureTest, RefusesWhatOthersCouldReachWithoutKeys) {
+  struct Row {
+    const char* port;
+    const char* address;
+    bool none, keys, excused;  // may it start?
+  };
+  const Row rows[] = {
+      {"transport", "127.0.0.1", true, true, true},
+      {"transport", "10.0.0.1", false, true, true},
+      {"transport", "fd00::1", false, true, true},
+      {"transport", "0.0.0.0", false, false, false},
+      {"transport", "::", false, false, false},
+      {"transport", "*", false, false, false},
+      {"transport", "eth0", false, false, false},
+      {"server", "127.0.0.1", true, true, true},
+      {"server", "::1", true, true, true},
+      {"server", "10.0.0.1", false, true, true},
+      {"server", "0.0.0.0", false, true, false},
+      {"server", "::", false, true, false},
+      {"server", "example.com", false, false, false},
+      {"admin", "127.0.0.1", true, true, true},
+      {"admin", "10.0.0.1", false, true, false},
+      {"admin", "0.0.0.0", false, true, false},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(Verdict(row.port, row.address, kNone).empty(), row.none) << row.port << " " << row.address;
+    EXPECT_EQ(Verdict(row.port, row.address, kKeys).empty(), row.keys) << row.port << " " << row.address;
+    EXPECT_EQ(Verdict(row.port, row.address, kExcused).empty(), row.excused) << row.port << " " << row.address;
+  }
+}
+
+TEST(ExposureTest, RefusalsNameThePlaceAndTheRemedy) {
+  for (const char* port : {"transport", "server", "admin"}) {
+    const std::string refusal = Verdict(port, "10.0.0.1", kNone);
+    EXPECT_NE(refusal.find("t.yaml: "), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("quire keygen"), std::string::npos) << refusal;
+  }
+}
+
+TEST(ExposureTest, WarnsOfWhatIsSwitchedOff) {
+  Topology t;
+  t.transport.insecure = true;
+  EXPECT_TRUE(ExposureWarnings(t).empty());  // nothing listens on the network
+  t.transport.bind = "10.0.0.1";
+  t.server.allow_unauthenticated = true;
+  EXPECT_EQ(ExposureWarnings(t).size(), 2u);
+  t.transport.keys = t.server.key_file = "keys";
+  EXPECT_TRUE(ExposureWarnings(t).empty());
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""What a release build's programs are hardened with, read from the programs themselves: position independence, read-only
+relocations bound at start, no executable stack or writable code, stack protectors, checked libc calls, and, on x86-64,
+landing pads for indirect jumps. Exit 77 (skipped) for builds that leave these out on purpose."""
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+
+BUILD = sys.argv[1]
+PROGRAMS = ("quire", "quire-worker")
+
+
+def readelf(flags, path):
+    return subprocess.run(["readelf", flags, "--wide", path], check=True, capture_output=True, text=True).stdout
+
+
+def problems_of(path):
+    header, segments, dynamic, symbols = (readelf(flag, path) for flag in ("-h", "-l", "-d", "--dyn-syms"))
+    with open(path, "rb") as f:
+        landing_pads = f.read().count(b"\xf3\x0f\x1e\xfa")  # endbr64
+    checks = {
+        "is not position independent": "DYN" in header and "INTERP" in segments,
+        "has no read-only relocations": "GNU_RELRO" in segments,
+        "binds symbols late": re.search(r"BIND_NOW|FLAGS_1.*NOW", dynamic),
+        "has an executable stack": re.search(r"GNU_STACK\s.*\sRW\s", segments),
+        "has a segment that is writable and executable": not re.search(r"LOAD\s.*\sRWE\s", segments),
+        "has no stack protector": "__stack_chk_fail" in symbols,
+        "calls libc unchecked": re.search(r"__(memcpy|memmove|read|snprintf|vsnprintf)_chk", symbols),
+        "has no landing pads": landing_pads > 1000 or platform.machine() != "x86_64",
+    }
+    return [what for what, good in checks.items() if not good]
+
+
+def main():
+    with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as f:
+        cache = f.read()
+    if "CMAKE_BUILD_TYPE:STRING=Release" not in cache or re.search(r"QUIRE_SANITIZE:STRING=.", cache):
+        sys.exit(77)
+    failed = False
+    for name in PROGRAMS:
+        path = os.path.join(BUILD, name)
+        problems = problems_of(path)
+        failed |= bool(problems)
+        print(f"{name}: {', '.join(problems) or 'hardened'}")
+    # Probes of large stack frames leave no mark in the program: the commands that built it have to do.
+    with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as f:
+        ours = [c for c in json.load(f) if re.search(r"/(comm|coordinator|worker)/[^/]*\.cc$", c["file"])]
+    bare = [c["file"] for c in ours if "-fstack-clash-protection" not in c["command"]]
+    if bare or not ours:
+        failed = True
+        print("without -fstack-clash-protection:", *bare)
+    sys.exit(failed)
+
+
+main()
