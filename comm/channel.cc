@@ -17,7 +17,7 @@ zmq::context_t& Context() {
   static zmq::context_t context = [] {
     zmq::context_t c(1);
     c.set(zmq::ctxopt::blocky, 0);
-    c.set(zmq::ctxopt::max_sockets, 64);
+    c.set(zmq::ctxopt::max_sockets, 1024);
     return c;
   }();
   return context;

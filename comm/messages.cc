@@ -230,6 +230,22 @@ struct HandshakeWriter {
     b.Finish(wire::CreateShutdownDirect(b, m.reason.c_str()));
     return FrameKind::kShutdown;
   }
+  FrameKind operator()(const TakeBlocksMessage& m) const {
+    b.Finish(wire::CreateTakeBlocksDirect(b, m.ticket, m.endpoint.c_str(), &m.blocks));
+    return FrameKind::kTakeBlocks;
+  }
+  FrameKind operator()(const GiveBlocksMessage& m) const {
+    const auto endpoint = b.CreateString(m.endpoint);
+    const auto moves =
+        Structs<wire::BlockCopy>(b, m.moves, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
+    b.Finish(wire::CreateGiveBlocks(b, m.ticket, endpoint, moves, b.CreateVector(m.blocks)));
+    return FrameKind::kGiveBlocks;
+  }
+  FrameKind operator()(const BlocksReport& m) const {
+    b.Finish(wire::CreateBlocksReportDirect(b, m.ticket, m.state, m.endpoint.c_str(),
+                                            m.problem.substr(0, kMaxStringBytes).c_str(), m.bytes));
+    return FrameKind::kBlocksReport;
+  }
   FrameKind operator()(const StepPlan& plan) const {
     std::vector<fb::Offset<wire::Added>> added;
     for (const auto& a : plan.added) {
@@ -344,12 +360,63 @@ Message Decode(const Frame& frame) {
       return BeatMessage{Root<wire::Beat>(frame).begun(), Root<wire::Beat>(frame).answered()};
     case FrameKind::kShutdown:
       return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
+    case FrameKind::kTakeBlocks: {
+      const auto& m = Root<wire::TakeBlocks>(frame);
+      return TakeBlocksMessage{m.ticket(), Text(m.endpoint()), Numbers<BlockId>(m.blocks())};
+    }
+    case FrameKind::kGiveBlocks: {
+      const auto& m = Root<wire::GiveBlocks>(frame);
+      return GiveBlocksMessage{m.ticket(), Text(m.endpoint()), Pairs(m.moves()), Numbers<BlockId>(m.blocks())};
+    }
+    case FrameKind::kBlocksReport: {
+      const auto& m = Root<wire::BlocksReport>(frame);
+      if (m.state() < BlocksReport::kReady || m.state() > BlocksReport::kFailed)
+        Fail("frame: blocks in state {}", m.state());
+      return BlocksReport{m.ticket(), static_cast<BlocksReport::State>(m.state()), Text(m.endpoint()),
+                          Text(m.problem()), m.bytes()};
+    }
+    case FrameKind::kBlockChunk:
+      Fail("frame: a piece of a KV block where none may come");
     case FrameKind::kPlan:
       return ReadPlan(frame);
     case FrameKind::kResult:
       return ReadResult(frame);
   }
   Fail("frame: unknown kind {}", static_cast<int>(frame.header.kind));
+}
+
+namespace {
+
+/// How a chunk begins; its data follow.
+struct ChunkHead {
+  uint64_t ticket;
+  uint32_t num_blocks, block;
+  uint64_t offset;
+};
+static_assert(sizeof(ChunkHead) == 24);
+
+}  // namespace
+
+Frame EncodeChunk(const BlockChunk& chunk) {
+  const ChunkHead head{chunk.ticket, chunk.num_blocks, chunk.block, chunk.offset};
+  Frame frame;
+  frame.body.resize(sizeof(head) + chunk.data.size());
+  std::memcpy(frame.body.data(), &head, sizeof(head));
+  if (!chunk.data.empty()) std::memcpy(frame.body.data() + sizeof(head), chunk.data.data(), chunk.data.size());
+  frame.header.kind = FrameKind::kBlockChunk;
+  frame.header.step = chunk.number;
+  frame.header.body_hash = HashBytes(frame.body);
+  return frame;
+}
+
+BlockChunk DecodeChunk(const Frame& frame) {
+  CheckHeader(frame);
+  ChunkHead head{};
+  if (frame.header.kind != FrameKind::kBlockChunk || frame.body.size() < sizeof(head))
+    Fail("frame of kind {}: no piece of a KV block", static_cast<int>(frame.header.kind));
+  std::memcpy(&head, frame.body.data(), sizeof(head));
+  return {head.ticket, frame.header.step, head.num_blocks,
+          head.block,  head.offset,       std::span(frame.body).subspan(sizeof(head))};
 }
 
 StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits) {

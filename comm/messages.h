@@ -26,7 +26,11 @@ enum class FrameKind : uint16_t {
   kBeat,
   kShutdown,
   kPlan,
-  kResult
+  kResult,
+  kTakeBlocks,
+  kGiveBlocks,
+  kBlocksReport,
+  kBlockChunk
 };
 
 /// First part of every message; the second is a FlatBuffer whose hash it carries.
@@ -95,8 +99,45 @@ struct ShutdownMessage {
   std::string reason;
 };
 
-using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
-                             BeatMessage, ShutdownMessage, StepPlan, StepResult>;
+/// To a rank that gets KV blocks from the equal rank of another group: wait for them at `endpoint`, and put them into
+/// these host blocks.
+struct TakeBlocksMessage {
+  uint64_t ticket = 0;
+  std::string endpoint;
+  std::vector<BlockId> blocks;
+};
+/// To the rank that has them: move device blocks to host blocks, after all plans before this message and before any
+/// later one, and send these host blocks. None: nothing will come, and the other rank is told so.
+struct GiveBlocksMessage {
+  uint64_t ticket = 0;
+  std::string endpoint;
+  std::vector<BlockCopyPair> moves;
+  std::vector<BlockId> blocks;
+};
+/// From either: ready to take, at the endpoint; done with the blocks; or failed, and done with them all the same.
+struct BlocksReport {
+  enum State : uint8_t { kReady = 1, kDone, kFailed };
+  uint64_t ticket = 0;
+  State state = kReady;
+  std::string endpoint, problem;
+  int64_t bytes = 0;
+};
+
+/// A piece of a KV block between two workers: bytes from `offset` on of block `block` of the num_blocks that go over
+/// under the ticket. Chunks of a ticket are numbered from 1.
+struct BlockChunk {
+  uint64_t ticket = 0, number = 0;
+  uint32_t num_blocks = 0, block = 0;
+  uint64_t offset = 0;
+  std::span<const std::byte> data;
+};
+Frame EncodeChunk(const BlockChunk& chunk);
+/// The data lies in the frame. Throws Error like Decode.
+BlockChunk DecodeChunk(const Frame& frame);
+
+using Message =
+    std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage, BeatMessage,
+                 ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, BlocksReport, StepPlan, StepResult>;
 
 Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);

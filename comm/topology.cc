@@ -123,7 +123,8 @@ class Section {
 
 void ReadParallel(Section section, Topology::Parallel& parallel) {
   section.Integer("tensor", parallel.tensor, 1, 1024);
-  section.Integer("replicas", parallel.replicas, 1, 1024);
+  section.Integer("replicas", parallel.replicas, 1, 256);
+  section.Integer("prefill_replicas", parallel.prefill_replicas, 0, 255);
   if (const YamlNode* shares = section.Take("shares"); shares != nullptr && shares->scalar != "auto") {
     section.Reals(*shares, "shares", parallel.shares);
   }
@@ -224,11 +225,42 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file) {
   return t;
 }
 
+namespace {
+
+void CheckReplicas(const Topology& t, const std::string& where) {
+  const int replicas = t.parallel.replicas;
+  if (t.parallel.prefill_replicas >= replicas && t.parallel.prefill_replicas > 0) {
+    Fail("{}: {} of {} replicas compute prompts only; leave one that decodes", where, t.parallel.prefill_replicas,
+         replicas);
+  }
+  for (const int port : t.transport.ports) {
+    if (port + 2 * (replicas - 1) > 65535)
+      Fail("{}: transport.ports: replica {} would need port {}", where, replicas - 1, port + 2 * (replicas - 1));
+  }
+  const size_t ports = t.transport.ports.size();
+  if (replicas > 1 && ports == 2 && (t.transport.ports[0] - t.transport.ports[1]) % 2 == 0) {
+    Fail("{}: transport.ports {} and {}: replica r takes both plus 2r, so one must be odd and the other even", where,
+         t.transport.ports[0], t.transport.ports[1]);
+  }
+}
+
+}  // namespace
+
+Topology ReplicaTopology(const Topology& topology, int replica) {
+  Topology one = topology;
+  if (topology.parallel.replicas == 1) return one;
+  one.parallel.replica = replica;
+  for (int& port : one.transport.ports) port += 2 * replica;
+  if (!one.journal.empty()) one.journal += fmt::format("/replica-{}", replica);
+  return one;
+}
+
 void ValidateTopology(const Topology& t, const std::string& where) {
   if (t.model.path.empty()) Fail("{}: no model; give model.path or --model", where);
   if (!t.parallel.shares.empty() && t.parallel.shares.size() != static_cast<size_t>(t.parallel.tensor)) {
     Fail("{}: {} shares for tensor parallel size {}", where, t.parallel.shares.size(), t.parallel.tensor);
   }
+  CheckReplicas(t, where);
   const auto check_listener = [&](const char* name, const std::string& address) {
     if (!ParseHostPort(address)) Fail("{}: {}.listen \"{}\" must be ADDRESS:PORT", where, name, address);
   };

@@ -20,7 +20,9 @@ struct Topology {
 
   struct Parallel {
     int tensor = 1;
-    int replicas = 1;
+    int replicas = 1;            // tensor-parallel groups, each with all of the model
+    int prefill_replicas = 0;    // the first so many compute prompts only; the others decode
+    int replica = 0;             // of a ReplicaTopology: which one
     std::vector<double> shares;  // weight per rank; empty: equal ("auto")
   } parallel;
 
@@ -30,6 +32,7 @@ struct Topology {
     std::string interface;     // name or network (10.0.0.0/24) that ranks talk over; empty: MPI chooses
     int slots = 0;             // ranks it takes; 0: as many as devices, and without those an even share
     bool spare = false;        // stands in for a node that is left out
+    int ranks_of_all = 0;      // of a replica's topology: ranks that all replicas have there
   };
   std::vector<Node> nodes;  // empty: this host
 
@@ -87,6 +90,10 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file);
 
 /// What no single key can tell: throws Error naming the setting and the remedy. `where` begins the message.
 void ValidateTopology(const Topology& topology, const std::string& where);
+
+/// The topology of one of the replicas, but for its nodes: its ports and its journal. Where there is but one, the
+/// topology itself.
+Topology ReplicaTopology(const Topology& topology, int replica);
 
 /// True when all workers are on the coordinator's host: no node is listed, or localhost alone.
 bool OnThisHost(const Topology& topology);

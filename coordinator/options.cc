@@ -17,7 +17,6 @@ void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::st
   const auto refuse_if = [&](bool unsupported, const char* what) {
     if (unsupported) Fail("{}: {} not supported by this version", where, what);
   };
-  refuse_if(t.parallel.replicas > 1, "replicas are");
   refuse_if(t.cache.dtype == "int8", "KV cache type int8 is");
   refuse_if(flags.quantization != "none", "--quantization at load is");
 }
@@ -32,6 +31,9 @@ void CheckBackend(const Topology& t, const std::string& where) {
 void CheckSwap(const Topology& t, const std::string& where) {
   if (t.scheduler.preemption == "swap" && t.cache.host_swap_bytes == 0) {
     Fail("{}: preemption by swap needs host memory; give --swap-space GiB (cache.host_swap)", where);
+  }
+  if (t.parallel.prefill_replicas > 0 && t.cache.host_swap_bytes == 0) {
+    Fail("{}: prefill_replicas hand over KV blocks through host memory; give --swap-space GiB (cache.host_swap)", where);
   }
 }
 
@@ -65,6 +67,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.backend, t.backend);
   Override(flags.dtype, t.dtype);
   Override(flags.tensor_parallel_size, t.parallel.tensor);
+  Override(flags.replicas, t.parallel.replicas);
   Override(flags.threads_per_worker, t.threads_per_worker);
   t.seed = flags.seed;
   t.journal = flags.journal;
@@ -95,6 +98,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--model", f.model, "HF directory or GGUF file");
   app.add_option("--tensor-parallel-size", f.tensor_parallel_size, "Workers that share the model (also -tp)")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--data-parallel-size", f.replicas, "Replicas: groups of workers that each have the whole model")
+      ->check(CLI::Range(1, 256));
   app.add_option("--backend", f.backend, "cpu, cuda or auto")->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   app.add_option("--threads-per-worker", f.threads_per_worker, "Compute threads of each worker")
       ->check(CLI::Range(1, 1024));

@@ -2,11 +2,13 @@
 
 #include <signal.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -15,7 +17,7 @@
 #include "coordinator/api/admin_api.h"
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/http_server.h"
-#include "coordinator/cluster/deployment.h"
+#include "coordinator/cluster/replicas.h"
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
 #include "coordinator/journal/journal.h"
@@ -46,6 +48,10 @@ struct TextTools {
   std::unique_ptr<ChatTemplate> chat;
   std::string no_chat_reason;
 };
+
+void MakePrivateDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", path, std::strerror(errno));
+}
 
 /// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
 /// listeners. The I/O thread runs throughout.
@@ -91,55 +97,71 @@ class Server {
  private:
   int ServeUntilFinished() {
     const auto begin = std::chrono::steady_clock::now();
-    Deployment deployment(topology_, model_, stop_requested_);
-    std::optional<Journal> journal;
-    if (!topology_.journal.empty()) {
-      journal.emplace(topology_.journal, JournalLimits{}, deployment.engine());
-      deployment.engine().set_observer(&*journal);
-    }
+    std::vector<std::unique_ptr<Journal>> journals;  // told of what engines do: they go last
+    Replicas replicas(topology_, model_, stop_requested_);
+    journals = KeepJournals(replicas);
     int status = 0;
     {
-      EngineLoop::Recovery recovery;
-      recovery.relaunch = [&](const GroupFailure& loss) { deployment.Relaunch(loss); };
-      recovery.on_end = [this](const std::string& reason) {
+      replicas.Begin([this](const std::string& reason) {
         const std::lock_guard lock(io_mutex_);
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
-      };
-      EngineLoop loop(deployment.engine(), deployment.group(), std::move(recovery));
-      Metrics metrics(topology_.model.name, topology_.cache.block_size, deployment.engine().blocks().num_usable());
-      const int vocab = static_cast<int>(model_.config().vocab_size), longest = deployment.max_model_len();
-      DataApi data({topology_.model.name,
-                    {vocab, longest, std::min(128, topology_.scheduler.max_running)},
-                    topology_.scheduler.max_waiting + topology_.scheduler.max_running,
-                    256 << 20,
-                    text_.no_chat_reason,
-                    topology_.seed,
-                    int64_t{deployment.engine().blocks().num_usable()} * topology_.cache.block_size},
-                   {text_.tokenizer, loop, model_.config().eos_token_ids}, text_.chat.get(), loop, metrics);
-      AdminControl control(loop, deployment,
-                           {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
-                            [&] { return data.pending_requests(); }});
+      });
+      Metrics metrics(topology_.model.name, topology_.cache.block_size, replicas.Views());
+      DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.config().eos_token_ids}, text_.chat.get(),
+                   metrics);
+      AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
+                                      [&] { return data.pending_requests(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({topology_.model.name, topology_.model.path, client_of_key, ExposureWarnings(topology_)}, loop,
-                     deployment.group(), metrics, text_.tokenizer, control);
+      AdminApi admin({topology_.model.name, topology_.model.path, client_of_key, ExposureWarnings(topology_)}, replicas,
+                     metrics, text_.tokenizer, control);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
                    topology_.model.name, ParseHostPort(topology_.server.listen)->host, data_server_->port(),
-                   admin_server_->port(), deployment.group().size());
+                   admin_server_->port(), replicas.size() * topology_.parallel.tensor);
       finished_.wait(false);
-      // Connections refer to the APIs and to the loop: they go first.
+      // Connections refer to the APIs and to the replicas: they go first.
       StopIo([&] {
-        loop.Stop();
+        replicas.StopLoops();
         data.StopTokenizing();
       });
       status = workers_lost_ ? 1 : 0;
     }
     ::signal(SIGTERM, SIG_IGN);  // the end is bounded from here on
     ::signal(SIGINT, SIG_IGN);
-    deployment.Stop("the server is shutting down");
+    replicas.StopWorkers("the server is shutting down");
     spdlog::info("stopped");
     return status;
+  }
+
+  /// What the data API promises must hold on every replica.
+  DataApi::Options DataOptions(Replicas& replicas) const {
+    int longest = INT32_MAX, blocks = INT32_MAX;
+    for (int r = 0; r < replicas.size(); ++r) {
+      longest = std::min(longest, replicas.at(r).deployment().max_model_len());
+      blocks = std::min(blocks, replicas.at(r).view().usable_blocks);
+    }
+    const int running = topology_.scheduler.max_running;
+    return {topology_.model.name,
+            {static_cast<int>(model_.config().vocab_size), longest, std::min(128, running)},
+            topology_.scheduler.max_waiting + running * replicas.size(),
+            256 << 20,
+            text_.no_chat_reason,
+            topology_.seed,
+            int64_t{blocks} * topology_.cache.block_size};
+  }
+
+  /// One for each replica: engines decide apart.
+  std::vector<std::unique_ptr<Journal>> KeepJournals(Replicas& replicas) const {
+    std::vector<std::unique_ptr<Journal>> journals;
+    if (topology_.journal.empty()) return journals;
+    if (replicas.size() > 1) MakePrivateDirectory(topology_.journal);
+    for (int r = 0; r < replicas.size(); ++r) {
+      Engine& engine = replicas.at(r).engine();
+      journals.push_back(std::make_unique<Journal>(ReplicaTopology(topology_, r).journal, JournalLimits{}, engine));
+      engine.set_observer(journals.back().get());
+    }
+    return journals;
   }
 
   /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,11 @@ class RankEngine {
   /// Reserves the KV blocks and, for swapping, those on the host (null blocks counted in; 0: none). Before the first
   /// step. Returns the nanoseconds that moving a block to the host or back takes; 0 without host blocks.
   virtual int64_t AllocateBlocks(int num_blocks, int num_host_blocks) = 0;
+
+  /// Moves blocks to the host at once. No step is under way.
+  virtual void SwapOut(const std::vector<BlockCopyPair>& pairs) = 0;
+  /// The memory of a host block: what SwapOut and plans moved there, once that is done.
+  virtual std::span<std::byte> HostBlock(BlockId block) = 0;
 
   /// True when a step may be begun now. Some engines take the next one while the last is under way; its members whose
   /// last token is not known yet have kPendingToken in the table.

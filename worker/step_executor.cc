@@ -22,6 +22,23 @@ int64_t StepExecutor::AllocateBlocks(int num_blocks, int num_host_blocks) {
   return engine_->AllocateBlocks(num_blocks, num_host_blocks);
 }
 
+std::vector<std::span<std::byte>> StepExecutor::HostBlocks(const std::vector<BlockId>& blocks) {
+  std::vector<std::span<std::byte>> memory;
+  for (const BlockId block : blocks) {
+    if (block <= kNullBlock || block >= num_host_blocks_) Fail("host block {} of {}", block, num_host_blocks_);
+    memory.push_back(engine_->HostBlock(block));
+  }
+  return memory;
+}
+
+void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
+  for (const auto& [device, host] : moves) {
+    const bool known = device > kNullBlock && device < num_blocks_ && host > kNullBlock && host < num_host_blocks_;
+    if (!known) Fail("block {} of {} to host block {} of {}", device, num_blocks_, host, num_host_blocks_);
+  }
+  if (!moves.empty()) engine_->SwapOut(moves);
+}
+
 void StepExecutor::Begin(const Frame& plan_frame) {
   const PlanLimits limits{num_blocks_,
                           num_host_blocks_,

@@ -24,6 +24,11 @@ class StepExecutor {
   /// RankEngine::AllocateBlocks.
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0);
 
+  /// The memory of host blocks, for another worker's blocks or for their way there. Throws Error on ids that are not.
+  std::vector<std::span<std::byte>> HostBlocks(const std::vector<BlockId>& blocks);
+  /// Moves blocks to the host. The executor is idle. Throws Error on ids that are not.
+  void SwapOut(const std::vector<BlockCopyPair>& moves);
+
   /// True when another plan may be begun, or none is under way.
   bool can_begin() const { return engine_->CanBegin(); }
   bool idle() const { return in_flight_.empty(); }

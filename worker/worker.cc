@@ -13,6 +13,7 @@
 #include "comm/error.h"
 #include "comm/process_hardening.h"
 #include "worker/backend.h"
+#include "worker/block_courier.h"
 #include "worker/lease.h"
 #include "worker/step_executor.h"
 
@@ -52,10 +53,14 @@ class Line {
   std::optional<Frame> Receive(Clock::time_point deadline) {
     while (Clock::now() < deadline) {
       if (auto received = channel_.TryReceive()) return std::move(received->frame);
-      Channel* channels[] = {&channel_};
-      Channel::Wait(channels, -1, 200);
+      Wait(-1);
     }
     return std::nullopt;
+  }
+  /// Waits a while for a frame, or for wake_fd if that is not -1.
+  void Wait(int wake_fd) {
+    Channel* channels[] = {&channel_};
+    Channel::Wait(channels, wake_fd, 200);
   }
 
   /// Joins the group. A worker that asks for its epoch asks again: one may just be ending.
@@ -108,23 +113,48 @@ EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
           assign.max_model_len, assign.threads,         assign.shares};
 }
 
+/// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.
+void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courier) {
+  const Message message = Decode(frame);
+  if (const auto* take = std::get_if<TakeBlocksMessage>(&message)) {
+    courier.Take(take->ticket, take->endpoint, executor.HostBlocks(take->blocks));
+  } else if (const auto* give = std::get_if<GiveBlocksMessage>(&message)) {
+    executor.SwapOut(give->moves);
+    courier.Give(give->ticket, give->endpoint, executor.HostBlocks(give->blocks));
+  }
+}
+
+void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
+  const StepResult result = executor.Finish();
+  line.Send(EncodeResult(result));
+  lease.SetAnswered(result.step);
+}
+
 /// Serves steps until Shutdown. A plan that is there before the last one's result is begun at once, if the engine can.
-void ServeSteps(Line& line, StepExecutor& executor, Lease& lease) {
+void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& courier) {
   for (;;) {
+    for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
     if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
-      const StepResult result = executor.Finish();
-      line.Send(EncodeResult(result));
-      lease.SetAnswered(result.step);
+      AnswerOldest(line, executor, lease);
       continue;
     }
-    const auto frame = executor.idle() ? line.Receive(Clock::time_point::max()) : line.TryReceive();
+    const auto frame = line.TryReceive();
     if (!frame) {
-      std::this_thread::yield();
+      if (executor.idle()) {
+        line.Wait(courier.report_fd());
+      } else {
+        std::this_thread::yield();
+      }
       continue;
     }
     if (frame->header.kind == FrameKind::kShutdown) {
       Decode(*frame);  // throws unless it really is one
       return;
+    }
+    if (frame->header.kind == FrameKind::kTakeBlocks || frame->header.kind == FrameKind::kGiveBlocks) {
+      while (!executor.idle()) AnswerOldest(line, executor, lease);
+      MoveBlocks(*frame, executor, courier);
+      continue;
     }
     lease.SetBegun(frame->header.step);
     executor.Begin(*frame);
@@ -173,7 +203,9 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos});
 
   phase = "serve";
-  ServeSteps(line, executor, lease);
+  // Another worker must not be taken for this one where both give blocks to a third.
+  BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(), ::getpid(), mpi.rank()));
+  ServeSteps(line, executor, lease, courier);
 }
 
 /// Tells the coordinator, if it can still be told.

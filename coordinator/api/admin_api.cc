@@ -1,6 +1,7 @@
 #include "coordinator/api/admin_api.h"
 
 #include <boost/asio/this_coro.hpp>
+#include <charconv>
 
 #include "comm/error.h"
 #include "comm/json.h"
@@ -29,10 +30,10 @@ Json RankJson(const RankInfo& info, Rank rank) {
           {"heartbeat_age_millis", std::chrono::duration_cast<std::chrono::milliseconds>(age).count()}};
 }
 
-const char* StateName(const EngineLoop& engine) {
-  if (engine.recovering()) return "recovering";
-  if (!engine.serving()) return "failed";
-  return engine.paused() ? "paused" : "serving";
+const char* StateOf(const Replica& replica) {
+  if (replica.recovering()) return "recovering";
+  if (!replica.serving()) return "failed";
+  return replica.loop().paused() ? "paused" : "serving";
 }
 
 Json LossJson(const LossLog::Entry& loss) {
@@ -50,58 +51,109 @@ constexpr double kDefaultPinSeconds = 600, kLongestPinSeconds = 7 * 24 * 3600.0;
 
 }  // namespace
 
-AdminApi::AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics,
-                   const Tokenizer& tokenizer, AdminControl& control)
-    : options_(std::move(options)),
-      engine_(engine),
-      group_(group),
-      metrics_(metrics),
-      tokenizer_(tokenizer),
-      control_(control) {}
+AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer,
+                   AdminControl& control)
+    : options_(std::move(options)), replicas_(replicas), metrics_(metrics), tokenizer_(tokenizer), control_(control) {}
 
-asio::awaitable<std::string> AdminApi::OnEngine(EngineTask task) {
+asio::awaitable<std::string> AdminApi::OnEngine(int replica, EngineTask task) {
   const asio::any_io_executor io = co_await asio::this_coro::executor;
   const auto handoff = std::make_shared<Handoff<std::string>>(io);
-  engine_.Post([handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
+  replicas_.at(replica).loop().Post(
+      [handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
   std::string text = co_await handoff->Take();
   co_return text;
 }
 
-std::string AdminApi::Status(const Engine& engine) const {
+Json AdminApi::Status(const Engine& engine, int index) const {
+  Replica& replica = replicas_.at(index);
   Json ranks = Json::array();
-  for (Rank rank = 0; rank < group_.size(); ++rank)
-    ranks.push_back(RankJson(group_.ranks()[static_cast<size_t>(rank)], rank));
+  for (Rank rank = 0; rank < replica.group().size(); ++rank)
+    ranks.push_back(RankJson(replica.group().ranks()[static_cast<size_t>(rank)], rank));
   Json losses = Json::array();
-  for (const LossLog::Entry& loss : engine_.losses().snapshot().latest) losses.push_back(LossJson(loss));
+  for (const LossLog::Entry& loss : replica.loop().losses().snapshot().latest) losses.push_back(LossJson(loss));
   const EngineStats& stats = engine.stats();
-  return DumpJson({{"state", StateName(engine_)},
-                   {"version", kBuildVersion},
-                   {"model",
-                    {{"name", options_.model_name},
-                     {"path", options_.model_path},
-                     {"max_model_len", engine.options().max_model_len}}},
-                   {"epoch", engine.epoch()},
-                   {"recoveries", engine_.num_recoveries()},
-                   {"losses", std::move(losses)},
-                   {"ranks", std::move(ranks)},
-                   {"transport",
-                    {{"encrypted", group_.encrypted()},
-                     {"refused_peers", group_.num_refused_peers()},
-                     {"foreign_frames", group_.num_foreign_frames()}}},
-                   {"warnings", options_.warnings},
-                   {"blocks", PoolsJson(engine)},
-                   {"running", engine.scheduler().num_running()},
-                   {"waiting", engine.scheduler().num_waiting()},
-                   {"steps", stats.steps},
-                   {"generated_tokens", stats.generated_tokens},
-                   {"computed_tokens", stats.computed_tokens},
-                   {"cached_tokens", stats.cached_tokens},
-                   {"preemptions", engine.scheduler().num_preemptions()},
-                   {"swapped_out", engine.scheduler().num_swapped_out()}});
+  return {{"state", StateOf(replica)},
+          {"epoch", engine.epoch()},
+          {"recoveries", replica.loop().num_recoveries()},
+          {"losses", std::move(losses)},
+          {"ranks", std::move(ranks)},
+          {"transport",
+           {{"encrypted", replica.group().encrypted()},
+            {"refused_peers", replica.group().num_refused_peers()},
+            {"foreign_frames", replica.group().num_foreign_frames()}}},
+          {"blocks", PoolsJson(engine)},
+          {"running", engine.scheduler().num_running()},
+          {"waiting", engine.scheduler().num_waiting()},
+          {"steps", stats.steps},
+          {"generated_tokens", stats.generated_tokens},
+          {"computed_tokens", stats.computed_tokens},
+          {"cached_tokens", stats.cached_tokens},
+          {"preemptions", engine.scheduler().num_preemptions()},
+          {"swapped_out", engine.scheduler().num_swapped_out()}};
+}
+
+/// The first replica's state at the top, as where there is only one; all of them under "replicas".
+asio::awaitable<HttpResponse> AdminApi::StatusPage() {
+  Json all = Json::array();
+  Json page;
+  for (int index = 0; index < replicas_.size(); ++index) {
+    Json status;
+    EngineTask read = [&](Engine& engine) {
+      status = Status(engine, index);
+      if (index == 0) page["model"]["max_model_len"] = engine.options().max_model_len;
+      return std::string();
+    };
+    const std::string nothing = co_await OnEngine(index, std::move(read));
+    if (index == 0) page.update(status);
+    status["replica"] = index;
+    all.push_back(std::move(status));
+  }
+  page["version"] = kBuildVersion;
+  page["warnings"] = options_.warnings;
+  page["model"]["name"] = options_.model_name;
+  page["model"]["path"] = options_.model_path;
+  page["replicas"] = std::move(all);
+  const MigrationCounts moved = replicas_.migrations().counts();
+  page["migrations"] = {
+      {"with_blocks", moved.with_blocks}, {"bare", moved.bare}, {"failed", moved.failed}, {"bytes", moved.bytes}};
+  HttpResponse response;
+  response.body = DumpJson(page);
+  co_return response;
+}
+
+int AdminApi::ReplicaOf(const HttpRequest& request) const {
+  int64_t replica = 0;
+  const auto refuse = [&] { throw ApiError(400, fmt::format("replica must be from 0 to {}", replicas_.size() - 1)); };
+  if (request.method == "POST" && !request.body.empty()) {
+    const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
+    replica = JsonFields(body).Integer("replica", 0, replicas_.size() - 1).value_or(0);
+  } else if (!request.query.empty()) {
+    const std::string text = request.query.starts_with("replica=") ? request.query.substr(8) : "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), replica);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size()) refuse();
+    if (replica < 0 || replica >= replicas_.size()) refuse();
+  }
+  return static_cast<int>(replica);
+}
+
+asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
+  int cached = 0;
+  size_t pins = 0;
+  for (int index = 0; index < replicas_.size(); ++index) {
+    EngineTask flush = [&](Engine& engine) {
+      cached += engine.blocks().pool().num_cached();
+      pins += engine.blocks().pins().size();
+      engine.FlushCache();
+      return std::string();
+    };
+    const std::string nothing = co_await OnEngine(index, std::move(flush));
+  }
+  HttpResponse response;
+  response.body = DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
+  co_return response;
 }
 
 AdminApi::EngineTask AdminApi::ReadTask(const std::string& path) const {
-  if (path == "/admin/status") return [this](Engine& engine) { return Status(engine); };
   if (path == "/admin/blocks") return [](Engine& engine) { return DumpJson(BlocksJson(engine)); };
   return nullptr;
 }
@@ -135,14 +187,6 @@ AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
 }
 
 AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
-  if (request.path == "/admin/flush_cache" || request.path == "/reset_prefix_cache") {
-    return [](Engine& engine) {
-      const int cached = engine.blocks().pool().num_cached();
-      const size_t pins = engine.blocks().pins().size();
-      engine.FlushCache();
-      return DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
-    };
-  }
   if (request.path == "/admin/pin") return PinTask(request);
   if (request.path == "/admin/unpin") {
     const Json body = ParseJson(request.body, "body");
@@ -154,37 +198,45 @@ AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
 }
 
 asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
-  Metrics::Gauges gauges;
-  EngineTask read = [this, &gauges](Engine& engine) {
-    gauges = {engine.scheduler().num_running(),
-              engine.scheduler().num_waiting(),
-              engine.blocks().pool().num_held(),
-              engine.blocks().num_usable(),
-              engine.stats(),
-              engine.scheduler().num_preemptions(),
-              engine.epoch(),
-              engine_.losses().snapshot()};
-    return std::string();
-  };
-  const std::string nothing = co_await OnEngine(std::move(read));
-  co_return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges), {}};
+  std::vector<std::optional<Metrics::Gauges>> gauges(static_cast<size_t>(replicas_.size()));
+  for (int index = 0; index < replicas_.size(); ++index) {
+    std::optional<Metrics::Gauges>& of_replica = gauges[static_cast<size_t>(index)];
+    EngineTask read = [&of_replica, &loop = replicas_.at(index).loop()](Engine& engine) {
+      of_replica = {engine.scheduler().num_running(),
+                    engine.scheduler().num_waiting(),
+                    engine.blocks().pool().num_held(),
+                    engine.blocks().num_usable(),
+                    engine.stats(),
+                    engine.scheduler().num_preemptions(),
+                    engine.epoch(),
+                    loop.losses().snapshot()};
+      return std::string();
+    };
+    const std::string nothing = co_await OnEngine(index, std::move(read));
+  }
+  co_return HttpResponse{
+      200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges, replicas_.migrations().counts()), {}};
 }
 
 asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
   if (!get && !post) throw ApiError(405, "use GET or POST");
+  const std::string& path = request.path;
   HttpResponse response;
-  if (post && AdminControl::Handles(request.path)) {
+  if (post && AdminControl::Handles(path)) {
     response = co_await control_.Handle(request);
-    co_return response;
-  }
-  if (get && request.path == "/metrics") {
+  } else if (post && (path == "/admin/flush_cache" || path == "/reset_prefix_cache")) {
+    response = co_await FlushCaches();
+  } else if (get && path == "/metrics") {
     response = co_await MetricsPage();
-    co_return response;
+  } else if (get && path == "/admin/status") {
+    response = co_await StatusPage();
+  } else {
+    EngineTask task = get ? ReadTask(path) : ChangeTask(request);
+    if (task == nullptr) throw ApiError(404, "no such admin endpoint");
+    const int replica = ReplicaOf(request);
+    response.body = co_await OnEngine(replica, std::move(task));
   }
-  EngineTask task = get ? ReadTask(request.path) : ChangeTask(request);
-  if (task == nullptr) throw ApiError(404, "no such admin endpoint");
-  response.body = co_await OnEngine(std::move(task));
   co_return response;
 }
 

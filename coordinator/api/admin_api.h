@@ -4,11 +4,11 @@
 #include <boost/asio/io_context.hpp>
 #include <string>
 
-#include "comm/topology.h"
+#include "comm/json.h"
 #include "coordinator/api/admin_control.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
-#include "coordinator/cluster/engine_loop.h"
+#include "coordinator/cluster/replicas.h"
 #include "coordinator/text/tokenizer.h"
 
 namespace quire {
@@ -21,27 +21,29 @@ class AdminApi {
     std::function<std::string(const std::string&)> client_of_key;  // as the data port's gate names clients
     std::vector<std::string> warnings;                             // protections that are switched off
   };
-  AdminApi(Options options, EngineLoop& engine, const WorkerGroup& group, Metrics& metrics, const Tokenizer& tokenizer,
-           AdminControl& control);
+  AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control);
 
   boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
 
  private:
   using EngineTask = std::function<std::string(Engine&)>;
 
-  /// Runs `task` on the engine's thread and returns what it made.
-  boost::asio::awaitable<std::string> OnEngine(EngineTask task);
+  /// Runs `task` on the thread of the replica's engine and returns what it made.
+  boost::asio::awaitable<std::string> OnEngine(int replica, EngineTask task);
+  /// The replica that a request names, in its query or its body; the first when it names none.
+  int ReplicaOf(const HttpRequest& request) const;
   /// What an endpoint does on the engine's thread; null when there is no such endpoint.
   EngineTask ReadTask(const std::string& path) const;
   EngineTask ChangeTask(const HttpRequest& request) const;
   EngineTask PinTask(const HttpRequest& request) const;
   boost::asio::awaitable<HttpResponse> Answer(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> MetricsPage();
-  std::string Status(const Engine& engine) const;
+  boost::asio::awaitable<HttpResponse> StatusPage();
+  boost::asio::awaitable<HttpResponse> FlushCaches();
+  Json Status(const Engine& engine, int replica) const;
 
   Options options_;
-  EngineLoop& engine_;
-  const WorkerGroup& group_;
+  Replicas& replicas_;
   Metrics& metrics_;
   const Tokenizer& tokenizer_;
   AdminControl& control_;

@@ -51,12 +51,21 @@ HttpResponse SetLogLevel(const HttpRequest& request) {
 
 }  // namespace
 
-AdminControl::AdminControl(EngineLoop& engine, Deployment& deployment, DataPort data_port)
-    : engine_(engine), deployment_(deployment), data_port_(std::move(data_port)) {}
+AdminControl::AdminControl(Replicas& replicas, DataPort data_port)
+    : replicas_(replicas), data_port_(std::move(data_port)) {}
+
+asio::awaitable<int> AdminControl::OnEngine(int replica, std::function<int(Engine&)> task) {
+  const asio::any_io_executor io = co_await asio::this_coro::executor;
+  const auto handoff = std::make_shared<Handoff<int>>(io);
+  replicas_.at(replica).loop().Post(
+      [handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
+  const int number = co_await handoff->Take();
+  co_return number;
+}
 
 bool AdminControl::Handles(const std::string& path) {
-  constexpr const char* kPaths[] = {"/admin/pause", "/admin/resume",  "/admin/drain",          "/admin/log_level",
-                                    "/admin/abort", "/admin/reshard", "/admin/restart_workers"};
+  constexpr const char* kPaths[] = {"/admin/pause", "/admin/resume",  "/admin/drain",           "/admin/log_level",
+                                    "/admin/abort", "/admin/reshard", "/admin/restart_workers", "/admin/migrate"};
   return std::ranges::find(kPaths, path) != std::end(kPaths);
 }
 
@@ -67,6 +76,8 @@ asio::awaitable<HttpResponse> AdminControl::Handle(const HttpRequest& request) {
     response = co_await Abort(request);
   } else if (path == "/admin/reshard" || path == "/admin/restart_workers") {
     response = co_await ReplaceWorkers(request);
+  } else if (path == "/admin/migrate") {
+    response = co_await Migrate(request);
   } else if (path == "/admin/log_level") {
     response = SetLogLevel(request);
   } else {
@@ -76,7 +87,7 @@ asio::awaitable<HttpResponse> AdminControl::Handle(const HttpRequest& request) {
 }
 
 HttpResponse AdminControl::SetAccepting(bool paused, bool draining) {
-  engine_.SetPaused(paused);
+  for (int r = 0; r < replicas_.size(); ++r) replicas_.at(r).loop().SetPaused(paused);
   data_port_.set_draining(draining);
   spdlog::info("{}", paused     ? "paused: requests wait until /admin/resume"
                      : draining ? "draining: new requests are refused until /admin/resume"
@@ -90,38 +101,72 @@ asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {
   const bool all = fields.Flag("all", false);
   const std::string name = fields.Text("request").value_or("");
   if (all == !name.empty()) JsonFields::Refuse("request", "must be the id of an answer, or \"all\" must be true");
-  const asio::any_io_executor io = co_await asio::this_coro::executor;
-  const auto handoff = std::make_shared<Handoff<int>>(io);
-  engine_.Post([handoff, all, name](Engine& engine) {
-    std::vector<RequestId> ids;
-    for (const auto& [id, r] : engine.requests()) {
-      if (all || r->name == name) ids.push_back(id);
-    }
-    for (const RequestId id : ids) engine.Abort(id, "aborted by the operator");
-    handoff->Deliver(static_cast<int>(ids.size()));
-  });
-  const int aborted = co_await handoff->Take();
+  int aborted = 0;
+  for (int r = 0; r < replicas_.size(); ++r) {
+    std::function<int(Engine&)> abort = [all, name](Engine& engine) {
+      std::vector<RequestId> ids;
+      for (const auto& [id, request] : engine.requests()) {
+        if (all || request->name == name) ids.push_back(id);
+      }
+      for (const RequestId id : ids) engine.Abort(id, "aborted by the operator");
+      return static_cast<int>(ids.size());
+    };
+    const int here = co_await OnEngine(r, std::move(abort));
+    aborted += here;
+  }
   co_return Answer({{"aborted", aborted}});
 }
 
+/// {"request": id of an answer, "replica": where it shall go on}. Answers when the way has begun; /admin/status counts.
+asio::awaitable<HttpResponse> AdminControl::Migrate(const HttpRequest& request) {
+  const Json body = BodyOf(request);
+  const JsonFields fields(body);
+  const std::string name = fields.Text("request").value_or("");
+  if (name.empty()) JsonFields::Refuse("request", "must be the id of an answer");
+  const auto to = fields.Integer("replica", 0, replicas_.size() - 1);
+  if (!to) JsonFields::Refuse("replica", "is missing");
+  const int destination = static_cast<int>(*to);
+  int moved = 0;
+  for (int r = 0; r < replicas_.size(); ++r) {
+    std::function<int(Engine&)> move = [this, r, destination, name](Engine& engine) {
+      int found = 0;
+      for (const auto& [id, candidate] : engine.requests()) {
+        if (candidate->name != name || r == destination) continue;
+        replicas_.migrations().Move(id, r, destination);
+        ++found;
+      }
+      return found;
+    };
+    const int here = co_await OnEngine(r, std::move(move));
+    moved += here;
+  }
+  co_return Answer({{"moving", moved}});
+}
+
 asio::awaitable<HttpResponse> AdminControl::ReplaceWorkers(const HttpRequest& request) {
+  const Json body = BodyOf(request);
   std::optional<GroupShape> shape;  // nothing: the one it has
   if (request.path == "/admin/reshard") {
-    const Json body = BodyOf(request);
     shape = ShapeFrom(body);
     try {
-      deployment_.CheckShape(*shape);
+      replicas_.at(0).deployment().CheckShape(*shape);
     } catch (const Error& error) {
       throw ApiError(400, error.what(), "tensor");
     }
   }
+  const auto named = JsonFields(body).Integer("replica", 0, replicas_.size() - 1);
   const auto begin = std::chrono::steady_clock::now();
-  const asio::any_io_executor io = co_await asio::this_coro::executor;
-  const auto handoff = std::make_shared<Handoff<std::string>>(io);
-  engine_.ReplaceWorkers([this, shape] { deployment_.Reshape(shape.value_or(deployment_.shape())); },
-                         [handoff](const std::string& error) { handoff->Deliver(error); });
-  const std::string error = co_await handoff->Take();
-  if (!error.empty()) throw ApiError(500, "the workers were not replaced: " + error);
+  for (int r = 0; r < replicas_.size(); ++r) {
+    if (named && *named != r) continue;
+    Deployment& deployment = replicas_.at(r).deployment();
+    const asio::any_io_executor io = co_await asio::this_coro::executor;
+    const auto handoff = std::make_shared<Handoff<std::string>>(io);
+    replicas_.at(r).loop().ReplaceWorkers(
+        [&deployment, shape] { deployment.Reshape(shape.value_or(deployment.shape())); },
+        [handoff](const std::string& error) { handoff->Deliver(error); });
+    const std::string error = co_await handoff->Take();
+    if (!error.empty()) throw ApiError(500, "the workers were not replaced: " + error);
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   co_return Answer({{"replaced", true}, {"seconds", took.count()}});
 }

@@ -5,8 +5,7 @@
 #include <string>
 
 #include "coordinator/api/http_types.h"
-#include "coordinator/cluster/deployment.h"
-#include "coordinator/cluster/engine_loop.h"
+#include "coordinator/cluster/replicas.h"
 
 namespace quire {
 
@@ -19,20 +18,23 @@ class AdminControl {
     std::function<void(bool draining)> set_draining;
     std::function<int()> pending_requests;
   };
-  AdminControl(EngineLoop& engine, Deployment& deployment, DataPort data_port);
+  AdminControl(Replicas& replicas, DataPort data_port);
 
   /// True when the path is one of this class's.
   static bool Handles(const std::string& path);
-  /// The answer of such a path. Throws ApiError. Replacing workers answers when it is done.
+  /// The answer of such a path. Throws ApiError. Replacing workers answers when it is done; it goes through the
+  /// replicas one after another, or takes the one that "replica" names. The other verbs are for all of them.
   boost::asio::awaitable<HttpResponse> Handle(const HttpRequest& request);
 
  private:
   boost::asio::awaitable<HttpResponse> ReplaceWorkers(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> Abort(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> Migrate(const HttpRequest& request);
+  /// Runs a task on a replica's engine thread; the number that it returns.
+  boost::asio::awaitable<int> OnEngine(int replica, std::function<int(Engine&)> task);
   HttpResponse SetAccepting(bool paused, bool draining);
 
-  EngineLoop& engine_;
-  Deployment& deployment_;
+  Replicas& replicas_;
   DataPort data_port_;
 };
 

@@ -24,12 +24,10 @@ HttpResponse JsonResponse(const Json& json) { return {200, "application/json", D
 
 }  // namespace
 
-DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine,
-                 Metrics& metrics)
+DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics)
     : options_(std::move(options)),
       context_(std::move(context)),
       chat_(chat),
-      engine_(engine),
       metrics_(metrics),
       created_(std::time(nullptr)) {}
 
@@ -81,7 +79,7 @@ asio::awaitable<void> DataApi::Route(const HttpRequest& request, HttpResponder& 
   } else if ((path == "/health" || path == "/ping") && get) {
     response = JsonResponse(Json::object());
   } else if (path == "/ready" && get) {
-    const bool ready = engine_.serving() && !engine_.recovering() && !draining_;
+    const bool ready = context_.replicas.ready() && !draining_;
     response = ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
   } else if (path == "/load" && get) {
     response = JsonResponse({{"server_load", pending_requests_}});
@@ -135,12 +133,12 @@ HttpResponse DataApi::TokenizerInfo() const {
 /// The caller's own place is counted already.
 std::optional<HttpResponse> DataApi::RefuseForLoad() {
   HttpResponse response;
-  if (draining_ || !engine_.serving()) {
+  if (draining_ || !context_.replicas.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
   } else if (pending_requests_ > options_.max_pending_requests || pending_bytes_ > options_.max_pending_bytes) {
     metrics_.CountRejection("max_num_queued_reqs");
-    response = engine_.recovering() ? ErrorResponse(503, "the workers are being replaced; try again later")
-                                    : ErrorResponse(429, "too many requests are waiting; try again later");
+    response = context_.replicas.recovering() ? ErrorResponse(503, "the workers are being replaced; try again later")
+                                              : ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
     return std::nullopt;
   }

@@ -26,7 +26,7 @@ class DataApi {
     int64_t pool_tokens = 0;                // what the KV blocks hold
   };
   /// chat may be null. The references outlive this object.
-  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, EngineLoop& engine, Metrics& metrics);
+  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics);
 
   boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
 
@@ -60,7 +60,6 @@ class DataApi {
   Options options_;
   GenerationContext context_;
   const ChatTemplate* chat_;
-  EngineLoop& engine_;
   Metrics& metrics_;
   boost::asio::thread_pool tokenizer_pool_{1};
   bool draining_ = false;

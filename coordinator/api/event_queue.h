@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -53,6 +54,10 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   /// The next event if one is there.
   std::optional<GenerationEvent> TryNext();
 
+  /// Nobody takes events any more. Abandoned() from any thread.
+  void Abandon() { abandoned_ = true; }
+  bool Abandoned() const { return abandoned_; }
+
   /// On the I/O thread. When is_stalled says that the client takes nothing, and kMaxBytes wait for it, on_overflow is
   /// called once; an error takes the place of all that waits, and nothing more is kept.
   std::function<bool()> is_stalled;
@@ -63,6 +68,7 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
 
   boost::asio::any_io_executor executor_;
   boost::asio::steady_timer timer_;
+  std::atomic<bool> abandoned_{false};
   std::list<GenerationEvent> events_;  // takes nothing while it is empty; touched on the I/O thread only, like the rest
   size_t bytes_ = 0;
   bool overflowed_ = false;

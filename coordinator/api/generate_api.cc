@@ -250,7 +250,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
     std::optional<GenerationEvent> event = co_await generation.events().Next(kQuiet);
     quiets = event ? 0 : quiets + 1;
     std::string text;
-    if (!event && engine_.recovering()) text = ": recovering\n\n";
+    if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
     if (!event && quiets % kQuietsToPing == 0) text = ": ping\n\n";
     // What has piled up while the client was reading goes out in one write.
     for (; event; event = generation.events().TryNext()) {

@@ -78,6 +78,8 @@ class TextSink : public RequestSink {
     events_->Push(std::move(event));
   }
 
+  bool Abandoned() const override { return events_->Abandoned(); }
+
   void OnError(RequestError error, const std::string& message) override {
     GenerationEvent event;
     event.error = message;
@@ -168,18 +170,20 @@ std::string CacheSalt(const std::string& client, const std::string& cache_salt) 
 Generation::Generation(const GenerationContext& context, const GenerateCall& call,
                        std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
                        const std::string& name, asio::any_io_executor executor)
-    : engine_(context.engine),
+    : replicas_(context.replicas),
       events_(std::make_shared<EventQueue>(executor)),
       num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()) {
   std::vector<std::shared_ptr<Request>> requests;
+  int64_t tokens = 0;
   for (size_t i = 0; i < prompts.size(); ++i) {
     ids_.push_back(first_id + i);
+    tokens += static_cast<int64_t>(prompts[i].size());
     auto sink =
         std::make_shared<TextSink>(context.tokenizer, call, static_cast<int>(i) * call.num_delivered(), events_);
     requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
   }
-  // All in one task: no step can come between, so the first events are the verdicts.
-  engine_.Post([requests = std::move(requests), events = events_](Engine& engine) {
+  // All on one replica and in one task: no step can come between, so the first events are the verdicts.
+  auto submit = [requests = std::move(requests), events = events_](Engine& engine) {
     for (const auto& request : requests) {
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
       GenerationEvent event;
@@ -189,16 +193,16 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
       events->Push(std::move(event));
       if (refusal) break;
     }
-  });
+  };
+  replicas_.Submit(CacheSalt(call.client, call.cache_salt), prompts.front(), tokens, std::move(submit));
 }
 
 Generation::~Generation() { Cancel(); }
 
 void Generation::Cancel() {
   if (std::exchange(cancelled_, true)) return;
-  engine_.Post([ids = ids_](Engine& engine) {
-    for (const RequestId id : ids) engine.Cancel(id);
-  });
+  events_->Abandon();
+  replicas_.Cancel(ids_);
 }
 
 }  // namespace quire

@@ -8,7 +8,7 @@
 
 #include "coordinator/api/event_queue.h"
 #include "coordinator/api/openai_request.h"
-#include "coordinator/cluster/engine_loop.h"
+#include "coordinator/cluster/replicas.h"
 #include "coordinator/text/tokenizer.h"
 
 namespace quire {
@@ -22,11 +22,11 @@ std::string CacheSalt(const std::string& client, const std::string& cache_salt);
 /// What every call needs of the server.
 struct GenerationContext {
   const Tokenizer& tokenizer;
-  EngineLoop& engine;
+  Replicas& replicas;
   std::vector<TokenId> eos_token_ids;
 };
 
-/// One call's requests in the engine, from submission to the last event. Cancelled when it is destroyed.
+/// One call's requests in one engine after another, from submission to the last event. Cancelled when it is destroyed.
 class Generation {
  public:
   /// prompts: the tokens of every prompt. request_id: the first of prompts.size() ids that are free for it.
@@ -41,7 +41,7 @@ class Generation {
   void Cancel();
 
  private:
-  EngineLoop& engine_;
+  Replicas& replicas_;
   std::shared_ptr<EventQueue> events_;
   std::vector<RequestId> ids_;
   int num_choices_ = 0;

@@ -70,7 +70,9 @@ HttpRequest ToRequest(HttpHead& head) {
   HttpRequest request;
   request.method = std::string(head.method_string());
   const std::string target(head.target());
-  request.path = target.substr(0, target.find('?'));
+  const size_t question = target.find('?');
+  request.path = target.substr(0, question);
+  if (question != std::string::npos) request.query = target.substr(question + 1);
   for (const char* name : {"authorization", "x-request-id", "content-type", "host", "origin"}) {
     const auto value = head[name];
     if (!value.empty()) request.headers[name] = std::string(value.substr(0, 4096));

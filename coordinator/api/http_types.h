@@ -12,6 +12,7 @@ namespace quire {
 struct HttpRequest {
   std::string method;
   std::string path;                            // without the query
+  std::string query;                           // after the question mark, as it came
   std::map<std::string, std::string> headers;  // names in lower case; only those an API looks at
   std::string body;
   std::string peer;    // the other end's IP address

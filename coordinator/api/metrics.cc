@@ -21,31 +21,53 @@ const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1
 
 }  // namespace
 
-struct Metrics::Families {
-  prometheus::Registry registry;
-  std::map<std::string, std::string> labels;
-
-  prometheus::Gauge& Gauge(const char* name, const char* help) {
-    return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
-  }
-  prometheus::Counter& Counter(const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
-  }
-  prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, buckets);
-  }
-
+/// What every replica has of its own.
+struct Metrics::Engine {
   prometheus::Gauge* running;
   prometheus::Gauge* waiting;
   prometheus::Gauge* kv_usage;
-  prometheus::Gauge* epoch;
-  prometheus::Gauge* stall;
-  std::vector<prometheus::Counter*> losses;  // by LossCause
   prometheus::Counter* preemptions;
   prometheus::Counter* prompt_tokens;
   prometheus::Counter* generation_tokens;
   prometheus::Counter* cache_queries;
   prometheus::Counter* cache_hits;
+  prometheus::Gauge* epoch;
+  prometheus::Gauge* stall;
+  std::vector<prometheus::Counter*> losses;  // by LossCause
+};
+
+struct Metrics::Families {
+  prometheus::Registry registry;
+  std::map<std::string, std::string> labels;
+
+  prometheus::Gauge* Gauge(const char* name, const char* help) {
+    return &prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
+  }
+  prometheus::Counter* Counter(const char* name, const char* help) {
+    return &prometheus::BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+  }
+  std::vector<prometheus::Counter*> LossCounters() {
+    auto& family = prometheus::BuildCounter()
+                       .Name("quire:worker_group_losses_total")
+                       .Help("Worker groups that were lost, by cause")
+                       .Register(registry);
+    std::vector<prometheus::Counter*> counters;
+    for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause) {
+      auto with_cause = labels;
+      with_cause["cause"] = LossCauseName(static_cast<LossCause>(cause));
+      counters.push_back(&family.Add(with_cause));
+    }
+    return counters;
+  }
+  prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, buckets);
+  }
+
+  std::vector<Engine> engines;
+  prometheus::Counter* moved_with_blocks;
+  prometheus::Counter* moved_bare;
+  prometheus::Counter* transfers_failed;
+  prometheus::Counter* moved_bytes;
   prometheus::Histogram* first_token;
   prometheus::Histogram* inter_token;
   prometheus::Histogram* end_to_end;
@@ -55,30 +77,42 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>* rejections;
 };
 
-Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks)
+Metrics::Metrics(const std::string& model_name, int block_size, const std::vector<ReplicaView>& replicas)
     : families_(std::make_unique<Families>()) {
   Families& f = *families_;
-  f.labels = {{"model_name", model_name}, {"engine", "0"}};
-  f.running = &f.Gauge("vllm:num_requests_running", "Requests that are being computed");
-  f.waiting = &f.Gauge("vllm:num_requests_waiting", "Requests in the queue");
-  f.kv_usage = &f.Gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 1 is all");
-  f.preemptions = &f.Counter("vllm:num_preemptions_total", "Requests sent back to the queue for lack of blocks");
-  f.epoch = &f.Gauge("quire:epoch", "The life of the worker group that serves now, from 1");
-  f.stall =
-      &f.Gauge("quire:last_recovery_seconds", "From the last loss of the worker group to the next one's readiness");
-  auto& losses = prometheus::BuildCounter()
-                     .Name("quire:worker_group_losses_total")
-                     .Help("Worker groups that were lost, by cause")
-                     .Register(f.registry);
-  for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause) {
-    auto labels = f.labels;
-    labels["cause"] = LossCauseName(static_cast<LossCause>(cause));
-    f.losses.push_back(&losses.Add(labels));
+  for (size_t r = 0; r < replicas.size(); ++r) {
+    f.labels = {{"model_name", model_name}, {"engine", std::to_string(r)}};
+    f.engines.push_back(
+        {f.Gauge("vllm:num_requests_running", "Requests that are being computed"),
+         f.Gauge("vllm:num_requests_waiting", "Requests in the queue"),
+         f.Gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 1 is all"),
+         f.Counter("vllm:num_preemptions_total", "Requests sent back to the queue for lack of blocks"),
+         f.Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests"),
+         f.Counter("vllm:generation_tokens_total", "Tokens generated"),
+         f.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache"),
+         f.Counter("vllm:prefix_cache_hits_total", "Prompt tokens taken from the prefix cache"),
+         f.Gauge("quire:epoch", "The life of the worker group that serves now, from 1"),
+         f.Gauge("quire:last_recovery_seconds", "From the last loss of the worker group to the next one's readiness"),
+         f.LossCounters()});
+    auto info = f.labels;
+    info["block_size"] = std::to_string(block_size);
+    info["num_gpu_blocks"] = std::to_string(replicas[r].usable_blocks);
+    prometheus::BuildGauge()
+        .Name("vllm:cache_config_info")
+        .Help("Shape of the KV cache")
+        .Register(f.registry)
+        .Add(info)
+        .Set(1);
   }
-  f.prompt_tokens = &f.Counter("vllm:prompt_tokens_total", "Prompt tokens of accepted requests");
-  f.generation_tokens = &f.Counter("vllm:generation_tokens_total", "Tokens generated");
-  f.cache_queries = &f.Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
-  f.cache_hits = &f.Counter("vllm:prefix_cache_hits_total", "Prompt tokens taken from the prefix cache");
+  f.labels.erase("engine");
+  f.moved_with_blocks =
+      f.Counter("quire:migrated_with_blocks_total", "Requests that took their KV blocks to another replica");
+  f.moved_bare =
+      f.Counter("quire:migrated_bare_total", "Requests that went to another replica and are computed again there");
+  f.transfers_failed =
+      f.Counter("quire:migration_failures_total", "Transfers of KV blocks between replicas that broke off");
+  f.moved_bytes = f.Counter("quire:migrated_bytes_total", "Bytes of KV blocks that went between replicas");
+  f.labels["engine"] = "0";  // calls are timed as their clients see them, wherever they are computed
   f.first_token = &f.Histogram("vllm:time_to_first_token_seconds", "From the request to its first token", kFirstToken);
   f.inter_token = &f.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of a choice", kInterToken);
   f.end_to_end = &f.Histogram("vllm:e2e_request_latency_seconds", "From the request to its last token", kEndToEnd);
@@ -96,15 +130,6 @@ Metrics::Metrics(const std::string& model_name, int block_size, int num_blocks)
     labels["finished_reason"] = reason;
     f.success->Add(labels);
   }
-  auto info = f.labels;
-  info["block_size"] = std::to_string(block_size);
-  info["num_gpu_blocks"] = std::to_string(num_blocks);
-  prometheus::BuildGauge()
-      .Name("vllm:cache_config_info")
-      .Help("Shape of the KV cache")
-      .Register(f.registry)
-      .Add(info)
-      .Set(1);
 }
 
 Metrics::~Metrics() = default;
@@ -126,24 +151,32 @@ void Metrics::CountRejection(const std::string& reason) {
   families_->rejections->Add({{"model_name", families_->labels["model_name"]}, {"reason", reason}}).Increment();
 }
 
-std::string Metrics::Page(const Gauges& g) {
-  Families& f = *families_;
+std::string Metrics::Page(const std::vector<std::optional<Gauges>>& gauges, const MigrationCounts& migrations) {
   const auto raise_to = [](prometheus::Counter& counter, int64_t value) {
     counter.Increment(static_cast<double>(value) - counter.Value());
   };
-  f.running->Set(g.running);
-  f.waiting->Set(g.waiting);
-  f.kv_usage->Set(g.blocks_total > 0 ? static_cast<double>(g.blocks_used) / g.blocks_total : 0);
-  raise_to(*f.preemptions, g.preemptions);
-  f.epoch->Set(static_cast<double>(g.epoch));
-  f.stall->Set(g.losses.last_stall_seconds);
-  for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause)
-    raise_to(*f.losses[cause], g.losses.count_by_cause[cause]);
-  raise_to(*f.prompt_tokens, g.stats.prompt_tokens);
-  raise_to(*f.generation_tokens, g.stats.generated_tokens);
-  raise_to(*f.cache_queries, g.stats.ended_prompt_tokens);
-  raise_to(*f.cache_hits, g.stats.cached_tokens);
-  return prometheus::TextSerializer().Serialize(f.registry.Collect());
+  for (size_t r = 0; r < gauges.size(); ++r) {
+    if (!gauges[r]) continue;
+    const Gauges& g = *gauges[r];
+    Engine& engine = families_->engines[r];
+    engine.running->Set(g.running);
+    engine.waiting->Set(g.waiting);
+    engine.kv_usage->Set(g.blocks_total > 0 ? static_cast<double>(g.blocks_used) / g.blocks_total : 0);
+    raise_to(*engine.preemptions, g.preemptions);
+    raise_to(*engine.prompt_tokens, g.stats.prompt_tokens);
+    raise_to(*engine.generation_tokens, g.stats.generated_tokens);
+    raise_to(*engine.cache_queries, g.stats.ended_prompt_tokens);
+    raise_to(*engine.cache_hits, g.stats.cached_tokens);
+    engine.epoch->Set(static_cast<double>(g.epoch));
+    engine.stall->Set(g.losses.last_stall_seconds);
+    for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause)
+      raise_to(*engine.losses[cause], g.losses.count_by_cause[cause]);
+  }
+  raise_to(*families_->moved_with_blocks, migrations.with_blocks);
+  raise_to(*families_->moved_bare, migrations.bare);
+  raise_to(*families_->transfers_failed, migrations.failed);
+  raise_to(*families_->moved_bytes, migrations.bytes);
+  return prometheus::TextSerializer().Serialize(families_->registry.Collect());
 }
 
 }  // namespace quire

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "coordinator/cluster/loss_log.h"
+#include "coordinator/cluster/migrations.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {
@@ -11,7 +14,8 @@ namespace quire {
 /// The numbers that dashboards watch, under the names they know (vllm:...). Touched on the I/O thread only.
 class Metrics {
  public:
-  Metrics(const std::string& model_name, int block_size, int num_blocks);
+  /// One view for each replica.
+  Metrics(const std::string& model_name, int block_size, const std::vector<ReplicaView>& replicas);
   ~Metrics();
 
   /// One finished call, as its client saw it; times in seconds.
@@ -25,7 +29,7 @@ class Metrics {
   void ObserveInterTokenLatency(double seconds);
   void CountRejection(const std::string& reason);
 
-  /// The text page. `engine` is a snapshot of this moment.
+  /// The text page. `gauges` are the replicas' of this moment; one that cannot be asked keeps its last numbers.
   struct Gauges {
     int running = 0, waiting = 0;
     int blocks_used = 0, blocks_total = 0;
@@ -34,9 +38,10 @@ class Metrics {
     EpochId epoch = 0;
     LossLog::Snapshot losses;
   };
-  std::string Page(const Gauges& gauges);
+  std::string Page(const std::vector<std::optional<Gauges>>& gauges, const MigrationCounts& migrations);
 
  private:
+  struct Engine;
   struct Families;
   std::unique_ptr<Families> families_;
 };

@@ -44,6 +44,8 @@ class Deployment {
 
   WorkerGroup& group() { return *group_; }
   Engine& engine() { return *engine_; }
+  /// Private to this server's user: for sockets.
+  const std::string& runtime_dir() const { return runtime_dir_.path(); }
   int max_model_len() const { return engine_->options().max_model_len; }
 
   /// Asks the workers to end and waits for them; kills what does not end.

@@ -26,6 +26,17 @@ std::vector<double> Shares(const Topology& topology) {
   return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
 }
 
+/// Ranks of all replicas by host. Where no node says how many it has, all replicas are on this host.
+std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks) {
+  std::map<std::string, int> counts = RanksOfHosts(ranks);
+  for (auto& [host, count] : counts) {
+    const auto node = std::ranges::find(topology.nodes, host, &Topology::Node::host);
+    const bool known = node != topology.nodes.end() && node->ranks_of_all > 0;
+    count = known ? node->ranks_of_all : OnThisHost(topology) ? count * topology.parallel.replicas : count;
+  }
+  return counts;
+}
+
 }  // namespace
 
 void Deployment::ChooseStepTokens() {
@@ -68,7 +79,7 @@ std::string Deployment::ChooseBackend() const {
   const Topology& topology = topology_;
   if (topology.backend == "cpu") return "cpu";
   // The ranks of a host take a device each, unless the topology says who takes which.
-  std::map<std::string, int> ranks_of_host = RanksOfHosts(group_->ranks());
+  std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology, group_->ranks());
   const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
   std::string problem;
   for (size_t r = 0; r < group_->ranks().size() && problem.empty(); ++r) {
@@ -107,13 +118,20 @@ AssignMessage Deployment::Assignment() const {
   assign.max_running = topology.scheduler.max_running;
   assign.max_model_len = max_model_len_;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker
-                                                   : std::max(1, cores / MostRanksOfAHost(group_->ranks()));
+  int most_of_a_host = 1;
+  for (const auto& [host, count] : RanksOfAllReplicas(topology, group_->ranks()))
+    most_of_a_host = std::max(most_of_a_host, count);
+  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / most_of_a_host);
   assign.shares = Shares(topology);
   assign.backend = cuda_ ? "cuda" : "cpu";
   assign.dtype = topology.dtype;
   assign.kv_cache_dtype = topology.cache.dtype;
   if (cuda_) assign.devices = DevicesOfRanks(topology, HostsOfRanks(group_->ranks()));
+  if (cuda_ && assign.devices.empty() && topology.parallel.replica > 0 && OnThisHost(topology)) {
+    // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.
+    for (int rank = 0; rank < group_->size(); ++rank)
+      assign.devices.push_back(topology.parallel.replica * topology.parallel.tensor + rank);
+  }
   return assign;
 }
 
@@ -121,7 +139,7 @@ int Deployment::ChooseNumBlocks(int needed) const {
   const Topology& topology = topology_;
   if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
   // The ranks of a host share its memory; each of those on GPUs reports what it may take.
-  std::map<std::string, int> sharers = RanksOfHosts(group_->ranks());
+  std::map<std::string, int> sharers = RanksOfAllReplicas(topology, group_->ranks());
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : group_->ranks()) {
     per_block = std::max(per_block, rank.bytes_per_block);

@@ -15,7 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 
 // Attempts to get a group that computes a step, and the pause before each of them.
-constexpr milliseconds kBackOff[] = {milliseconds(0), milliseconds(500), milliseconds(1000), milliseconds(2000)};
+constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
+                                     milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 
 /// Whatever ended an epoch, as a failure of the group.
 GroupFailure AsGroupFailure(const std::exception& error) {
@@ -89,6 +90,7 @@ void EngineLoop::DrainInbox() {
 void EngineLoop::RunUntilStopped() {
   while (!stopping_) {
     DrainInbox();
+    recovery_.between_steps(engine_);
     const double now = Now();
     engine_.ExpireOverdue(now);
     if (!replacements_.empty() && engine_.num_outstanding() == 0) Replace();
@@ -154,6 +156,11 @@ bool EngineLoop::Recover(GroupFailure& failure) {
   return false;
 }
 
+void EngineLoop::Abandon(const std::string& message) {
+  if (recovery_.abandon) recovery_.abandon(engine_);
+  engine_.FailAll(message);
+}
+
 void EngineLoop::Run() {
   group_.stopping = [this] { return stopping_.load(); };
   // Whoever asks how things stand, or leaves, is heard also while workers start.
@@ -168,14 +175,14 @@ void EngineLoop::Run() {
       recovered = !stopping_ && Recover(failure);
       if (recovered || stopping_) continue;
       serving_ = false;
-      engine_.FailAll("the workers were lost while this request ran");  // the log and the admin see which and why
+      Abandon("the workers were lost while this request ran");  // the log and the admin see which and why
       recovery_.on_end(failure.what());
     }
   }
   // Requests that come while the server winds down are answered, too.
   while (!stopping_) {
     DrainInbox();
-    engine_.FailAll("the worker group is lost");
+    Abandon("the worker group is lost");
     std::this_thread::sleep_for(milliseconds(10));
   }
   for (const Replacement& replacement : replacements_) replacement.done("the server is stopping");

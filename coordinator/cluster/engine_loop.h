@@ -22,8 +22,13 @@ class EngineLoop {
   struct Recovery {
     /// Starts the workers again, so that the engine can go on; throws when that fails. Null: a lost group is the end.
     std::function<void(const GroupFailure&)> relaunch;
-    /// Called once, when no more attempts are made; every request has been answered with an error by then.
+    /// Called once, when no more attempts are made.
     std::function<void(const std::string&)> on_end;
+    /// Called before that, and for requests that come later: takes out those that somebody else can serve; the others
+    /// end with an error. Null: all do.
+    std::function<void(Engine&)> abandon = nullptr;
+    /// Called in every round of the loop, between one step's delivery and the next step's planning.
+    std::function<void(Engine&)> between_steps = [](Engine&) {};
   };
   EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery);
   /// Stops the thread; what still runs is dropped.
@@ -67,6 +72,7 @@ class EngineLoop {
   bool Recover(GroupFailure& failure);
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
+  void Abandon(const std::string& message);
   void Wake();
 
   Engine& engine_;

@@ -102,6 +102,31 @@ Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std
   return placement;
 }
 
+std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica) {
+  const int tensor = topology.parallel.tensor, replicas = topology.parallel.replicas;
+  const Placement all = PlaceRanks(topology, tensor * replicas, {});
+  if (!all.problem.empty()) Fail("{} replicas of {}: {}", replicas, tensor, all.problem);
+  std::vector<Topology::Node> nodes;
+  for (const NodeRanks& ranks : all.nodes) {
+    const int begin = std::max(ranks.first, replica * tensor) - ranks.first;
+    const int end = std::min(ranks.first + ranks.count, (replica + 1) * tensor) - ranks.first;
+    if (begin >= end) continue;
+    Topology::Node node = topology.nodes[ranks.node];
+    node.slots = end - begin;
+    node.ranks_of_all = ranks.count;
+    if (!node.devices.empty()) {
+      node.devices.resize(static_cast<size_t>(end));
+      node.devices.erase(node.devices.begin(), node.devices.begin() + begin);
+    }
+    nodes.push_back(std::move(node));
+  }
+  int spare = 0;
+  for (const Topology::Node& node : topology.nodes) {
+    if (node.spare && spare++ % replicas == replica) nodes.push_back(node);
+  }
+  return nodes;
+}
+
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts) {
   const auto lists = [](const Topology::Node& node) { return !node.devices.empty(); };
   if (std::ranges::none_of(topology.nodes, lists)) return {};

@@ -28,6 +28,10 @@ struct Placement {
 /// get ranks only when a host is excluded: the first of them takes its place, and more follow if that is not enough.
 Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
 
+/// The nodes of one of the topology's replicas: replica r gets the places, with their devices, of ranks
+/// [r * tensor, (r + 1) * tensor) of all, and every so many-th spare node. Throws Error when there are not enough.
+std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
+
 /// The device of each rank, given the hosts that the ranks are on: the devices that the topology lists for a host go to
 /// its ranks in order; a host without a list gives rank i of it device i. Empty when the topology lists none at all.
 /// Throws Error when a host has more ranks than devices.

@@ -40,10 +40,14 @@ RuntimeDir::RuntimeDir() {
   std::error_code ignored;
   if (base == nullptr || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
   RemoveStale(base);
-  path_ = std::string(base) + "/" + kPrefix + "XXXXXX";  // short: a socket's path must fit 107 bytes
+  // Under its last name only once it is locked: another server that looks around could not tell it from a stale one.
+  path_ = std::string(base) + "/." + kPrefix + "XXXXXX";  // short: a socket's path must fit 107 bytes
   if (::mkdtemp(path_.data()) == nullptr) Fail("cannot make a directory under {}: {}", base, std::strerror(errno));
   lock_ = ::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) Fail("cannot lock {}: {}", path_, std::strerror(errno));
+  const std::string visible = std::string(base) + "/" + path_.substr(path_.rfind('/') + 2);
+  if (::rename(path_.c_str(), visible.c_str()) != 0) Fail("cannot rename {}: {}", path_, std::strerror(errno));
+  path_ = visible;
 }
 
 RuntimeDir::~RuntimeDir() {

@@ -120,12 +120,24 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
     Rank rank = RankOf(*received);
     if (rank >= 0 && received->frame.header.epoch != options_.epoch) continue;
     if (rank < 0) rank = Adopt(*received);
-    if (rank >= 0) handle(rank, received->frame);
+    if (rank >= 0 && !HandleBlocks(rank, received->frame)) handle(rank, received->frame);
   }
   check_launcher();
+  if (deaf_) GroupFail(LossCause::kDied, *deaf_, "{} does not take messages", Describe(*deaf_));
   while_waiting();
   CheckLeases();
   if (stopping()) GroupFail(LossCause::kStopping, -1, "the server is stopping");
+}
+
+void WorkerGroup::Send(Rank rank, const Message& message) {
+  if (!data_.Send(Peer(rank), Encode(message, options_.epoch, 0))) deaf_ = rank;
+}
+
+bool WorkerGroup::HandleBlocks(Rank rank, const Frame& frame) const {
+  if (frame.header.kind != FrameKind::kBlocksReport) return false;
+  const Message message = Decode(frame);
+  on_blocks(rank, std::get<BlocksReport>(message));
+  return true;
 }
 
 void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
@@ -133,6 +145,7 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   options_.size = size;
   ranks_.assign(static_cast<size_t>(size), {});
   ForgetPeers();
+  deaf_.reset();
   steps_ = StepsUnderWay(ranks_.size());
   assigned_ = false;
   seconds_per_token_ = 0;

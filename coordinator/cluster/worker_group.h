@@ -88,6 +88,12 @@ class WorkerGroup {
   /// One step, with nothing else under way.
   StepOutcome RunStep(const StepPlan& plan);
 
+  /// A message about KV blocks to one rank, in order with the plans. A rank that does not take it is lost, which shows
+  /// at the next wait.
+  void Send(Rank rank, const Message& message);
+  /// Called during waits when a rank has something to say about those.
+  std::function<void(Rank, const BlocksReport&)> on_blocks = [](Rank, const BlocksReport&) {};
+
   /// Waits for wake_fd, minding the leases, up to the given time.
   void Idle(int wake_fd, int timeout_millis);
 
@@ -99,6 +105,7 @@ class WorkerGroup {
 
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
   void ForgetPeers();
+  bool HandleBlocks(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
   /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
@@ -130,6 +137,7 @@ class WorkerGroup {
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
   std::vector<std::string> peers_;  // identities on the data socket; empty: that rank has not joined
+  std::optional<Rank> deaf_;        // a rank that did not take a message
   std::atomic<uint64_t> num_foreign_frames_{0};
   bool assigned_ = false;  // from then on ranks beat, and silence is a fault
   StepsUnderWay steps_;

@@ -131,9 +131,36 @@ class BlockManager {
   /// The way back. The device pool must have as many free.
   void SwapIn(std::span<Sequence> sequences, StepPlan& plan);
 
+  // --- between engines (migration.cc) ---
+
+  /// Host blocks that are set aside for a request on its way from or to another engine.
+  struct Holding {
+    uint64_t ticket;
+    std::vector<BlockId> blocks;
+
+    template <class Archive>
+    void Transfer(Archive& archive) {
+      archive(ticket, blocks);
+    }
+  };
+  /// Gives back the blocks after the computed tokens.
+  void Trim(Sequence& sequence);
+  /// False when there are not so many.
+  bool Reserve(uint64_t ticket, int num_host_blocks);
+  /// The host blocks of swapped-out sequences become a holding: each once, in the order in which they are named first.
+  /// The sequences keep the ids, as names.
+  const std::vector<BlockId>& HoldSwapped(uint64_t ticket, std::span<const Sequence> sequences);
+  /// The other way: `names[i]` in the sequences becomes block i of the holding; what is left of it is given back. False,
+  /// and nothing is changed, when there is no such holding (any more).
+  bool TakeHolding(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
+  void ReleaseHolding(uint64_t ticket);
+  void ReleaseHoldings();
+  const Holding* FindHolding(uint64_t ticket) const;
+  const std::vector<Holding>& holdings() const { return holdings_; }
+
   template <class Archive>
   void Transfer(Archive& archive) {
-    archive(pool_, host_pool_, cache_, uses_, now_, pins_, next_pin_);
+    archive(pool_, host_pool_, cache_, uses_, now_, pins_, next_pin_, holdings_);
   }
 
  private:
@@ -156,6 +183,7 @@ class BlockManager {
   int64_t now_ = 0;
   std::vector<Pin> pins_;
   uint64_t next_pin_ = 1;
+  std::vector<Holding> holdings_;
   int watermark_blocks_;
   std::vector<BlockCopyPair> moved_;  // scratch: distinct blocks of one swap
 };

@@ -43,6 +43,10 @@ std::string What(const Decision& d) {
       return "cancelled by its client";
     case DecisionKind::kTimedOut:
       return "timed out";
+    case DecisionKind::kDeparted:
+      return fmt::format("leaves for another replica: takes {} blocks along and gives {} up", d.a, d.b);
+    case DecisionKind::kArrived:
+      return fmt::format("comes from another replica with {} blocks; {} requests wait", d.a, d.b);
   }
   return "an unknown decision";
 }

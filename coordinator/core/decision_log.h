@@ -22,6 +22,8 @@ enum class DecisionKind : uint8_t {
   kFinished,            // a: choice, b: FinishReason
   kCancelled,           // by the client
   kTimedOut,            // a: computed tokens
+  kDeparted,            // to another replica; a: blocks that it takes along, b: blocks that it gives up
+  kArrived,             // from another replica; a: blocks that it brings, b: requests that wait
 };
 
 struct Decision {

@@ -139,7 +139,7 @@ void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times
 }
 
 void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {
-  request.num_lost_epochs = 0;
+  request.GotToken();
   const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;
   if (begins && request.num_cached_tokens > 0) request.sink->OnCached(request.num_cached_tokens);
   std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
@@ -157,7 +157,7 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
 }
 
 void Engine::AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn) {
-  request.num_lost_epochs = 0;
+  request.GotToken();
   std::vector<const BeamSearch::Candidates*> candidates(request.sequences.size(), nullptr);
   for (const auto& d : drawn) {
     if (d.request == &request) candidates[static_cast<size_t>(d.sequence->choice)] = &d.token->top;

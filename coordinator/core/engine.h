@@ -18,7 +18,7 @@ struct EngineOptions {
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // in the queue, before anything was computed
   double max_request_seconds = 600;  // from arrival to the last token
-  int max_lost_epochs = 3;           // that a request may lose (Request::num_lost_epochs); 0: any number
+  int max_lost_epochs = 3;           // that a request may lose in a row while it runs alone; 0: any number
   bool plan_ahead = true;            // one step is planned and sent while the one before it is outstanding
 };
 
@@ -29,6 +29,13 @@ struct EngineStats {
   int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // of ended requests; the second from the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices
+};
+
+/// A request that leaves an engine for another one.
+struct Departure {
+  std::unique_ptr<Request> request;
+  std::vector<BlockCopyPair> moves;  // device block to host block: to be done before the next plan, before they are sent
+  std::vector<BlockId> host_blocks;  // held under the ticket; empty: nothing that was computed comes along
 };
 
 /// The state of serving and what moves it: requests in, plans out, results in, tokens out. A single-threaded event
@@ -72,7 +79,7 @@ class Engine {
   void DropAll();
 
   /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
-  /// numbers restart. Requests go on from their delivered tokens, but for those that were computed whenever groups were lost
+  /// numbers restart. Requests go on from their delivered tokens, but for those that were computed alone when groups were lost
   /// (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
   void StartEpoch(EpochId epoch, const PoolSizes& pools);
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
@@ -88,6 +95,23 @@ class Engine {
   std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
                                     double expires_seconds);
   bool Unpin(uint64_t pin);
+
+  // A request goes from one engine to another with Depart here and Adopt there; its blocks, on the host, are held under
+  // a ticket on both sides while they are copied. New epochs end all tickets.
+
+  /// Takes a request out; nothing when there is no such one. Without a ticket (0), or when its blocks are more than
+  /// max_blocks or than the host has room for, nothing that was computed comes along. What outstanding steps draw for it
+  /// is dropped and drawn again.
+  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks);
+  /// Sets host blocks aside for one that comes. False when there are not so many.
+  bool Reserve(uint64_t ticket, int num_host_blocks);
+  /// Nobody reads or writes the ticket's host blocks any more. Unknown ones are ignored.
+  void ReleaseTicket(uint64_t ticket);
+  /// Takes a request in that left another engine, with the blocks that were copied into the ticket's first ones
+  /// (`host_blocks`: as they were named there), or to be computed again. The reason when it can never run here; then the
+  /// request stays with the caller. One that nobody waits for any more is dropped.
+  std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
+                                   std::span<const BlockId> host_blocks);
 
   /// Told of every call above and of every decision; null for nobody. Outlives the engine.
   void set_observer(EngineObserver* observer);

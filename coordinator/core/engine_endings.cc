@@ -74,8 +74,9 @@ void Engine::StartEpoch(EpochId epoch, const PoolSizes& pools) {
 
 /// At the beginning of an epoch; empty: there is none.
 std::string Engine::ReasonToGiveUp(const Request& request) const {
-  if (options_.max_lost_epochs > 0 && request.num_lost_epochs >= options_.max_lost_epochs)
-    return fmt::format("the workers were lost {} times while this request ran", options_.max_lost_epochs);
+  if (options_.max_lost_epochs > 0 && request.num_lost_alone >= options_.max_lost_epochs)
+    return fmt::format("the workers were lost {} times while they computed this request alone",
+                       options_.max_lost_epochs);
   const int n = static_cast<int>(request.sequences.size());
   if (!scheduler_.CanEverRun(request.num_prompt_tokens(), request.limits.max_tokens, n))
     return fmt::format("the KV cache has {} blocks since the workers changed: too few for this request",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,11 @@ class EngineObserver : public DecisionLog {
   virtual void OnFlush() = 0;
   virtual void OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) = 0;
   virtual void OnUnpin(uint64_t pin) = 0;
+  virtual void OnDepart(RequestId id, uint64_t ticket, int max_blocks) = 0;
+  virtual void OnReserve(uint64_t ticket, int num_host_blocks) = 0;
+  virtual void OnReleaseTicket(uint64_t ticket) = 0;
+  /// Before it is taken in: the request as it left the other engine.
+  virtual void OnAdopt(const Request& request, uint64_t ticket, std::span<const BlockId> host_blocks) = 0;
 };
 
 }  // namespace quire

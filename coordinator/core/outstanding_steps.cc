@@ -50,18 +50,18 @@ void OutstandingSteps::Forget(Sequence& sequence) {
   sequence.num_in_flight = sequence.num_pending = 0;
 }
 
-std::vector<Request*> OutstandingSteps::Requests() const {
-  std::vector<Request*> requests;
+void OutstandingSteps::Lose() {
+  std::vector<Request*> computed;
   for (int i = 0; i < size_; ++i) {
     for (const StepMember& member : at(i).members) {
-      if (member.request != nullptr && std::ranges::find(requests, member.request) == requests.end())
-        requests.push_back(member.request);
+      if (member.request != nullptr && std::ranges::find(computed, member.request) == computed.end())
+        computed.push_back(member.request);
     }
   }
-  return requests;
-}
-
-void OutstandingSteps::Clear() {
+  for (Request* request : computed) {
+    ++request->num_lost_epochs;
+    if (computed.size() == 1) ++request->num_lost_alone;
+  }
   for (OutstandingStep& step : steps_) step.Clear();
   size_ = 0;
 }

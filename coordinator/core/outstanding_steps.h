@@ -45,10 +45,8 @@ class OutstandingSteps {
   void Retire();
   /// The sequence leaves the workers: nothing of it is in flight any more.
   void Forget(Sequence& sequence);
-  /// No result will come.
-  void Clear();
-  /// Those that have a part in an outstanding step, each once.
-  std::vector<Request*> Requests() const;
+  /// No result will come, because the workers are lost: counted for every request that they were computing.
+  void Lose();
 
   /// True when an outstanding step, or the one being planned, computes a block of this content.
   bool Compute(const BlockHash& hash) const;

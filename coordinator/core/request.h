@@ -39,6 +39,8 @@ class RequestSink {
   virtual void OnCached(int) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;
+  /// True once nobody wants the results any more; asked when the request enters an engine that was not told so.
+  virtual bool Abandoned() const { return false; }
 };
 
 struct GenerationLimits {
@@ -70,7 +72,9 @@ struct Request {
   bool forked = false;
   double rank = 0;  // orders its client's waiting requests; lower goes first
   int num_preemptions = 0;
+  double last_moved_seconds = -1e9;  // when it came from another engine
   int num_lost_epochs = 0;     // lost while a step computed it, in a row, without a token in between
+  int num_lost_alone = 0;      // of those, where nobody else was computed
   int num_swapped_blocks = 0;  // on the host, distinct; while it is swapped out
   bool told_to_wait = false;   // the decision log knows that it waits for a prefix
   int num_cached_tokens = 0;   // prompt tokens taken from the prefix cache before the first preemption
@@ -78,6 +82,7 @@ struct Request {
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
+  void GotToken() { num_lost_epochs = num_lost_alone = 0; }
   bool swapped_out() const { return num_swapped_blocks > 0; }
   bool finished() const {
     for (const Sequence& sequence : sequences) {

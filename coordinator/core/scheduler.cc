@@ -196,9 +196,8 @@ bool Scheduler::HasRoomFor(Request& request) {
 int Scheduler::OutstandingBlocks() const {
   int blocks = 0;
   for (const Request* request : running_) {
-    const int shared =
-        request->forked ? 0 : (request->num_prompt_tokens() - 1) / blocks_.block_size();  // by all but the first
-    bool first = true;
+    const int shared = request->forked ? 0 : (request->num_prompt_tokens() - 1) / blocks_.block_size();
+    bool first = true;  // the one that has the shared blocks, before the others have forked
     for (const Sequence& sequence : request->sequences) {
       if (sequence.finished) continue;
       const int longest = sequence.num_prompt_tokens + request->limits.max_tokens - 1;  // the last is never computed
@@ -274,11 +273,11 @@ void Scheduler::Drop(Request& request) {
 }
 
 void Scheduler::Reset() {
-  for (Request* request : steps_.Requests()) ++request->num_lost_epochs;
-  steps_.Clear();
+  steps_.Lose();
   left_out_ = false;
   plan_.Clear();
   blocks_.BreakPins();
+  blocks_.ReleaseHoldings();
   for (Request* request : queue_.preempted()) {  // what was swapped out is lost with the workers' memory
     for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
     request->num_swapped_blocks = 0;

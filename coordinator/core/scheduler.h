@@ -68,6 +68,16 @@ class Scheduler {
   /// given away at once: whoever gets them writes in a later step than all that are outstanding.
   void Drop(Request& request);
 
+  /// Takes a request out, wherever it stands, to go on in another engine. Its blocks stay on the host as a holding under
+  /// the ticket, if that is not 0, they are max_blocks at most, and there is room: then returns the holding's blocks, and
+  /// `moves` are to be done before the next plan. Else nothing that was computed is kept.
+  std::vector<BlockId> Depart(Request& request, uint64_t ticket, int max_blocks, std::vector<BlockCopyPair>& moves);
+  /// Takes in a request that left another engine, as preempted: swapped out to the holding if there is one, `names` being
+  /// what Depart returned there.
+  void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names);
+  /// Blocks that the request has computed, on the device or swapped out.
+  int BlocksOf(const Request& request) const;
+
   /// The workers are new and know nothing: every running request goes back to the queue, and nothing is cached or
   /// outstanding.
   void Reset();

@@ -16,6 +16,9 @@ class Recount {
     for (const auto& pin : blocks.pins()) {
       for (const BlockId block : pin.blocks) ++device_[block];
     }
+    for (const auto& holding : blocks.holdings()) {
+      for (const BlockId block : holding.blocks) ++host_[block];
+    }
   }
 
   void Running(const Sequence& s) {

@@ -19,7 +19,7 @@ bool GoesBefore(const ClientAccount& a, const ClientAccount& b) {
 
 }  // namespace
 
-void WaitingQueue::Add(Request& request) {
+void WaitingQueue::Join(Request& request) {
   ClientAccount& account = clients_[request.client];
   if (account.active == 0) {
     double least = std::numeric_limits<double>::infinity(), most = 0;
@@ -35,6 +35,11 @@ void WaitingQueue::Add(Request& request) {
   }
   ++account.active;
   request.rank = request.arrival_seconds + request.priority * kSecondsPerPriority;
+  request.account = &account;
+}
+
+void WaitingQueue::Add(Request& request) {
+  Join(request);
   Restore(request);
 }
 

@@ -29,6 +29,8 @@ class WaitingQueue {
 
   /// A new request: gets its rank and its client's account.
   void Add(Request& request);
+  /// One that began in another engine: gets rank and account, and does not wait yet.
+  void Join(Request& request);
   /// A victim of preemption.
   void AddPreempted(Request& request);
 

@@ -23,8 +23,8 @@ void TransferHead(Archive& archive, Request& r) {
 
 template <class Archive>
 void TransferProgress(Archive& archive, Request& r) {
-  archive(r.forked, r.rank, r.num_preemptions, r.num_lost_epochs, r.num_swapped_blocks, r.num_cached_tokens, r.told_to_wait,
-          r.first_scheduled_seconds);
+  archive(r.forked, r.rank, r.num_preemptions, r.num_lost_epochs, r.num_lost_alone, r.num_swapped_blocks,
+          r.num_cached_tokens, r.told_to_wait, r.first_scheduled_seconds, r.last_moved_seconds);
 }
 
 template <class Archive>
@@ -62,6 +62,28 @@ std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in) {
   if (prompt.empty() || n < 1 || n > 1 << 16) Fail("journal: a request of {} tokens and {} choices", prompt.size(), n);
   request->sequences = NewSequences(prompt, n);
   LoadBeamOptions(in, *request);
+  return request;
+}
+
+void SaveMoving(ArchiveWriter& out, const Request& request) {
+  auto& r = const_cast<Request&>(request);  // the writer reads only
+  TransferHead(out, r);
+  TransferProgress(out, r);
+  out(r.sequences.size());
+  for (Sequence& sequence : r.sequences) TransferSequence(out, sequence);
+  SaveBeamOptions(out, r);
+  if (r.beams != nullptr) out(*r.beams);
+}
+
+std::unique_ptr<Request> LoadMoving(ArchiveReader& in) {
+  auto request = std::make_unique<Request>();
+  TransferHead(in, *request);
+  TransferProgress(in, *request);
+  for (auto sequences = in.Next<size_t>(); sequences > 0; --sequences) {
+    TransferSequence(in, request->sequences.emplace_back());
+  }
+  LoadBeamOptions(in, *request);
+  if (request->beams != nullptr) in(*request->beams);
   return request;
 }
 
@@ -155,14 +177,7 @@ void EngineArchive::Save(ArchiveWriter& out, const Engine& engine) {
   out(std::string(kBuildVersion), engine.options_);
   TransferScalars(out, const_cast<Engine&>(engine));
   out(engine.requests_.size());
-  for (const auto& [id, request] : engine.requests_) {
-    TransferHead(out, *request);
-    TransferProgress(out, *request);
-    out(request->sequences.size());
-    for (Sequence& sequence : request->sequences) TransferSequence(out, sequence);
-    SaveBeamOptions(out, *request);
-    if (request->beams != nullptr) out(*request->beams);
-  }
+  for (const auto& [id, request] : engine.requests_) SaveMoving(out, *request);
   SaveQueue(out, engine.scheduler_);
   SaveSteps(out, engine.scheduler_.steps_);
 }
@@ -172,14 +187,7 @@ std::unique_ptr<Engine> EngineArchive::Load(ArchiveReader& in, const std::shared
   auto engine = std::make_unique<Engine>(in.Next<EngineOptions>());
   TransferScalars(in, *engine);
   for (auto count = in.Next<size_t>(); count > 0; --count) {
-    auto request = std::make_unique<Request>();
-    TransferHead(in, *request);
-    TransferProgress(in, *request);
-    for (auto sequences = in.Next<size_t>(); sequences > 0; --sequences) {
-      TransferSequence(in, request->sequences.emplace_back());
-    }
-    LoadBeamOptions(in, *request);
-    if (request->beams != nullptr) in(*request->beams);
+    std::unique_ptr<Request> request = LoadMoving(in);
     request->sink = sink;
     engine->RestoreDeadlines(*request);
     engine->requests_[request->id] = std::move(request);

@@ -12,6 +12,10 @@ namespace quire {
 void SaveSubmitted(ArchiveWriter& out, const Request& request);
 std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in);
 
+/// A request as it stands between two engines.
+void SaveMoving(ArchiveWriter& out, const Request& request);
+std::unique_ptr<Request> LoadMoving(ArchiveReader& in);
+
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens);
 std::vector<SampledToken> LoadTokens(ArchiveReader& in);
 

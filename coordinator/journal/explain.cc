@@ -22,6 +22,8 @@ class Story {
     switch (static_cast<JournalEntry>(record.type)) {
       case JournalEntry::kSubmit:
         return Submitted(in);
+      case JournalEntry::kAdopt:
+        return Adopted(in);
       case JournalEntry::kPlan:
         now_ = in.Next<double>();
         return;
@@ -56,6 +58,13 @@ class Story {
                          request->num_prompt_tokens(), request->limits.max_tokens, request->sequences.size(),
                          request->beams != nullptr ? "beams" : "choices", request->priority, request->client);
     if (!accepted) text_ += "  refused: it can never fit\n";
+  }
+
+  void Adopted(ArchiveReader& in) {
+    const auto request = LoadMoving(in);
+    std::erase(ids_, request->id);
+    if (request->name == wanted_) ids_.push_back(request->id);
+    if (IsWanted(request->id)) arrival_ = request->arrival_seconds;
   }
 
   void Decided(const Decision& decision) {

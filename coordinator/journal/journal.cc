@@ -127,5 +127,18 @@ void Journal::OnPin(const std::string& salt, const std::vector<TokenId>& tokens,
   Write(JournalEntry::kPin, salt, tokens, expires_seconds);
 }
 void Journal::OnUnpin(uint64_t pin) { Write(JournalEntry::kUnpin, pin); }
+void Journal::OnDepart(RequestId id, uint64_t ticket, int max_blocks) {
+  Write(JournalEntry::kDepart, id, ticket, max_blocks);
+}
+void Journal::OnReserve(uint64_t ticket, int num_host_blocks) {
+  Write(JournalEntry::kReserve, ticket, num_host_blocks);
+}
+void Journal::OnReleaseTicket(uint64_t ticket) { Write(JournalEntry::kReleaseTicket, ticket); }
+void Journal::OnAdopt(const Request& request, uint64_t ticket, std::span<const BlockId> host_blocks) {
+  payload_.Clear();
+  SaveMoving(payload_, request);
+  payload_(ticket, std::vector<BlockId>(host_blocks.begin(), host_blocks.end()));
+  Append(JournalEntry::kAdopt);
+}
 
 }  // namespace quire

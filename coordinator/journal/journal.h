@@ -20,15 +20,19 @@ enum class JournalEntry : uint8_t {
   kEpoch,         // epoch; blocks on the device; blocks on the host
   kSwapSpeed,     // seconds per block
   kFlush,
-  kPin,           // salt; tokens; when it expires
-  kUnpin,         // pin id
-  kDecision,      // now; the decision
-  kSnapshotPart,  // an earlier part of a snapshot
-  kNoPlan,        // now: nothing could be planned ahead
+  kPin,            // salt; tokens; when it expires
+  kUnpin,          // pin id
+  kDecision,       // now; the decision
+  kSnapshotPart,   // an earlier part of a snapshot
+  kNoPlan,         // now: nothing could be planned ahead
+  kDepart,         // request id; ticket; most blocks
+  kReserve,        // ticket; host blocks
+  kReleaseTicket,  // ticket
+  kAdopt,          // the request as it left the other engine; ticket; its host blocks there
 };
 
 /// Changes when a record's layout changes: a program reads no other format than its own.
-inline constexpr uint32_t kJournalFormat = 3;
+inline constexpr uint32_t kJournalFormat = 4;
 
 struct JournalLimits {
   int64_t segment_bytes = int64_t{16} << 20;
@@ -58,6 +62,10 @@ class Journal : public EngineObserver {
   void OnFlush() override;
   void OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) override;
   void OnUnpin(uint64_t pin) override;
+  void OnDepart(RequestId id, uint64_t ticket, int max_blocks) override;
+  void OnReserve(uint64_t ticket, int num_host_blocks) override;
+  void OnReleaseTicket(uint64_t ticket) override;
+  void OnAdopt(const Request& request, uint64_t ticket, std::span<const BlockId> host_blocks) override;
 
  private:
   template <class... T>

@@ -74,6 +74,26 @@ class SegmentReplay {
         engine_->PinPrefix(salt, tokens, in.Next<double>());
         return;
       }
+      case JournalEntry::kDepart: {
+        const auto id = in.Next<RequestId>();
+        const auto ticket = in.Next<uint64_t>();
+        engine_->Depart(id, ticket, in.Next<int>());
+        return;
+      }
+      case JournalEntry::kReserve: {
+        const auto ticket = in.Next<uint64_t>();
+        engine_->Reserve(ticket, in.Next<int>());
+        return;
+      }
+      case JournalEntry::kReleaseTicket:
+        return engine_->ReleaseTicket(in.Next<uint64_t>());
+      case JournalEntry::kAdopt: {
+        std::unique_ptr<Request> request = LoadMoving(in);
+        request->sink = SinkOf(request->id);
+        const auto ticket = in.Next<uint64_t>();
+        engine_->Adopt(request, ticket, in.Next<std::vector<BlockId>>());
+        return;
+      }
       case JournalEntry::kDecision:  // an output
       case JournalEntry::kSnapshot:
       case JournalEntry::kSnapshotPart:

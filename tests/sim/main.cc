@@ -42,6 +42,8 @@ bool Live(uint64_t seed, quire::sim::Outcome& total) {
     total.finished += outcome.finished;
     total.ahead += outcome.ahead;
     total.dropped += outcome.dropped;
+    total.moved += outcome.moved;
+    total.moved_bare += outcome.moved_bare;
     total.trace_hash ^= outcome.trace_hash;
     return true;
   } catch (const quire::sim::Failure& failure) {
@@ -100,8 +102,8 @@ int main(int argc, char** argv) {
   using quire::sim::Outcome;
   fmt::print(
       "{} seeds: {} steps, {} planned ahead, {} draws dropped, {} preemptions, {} swapped out, {} cached tokens, "
-      "{} epochs, {} requests answered\n",
+      "{} epochs, {} requests answered, {} moved with blocks, {} without\n",
       seeds.size(), sum(&Outcome::steps), sum(&Outcome::ahead), sum(&Outcome::dropped), sum(&Outcome::preemptions),
-      sum(&Outcome::swap_outs), sum(&Outcome::cached_tokens), sum(&Outcome::epochs), sum(&Outcome::finished));
+      sum(&Outcome::swap_outs), sum(&Outcome::cached_tokens), sum(&Outcome::epochs), sum(&Outcome::finished), sum(&Outcome::moved), sum(&Outcome::moved_bare));
   return failed == 0 ? 0 : 1;
 }

@@ -109,6 +109,21 @@ MUTANTS = [
      "sequence.num_in_flight = sequence.num_pending = 0;", ";"),
     ("outstanding_steps.cc", "the youngest step is taken for the oldest",
      "std::ranges::rotate(steps_, steps_.begin() + 1);", ";"),
+    # Between engines.
+    ("migration.cc", "the blocks of a request that leaves are not moved to the host",
+     "moves = std::move(out.swap_outs);", ";"),
+    ("migration.cc", "what is not computed comes along",
+     "blocks_.Trim(sequence);", ";"),
+    ("migration.cc", "a request that left still counts for its client",
+     "queue_.Left(request);", ";"),
+    ("migration.cc", "blocks that choices share arrive with one owner",
+     "if (taken[index]) host_pool_.AddReference(block);", ";"),
+    ("migration.cc", "blocks that were set aside and not needed are kept",
+     "if (!taken[i]) host_pool_.Release(holding->blocks[i]);", ";"),
+    ("migration.cc", "choices that arrive without blocks believe that they share a prefix",
+     "if (!has_blocks) request.forked = false;", ";"),
+    ("scheduler.cc", "blocks on their way survive the workers",
+     "blocks_.ReleaseHoldings();", ";"),
 ]
 
 

@@ -127,6 +127,8 @@ Scenario MakeScenario(uint64_t seed) {
   Random ahead(Mix(seed, 3));
   scenario.plan_ahead = OneOf(ahead, {0.0, 0.5, 0.9, 1.0});
   scenario.engine.plan_ahead = scenario.plan_ahead > 0;
+  Random moves(Mix(seed, 8));
+  scenario.interference.migrate = OneOf(moves, {0.0, 0.0, 0.05, 0.3});
   Random sizes(Mix(seed, 6));
   scenario.resize = OneOf(sizes, {0.0, 0.0, 0.3, 1.0});
   return scenario;

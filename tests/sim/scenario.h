@@ -23,6 +23,7 @@ struct Faults {
 /// Things that happen between calls of the engine.
 struct Interference {
   double cancel = 0, flush = 0, pin = 0, unpin = 0;
+  double migrate = 0;  // a request leaves the engine, and comes back later as if to another one
 };
 
 /// A request and when it comes.

@@ -20,6 +20,10 @@ class SimWorker {
   /// Runs a plan. Throws Error on a frame or plan that a worker must refuse, Violation on broken KV contents.
   StepResult Execute(const Frame& frame);
 
+  /// Blocks of a request that leaves go to the host; later, what is there goes to where another worker would get it.
+  void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
+  void CopyHost(const std::vector<BlockCopyPair>& pairs) { Move(pairs, host_, host_); }
+
   struct Violation {
     std::string what;
   };

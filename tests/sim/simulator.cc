@@ -42,6 +42,7 @@ class Client : public RequestSink {
     failed_ = true;
   }
 
+  bool Abandoned() const override { return cancelled; }
   bool answered() const { return failed_ || finished_ == got_.size(); }
   bool failed() const { return failed_; }
   bool cancelled = false;
@@ -111,6 +112,10 @@ class DecisionsOnly : public EngineObserver {
   void OnFlush() override {}
   void OnPin(const std::string&, const std::vector<TokenId>&, double) override {}
   void OnUnpin(uint64_t) override {}
+  void OnDepart(RequestId, uint64_t, int) override {}
+  void OnReserve(uint64_t, int) override {}
+  void OnReleaseTicket(uint64_t) override {}
+  void OnAdopt(const Request&, uint64_t, std::span<const BlockId>) override {}
 
  private:
   Watcher& watcher_;
@@ -123,6 +128,7 @@ class Simulation {
         random_(Mix(seed, 2)),
         order_(Mix(seed, 4)),
         sizes_(Mix(seed, 5)),
+        moves_(Mix(seed, 7)),
         engine_(scenario_.engine),
         watcher_(engine_, aloud),
         aloud_(aloud),
@@ -133,11 +139,13 @@ class Simulation {
   }
 
   Outcome Run() {
-    while (next_arrival_ < scenario_.arrivals.size() || !engine_.idle() || !sent_.empty()) {
+    while (next_arrival_ < scenario_.arrivals.size() || !engine_.idle() || !sent_.empty() || !travellers_.empty()) {
       if (++outcome_.events > kMaxEvents) throw Failure{"no end in sight"};
-      if (engine_.idle() && sent_.empty()) now_ = std::max(now_, scenario_.arrivals[next_arrival_].seconds);
+      if (engine_.idle() && sent_.empty() && travellers_.empty())
+        now_ = std::max(now_, scenario_.arrivals[next_arrival_].seconds);
       Arrive();
       Interfere();
+      Travel();
       engine_.ExpireOverdue(now_);
       Check();
       Act();
@@ -189,6 +197,11 @@ class Simulation {
     workers_.assign(static_cast<size_t>(scenario_.num_workers),
                     SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
     sent_.clear();
+    for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
+      traveller.host_blocks.clear();
+      traveller.moves.clear();
+      traveller.plans_before = 0;
+    }
     last_step_ = 0;
     ++outcome_.epochs;
   }
@@ -234,6 +247,70 @@ class Simulation {
     if (Happens(odds.unpin)) engine_.Unpin(static_cast<uint64_t>(random_.Between(1, 4)));
   }
 
+  /// A request on its way to another engine; here both are the same one, under two tickets.
+  struct Traveller {
+    std::unique_ptr<Request> request;
+    uint64_t from, to;  // tickets
+    std::vector<BlockId> host_blocks;
+    std::vector<BlockCopyPair> moves;
+    size_t plans_before = 0;  // that the workers run before they move the blocks
+  };
+
+  void Travel() {
+    for (size_t i = 0; i < travellers_.size();) {
+      const bool packed = travellers_[i].plans_before == 0 || travellers_[i].host_blocks.empty();
+      if (!packed || moves_.Below(3) > 0) {
+        ++i;
+        continue;
+      }
+      Traveller traveller = std::move(travellers_[i]);
+      travellers_.erase(travellers_.begin() + static_cast<ptrdiff_t>(i));
+      ComeBack(std::move(traveller));
+    }
+    const bool leaves = static_cast<double>(moves_.Below(1000)) < scenario_.interference.migrate * 1000;
+    if (!leaves || engine_.requests().empty() || outcome_.events > kMaxEvents / 2) return;
+    auto it = engine_.requests().begin();
+    std::advance(it, moves_.Below(static_cast<int64_t>(engine_.requests().size())));
+    const int blocks = engine_.scheduler().BlocksOf(*it->second);
+    Traveller traveller{nullptr, ++last_ticket_, ++last_ticket_, {}, {}, sent_.size()};
+    const bool with_blocks =
+        moves_.Below(4) > 0 && engine_.Reserve(traveller.to, blocks + static_cast<int>(moves_.Below(3)));
+    auto departure = engine_.Depart(it->first, with_blocks ? traveller.from : 0, blocks);
+    traveller.request = std::move(departure->request);
+    traveller.host_blocks = std::move(departure->host_blocks);
+    traveller.moves = std::move(departure->moves);
+    if (traveller.plans_before == 0) Pack(traveller);
+    travellers_.push_back(std::move(traveller));
+  }
+
+  void Pack(const Traveller& traveller) {
+    for (SimWorker& worker : workers_) worker.SwapOut(traveller.moves);
+  }
+
+  void ComeBack(Traveller traveller) {
+    const RequestId id = traveller.request->id;
+    const bool breaks = moves_.Below(5) == 0;
+    const auto* holding = engine_.blocks().FindHolding(traveller.to);
+    if (!breaks && holding != nullptr && !traveller.host_blocks.empty()) {
+      std::vector<BlockCopyPair> pairs;
+      for (size_t i = 0; i < traveller.host_blocks.size(); ++i)
+        pairs.push_back({traveller.host_blocks[i], holding->blocks[i]});
+      for (SimWorker& worker : workers_) worker.CopyHost(pairs);
+    } else {
+      traveller.host_blocks.clear();
+    }
+    if (aloud_) fmt::print("  request {} comes back with {} blocks\n", id, traveller.host_blocks.size());
+    ++(traveller.host_blocks.empty() ? outcome_.moved_bare : outcome_.moved);
+    engine_.ReleaseTicket(traveller.from);
+    if (engine_.Adopt(traveller.request, traveller.to, traveller.host_blocks))
+      traveller.request->sink->OnError(RequestError::kWorkersLost, "");
+    engine_.ReleaseTicket(traveller.to);
+  }
+
+  bool IsTravelling(RequestId id) const {
+    return std::ranges::any_of(travellers_, [&](const Traveller& t) { return t.request->id == id; });
+  }
+
   /// A step is planned, or a result comes in, or both.
   void Act() {
     const bool one_at_a_time = scenario_.plan_ahead == 0;
@@ -270,6 +347,9 @@ class Simulation {
     if (Fails(scenario_.faults.clock_jumps)) now_ += 10;
     const bool lost = !AllAnswer(frame, tokens);
     if (lost) return StartEpoch();
+    for (Traveller& traveller : travellers_) {
+      if (traveller.plans_before > 0 && --traveller.plans_before == 0) Pack(traveller);
+    }
     if (!engine_.Fits(tokens)) throw Failure{"the answer does not fit the plan"};
     for (const SampledToken& token : tokens) Trace(static_cast<uint64_t>(token.token));
     num_drawn_ += static_cast<int64_t>(tokens.size());
@@ -316,7 +396,7 @@ class Simulation {
     if (engine_.num_outstanding() != static_cast<int>(sent_.size()))
       throw Failure{fmt::format("{} plans are outstanding, not {}", sent_.size(), engine_.num_outstanding())};
     for (const auto& [id, client] : clients_) {
-      const bool live = engine_.requests().contains(id);
+      const bool live = engine_.requests().contains(id) || (IsTravelling(id) && !client->cancelled);
       if (live == (client->answered() || client->cancelled)) throw Failure{fmt::format("request {} is lost", id)};
     }
   }
@@ -342,7 +422,7 @@ class Simulation {
   }
 
   Scenario scenario_;
-  test::Random random_, order_, sizes_;
+  test::Random random_, order_, sizes_, moves_;
   Engine engine_;
   Watcher watcher_;
   bool aloud_;
@@ -350,6 +430,8 @@ class Simulation {
   std::vector<SimWorker> workers_;
   std::deque<Frame> sent_;  // plans without a result yet, oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;
+  std::vector<Traveller> travellers_;
+  uint64_t last_ticket_ = 0;
   size_t next_arrival_ = 0;
   double now_ = 0;
   EpochId epoch_ = 0;

@@ -9,6 +9,7 @@ struct Outcome {
   uint64_t trace_hash = 0;  // of every plan and every delivered token
   int64_t steps = 0, events = 0, preemptions = 0, swap_outs = 0, cached_tokens = 0, epochs = 0, finished = 0;
   int64_t ahead = 0, dropped = 0;  // steps planned with one outstanding; draws of sequences that had ended
+  int64_t moved = 0, moved_bare = 0;  // requests that left and came back, with blocks and without
 };
 
 /// A promise that did not hold. Broken invariants inside the core abort instead; so does a lack of progress.

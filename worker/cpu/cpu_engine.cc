@@ -39,6 +39,16 @@ class CpuEngine final : public RankEngine {
   int64_t available_bytes() const override { return AvailableHostMemory(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
+  void SwapOut(const std::vector<BlockCopyPair>& pairs) override {
+    StepPlan plan;
+    plan.swap_outs = pairs;
+    Swap(plan);
+  }
+  std::span<std::byte> HostBlock(BlockId block) override {
+    const auto bytes = static_cast<size_t>(block_bytes());
+    return {reinterpret_cast<std::byte*>(host_blocks_.data()) + static_cast<size_t>(block) * bytes, bytes};
+  }
+
   bool CanBegin() const override { return !busy_; }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return true; }

@@ -110,6 +110,12 @@ class CudaEngine final : public RankEngine {
   }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
+  void SwapOut(const std::vector<BlockCopyPair>& pairs) override {
+    cache_->SwapOut(pairs);
+    device_.Synchronize();
+  }
+  std::span<std::byte> HostBlock(BlockId block) override { return cache_->HostMemoryOf(block); }
+
   bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return device_.Reached(kDoneMark[in_flight_.front().set]); }

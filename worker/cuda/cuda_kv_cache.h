@@ -36,6 +36,9 @@ class CudaKvCache {
   void Reset(int set) { ids_.Reset(set); }
 
   int num_blocks() const { return num_blocks_; }
+  std::span<std::byte> HostMemoryOf(BlockId block) const {
+    return {HostBlock(block), static_cast<size_t>(block_bytes_)};
+  }
 
  private:
   std::byte* Block(BlockId block) const { return blocks_.as() + block * block_bytes_; }

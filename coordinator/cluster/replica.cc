@@ -1,0 +1,111 @@
+#include "coordinator/cluster/replica.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace quire {
+
+namespace {
+
+constexpr double kPublishEverySeconds = 0.002;
+
+int64_t TokensToCompute(const Request& request) {
+  int64_t tokens = 0;
+  for (const Sequence& sequence : request.sequences) {
+    if (!sequence.finished) tokens += sequence.num_tokens() - sequence.num_computed;
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel)
+    : topology_(std::move(topology)), deployment_(topology_, model, cancel) {
+  Publish(engine());
+}
+
+void Replica::Begin(EngineLoop::Recovery recovery) {
+  recovery.between_steps = [this, then = std::move(recovery.between_steps)](Engine& engine) {
+    Publish(engine);
+    then(engine);
+  };
+  loop_ = std::make_unique<EngineLoop>(engine(), group(), std::move(recovery));
+}
+
+void Replica::StopLoop() {
+  if (loop_ != nullptr) loop_->Stop();
+}
+
+void Replica::PostWork(int64_t tokens, std::function<void(Engine&)> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tokens_on_their_way_ += tokens;
+  }
+  loop_->Post([this, tokens, task = std::move(task)](Engine& engine) {
+    task(engine);
+    const std::lock_guard lock(mutex_);
+    tokens_arrived_ += tokens;
+  });
+}
+
+ReplicaView Replica::view() const {
+  ReplicaView view;
+  {
+    const std::lock_guard lock(mutex_);
+    view = view_;
+    view.queued_tokens += tokens_on_their_way_;
+  }
+  view.serving = serving();
+  view.recovering = recovering();
+  return view;
+}
+
+BlockShape Replica::block_shape() const {
+  const std::lock_guard lock(mutex_);
+  return shape_;
+}
+
+std::string Replica::BlockEndpoint(Rank rank) {
+  return fmt::format("ipc://{}/b{}.{}", deployment_.runtime_dir(), engine().epoch(), rank);
+}
+
+void Replica::PublishShape(const Engine& engine) {
+  BlockShape shape;
+  shape.on_this_host = true;
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  for (const RankInfo& rank : group().ranks()) {
+    shape.bytes_per_block.push_back(rank.bytes_per_block);
+    shape.on_this_host = shape.on_this_host && rank.host == host;
+  }
+  shape.host_blocks = engine.blocks().host_pool().num_usable();
+  const std::lock_guard lock(mutex_);
+  shape_ = std::move(shape);
+  shape_epoch_ = engine.epoch();
+}
+
+void Replica::Publish(const Engine& engine) {
+  if (shape_epoch_ != engine.epoch()) PublishShape(engine);
+  const double now = EngineLoop::Now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (now < next_publish_ && tokens_arrived_ == 0) return;
+  }
+  ReplicaView view;
+  view.prefills = index() < topology_.parallel.prefill_replicas;
+  for (const auto& [id, request] : engine.requests()) view.queued_tokens += TokensToCompute(*request);
+  for (const Request* request : engine.scheduler().running())
+    view.running += static_cast<int>(request->sequences.size());
+  view.waiting = engine.scheduler().num_waiting();
+  view.free_blocks = engine.blocks().num_free();
+  view.usable_blocks = engine.blocks().num_usable();
+  view.free_host_blocks = engine.blocks().host_pool().num_free();
+  view.preemptions = engine.scheduler().num_preemptions();
+  const std::lock_guard lock(mutex_);
+  view_ = view;
+  tokens_on_their_way_ -= std::exchange(tokens_arrived_, 0);
+  next_publish_ = now + kPublishEverySeconds;
+}
+
+}  // namespace quire

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "coordinator/cluster/deployment.h"
+#include "coordinator/cluster/engine_loop.h"
+#include "coordinator/cluster/placement_choice.h"
+
+namespace quire {
+
+/// What must be equal for blocks of one group to fit another.
+struct BlockShape {
+  std::vector<int64_t> bytes_per_block;  // by rank
+  bool on_this_host = false;             // all ranks
+  int host_blocks = 0;
+};
+
+/// One tensor-parallel group with everything that is its own: workers, sockets, epochs, recovery, KV blocks, engine and
+/// engine thread. What happens to it happens to no other one.
+class Replica {
+ public:
+  /// Starts the workers, like Deployment. `topology` is a ReplicaTopology.
+  Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel);
+
+  /// Begins to serve: starts the engine's thread.
+  void Begin(EngineLoop::Recovery recovery);
+  /// Ends the engine's thread and drops what is left in the engine; then, apart, the workers.
+  void StopLoop();
+  void StopWorkers(const std::string& reason) { deployment_.Stop(reason); }
+
+  int index() const { return topology_.parallel.replica; }
+  Deployment& deployment() { return deployment_; }
+  Engine& engine() { return deployment_.engine(); }  // of its thread, once that runs
+  WorkerGroup& group() { return deployment_.group(); }
+  EngineLoop& loop() { return *loop_; }
+  const EngineLoop& loop() const { return *loop_; }
+  bool serving() const { return loop_->serving(); }
+  bool recovering() const { return loop_->recovering(); }
+
+  /// Runs a task on the engine's thread that brings it so many tokens to compute; they count in view() at once.
+  void PostWork(int64_t tokens, std::function<void(Engine&)> task);
+  /// The state of the last round of its loop. From any thread.
+  ReplicaView view() const;
+  BlockShape block_shape() const;
+  /// Where a rank waits for blocks of other groups. On the engine's thread.
+  std::string BlockEndpoint(Rank rank);
+  /// On the engine's thread: takes the state down for view(); now and then only, since it costs a look at every
+  /// request.
+  void Publish(const Engine& engine);
+
+ private:
+  void PublishShape(const Engine& engine);
+
+  Topology topology_;
+  Deployment deployment_;
+  std::unique_ptr<EngineLoop> loop_;
+  mutable std::mutex mutex_;  // guards the next four
+  ReplicaView view_;
+  BlockShape shape_;
+  int64_t tokens_on_their_way_ = 0, tokens_arrived_ = 0;  // the second: since the last Publish
+  double next_publish_ = 0;
+  EpochId shape_epoch_ = 0;  // that shape_ is of; of the engine's thread
+};
+
+}  // namespace quire

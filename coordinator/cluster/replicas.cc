@@ -1,0 +1,153 @@
+#include "coordinator/cluster/replicas.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <future>
+
+#include "coordinator/cluster/placement.h"
+
+namespace quire {
+
+Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
+    : block_size_(topology.cache.block_size),
+      sketch_(topology.cache.block_size),
+      recoveries_seen_(static_cast<size_t>(topology.parallel.replicas), 0) {
+  const auto start = [&topology, &model, &cancel](int r) {
+    Topology one = ReplicaTopology(topology, r);
+    if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
+    return std::make_unique<Replica>(std::move(one), model, cancel);
+  };
+  std::vector<std::future<std::unique_ptr<Replica>>> others;
+  for (int r = 1; r < topology.parallel.replicas; ++r) {
+    std::packaged_task<std::unique_ptr<Replica>()> task([start, r] { return start(r); });
+    others.push_back(task.get_future());
+    starters_.emplace_back([this, task = std::move(task)]() mutable {
+      task();
+      stopped_.wait(false);
+    });
+  }
+  std::exception_ptr failure;
+  try {
+    replicas_.push_back(start(0));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (auto& other : others) {
+    try {
+      replicas_.push_back(other.get());
+    } catch (...) {
+      if (failure == nullptr) failure = std::current_exception();
+    }
+  }
+  if (failure == nullptr) return;
+  EndStarters();
+  std::rethrow_exception(failure);
+}
+
+Replicas::~Replicas() {
+  StopLoops();
+  EndStarters();
+}
+
+void Replicas::EndStarters() {
+  replicas_.clear();
+  stopped_ = true;
+  stopped_.notify_all();
+  for (std::thread& starter : starters_) starter.join();
+  starters_.clear();
+}
+
+void Replicas::Begin(std::function<void(const std::string&)> on_end) {
+  on_end_ = std::move(on_end);
+  std::vector<Replica*> all;
+  for (const auto& replica : replicas_) all.push_back(replica.get());
+  for (Replica* replica : all) epochs_seen_.push_back(replica->engine().epoch());
+  migrations_ = std::make_unique<Migrations>(all);
+  rebalancer_ = std::make_unique<Rebalancer>(all, *migrations_);
+  for (const auto& replica : replicas_) replica->Begin(RecoveryOf(*replica));
+  begun_ = true;
+}
+
+EngineLoop::Recovery Replicas::RecoveryOf(Replica& replica) {
+  EngineLoop::Recovery recovery;
+  const int index = replica.index();
+  recovery.relaunch = [&replica](const GroupFailure& loss) { replica.deployment().Relaunch(loss); };
+  recovery.on_end = [this, index](const std::string& reason) {
+    if (++num_lost_ == size()) return on_end_(reason);
+    spdlog::error("replica {} is lost for good: {}; {} of {} are left", index, reason, size() - num_lost_, size());
+  };
+  if (size() == 1) return recovery;
+  recovery.abandon = [this, index](Engine& engine) {
+    if (begun_) migrations_->Empty(index, engine);
+  };
+  recovery.between_steps = [this, index](Engine& engine) { OnRound(index, engine); };
+  replica.group().on_blocks = [this, index](Rank rank, const BlocksReport& report) {
+    migrations_->OnReport(index, rank, report);
+  };
+  return recovery;
+}
+
+void Replicas::OnRound(int replica, Engine& engine) {
+  if (!begun_) return;
+  EpochId& seen = epochs_seen_[static_cast<size_t>(replica)];
+  if (seen != engine.epoch()) migrations_->OnEpochLost(replica);
+  seen = engine.epoch();
+  rebalancer_->OnRound(replica, engine);
+}
+
+void Replicas::StopLoops() {
+  for (const auto& replica : replicas_) replica->StopLoop();
+  if (migrations_ != nullptr) migrations_->Clear();
+}
+
+void Replicas::StopWorkers(const std::string& reason) {
+  for (const auto& replica : replicas_) replica->StopWorkers(reason);
+}
+
+bool Replicas::serving() const {
+  return std::ranges::any_of(replicas_, [](const auto& replica) { return replica->serving(); });
+}
+
+bool Replicas::ready() const {
+  return std::ranges::any_of(replicas_,
+                             [](const auto& replica) { return replica->serving() && !replica->recovering(); });
+}
+
+bool Replicas::recovering() const {
+  return std::ranges::any_of(replicas_, [](const auto& replica) { return replica->recovering(); });
+}
+
+std::vector<ReplicaView> Replicas::Views() const {
+  std::vector<ReplicaView> views;
+  for (const auto& replica : replicas_) views.push_back(replica->view());
+  return views;
+}
+
+void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens,
+                      std::function<void(Engine&)> task) {
+  if (size() == 1) return at(0).PostWork(tokens, std::move(task));
+  const PrefixSketch::Hashes hashes = sketch_.HashesOf(salt, prompt);
+  std::vector<ReplicaView> views = Views();
+  for (int r = 0; r < size(); ++r) {
+    int& seen = recoveries_seen_[static_cast<size_t>(r)];
+    const int recoveries = at(r).loop().num_recoveries();
+    if (seen != recoveries) sketch_.Forget(r);
+    seen = recoveries;
+    views[static_cast<size_t>(r)].cached_blocks = sketch_.Leading(hashes, r);
+  }
+  const int blocks = static_cast<int>((tokens + block_size_ - 1) / block_size_);
+  const int chosen = ChooseReplica(views, {blocks, block_size_}).value_or(0);  // nobody serves: any one says so
+  sketch_.Note(hashes, chosen);
+  at(chosen).PostWork(tokens, std::move(task));
+}
+
+void Replicas::Cancel(const std::vector<RequestId>& ids) {
+  for (const auto& replica : replicas_) {
+    replica->loop().Post([ids](Engine& engine) {
+      for (const RequestId id : ids) engine.Cancel(id);
+    });
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,267 @@
+// A request goes from one engine to another, with its blocks or without.
+#include <gtest/gtest.h>
+
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+
+namespace quire {
+namespace {
+
+using test::CollectingSink;
+using test::MakeRequest;
+using Tokens = std::vector<TokenId>;
+
+constexpr uint64_t kTicket = 7;
+
+class LeavingSink : public CollectingSink {
+ public:
+  bool Abandoned() const override { return abandoned; }
+  bool abandoned = false;
+};
+
+/// Two engines with blocks of 4 tokens. Their "model" draws 100, 101, ... by position, so that a token that is lost,
+/// repeated or drawn for another position shows.
+class EngineMigrationTest : public testing::Test {
+ protected:
+  EngineMigrationTest() {
+    EngineOptions options;
+    options.scheduler.max_step_tokens = 64;
+    options.scheduler.max_running = 8;
+    options.scheduler.lookahead_tokens = 0;
+    options.blocks.num_blocks = 31;
+    options.blocks.num_host_blocks = 20;
+    options.blocks.block_size = 4;
+    options.blocks.watermark = 0;
+    options.max_model_len = 100;
+    options.blocks.hash_key = {1};
+    source_ = std::make_unique<Engine>(options);
+    options.blocks.hash_key = {2};
+    destination_ = std::make_unique<Engine>(options);
+  }
+  ~EngineMigrationTest() override {
+    for (Engine* engine : {source_.get(), destination_.get()}) {
+      engine->scheduler().CheckIntegrity();
+      if (!engine->idle()) continue;
+      EXPECT_EQ(engine->blocks().num_free(), engine->blocks().num_usable());
+      EXPECT_EQ(engine->blocks().host_pool().num_held(), 0);
+    }
+  }
+
+  void Submit(RequestId id, int prompt, int max_tokens, int n = 1) {
+    auto request =
+        MakeRequest(id, Tokens(static_cast<size_t>(prompt), static_cast<TokenId>(id)), max_tokens, sinks_[id], n);
+    ASSERT_FALSE(source_->Submit(std::move(request)));
+  }
+  static StepPlan Plan(Engine& engine) {
+    const StepPlan* plan = engine.NextPlan(0);
+    engine.scheduler().CheckIntegrity();
+    return plan != nullptr ? *plan : StepPlan{};
+  }
+  static void Commit(Engine& engine) {
+    std::vector<SampledToken> drawn;
+    for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
+      const TokenId token = 100 + m.start + m.count;
+      if (m.draws) drawn.push_back({m.slot, token, 0, {{token, -1.0f}, {token + 1, -2.0f}}});
+    }
+    ASSERT_TRUE(engine.Fits(drawn));
+    engine.CommitStep(drawn);
+    engine.scheduler().CheckIntegrity();
+  }
+  static void Step(Engine& engine, int count = 1) {
+    for (int i = 0; i < count; ++i) {
+      Plan(engine);
+      Commit(engine);
+    }
+  }
+  static void Finish(Engine& engine) {
+    while (!engine.idle() || engine.num_outstanding() > 0) {
+      if (engine.num_outstanding() == 0 && Plan(engine).empty()) FAIL() << "no plan";
+      Commit(engine);
+    }
+  }
+  void ExpectWhole(RequestId id, int prompt, int max_tokens, int choice = 0) {
+    Tokens right;
+    for (int i = 0; i < max_tokens; ++i) right.push_back(100 + prompt + i);
+    EXPECT_EQ(sinks_[id].choices[choice].tokens, right);
+    EXPECT_EQ(sinks_[id].choices[choice].finished, FinishReason::kLength);
+  }
+
+  std::unique_ptr<Engine> source_, destination_;
+  std::map<RequestId, LeavingSink> sinks_;
+};
+
+TEST_F(EngineMigrationTest, ARequestTakesItsBlocksAlong) {
+  Submit(1, 9, 8);
+  Submit(2, 5, 8);
+  Step(*source_, 3);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 6));
+  EXPECT_EQ(destination_->blocks().host_pool().num_held(), 6);
+  auto departure = source_->Depart(1, kTicket, 6);
+  source_->scheduler().CheckIntegrity();
+  ASSERT_TRUE(departure);
+  EXPECT_EQ(departure->moves.size(), 3u) << "11 computed tokens";
+  EXPECT_EQ(departure->host_blocks.size(), 3u);
+  EXPECT_EQ(source_->blocks().host_pool().num_held(), 3);
+  EXPECT_EQ(source_->requests().size(), 1u);
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  destination_->scheduler().CheckIntegrity();
+  EXPECT_EQ(destination_->blocks().host_pool().num_held(), 3) << "what it did not need is given back";
+  source_->ReleaseTicket(kTicket);
+  EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
+  const StepPlan plan = Plan(*destination_);
+  EXPECT_EQ(plan.swap_ins.size(), 3u);
+  ASSERT_EQ(plan.added.size(), 1u);
+  EXPECT_EQ(plan.added[0].num_computed, 11);
+  EXPECT_EQ(plan.decodes.size(), 1u) << "nothing is computed again";
+  Commit(*destination_);
+  Finish(*destination_);
+  Finish(*source_);
+  ExpectWhole(1, 9, 8);
+  ExpectWhole(2, 5, 8);
+}
+
+TEST_F(EngineMigrationTest, WithoutATicketItIsComputedAgain) {
+  Submit(1, 9, 8);
+  Step(*source_, 3);
+  auto departure = source_->Depart(1, 0, 0);
+  EXPECT_TRUE(departure->moves.empty() && departure->host_blocks.empty());
+  EXPECT_EQ(source_->blocks().num_free(), source_->blocks().num_usable());
+  ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
+  EXPECT_EQ(Plan(*destination_).chunks, (std::vector<Chunk>{{0, 0, 12}}));
+  Commit(*destination_);
+  Finish(*destination_);
+  ExpectWhole(1, 9, 8);
+}
+
+TEST_F(EngineMigrationTest, WhatOutstandingStepsDrawForItIsDrawnAgain) {
+  Submit(1, 7, 8);
+  Submit(2, 7, 8);
+  Step(*source_, 1);
+  Plan(*source_);
+  Plan(*source_);
+  ASSERT_EQ(source_->num_outstanding(), 2);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 9));
+  auto departure = source_->Depart(1, kTicket, 9);
+  source_->scheduler().CheckIntegrity();
+  EXPECT_EQ(departure->moves.size(), 2u) << "the block that the outstanding steps begin holds nothing that counts";
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  source_->ReleaseTicket(kTicket);
+  Commit(*source_);
+  Commit(*source_);
+  EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 1u);
+  Finish(*source_);
+  Finish(*destination_);
+  ExpectWhole(1, 7, 8);
+  ExpectWhole(2, 7, 8);
+}
+
+TEST_F(EngineMigrationTest, ChoicesKeepSharingTheirPrompt) {
+  Submit(1, 9, 6, 3);
+  Step(*source_, 3);
+  const int blocks = source_->scheduler().BlocksOf(*source_->requests().at(1));
+  EXPECT_EQ(blocks, 2 + 3);
+  ASSERT_TRUE(destination_->Reserve(kTicket, blocks));
+  auto departure = source_->Depart(1, kTicket, blocks);
+  EXPECT_EQ(departure->host_blocks.size(), 5u);
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  destination_->scheduler().CheckIntegrity();
+  source_->ReleaseTicket(kTicket);
+  EXPECT_EQ(Plan(*destination_).swap_ins.size(), 5u);
+  Commit(*destination_);
+  Finish(*destination_);
+  for (int choice = 0; choice < 3; ++choice) ExpectWhole(1, 9, 6, choice);
+}
+
+TEST_F(EngineMigrationTest, AWaitingRequestSimplyGoes) {
+  Submit(1, 9, 4);
+  auto departure = source_->Depart(1, kTicket, 9);
+  EXPECT_TRUE(departure->host_blocks.empty());
+  ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
+  EXPECT_EQ(destination_->scheduler().queue().preempted().size(), 0u) << "a newcomer like others";
+  Finish(*destination_);
+  ExpectWhole(1, 9, 4);
+}
+
+TEST_F(EngineMigrationTest, MoreBlocksThanAreReservedStayBehind) {
+  Submit(1, 20, 4);
+  Step(*source_, 2);
+  auto departure = source_->Depart(1, kTicket, 3);
+  EXPECT_TRUE(departure->host_blocks.empty());
+  EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
+  EXPECT_FALSE(destination_->Reserve(kTicket, 21)) << "there are 20";
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, {}));
+  Finish(*destination_);
+  ExpectWhole(1, 20, 4);
+}
+
+TEST_F(EngineMigrationTest, ALostEpochOnEitherSideEndsTheTicket) {
+  Submit(1, 9, 8);
+  Step(*source_, 2);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 6));
+  auto departure = source_->Depart(1, kTicket, 6);
+  ASSERT_EQ(departure->host_blocks.size(), 3u);
+  source_->StartEpoch(2);
+  EXPECT_EQ(source_->blocks().host_pool().num_held(), 0);
+  source_->ReleaseTicket(kTicket);
+  destination_->StartEpoch(2);
+  EXPECT_EQ(destination_->blocks().host_pool().num_held(), 0);
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  destination_->scheduler().CheckIntegrity();
+  EXPECT_EQ(Plan(*destination_).chunks, (std::vector<Chunk>{{0, 0, 11}})) << "what was copied is gone";
+  Commit(*destination_);
+  Finish(*destination_);
+  ExpectWhole(1, 9, 8);
+}
+
+TEST_F(EngineMigrationTest, ARequestThatNobodyAwaitsIsDroppedOnTheWay) {
+  Submit(1, 9, 8);
+  Step(*source_, 2);
+  ASSERT_TRUE(destination_->Reserve(kTicket, 6));
+  auto departure = source_->Depart(1, kTicket, 6);
+  source_->Cancel(1);
+  destination_->Cancel(1);
+  sinks_[1].abandoned = true;
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  EXPECT_TRUE(destination_->idle());
+  EXPECT_EQ(destination_->blocks().host_pool().num_held(), 0);
+  source_->ReleaseTicket(kTicket);
+  EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 2u);
+}
+
+TEST_F(EngineMigrationTest, WhatNeverFitsStaysWithTheCaller) {
+  Submit(1, 60, 30);
+  Step(*source_, 2);
+  EngineOptions small = destination_->options();
+  small.blocks.num_blocks = 11;
+  destination_ = std::make_unique<Engine>(small);
+  auto departure = source_->Depart(1, 0, 0);
+  EXPECT_TRUE(destination_->Adopt(departure->request, 0, {}));
+  ASSERT_NE(departure->request, nullptr);
+  ASSERT_FALSE(source_->Adopt(departure->request, 0, {})) << "back to where it came from";
+  Finish(*source_);
+  ExpectWhole(1, 60, 30);
+}
+
+TEST_F(EngineMigrationTest, BeamsGoOnAsTheyWere) {
+  const auto run = [&](RequestId id, bool moves) {
+    auto request = MakeRequest(id, Tokens(6, 3), 6, sinks_[id], 2);
+    request->beams = std::make_unique<BeamSearch>(BeamOptions{2, 2}, Tokens{}, 6);
+    ASSERT_FALSE(source_->Submit(std::move(request)));
+    Step(*source_, 3);
+    if (!moves) return Finish(*source_);
+    Plan(*source_);
+    ASSERT_TRUE(destination_->Reserve(kTicket, 9));
+    auto departure = source_->Depart(id, kTicket, 9);
+    Commit(*source_);
+    ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+    source_->ReleaseTicket(kTicket);
+    Finish(*destination_);
+  };
+  run(1, false);
+  run(2, true);
+  ASSERT_EQ(sinks_[2].choices.size(), 2u);
+  for (int beam = 0; beam < 2; ++beam) EXPECT_EQ(sinks_[2].choices[beam].tokens, sinks_[1].choices[beam].tokens);
+}
+
+}  // namespace
+}  // namespace quire
