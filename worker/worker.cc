@@ -204,7 +204,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
 
   phase = "serve";
   // Another worker must not be taken for this one where both give blocks to a third.
-  BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(), ::getpid(), mpi.rank()));
+  BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()));
   ServeSteps(line, executor, lease, courier);
 }
 

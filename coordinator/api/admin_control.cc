@@ -105,8 +105,8 @@ asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {
   for (int r = 0; r < replicas_.size(); ++r) {
     std::function<int(Engine&)> abort = [all, name](Engine& engine) {
       std::vector<RequestId> ids;
-      for (const auto& [id, request] : engine.requests()) {
-        if (all || request->name == name) ids.push_back(id);
+      for (const auto& [id, running] : engine.requests()) {
+        if (all || running->name == name) ids.push_back(id);
       }
       for (const RequestId id : ids) engine.Abort(id, "aborted by the operator");
       return static_cast<int>(ids.size());

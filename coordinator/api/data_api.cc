@@ -137,8 +137,8 @@ std::optional<HttpResponse> DataApi::RefuseForLoad() {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
   } else if (pending_requests_ > options_.max_pending_requests || pending_bytes_ > options_.max_pending_bytes) {
     metrics_.CountRejection("max_num_queued_reqs");
-    response = context_.replicas.recovering() ? ErrorResponse(503, "the workers are being replaced; try again later")
-                                              : ErrorResponse(429, "too many requests are waiting; try again later");
+    response = !context_.replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
+                                          : ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
     return std::nullopt;
   }
