@@ -178,8 +178,8 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
   const ResponseBuilder builder(call.chat, name, options_.model_name, std::time(nullptr));
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   Generation generation(context_, call, std::move(prompts), max_tokens, id, name, executor);
-  call.prompts = {};
-  call.messages = {};  // the answer may take minutes
+  call.prompts = std::vector<PromptInput>();
+  call.messages = Json();  // the answer may take minutes
   const GoneHook hook(responder, generation);
   if (call.stream) {
     co_await AnswerStream(generation, call, builder, usage, echo, responder);

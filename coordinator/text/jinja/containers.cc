@@ -8,7 +8,7 @@
 namespace quire::jinja {
 
 namespace {
-constexpr size_t kMaxReached = 100'000;  // containers
+constexpr size_t kMaxReached = 4096;  // containers; every append looks through them
 }  // namespace
 
 const Value* Dict::Find(const std::string& key) const {

@@ -124,7 +124,8 @@ class Interpreter {
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr) Fail("{} is no namespace", s.targets[0]);
-      if (value.Reaches(target.AsDict())) Fail("{} would hold itself", s.targets[0]);
+      // Two hold it when no container does: the variable and `target`.
+      if (target.num_holders() > 2 && value.Reaches(target.AsDict())) Fail("{} would hold itself", s.targets[0]);
       target.AsDict()->Set(s.attribute, std::move(value));
       return;
     }

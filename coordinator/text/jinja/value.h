@@ -80,6 +80,11 @@ class Value {
   /// True when this is the list or mapping at `container`, or holds it somewhere. What would hold itself is never
   /// made: it would stay for ever.
   bool Reaches(const void* container) const;
+  /// Values that share the mapping; 0 for other kinds.
+  int64_t num_holders() const {
+    const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
+    return dict == nullptr ? 0 : dict->use_count();
+  }
   /// Order of numbers or of texts; throws Error for other pairs.
   static bool Less(const Value& a, const Value& b);
 
