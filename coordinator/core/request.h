@@ -72,12 +72,11 @@ struct Request {
   bool forked = false;
   double rank = 0;  // orders its client's waiting requests; lower goes first
   int num_preemptions = 0;
-  double last_moved_seconds = -1e9;  // when it came from another engine
-  int num_lost_epochs = 0;     // lost while a step computed it, in a row, without a token in between
-  int num_lost_alone = 0;      // of those, where nobody else was computed
-  int num_swapped_blocks = 0;  // on the host, distinct; while it is swapped out
-  bool told_to_wait = false;   // the decision log knows that it waits for a prefix
-  int num_cached_tokens = 0;   // prompt tokens taken from the prefix cache before the first preemption
+  double last_moved_seconds = -1e9;             // when it came from another engine
+  int num_lost_epochs = 0, num_lost_alone = 0;  // in a row, without a token: while it was computed; it and nobody else
+  int num_swapped_blocks = 0;                   // on the host, distinct; while it is swapped out
+  bool told_to_wait = false;                    // the decision log knows that it waits for a prefix
+  int num_cached_tokens = 0;                    // prompt tokens taken from the prefix cache before the first preemption
   double first_scheduled_seconds = -1;
   ClientAccount* account = nullptr;
 

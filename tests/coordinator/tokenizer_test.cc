@@ -8,6 +8,7 @@
 #include "comm/error.h"
 #include "comm/json.h"
 #include "comm/model/gguf.h"
+#include "comm/model/mapped_file.h"
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/utf8.h"
 

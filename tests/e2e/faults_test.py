@@ -52,6 +52,32 @@ class WorkerLossTest(unittest.TestCase):
     def test_streams_survive_a_stopped_worker(self):
         self.survive([(signal.SIGSTOP, 1)], "rank 1 .* is silent")
 
+    def test_streams_survive_a_killed_mpirun(self):
+        with Server("-tp", "2", model=TINY) as server:
+            thread, fault_free = stream_in_background(server)
+            thread.join(timeout=60)
+            thread, lines = stream_in_background(server)
+            pids = server.worker_pids()
+            with open(f"/proc/{pids[0]}/stat") as f:
+                mpirun = int(f.read().rsplit(")", 1)[1].split()[1])
+            os.kill(mpirun, signal.SIGKILL)
+            self.assertEqual(wait_gone(pids, 2), [])
+            thread.join(timeout=60)
+            self.assertEqual(text_of(lines), text_of(fault_free))
+            self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
+
+    def test_a_killed_coordinator_never_tells_a_client_that_its_answer_is_whole(self):
+        with Server("-tp", "2", model=TINY) as server:
+            streams = [stream_in_background(server, 1900) for _ in range(4)]
+            self.assertFalse(any(b"[DONE]" in lines for _, lines in streams))
+            os.kill(server.process.pid, signal.SIGKILL)
+            server.process.wait()
+            for thread, lines in streams:
+                thread.join(timeout=10)
+                self.assertFalse(thread.is_alive())
+                self.assertNotIn(b"[DONE]", lines)
+                self.assertFalse([line for line in lines if b'"finish_reason":"' in line])
+
     def test_an_idle_server_replaces_a_dead_worker(self):
         with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()

@@ -11,6 +11,12 @@ def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=
     lines = []
 
     def read():
+        try:
+            read_lines()
+        except ConnectionError:  # the server is gone
+            pass
+
+    def read_lines():
         fields = {"prompt": [5, 6, 7], "max_tokens": tokens, "temperature": 0, "stream": True, "ignore_eos": True, **(body or {})}
         data = json.dumps(fields).encode()
         with socket.create_connection(("127.0.0.1", server.port), timeout=60) as s:
