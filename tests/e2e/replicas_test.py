@@ -138,7 +138,7 @@ class ReplicasTest(unittest.TestCase):
                 os.remove(os.path.join(model, "model.safetensors"))
                 os.kill(pids_of(server, 1)[0], signal.SIGKILL)
                 self.expect_right(streams, 1500)
-                deadline = time.monotonic() + 30
+                deadline = time.monotonic() + 60
                 while status_of(server)["replicas"][1]["state"] != "failed":
                     self.assertLess(time.monotonic(), deadline, "the replica does not give up")
                     time.sleep(0.1)

@@ -90,7 +90,7 @@ MUTANTS = [
     ("scheduler.cc", "somebody is preempted while a step is outstanding",
      "if (ahead()) {\n      left_out_ = true;\n      return false;\n    }", ";"),
     ("scheduler.cc", "results of a lost group are still awaited",
-     "steps_.Clear();", ";"),
+     "steps_.Lose();", ";"),
     ("scheduler.cc", "a swapped-out request takes along what has left its window",
      "for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);", ";"),
     ("step_building.cc", "beams go on before it is known how",
