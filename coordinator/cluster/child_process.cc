@@ -131,7 +131,7 @@ bool ChildProcess::WaitFor(int millis) {
 void ChildProcess::Stop() {
   if (Ended()) return;
   ::kill(pid_, SIGTERM);
-  if (WaitFor(1000)) return;
+  if (WaitFor(500)) return;
   ::kill(-pid_, SIGKILL);
   WaitFor(5000);
 }

@@ -31,7 +31,7 @@ class ChildProcess {
   std::optional<std::string> Ended();
   /// Waits for the end up to the given time; true when it has ended.
   bool WaitFor(int millis);
-  /// SIGTERM, and SIGKILL to the whole group when that does not end it within a second.
+  /// SIGTERM, and SIGKILL to the whole group when that does not end it within half a second.
   void Stop();
 
  private:

@@ -3,7 +3,7 @@
 nothing leaks: no block, no process, no file in shared memory. By hand; ctest runs the short cases of faults_test.py and
 operations_test.py.
 
-  fault_storm.py KIND COUNT [--streams 32] [--seed 1] [--ranks 2]
+  fault_storm.py KIND COUNT [--streams 32] [--tokens 1500] [--seed 1] [--ranks 2]
     kill     SIGKILL for a random worker        stop     SIGSTOP for a random worker
     mpirun   SIGKILL for mpirun                 reshard  another number of workers: 1, 2, 3, 1, ...
     link     the second of two nodes (netns.py) is cut off for 1 to 10 seconds
@@ -20,8 +20,6 @@ from server import TINY, Server, wait_gone
 from stream_client import stream_in_background, text_of
 
 PROMPTS = [[5, 6, 7], [9, 3], [4] * 40, [8, 1, 2, 3, 4, 5, 6, 7], [11] * 100, [2, 9, 2, 9]]
-TOKENS = 1500
-
 
 def bodies(count):
     """Requests of different prompts and ways to draw; number i is the same in every round."""
@@ -36,16 +34,16 @@ def parent(pid):
 
 
 class Storm:
-    def __init__(self, server, streams, rng):
-        self.server, self.rng = server, rng
-        self.bodies = list(bodies(streams))
+    def __init__(self, server, o, rng):
+        self.server, self.rng, self.tokens = server, rng, o.tokens
+        self.bodies = list(bodies(o.streams))
         self.last_line = time.monotonic()
         self.stalls = []
         self.rounds = 0
         self.expected = [self.run_one(body) for body in self.bodies]
 
     def run_one(self, body):
-        thread, lines = stream_in_background(self.server, TOKENS, body=body)
+        thread, lines = stream_in_background(self.server, self.tokens, body=body)
         thread.join(timeout=120)
         return text_of(lines)
 
@@ -76,7 +74,7 @@ class Storm:
     def run(self, more, strike):
         while more():
             self.rounds += 1
-            self.streams = [stream_in_background(self.server, TOKENS, body=body, on_line=self.note_line) for body in self.bodies]
+            self.streams = [stream_in_background(self.server, self.tokens, body=body, on_line=self.note_line) for body in self.bodies]
             while more() and any(thread.is_alive() for thread, _ in self.streams):
                 time.sleep(self.rng.random() * 0.5)
                 if strike:
@@ -92,7 +90,7 @@ class Storm:
     def report(self, what):
         stalls = sorted(self.stalls)
         percentile = lambda p: stalls[min(len(stalls) - 1, int(p * len(stalls)))]
-        print(f"{what}: {self.rounds * len(self.bodies)} streams of {TOKENS} tokens, {len(self.bodies)} at once, each equal to the "
+        print(f"{what}: {self.rounds * len(self.bodies)} streams of {self.tokens} tokens, {len(self.bodies)} at once, each equal to the "
               f"fault-free one; from the fault to the next token: median {percentile(0.5):.2f} s, p99 {percentile(0.99):.2f} s, "
               f"at most {stalls[-1]:.2f} s", flush=True)
 
@@ -103,6 +101,7 @@ def main():
     parser.add_argument("count", type=int)
     parser.add_argument("--streams", type=int, default=32)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tokens", type=int, default=1500)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rate", type=float, default=0.01)
     o = parser.parse_args()
@@ -114,7 +113,7 @@ def main():
         storm_of_links(o, rng)
     else:
         with Server("-tp", "1" if o.kind == "reshard" else str(o.ranks), model=TINY) as server:
-            storm = Storm(server, o.streams, rng)
+            storm = Storm(server, o, rng)
             sizes = [2, 3, 1]
 
             def strike(status):
@@ -139,7 +138,7 @@ def storm_of_links(o, rng):
     from multi_node_test import serve, write_topology
     with netns.Network("a", "b") as network, network.nodes[0].inside():
         with serve(network, write_topology(network, tensor=2)) as server:
-            storm = Storm(server, o.streams, rng)
+            storm = Storm(server, o, rng)
 
             healing = []
 
@@ -171,7 +170,7 @@ def storm_of_frames(o, rng):
     from frame_faults import FrameFaults
     with tempfile.TemporaryDirectory() as directory, FrameFaults(directory, o.rate, o.seed) as faults:
         with Server("-tp", str(o.ranks), model=TINY, env=faults.env()) as server:
-            storm = Storm(server, o.streams, rng)
+            storm = Storm(server, o, rng)
             faults.active.set()
             end = time.monotonic() + o.count
             seen = {}
