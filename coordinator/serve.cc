@@ -2,13 +2,11 @@
 
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -20,7 +18,6 @@
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
-#include "coordinator/journal/journal.h"
 
 namespace quire {
 
@@ -48,10 +45,6 @@ struct TextTools {
   std::unique_ptr<ChatTemplate> chat;
   std::string no_chat_reason;
 };
-
-void MakePrivateDirectory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", path, std::strerror(errno));
-}
 
 /// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
 /// listeners. The I/O thread runs throughout.
@@ -97,9 +90,7 @@ class Server {
  private:
   int ServeUntilFinished() {
     const auto begin = std::chrono::steady_clock::now();
-    std::vector<std::unique_ptr<Journal>> journals;  // told of what engines do: they go last
     Replicas replicas(topology_, model_, stop_requested_);
-    journals = KeepJournals(replicas);
     int status = 0;
     {
       replicas.Begin([this](const std::string& reason) {
@@ -149,19 +140,6 @@ class Server {
             text_.no_chat_reason,
             topology_.seed,
             int64_t{blocks} * topology_.cache.block_size};
-  }
-
-  /// One for each replica: engines decide apart.
-  std::vector<std::unique_ptr<Journal>> KeepJournals(Replicas& replicas) const {
-    std::vector<std::unique_ptr<Journal>> journals;
-    if (topology_.journal.empty()) return journals;
-    if (replicas.size() > 1) MakePrivateDirectory(topology_.journal);
-    for (int r = 0; r < replicas.size(); ++r) {
-      Engine& engine = replicas.at(r).engine();
-      journals.push_back(std::make_unique<Journal>(ReplicaTopology(topology_, r).journal, JournalLimits{}, engine));
-      engine.set_observer(journals.back().get());
-    }
-    return journals;
   }
 
   /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.

@@ -1,8 +1,13 @@
 #include "coordinator/cluster/replica.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
+
+#include "comm/error.h"
 
 namespace quire {
 
@@ -18,10 +23,21 @@ int64_t TokensToCompute(const Request& request) {
   return tokens;
 }
 
+/// Every replica keeps its journal in a directory of its own, in the one that was asked for.
+void MakeParent(const std::string& directory) {
+  const std::string parent = directory.substr(0, directory.rfind('/'));
+  if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", parent, std::strerror(errno));
+}
+
 }  // namespace
 
 Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel)
     : topology_(std::move(topology)), deployment_(topology_, model, cancel) {
+  if (!topology_.journal.empty()) {
+    if (topology_.parallel.replicas > 1) MakeParent(topology_.journal);
+    journal_.emplace(topology_.journal, JournalLimits{}, engine());
+    engine().set_observer(&*journal_);
+  }
   Publish(engine());
 }
 

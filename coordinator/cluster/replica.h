@@ -7,6 +7,7 @@
 #include "coordinator/cluster/deployment.h"
 #include "coordinator/cluster/engine_loop.h"
 #include "coordinator/cluster/placement_choice.h"
+#include "coordinator/journal/journal.h"
 
 namespace quire {
 
@@ -17,8 +18,8 @@ struct BlockShape {
   int host_blocks = 0;
 };
 
-/// One tensor-parallel group with everything that is its own: workers, sockets, epochs, recovery, KV blocks, engine and
-/// engine thread. What happens to it happens to no other one.
+/// One tensor-parallel group with everything that is its own: workers, sockets, epochs, recovery, KV blocks, engine,
+/// engine thread and journal. What happens to it happens to no other one.
 class Replica {
  public:
   /// Starts the workers, like Deployment. `topology` is a ReplicaTopology.
@@ -55,6 +56,7 @@ class Replica {
 
   Topology topology_;
   Deployment deployment_;
+  std::optional<Journal> journal_;  // told of what the engine does
   std::unique_ptr<EngineLoop> loop_;
   mutable std::mutex mutex_;  // guards the next four
   ReplicaView view_;

@@ -10,13 +10,17 @@
 namespace quire {
 
 Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
-    : block_size_(topology.cache.block_size),
+    : epochs_seen_(static_cast<size_t>(topology.parallel.replicas), 0),
+      num_replicas_(topology.parallel.replicas),
+      block_size_(topology.cache.block_size),
       sketch_(topology.cache.block_size),
       recoveries_seen_(static_cast<size_t>(topology.parallel.replicas), 0) {
-  const auto start = [&topology, &model, &cancel](int r) {
+  const auto start = [&, this](int r) {
     Topology one = ReplicaTopology(topology, r);
     if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
-    return std::make_unique<Replica>(std::move(one), model, cancel);
+    auto replica = std::make_unique<Replica>(std::move(one), model, cancel);
+    replica->Begin(RecoveryOf(*replica));
+    return replica;
   };
   std::vector<std::future<std::unique_ptr<Replica>>> others;
   for (int r = 1; r < topology.parallel.replicas; ++r) {
@@ -59,25 +63,33 @@ void Replicas::EndStarters() {
 }
 
 void Replicas::Begin(std::function<void(const std::string&)> on_end) {
-  on_end_ = std::move(on_end);
   std::vector<Replica*> all;
   for (const auto& replica : replicas_) all.push_back(replica.get());
-  for (Replica* replica : all) epochs_seen_.push_back(replica->engine().epoch());
   migrations_ = std::make_unique<Migrations>(all);
   rebalancer_ = std::make_unique<Rebalancer>(all, *migrations_);
-  for (const auto& replica : replicas_) replica->Begin(RecoveryOf(*replica));
   begun_ = true;
+  const std::lock_guard lock(mutex_);
+  on_end_ = std::move(on_end);
+  if (num_lost_ == num_replicas_) on_end_(last_loss_);
+}
+
+void Replicas::OnLostForGood(int replica, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  last_loss_ = reason;
+  if (++num_lost_ < num_replicas_) {
+    spdlog::error("replica {} is lost for good: {}; {} of {} are left", replica, reason, num_replicas_ - num_lost_,
+                  num_replicas_);
+  } else if (on_end_) {
+    on_end_(reason);
+  }
 }
 
 EngineLoop::Recovery Replicas::RecoveryOf(Replica& replica) {
   EngineLoop::Recovery recovery;
   const int index = replica.index();
   recovery.relaunch = [&replica](const GroupFailure& loss) { replica.deployment().Relaunch(loss); };
-  recovery.on_end = [this, index](const std::string& reason) {
-    if (++num_lost_ == size()) return on_end_(reason);
-    spdlog::error("replica {} is lost for good: {}; {} of {} are left", index, reason, size() - num_lost_, size());
-  };
-  if (size() == 1) return recovery;
+  recovery.on_end = [this, index](const std::string& reason) { OnLostForGood(index, reason); };
+  if (num_replicas_ == 1) return recovery;
   recovery.abandon = [this, index](Engine& engine) {
     if (begun_) migrations_->Empty(index, engine);
   };

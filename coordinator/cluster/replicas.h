@@ -18,11 +18,12 @@ namespace quire {
 /// does with them is its own affair.
 class Replicas {
  public:
-  /// Starts all of them, side by side. Throws what the first one that could not start throws.
+  /// Starts all of them, side by side. Each serves as soon as it is there, since its workers need to hear from
+  /// somebody; requests come after Begin. Throws what the first one that could not start throws.
   Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel);
   ~Replicas();
 
-  /// Begins to serve. `on_end` is called once, when the last replica is lost for good.
+  /// Replicas know of each other from here on. `on_end` is called once, when the last one is lost for good.
   void Begin(std::function<void(const std::string&)> on_end);
   /// Ends the engines' threads, and drops what is left in the engines.
   void StopLoops();
@@ -50,6 +51,7 @@ class Replicas {
 
  private:
   EngineLoop::Recovery RecoveryOf(Replica& replica);
+  void OnLostForGood(int replica, const std::string& reason);
   void EndStarters();
   void OnRound(int replica, Engine& engine);
 
@@ -62,8 +64,11 @@ class Replicas {
   std::unique_ptr<Rebalancer> rebalancer_;
   std::atomic<bool> begun_{false};    // every replica has its loop: they may speak to each other
   std::vector<EpochId> epochs_seen_;  // by replica, of its thread
+  std::mutex mutex_;                  // guards the next three
   std::function<void(const std::string&)> on_end_;
-  std::atomic<int> num_lost_{0};
+  int num_lost_ = 0;
+  std::string last_loss_;
+  int num_replicas_;
   int block_size_;
   PrefixSketch sketch_;
   std::vector<int> recoveries_seen_;  // by replica: its cache was empty after each
