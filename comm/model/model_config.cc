@@ -41,6 +41,7 @@ class Fields {
     if (!json_[key].is_string()) Fail("{}: {} must be a string", path_, key);
     return json_[key].get<std::string>();
   }
+  const std::string& path() const { return path_; }
   const Json& At(const char* key) const {
     if (!Has(key)) Fail("{}: {} is missing", path_, key);
     return json_[key];
@@ -57,7 +58,7 @@ std::vector<TokenId> TokenIds(const Fields& fields, const char* key) {
   const Json& value = fields.At(key);
   for (const Json& id : value.is_array() ? value : Json::array({value})) {
     const bool fits = id.is_number_integer() && id >= 0 && id < INT32_MAX;
-    if (!fits) Fail("{} must be token ids", key);
+    if (!fits) Fail("{}: {} must be token ids", fields.path(), key);
     ids.push_back(id.get<TokenId>());
   }
   return ids;

@@ -174,7 +174,7 @@ void EngineLoop::Run() {
       GroupFailure failure = AsGroupFailure(error);
       recovered = !stopping_ && Recover(failure);
       if (recovered || stopping_) continue;
-      serving_ = false;
+      serving_ = recovering_ = false;
       Abandon("the workers were lost while this request ran");  // the log and the admin see which and why
       recovery_.on_end(failure.what());
     }

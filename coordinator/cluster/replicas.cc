@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <utility>
 
 #include "coordinator/cluster/placement.h"
 
@@ -101,10 +102,9 @@ EngineLoop::Recovery Replicas::RecoveryOf(Replica& replica) {
 }
 
 void Replicas::OnRound(int replica, Engine& engine) {
+  const EpochId seen = std::exchange(epochs_seen_[static_cast<size_t>(replica)], engine.epoch());
   if (!begun_) return;
-  EpochId& seen = epochs_seen_[static_cast<size_t>(replica)];
-  if (seen != engine.epoch()) migrations_->OnEpochLost(replica);
-  seen = engine.epoch();
+  if (seen != 0 && seen != engine.epoch()) migrations_->OnEpochLost(replica);
   rebalancer_->OnRound(replica, engine);
 }
 
