@@ -5,6 +5,7 @@
 #include <map>
 
 #include "comm/error.h"
+#include "comm/plain_word.h"
 #include "comm/yaml_tree.h"
 
 namespace quire {
@@ -164,9 +165,8 @@ void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topolo
     section.Integer("slots", node.slots, 1, 1024);
     section.Flag("spare", node.spare);
     section.Done();
-    const bool safe = !node.host.empty() && node.host.size() <= 253 && node.host[0] != '-' &&
-                      node.host.find_first_not_of(
-                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-") == std::string::npos;
+    const bool safe =
+        !node.host.empty() && node.host.size() <= 253 && node.host[0] != '-' && IsMadeOf(node.host, ".:-");
     if (!safe) section.Refuse(item, "host must be a host name or an address");
     nodes.push_back(std::move(node));
   }

@@ -1,22 +1,18 @@
 #include <set>
 
 #include "comm/error.h"
+#include "comm/plain_word.h"
 #include "comm/topology.h"
 
 namespace quire {
 
 namespace {
 
-constexpr char kNameLetters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 // MPI's daemon takes a few ports, each rank one.
 constexpr int kFewestMpiPorts = 16;
 
-bool Only(const std::string& text, const std::string& marks) {
-  return text.find_first_not_of(kNameLetters + marks) == std::string::npos;
-}
-
 void ValidateNode(const Topology::Node& node, const std::string& where) {
-  if (!Only(node.interface, "._:/-") || node.interface.starts_with('-') || node.interface.size() > 64) {
+  if (!IsMadeOf(node.interface, "._:/-") || node.interface.starts_with('-') || node.interface.size() > 64) {
     Fail("{}: nodes: interface \"{}\" of {} must be a name such as eth0 or a network such as 10.0.0.0/24", where,
          node.interface, node.host);
   }
@@ -28,12 +24,12 @@ void ValidateNode(const Topology::Node& node, const std::string& where) {
 
 /// What becomes a word of a command line that a shell on another node reads.
 void ValidateLaunch(const Topology::Launch& launch, const std::string& where) {
-  if (launch.agent.empty() || !Only(launch.agent, "._/+-") || launch.agent.starts_with('-')) {
+  if (launch.agent.empty() || !IsMadeOf(launch.agent, "._/+-") || launch.agent.starts_with('-')) {
     Fail("{}: launch.agent \"{}\" must be a program name or a path, without options (ssh has ~/.ssh/config for them)",
          where, launch.agent);
   }
   for (const std::string& argument : launch.args) {
-    if (!Only(argument, "._/:,=@%+^-")) {
+    if (!IsMadeOf(argument, "._/:,=@%+^-")) {
       Fail("{}: launch.args: \"{}\" has characters that a shell on another node would read", where, argument);
     }
   }
@@ -65,7 +61,7 @@ bool OnThisHost(const Topology& topology) {
 
 void ValidateNodes(const Topology& t, const std::string& where) {
   const std::string& worker = t.launch.worker;
-  if (!worker.empty() && (!Only(worker, "._/+-") || !worker.starts_with('/'))) {
+  if (!worker.empty() && (!IsMadeOf(worker, "._/+-") || !worker.starts_with('/'))) {
     Fail("{}: launch.worker \"{}\" must be an absolute path of letters, digits and ._/+-", where, worker);
   }
   std::set<std::string> hosts;

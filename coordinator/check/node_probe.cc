@@ -7,6 +7,7 @@
 
 #include "comm/error.h"
 #include "comm/messages.h"
+#include "comm/plain_word.h"
 #include "coordinator/check/listening.h"
 
 namespace quire {
@@ -21,11 +22,7 @@ constexpr size_t kFewestFreePorts = 16;
 constexpr int64_t kSharedBytesPerRank = 2 << 20, kSharedBytes = 16 << 20;
 
 /// A shell takes it as one word, whatever shell it is.
-bool IsPlain(const std::string& word) {
-  return !word.empty() && word[0] != '-' &&
-         word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:,=@%+-") ==
-             std::string::npos;
-}
+bool IsPlain(const std::string& word) { return !word.empty() && word[0] != '-' && IsMadeOf(word, "._/:,=@%+-"); }
 
 std::string Absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal(); }
 

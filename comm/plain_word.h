@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace quire {
+
+/// True when the text has ASCII letters, digits and `marks` only: what may become a word that a shell elsewhere reads.
+inline bool IsMadeOf(const std::string& text, const std::string& marks) {
+  constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  return text.find_first_not_of(kLetters + marks) == std::string::npos;
+}
+
+}  // namespace quire
