@@ -1,20 +1,12 @@
 #include "comm/collective/hierarchical.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "comm/collective/spin_wait.h"
 #include "comm/error.h"
 
 namespace quire {
-
-namespace {
-
-// As on one host: peers answer soon, or there are more ranks than cores.
-constexpr int kSpins = 2000;
-
-}  // namespace
 
 HostLayout::HostLayout(const std::vector<int>& host_of_rank) : host_of_rank_(host_of_rank) {
   for (Rank rank = 0; rank < size(); ++rank) {
@@ -42,15 +34,7 @@ HierarchicalCollective::HierarchicalCollective(HostArena arena, HostLayout layou
 
 template <class Condition>
 void HierarchicalCollective::Await(Condition condition) const {
-  for (int spins = 0; !condition();) {
-    if (spins < kSpins) {
-      ++spins;
-      __builtin_ia32_pause();
-    } else {
-      if (arena_.abort_word().load(std::memory_order_acquire) != 0) throw CollectiveAborted("another rank is gone");
-      ::sched_yield();
-    }
-  }
+  SpinUntil(condition, arena_.abort_word());
 }
 
 void HierarchicalCollective::LayOut() {

@@ -1,7 +1,6 @@
 #include "comm/collective/shared_memory.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,15 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "comm/collective/spin_wait.h"
 #include "comm/error.h"
 
 namespace quire {
 
 namespace {
-
-// Peers on cores of their own answer within microseconds; past that, give the core away: there may be more ranks than
-// cores.
-constexpr int kSpins = 2000;
 
 std::shared_ptr<void> Map(int fd, size_t bytes, const std::string& name) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -38,15 +34,7 @@ void SharedMemoryCollective::Publish() {
 
 void SharedMemoryCollective::Await(Rank other) {
   const auto& published = arena_.flag(other).published;
-  for (int spins = 0; published.load(std::memory_order_acquire) <= operation_;) {
-    if (spins < kSpins) {
-      ++spins;
-      __builtin_ia32_pause();
-    } else {
-      if (arena_.abort_word().load(std::memory_order_acquire) != 0) throw CollectiveAborted("another rank is gone");
-      ::sched_yield();
-    }
-  }
+  SpinUntil([&] { return published.load(std::memory_order_acquire) > operation_; }, arena_.abort_word());
 }
 
 void SharedMemoryCollective::AllReduceSum(std::span<float> data) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "comm/collective/shared_memory.h"
+#include "tests/comm/mixed_operations.h"
 #include "tests/support/random.h"
 
 namespace quire {
@@ -50,18 +51,7 @@ TEST(CollectiveTest, AllGatherTakesUnevenAndEmptyParts) {
 }
 
 TEST(CollectiveTest, ManySmallOperationsMixWithoutMixingUp) {
-  OnRanks(4, [](Collective& c) {
-    for (int round = 0; round < 3000; ++round) {
-      std::vector<float> data(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
-      c.AllReduceSum(data);
-      for (const float x : data) ASSERT_EQ(x, static_cast<float>(4 * round + 6));
-      const int32_t mine = round * 10 + c.rank();
-      int32_t all[4];
-      c.AllGather(std::as_bytes(std::span(&mine, 1)), std::vector<size_t>(4, sizeof(mine)),
-                  std::as_writable_bytes(std::span(all)));
-      for (int r = 0; r < 4; ++r) ASSERT_EQ(all[r], round * 10 + r);
-    }
-  });
+  OnRanks(4, [](Collective& c) { test::ExpectOperationsDoNotMixUp(c, 3000); });
 }
 
 TEST(CollectiveTest, AbortFreesRanksThatWait) {

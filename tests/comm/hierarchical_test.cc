@@ -10,6 +10,8 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/comm/mixed_operations.h"
+
 namespace quire {
 namespace {
 
@@ -116,18 +118,7 @@ TEST(HierarchicalTest, GathersUnevenAndEmptyPartsInRankOrder) {
 }
 
 TEST(HierarchicalTest, ManyOperationsMixWithoutMixingUp) {
-  OnRanks({0, 1, 0, 1}, [](Collective& c) {
-    for (int round = 0; round < 1000; ++round) {
-      std::vector<float> data(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
-      c.AllReduceSum(data);
-      for (const float x : data) ASSERT_EQ(x, static_cast<float>(4 * round + 6));
-      const int32_t mine = round * 10 + c.rank();
-      int32_t all[4];
-      c.AllGather(std::as_bytes(std::span(&mine, 1)), std::vector<size_t>(4, sizeof(mine)),
-                  std::as_writable_bytes(std::span(all)));
-      for (Rank r = 0; r < 4; ++r) ASSERT_EQ(all[r], round * 10 + r);
-    }
-  });
+  OnRanks({0, 1, 0, 1}, [](Collective& c) { test::ExpectOperationsDoNotMixUp(c, 1000); });
 }
 
 TEST(HierarchicalTest, AbortEndsTheWaitsOfItsHost) {
