@@ -1,31 +1,18 @@
 #include "coordinator/check/program.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "coordinator/cluster/child_process.h"
 
 namespace quire {
 
 namespace {
 
 constexpr size_t kMaxOutput = 64 << 10;
-
-[[noreturn]] void Become(const std::vector<std::string>& command, int output) {
-  ::setpgid(0, 0);
-  ::dup2(output, STDOUT_FILENO);
-  ::dup2(output, STDERR_FILENO);
-  const int null = ::open("/dev/null", O_RDONLY);
-  if (null >= 0) ::dup2(null, STDIN_FILENO);
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  ::_exit(127);
-}
 
 }  // namespace
 
@@ -35,7 +22,10 @@ ProgramResult RunProgram(const std::vector<std::string>& command, std::chrono::m
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return result;
   const pid_t pid = ::fork();
-  if (pid == 0) Become(command, pipe[1]);
+  if (pid == 0) {
+    BecomeProgram(command, pipe[1]);
+    ::_exit(127);
+  }
   ::close(pipe[1]);
   const auto deadline = Clock::now() + limit;
   for (bool open = pid > 0; open;) {

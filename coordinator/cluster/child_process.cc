@@ -21,8 +21,16 @@ namespace {
 constexpr size_t kLongestLine = 4096;  // longer ones are told in pieces
 
 [[noreturn]] void RunChild(const std::vector<std::string>& command, int output, int error_pipe) {
-  ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const int error = BecomeProgram(command, output);
+  (void)!::write(error_pipe, &error, sizeof(error));
+  ::_exit(127);
+}
+
+}  // namespace
+
+int BecomeProgram(const std::vector<std::string>& command, int output) {
+  ::setpgid(0, 0);
   const int null = ::open("/dev/null", O_RDONLY);
   if (null >= 0) ::dup2(null, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);  // our own standard output belongs to the user's answer
@@ -35,12 +43,8 @@ constexpr size_t kLongestLine = 4096;  // longer ones are told in pieces
   for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
-  const int error = errno;
-  (void)!::write(error_pipe, &error, sizeof(error));
-  ::_exit(127);
+  return errno;
 }
-
-}  // namespace
 
 std::optional<std::string> FindInPath(const std::string& name) {
   const char* path = std::getenv("PATH");

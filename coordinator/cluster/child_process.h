@@ -13,6 +13,10 @@ namespace quire {
 /// First executable file of that name in PATH.
 std::optional<std::string> FindInPath(const std::string& name);
 
+/// In a child after fork: becomes the program, in a process group of its own, with an empty standard input, both output
+/// streams on `output`, no signals blocked and nothing else of ours open. Returns errno when that fails.
+int BecomeProgram(const std::vector<std::string>& command, int output);
+
 /// A child process in a process group of its own. What it says, on either stream, goes to our standard error, line by
 /// line. Ended and reaped by its destructor.
 class ChildProcess {
