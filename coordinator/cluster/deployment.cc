@@ -35,7 +35,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   group_ = std::make_unique<WorkerGroup>(GroupOptions());
   group_->check_launcher = [this] { CheckLauncher(); };
   group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
-  if (!OnThisHost(topology_)) Place(topology_.parallel.tensor);
+  Place(topology_.parallel.tensor);
   BringUp();
   const PoolSizes pools = ChoosePools(1);
   const double swap_seconds = Reserve(pools);
@@ -67,12 +67,13 @@ void Deployment::CheckShape(const GroupShape& shape) const {
 }
 
 void Deployment::Place(int num_ranks) {
+  if (OnThisHost(topology_)) return;
   placement_ = PlaceRanks(topology_, num_ranks, {});
   if (!placement_.problem.empty()) Fail("{}", placement_.problem);
 }
 
 void Deployment::Launch() {
-  if (topology_.launch.method != "mpirun") {
+  if (external()) {
     const std::string& keys = topology_.transport.keys;
     spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}{}", group_->size(),
                  group_->size(), group_->data_endpoint(), keys.empty() ? "" : " --keys " + keys);
@@ -95,8 +96,7 @@ void Deployment::EndWorkers() {
 
 void Deployment::BringUp() {
   Launch();
-  const bool external = topology_.launch.method != "mpirun";
-  group_->AwaitJoined(external ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
+  group_->AwaitJoined(external() ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
   cuda_ = ChooseBackend() == "cuda";
   ChooseStepTokens();
   group_->Load(Assignment());
@@ -160,9 +160,8 @@ void Deployment::Reshape(const GroupShape& wanted) {
   CheckShape(wanted);
   const GroupShape before = shape();
   const Placement place_before = placement_;
-  if (!OnThisHost(topology_)) Place(wanted.tensor);
-  group_->Shutdown("the workers are replaced");
-  if (launcher_ != nullptr) launcher_->process.WaitFor(kOrderlyEndMillis);
+  Place(wanted.tensor);
+  Stop("the workers are replaced");
   try {
     topology_.parallel.tensor = wanted.tensor;
     topology_.parallel.shares = wanted.shares;
@@ -176,27 +175,24 @@ void Deployment::Reshape(const GroupShape& wanted) {
 }
 
 WorkerGroup::Options Deployment::GroupOptions() const {
-  const Topology& topology = topology_;
   WorkerGroup::Options options;
   options.epoch = epoch_;
-  if (topology.transport.bind.empty()) {
+  if (topology_.transport.bind.empty()) {
     options.data_endpoint = "ipc://" + runtime_dir_.path() + "/data";
     options.ctrl_endpoint = CtrlEndpoint(options.data_endpoint, 0);
   } else {
-    const bool v6 = topology.transport.bind.find(':') != std::string::npos;
-    const std::string address = v6 ? "[" + topology.transport.bind + "]" : topology.transport.bind;
-    options.data_endpoint = fmt::format("tcp://{}:{}", address, topology.transport.ports[0]);
-    options.ctrl_endpoint = fmt::format("tcp://{}:{}", address, topology.transport.ports[1]);
+    const bool v6 = topology_.transport.bind.find(':') != std::string::npos;
+    const std::string address = v6 ? "[" + topology_.transport.bind + "]" : topology_.transport.bind;
+    options.data_endpoint = fmt::format("tcp://{}:{}", address, topology_.transport.ports[0]);
+    options.ctrl_endpoint = fmt::format("tcp://{}:{}", address, topology_.transport.ports[1]);
   }
-  if (!topology.transport.keys.empty()) {
+  if (!topology_.transport.keys.empty()) {
     options.curve =
-        std::make_shared<CurveServer>(LoadCoordinatorKeys(topology.transport.keys, topology.parallel.tensor));
+        std::make_shared<CurveServer>(LoadCoordinatorKeys(topology_.transport.keys, topology_.parallel.tensor));
   }
-  options.size = topology.parallel.tensor;
+  options.size = topology_.parallel.tensor;
   options.fingerprint = model_.Fingerprint();
-  if (topology.launch.method != "mpirun") {
-    options.adopt = true;
-  }
+  options.adopt = external();
   return options;
 }
 

@@ -57,6 +57,7 @@ class Deployment {
   std::string ChooseBackend() const;
   void ChooseStepTokens();
   AssignMessage Assignment() const;
+  bool external() const { return topology_.launch.method != "mpirun"; }  // somebody else starts the workers
   void CheckLauncher();
   void Launch();
   void Place(int num_ranks);

@@ -54,33 +54,31 @@ PoolSizes Deployment::ChoosePools(int needed) const {
 }
 
 EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
-  const Topology& topology = topology_;
   const ModelConfig& config = model_.config();
   EngineOptions options;
   options.scheduler.max_step_tokens = max_step_tokens_;
-  options.scheduler.max_running = topology.scheduler.max_running;
-  options.scheduler.preemption = topology.scheduler.preemption == "swap"        ? PreemptionMode::kSwap
-                                 : topology.scheduler.preemption == "recompute" ? PreemptionMode::kRecompute
-                                                                                : PreemptionMode::kAuto;
+  options.scheduler.max_running = topology_.scheduler.max_running;
+  options.scheduler.preemption = topology_.scheduler.preemption == "swap"        ? PreemptionMode::kSwap
+                                 : topology_.scheduler.preemption == "recompute" ? PreemptionMode::kRecompute
+                                                                                 : PreemptionMode::kAuto;
   options.blocks.num_blocks = pools.num_blocks;
   options.blocks.num_host_blocks = pools.num_host_blocks;
-  options.blocks.block_size = topology.cache.block_size;
-  options.blocks.watermark = topology.cache.watermark;
-  options.blocks.prefix_caching = topology.cache.prefix_caching;
+  options.blocks.block_size = topology_.cache.block_size;
+  options.blocks.watermark = topology_.cache.watermark;
+  options.blocks.prefix_caching = topology_.cache.prefix_caching;
   options.blocks.sliding_window = static_cast<int>(config.sliding_window);
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
-  options.plan_ahead = topology.scheduler.plan_ahead;
+  options.plan_ahead = topology_.scheduler.plan_ahead;
   options.max_model_len = max_model_len_;
   options.vocab_size = static_cast<int>(config.vocab_size);
   return options;
 }
 
 std::string Deployment::ChooseBackend() const {
-  const Topology& topology = topology_;
-  if (topology.backend == "cpu") return "cpu";
+  if (topology_.backend == "cpu") return "cpu";
   // The ranks of a host take a device each, unless the topology says who takes which.
-  std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology, group_->ranks());
-  const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
+  std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology_, group_->ranks());
+  const bool listed = std::ranges::any_of(topology_.nodes, [](const auto& node) { return !node.devices.empty(); });
   std::string problem;
   for (size_t r = 0; r < group_->ranks().size() && problem.empty(); ++r) {
     const RankInfo& rank = group_->ranks()[r];
@@ -94,64 +92,63 @@ std::string Deployment::ChooseBackend() const {
     spdlog::info("backend: CUDA");
     return "cuda";
   }
-  if (topology.backend == "cuda") {
+  if (topology_.backend == "cuda") {
     Fail("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)", problem);
   }
-  if (topology.dtype != "auto" && topology.dtype != "float32") {
-    Fail("--dtype {} needs a GPU ({}); the CPU computes in float32", topology.dtype, problem);
+  if (topology_.dtype != "auto" && topology_.dtype != "float32") {
+    Fail("--dtype {} needs a GPU ({}); the CPU computes in float32", topology_.dtype, problem);
   }
-  if (topology.cache.dtype != "auto") {
-    Fail("--kv-cache-dtype {} needs a GPU ({}); the CPU keeps float32", topology.cache.dtype, problem);
+  if (topology_.cache.dtype != "auto") {
+    Fail("--kv-cache-dtype {} needs a GPU ({}); the CPU keeps float32", topology_.cache.dtype, problem);
   }
   spdlog::info("backend: CPU ({})", problem);
   return "cpu";
 }
 
 AssignMessage Deployment::Assignment() const {
-  const Topology& topology = topology_;
   AssignMessage assign;
   // Workers on other nodes have other working directories.
-  assign.model_path = OnThisHost(topology) ? model_.path() : std::filesystem::absolute(model_.path()).string();
+  assign.model_path = OnThisHost(topology_) ? model_.path() : std::filesystem::absolute(model_.path()).string();
   assign.fingerprint = model_.Fingerprint();
-  assign.block_size = topology.cache.block_size;
+  assign.block_size = topology_.cache.block_size;
   assign.max_step_tokens = max_step_tokens_;
-  assign.max_running = topology.scheduler.max_running;
+  assign.max_running = topology_.scheduler.max_running;
   assign.max_model_len = max_model_len_;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   int most_of_a_host = 1;
-  for (const auto& [host, count] : RanksOfAllReplicas(topology, group_->ranks()))
+  for (const auto& [host, count] : RanksOfAllReplicas(topology_, group_->ranks()))
     most_of_a_host = std::max(most_of_a_host, count);
-  assign.threads = topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / most_of_a_host);
-  assign.shares = Shares(topology);
+  assign.threads =
+      topology_.threads_per_worker > 0 ? topology_.threads_per_worker : std::max(1, cores / most_of_a_host);
+  assign.shares = Shares(topology_);
   assign.backend = cuda_ ? "cuda" : "cpu";
-  assign.dtype = topology.dtype;
-  assign.kv_cache_dtype = topology.cache.dtype;
-  if (cuda_) assign.devices = DevicesOfRanks(topology, HostsOfRanks(group_->ranks()));
-  if (cuda_ && assign.devices.empty() && topology.parallel.replica > 0 && OnThisHost(topology)) {
+  assign.dtype = topology_.dtype;
+  assign.kv_cache_dtype = topology_.cache.dtype;
+  if (cuda_) assign.devices = DevicesOfRanks(topology_, HostsOfRanks(group_->ranks()));
+  if (cuda_ && assign.devices.empty() && topology_.parallel.replica > 0 && OnThisHost(topology_)) {
     // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.
     for (int rank = 0; rank < group_->size(); ++rank)
-      assign.devices.push_back(topology.parallel.replica * topology.parallel.tensor + rank);
+      assign.devices.push_back(topology_.parallel.replica * topology_.parallel.tensor + rank);
   }
   return assign;
 }
 
 int Deployment::ChooseNumBlocks(int needed) const {
-  const Topology& topology = topology_;
-  if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
+  if (topology_.cache.num_blocks > 0) return topology_.cache.num_blocks + 1;
   // The ranks of a host share its memory; each of those on GPUs reports what it may take.
-  std::map<std::string, int> sharers = RanksOfAllReplicas(topology, group_->ranks());
+  std::map<std::string, int> sharers = RanksOfAllReplicas(topology_, group_->ranks());
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : group_->ranks()) {
     per_block = std::max(per_block, rank.bytes_per_block);
     available = std::min(available, rank.available_bytes / (cuda_ ? 1 : sharers[rank.host]));
   }
-  int64_t budget = topology.cache.memory_bytes;
+  int64_t budget = topology_.cache.memory_bytes;
   if (budget == 0) {
-    budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available));
+    budget = static_cast<int64_t>(topology_.cache.memory * static_cast<double>(available));
     if (!cuda_) budget = std::min(std::max(kDefaultCpuKvBytes, needed * per_block), budget);
   }
   const int64_t most_useful =
-      int64_t{topology.scheduler.max_running} * ((max_model_len_ - 1) / topology.cache.block_size + 1);
+      int64_t{topology_.scheduler.max_running} * ((max_model_len_ - 1) / topology_.cache.block_size + 1);
   const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
   if (blocks < 2) {
     Fail(
