@@ -1,6 +1,5 @@
 #include "coordinator/api/admin_api.h"
 
-#include <boost/asio/this_coro.hpp>
 #include <charconv>
 
 #include "comm/error.h"
@@ -8,8 +7,8 @@
 #include "comm/messages.h"
 #include "coordinator/api/block_report.h"
 #include "coordinator/api/generation.h"
-#include "coordinator/api/handoff.h"
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/on_engine.h"
 
 namespace quire {
 
@@ -55,15 +54,6 @@ AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const 
                    AdminControl& control)
     : options_(std::move(options)), replicas_(replicas), metrics_(metrics), tokenizer_(tokenizer), control_(control) {}
 
-asio::awaitable<std::string> AdminApi::OnEngine(int replica, EngineTask task) {
-  const asio::any_io_executor io = co_await asio::this_coro::executor;
-  const auto handoff = std::make_shared<Handoff<std::string>>(io);
-  replicas_.at(replica).loop().Post(
-      [handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
-  std::string text = co_await handoff->Take();
-  co_return text;
-}
-
 Json AdminApi::Status(const Engine& engine, int index) const {
   Replica& replica = replicas_.at(index);
   Json ranks = Json::array();
@@ -103,7 +93,7 @@ asio::awaitable<HttpResponse> AdminApi::StatusPage() {
       if (index == 0) page["model"]["max_model_len"] = engine.options().max_model_len;
       return std::string();
     };
-    const std::string nothing = co_await OnEngine(index, std::move(read));
+    const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(read));
     if (index == 0) page.update(status);
     status["replica"] = index;
     all.push_back(std::move(status));
@@ -146,7 +136,7 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
       engine.FlushCache();
       return std::string();
     };
-    const std::string nothing = co_await OnEngine(index, std::move(flush));
+    const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(flush));
   }
   HttpResponse response;
   response.body = DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
@@ -212,7 +202,7 @@ asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
                     loop.losses().snapshot()};
       return std::string();
     };
-    const std::string nothing = co_await OnEngine(index, std::move(read));
+    const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(read));
   }
   co_return HttpResponse{
       200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges, replicas_.migrations().counts()), {}};
@@ -235,7 +225,7 @@ asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
     EngineTask task = get ? ReadTask(path) : ChangeTask(request);
     if (task == nullptr) throw ApiError(404, "no such admin endpoint");
     const int replica = ReplicaOf(request);
-    response.body = co_await OnEngine(replica, std::move(task));
+    response.body = co_await OnEngine(replicas_.at(replica).loop(), std::move(task));
   }
   co_return response;
 }

@@ -28,8 +28,6 @@ class AdminApi {
  private:
   using EngineTask = std::function<std::string(Engine&)>;
 
-  /// Runs `task` on the thread of the replica's engine and returns what it made.
-  boost::asio::awaitable<std::string> OnEngine(int replica, EngineTask task);
   /// The replica that a request names, in its query or its body; the first when it names none.
   int ReplicaOf(const HttpRequest& request) const;
   /// What an endpoint does on the engine's thread; null when there is no such endpoint.

@@ -9,6 +9,7 @@
 #include "comm/json.h"
 #include "coordinator/api/handoff.h"
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/on_engine.h"
 
 namespace quire {
 
@@ -53,15 +54,6 @@ HttpResponse SetLogLevel(const HttpRequest& request) {
 
 AdminControl::AdminControl(Replicas& replicas, DataPort data_port)
     : replicas_(replicas), data_port_(std::move(data_port)) {}
-
-asio::awaitable<int> AdminControl::OnEngine(int replica, std::function<int(Engine&)> task) {
-  const asio::any_io_executor io = co_await asio::this_coro::executor;
-  const auto handoff = std::make_shared<Handoff<int>>(io);
-  replicas_.at(replica).loop().Post(
-      [handoff, task = std::move(task)](Engine& engine) { handoff->Deliver(task(engine)); });
-  const int number = co_await handoff->Take();
-  co_return number;
-}
 
 bool AdminControl::Handles(const std::string& path) {
   constexpr const char* kPaths[] = {"/admin/pause", "/admin/resume",  "/admin/drain",           "/admin/log_level",
@@ -111,7 +103,7 @@ asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {
       for (const RequestId id : ids) engine.Abort(id, "aborted by the operator");
       return static_cast<int>(ids.size());
     };
-    const int here = co_await OnEngine(r, std::move(abort));
+    const int here = co_await OnEngine(replicas_.at(r).loop(), std::move(abort));
     aborted += here;
   }
   co_return Answer({{"aborted", aborted}});
@@ -137,7 +129,7 @@ asio::awaitable<HttpResponse> AdminControl::Migrate(const HttpRequest& request) 
       }
       return found;
     };
-    const int here = co_await OnEngine(r, std::move(move));
+    const int here = co_await OnEngine(replicas_.at(r).loop(), std::move(move));
     moved += here;
   }
   co_return Answer({{"moving", moved}});

@@ -30,8 +30,6 @@ class AdminControl {
   boost::asio::awaitable<HttpResponse> ReplaceWorkers(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> Abort(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> Migrate(const HttpRequest& request);
-  /// Runs a task on a replica's engine thread; the number that it returns.
-  boost::asio::awaitable<int> OnEngine(int replica, std::function<int(Engine&)> task);
   HttpResponse SetAccepting(bool paused, bool draining);
 
   Replicas& replicas_;
