@@ -97,11 +97,19 @@ bool Scheduler::MakeRoomFor(Request& request) {
 }
 
 bool Scheduler::MayJoin(const Request& request) const {
-  const auto suspect = [&](const Request* r) { return r->num_lost_epochs >= limits_.suspect_after; };
-  return running_.empty() || (!suspect(&request) && std::ranges::none_of(running_, suspect));
+  return running_.empty() || (!IsSuspect(request) && !crowd_.suspect);
+}
+
+void Scheduler::CountIn(const Request& request) {
+  crowd_.sequences += static_cast<int>(request.sequences.size());
+  crowd_.blocks += OutstandingBlocks(request);
+  crowd_.suspect = crowd_.suspect || IsSuspect(request);
 }
 
 void Scheduler::AdmitWaiting(int& budget) {
+  if (queue_.empty() || budget <= 0) return;
+  crowd_ = {};
+  for (const Request* request : running_) CountIn(*request);
   while (!queue_.empty() && budget > 0 && MayJoin(queue_.Head()) && HasRoomFor(queue_.Head())) {
     Request& request = queue_.Head();
     queue_.Remove(request);
@@ -118,6 +126,7 @@ void Scheduler::AdmitWaiting(int& budget) {
     // should it have been wrong, the request begins with the next step.
     if (running_.size() == 1) MakeRoomFor(request);
     if (!work_.empty() && BlocksForWork() <= blocks_.num_free()) Emit(request, budget);
+    CountIn(request);
   }
 }
 
@@ -131,12 +140,6 @@ void Scheduler::Readmit(Request& request) {
   Tell(DecisionKind::kSwappedIn, request, request.num_swapped_blocks, blocks_.num_free());
   blocks_.SwapIn(request.sequences, plan_);
   request.num_swapped_blocks = 0;
-}
-
-int Scheduler::RunningSequences() const {
-  int count = 0;
-  for (const Request* request : running_) count += static_cast<int>(request->sequences.size());
-  return count;
 }
 
 /// Blocks that the sequence still has to take for num_tokens, beside those it holds and `shared` ones that others hold.
@@ -177,9 +180,8 @@ int Scheduler::BlocksToComeBack(const Request& request) const {
 /// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
 /// compute and will draw soon, so that it rarely costs anybody's preemption.
 bool Scheduler::HasRoomFor(Request& request) {
-  const int running = RunningSequences(), more = static_cast<int>(request.sequences.size());
-  if (running + more > limits_.max_running) {
-    Tell(DecisionKind::kHeldForSlots, request, running, limits_.max_running);
+  if (crowd_.sequences + static_cast<int>(request.sequences.size()) > limits_.max_running) {
+    Tell(DecisionKind::kHeldForSlots, request, crowd_.sequences, limits_.max_running);
     return false;
   }
   const int needed = request.swapped_out() ? BlocksToComeBack(request) : BlocksToBegin(request);
@@ -187,24 +189,23 @@ bool Scheduler::HasRoomFor(Request& request) {
     if (needed > blocks_.num_free() && blocks_.BreakPins()) Tell(DecisionKind::kPinsBroken, request, 0, 0);
     return true;
   }
-  const int free = blocks_.num_free() - OutstandingBlocks() - blocks_.watermark_blocks();
+  const int free = blocks_.num_free() - crowd_.blocks - blocks_.watermark_blocks();
   if (needed <= free) return true;
   Tell(DecisionKind::kHeldForBlocks, request, needed, free);
   return false;
 }
 
-int Scheduler::OutstandingBlocks() const {
+/// Blocks that a running request will take soon.
+int Scheduler::OutstandingBlocks(const Request& request) const {
   int blocks = 0;
-  for (const Request* request : running_) {
-    const int shared = request->forked ? 0 : (request->num_prompt_tokens() - 1) / blocks_.block_size();
-    bool first = true;  // the one that has the shared blocks, before the others have forked
-    for (const Sequence& sequence : request->sequences) {
-      if (sequence.finished) continue;
-      const int longest = sequence.num_prompt_tokens + request->limits.max_tokens - 1;  // the last is never computed
-      const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
-      blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
-      first = false;
-    }
+  const int shared = request.forked ? 0 : (request.num_prompt_tokens() - 1) / blocks_.block_size();
+  bool first = true;  // the one that has the shared blocks, before the others have forked
+  for (const Sequence& sequence : request.sequences) {
+    if (sequence.finished) continue;
+    const int longest = sequence.num_prompt_tokens + request.limits.max_tokens - 1;  // the last is never computed
+    const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
+    blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
+    first = false;
   }
   return blocks;
 }

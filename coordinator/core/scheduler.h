@@ -68,12 +68,12 @@ class Scheduler {
   /// given away at once: whoever gets them writes in a later step than all that are outstanding.
   void Drop(Request& request);
 
-  /// Takes a request out, wherever it stands, to go on in another engine. Its blocks stay on the host as a holding under
-  /// the ticket, if that is not 0, they are max_blocks at most, and there is room: then returns the holding's blocks, and
-  /// `moves` are to be done before the next plan. Else nothing that was computed is kept.
+  /// Takes a request out, wherever it stands, to go on in another engine. Its blocks stay on the host as a holding
+  /// under the ticket, if that is not 0, they are max_blocks at most, and there is room: then returns the holding's
+  /// blocks, and `moves` are to be done before the next plan. Else nothing that was computed is kept.
   std::vector<BlockId> Depart(Request& request, uint64_t ticket, int max_blocks, std::vector<BlockCopyPair>& moves);
-  /// Takes in a request that left another engine, as preempted: swapped out to the holding if there is one, `names` being
-  /// what Depart returned there.
+  /// Takes in a request that left another engine, as preempted: swapped out to the holding if there is one, `names`
+  /// being what Depart returned there.
   void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names);
   /// Blocks that the request has computed, on the device or swapped out.
   int BlocksOf(const Request& request) const;
@@ -121,10 +121,12 @@ class Scheduler {
   int BlocksAhead(const Sequence& sequence, int num_tokens, int shared = 0) const;
   int BlocksToBegin(Request& request);
   int BlocksToComeBack(const Request& request) const;
-  int OutstandingBlocks() const;
+  int OutstandingBlocks(const Request& request) const;
   bool HasRoomFor(Request& request);
   /// A request that may be what kills the workers runs alone, so that it takes nobody along.
   bool MayJoin(const Request& request) const;
+  bool IsSuspect(const Request& request) const { return request.num_lost_epochs >= limits_.suspect_after; }
+  void CountIn(const Request& request);
   void Emit(Request& request, int& budget);
   void AddToWorkers(const Request& request, Sequence& sequence);
   static int64_t BytesToAdd(const Sequence& sequence);
@@ -134,7 +136,6 @@ class Scheduler {
   bool SwapIsBetter(int blocks) const;
   void LeaveWorkers(Sequence& sequence);
   void Detach(Sequence& sequence);
-  int RunningSequences() const;
   void Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause = 0);
 
   SchedulerLimits limits_;
@@ -151,6 +152,11 @@ class Scheduler {
   std::vector<SlotId> released_;    // to be told to the workers with the next plan, like
   std::vector<quire::Branch> branches_;
   int64_t num_preemptions_ = 0, num_swapped_out_ = 0;
+  // Of all that run, while requests are admitted: what each of them would otherwise look at all the others for.
+  struct Crowd {
+    int sequences = 0, blocks = 0;  // blocks: that they will take soon
+    bool suspect = false;
+  } crowd_;
   // Scratch that keeps its memory between steps.
   std::vector<Work> work_;           // of the request at hand
   std::vector<GrowTarget> targets_;  // likewise
