@@ -1,146 +1,10 @@
 #include "coordinator/text/jinja/value.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "comm/error.h"
 
 namespace quire::jinja {
-
-namespace {
-
-constexpr int kMaxDepth = 64;          // of nested values that are printed or compared
-constexpr int kMaxCompared = 100'000;  // parts; a value may hold another in many places
-constexpr size_t kMaxMade = 16 << 20;  // bytes
-
-MarkedText Plain(std::string_view text) { return {text, MarkedText::kTrusted}; }
-
-/// Python's shortest form of a float that reads back the same, always with a point or an exponent.
-std::string FloatText(double d) {
-  if (std::isnan(d)) return "nan";
-  if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
-  std::string text = fmt::format("{}", d);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
-
-/// The escape sequence of a character, or nothing when it stands for itself.
-std::string EscapeOf(char c, char quote) {
-  const bool json = quote == '"';
-  switch (c) {
-    case '\\':
-      return "\\\\";
-    case '\n':
-      return "\\n";
-    case '\r':
-      return "\\r";
-    case '\t':
-      return "\\t";
-    case '\b':
-      return json ? "\\b" : "\\x08";
-    case '\f':
-      return json ? "\\f" : "\\x0c";
-    default:
-      break;
-  }
-  if (c == quote) return json ? "\\\"" : "\\'";
-  if (static_cast<unsigned char>(c) < 0x20) {
-    return json ? fmt::format("\\u{:04x}", static_cast<int>(c)) : fmt::format("\\x{:02x}", static_cast<int>(c));
-  }
-  return "";
-}
-
-/// Text in quotes with the escapes of JSON or, nearly the same, of Python's repr. Marks follow their characters.
-MarkedText Quoted(const MarkedText& in, char quote) {
-  MarkedText out = Plain(std::string(1, quote));
-  for (size_t i = 0; i < in.text.size(); ++i) {
-    const char c = in.text[i];
-    std::string piece = EscapeOf(c, quote);
-    if (piece.empty()) piece.push_back(c);
-    out += MarkedText(piece, in.marks[i]);
-  }
-  out += Plain(std::string(1, quote));
-  return out;
-}
-
-/// A list that holds another one twice, which holds another one twice, ...: few values, but a long text.
-void CheckLength(const MarkedText& out) {
-  if (out.text.size() > kMaxMade) Fail("a value is too long to be printed");
-}
-
-MarkedText ReprAt(const Value& value, int depth) {
-  if (depth > kMaxDepth) Fail("a value nests deeper than {}", kMaxDepth);
-  MarkedText out;
-  if (const MarkedText* text = value.AsText()) {
-    const bool single = text->text.find('\'') != std::string::npos && text->text.find('"') == std::string::npos;
-    return Quoted(*text, single ? '"' : '\'');
-  }
-  if (const List* list = value.AsList()) {
-    out += Plain("[");
-    for (size_t i = 0; i < list->size(); ++i) {
-      if (i > 0) out += Plain(", ");
-      out += ReprAt((*list)[i], depth + 1);
-      CheckLength(out);
-    }
-    out += Plain("]");
-    return out;
-  }
-  if (const Dict* dict = value.AsDict()) {
-    out += Plain("{");
-    for (size_t i = 0; i < dict->entries.size(); ++i) {
-      if (i > 0) out += Plain(", ");
-      out += Quoted(MarkedText(dict->entries[i].first, MarkedText::kFromUser), '\'');
-      out += Plain(": ");
-      out += ReprAt(dict->entries[i].second, depth + 1);
-      CheckLength(out);
-    }
-    out += Plain("}");
-    return out;
-  }
-  return value.ToText();
-}
-
-void WriteJson(const Value& value, int indent, int depth, MarkedText& out) {
-  if (depth > kMaxDepth) Fail("tojson: a value nests deeper than {}", kMaxDepth);
-  CheckLength(out);
-  const auto new_line = [&](int level) {
-    if (indent >= 0) out += Plain("\n" + std::string(static_cast<size_t>(indent * level), ' '));
-  };
-  const MarkedText comma = Plain(indent >= 0 ? "," : ", ");
-  if (const MarkedText* text = value.AsText()) {
-    out += Quoted(*text, '"');
-  } else if (const List* list = value.AsList()) {
-    out += Plain("[");
-    for (size_t i = 0; i < list->size(); ++i) {
-      if (i > 0) out += comma;
-      new_line(depth + 1);
-      WriteJson((*list)[i], indent, depth + 1, out);
-    }
-    if (!list->empty()) new_line(depth);
-    out += Plain("]");
-  } else if (const Dict* dict = value.AsDict()) {
-    out += Plain("{");
-    for (size_t i = 0; i < dict->entries.size(); ++i) {
-      if (i > 0) out += comma;
-      new_line(depth + 1);
-      out += Quoted(MarkedText(dict->entries[i].first, MarkedText::kFromUser), '"');
-      out += Plain(": ");
-      WriteJson(dict->entries[i].second, indent, depth + 1, out);
-    }
-    if (!dict->entries.empty()) new_line(depth);
-    out += Plain("}");
-  } else if (value.IsNone()) {
-    out += Plain("null");
-  } else if (const bool* b = value.As<bool>()) {
-    out += Plain(*b ? "true" : "false");
-  } else if (value.IsNumber()) {
-    out += value.ToText();
-  } else {
-    Fail("tojson: a value of type {} cannot be written as JSON", value.TypeName());
-  }
-}
-
-}  // namespace
 
 Value Value::FromJson(const Json& json, char mark) {
   switch (json.type()) {
@@ -191,17 +55,6 @@ int64_t Value::Integer(const char* what) const {
   Fail("{}: expected an integer, got {}", what, TypeName());
 }
 
-MarkedText Value::ToText() const {
-  if (const MarkedText* text = AsText()) return *text;
-  if (const bool* b = As<bool>()) return Plain(*b ? "True" : "False");
-  if (const int64_t* i = As<int64_t>()) return Plain(std::to_string(*i));
-  if (const double* d = As<double>()) return Plain(FloatText(*d));
-  if (IsNone()) return Plain("None");
-  if (IsUndefined()) return {};
-  if (AsFunction() != nullptr) return Plain("<function>");
-  return ReprAt(*this, 0);
-}
-
 const char* Value::TypeName() const {
   if (IsUndefined()) return "undefined";
   if (IsNone()) return "none";
@@ -215,6 +68,9 @@ const char* Value::TypeName() const {
 }
 
 namespace {
+
+constexpr int kMaxDepth = 64;          // of nested values that are compared
+constexpr int kMaxCompared = 100'000;  // parts; a value may hold another in many places
 
 bool EqualAt(const Value& a, const Value& b, int depth, int& budget) {
   if (--budget < 0) Fail("values that are compared have more than {} parts", kMaxCompared);
@@ -249,12 +105,6 @@ bool Value::Less(const Value& a, const Value& b) {
   if (a.IsNumber() && b.IsNumber()) return a.Number() < b.Number();
   if (a.AsText() && b.AsText()) return a.AsText()->text < b.AsText()->text;
   Fail("{} and {} have no order", a.TypeName(), b.TypeName());
-}
-
-MarkedText ToJsonText(const Value& value, int indent) {
-  MarkedText out;
-  WriteJson(value, indent, 0, out);
-  return out;
 }
 
 }  // namespace quire::jinja
