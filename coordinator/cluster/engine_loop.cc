@@ -18,6 +18,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
                                      milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 
+// Thousands of tasks may come at once. Workers wait for their beats, and requests for their tokens, no longer than this.
+constexpr milliseconds kLongestDrain(50);
+
 /// Whatever ended an epoch, as a failure of the group.
 GroupFailure AsGroupFailure(const std::exception& error) {
   const auto* failure = dynamic_cast<const GroupFailure*>(&error);
@@ -79,12 +82,21 @@ void EngineLoop::SetPaused(bool paused) {
 void EngineLoop::DrainInbox() {
   uint64_t count = 0;
   (void)!::read(wake_fd_, &count, sizeof(count));
-  std::vector<std::function<void(Engine&)>> tasks;
-  {
-    const std::lock_guard lock(mutex_);
-    tasks.swap(inbox_);
+  const auto end = std::chrono::steady_clock::now() + kLongestDrain;
+  while (const auto task = NextTask()) {
+    task(engine_);
+    if (std::chrono::steady_clock::now() < end) continue;
+    Wake();  // for what may be left
+    return;
   }
-  for (const auto& task : tasks) task(engine_);
+}
+
+std::function<void(Engine&)> EngineLoop::NextTask() {
+  const std::lock_guard lock(mutex_);
+  if (inbox_.empty()) return nullptr;
+  auto task = std::move(inbox_.front());
+  inbox_.pop_front();
+  return task;
 }
 
 void EngineLoop::RunUntilStopped() {

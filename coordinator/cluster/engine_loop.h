@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -72,6 +73,8 @@ class EngineLoop {
   bool Recover(GroupFailure& failure);
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
+  /// Null: there is none.
+  std::function<void(Engine&)> NextTask();
   void Abandon(const std::string& message);
   void Wake();
 
@@ -79,9 +82,9 @@ class EngineLoop {
   WorkerGroup& group_;
   Recovery recovery_;
   std::mutex mutex_;
-  std::vector<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
-  std::vector<Replacement> replacements_;            // of the engine's thread; the first is next
-  int wake_fd_;                                      // an eventfd: readable while the inbox may hold something
+  std::deque<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
+  std::vector<Replacement> replacements_;           // of the engine's thread; the first is next
+  int wake_fd_;                                     // an eventfd: readable while the inbox may hold something
   std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false}, paused_{false};
   std::atomic<int> num_recoveries_{0};
   int fruitless_epochs_ = 0;  // lost in a row without a step in between
