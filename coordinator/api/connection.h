@@ -27,7 +27,10 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> BeginStream() override;
   boost::asio::awaitable<void> Write(std::string text) override;
   boost::asio::awaitable<void> EndStream() override;
-  void ForgetBody() override { request_.body = std::string(); }
+  void ForgetContent() override {
+    request_.body = std::string();
+    request_.headers.clear();
+  }
   bool gone() const override { return gone_; }
   bool stalled() const override { return stalled_; }
 

@@ -22,6 +22,14 @@ constexpr size_t kEncodeHereBytes = 64 << 10;  // larger texts would hold up eve
 
 HttpResponse JsonResponse(const Json& json) { return {200, "application/json", DumpJson(json), {}}; }
 
+/// A page of another site can post text or forms to a local server without asking; JSON it cannot.
+void CheckContentType(const HttpRequest& request) {
+  const std::string type = request.Header("content-type");
+  if (request.method == "POST" && !type.empty() && !type.starts_with("application/json")) {
+    throw ApiError(415, "the Content-Type must be application/json");
+  }
+}
+
 }  // namespace
 
 DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics)
@@ -35,7 +43,14 @@ asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder&
   // A coroutine cannot await inside a catch block.
   HttpResponse failure;
   try {
-    co_await Route(request, responder);
+    CheckContentType(request);
+    const bool chat = request.path == "/v1/chat/completions";
+    if (request.method == "POST" && (chat || request.path == "/v1/completions")) {
+      co_await Generate(request, responder, chat);
+    } else {
+      HttpResponse page = Page(request);
+      co_await responder.Send(std::move(page));
+    }
     co_return;
   } catch (const ApiError& error) {
     failure = ErrorResponse(error.status, error.what(), error.param);
@@ -49,42 +64,24 @@ asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder&
   co_await responder.Send(std::move(failure));
 }
 
-asio::awaitable<void> DataApi::Route(const HttpRequest& request, HttpResponder& responder) {
+/// What is answered at once: everything but generation.
+HttpResponse DataApi::Page(const HttpRequest& request) const {
   const std::string& path = request.path;
-  // A page of another site can post text or forms to a local server without asking; JSON it cannot.
-  const std::string type = request.Header("content-type");
-  if (request.method == "POST" && !type.empty() && !type.starts_with("application/json")) {
-    throw ApiError(415, "the Content-Type must be application/json");
-  }
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
-  HttpResponse response = ErrorResponse(404, "no such endpoint: " + path.substr(0, 100));
-  if (path == "/v1/completions" || path == "/v1/chat/completions") {
-    if (post) {
-      co_await Generate(request, responder, path == "/v1/chat/completions");
-      co_return;
-    }
-    response = ErrorResponse(405, "use POST");
-  } else if (path == "/v1/models" && get) {
-    response = Models("");
-  } else if (path.starts_with("/v1/models/") && get) {
-    response = Models(path.substr(11));
-  } else if (path == "/tokenize" && post) {
-    response = Tokenize(request);
-  } else if (path == "/detokenize" && post) {
-    response = Detokenize(request);
-  } else if (path == "/tokenizer_info" && get) {
-    response = TokenizerInfo();
-  } else if (path == "/version" && get) {
-    response = JsonResponse({{"version", kBuildVersion}});
-  } else if ((path == "/health" || path == "/ping") && get) {
-    response = JsonResponse(Json::object());
-  } else if (path == "/ready" && get) {
+  if (path == "/v1/completions" || path == "/v1/chat/completions") return ErrorResponse(405, "use POST");
+  if (path == "/v1/models" && get) return Models("");
+  if (path.starts_with("/v1/models/") && get) return Models(path.substr(11));
+  if (path == "/tokenize" && post) return Tokenize(request);
+  if (path == "/detokenize" && post) return Detokenize(request);
+  if (path == "/tokenizer_info" && get) return TokenizerInfo();
+  if (path == "/version" && get) return JsonResponse({{"version", kBuildVersion}});
+  if ((path == "/health" || path == "/ping") && get) return JsonResponse(Json::object());
+  if (path == "/ready" && get) {
     const bool ready = context_.replicas.ready() && !draining_;
-    response = ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
-  } else if (path == "/load" && get) {
-    response = JsonResponse({{"server_load", pending_requests_}});
+    return ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
   }
-  co_await responder.Send(std::move(response));
+  if (path == "/load" && get) return JsonResponse({{"server_load", pending_requests_}});
+  return ErrorResponse(404, "no such endpoint: " + path.substr(0, 100));
 }
 
 HttpResponse DataApi::Models(const std::string& id) const {

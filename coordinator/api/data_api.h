@@ -40,7 +40,7 @@ class DataApi {
  private:
   struct Slot;  // a reserved place among the pending requests
 
-  boost::asio::awaitable<void> Route(const HttpRequest& request, HttpResponder& responder);
+  HttpResponse Page(const HttpRequest& request) const;
   boost::asio::awaitable<void> Generate(const HttpRequest& request, HttpResponder& responder, bool chat);
   boost::asio::awaitable<void> AnswerWhole(Generation& generation, const GenerateCall& call,
                                            const ResponseBuilder& builder, Usage usage, std::string echo,

@@ -140,7 +140,7 @@ asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponde
   GenerateCall call;
   if (!refusal) {
     call = ParseCall(request.body, chat, options_.request);
-    responder.ForgetBody();
+    responder.ForgetContent();
     slot.Widen(call.best_of * static_cast<int>(std::max<size_t>(1, call.prompts.size())));
     refusal = RefuseForLoad();
   }

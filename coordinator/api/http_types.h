@@ -44,8 +44,8 @@ class HttpResponder {
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
 
-  /// The handler has read the body and needs it no more: a stream may go on for minutes.
-  virtual void ForgetBody() {}
+  /// The handler has read the body and the headers and needs them no more: a stream may go on for minutes.
+  virtual void ForgetContent() {}
 
   /// True once the client closed its side, reset the connection, or took too long to read.
   virtual bool gone() const = 0;

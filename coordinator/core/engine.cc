@@ -42,8 +42,8 @@ std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
   if (refusal) return refusal;
   for (Sequence& sequence : request->sequences) {
     sequence.id = next_sequence_id_++;
-    // Room for a while of decoding without going back to the allocator.
-    constexpr int kRoom = 512;
+    // Room for a while of decoding without going back to the allocator; thousands of requests may have it.
+    constexpr int kRoom = 64;
     const int room = request->num_prompt_tokens() + std::min(request->limits.max_tokens, kRoom);
     sequence.tokens.reserve(static_cast<size_t>(room));
     sequence.blocks.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
