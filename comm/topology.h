@@ -15,8 +15,9 @@ struct Topology {
     std::string name;  // as clients see it; empty: the last part of the path
   } model;
 
-  std::string backend = "auto";  // auto, cpu, cuda
-  std::string dtype = "auto";    // of weights and activations on a GPU: auto, float32, bfloat16, float16
+  std::string backend = "auto";       // auto, cpu, cuda
+  std::string dtype = "auto";         // of weights and activations on a GPU: auto, float32, bfloat16, float16
+  std::string quantization = "none";  // of plain weights as they are loaded: none, int8, int4
 
   struct Parallel {
     int tensor = 1;

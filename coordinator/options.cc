@@ -13,12 +13,11 @@ namespace {
 
 constexpr size_t kMaxTopologyBytes = 1 << 20;
 
-void RefuseUnsupported(const Topology& t, const ServeFlags& flags, const std::string& where) {
+void RefuseUnsupported(const Topology& t, const std::string& where) {
   const auto refuse_if = [&](bool unsupported, const char* what) {
     if (unsupported) Fail("{}: {} not supported by this version", where, what);
   };
   refuse_if(t.cache.dtype == "int8", "KV cache type int8 is");
-  refuse_if(flags.quantization != "none", "--quantization at load is");
 }
 
 /// What only a GPU can do, when it is said that there shall be none.
@@ -33,7 +32,8 @@ void CheckSwap(const Topology& t, const std::string& where) {
     Fail("{}: preemption by swap needs host memory; give --swap-space GiB (cache.host_swap)", where);
   }
   if (t.parallel.prefill_replicas > 0 && t.cache.host_swap_bytes == 0) {
-    Fail("{}: prefill_replicas hand over KV blocks through host memory; give --swap-space GiB (cache.host_swap)", where);
+    Fail("{}: prefill_replicas hand over KV blocks through host memory; give --swap-space GiB (cache.host_swap)",
+         where);
   }
 }
 
@@ -66,6 +66,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.served_model_name, t.model.name);
   Override(flags.backend, t.backend);
   Override(flags.dtype, t.dtype);
+  t.quantization = flags.quantization;
   Override(flags.tensor_parallel_size, t.parallel.tensor);
   Override(flags.replicas, t.parallel.replicas);
   Override(flags.threads_per_worker, t.threads_per_worker);
@@ -128,7 +129,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
       ->check(CLI::IsMember({"auto", "fp8", "int8"}));
   app.add_option("--dtype", f.dtype, "auto, float32, bfloat16 or float16")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
-  app.add_option("--quantization", f.quantization, "none, int8 or int4")
+  app.add_option("--quantization", f.quantization,
+                 "of plain weights as they are loaded, on the CPU: none, int8 or int4")
       ->check(CLI::IsMember({"none", "int8", "int4"}));
   app.add_flag_callback(
       "--enable-prefix-caching", [&f] { f.prefix_caching = true; }, "Reuse blocks of shared prefixes (the default)");
@@ -151,7 +153,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   }
   ApplyFlags(flags, t);
   ValidateTopology(t, where);
-  RefuseUnsupported(t, flags, where);
+  RefuseUnsupported(t, where);
   CheckBackend(t, where);
   CheckSwap(t, where);
   CheckExposure(t, where);

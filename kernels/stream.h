@@ -22,7 +22,7 @@ class CpuStream {
   std::unique_ptr<ThreadPool> pool_;
 };
 
-/// Name of the instruction set the CPU kernels use: "avx512", "avx2" or "baseline".
+/// Name of the instruction set the CPU kernels use: "avx512vnni", "avx512", "avxvnni", "avx2" or "baseline".
 /// Chosen once from the processor; the environment variable QUIRE_ISA may name a lesser one.
 const char* CpuIsaName();
 

@@ -35,4 +35,8 @@ struct Weight {
 /// d * q (+ m) to float. col and count must be multiples of the type's block.
 void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
 
+/// Writes numbers as blocks of q8_0 (the largest of a block by its absolute value becomes 127) or q4_1 (from the least
+/// to the largest, 0 to 15), each rounded to the nearest. count must be a multiple of the block.
+void EncodeRow(WeightType type, const float* numbers, int64_t count, std::byte* out);
+
 }  // namespace quire::kernels

@@ -89,6 +89,8 @@ std::string Deployment::ChooseBackend() const {
     }
   }
   if (problem.empty()) {
+    if (topology_.quantization != "none")
+      Fail("--quantization {} is for the CPU; give --backend cpu, or leave it out", topology_.quantization);
     spdlog::info("backend: CUDA");
     return "cuda";
   }
@@ -124,6 +126,7 @@ AssignMessage Deployment::Assignment() const {
   assign.backend = cuda_ ? "cuda" : "cpu";
   assign.dtype = topology_.dtype;
   assign.kv_cache_dtype = topology_.cache.dtype;
+  assign.quantization = topology_.quantization;
   if (cuda_) assign.devices = DevicesOfRanks(topology_, HostsOfRanks(group_->ranks()));
   if (cuda_ && assign.devices.empty() && topology_.parallel.replica > 0 && OnThisHost(topology_)) {
     // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.

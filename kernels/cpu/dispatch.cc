@@ -1,3 +1,6 @@
+#include <cpuid.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -7,34 +10,52 @@ namespace quire::kernels {
 
 namespace {
 
-bool Allowed(const char* name) {
-  const char* wish = std::getenv("QUIRE_ISA");
-  if (wish == nullptr || std::strcmp(wish, "avx512") == 0) return true;
-  if (std::strcmp(wish, "avx2") == 0) return std::strcmp(name, "avx512") != 0;
-  return false;
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 }
+
+bool HasAvxVnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;  // not all compilers know its name
+  return HasAvx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+}
+
+bool HasAvx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+
+bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
 
 struct Choice {
   const char* name;
-  const IsaTable* table;
+  bool (*runs_here)();
+  const IsaTable& (*table)();
 };
 
-Choice Choose() {
-  if (Allowed("avx512") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    return {"avx512", &avx512::Table()};
-  }
-  if (Allowed("avx2") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {"avx2", &avx2::Table()};
-  }
-  return {"baseline", &baseline::Table()};
+// The best one first.
+constexpr Choice kChoices[] = {
+    {"avx512vnni", HasAvx512Vnni, avx512vnni::Table},
+    {"avx512", HasAvx512, avx512::Table},
+    {"avxvnni", HasAvxVnni, avxvnni::Table},
+    {"avx2", HasAvx2, avx2::Table},
+    {"baseline", [] { return true; }, baseline::Table},
+};
+
+/// The first that this processor runs, from the one that QUIRE_ISA names on.
+const Choice& Choose() {
+  const char* wish = std::getenv("QUIRE_ISA");
+  const Choice* first = std::begin(kChoices);
+  if (wish != nullptr)
+    first = std::ranges::find_if(kChoices, [&](const Choice& c) { return !std::strcmp(c.name, wish); });
+  if (first == std::end(kChoices)) first = std::begin(kChoices);
+  return *std::find_if(first, std::end(kChoices), [](const Choice& choice) { return choice.runs_here(); });
 }
 
-const Choice kChoice = Choose();
+const Choice& kChoice = Choose();
 
 }  // namespace
 
-const IsaTable& ActiveTable() { return *kChoice.table; }
+const IsaTable& ActiveTable() { return kChoice.table(); }
 const char* CpuIsaName() { return kChoice.name; }
 
 }  // namespace quire::kernels

@@ -19,6 +19,34 @@ float* ThreadScratch(int64_t floats) {
   return scratch.data();
 }
 
+bool IsQuantized(WeightType type) { return LayoutOf(type).block_numbers > 1; }
+
+/// Room for the rows of one product in 16-bit integers.
+class QuantizeBuffer {
+ public:
+  QuantizedRows Fill(const CpuStream& stream, const MatmulParams& p) {
+    const int64_t cols = p.weights[0].cols, blocks = cols / kQuantBlock;
+    const auto at_least = [](auto& list, int64_t size) {
+      if (static_cast<int64_t>(list.size()) < size) list.resize(static_cast<size_t>(size));
+    };
+    at_least(values_, p.m * cols);
+    at_least(scales_, p.m * blocks);
+    at_least(sums_, p.m * blocks);
+    stream.pool().ForRange(p.m, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        ActiveTable().quantize_row(p.x + i * p.x_stride, cols, values_.data() + i * cols, scales_.data() + i * blocks,
+                                   sums_.data() + i * blocks);
+      }
+    });
+    return {values_.data(), scales_.data(), sums_.data(), cols};
+  }
+
+ private:
+  std::vector<int16_t> values_;
+  std::vector<float> scales_;
+  std::vector<int32_t> sums_;
+};
+
 }  // namespace
 
 void Embedding(const CpuStream& stream, const EmbeddingParams& p) {
@@ -46,10 +74,30 @@ void SiluMul(const CpuStream& stream, const SiluMulParams& p) {
 }
 
 void Matmul(const CpuStream& stream, const MatmulParams& p) {
-  QUIRE_KERNEL_CHECK(p.weight.row_bytes >= RowBytes(p.weight.type, p.weight.cols));
-  QUIRE_KERNEL_CHECK(p.x_stride >= p.weight.cols && p.y_stride >= p.weight.rows);
-  stream.pool().ForRange(p.weight.rows, kPanelRows, [&](int64_t begin, int64_t end, int) {
-    ActiveTable().matmul(p, begin, end, ThreadScratch(kPanelFloats));
+  int64_t rows = 0, panels = 0;
+  bool quantized = false;
+  for (int64_t w = 0; w < p.num_weights; ++w) {
+    QUIRE_KERNEL_CHECK(p.weights[w].cols == p.weights[0].cols);
+    rows += p.weights[w].rows;
+    panels += p.weights[w].num_panels();
+    quantized = quantized || IsQuantized(p.weights[w].type);
+  }
+  QUIRE_KERNEL_CHECK(p.num_weights > 0 && p.x_stride >= p.weights[0].cols && p.y_stride >= rows);
+  thread_local QuantizeBuffer buffer;  // kept between calls so that a step allocates nothing
+  const QuantizedRows x = quantized ? buffer.Fill(stream, p) : QuantizedRows{};
+  stream.pool().ForRange(panels, 1, [&](int64_t begin, int64_t end, int) {
+    float* y = p.y;
+    for (const PackedWeight* w = p.weights; w != p.weights + p.num_weights; ++w) {
+      const int64_t mine = w->num_panels();
+      const PanelProduct product{
+          *w, std::clamp<int64_t>(begin, 0, mine), std::clamp<int64_t>(end, 0, mine), y, p.y_stride, p.m};
+      if (product.panel_begin < product.panel_end && IsQuantized(w->type)) ActiveTable().matmul_quantized(product, x);
+      if (product.panel_begin < product.panel_end && !IsQuantized(w->type))
+        ActiveTable().matmul_plain(product, p.x, p.x_stride);
+      begin -= mine;
+      end -= mine;
+      y += w->rows;
+    }
   });
 }
 

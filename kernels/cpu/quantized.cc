@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 #include "kernels/check.h"
 #include "kernels/cpu/isa/table.h"
-#include "kernels/weight.h"
+#include "kernels/packed_weight.h"
 
 namespace quire::kernels {
 
@@ -32,6 +36,45 @@ void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, fl
   QUIRE_KERNEL_CHECK(row >= 0 && row < weight.rows && col >= 0 && col + count <= weight.cols);
   QUIRE_KERNEL_CHECK(col % block == 0 && count % block == 0);
   ActiveTable().decode(weight, row, col, count, out);
+}
+
+namespace {
+
+/// Stores x in half precision; what came of it.
+float PutHalf(float x, std::byte* out) {
+  const auto half = static_cast<_Float16>(x);
+  std::memcpy(out, &half, sizeof(half));
+  return static_cast<float>(half);
+}
+
+int Quant(float x, float inverse, int least, int most) {
+  return std::clamp(static_cast<int>(std::lrintf(x * inverse)), least, most);
+}
+
+void EncodeQ8(const float* x, std::byte* out) {
+  float largest = 0;
+  for (int i = 0; i < kQuantBlock; ++i) largest = std::max(largest, std::abs(x[i]));
+  const float d = PutHalf(largest / 127, out);
+  const float inverse = d > 0 ? 1 / d : 0;
+  for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(Quant(x[i], inverse, -127, 127));
+}
+
+void EncodeQ4(const float* x, std::byte* out) {
+  const auto [least, most] = std::minmax_element(x, x + kQuantBlock);
+  const float d = PutHalf((*most - *least) / 15, out), m = PutHalf(*least, out + 2);
+  const float inverse = d > 0 ? 1 / d : 0;
+  const auto quant = [&](int i) { return Quant(x[i] - m, inverse, 0, 15); };
+  for (int i = 0; i < kQuantBlock / 2; ++i) out[4 + i] = static_cast<std::byte>(quant(i) | quant(i + 16) << 4);
+}
+
+}  // namespace
+
+void EncodeRow(WeightType type, const float* numbers, int64_t count, std::byte* out) {
+  QUIRE_KERNEL_CHECK(type == WeightType::kQ8_0 || type == WeightType::kQ4_1);
+  QUIRE_KERNEL_CHECK(count % kQuantBlock == 0);
+  for (const float* end = numbers + count; numbers != end; numbers += kQuantBlock, out += LayoutOf(type).block_bytes) {
+    type == WeightType::kQ8_0 ? EncodeQ8(numbers, out) : EncodeQ4(numbers, out);
+  }
 }
 
 }  // namespace quire::kernels

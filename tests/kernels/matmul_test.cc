@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/embedding.h"
@@ -43,11 +45,42 @@ Storage RandomWeight(WeightType type, int64_t rows, int64_t cols, Random& random
   return s;
 }
 
-std::vector<float> RunMatmul(const Weight& w, const std::vector<float>& x, int64_t m, int threads) {
+std::vector<std::byte> Pack(const Weight& w) {
+  std::vector<std::byte> out(static_cast<size_t>(PackedBytes(w.type, w.rows, w.cols)));
+  std::byte* to = out.data();
+  for (int64_t first = 0; first < w.rows; first += kPanelRows, to += PanelBytes(w.type, w.cols)) {
+    const std::byte* rows[kPanelRows] = {};
+    for (int64_t i = 0; i < std::min(kPanelRows, w.rows - first); ++i) rows[i] = w.data + (first + i) * w.row_bytes;
+    PackPanel(w.type, w.cols, rows, to);
+  }
+  return out;
+}
+
+/// [m, rows of all weights]
+std::vector<float> RunMatmul(const std::vector<Weight>& weights, const std::vector<float>& x, int64_t m, int threads) {
   CpuStream stream(threads);
-  std::vector<float> y(static_cast<size_t>(m * w.rows), -1.0f);
-  Matmul(stream, {x.data(), w.cols, w, y.data(), w.rows, m});
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<PackedWeight> packed;
+  int64_t rows = 0;
+  for (const Weight& w : weights) {
+    bytes.push_back(Pack(w));
+    packed.push_back({w.type, bytes.back().data(), w.rows, w.cols});
+    rows += w.rows;
+  }
+  std::vector<float> y(static_cast<size_t>(m * rows), -1.0f);
+  Matmul(stream, {x.data(), weights[0].cols, packed.data(), static_cast<int64_t>(packed.size()), y.data(), rows, m});
   return y;
+}
+
+std::vector<float> RunMatmul(const Weight& w, const std::vector<float>& x, int64_t m, int threads) {
+  return RunMatmul(std::vector{w}, x, m, threads);
+}
+
+/// Numbers that 16-bit integers hold exactly: of every 32 the first is the largest.
+std::vector<float> OfSixteenBits(int64_t count, Random& random) {
+  std::vector<float> x = random.Floats(count);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = i % 32 == 0 ? 32767.0f / 32768 : std::trunc(x[i] * 32767) / 32768;
+  return x;
 }
 
 class MatmulTest : public testing::TestWithParam<WeightType> {};
@@ -59,7 +92,7 @@ TEST_P(MatmulTest, EqualsReferenceForOddShapes) {
     for (const int64_t n : {1, 3, 23, 24, 25, 77}) {
       for (const int64_t m : {1, 2, 5, 13}) {
         const Storage w = RandomWeight(GetParam(), n, k, random);
-        const auto x = random.Floats(m * k);
+        const auto x = quantised ? OfSixteenBits(m * k, random) : random.Floats(m * k);
         const auto y = RunMatmul(w.weight, x, m, 2);
         const auto expected = reference::Matmul({x.begin(), x.end()}, reference::Expand(w.weight), m, n, k);
         test::ExpectNear(y, expected, 5e-5,
@@ -82,7 +115,7 @@ TEST_P(MatmulTest, RowsAreBitEqualInAnyBatchAndForAnyThreadCount) {
   }
 }
 
-TEST_P(MatmulTest, EqualsTheExpandedWeightBitForBit) {
+TEST_P(MatmulTest, ExpandedPlainWeightsGiveTheSameBits) {
   Random random(3);
   const int64_t m = 3, n = 31, k = 96;
   const Storage w = RandomWeight(GetParam(), n, k, random);
@@ -90,9 +123,69 @@ TEST_P(MatmulTest, EqualsTheExpandedWeightBitForBit) {
   for (int64_t row = 0; row < n; ++row) DecodeRow(w.weight, row, 0, k, expanded.data() + row * k);
   const auto exact = reference::Expand(w.weight);
   for (size_t i = 0; i < expanded.size(); ++i) ASSERT_EQ(expanded[i], static_cast<float>(exact[i])) << "number " << i;
+  if (LayoutOf(GetParam()).block_numbers > 1) return;  // those are multiplied in integers
   const Weight plain{WeightType::kF32, reinterpret_cast<const std::byte*>(expanded.data()), n, k, k * 4};
   const auto x = random.Floats(m * k);
   EXPECT_EQ(RunMatmul(w.weight, x, m, 1), RunMatmul(plain, x, m, 1));
+}
+
+TEST_P(MatmulTest, WeightsOfAnyTypesShareARowOfY) {
+  Random random(6);
+  const int64_t m = 5, k = 64;
+  const Storage first = RandomWeight(GetParam(), 19, k, random), second = RandomWeight(WeightType::kBF16, 3, k, random);
+  const Storage third = RandomWeight(WeightType::kQ4_0, 40, k, random);
+  const auto x = random.Floats(m * k);
+  const auto together = RunMatmul({first.weight, second.weight, third.weight}, x, m, 3);
+  size_t column = 0;
+  for (const Storage* part : {&first, &second, &third}) {
+    const auto alone = RunMatmul(part->weight, x, m, 1);
+    const auto rows = static_cast<size_t>(part->weight.rows);
+    for (size_t i = 0; i < static_cast<size_t>(m); ++i) {
+      for (size_t j = 0; j < rows; ++j) ASSERT_EQ(together[i * 62 + column + j], alone[i * rows + j]);
+    }
+    column += rows;
+  }
+}
+
+TEST_P(MatmulTest, RoundingXToSixteenBitsCostsLittle) {
+  Random random(10);
+  const int64_t m = 4, n = 40, k = 1056;
+  const Storage w = RandomWeight(GetParam(), n, k, random);
+  const auto x = random.Floats(m * k);
+  const auto expected = reference::Matmul({x.begin(), x.end()}, reference::Expand(w.weight), m, n, k);
+  test::ExpectNear(RunMatmul(w.weight, x, m, 1), expected, 1e-3, "numbers of about 0.5 by numbers of about 1");
+}
+
+TEST_P(MatmulTest, OneLargeNumberSpoilsOnlyItsBlock) {
+  Random random(7);
+  const int64_t n = 20, k = 96;
+  const Storage w = RandomWeight(GetParam(), n, k, random);
+  auto x = random.Floats(k);
+  x[40] = 3000.0f;  // rounded to steps of 0.09, and its 31 neighbours with it
+  const auto y = RunMatmul(w.weight, x, 1, 1);
+  const auto expanded = reference::Expand(w.weight);
+  const auto expected = reference::Matmul({x.begin(), x.end()}, expanded, 1, n, k);
+  for (int64_t j = 0; j < n; ++j) {
+    double bound = 1e-5 * (std::abs(expected[static_cast<size_t>(j)]) + 10);
+    for (int64_t i = 32; i < 64; ++i) bound += 3000.0 / 65534 * std::abs(expanded[static_cast<size_t>(j * k + i)]);
+    EXPECT_NEAR(y[static_cast<size_t>(j)], expected[static_cast<size_t>(j)], bound);
+  }
+}
+
+TEST_P(MatmulTest, WhatIsNotFiniteShows) {
+  Random random(8);
+  const Storage w = RandomWeight(GetParam(), 4, 64, random);
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    auto x = random.Floats(64);
+    x[33] = bad;
+    for (const float y : RunMatmul(w.weight, x, 1, 1)) EXPECT_FALSE(std::isfinite(y));
+  }
+}
+
+TEST_P(MatmulTest, ZerosGiveZeros) {
+  Random random(9);
+  const Storage w = RandomWeight(GetParam(), 17, 64, random);
+  EXPECT_EQ(RunMatmul(w.weight, std::vector<float>(128), 2, 1), std::vector<float>(34, 0.0f));
 }
 
 TEST_P(MatmulTest, EmbeddingReadsRows) {
@@ -121,6 +214,24 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, MatmulTest,
 TEST(MatmulEdgeTest, NoColumnsGiveZeros) {
   const Weight empty{WeightType::kF32, nullptr, 3, 0, 0};
   EXPECT_EQ(RunMatmul(empty, {}, 2, 1), std::vector<float>(6, 0.0f));
+}
+
+TEST(EncodeTest, NumbersComeBackWithinHalfAStep) {
+  Random random(12);
+  for (const auto& [type, steps] : {std::pair(WeightType::kQ8_0, 254.0f), std::pair(WeightType::kQ4_1, 15.0f)}) {
+    auto numbers = random.Floats(96);
+    for (int i = 0; i < 32; ++i) numbers[static_cast<size_t>(i + 32)] *= 100;  // a block of its own scale
+    for (int i = 64; i < 96; ++i) numbers[static_cast<size_t>(i)] = 0;
+    std::vector<std::byte> encoded(static_cast<size_t>(RowBytes(type, 96)));
+    EncodeRow(type, numbers.data(), 96, encoded.data());
+    std::vector<float> back(96);
+    DecodeRow({type, encoded.data(), 1, 96, RowBytes(type, 96)}, 0, 0, 96, back.data());
+    for (size_t i = 0; i < 96; ++i) {
+      const float span = i < 32 ? 2 : i < 64 ? 200 : 0;
+      // The scale is rounded, too, to 11 bits.
+      EXPECT_NEAR(back[i], numbers[i], span * (0.5f / steps + 0x1p-11f)) << "number " << i;
+    }
+  }
 }
 
 TEST(DecodeTest, HalvesIncludeSubnormalsAndInfinities) {

@@ -46,6 +46,7 @@ struct Setup {
   bool prefix_caching = true;
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int num_host_blocks = 0;
+  double tolerance = 1e-3;  // of log-probabilities
 };
 
 /// Serves all cases and compares every token and log-probability.
@@ -92,7 +93,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
     double worst = 0;
     for (size_t t = 0; t < choice.logprobs.size(); ++t)
       worst = std::max(worst, std::abs(double{choice.logprobs[t]} - cases[i].logprobs[t]));
-    EXPECT_LE(worst, 1e-3) << "case " << i << ": log-probabilities";
+    EXPECT_LE(worst, setup.tolerance) << "case " << i << ": log-probabilities";
     EXPECT_EQ(choice.finished, FinishReason::kLength);
   }
 }
@@ -143,7 +144,9 @@ TEST_P(RealModelTest, GreedyTokensEqualTransformers) {
   const auto cases = ReadGolden("smollm2");
   ASSERT_GE(cases.size(), 20u);
   int64_t preemptions = 0;
-  ExpectGolden(ModelFiles::Open(path), cases, GetParam().setup, &preemptions);
+  auto setup = GetParam().setup;
+  setup.tolerance = 5e-3;  // its weights are quantised: activations are rounded to 16 bits
+  ExpectGolden(ModelFiles::Open(path), cases, setup, &preemptions);
   EXPECT_EQ(preemptions > 0, GetParam().preempts);
 }
 

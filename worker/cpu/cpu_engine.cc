@@ -30,7 +30,7 @@ class CpuEngine final : public RankEngine {
         shards_(PlanShards(config_, sizes.shares)),
         shard_(shards_[static_cast<size_t>(collective.rank())]),
         stream_(sizes.threads),
-        model_(files, shard_, stream_, collective, sizes.max_step_tokens, sizes.max_model_len),
+        model_(files, shard_, stream_, collective, sizes),
         sampler_(VocabRanges(shards_), collective) {}
 
   std::string device() const override { return kernels::CpuIsaName(); }

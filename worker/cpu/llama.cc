@@ -14,15 +14,15 @@
 namespace quire {
 
 Llama::Llama(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
-             int max_step_tokens, int max_model_len)
+             const EngineSizes& sizes)
     : config_(files.config()),
       shard_(shard),
       stream_(stream),
       collective_(collective),
-      weights_(files, shard),
+      weights_(files, shard, sizes.quantization),
       qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * config_.head_dim),
-      rope_(RopeTable(config_, max_model_len)) {
-  const auto rows = [&](int64_t width) { return static_cast<size_t>(max_step_tokens * width); };
+      rope_(RopeTable(config_, sizes.max_model_len)) {
+  const auto rows = [&](int64_t width) { return static_cast<size_t>(sizes.max_step_tokens * width); };
   residual_.resize(rows(config_.hidden_size));
   normed_.resize(rows(config_.hidden_size));
   qkv_.resize(rows(qkv_width_));
@@ -32,8 +32,8 @@ Llama::Llama(const ModelFiles& files, const RankShard& shard, const kernels::Cpu
   delta_.resize(rows(config_.hidden_size));
 }
 
-void Llama::Matmul(const float* x, const kernels::Weight& weight, float* y, int64_t y_stride, int64_t m) {
-  kernels::Matmul(stream_, {x, weight.cols, weight, y, y_stride, m});
+void Llama::Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m) {
+  kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), static_cast<int64_t>(weights.size()), y, y_stride, m});
 }
 
 void Llama::ReduceDelta(int64_t num_tokens) {
@@ -77,9 +77,7 @@ void Llama::Attention(const LayerWeights& layer, const StepInputs& inputs, const
   float* q = qkv_.data();
   float* k = q + heads * dim;
   float* v = k + kv_heads * dim;
-  Matmul(normed_.data(), layer.q, q, qkv_width_, tokens);
-  Matmul(normed_.data(), layer.k, k, qkv_width_, tokens);
-  Matmul(normed_.data(), layer.v, v, qkv_width_, tokens);
+  Matmul(normed_.data(), layer.qkv, q, qkv_width_, tokens);
   kernels::Rope(stream_, {q, rope_.data(), inputs.positions.data(), tokens, heads + kv_heads, dim, qkv_width_});
   kernels::KvWrite(stream_, {k, v, qkv_width_, inputs.slots.data(), tokens, cache});
   kernels::PagedAttention(
@@ -91,8 +89,7 @@ void Llama::Attention(const LayerWeights& layer, const StepInputs& inputs, const
 
 void Llama::Mlp(const LayerWeights& layer, int64_t num_tokens) {
   const int64_t columns = shard_.mlp.size();
-  Matmul(normed_.data(), layer.gate, gate_up_.data(), 2 * columns, num_tokens);
-  Matmul(normed_.data(), layer.up, gate_up_.data() + columns, 2 * columns, num_tokens);
+  Matmul(normed_.data(), layer.gate_up, gate_up_.data(), 2 * columns, num_tokens);
   kernels::SiluMul(stream_, {gate_up_.data(), activated_.data(), num_tokens, columns});
   Matmul(activated_.data(), layer.down, delta_.data(), config_.hidden_size, num_tokens);
 }

@@ -10,6 +10,7 @@
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
+#include "worker/engine_sizes.h"
 
 namespace quire {
 
@@ -17,7 +18,7 @@ namespace quire {
 class Llama {
  public:
   Llama(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
-        int max_step_tokens, int max_model_len);
+        const EngineSizes& sizes);
 
   /// Computes the step's tokens, writes their keys and values into the cache, and returns this rank's logits of the
   /// drawing rows: [draw_rows, local vocab], valid until the next call. Every rank calls it with the same inputs.
@@ -28,7 +29,7 @@ class Llama {
  private:
   void Attention(const LayerWeights& layer, const StepInputs& inputs, const kernels::KvCacheView& cache);
   void Mlp(const LayerWeights& layer, int64_t num_tokens);
-  void Matmul(const float* x, const kernels::Weight& weight, float* y, int64_t y_stride, int64_t m);
+  void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m);
   void ReduceDelta(int64_t num_tokens);
 
   ModelConfig config_;

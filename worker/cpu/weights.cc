@@ -7,41 +7,80 @@
 
 namespace quire {
 
-kernels::Weight ModelWeights::CopyRows(const Tensor& tensor, const std::vector<int64_t>& rows, Range cols) {
-  const kernels::Weight source = AsWeight(tensor);
-  const kernels::WeightLayout layout = kernels::LayoutOf(source.type);
-  const bool whole_blocks = cols.begin % layout.block_numbers == 0 && cols.end % layout.block_numbers == 0;
-  kernels::Weight out{whole_blocks ? source.type : kernels::WeightType::kF32, nullptr,
-                      static_cast<int64_t>(rows.size()), cols.size(), 0};
-  out.row_bytes = kernels::RowBytes(out.type, out.cols);
+namespace {
 
-  storage_.emplace_back(static_cast<size_t>(out.rows * out.row_bytes));
-  bytes_ += out.rows * out.row_bytes;
+/// Rows of a tensor in the type that they are packed in. A row is valid until kPanelRows later ones were made.
+class RowMaker {
+ public:
+  RowMaker(const kernels::Weight& source, Range cols, kernels::WeightType type)
+      : source_(source), cols_(cols), type_(type), row_bytes_(kernels::RowBytes(type, cols.size())) {
+    if (type == source.type) return;
+    numbers_.resize(static_cast<size_t>(source.cols));
+    made_.resize(static_cast<size_t>(kernels::kPanelRows * row_bytes_));
+  }
+
+  const std::byte* Make(int64_t row) {
+    if (type_ == source_.type)
+      return source_.data + row * source_.row_bytes + kernels::RowBytes(source_.type, cols_.begin);
+    std::byte* out = made_.data() + next_ * row_bytes_;
+    next_ = (next_ + 1) % kernels::kPanelRows;
+    kernels::DecodeRow(source_, row, 0, source_.cols, numbers_.data());
+    if (type_ == kernels::WeightType::kF32) {
+      std::memcpy(out, numbers_.data() + cols_.begin, static_cast<size_t>(row_bytes_));
+    } else {
+      kernels::EncodeRow(type_, numbers_.data() + cols_.begin, cols_.size(), out);
+    }
+    return out;
+  }
+
+ private:
+  const kernels::Weight& source_;
+  Range cols_;
+  kernels::WeightType type_;
+  int64_t row_bytes_, next_ = 0;
+  std::vector<float> numbers_;
+  std::vector<std::byte> made_;
+};
+
+}  // namespace
+
+kernels::PackedWeight ModelWeights::PackRows(const Tensor& tensor, const std::vector<int64_t>& rows, Range cols) {
+  const kernels::Weight source = AsWeight(tensor);
+  kernels::PackedWeight out{TypeFor(source.type, cols), nullptr, static_cast<int64_t>(rows.size()), cols.size()};
+  const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
+  storage_.emplace_back(static_cast<size_t>(bytes));
+  bytes_ += bytes;
   std::byte* to = storage_.back().data();
   out.data = to;
-  std::vector<float> expanded(static_cast<size_t>(whole_blocks ? 0 : source.cols));
-  for (const int64_t row : rows) {
-    if (whole_blocks) {
-      const std::byte* from = source.data + row * source.row_bytes + kernels::RowBytes(source.type, cols.begin);
-      std::memcpy(to, from, static_cast<size_t>(out.row_bytes));
-    } else {
-      kernels::DecodeRow(source, row, 0, source.cols, expanded.data());
-      std::memcpy(to, expanded.data() + cols.begin, static_cast<size_t>(out.row_bytes));
-    }
-    to += out.row_bytes;
+  RowMaker maker(source, cols, out.type);
+  for (size_t first = 0; first < rows.size(); first += kernels::kPanelRows) {
+    const std::byte* panel[kernels::kPanelRows] = {};
+    for (size_t i = 0; i < kernels::kPanelRows && first + i < rows.size(); ++i) panel[i] = maker.Make(rows[first + i]);
+    kernels::PackPanel(out.type, out.cols, panel, to);
+    to += kernels::PanelBytes(out.type, out.cols);
   }
   return out;
 }
 
-kernels::Weight ModelWeights::Copy(const Tensor& tensor, Range rows, Range cols) {
-  return CopyRows(tensor, RowsOf(rows), cols);
+kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, Range rows, Range cols) {
+  return PackRows(tensor, RowsOf(rows), cols);
 }
 
-kernels::Weight ModelWeights::CopyHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved) {
-  return CopyRows(tensor, RowsOfHeads(heads, head_dim, interleaved), {0, tensor.cols()});
+kernels::PackedWeight ModelWeights::PackHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved) {
+  return PackRows(tensor, RowsOfHeads(heads, head_dim, interleaved), {0, tensor.cols()});
 }
 
-ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard) {
+kernels::WeightType ModelWeights::TypeFor(kernels::WeightType stored, Range cols) const {
+  using kernels::WeightType;
+  const auto whole = [&](int64_t block) { return cols.begin % block == 0 && cols.end % block == 0; };
+  const int stored_block = kernels::LayoutOf(stored).block_numbers;
+  if (stored_block > 1) return whole(stored_block) ? stored : WeightType::kF32;
+  return wanted_ && whole(kernels::kQuantBlock) ? *wanted_ : stored;
+}
+
+ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, const std::string& quantization) {
+  if (quantization == "int8") wanted_ = kernels::WeightType::kQ8_0;
+  if (quantization == "int4") wanted_ = kernels::WeightType::kQ4_1;
   const ModelConfig& c = files.config();
   const Range hidden{0, c.hidden_size};
   const Range head_cols{shard.heads.begin * c.head_dim, shard.heads.end * c.head_dim};
@@ -51,18 +90,19 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard) {
     LayerWeights layer;
     layer.input_norm = ReadVector(tensor("input_layernorm"));
     layer.post_attention_norm = ReadVector(tensor("post_attention_layernorm"));
-    layer.q = CopyHeads(tensor("self_attn.q_proj"), shard.heads, c.head_dim, c.interleaved_rope_rows);
-    layer.k = CopyHeads(tensor("self_attn.k_proj"), shard.kv_heads, c.head_dim, c.interleaved_rope_rows);
-    layer.v = CopyHeads(tensor("self_attn.v_proj"), shard.kv_heads, c.head_dim, false);
-    layer.o = Copy(tensor("self_attn.o_proj"), hidden, head_cols);
-    layer.gate = Copy(tensor("mlp.gate_proj"), shard.mlp, hidden);
-    layer.up = Copy(tensor("mlp.up_proj"), shard.mlp, hidden);
-    layer.down = Copy(tensor("mlp.down_proj"), hidden, shard.mlp);
+    layer.qkv = {PackHeads(tensor("self_attn.q_proj"), shard.heads, c.head_dim, c.interleaved_rope_rows),
+                 PackHeads(tensor("self_attn.k_proj"), shard.kv_heads, c.head_dim, c.interleaved_rope_rows),
+                 PackHeads(tensor("self_attn.v_proj"), shard.kv_heads, c.head_dim, false)};
+    layer.o = {Pack(tensor("self_attn.o_proj"), hidden, head_cols)};
+    layer.gate_up = {Pack(tensor("mlp.gate_proj"), shard.mlp, hidden), Pack(tensor("mlp.up_proj"), shard.mlp, hidden)};
+    layer.down = {Pack(tensor("mlp.down_proj"), hidden, shard.mlp)};
     layers.push_back(std::move(layer));
   }
   final_norm = ReadVector(files.Get("model.norm.weight"));
   embedding = AsWeight(files.Get("model.embed_tokens.weight"));
-  lm_head = Copy(files.Get(c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"), shard.vocab, hidden);
+  const Tensor& head = files.Get(c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+  if (wanted_) wanted_ = kernels::WeightType::kQ8_0;
+  lm_head = {Pack(head, shard.vocab, hidden)};
 }
 
 }  // namespace quire

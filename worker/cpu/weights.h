@@ -1,43 +1,55 @@
 #pragma once
 
 #include <deque>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/model/model_files.h"
-#include "kernels/weight.h"
+#include "kernels/packed_weight.h"
 #include "worker/memory.h"
 #include "worker/shard.h"
 
 namespace quire {
 
-/// One rank's weights of one layer. Matrices are [rows, cols] with y = x * W^T.
+/// Matrices that are multiplied with the same x, each of a storage type of its own: y = x * W^T, one after another.
+using Matrices = std::vector<kernels::PackedWeight>;
+
+/// One rank's weights of one layer.
 struct LayerWeights {
   std::vector<float> input_norm, post_attention_norm;  // [hidden]
-  kernels::Weight q, k, v;                             // [local heads * head_dim, hidden]
-  kernels::Weight o;                                   // [hidden, local heads * head_dim]
-  kernels::Weight gate, up;                            // [local mlp, hidden]
-  kernels::Weight down;                                // [hidden, local mlp]
+  Matrices qkv;                                        // of local heads, kv heads, kv heads: [* head_dim, hidden]
+  Matrices o;                                          // [hidden, local heads * head_dim]
+  Matrices gate_up;                                    // [local mlp, hidden], [local mlp, hidden]
+  Matrices down;                                       // [hidden, local mlp]
 };
 
-/// A rank's shard of the model, copied out of the mapped files; only the shard's bytes are read. Numbers keep their
-/// storage type; a quantised matrix whose column range would cut a block is expanded to fp32.
+/// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Numbers keep their
+/// storage type, but:
+///   a quantised matrix whose column range would cut a block is expanded to fp32;
+///   with quantization int8 or int4, plain matrices of whole blocks of columns become q8_0 or q4_1. With int4 the
+///   output head, whose errors nothing comes after to even out, becomes q8_0.
 class ModelWeights {
  public:
-  ModelWeights(const ModelFiles& files, const RankShard& shard);
+  ModelWeights(const ModelFiles& files, const RankShard& shard, const std::string& quantization);
 
   std::vector<LayerWeights> layers;
   std::vector<float> final_norm;  // [hidden]
   kernels::Weight embedding;      // [vocab, hidden], whole, read in place from the mapped file
-  kernels::Weight lm_head;        // [local vocab, hidden]
+  Matrices lm_head;               // [local vocab, hidden]
 
   int64_t bytes() const { return bytes_; }
 
  private:
-  kernels::Weight Copy(const Tensor& tensor, Range rows, Range cols);
+  kernels::PackedWeight Pack(const Tensor& tensor, Range rows, Range cols);
   /// Rows of whole heads; undoes GGUF's interleaving of rotated dimensions.
-  kernels::Weight CopyHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved);
-  kernels::Weight CopyRows(const Tensor& tensor, const std::vector<int64_t>& rows, Range cols);
+  kernels::PackedWeight PackHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved);
+  kernels::PackedWeight PackRows(const Tensor& tensor, const std::vector<int64_t>& rows, Range cols);
 
+  /// Of a matrix with such columns.
+  kernels::WeightType TypeFor(kernels::WeightType stored, Range cols) const;
+
+  std::optional<kernels::WeightType> wanted_;  // of plain weights
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;
 };

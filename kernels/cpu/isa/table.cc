@@ -5,8 +5,8 @@
 namespace quire::kernels::QUIRE_ISA {
 
 const IsaTable& Table() {
-  static const IsaTable table = {MatmulRows, AttentionTile, AttentionScratch, RmsNormRows,
-                                 RopeRows,   SiluMulRows,   DecodeNumbers};
+  static const IsaTable table = {MatmulPlain, MatmulQuantized, QuantizeRow, AttentionTile, AttentionScratch,
+                                 RmsNormRows, RopeRows,        SiluMulRows, DecodeNumbers};
   return table;
 }
 

@@ -18,14 +18,28 @@ struct AttentionItem {
 };
 inline constexpr int64_t kAttentionTile = 16;
 
-/// Rows of a weight that are decoded to fp32 at a time, and columns summed in one go: both keep the panel in L2.
-inline constexpr int64_t kPanelRows = 24;
-inline constexpr int64_t kPanelCols = 1024;
-inline constexpr int64_t kPanelFloats = kPanelRows * kPanelCols;
+/// Some panels of a product.
+struct PanelProduct {
+  const PackedWeight& weight;
+  int64_t panel_begin, panel_end;
+  float* y;  // [m, weight.rows], rows y_stride floats apart
+  int64_t y_stride;
+  int64_t m;
+};
+
+/// x in 16-bit integers: x[i, k] is about values[i, k] * scales[i, k / 32].
+struct QuantizedRows {
+  const int16_t* values;  // [m, cols]
+  const float* scales;    // [m, cols / 32]
+  const int32_t* sums;    // [m, cols / 32] of the values
+  int64_t cols;
+};
 
 /// The vectorised inner parts, compiled once per instruction set. Ranges and items are independent of each other.
 struct IsaTable {
-  void (*matmul)(const MatmulParams&, int64_t row_begin, int64_t row_end, float* panel);
+  void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
+  void (*matmul_quantized)(const PanelProduct&, const QuantizedRows& x);
+  void (*quantize_row)(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* sums);
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
@@ -40,7 +54,13 @@ const IsaTable& Table();
 namespace avx2 {
 const IsaTable& Table();
 }
+namespace avxvnni {
+const IsaTable& Table();
+}
 namespace avx512 {
+const IsaTable& Table();
+}
+namespace avx512vnni {
 const IsaTable& Table();
 }
 

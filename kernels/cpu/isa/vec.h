@@ -6,24 +6,11 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/isa/vec_types.h"
+#include QUIRE_INTRINSICS  // what a single instruction does and vector extensions cannot say, for this instruction set
+
 namespace quire::kernels::QUIRE_ISA {
 
-inline constexpr int kLanes = QUIRE_LANES;
-typedef float Vec __attribute__((vector_size(QUIRE_LANES * 4)));
-typedef int32_t IntVec __attribute__((vector_size(QUIRE_LANES * 4)));
-typedef uint16_t ShortVec __attribute__((vector_size(QUIRE_LANES * 2)));
-typedef int16_t SignedShortVec __attribute__((vector_size(QUIRE_LANES * 2)));
-typedef uint8_t Bytes16 __attribute__((vector_size(16)));
-typedef int8_t SignedBytes16 __attribute__((vector_size(16)));
-typedef uint16_t Shorts16 __attribute__((vector_size(32)));
-typedef int16_t SignedShorts16 __attribute__((vector_size(32)));
-
-template <class V, class T>
-inline V LoadAs(const T* p) {
-  V v;
-  __builtin_memcpy(&v, p, sizeof(V));
-  return v;
-}
 inline Vec Load(const float* p) { return LoadAs<Vec>(p); }
 
 /// The first `count` < kLanes floats, zeros above.
@@ -33,7 +20,8 @@ inline Vec LoadPart(const float* p, int64_t count) {
   return v;
 }
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
-inline Vec Splat(float x) { return Vec{} + x; }
+inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, for the sake of -0
+
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 
 /// Sum of the lanes in a fixed order: halves are added until one lane is left.
@@ -115,13 +103,6 @@ inline float HalfToFloat(uint16_t h) {
   return value;
 }
 
-inline Vec HalfToFloat(ShortVec half) {
-  const IntVec h = __builtin_convertvector(half, IntVec);
-  const Vec scaled = reinterpret_cast<Vec>((h & 0x7fff) << 13) * 0x1p112f;
-  const IntVec special = ((h & 0x7c00) == 0x7c00) & 0x7f800000;
-  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(scaled) | special | ((h & 0x8000) << 16));
-}
-
-inline Vec BFloatToFloat(ShortVec b) { return reinterpret_cast<Vec>(__builtin_convertvector(b, IntVec) << 16); }
+inline Vec BFloatToFloat(ShortVec b) { return reinterpret_cast<Vec>(Widen(b) << 16); }
 
 }  // namespace quire::kernels::QUIRE_ISA

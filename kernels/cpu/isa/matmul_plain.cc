@@ -1,0 +1,78 @@
+// Products with weights in fp32, fp16 and bf16.
+#include "kernels/cpu/isa/panel.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+// Accumulators, a panel's column and one number of x fit the register file (16, or 32 for AVX-512).
+constexpr int kTileRows = 12 / kVecs;
+// Columns that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
+constexpr int64_t kCols = 1024, kRowsInCache = 60;
+
+template <WeightType Type>
+struct Column;
+template <>
+struct Column<WeightType::kF32> {
+  static constexpr int64_t kBytes = 4;
+  static Vec Get(const std::byte* p) { return LoadAs<Vec>(p); }
+};
+template <>
+struct Column<WeightType::kF16> {
+  static constexpr int64_t kBytes = 2;
+  static Vec Get(const std::byte* p) { return HalfToFloat(LoadAs<ShortVec>(p)); }
+};
+template <>
+struct Column<WeightType::kBF16> {
+  static constexpr int64_t kBytes = 2;
+  static Vec Get(const std::byte* p) { return BFloatToFloat(LoadAs<ShortVec>(p)); }
+};
+
+template <int MT, WeightType Type>
+void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols, TileSums<MT>& sums) {
+  constexpr int64_t kBytes = Column<Type>::kBytes;
+  for (int64_t k = 0; k < cols; ++k, panel += kPanelRows * kBytes) {
+    Vec w[kVecs];
+    Unrolled<kVecs>([&](auto v) QUIRE_INLINE { w[v] = Column<Type>::Get(panel + v * kLanes * kBytes); });
+    Unrolled<MT>([&](auto i) QUIRE_INLINE {
+      const Vec one = Splat(x[i * x_stride + k]);
+      Unrolled<kVecs>([&](auto v) QUIRE_INLINE { sums.sum[i][v] += w[v] * one; });
+    });
+  }
+}
+
+template <WeightType Type>
+void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
+  const int64_t panel_bytes = kPanelRows * Column<Type>::kBytes * p.weight.cols;
+  int64_t k0 = 0;
+  do {
+    const int64_t cols = Least(kCols, p.weight.cols - k0);
+    ForTiles<kTileRows>(p.m, p.panel_begin, p.panel_end, kRowsInCache, [&](int64_t row, int64_t rows, int64_t panel) {
+      const std::byte* data = p.weight.data + panel * panel_bytes + k0 * kPanelRows * Column<Type>::kBytes;
+      const int64_t count = Least(kPanelRows, p.weight.rows - panel * kPanelRows);
+      float* y = p.y + row * p.y_stride + panel * kPanelRows;
+      WithRows<kTileRows>(rows, [&]<int MT>() {
+        TileSums<MT> sums;
+        if (k0 > 0) sums.Load(y, p.y_stride, count);
+        Accumulate<MT, Type>(x + row * x_stride + k0, x_stride, data, cols, sums);
+        sums.Store(y, p.y_stride, count);
+      });
+    });
+    k0 += kCols;
+  } while (k0 < p.weight.cols);
+}
+
+}  // namespace
+
+void MatmulPlain(const PanelProduct& p, const float* x, int64_t x_stride) {
+  switch (p.weight.type) {
+    case WeightType::kF32:
+      return MatmulOf<WeightType::kF32>(p, x, x_stride);
+    case WeightType::kF16:
+      return MatmulOf<WeightType::kF16>(p, x, x_stride);
+    default:
+      return MatmulOf<WeightType::kBF16>(p, x, x_stride);
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

@@ -1,0 +1,142 @@
+// Products with quantised weights: 16-bit integers of x with 4- or 8-bit integers of the weight, exact within a block.
+#include "kernels/cpu/isa/panel.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+typedef uint16_t CellVec
+    __attribute__((vector_size(QUIRE_LANES * 4)));  // a pair of cells, of four nibbles each, for each lane
+
+// Integer sums, a column pair of the panel and one of x fit the register file (16, or 32 for AVX-512).
+constexpr int kTileRows = 8 / kVecs;
+// Blocks that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
+constexpr int64_t kBlocks = 32, kRowsInCache = 120;
+constexpr int kPairs = kQuantBlock / 2;
+
+/// The integers of a block of a panel. ForPairs calls use(pair, w) for each of its 16 pairs of columns, w[kVecs] being
+/// those of all rows.
+template <WeightType Type>
+struct Block {
+  static constexpr bool kHasMinimum = Type == WeightType::kQ4_1;
+  static constexpr int64_t kHeadBytes = (kHasMinimum ? 4 : 2) * kPanelRows;
+  static constexpr int64_t kBytes = kHeadBytes + kQuantBlock / 2 * kPanelRows;
+
+  template <class Use>
+  QUIRE_INLINE static void ForPairs(const std::byte* cells, const Use& use) {
+    for (int group = 0; group < kPairs / 4; ++group) {
+      CellVec cell[kVecs];
+      Unrolled<kVecs>([&](auto v)
+                          QUIRE_INLINE { cell[v] = LoadAs<CellVec>(cells + (group * kVecs + v) * sizeof(CellVec)); });
+      Unrolled<4>([&](auto j) QUIRE_INLINE {
+        PairVec w[kVecs];
+        Unrolled<kVecs>([&](auto v) QUIRE_INLINE { w[v] = reinterpret_cast<PairVec>((cell[v] >> (4 * j)) & 15); });
+        use(group * 4 + j, w);
+      });
+    }
+  }
+};
+
+template <>
+struct Block<WeightType::kQ8_0> {
+  static constexpr bool kHasMinimum = false;
+  static constexpr int64_t kHeadBytes = 2 * kPanelRows;
+  static constexpr int64_t kBytes = kHeadBytes + kQuantBlock * kPanelRows;
+
+  template <class Use>
+  QUIRE_INLINE static void ForPairs(const std::byte* cells, const Use& use) {
+    for (int pair = 0; pair < kPairs; ++pair) {
+      PairVec w[kVecs];
+      Unrolled<kVecs>([&](auto v) QUIRE_INLINE {
+        w[v] = Widen(LoadAs<BytePairs>(cells + (pair * kVecs + v) * sizeof(BytePairs)));
+      });
+      use(pair, w);
+    }
+  }
+};
+
+/// One block of MT rows of x, which begin at `row`, with one block of a panel.
+template <int MT, WeightType Type>
+void AddBlock(const QuantizedRows& x, int64_t row, int64_t block, const std::byte* data, TileSums<MT>& sums) {
+  using B = Block<Type>;
+  IntVec dot[MT][kVecs] = {};
+  const int16_t* values = x.values + row * x.cols + block * kQuantBlock;
+  B::ForPairs(data + B::kHeadBytes, [&](int pair, const PairVec(&w)[kVecs]) QUIRE_INLINE {
+    Unrolled<MT>([&](auto i) QUIRE_INLINE {
+      const auto both = reinterpret_cast<PairVec>(IntVec{} + LoadAs<int32_t>(values + i * x.cols + 2 * pair));
+      Unrolled<kVecs>([&](auto v) QUIRE_INLINE { AddPairs(dot[i][v], w[v], both); });
+    });
+  });
+  const int64_t blocks = x.cols / kQuantBlock, at = row * blocks + block;
+  Unrolled<kVecs>([&](auto v) QUIRE_INLINE {
+    const Vec d = HalfToFloat(LoadAs<ShortVec>(data + v * sizeof(ShortVec)));
+    Unrolled<MT>([&](auto i) QUIRE_INLINE {
+      const float scale = x.scales[at + i * blocks];
+      const int32_t sum = x.sums[at + i * blocks];
+      if constexpr (Type == WeightType::kQ4_0) dot[i][v] -= 8 * sum;
+      sums.sum[i][v] += __builtin_convertvector(dot[i][v], Vec) * (d * scale);
+      if constexpr (B::kHasMinimum) {
+        const Vec m = HalfToFloat(LoadAs<ShortVec>(data + 2 * kPanelRows + v * sizeof(ShortVec)));
+        sums.sum[i][v] += m * (scale * static_cast<float>(sum));
+      }
+    });
+  });
+}
+
+template <WeightType Type>
+void MatmulOf(const PanelProduct& p, const QuantizedRows& x) {
+  const int64_t blocks = p.weight.cols / kQuantBlock;
+  for (int64_t b0 = 0; b0 == 0 || b0 < blocks; b0 += kBlocks) {
+    const int64_t b1 = Least(blocks, b0 + kBlocks);
+    ForTiles<kTileRows>(p.m, p.panel_begin, p.panel_end, kRowsInCache, [&](int64_t row, int64_t rows, int64_t panel) {
+      const std::byte* data = p.weight.data + (panel * blocks + b0) * Block<Type>::kBytes;
+      const int64_t count = Least(kPanelRows, p.weight.rows - panel * kPanelRows);
+      float* y = p.y + row * p.y_stride + panel * kPanelRows;
+      WithRows<kTileRows>(rows, [&]<int MT>() {
+        TileSums<MT> sums;
+        if (b0 > 0) sums.Load(y, p.y_stride, count);
+        for (int64_t b = b0; b < b1; ++b) AddBlock<MT, Type>(x, row, b, data + (b - b0) * Block<Type>::kBytes, sums);
+        sums.Store(y, p.y_stride, count);
+      });
+    });
+  }
+}
+
+}  // namespace
+
+void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* sums) {
+  constexpr float kMost = 32767.0f, kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to the nearest integer
+  for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
+    float most = 0, not_finite = 0;
+    for (int i = 0; i < kQuantBlock; ++i) {
+      const float size = __builtin_fabsf(x[i]);
+      most = size > most ? size : most;
+      not_finite += x[i] - x[i];  // a block that holds infinity or NaN becomes NaN
+    }
+    const float inverse = most > 0 ? kMost / most : 0;
+    int32_t sum = 0;
+    for (int i = 0; i < kQuantBlock; ++i) {
+      const float shifted = x[i] * inverse + kRound;
+      int32_t bits, zero;
+      __builtin_memcpy(&bits, &shifted, 4);
+      __builtin_memcpy(&zero, &kRound, 4);
+      values[i] = static_cast<int16_t>(bits - zero);
+      sum += bits - zero;
+    }
+    *scales = most / kMost + not_finite;
+    *sums = sum;
+  }
+}
+
+void MatmulQuantized(const PanelProduct& p, const QuantizedRows& x) {
+  switch (p.weight.type) {
+    case WeightType::kQ8_0:
+      return MatmulOf<WeightType::kQ8_0>(p, x);
+    case WeightType::kQ4_0:
+      return MatmulOf<WeightType::kQ4_0>(p, x);
+    default:
+      return MatmulOf<WeightType::kQ4_1>(p, x);
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

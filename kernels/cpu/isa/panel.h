@@ -1,0 +1,76 @@
+#pragma once
+
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/vec.h"
+
+#define QUIRE_INLINE __attribute__((always_inline))
+
+// What products of plain and of quantised weights share: the sums of a tile, and the order of tiles.
+namespace quire::kernels::QUIRE_ISA {
+
+/// Vectors that hold one number of every row of a panel.
+inline constexpr int kVecs = kPanelRows / kLanes;
+static_assert(kPanelRows % kLanes == 0);
+
+inline int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Calls f(0) .. f(N - 1) with constants, one after another in the code: arrays that are only indexed so live in
+/// registers. (gcc 12 unrolls such loops too late for that.)
+template <int I>
+struct Index {
+  constexpr operator int() const { return I; }
+};
+template <int N, class F>
+[[gnu::always_inline]] inline void Unrolled(const F& f) {
+  if constexpr (N > 0) {
+    Unrolled<N - 1>(f);
+    f(Index<N - 1>{});
+  }
+}
+
+/// The sums of MT rows of x with one panel, in registers from y's numbers so far to y. Each of them is one chain of
+/// additions along the columns, whatever the tile's shape: that is what makes a result independent of the batch.
+template <int MT>
+struct TileSums {
+  Vec sum[MT][kVecs] = {};
+
+  // By way of a buffer: sums whose address is taken would not stay in registers.
+  // count: the panel's rows that there are, 1..kPanelRows.
+  void Load(const float* y, int64_t y_stride, int64_t count) {
+    for (int i = 0; i < MT; ++i) {
+      float row[kPanelRows] = {};
+      __builtin_memcpy(row, y + i * y_stride, static_cast<unsigned long>(count) * sizeof(float));
+      for (int v = 0; v < kVecs; ++v) sum[i][v] = QUIRE_ISA::Load(row + v * kLanes);
+    }
+  }
+  void Store(float* y, int64_t y_stride, int64_t count) const {
+    for (int i = 0; i < MT; ++i) {
+      float row[kPanelRows];
+      for (int v = 0; v < kVecs; ++v) QUIRE_ISA::Store(row + v * kLanes, sum[i][v]);
+      __builtin_memcpy(y + i * y_stride, row, static_cast<unsigned long>(count) * sizeof(float));
+    }
+  }
+};
+
+/// Cuts x into blocks of rows that stay in the second-level cache, goes through all panels for each of them and, for
+/// each panel, through tiles of MT rows. tile(row, rows, panel) does one, rows = 1..MT.
+template <int MT, class Tile>
+void ForTiles(int64_t m, int64_t panel_begin, int64_t panel_end, int64_t rows_in_cache, const Tile& tile) {
+  for (int64_t m0 = 0; m0 < m; m0 += rows_in_cache) {
+    const int64_t m1 = Least(m, m0 + rows_in_cache);
+    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+      for (int64_t row = m0; row < m1; row += MT) tile(row, Least(MT, m1 - row), panel);
+    }
+  }
+}
+
+/// Calls run.template operator()<rows>() for a number of rows that is known only now.
+template <int MT, class Run>
+void WithRows(int64_t rows, const Run& run) {
+  if constexpr (MT > 1) {
+    if (rows < MT) return WithRows<MT - 1>(rows, run);
+  }
+  run.template operator()<MT>();
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

@@ -1,0 +1,89 @@
+#include <cstring>
+
+#include "kernels/check.h"
+#include "kernels/packed_weight.h"
+
+namespace quire::kernels {
+
+namespace {
+
+bool HasMinimum(WeightType type) { return type == WeightType::kQ4_1; }
+
+/// fp16 numbers before the quants of a block: d, or d and m.
+int64_t HeadBytes(WeightType type) { return HasMinimum(type) ? 4 : 2; }
+
+template <class T>
+void PackNumbers(int64_t cols, const std::byte* const* rows, std::byte* out) {
+  for (int64_t col = 0; col < cols; ++col) {
+    for (int64_t r = 0; r < kPanelRows; ++r, out += sizeof(T)) {
+      if (rows[r] != nullptr) {
+        std::memcpy(out, rows[r] + col * static_cast<int64_t>(sizeof(T)), sizeof(T));
+      } else {
+        std::memset(out, 0, sizeof(T));
+      }
+    }
+  }
+}
+
+/// The 32 quants of one block of one row into the block's cells.
+void PackBytes(const std::byte* quants, int64_t row, std::byte* cells) {
+  for (int64_t pair = 0; pair < kQuantBlock / 2; ++pair)
+    std::memcpy(cells + (pair * kPanelRows + row) * 2, quants + 2 * pair, 2);
+}
+
+void PackNibbles(const std::byte* quants, int64_t row, std::byte* cells) {
+  const auto number = [&](int64_t i) {  // GGUF's order: see weight.h
+    const auto byte = static_cast<unsigned>(quants[i % 16]);
+    return i < 16 ? byte & 15 : byte >> 4;
+  };
+  for (int64_t group = 0; group < kQuantBlock / 8; ++group) {
+    for (int64_t parity = 0; parity < 2; ++parity) {
+      unsigned cell = 0;
+      for (int64_t j = 0; j < 4; ++j) cell |= number(8 * group + 2 * j + parity) << (4 * j);
+      const auto half = static_cast<uint16_t>(cell);
+      std::memcpy(cells + ((group * kPanelRows + row) * 2 + parity) * 2, &half, 2);
+    }
+  }
+}
+
+void PackBlocks(WeightType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
+  const WeightLayout layout = LayoutOf(type);
+  const int64_t head = HeadBytes(type), panel_block = layout.block_bytes * kPanelRows;
+  std::memset(out, 0, static_cast<size_t>(cols / kQuantBlock * panel_block));
+  for (int64_t block = 0; block < cols / kQuantBlock; ++block, out += panel_block) {
+    std::byte* cells = out + head * kPanelRows;
+    for (int64_t r = 0; r < kPanelRows; ++r) {
+      if (rows[r] == nullptr) continue;
+      const std::byte* in = rows[r] + block * layout.block_bytes;
+      std::memcpy(out + 2 * r, in, 2);
+      if (HasMinimum(type)) std::memcpy(out + 2 * (kPanelRows + r), in + 2, 2);
+      if (type == WeightType::kQ8_0) {
+        PackBytes(in + head, r, cells);
+      } else {
+        PackNibbles(in + head, r, cells);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int64_t PanelBytes(WeightType type, int64_t cols) { return kPanelRows * RowBytes(type, cols); }
+
+int64_t PackedBytes(WeightType type, int64_t rows, int64_t cols) {
+  return (rows + kPanelRows - 1) / kPanelRows * PanelBytes(type, cols);
+}
+
+void PackPanel(WeightType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
+  switch (LayoutOf(type).block_numbers == 1 ? LayoutOf(type).block_bytes : 0) {
+    case 4:
+      return PackNumbers<uint32_t>(cols, rows, out);
+    case 2:
+      return PackNumbers<uint16_t>(cols, rows, out);
+    default:
+      QUIRE_KERNEL_CHECK(cols % kQuantBlock == 0);
+      return PackBlocks(type, cols, rows, out);
+  }
+}
+
+}  // namespace quire::kernels

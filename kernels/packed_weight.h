@@ -1,0 +1,35 @@
+#pragma once
+
+#include "kernels/weight.h"
+
+namespace quire::kernels {
+
+/// Rows of a weight that are multiplied together: a multiple of every instruction set's lanes.
+inline constexpr int64_t kPanelRows = 16;
+/// Numbers along a row that share a scale, in weights and in activations.
+inline constexpr int64_t kQuantBlock = 32;
+
+/// A weight matrix [rows, cols] in the order in which Matmul reads it: panels of kPanelRows rows, the last one filled
+/// up with zeros. A panel goes along the columns and holds, for
+///   plain types: of each column, the number of every row;
+///   q8_0:        of each block of 32 columns, fp16 d of every row; then, of each pair of columns, two int8 of every
+///   row; q4_0, q4_1:  of each block of 32 columns, fp16 d of every row (q4_1: then fp16 m of every row); then, of each
+///   8
+///                columns, two uint16 of every row: bits 4 j of the first are column 2 j, of the second column 2 j + 1.
+struct PackedWeight {
+  WeightType type = WeightType::kF32;
+  const std::byte* data = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+
+  int64_t num_panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
+};
+
+/// Bytes of a panel; cols must be a multiple of the type's block.
+int64_t PanelBytes(WeightType type, int64_t cols);
+int64_t PackedBytes(WeightType type, int64_t rows, int64_t cols);
+
+/// Writes one panel. rows: kPanelRows rows as Weight stores them, each of `cols` numbers; null for a row of zeros.
+void PackPanel(WeightType type, int64_t cols, const std::byte* const* rows, std::byte* out);
+
+}  // namespace quire::kernels

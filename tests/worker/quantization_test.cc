@@ -1,0 +1,92 @@
+// Weights that are quantised as they are loaded.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+#include "tests/support/random_model.h"
+#include "tests/support/thread_group.h"
+
+namespace quire {
+namespace {
+
+using test::CollectingSink;
+
+/// A model whose columns come in whole blocks, on two ranks, too.
+const ModelFiles& Model() {
+  static const test::RandomModel model({.heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F32"}, 3);
+  static const ModelFiles files = ModelFiles::Open(model.path());
+  return files;
+}
+
+EngineSizes Sizes(int ranks, const std::string& quantization) {
+  return {16, 64, 8, 512, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0), quantization};
+}
+
+/// Greedy continuations of a few prompts, with the log-probabilities of the best tokens at each place.
+std::vector<CollectingSink::Choice> Serve(int ranks, const std::string& quantization, int max_tokens) {
+  test::ThreadGroup group(Model(), Sizes(ranks, quantization), 64);
+  EngineOptions options;
+  options.scheduler.max_step_tokens = 64;
+  options.scheduler.max_running = 8;
+  options.blocks.num_blocks = 64;
+  options.max_model_len = 512;
+  Engine engine(options);
+  const std::vector<std::vector<TokenId>> prompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
+  std::vector<CollectingSink> sinks(prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const SamplingSpec sampling{.temperature = 0, .num_logprobs = 20};
+    EXPECT_FALSE(engine.Submit(test::MakeRequest(i + 1, prompts[i], max_tokens, sinks[i], 1, sampling)));
+  }
+  while (const StepPlan* plan = engine.NextPlan(0)) engine.CommitStep(group.Run(*plan));
+  std::vector<CollectingSink::Choice> choices;
+  for (auto& sink : sinks) choices.push_back(sink.choices[0]);
+  return choices;
+}
+
+/// The largest difference of log-probabilities of the tokens that both report for the first place.
+double WorstDifference(const std::vector<CollectingSink::Choice>& a, const std::vector<CollectingSink::Choice>& b) {
+  double worst = 0;
+  int compared = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (const auto& [token, logprob] : a[i].top[0]) {
+      for (const auto& [other, other_logprob] : b[i].top[0]) {
+        if (token != other) continue;
+        worst = std::max(worst, std::abs(double{logprob} - other_logprob));
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GE(compared, 20);
+  return worst;
+}
+
+TEST(QuantizationTest, Int8StaysCloseToTheModelAndInt4LessSo) {
+  const auto exact = Serve(1, "none", 1);
+  const double int8 = WorstDifference(exact, Serve(1, "int8", 1)), int4 = WorstDifference(exact, Serve(1, "int4", 1));
+  EXPECT_GT(int8, 0) << "nothing was quantised";
+  EXPECT_LT(int8, 0.05);
+  EXPECT_GT(int4, int8);
+  EXPECT_LT(int4, 0.5);
+}
+
+TEST(QuantizationTest, RanksDoNotChangeTheText) {
+  for (const char* quantization : {"int8", "int4"}) {
+    const auto one = Serve(1, quantization, 12), two = Serve(2, quantization, 12);
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].tokens, two[i].tokens) << quantization;
+  }
+}
+
+TEST(QuantizationTest, WeightsTakeLessMemory) {
+  const auto bytes = [](const char* quantization) {
+    const auto collectives = MakeThreadCollectives(1);
+    return MakeCpuEngine(Model(), Sizes(1, quantization), *collectives[0])->weight_bytes();
+  };
+  // Beside the norms: fp32 takes 32 bits a number, q8_0 8.5, q4_1 5.
+  EXPECT_LT(bytes("int8"), bytes("none") * 0.3);
+  EXPECT_LT(bytes("int4"), bytes("int8"));
+}
+
+}  // namespace
+}  // namespace quire
