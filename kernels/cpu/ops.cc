@@ -43,8 +43,7 @@ class QuantizeBuffer {
 
  private:
   std::vector<int16_t> values_;
-  std::vector<float> scales_;
-  std::vector<int32_t> sums_;
+  std::vector<float> scales_, sums_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace quire::kernels::QUIRE_ISA {
 
 void MatmulPlain(const PanelProduct& p, const float* x, int64_t x_stride);
 void MatmulQuantized(const PanelProduct& p, const QuantizedRows& x);
-void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* sums);
+void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t AttentionScratch(const PagedAttentionParams& p);
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);

@@ -57,7 +57,8 @@ struct Block<WeightType::kQ8_0> {
 
 /// One block of MT rows of x, which begin at `row`, with one block of a panel.
 template <int MT, WeightType Type>
-void AddBlock(const QuantizedRows& x, int64_t row, int64_t block, const std::byte* data, TileSums<MT>& sums) {
+QUIRE_INLINE inline void AddBlock(const QuantizedRows& x, int64_t row, int64_t block, const std::byte* data,
+                                  TileSums<MT>& sums) {
   using B = Block<Type>;
   IntVec dot[MT][kVecs] = {};
   const int16_t* values = x.values + row * x.cols + block * kQuantBlock;
@@ -70,15 +71,13 @@ void AddBlock(const QuantizedRows& x, int64_t row, int64_t block, const std::byt
   const int64_t blocks = x.cols / kQuantBlock, at = row * blocks + block;
   Unrolled<kVecs>([&](auto v) QUIRE_INLINE {
     const Vec d = HalfToFloat(LoadAs<ShortVec>(data + v * sizeof(ShortVec)));
+    Vec m = {};
+    if constexpr (B::kHasMinimum) m = HalfToFloat(LoadAs<ShortVec>(data + 2 * kPanelRows + v * sizeof(ShortVec)));
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
-      const float scale = x.scales[at + i * blocks];
-      const int32_t sum = x.sums[at + i * blocks];
-      if constexpr (Type == WeightType::kQ4_0) dot[i][v] -= 8 * sum;
-      sums.sum[i][v] += __builtin_convertvector(dot[i][v], Vec) * (d * scale);
-      if constexpr (B::kHasMinimum) {
-        const Vec m = HalfToFloat(LoadAs<ShortVec>(data + 2 * kPanelRows + v * sizeof(ShortVec)));
-        sums.sum[i][v] += m * (scale * static_cast<float>(sum));
-      }
+      Vec product = __builtin_convertvector(dot[i][v], Vec) * x.scales[at + i * blocks];
+      if constexpr (Type == WeightType::kQ4_0) product -= 8 * x.sums[at + i * blocks];
+      sums.sum[i][v] += product * d;
+      if constexpr (B::kHasMinimum) sums.sum[i][v] += m * x.sums[at + i * blocks];
     });
   });
 }
@@ -104,27 +103,29 @@ void MatmulOf(const PanelProduct& p, const QuantizedRows& x) {
 
 }  // namespace
 
-void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* sums) {
-  constexpr float kMost = 32767.0f, kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to the nearest integer
+void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, float* sums) {
+  constexpr float kMost = 32767.0f;
+  const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
-    float most = 0, not_finite = 0;
-    for (int i = 0; i < kQuantBlock; ++i) {
-      const float size = __builtin_fabsf(x[i]);
-      most = size > most ? size : most;
-      not_finite += x[i] - x[i];  // a block that holds infinity or NaN becomes NaN
+    Vec largest = {}, not_finite = {};
+    for (int i = 0; i < kQuantBlock; i += kLanes) {
+      const Vec v = Load(x + i);
+      largest = Max(Max(v, -v), largest);
+      not_finite += v - v;  // a block that holds infinity or NaN becomes NaN
     }
-    const float inverse = most > 0 ? kMost / most : 0;
-    int32_t sum = 0;
-    for (int i = 0; i < kQuantBlock; ++i) {
-      const float shifted = x[i] * inverse + kRound;
-      int32_t bits, zero;
-      __builtin_memcpy(&bits, &shifted, 4);
-      __builtin_memcpy(&zero, &kRound, 4);
-      values[i] = static_cast<int16_t>(bits - zero);
-      sum += bits - zero;
+    const float most = MaxLane(largest);
+    const Vec inverse = Splat(most > 0 ? kMost / most : 0);
+    IntVec sum = {};
+    for (int i = 0; i < kQuantBlock; i += kLanes) {
+      const IntVec v = reinterpret_cast<IntVec>(Load(x + i) * inverse + round) - reinterpret_cast<IntVec>(round);
+      sum += v;
+      const auto narrow = __builtin_convertvector(v, SignedShortVec);
+      __builtin_memcpy(values + i, &narrow, sizeof(narrow));
     }
-    *scales = most / kMost + not_finite;
-    *sums = sum;
+    int32_t total = 0;
+    for (int i = 0; i < kLanes; ++i) total += sum[i];
+    *scales = most / kMost + Sum(not_finite);
+    *sums = static_cast<float>(total) * *scales;
   }
 }
 

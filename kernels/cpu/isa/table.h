@@ -31,7 +31,7 @@ struct PanelProduct {
 struct QuantizedRows {
   const int16_t* values;  // [m, cols]
   const float* scales;    // [m, cols / 32]
-  const int32_t* sums;    // [m, cols / 32] of the values
+  const float* sums;      // [m, cols / 32] of the values, times the scale
   int64_t cols;
 };
 
@@ -39,7 +39,7 @@ struct QuantizedRows {
 struct IsaTable {
   void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
   void (*matmul_quantized)(const PanelProduct&, const QuantizedRows& x);
-  void (*quantize_row)(const float* x, int64_t cols, int16_t* values, float* scales, int32_t* sums);
+  void (*quantize_row)(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
