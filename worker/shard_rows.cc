@@ -22,6 +22,16 @@ kernels::WeightType TypeOf(TensorType type) {
       return kernels::WeightType::kQ4_0;
     case TensorType::kQ4_1:
       return kernels::WeightType::kQ4_1;
+    case TensorType::kQ5_0:
+      return kernels::WeightType::kQ5_0;
+    case TensorType::kQ5_1:
+      return kernels::WeightType::kQ5_1;
+    case TensorType::kQ4_K:
+      return kernels::WeightType::kQ4_K;
+    case TensorType::kQ5_K:
+      return kernels::WeightType::kQ5_K;
+    case TensorType::kQ6_K:
+      return kernels::WeightType::kQ6_K;
   }
   Fail("unknown tensor type");
 }

@@ -134,16 +134,26 @@ TensorType TypeOf(uint32_t code, const std::string& what) {
       return TensorType::kQ4_0;
     case 3:
       return TensorType::kQ4_1;
+    case 6:
+      return TensorType::kQ5_0;
+    case 7:
+      return TensorType::kQ5_1;
     case 8:
       return TensorType::kQ8_0;
+    case 12:
+      return TensorType::kQ4_K;
+    case 13:
+      return TensorType::kQ5_K;
+    case 14:
+      return TensorType::kQ6_K;
     case 30:
       return TensorType::kBF16;
     default:
       break;
   }
   const std::string name = code < std::size(kGgmlTypes) ? kGgmlTypes[code] : "";
-  Fail("{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1", what,
-       name.empty() ? fmt::format("code {}", code) : name);
+  Fail("{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K",
+       what, name.empty() ? fmt::format("code {}", code) : name);
 }
 
 struct Pending {

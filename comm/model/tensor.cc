@@ -18,6 +18,16 @@ const char* TensorTypeName(TensorType type) {
       return "Q4_0";
     case TensorType::kQ4_1:
       return "Q4_1";
+    case TensorType::kQ5_0:
+      return "Q5_0";
+    case TensorType::kQ5_1:
+      return "Q5_1";
+    case TensorType::kQ4_K:
+      return "Q4_K";
+    case TensorType::kQ5_K:
+      return "Q5_K";
+    case TensorType::kQ6_K:
+      return "Q6_K";
   }
   return "?";
 }
@@ -35,6 +45,16 @@ TensorTypeLayout LayoutOf(TensorType type) {
       return {32, 18};
     case TensorType::kQ4_1:
       return {32, 20};
+    case TensorType::kQ5_0:
+      return {32, 22};
+    case TensorType::kQ5_1:
+      return {32, 24};
+    case TensorType::kQ4_K:
+      return {256, 144};
+    case TensorType::kQ5_K:
+      return {256, 176};
+    case TensorType::kQ6_K:
+      return {256, 210};
   }
   return {1, 4};
 }

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Storage of a tensor in a model file. The q* formats hold blocks of 32 numbers along the last dimension.
-enum class TensorType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1 };
+/// Storage of a tensor in a model file. The q* formats hold blocks of 32 or 256 numbers along the last dimension.
+enum class TensorType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
 
 const char* TensorTypeName(TensorType type);
 

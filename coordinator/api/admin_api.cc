@@ -159,7 +159,8 @@ AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
     tokens = tokenizer_.EncodePrompt(prompt->get<std::string>(), fields.Flag("add_special_tokens", true));
   } else if (prompt != nullptr && prompt->is_array()) {
     for (const Json& token : *prompt) {
-      if (!token.is_number_integer()) JsonFields::Refuse("prompt", "must be text or token ids");
+      if (!token.is_number_integer() || token < 0 || token >= INT32_MAX)
+        JsonFields::Refuse("prompt", "must be text or token ids");
       tokens.push_back(token.get<TokenId>());
     }
   } else {

@@ -28,9 +28,13 @@ std::string TokenText(const Json& config, const char* key) {
   return token.is_object() ? token.value("content", "") : "";
 }
 
-void PutToken(TokenizerData& data, int64_t id, const std::string& text, const std::string& path) {
-  if (id < 0 || id >= kMaxTokens || id > static_cast<int64_t>(data.tokens.size()) + kMaxGap)
-    Fail("{}: token id {} is out of range", path, id);
+TokenId ReadTokenId(const Json& id, const std::string& path) {
+  if (!id.is_number_integer() || id < 0 || id >= kMaxTokens) Fail("{}: {} is no token id", path, DumpJson(id));
+  return id.get<TokenId>();
+}
+
+void PutToken(TokenizerData& data, TokenId id, const std::string& text, const std::string& path) {
+  if (id > static_cast<int64_t>(data.tokens.size()) + kMaxGap) Fail("{}: token id {} is out of range", path, id);
   if (static_cast<size_t>(id) >= data.tokens.size()) data.tokens.resize(static_cast<size_t>(id) + 1);
   data.tokens[static_cast<size_t>(id)] = text;
 }
@@ -42,7 +46,7 @@ void ReadModel(const Json& model, const std::string& path, TokenizerData& data) 
     Fail("{}: byte-fallback BPE is not supported; supported: byte-level BPE", path);
   data.whole_words_first = model.value("ignore_merges", false);
   data.tokens.resize(std::min(model.at("vocab").size(), static_cast<size_t>(kMaxTokens)));  // texts come in any order
-  for (const auto& [text, id] : model.at("vocab").items()) PutToken(data, id.get<int64_t>(), text, path);
+  for (const auto& [text, id] : model.at("vocab").items()) PutToken(data, ReadTokenId(id, path), text, path);
   for (const Json& merge : model.at("merges")) {
     if (merge.is_array() && merge.size() == 2) {
       data.merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
@@ -98,7 +102,8 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
         before = false;
       } else if (before) {
         const auto name = part.at("SpecialToken").at("id").get<std::string>();
-        for (const Json& id : node.at("special_tokens").at(name).at("ids")) data.prefix.push_back(id.get<TokenId>());
+        for (const Json& id : node.at("special_tokens").at(name).at("ids"))
+          data.prefix.push_back(ReadTokenId(id, path));
       } else {
         Fail("{}: tokens after the prompt are not supported", path);
       }
@@ -110,10 +115,13 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
 
 void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& data) {
   for (const Json& token : list) {
-    const auto id = token.at("id").get<int64_t>();
-    AddedToken added{static_cast<TokenId>(id),      token.at("content").get<std::string>(),
-                     token.value("special", false), token.value("lstrip", false),
-                     token.value("rstrip", false),  token.value("single_word", false)};
+    const TokenId id = ReadTokenId(token.at("id"), path);
+    AddedToken added{id,
+                     token.at("content").get<std::string>(),
+                     token.value("special", false),
+                     token.value("lstrip", false),
+                     token.value("rstrip", false),
+                     token.value("single_word", false)};
     if (added.text.empty()) Fail("{}: added token {} is empty", path, id);
     PutToken(data, id, added.text, path);
     data.added.push_back(std::move(added));

@@ -51,8 +51,7 @@ class QuantizeBuffer {
 void Embedding(const CpuStream& stream, const EmbeddingParams& p) {
   stream.pool().ForRange(p.num_tokens, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
-      QUIRE_KERNEL_CHECK(p.token_ids[t] >= 0 && p.token_ids[t] < p.table.rows);
-      ActiveTable().decode(p.table, p.token_ids[t], 0, p.table.cols, p.out + t * p.table.cols);
+      DecodeRow(p.table, p.token_ids[t], 0, p.table.cols, p.out + t * p.table.cols);
     }
   });
 }

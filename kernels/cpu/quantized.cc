@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/check.h"
+#include "kernels/cpu/half.h"
 #include "kernels/cpu/isa/table.h"
 #include "kernels/packed_weight.h"
 
@@ -21,6 +21,16 @@ WeightLayout LayoutOf(WeightType type) {
       return {32, 2 + 16};
     case WeightType::kQ4_1:
       return {32, 4 + 16};
+    case WeightType::kQ5_0:
+      return {32, 2 + 4 + 16};
+    case WeightType::kQ5_1:
+      return {32, 4 + 4 + 16};
+    case WeightType::kQ4_K:
+      return {256, 4 + 12 + 128};
+    case WeightType::kQ5_K:
+      return {256, 4 + 12 + 32 + 128};
+    case WeightType::kQ6_K:
+      return {256, 128 + 64 + 16 + 2};
   }
   QUIRE_KERNEL_CHECK(false);
 }
@@ -32,20 +42,14 @@ int64_t RowBytes(WeightType type, int64_t cols) {
 }
 
 void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out) {
-  const int block = LayoutOf(weight.type).block_numbers;
+  const auto [block, block_bytes] = LayoutOf(weight.type);
   QUIRE_KERNEL_CHECK(row >= 0 && row < weight.rows && col >= 0 && col + count <= weight.cols);
   QUIRE_KERNEL_CHECK(col % block == 0 && count % block == 0);
-  ActiveTable().decode(weight, row, col, count, out);
+  if (PackedType(weight.type) == weight.type) return ActiveTable().decode(weight, row, col, count, out);
+  DecodeFileQuants(weight.type, weight.data + row * weight.row_bytes + col / block * block_bytes, count, out);
 }
 
 namespace {
-
-/// Stores x in half precision; what came of it.
-float PutHalf(float x, std::byte* out) {
-  const auto half = static_cast<_Float16>(x);
-  std::memcpy(out, &half, sizeof(half));
-  return static_cast<float>(half);
-}
 
 int Quant(float x, float inverse, int least, int most) {
   return std::clamp(static_cast<int>(std::lrintf(x * inverse)), least, most);

@@ -13,7 +13,11 @@ namespace {
 class RowMaker {
  public:
   RowMaker(const kernels::Weight& source, Range cols, kernels::WeightType type)
-      : source_(source), cols_(cols), type_(type), row_bytes_(kernels::RowBytes(type, cols.size())) {
+      : source_(source),
+        cols_(cols),
+        type_(type),
+        recode_(type != source.type && type == kernels::PackedType(source.type)),
+        row_bytes_(kernels::RowBytes(type, recode_ ? source.cols : cols.size())) {
     if (type == source.type) return;
     numbers_.resize(static_cast<size_t>(source.cols));
     made_.resize(static_cast<size_t>(kernels::kPanelRows * row_bytes_));
@@ -24,6 +28,10 @@ class RowMaker {
       return source_.data + row * source_.row_bytes + kernels::RowBytes(source_.type, cols_.begin);
     std::byte* out = made_.data() + next_ * row_bytes_;
     next_ = (next_ + 1) % kernels::kPanelRows;
+    if (recode_) {
+      kernels::RecodeRow(source_, row, out);
+      return out + kernels::RowBytes(type_, cols_.begin);
+    }
     kernels::DecodeRow(source_, row, 0, source_.cols, numbers_.data());
     if (type_ == kernels::WeightType::kF32) {
       std::memcpy(out, numbers_.data() + cols_.begin, static_cast<size_t>(row_bytes_));
@@ -37,6 +45,7 @@ class RowMaker {
   const kernels::Weight& source_;
   Range cols_;
   kernels::WeightType type_;
+  bool recode_;  // whole rows, of which the columns are taken afterwards
   int64_t row_bytes_, next_ = 0;
   std::vector<float> numbers_;
   std::vector<std::byte> made_;
@@ -73,8 +82,8 @@ kernels::PackedWeight ModelWeights::PackHeads(const Tensor& tensor, Range heads,
 kernels::WeightType ModelWeights::TypeFor(kernels::WeightType stored, Range cols) const {
   using kernels::WeightType;
   const auto whole = [&](int64_t block) { return cols.begin % block == 0 && cols.end % block == 0; };
-  const int stored_block = kernels::LayoutOf(stored).block_numbers;
-  if (stored_block > 1) return whole(stored_block) ? stored : WeightType::kF32;
+  const WeightType packed = kernels::PackedType(stored);
+  if (kernels::LayoutOf(packed).block_numbers > 1) return whole(kernels::kQuantBlock) ? packed : WeightType::kF32;
   return wanted_ && whole(kernels::kQuantBlock) ? *wanted_ : stored;
 }
 

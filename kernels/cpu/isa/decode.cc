@@ -55,9 +55,7 @@ void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count
     case WeightType::kBF16:
       DecodeShorts<BFloatToFloat, BFloatToFloatOne>(data, count, out);
       return;
-    case WeightType::kQ8_0:
-    case WeightType::kQ4_0:
-    case WeightType::kQ4_1:
+    default:
       break;
   }
   const std::byte* end = data + count / kQuantBlock * layout.block_bytes;

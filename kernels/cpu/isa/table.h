@@ -18,6 +18,9 @@ struct AttentionItem {
 };
 inline constexpr int64_t kAttentionTile = 16;
 
+/// Part of a row of a type that is found in files only, as float.
+void DecodeFileQuants(WeightType type, const std::byte* in, int64_t count, float* out);
+
 /// Some panels of a product.
 struct PanelProduct {
   const PackedWeight& weight;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+
+namespace quire::kernels {
+
+inline float GetHalf(const std::byte* in) {
+  _Float16 half;
+  std::memcpy(&half, in, sizeof(half));
+  return static_cast<float>(half);
+}
+
+/// Stores x in half precision; what came of it.
+inline float PutHalf(float x, std::byte* out) {
+  const auto half = static_cast<_Float16>(x);
+  std::memcpy(out, &half, sizeof(half));
+  return static_cast<float>(half);
+}
+
+}  // namespace quire::kernels

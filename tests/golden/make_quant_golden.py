@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Makes file_quants.json: random blocks of the quantisation formats that GGUF files have, and the numbers that llama.cpp's own
+Python package reads out of them. Needs: pip install gguf"""
+import json
+import os
+import random
+import struct
+
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+from gguf import quants
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# bytes of 256 numbers; where halves stand in each block, and the block's bytes
+FORMATS = {"Q5_0": ((0,), 22, 8), "Q5_1": ((0, 2), 24, 8), "Q4_K": ((0, 2), 144, 1), "Q5_K": ((0, 2), 176, 1), "Q6_K": ((208,), 210, 1)}
+
+
+def main():
+    rng = random.Random(5)
+    out = {}
+    for name, (halves, size, count) in FORMATS.items():
+        data = bytearray()
+        for _ in range(2 * count):
+            block = bytearray(rng.randbytes(size))
+            for at in halves:
+                block[at : at + 2] = struct.pack("<e", rng.uniform(-0.1, 0.1))
+            data += block
+        numbers = quants.dequantize(np.frombuffer(bytes(data), np.uint8).reshape(2, -1), Type[name])
+        out[name] = {"blocks": bytes(data).hex(), "numbers": [float(x) for x in numbers.reshape(-1)]}
+    with open(os.path.join(HERE, "file_quants.json"), "w") as f:
+        json.dump(out, f)
+
+
+main()
