@@ -170,7 +170,8 @@ class StartFaultTest(unittest.TestCase):
         self.assertEqual(run_quire("serve", "--model", TINY, "-tp", "0").returncode, 2)
         self.expect(run_quire("serve"), 2, "no model")
         self.expect(run_quire("serve", "--model", TINY, "--host", "0.0.0.0"), 2, "reachable from other machines")
-        self.expect(run_quire("serve", "--model", TINY, "--quantization", "int3"), 2, "none, int8, int4")
+        self.expect(run_quire("serve", "--model", TINY, "--quantization", "int3"), 2, "none,int8,int4")
+        self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", "--quantization", "int8"), 2, "is for the CPU")
 
     def test_topology_errors_name_file_and_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:

@@ -55,7 +55,7 @@ TEST_P(FileQuantsTest, PackedRowsStayClose) {
   std::vector<std::byte> recoded(static_cast<size_t>(RowBytes(packed, kCols)));
   std::vector<float> row(kCols);
   for (int64_t r = 0; r < kRows; ++r) {
-    RecodeRow(weight_, r, recoded.data());
+    RecodeRow(weight_, r, 0, kCols, recoded.data());
     DecodeRow({packed, recoded.data(), 1, kCols, RowBytes(packed, kCols)}, 0, 0, kCols, row.data());
     for (int64_t begin = 0; begin < kCols; begin += kQuantBlock) {
       const float* expected = numbers_.data() + r * kCols + begin;
