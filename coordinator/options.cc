@@ -20,8 +20,10 @@ void RefuseUnsupported(const Topology& t, const std::string& where) {
   refuse_if(t.cache.dtype == "int8", "KV cache type int8 is");
 }
 
-/// What only a GPU can do, when it is said that there shall be none.
+/// What only the one or the other can do.
 void CheckBackend(const Topology& t, const std::string& where) {
+  if (t.backend == "cuda" && t.quantization != "none")
+    Fail("{}: --quantization {} is for the CPU; give --backend cpu, or leave it out", where, t.quantization);
   if (t.backend != "cpu") return;
   if (t.dtype != "auto" && t.dtype != "float32") Fail("{}: backend cpu computes in float32, not {}", where, t.dtype);
   if (t.cache.dtype != "auto") Fail("{}: backend cpu keeps float32 in the KV cache, not {}", where, t.cache.dtype);

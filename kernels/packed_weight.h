@@ -10,12 +10,13 @@ inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kQuantBlock = 32;
 
 /// A weight matrix [rows, cols] in the order in which Matmul reads it: panels of kPanelRows rows, the last one filled
-/// up with zeros. A panel goes along the columns and holds, for
-///   plain types: of each column, the number of every row;
-///   q8_0:        of each block of 32 columns, fp16 d of every row; then, of each pair of columns, two int8 of every
-///   row; q4_0, q4_1:  of each block of 32 columns, fp16 d of every row (q4_1: then fp16 m of every row); then, of each
-///   8
-///                columns, two uint16 of every row: bits 4 j of the first are column 2 j, of the second column 2 j + 1.
+/// up with zeros. A panel goes along the columns. Of a plain type it holds, for each column, the number of every row.
+/// Of q8_0, q4_0 and q4_1 it holds, for each block of 32 columns,
+///   - fp16 d of every row; for q4_1 also fp16 m of every row;
+///   - q8_0: for each pair of columns, two int8 of every row;
+///   - q4_0 and q4_1: for each eight columns, two uint16 of every row. Bits 4 j to 4 j + 3 of the first are column 2 j,
+///   of
+///     the second column 2 j + 1.
 struct PackedWeight {
   WeightType type = WeightType::kF32;
   const std::byte* data = nullptr;

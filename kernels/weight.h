@@ -5,20 +5,23 @@
 
 namespace quire::kernels {
 
-/// How the numbers of a weight matrix are stored. Blocks of the q* types hold 32 numbers along a row:
-///   q8_0: fp16 d, 32 x int8 q                       value = d * q
-///   q4_0: fp16 d, 16 bytes of nibbles                value = d * (q - 8)
-///   q4_1: fp16 d, fp16 m, 16 bytes of nibbles        value = d * q + m
-/// Byte i of the nibbles holds number i in its low half and number i + 16 in its high half (GGUF's layout).
-/// The types after those are found in files only; they are packed as other ones (PackedType):
-///   q5_0: fp16 d, 32 fifth bits, 16 bytes of nibbles          value = d * (q - 16)
-///   q5_1: fp16 d, fp16 m, fifth bits, nibbles                 value = d * q + m
-///   q4_k: 256 numbers: fp16 d, fp16 n, 12 bytes with 6 bits of scale s and minimum t for each 32 numbers, 128 bytes of
-///         nibbles                                             value = d * s * q - n * t
-///   q5_k: the same with 32 bytes of fifth bits before the nibbles
-///   q6_k: 256 numbers: 128 bytes with their low 4 bits, 64 with their high 2 bits, an int8 scale s for each 16
-///   numbers,
-///         fp16 d                                              value = d * s * (q - 32)
+/// How the numbers of a weight matrix are stored. The q* types hold blocks along a row. Of 32 numbers:
+///   q8_0: fp16 d, 32 int8 q                   value = d * q
+///   q4_0: fp16 d, nibbles                     value = d * (q - 8)
+///   q4_1: fp16 d, fp16 m, nibbles             value = d * q + m
+/// Byte i of 16 bytes of nibbles holds number i in its low half and number i + 16 in its high half (GGUF's layout).
+/// The types after those are found in files only; they are packed as other ones (PackedType). Of 32 numbers:
+///   q5_0: fp16 d, 32 fifth bits, nibbles      value = d * (q - 16)
+///   q5_1: fp16 d, fp16 m, fifth bits, nibbles value = d * q + m
+/// Of 256 numbers:
+///   q4_k: fp16 d, fp16 n, 6 bits of scale s   value = d * s * q - n * t
+///         and of minimum t for each 32 numbers
+///         in 12 bytes, 128 bytes of nibbles
+///   q5_k: the same, with 32 bytes of fifth
+///         bits before the nibbles
+///   q6_k: 128 bytes of low four bits, 64 of   value = d * s * (q - 32)
+///         high two, int8 s for each 16 numbers,
+///         fp16 d
 enum class WeightType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
 
 /// Numbers per quantisation block (1 for plain types) and bytes per block.
@@ -47,9 +50,10 @@ void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, fl
 /// The type that a weight of a file is packed as: its own, q4_1 for q4_k, q8_0 for those of five and six bits.
 WeightType PackedType(WeightType stored);
 
-/// Writes a whole row of a weight, whose type is not its own PackedType, as blocks of that. q5_0 keeps its numbers;
+/// Writes part of a row of a weight, whose type is not its own PackedType, as blocks of that; col and count must be
+/// multiples of the weight's block. q5_0 keeps its numbers;
 /// q4_k keeps its integers, scale and minimum of 32 numbers becoming halves; the others are rounded anew by EncodeRow.
-void RecodeRow(const Weight& weight, int64_t row, std::byte* out);
+void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out);
 
 /// Writes numbers as blocks of q8_0 (the largest of a block by its absolute value becomes 127) or q4_1 (from the least
 /// to the largest, 0 to 15), each rounded to the nearest. count must be a multiple of the block.

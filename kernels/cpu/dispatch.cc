@@ -20,7 +20,7 @@ bool HasAvxVnni() {
 }
 
 bool HasAvx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 
@@ -41,13 +41,13 @@ constexpr Choice kChoices[] = {
     {"baseline", [] { return true; }, baseline::Table},
 };
 
-/// The first that this processor runs, from the one that QUIRE_ISA names on.
+/// The first that this processor runs, from the one that QUIRE_ISA names on; a name of none is taken for the least.
 const Choice& Choose() {
   const char* wish = std::getenv("QUIRE_ISA");
   const Choice* first = std::begin(kChoices);
   if (wish != nullptr)
     first = std::ranges::find_if(kChoices, [&](const Choice& c) { return !std::strcmp(c.name, wish); });
-  if (first == std::end(kChoices)) first = std::begin(kChoices);
+  if (first == std::end(kChoices)) first = std::end(kChoices) - 1;
   return *std::find_if(first, std::end(kChoices), [](const Choice& choice) { return choice.runs_here(); });
 }
 

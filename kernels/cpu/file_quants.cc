@@ -134,18 +134,19 @@ void DecodeFileQuants(WeightType type, const std::byte* in, int64_t count, float
   }
 }
 
-void RecodeRow(const Weight& weight, int64_t row, std::byte* out) {
+void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out) {
   const WeightLayout from = LayoutOf(weight.type);
-  const std::byte* in = weight.data + row * weight.row_bytes;
-  const std::byte* end = in + RowBytes(weight.type, weight.cols);
+  QUIRE_KERNEL_CHECK(row < weight.rows && col + count <= weight.cols && col % from.block_numbers == 0);
+  const std::byte* in = weight.data + row * weight.row_bytes + RowBytes(weight.type, col);
+  const std::byte* end = in + RowBytes(weight.type, count);
   if (weight.type == WeightType::kQ5_0) {
     for (; in != end; in += from.block_bytes, out += 34) Q5AsQ8(in, out);
   } else if (weight.type == WeightType::kQ4_K) {
     for (; in != end; in += from.block_bytes, out += 8 * 20) Q4KAsQ4(in, out);
   } else {
-    std::vector<float> numbers(static_cast<size_t>(weight.cols));
-    DecodeFileQuants(weight.type, in, weight.cols, numbers.data());
-    EncodeRow(PackedType(weight.type), numbers.data(), weight.cols, out);
+    std::vector<float> numbers(static_cast<size_t>(count));
+    DecodeFileQuants(weight.type, in, count, numbers.data());
+    EncodeRow(PackedType(weight.type), numbers.data(), count, out);
   }
 }
 

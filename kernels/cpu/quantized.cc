@@ -51,21 +51,29 @@ void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, fl
 
 namespace {
 
+/// inverse: 0 for a block whose scale is 0 or not finite.
 int Quant(float x, float inverse, int least, int most) {
-  return std::clamp(static_cast<int>(std::lrintf(x * inverse)), least, most);
+  return inverse > 0 ? std::clamp(static_cast<int>(std::lrintf(x * inverse)), least, most) : 0;
+}
+
+/// 0, or NaN when a number of the block is not finite: such a block must not look like a good one.
+float Spoilt(const float* x) {
+  float spoilt = 0;
+  for (int i = 0; i < kQuantBlock; ++i) spoilt += x[i] - x[i];
+  return spoilt;
 }
 
 void EncodeQ8(const float* x, std::byte* out) {
   float largest = 0;
   for (int i = 0; i < kQuantBlock; ++i) largest = std::max(largest, std::abs(x[i]));
-  const float d = PutHalf(largest / 127, out);
+  const float d = PutHalf(largest / 127 + Spoilt(x), out);
   const float inverse = d > 0 ? 1 / d : 0;
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(Quant(x[i], inverse, -127, 127));
 }
 
 void EncodeQ4(const float* x, std::byte* out) {
   const auto [least, most] = std::minmax_element(x, x + kQuantBlock);
-  const float d = PutHalf((*most - *least) / 15, out), m = PutHalf(*least, out + 2);
+  const float d = PutHalf((*most - *least) / 15 + Spoilt(x), out), m = PutHalf(*least, out + 2);
   const float inverse = d > 0 ? 1 / d : 0;
   const auto quant = [&](int i) { return Quant(x[i] - m, inverse, 0, 15); };
   for (int i = 0; i < kQuantBlock / 2; ++i) out[4 + i] = static_cast<std::byte>(quant(i) | quant(i + 16) << 4);

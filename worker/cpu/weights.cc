@@ -9,44 +9,48 @@ namespace quire {
 
 namespace {
 
-/// Rows of a tensor in the type that they are packed in. A row is valid until kPanelRows later ones were made.
+/// Some columns of a tensor's rows, in the type that they are packed in. A row is valid until kPanelRows later ones
+/// were made.
 class RowMaker {
  public:
   RowMaker(const kernels::Weight& source, Range cols, kernels::WeightType type)
-      : source_(source),
-        cols_(cols),
-        type_(type),
-        recode_(type != source.type && type == kernels::PackedType(source.type)),
-        row_bytes_(kernels::RowBytes(type, recode_ ? source.cols : cols.size())) {
+      : source_(source), type_(type), recode_(type != source.type && type == kernels::PackedType(source.type)) {
+    // Whole blocks of the file, of which the wanted columns are a part.
+    const int64_t block = kernels::LayoutOf(source.type).block_numbers;
+    read_ = {cols.begin / block * block, (cols.end + block - 1) / block * block};
     if (type == source.type) return;
-    numbers_.resize(static_cast<size_t>(source.cols));
-    made_.resize(static_cast<size_t>(kernels::kPanelRows * row_bytes_));
+    skip_ = cols.begin - read_.begin;
+    made_numbers_ = recode_ ? read_.size() : cols.size();
+    numbers_.resize(static_cast<size_t>(recode_ ? 0 : read_.size()));
+    made_.resize(static_cast<size_t>(kernels::kPanelRows * kernels::RowBytes(type, made_numbers_)));
   }
 
   const std::byte* Make(int64_t row) {
     if (type_ == source_.type)
-      return source_.data + row * source_.row_bytes + kernels::RowBytes(source_.type, cols_.begin);
-    std::byte* out = made_.data() + next_ * row_bytes_;
+      return source_.data + row * source_.row_bytes + kernels::RowBytes(source_.type, read_.begin);
+    std::byte* out = made_.data() + next_ * kernels::RowBytes(type_, made_numbers_);
     next_ = (next_ + 1) % kernels::kPanelRows;
     if (recode_) {
-      kernels::RecodeRow(source_, row, out);
-      return out + kernels::RowBytes(type_, cols_.begin);
+      kernels::RecodeRow(source_, row, read_.begin, read_.size(), out);
+      return out + kernels::RowBytes(type_, skip_);
     }
-    kernels::DecodeRow(source_, row, 0, source_.cols, numbers_.data());
+    kernels::DecodeRow(source_, row, read_.begin, read_.size(), numbers_.data());
+    const float* wanted = numbers_.data() + skip_;
     if (type_ == kernels::WeightType::kF32) {
-      std::memcpy(out, numbers_.data() + cols_.begin, static_cast<size_t>(row_bytes_));
+      std::memcpy(out, wanted, static_cast<size_t>(made_numbers_) * sizeof(float));
     } else {
-      kernels::EncodeRow(type_, numbers_.data() + cols_.begin, cols_.size(), out);
+      kernels::EncodeRow(type_, wanted, made_numbers_, out);
     }
     return out;
   }
 
  private:
   const kernels::Weight& source_;
-  Range cols_;
   kernels::WeightType type_;
-  bool recode_;  // whole rows, of which the columns are taken afterwards
-  int64_t row_bytes_, next_ = 0;
+  bool recode_;
+  Range read_{};                         // columns
+  int64_t skip_ = 0, made_numbers_ = 0;  // of read_, before those that are wanted; of a row that is made
+  int64_t next_ = 0;                     // place of the next row in made_
   std::vector<float> numbers_;
   std::vector<std::byte> made_;
 };
@@ -57,6 +61,7 @@ kernels::PackedWeight ModelWeights::PackRows(const Tensor& tensor, const std::ve
   const kernels::Weight source = AsWeight(tensor);
   kernels::PackedWeight out{TypeFor(source.type, cols), nullptr, static_cast<int64_t>(rows.size()), cols.size()};
   const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
+  if (bytes == 0) return out;  // nothing of it is this rank's
   storage_.emplace_back(static_cast<size_t>(bytes));
   bytes_ += bytes;
   std::byte* to = storage_.back().data();

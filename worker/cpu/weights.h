@@ -24,9 +24,9 @@ struct LayerWeights {
   Matrices down;                                       // [hidden, local mlp]
 };
 
-/// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Numbers keep their
-/// storage type, but:
-///   a quantised matrix whose column range would cut a block is expanded to fp32;
+/// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their
+/// storage type, or get that in which it is packed (kernels::PackedType), but:
+///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
 ///   with quantization int8 or int4, plain matrices of whole blocks of columns become q8_0 or q4_1. With int4 the
 ///   output head, whose errors nothing comes after to even out, becomes q8_0.
 class ModelWeights {

@@ -104,7 +104,7 @@ void MatmulOf(const PanelProduct& p, const QuantizedRows& x) {
 }  // namespace
 
 void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, float* sums) {
-  constexpr float kMost = 32767.0f;
+  constexpr float kMost = 32767.0f, kLeast = 1e-34f, kGreatest = 1e34f;
   const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
     Vec largest = {}, not_finite = {};
@@ -113,8 +113,14 @@ void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, f
       largest = Max(Max(v, -v), largest);
       not_finite += v - v;  // a block that holds infinity or NaN becomes NaN
     }
-    const float most = MaxLane(largest);
-    const Vec inverse = Splat(most > 0 ? kMost / most : 0);
+    const float most = MaxLane(largest), scale = most / kMost + Sum(not_finite);
+    *scales = scale;
+    if (!(scale > kLeast && scale < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
+      __builtin_memset(values, 0, kQuantBlock * sizeof(int16_t));
+      *sums = scale - scale;
+      continue;
+    }
+    const Vec inverse = Splat(kMost / most);
     IntVec sum = {};
     for (int i = 0; i < kQuantBlock; i += kLanes) {
       const IntVec v = reinterpret_cast<IntVec>(Load(x + i) * inverse + round) - reinterpret_cast<IntVec>(round);
@@ -124,8 +130,7 @@ void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, f
     }
     int32_t total = 0;
     for (int i = 0; i < kLanes; ++i) total += sum[i];
-    *scales = most / kMost + Sum(not_finite);
-    *sums = static_cast<float>(total) * *scales;
+    *sums = static_cast<float>(total) * scale;
   }
 }
 
