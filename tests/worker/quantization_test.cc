@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "comm/json.h"
+#include "comm/model/mapped_file.h"
 #include "coordinator/core/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random_model.h"
@@ -24,16 +26,18 @@ EngineSizes Sizes(int ranks, const std::string& quantization) {
   return {16, 64, 8, 512, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0), quantization};
 }
 
-/// Greedy continuations of a few prompts, with the log-probabilities of the best tokens at each place.
-std::vector<CollectingSink::Choice> Serve(int ranks, const std::string& quantization, int max_tokens) {
-  test::ThreadGroup group(Model(), Sizes(ranks, quantization), 64);
+const std::vector<std::vector<TokenId>> kPrompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
+
+/// Greedy continuations of prompts, with the log-probabilities of the best tokens at each place.
+std::vector<CollectingSink::Choice> Serve(const ModelFiles& files, const std::vector<std::vector<TokenId>>& prompts,
+                                          int ranks, const std::string& quantization, int max_tokens) {
+  test::ThreadGroup group(files, Sizes(ranks, quantization), 64);
   EngineOptions options;
   options.scheduler.max_step_tokens = 64;
   options.scheduler.max_running = 8;
   options.blocks.num_blocks = 64;
   options.max_model_len = 512;
   Engine engine(options);
-  const std::vector<std::vector<TokenId>> prompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
   std::vector<CollectingSink> sinks(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {
     const SamplingSpec sampling{.temperature = 0, .num_logprobs = 20};
@@ -43,6 +47,10 @@ std::vector<CollectingSink::Choice> Serve(int ranks, const std::string& quantiza
   std::vector<CollectingSink::Choice> choices;
   for (auto& sink : sinks) choices.push_back(sink.choices[0]);
   return choices;
+}
+
+std::vector<CollectingSink::Choice> Serve(int ranks, const std::string& quantization, int max_tokens) {
+  return Serve(Model(), kPrompts, ranks, quantization, max_tokens);
 }
 
 /// The largest difference of log-probabilities of the tokens that both report for the first place.
@@ -75,6 +83,25 @@ TEST(QuantizationTest, RanksDoNotChangeTheText) {
   for (const char* quantization : {"int8", "int4"}) {
     const auto one = Serve(1, quantization, 12), two = Serve(2, quantization, 12);
     for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].tokens, two[i].tokens) << quantization;
+  }
+}
+
+// Formats that only files have, against transformers on the same numbers (tests/golden/make_kquant_golden.py). Two
+// ranks cut the columns of o and down within a block of 256, three within one of 32.
+TEST(QuantizationTest, FileFormatsGiveTheModelsNumbersOnAnyRanks) {
+  const std::string folder = QUIRE_TEST_DATA;
+  const ModelFiles files = ModelFiles::Open(folder + "/models/kquants.gguf");
+  const Json golden = ParseJson(ReadTextFile(folder + "/kquants.json", 1 << 20), "kquants.json", {.max_depth = 5});
+  std::vector<std::vector<TokenId>> prompts;
+  for (const Json& c : golden.at("cases")) prompts.push_back(c.at("prompt").get<std::vector<TokenId>>());
+  for (const int ranks : {1, 2, 3, 4}) {
+    const auto choices = Serve(files, prompts, ranks, "none", 1);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const auto expected = golden.at("cases").at(i).at("logprobs").get<std::vector<float>>();
+      ASSERT_EQ(choices[i].top[0].size(), 20u);
+      for (const auto& [token, logprob] : choices[i].top[0])
+        EXPECT_NEAR(logprob, expected[static_cast<size_t>(token)], 0.03) << ranks << " ranks, prompt " << i;
+    }
   }
 }
 
