@@ -20,23 +20,34 @@ _NUMBERS = itertools.count()
 _ENTER = 'hostname "$0" && exec "$@"'
 
 
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+def _enter(namespace):
+    """Words before a command that runs in a namespace. Not those of ip: it would also mount /sys anew, which a container or a
+    chroot may not allow."""
+    return ["nsenter", f"--net=/run/netns/{namespace}"]
+
+
+def ip(*arguments, inside=None):
+    before = _enter(inside) if inside else []
+    done = subprocess.run([*before, "ip", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise OSError(f"{' '.join([*before, 'ip', *arguments])}: {done.stderr.strip()}")
 
 
 def unavailable():
     """Why there can be no namespaces here; None when there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    for program in ("ip", "unshare", "hostname"):
+    for program in ("ip", "nsenter", "unshare", "hostname"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
-    name = f"quire-{os.getpid()}-probe"
+    name = f"quire-{os.getpid()}-0-probe"
     try:
         ip("netns", "add", name)
-        ip("netns", "delete", name)
-    except subprocess.CalledProcessError as error:
-        return f"network namespaces are not allowed here: {error.stderr.strip()}"
+        ip("link", "add", "bridge", "type", "bridge", inside=name)
+    except OSError as error:
+        return f"network namespaces are not allowed here: {error}"
+    finally:
+        _remove(name)
     return None
 
 
@@ -51,7 +62,7 @@ class Node:
 
     def command(self, *argv):
         """The command line that runs argv on this node; its process id is that of argv."""
-        return ["ip", "netns", "exec", self.namespace, "unshare", "--uts", "sh", "-c", _ENTER, self.host, *argv]
+        return [*_enter(self.namespace), "unshare", "--uts", "sh", "-c", _ENTER, self.host, *argv]
 
     @contextlib.contextmanager
     def inside(self):
@@ -72,16 +83,16 @@ class Node:
 
     def link(self, up):
         """Cuts the cable, or mends it."""
-        ip("-n", self.network.switch, "link", "set", self.port, "up" if up else "down")
+        ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
     def mute(self):
         """From now on nothing that this node sends arrives; it still hears. Its frames go to an address that nobody has."""
         for other in self.network.nodes:
-            ip("-n", self.namespace, "neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent")
+            ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)
 
     def unmute(self):
         for other in self.network.nodes:
-            ip("-n", self.namespace, "neighbor", "delete", other.address, "dev", "eth0")
+            ip("neighbor", "delete", other.address, "dev", "eth0", inside=self.namespace)
 
 
 def _pids_in(namespace):
@@ -146,14 +157,14 @@ class Network:
         for namespace in _abandoned():
             _remove(namespace)
         ip("netns", "add", self.switch)
-        ip("-n", self.switch, "link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0")
+        ip("link", "add", "bridge", "up", "type", "bridge", "forward_delay", "0", inside=self.switch)
         for node in self.nodes:
             ip("netns", "add", node.namespace)
-            ip("-n", node.namespace, "link", "set", "lo", "up")
-            ip("-n", node.namespace, "link", "add", "eth0", "type", "veth", "peer", "name", node.port, "netns", self.switch)
-            ip("-n", node.namespace, "address", "add", node.address + "/24", "dev", "eth0")
-            ip("-n", node.namespace, "link", "set", "eth0", "up")
-            ip("-n", self.switch, "link", "set", node.port, "master", "bridge", "up")
+            ip("link", "set", "lo", "up", inside=node.namespace)
+            ip("link", "add", "eth0", "type", "veth", "peer", "name", node.port, "netns", self.switch, inside=node.namespace)
+            ip("address", "add", node.address + "/24", "dev", "eth0", inside=node.namespace)
+            ip("link", "set", "eth0", "up", inside=node.namespace)
+            ip("link", "set", node.port, "master", "bridge", "up", inside=self.switch)
         self._write_agent()
 
     def _write_agent(self):
