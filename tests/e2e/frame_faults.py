@@ -16,6 +16,11 @@ import zmq
 KINDS = {9: "plan", 10: "result"}  # comm/PROTOCOL.md; the handshake passes unharmed
 
 
+def epoch_of(identity):
+    """Of a worker's identity, e<epoch>.r<rank>."""
+    return int(identity.split(b".")[0][1:])
+
+
 class FrameFaults:
     def __init__(self, directory, rate, seed):
         self.directory, self.rate, self.random = directory, rate, random.Random(seed)
@@ -85,6 +90,10 @@ os.execvp("mpirun", ["mpirun"] + arguments)
                     back.connect(endpoint)
                     poller.register(back, zmq.POLLIN)
                     backs[identity] = back
+                    # Nothing that is late is for an epoch so old.
+                    for old in [i for i in backs if epoch_of(i) < epoch_of(identity) - 3]:
+                        poller.unregister(backs[old])
+                        backs.pop(old).close(linger=0)
                 self.forward(parts, backs[identity].send_multipart, late)
             for identity, back in list(backs.items()):
                 if back in ready:
