@@ -14,10 +14,7 @@ namespace {
 constexpr size_t kMaxTopologyBytes = 1 << 20;
 
 void RefuseUnsupported(const Topology& t, const std::string& where) {
-  const auto refuse_if = [&](bool unsupported, const char* what) {
-    if (unsupported) Fail("{}: {} not supported by this version", where, what);
-  };
-  refuse_if(t.cache.dtype == "int8", "KV cache type int8 is");
+  if (t.cache.dtype == "int8") Fail("{}: KV cache type int8 is not supported by this version", where);
 }
 
 /// What only the one or the other can do.

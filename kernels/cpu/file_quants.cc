@@ -85,13 +85,14 @@ void Q5AsQ8(const std::byte* in, std::byte* out) {
 void Q4KAsQ4(const std::byte* in, std::byte* out) {
   const float d = GetHalf(in), least = GetHalf(in + 2);
   const SixBitScales scales{in + 4};
-  for (int block = 0; block < kSuperBlock / kQuantBlock; ++block, out += 20) {
+  for (int block = 0; block < kSuperBlock / kQuantBlock; ++block) {
     PutHalf(d * static_cast<float>(scales.scale(block)), out);
     PutHalf(-least * static_cast<float>(scales.minimum(block)), out + 2);
     for (int i = 0; i < 16; ++i) {
       const int low = NibbleOf(in + 16, block, i), high = NibbleOf(in + 16, block, i + 16);
       out[4 + i] = static_cast<std::byte>(low | high << 4);
     }
+    out += LayoutOf(WeightType::kQ4_1).block_bytes;
   }
 }
 
@@ -136,17 +137,19 @@ void DecodeFileQuants(WeightType type, const std::byte* in, int64_t count, float
 
 void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out) {
   const WeightLayout from = LayoutOf(weight.type);
+  const WeightType packed = PackedType(weight.type);
+  const int64_t out_bytes = RowBytes(packed, from.block_numbers);
   QUIRE_KERNEL_CHECK(row < weight.rows && col + count <= weight.cols && col % from.block_numbers == 0);
   const std::byte* in = weight.data + row * weight.row_bytes + RowBytes(weight.type, col);
   const std::byte* end = in + RowBytes(weight.type, count);
   if (weight.type == WeightType::kQ5_0) {
-    for (; in != end; in += from.block_bytes, out += 34) Q5AsQ8(in, out);
+    for (; in != end; in += from.block_bytes, out += out_bytes) Q5AsQ8(in, out);
   } else if (weight.type == WeightType::kQ4_K) {
-    for (; in != end; in += from.block_bytes, out += 8 * 20) Q4KAsQ4(in, out);
+    for (; in != end; in += from.block_bytes, out += out_bytes) Q4KAsQ4(in, out);
   } else {
     std::vector<float> numbers(static_cast<size_t>(count));
     DecodeFileQuants(weight.type, in, count, numbers.data());
-    EncodeRow(PackedType(weight.type), numbers.data(), count, out);
+    EncodeRow(packed, numbers.data(), count, out);
   }
 }
 

@@ -47,17 +47,11 @@ void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
   int64_t k0 = 0;
   do {
     const int64_t cols = Least(kCols, p.weight.cols - k0);
-    ForTiles<kTileRows>(p.m, p.panel_begin, p.panel_end, kRowsInCache, [&](int64_t row, int64_t rows, int64_t panel) {
-      const std::byte* data = p.weight.data + panel * panel_bytes + k0 * kPanelRows * Column<Type>::kBytes;
-      const int64_t count = Least(kPanelRows, p.weight.rows - panel * kPanelRows);
-      float* y = p.y + row * p.y_stride + panel * kPanelRows;
-      WithRows<kTileRows>(rows, [&]<int MT>() {
-        TileSums<MT> sums;
-        if (k0 > 0) sums.Load(y, p.y_stride, count);
-        Accumulate<MT, Type>(x + row * x_stride + k0, x_stride, data, cols, sums);
-        sums.Store(y, p.y_stride, count);
-      });
-    });
+    ForTiles<kTileRows>(
+        p, k0 == 0, kRowsInCache, [&]<int MT>(int64_t row, int64_t panel, TileSums<MT>& sums) QUIRE_INLINE {
+          const std::byte* data = p.weight.data + panel * panel_bytes + k0 * kPanelRows * Column<Type>::kBytes;
+          Accumulate<MT, Type>(x + row * x_stride + k0, x_stride, data, cols, sums);
+        });
     k0 += kCols;
   } while (k0 < p.weight.cols);
 }

@@ -87,17 +87,12 @@ void MatmulOf(const PanelProduct& p, const QuantizedRows& x) {
   const int64_t blocks = p.weight.cols / kQuantBlock;
   for (int64_t b0 = 0; b0 == 0 || b0 < blocks; b0 += kBlocks) {
     const int64_t b1 = Least(blocks, b0 + kBlocks);
-    ForTiles<kTileRows>(p.m, p.panel_begin, p.panel_end, kRowsInCache, [&](int64_t row, int64_t rows, int64_t panel) {
-      const std::byte* data = p.weight.data + (panel * blocks + b0) * Block<Type>::kBytes;
-      const int64_t count = Least(kPanelRows, p.weight.rows - panel * kPanelRows);
-      float* y = p.y + row * p.y_stride + panel * kPanelRows;
-      WithRows<kTileRows>(rows, [&]<int MT>() {
-        TileSums<MT> sums;
-        if (b0 > 0) sums.Load(y, p.y_stride, count);
-        for (int64_t b = b0; b < b1; ++b) AddBlock<MT, Type>(x, row, b, data + (b - b0) * Block<Type>::kBytes, sums);
-        sums.Store(y, p.y_stride, count);
-      });
-    });
+    ForTiles<kTileRows>(p, b0 == 0, kRowsInCache,
+                        [&]<int MT>(int64_t row, int64_t panel, TileSums<MT>& sums) QUIRE_INLINE {
+                          const std::byte* data = p.weight.data + (panel * blocks + b0) * Block<Type>::kBytes;
+                          for (int64_t b = b0; b < b1; ++b, data += Block<Type>::kBytes)
+                            AddBlock<MT, Type>(x, row, b, data, sums);
+                        });
   }
 }
 

@@ -52,25 +52,35 @@ struct TileSums {
   }
 };
 
-/// Cuts x into blocks of rows that stay in the second-level cache, goes through all panels for each of them and, for
-/// each panel, through tiles of MT rows. tile(row, rows, panel) does one, rows = 1..MT.
-template <int MT, class Tile>
-void ForTiles(int64_t m, int64_t panel_begin, int64_t panel_end, int64_t rows_in_cache, const Tile& tile) {
-  for (int64_t m0 = 0; m0 < m; m0 += rows_in_cache) {
-    const int64_t m1 = Least(m, m0 + rows_in_cache);
-    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-      for (int64_t row = m0; row < m1; row += MT) tile(row, Least(MT, m1 - row), panel);
-    }
-  }
-}
-
-/// Calls run.template operator()<rows>() for a number of rows that is known only now.
+/// Calls run.template operator()<rows>() for a number of rows, 1..MT, that is known only now.
 template <int MT, class Run>
 void WithRows(int64_t rows, const Run& run) {
   if constexpr (MT > 1) {
     if (rows < MT) return WithRows<MT - 1>(rows, run);
   }
   run.template operator()<MT>();
+}
+
+/// Adds some columns of the product to y, or begins y with them. Cuts x into blocks of rows that stay in the
+/// second-level cache, goes through all panels for each of them and, for each panel, through tiles of `most` rows at
+/// most. add.template operator()<MT>(row, panel, sums) adds to the sums of MT rows from `row` on.
+template <int most, class Add>
+void ForTiles(const PanelProduct& p, bool begins, int64_t rows_in_cache, const Add& add) {
+  for (int64_t m0 = 0; m0 < p.m; m0 += rows_in_cache) {
+    const int64_t m1 = Least(p.m, m0 + rows_in_cache);
+    for (int64_t panel = p.panel_begin; panel < p.panel_end; ++panel) {
+      const int64_t count = Least(kPanelRows, p.weight.rows - panel * kPanelRows);
+      for (int64_t row = m0; row < m1; row += most) {
+        float* y = p.y + row * p.y_stride + panel * kPanelRows;
+        WithRows<most>(Least(most, m1 - row), [&]<int MT>() {
+          TileSums<MT> sums;
+          if (!begins) sums.Load(y, p.y_stride, count);
+          add.template operator()<MT>(row, panel, sums);
+          sums.Store(y, p.y_stride, count);
+        });
+      }
+    }
+  }
 }
 
 }  // namespace quire::kernels::QUIRE_ISA
