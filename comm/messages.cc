@@ -203,7 +203,7 @@ struct HandshakeWriter {
     b.Finish(wire::CreateAssignDirect(b, m.model_path.c_str(), m.fingerprint.c_str(), m.ctrl_port, m.block_size,
                                       m.max_step_tokens, m.max_running, m.max_model_len, m.threads, &m.shares,
                                       m.backend.c_str(), m.dtype.c_str(), m.kv_cache_dtype.c_str(), &m.devices,
-                                      m.quantization.c_str()));
+                                      m.quantization.c_str(), m.activations.c_str()));
     return FrameKind::kAssign;
   }
   FrameKind operator()(const HelloMessage& m) const {
@@ -335,10 +335,10 @@ Message Decode(const Frame& frame) {
     case FrameKind::kAssign: {
       const auto& m = Root<wire::Assign>(frame);
       return AssignMessage{
-          Text(m.model_path()),          Text(m.fingerprint()), m.ctrl_port(),     m.block_size(),
-          m.max_step_tokens(),           m.max_running(),       m.max_model_len(), m.threads(),
-          Numbers<double>(m.shares()),   Text(m.backend()),     Text(m.dtype()),   Text(m.kv_cache_dtype()),
-          Numbers<int32_t>(m.devices()), Text(m.quantization())};
+          Text(m.model_path()),          Text(m.fingerprint()),  m.ctrl_port(),        m.block_size(),
+          m.max_step_tokens(),           m.max_running(),        m.max_model_len(),    m.threads(),
+          Numbers<double>(m.shares()),   Text(m.backend()),      Text(m.dtype()),      Text(m.kv_cache_dtype()),
+          Numbers<int32_t>(m.devices()), Text(m.quantization()), Text(m.activations())};
     }
     case FrameKind::kHello: {
       const auto& m = Root<wire::Hello>(frame);

@@ -12,7 +12,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 5;
+inline constexpr uint16_t kProtocolVersion = 6;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -73,6 +73,7 @@ struct AssignMessage {
   std::string kv_cache_dtype = "auto";  // auto (that of the activations), fp8
   std::vector<int32_t> devices;         // of each rank; none: rank i of a host takes device i
   std::string quantization = "none";    // of plain weights as they are loaded, on the CPU: none, int8, int4
+  std::string activations = "int16";    // what meets quantised weights, on the CPU: int16, int8
 };
 
 struct HelloMessage {

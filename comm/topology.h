@@ -18,6 +18,7 @@ struct Topology {
   std::string backend = "auto";       // auto, cpu, cuda
   std::string dtype = "auto";         // of weights and activations on a GPU: auto, float32, bfloat16, float16
   std::string quantization = "none";  // of plain weights as they are loaded: none, int8, int4
+  std::string activations = "int16";  // what meets quantised weights: int16, int8
 
   struct Parallel {
     int tensor = 1;

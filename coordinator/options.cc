@@ -5,6 +5,7 @@
 
 #include "comm/error.h"
 #include "comm/model/mapped_file.h"
+#include "coordinator/cluster/backend_settings.h"
 #include "coordinator/exposure.h"
 
 namespace quire {
@@ -15,15 +16,6 @@ constexpr size_t kMaxTopologyBytes = 1 << 20;
 
 void RefuseUnsupported(const Topology& t, const std::string& where) {
   if (t.cache.dtype == "int8") Fail("{}: KV cache type int8 is not supported by this version", where);
-}
-
-/// What only the one or the other can do.
-void CheckBackend(const Topology& t, const std::string& where) {
-  if (t.backend == "cuda" && t.quantization != "none")
-    Fail("{}: --quantization {} is for the CPU; give --backend cpu, or leave it out", where, t.quantization);
-  if (t.backend != "cpu") return;
-  if (t.dtype != "auto" && t.dtype != "float32") Fail("{}: backend cpu computes in float32, not {}", where, t.dtype);
-  if (t.cache.dtype != "auto") Fail("{}: backend cpu keeps float32 in the KV cache, not {}", where, t.cache.dtype);
 }
 
 void CheckSwap(const Topology& t, const std::string& where) {
@@ -66,6 +58,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.backend, t.backend);
   Override(flags.dtype, t.dtype);
   t.quantization = flags.quantization;
+  t.activations = flags.activations;
   Override(flags.tensor_parallel_size, t.parallel.tensor);
   Override(flags.replicas, t.parallel.replicas);
   Override(flags.threads_per_worker, t.threads_per_worker);
@@ -131,6 +124,9 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--quantization", f.quantization,
                  "of plain weights as they are loaded, on the CPU: none, int8 or int4")
       ->check(CLI::IsMember({"none", "int8", "int4"}));
+  app.add_option("--activations", f.activations,
+                 "what meets quantised weights, on the CPU: int16, or int8 where that is faster")
+      ->check(CLI::IsMember({"int16", "int8"}));
   app.add_flag_callback(
       "--enable-prefix-caching", [&f] { f.prefix_caching = true; }, "Reuse blocks of shared prefixes (the default)");
   app.add_flag_callback(
@@ -153,7 +149,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   ApplyFlags(flags, t);
   ValidateTopology(t, where);
   RefuseUnsupported(t, where);
-  CheckBackend(t, where);
+  if (t.backend != "auto") CheckBackendSettings(t, t.backend, where + ": --backend " + t.backend);
   CheckSwap(t, where);
   CheckExposure(t, where);
   if (t.model.name.empty()) {

@@ -14,6 +14,7 @@ struct EngineSizes {
   int threads = 1;                    // that compute, on the CPU
   std::vector<double> shares;         // one per rank
   std::string quantization = "none";  // of plain weights as they are loaded, on the CPU: none, int8, int4
+  std::string activations = "int16";  // what meets quantised weights, on the CPU: int16, int8
 };
 
 }  // namespace quire

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "comm/error.h"
+#include "coordinator/cluster/backend_settings.h"
 #include "coordinator/cluster/deployment.h"
 #include "coordinator/cluster/placement.h"
 #include "coordinator/cluster/rank_hosts.h"
@@ -89,20 +90,14 @@ std::string Deployment::ChooseBackend() const {
     }
   }
   if (problem.empty()) {
-    if (topology_.quantization != "none")
-      Fail("--quantization {} is for the CPU; give --backend cpu, or leave it out", topology_.quantization);
+    CheckBackendSettings(topology_, "cuda", "there are GPUs");
     spdlog::info("backend: CUDA");
     return "cuda";
   }
   if (topology_.backend == "cuda") {
     Fail("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)", problem);
   }
-  if (topology_.dtype != "auto" && topology_.dtype != "float32") {
-    Fail("--dtype {} needs a GPU ({}); the CPU computes in float32", topology_.dtype, problem);
-  }
-  if (topology_.cache.dtype != "auto") {
-    Fail("--kv-cache-dtype {} needs a GPU ({}); the CPU keeps float32", topology_.cache.dtype, problem);
-  }
+  CheckBackendSettings(topology_, "cpu", problem);
   spdlog::info("backend: CPU ({})", problem);
   return "cpu";
 }
@@ -127,6 +122,7 @@ AssignMessage Deployment::Assignment() const {
   assign.dtype = topology_.dtype;
   assign.kv_cache_dtype = topology_.cache.dtype;
   assign.quantization = topology_.quantization;
+  assign.activations = topology_.activations;
   if (cuda_) assign.devices = DevicesOfRanks(topology_, HostsOfRanks(group_->ranks()));
   if (cuda_ && assign.devices.empty() && topology_.parallel.replica > 0 && OnThisHost(topology_)) {
     // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.

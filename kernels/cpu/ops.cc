@@ -1,6 +1,7 @@
 // The CPU ops: check the parameters, cut the work into independent parts, hand them to the instruction set's table.
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "kernels/check.h"
@@ -21,10 +22,12 @@ float* ThreadScratch(int64_t floats) {
 
 bool IsQuantized(WeightType type) { return LayoutOf(type).block_numbers > 1; }
 
-/// Room for the rows of one product in 16-bit integers.
+/// Room for the rows of one product in integers.
+template <class T>
 class QuantizeBuffer {
  public:
-  QuantizedRows Fill(const CpuStream& stream, const MatmulParams& p) {
+  QuantizedRows<T> Fill(const CpuStream& stream, const MatmulParams& p,
+                        void (*quantize)(const float*, int64_t, T*, float*, float*)) {
     const int64_t cols = p.weights[0].cols, blocks = cols / kQuantBlock;
     const auto at_least = [](auto& list, int64_t size) {
       if (static_cast<int64_t>(list.size()) < size) list.resize(static_cast<size_t>(size));
@@ -34,15 +37,15 @@ class QuantizeBuffer {
     at_least(sums_, p.m * blocks);
     stream.pool().ForRange(p.m, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        ActiveTable().quantize_row(p.x + i * p.x_stride, cols, values_.data() + i * cols, scales_.data() + i * blocks,
-                                   sums_.data() + i * blocks);
+        quantize(p.x + i * p.x_stride, cols, values_.data() + i * cols, scales_.data() + i * blocks,
+                 sums_.data() + i * blocks);
       }
     });
     return {values_.data(), scales_.data(), sums_.data(), cols};
   }
 
  private:
-  std::vector<int16_t> values_;
+  std::vector<T> values_;
   std::vector<float> scales_, sums_;
 };
 
@@ -72,29 +75,42 @@ void SiluMul(const CpuStream& stream, const SiluMulParams& p) {
 }
 
 void Matmul(const CpuStream& stream, const MatmulParams& p) {
+  const IsaTable& table = ActiveTable();
+  const auto in_int8 = [&](const PackedWeight& w) {
+    return IsQuantized(w.type) && p.activations == Activations::kInt8 && table.takes_int8(w.type);
+  };
+  const auto in_int16 = [&](const PackedWeight& w) { return IsQuantized(w.type) && !in_int8(w); };
+  const std::span weights(p.weights, static_cast<size_t>(p.num_weights));
   int64_t rows = 0, panels = 0;
-  bool quantized = false;
-  for (int64_t w = 0; w < p.num_weights; ++w) {
-    QUIRE_KERNEL_CHECK(p.weights[w].cols == p.weights[0].cols);
-    rows += p.weights[w].rows;
-    panels += p.weights[w].num_panels();
-    quantized = quantized || IsQuantized(p.weights[w].type);
+  for (const PackedWeight& w : weights) {
+    QUIRE_KERNEL_CHECK(w.cols == weights[0].cols);
+    rows += w.rows;
+    panels += w.num_panels();
   }
-  QUIRE_KERNEL_CHECK(p.num_weights > 0 && p.x_stride >= p.weights[0].cols && p.y_stride >= rows);
-  thread_local QuantizeBuffer buffer;  // kept between calls so that a step allocates nothing
-  const QuantizedRows x = quantized ? buffer.Fill(stream, p) : QuantizedRows{};
+  QUIRE_KERNEL_CHECK(!weights.empty() && p.x_stride >= weights[0].cols && p.y_stride >= rows);
+  thread_local QuantizeBuffer<int16_t> words;  // kept between calls so that a step allocates nothing
+  thread_local QuantizeBuffer<int8_t> bytes;
+  QuantizedRows<int16_t> x16{};
+  QuantizedRows<int8_t> x8{};
+  if (std::ranges::any_of(weights, in_int16)) x16 = words.Fill(stream, p, table.quantize_int16);
+  if (std::ranges::any_of(weights, in_int8)) x8 = bytes.Fill(stream, p, table.quantize_int8);
   stream.pool().ForRange(panels, 1, [&](int64_t begin, int64_t end, int) {
     float* y = p.y;
-    for (const PackedWeight* w = p.weights; w != p.weights + p.num_weights; ++w) {
-      const int64_t mine = w->num_panels();
+    for (const PackedWeight& w : weights) {
+      const int64_t mine = w.num_panels();
       const PanelProduct product{
-          *w, std::clamp<int64_t>(begin, 0, mine), std::clamp<int64_t>(end, 0, mine), y, p.y_stride, p.m};
-      if (product.panel_begin < product.panel_end && IsQuantized(w->type)) ActiveTable().matmul_quantized(product, x);
-      if (product.panel_begin < product.panel_end && !IsQuantized(w->type))
-        ActiveTable().matmul_plain(product, p.x, p.x_stride);
+          w, std::clamp<int64_t>(begin, 0, mine), std::clamp<int64_t>(end, 0, mine), y, p.y_stride, p.m};
       begin -= mine;
       end -= mine;
-      y += w->rows;
+      y += w.rows;
+      if (product.panel_begin == product.panel_end) continue;
+      if (in_int8(w)) {
+        table.matmul_int8(product, x8);
+      } else if (in_int16(w)) {
+        table.matmul_int16(product, x16);
+      } else {
+        table.matmul_plain(product, p.x, p.x_stride);
+      }
     }
   });
 }

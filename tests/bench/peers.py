@@ -155,4 +155,5 @@ def main():
             print(f"| {title} | {cell(ours)} | {cell(theirs)} | {ratio if more_is_better else 1 / ratio:.2f} x |")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -60,13 +60,15 @@ TEST(MessagesTest, ResultsSurviveTheWire) {
 }
 
 TEST(MessagesTest, HandshakeSurvivesTheWire) {
-  const AssignMessage assign{"/m", "f00", 5571, 16, 512, 256, 8192, 2, {1, 2.5}, "cuda", "bfloat16", "fp8", {0, 3}, "int4"};
+  const AssignMessage assign{"/m",     "f00",  5571,       16,    512,    256,    8192,  2,
+                             {1, 2.5}, "cuda", "bfloat16", "fp8", {0, 3}, "int4", "int8"};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");
   EXPECT_EQ(back.shares, assign.shares);
   EXPECT_EQ(back.ctrl_port, 5571);
   EXPECT_EQ(back.quantization, "int4");
+  EXPECT_EQ(back.activations, "int8");
   const Message failure = Decode(Encode(FailureMessage{"load", std::string(10000, 'x')}, 1, 0));
   EXPECT_EQ(std::get<FailureMessage>(failure).message.size(), 4096u);
 }

@@ -22,16 +22,16 @@ const ModelFiles& Model() {
   return files;
 }
 
-EngineSizes Sizes(int ranks, const std::string& quantization) {
-  return {16, 64, 8, 512, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0), quantization};
+EngineSizes Sizes(int ranks, const std::string& quantization, const std::string& activations = "int16") {
+  return {16, 64, 8, 512, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0), quantization, activations};
 }
 
 const std::vector<std::vector<TokenId>> kPrompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
 
 /// Greedy continuations of prompts, with the log-probabilities of the best tokens at each place.
 std::vector<CollectingSink::Choice> Serve(const ModelFiles& files, const std::vector<std::vector<TokenId>>& prompts,
-                                          int ranks, const std::string& quantization, int max_tokens) {
-  test::ThreadGroup group(files, Sizes(ranks, quantization), 64);
+                                          const EngineSizes& sizes, int max_tokens) {
+  test::ThreadGroup group(files, sizes, 64);
   EngineOptions options;
   options.scheduler.max_step_tokens = 64;
   options.scheduler.max_running = 8;
@@ -50,7 +50,7 @@ std::vector<CollectingSink::Choice> Serve(const ModelFiles& files, const std::ve
 }
 
 std::vector<CollectingSink::Choice> Serve(int ranks, const std::string& quantization, int max_tokens) {
-  return Serve(Model(), kPrompts, ranks, quantization, max_tokens);
+  return Serve(Model(), kPrompts, Sizes(ranks, quantization), max_tokens);
 }
 
 /// The largest difference of log-probabilities of the tokens that both report for the first place.
@@ -86,6 +86,11 @@ TEST(QuantizationTest, RanksDoNotChangeTheText) {
   }
 }
 
+TEST(QuantizationTest, ActivationsOfEightBitsStayCloseToThoseOfSixteen) {
+  const auto int16 = Serve(1, "int4", 1), int8 = Serve(Model(), kPrompts, Sizes(1, "int4", "int8"), 1);
+  EXPECT_LT(WorstDifference(int16, int8), 0.1);
+}
+
 // Formats that only files have, against transformers on the same numbers (tests/golden/make_kquant_golden.py). Two
 // ranks cut the columns of o and down within a block of 256, three within one of 32.
 TEST(QuantizationTest, FileFormatsGiveTheModelsNumbersOnAnyRanks) {
@@ -95,7 +100,7 @@ TEST(QuantizationTest, FileFormatsGiveTheModelsNumbersOnAnyRanks) {
   std::vector<std::vector<TokenId>> prompts;
   for (const Json& c : golden.at("cases")) prompts.push_back(c.at("prompt").get<std::vector<TokenId>>());
   for (const int ranks : {1, 2, 3, 4}) {
-    const auto choices = Serve(files, prompts, ranks, "none", 1);
+    const auto choices = Serve(files, prompts, Sizes(ranks, "none"), 1);
     for (size_t i = 0; i < prompts.size(); ++i) {
       const auto expected = golden.at("cases").at(i).at("logprobs").get<std::vector<float>>();
       ASSERT_EQ(choices[i].top[0].size(), 20u);

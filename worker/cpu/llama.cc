@@ -20,6 +20,7 @@ Llama::Llama(const ModelFiles& files, const RankShard& shard, const kernels::Cpu
       stream_(stream),
       collective_(collective),
       weights_(files, shard, sizes.quantization),
+      activations_(sizes.activations == "int8" ? kernels::Activations::kInt8 : kernels::Activations::kInt16),
       qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * config_.head_dim),
       rope_(RopeTable(config_, sizes.max_model_len)) {
   const auto rows = [&](int64_t width) { return static_cast<size_t>(sizes.max_step_tokens * width); };
@@ -32,8 +33,10 @@ Llama::Llama(const ModelFiles& files, const RankShard& shard, const kernels::Cpu
   delta_.resize(rows(config_.hidden_size));
 }
 
-void Llama::Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m) {
-  kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), static_cast<int64_t>(weights.size()), y, y_stride, m});
+void Llama::Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
+                   kernels::Activations activations) {
+  const auto count = static_cast<int64_t>(weights.size());
+  kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), count, y, y_stride, m, activations});
 }
 
 void Llama::ReduceDelta(int64_t num_tokens) {
@@ -67,7 +70,8 @@ std::span<const float> Llama::Forward(const StepInputs& inputs, const KvCache& c
     std::copy(row, row + hidden, normed_.data() + i * hidden);
   }
   logits_.resize(static_cast<size_t>(draws * shard_.vocab.size()));
-  Matmul(normed_.data(), weights_.lm_head, logits_.data(), shard_.vocab.size(), draws);
+  // Nothing comes after the output head that would even out its errors.
+  Matmul(normed_.data(), weights_.lm_head, logits_.data(), shard_.vocab.size(), draws, kernels::Activations::kInt16);
   return logits_;
 }
 
@@ -77,21 +81,21 @@ void Llama::Attention(const LayerWeights& layer, const StepInputs& inputs, const
   float* q = qkv_.data();
   float* k = q + heads * dim;
   float* v = k + kv_heads * dim;
-  Matmul(normed_.data(), layer.qkv, q, qkv_width_, tokens);
+  Matmul(normed_.data(), layer.qkv, q, qkv_width_, tokens, activations_);
   kernels::Rope(stream_, {q, rope_.data(), inputs.positions.data(), tokens, heads + kv_heads, dim, qkv_width_});
   kernels::KvWrite(stream_, {k, v, qkv_width_, inputs.slots.data(), tokens, cache});
   kernels::PagedAttention(
       stream_, {q, qkv_width_, attended_.data(), heads * dim, cache, inputs.block_tables.data(), inputs.table_stride,
                 inputs.query_start.data(), inputs.context_len.data(), shard_.head_start.data(), inputs.num_sequences(),
                 heads, 1.0f / std::sqrt(static_cast<float>(dim)), config_.sliding_window});
-  Matmul(attended_.data(), layer.o, delta_.data(), config_.hidden_size, tokens);
+  Matmul(attended_.data(), layer.o, delta_.data(), config_.hidden_size, tokens, activations_);
 }
 
 void Llama::Mlp(const LayerWeights& layer, int64_t num_tokens) {
   const int64_t columns = shard_.mlp.size();
-  Matmul(normed_.data(), layer.gate_up, gate_up_.data(), 2 * columns, num_tokens);
+  Matmul(normed_.data(), layer.gate_up, gate_up_.data(), 2 * columns, num_tokens, activations_);
   kernels::SiluMul(stream_, {gate_up_.data(), activated_.data(), num_tokens, columns});
-  Matmul(activated_.data(), layer.down, delta_.data(), config_.hidden_size, num_tokens);
+  Matmul(activated_.data(), layer.down, delta_.data(), config_.hidden_size, num_tokens, activations_);
 }
 
 }  // namespace quire

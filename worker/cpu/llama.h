@@ -6,7 +6,7 @@
 
 #include "comm/collective/collective.h"
 #include "comm/model/model_files.h"
-#include "kernels/stream.h"
+#include "kernels/matmul.h"
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
@@ -29,7 +29,8 @@ class Llama {
  private:
   void Attention(const LayerWeights& layer, const StepInputs& inputs, const kernels::KvCacheView& cache);
   void Mlp(const LayerWeights& layer, int64_t num_tokens);
-  void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m);
+  void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
+              kernels::Activations activations);
   void ReduceDelta(int64_t num_tokens);
 
   ModelConfig config_;
@@ -37,6 +38,7 @@ class Llama {
   const kernels::CpuStream& stream_;
   Collective& collective_;
   ModelWeights weights_;
+  kernels::Activations activations_;
   int64_t qkv_width_;        // (local heads + 2 * local kv heads) * head_dim
   std::vector<float> rope_;  // [max_model_len, head_dim]: cosines, sines
   // Activations, sized for max_step_tokens rows.

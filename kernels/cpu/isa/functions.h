@@ -5,8 +5,11 @@
 namespace quire::kernels::QUIRE_ISA {
 
 void MatmulPlain(const PanelProduct& p, const float* x, int64_t x_stride);
-void MatmulQuantized(const PanelProduct& p, const QuantizedRows& x);
-void QuantizeRow(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
+void MatmulInt16(const PanelProduct& p, const QuantizedRows<int16_t>& x);
+void MatmulInt8(const PanelProduct& p, const QuantizedRows<int8_t>& x);
+bool TakesInt8(WeightType type);
+void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
+void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, float* sums);
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t AttentionScratch(const PagedAttentionParams& p);
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);

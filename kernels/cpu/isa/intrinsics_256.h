@@ -11,9 +11,6 @@ namespace quire::kernels::QUIRE_ISA {
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(v)));
 }
-inline PairVec Widen(BytePairs v) {
-  return reinterpret_cast<PairVec>(_mm256_cvtepi8_epi16(reinterpret_cast<__m128i>(v)));
-}
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
 }

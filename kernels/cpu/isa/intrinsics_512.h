@@ -11,9 +11,6 @@ namespace quire::kernels::QUIRE_ISA {
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(v)));
 }
-inline PairVec Widen(BytePairs v) {
-  return reinterpret_cast<PairVec>(_mm512_cvtepi8_epi16(reinterpret_cast<__m256i>(v)));
-}
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(half)));
 }

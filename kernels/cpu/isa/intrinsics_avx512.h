@@ -10,4 +10,16 @@ inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
   __asm__("" : "+v"(sum));  // without it gcc 12 gathers the products of many pairs first and runs out of registers
 }
 
+inline constexpr ByteProducts kByteProducts = ByteProducts::kOfNibbles;
+using QuadSum = PairVec;
+
+/// Adds products of nibbles without sign, a byte each, and bytes of x to the sums of a block: at most 16 * 15 * 127.
+inline void AddQuads(PairVec& sum, CellVec w, IntVec x) {
+  sum += reinterpret_cast<PairVec>(_mm512_maddubs_epi16(reinterpret_cast<__m512i>(w), reinterpret_cast<__m512i>(x)));
+  __asm__("" : "+v"(sum));  // see AddPairs
+}
+inline IntVec Total(PairVec sum) {
+  return reinterpret_cast<IntVec>(_mm512_madd_epi16(reinterpret_cast<__m512i>(sum), _mm512_set1_epi16(1)));
+}
+
 }  // namespace quire::kernels::QUIRE_ISA

@@ -7,7 +7,6 @@
 namespace quire::kernels::QUIRE_ISA {
 
 inline IntVec Widen(ShortVec v) { return __builtin_convertvector(v, IntVec); }
-inline PairVec Widen(BytePairs v) { return __builtin_convertvector(v, PairVec); }
 
 inline Vec HalfToFloat(ShortVec half) {
   const IntVec h = __builtin_convertvector(half, IntVec);
@@ -20,5 +19,8 @@ inline Vec HalfToFloat(ShortVec half) {
 inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
   sum += reinterpret_cast<IntVec>(_mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }
+
+inline constexpr ByteProducts kByteProducts = ByteProducts::kNone;
+using QuadSum = IntVec;
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -32,8 +32,11 @@ template <int N, class F>
 /// additions along the columns, whatever the tile's shape: that is what makes a result independent of the batch.
 template <int MT>
 struct TileSums {
-  Vec sum[MT][kVecs] = {};
+  Vec sum[MT][kVecs];
 
+  void Clear() {
+    Unrolled<MT>([&](auto i) QUIRE_INLINE { Unrolled<kVecs>([&](auto v) QUIRE_INLINE { sum[i][v] = Vec{}; }); });
+  }
   // By way of a buffer: sums whose address is taken would not stay in registers.
   // count: the panel's rows that there are, 1..kPanelRows.
   void Load(const float* y, int64_t y_stride, int64_t count) {
@@ -74,7 +77,11 @@ void ForTiles(const PanelProduct& p, bool begins, int64_t rows_in_cache, const A
         float* y = p.y + row * p.y_stride + panel * kPanelRows;
         WithRows<most>(Least(most, m1 - row), [&]<int MT>() {
           TileSums<MT> sums;
-          if (!begins) sums.Load(y, p.y_stride, count);
+          if (begins) {
+            sums.Clear();
+          } else {
+            sums.Load(y, p.y_stride, count);
+          }
           add.template operator()<MT>(row, panel, sums);
           sums.Store(y, p.y_stride, count);
         });

@@ -30,19 +30,24 @@ struct PanelProduct {
   int64_t m;
 };
 
-/// x in 16-bit integers: x[i, k] is about values[i, k] * scales[i, k / 32].
+/// x in integers: x[i, k] is about values[i, k] * scales[i, k / 32]. 8-bit ones are kept in the order of the weights'
+/// quads: of every eight columns 0, 4, 1, 5, 2, 6, 3, 7.
+template <class T>
 struct QuantizedRows {
-  const int16_t* values;  // [m, cols]
-  const float* scales;    // [m, cols / 32]
-  const float* sums;      // [m, cols / 32] of the values, times the scale
+  const T* values;      // [m, cols]
+  const float* scales;  // [m, cols / 32]
+  const float* sums;    // [m, cols / 32] of the values, times the scale
   int64_t cols;
 };
 
 /// The vectorised inner parts, compiled once per instruction set. Ranges and items are independent of each other.
 struct IsaTable {
   void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
-  void (*matmul_quantized)(const PanelProduct&, const QuantizedRows& x);
-  void (*quantize_row)(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
+  void (*matmul_int16)(const PanelProduct&, const QuantizedRows<int16_t>& x);
+  void (*matmul_int8)(const PanelProduct&, const QuantizedRows<int8_t>& x);
+  bool (*takes_int8)(WeightType);  // whether matmul_int8 multiplies such weights, and faster than matmul_int16
+  void (*quantize_int16)(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
+  void (*quantize_int8)(const float* x, int64_t cols, int8_t* values, float* scales, float* sums);
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);

@@ -1,0 +1,79 @@
+// Products of quantised weights with x in 8-bit integers, exact within a block: twice as many in an instruction.
+#include "kernels/cpu/isa/quantized_panel.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+template <WeightType Type>
+constexpr bool kTaken = kByteProducts == ByteProducts::kAll ||
+                        (kByteProducts == ByteProducts::kOfNibbles && !Block<Type>::kIsBytes);
+
+/// Calls use(quad, w) for each of a block's 8 quads of columns, in the order of x; w[kVecs]: those of all rows, bytes
+/// without sign: those of q8_0 are raised by 128.
+template <WeightType Type, class Use>
+QUIRE_INLINE inline void ForQuads(const std::byte* cells, const Use& use) {
+  Unrolled<kQuantBlock / 8>([&](auto group) QUIRE_INLINE {
+    CellVec cell[2][kVecs];
+    Unrolled<kVecs>([&](auto v) QUIRE_INLINE {
+      cell[0][v] = Block<Type>::Cell(cells, group, 0, v);
+      if constexpr (Block<Type>::kIsBytes) {
+        cell[1][v] = Block<Type>::Cell(cells, group, 1, v) ^ 0x8080;
+        cell[0][v] ^= 0x8080;
+      } else {
+        cell[1][v] = (cell[0][v] >> 4) & 0x0f0f;
+        cell[0][v] &= 0x0f0f;
+      }
+    });
+    use(2 * group, cell[0]);
+    use(2 * group + 1, cell[1]);
+  });
+}
+
+/// One block of MT rows of x, which begin at `row`, with one block of a panel.
+template <int MT, WeightType Type>
+QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, int64_t block, const std::byte* data,
+                                  TileSums<MT>& sums) {
+  QuadSum quads[MT][kVecs] = {};
+  const int8_t* values = x.values + row * x.cols + block * kQuantBlock;
+  ForQuads<Type>(data + Block<Type>::kHeadBytes, [&](int quad, const CellVec(&w)[kVecs]) QUIRE_INLINE {
+    Unrolled<MT>([&](auto i) QUIRE_INLINE {
+      const IntVec four = IntVec{} + LoadAs<int32_t>(values + i * x.cols + 4 * quad);
+      Unrolled<kVecs>([&](auto v) QUIRE_INLINE { AddQuads(quads[i][v], w[v], four); });
+    });
+  });
+  IntVec dot[MT][kVecs];
+  Unrolled<MT>([&](auto i)
+                   QUIRE_INLINE { Unrolled<kVecs>([&](auto v) QUIRE_INLINE { dot[i][v] = Total(quads[i][v]); }); });
+  constexpr int kOffset = Type == WeightType::kQ8_0 ? 128 : Type == WeightType::kQ4_0 ? 8 : 0;
+  AddScaled<Type, MT>(x, row, block, data, kOffset, dot, sums);
+}
+
+template <WeightType Type>
+void MatmulOf(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
+  if constexpr (kTaken<Type>) {
+    ForBlocks<Type>(p, [&]<int MT>(int64_t row, int64_t block, const std::byte* data, TileSums<MT>& sums)
+                           QUIRE_INLINE { AddBlock<MT, Type>(x, row, block, data, sums); });
+  } else {
+    __builtin_trap();
+  }
+}
+
+}  // namespace
+
+bool TakesInt8(WeightType type) {
+  return type == WeightType::kQ8_0 ? kTaken<WeightType::kQ8_0> : kTaken<WeightType::kQ4_0>;
+}
+
+void MatmulInt8(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
+  switch (p.weight.type) {
+    case WeightType::kQ8_0:
+      return MatmulOf<WeightType::kQ8_0>(p, x);
+    case WeightType::kQ4_0:
+      return MatmulOf<WeightType::kQ4_0>(p, x);
+    default:
+      return MatmulOf<WeightType::kQ4_1>(p, x);
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

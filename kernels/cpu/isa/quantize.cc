@@ -1,0 +1,65 @@
+// Rounds rows of x to integers, 32 numbers to a scale.
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/vec.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+void Store(const int16_t* block, int16_t* to) { __builtin_memcpy(to, block, kQuantBlock * sizeof(int16_t)); }
+
+/// In the order of the weight's quads.
+void Store(const int16_t* block, int8_t* to) {
+  const SignedBytes16 order = {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15};
+  for (int i = 0; i < kQuantBlock; i += 16) {
+    const auto bytes = __builtin_convertvector(LoadAs<SignedShorts16>(block + i), SignedBytes16);
+    const SignedBytes16 arranged = __builtin_shuffle(bytes, order);
+    __builtin_memcpy(to + i, &arranged, sizeof(arranged));
+  }
+}
+
+template <class T>
+void QuantizeRow(const float* x, int64_t cols, float most_integer, T* values, float* scales, float* sums) {
+  constexpr float kLeast = 1e-34f, kGreatest = 1e34f;
+  const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
+  for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
+    Vec largest = {}, not_finite = {};
+    for (int i = 0; i < kQuantBlock; i += kLanes) {
+      const Vec v = Load(x + i);
+      largest = Max(Max(v, -v), largest);
+      not_finite += v - v;  // a block that holds infinity or NaN becomes NaN
+    }
+    const float most = MaxLane(largest), scale = most / most_integer + Sum(not_finite);
+    *scales = scale;
+    if (!(scale > kLeast && scale < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
+      __builtin_memset(values, 0, kQuantBlock * sizeof(T));
+      *sums = scale - scale;
+      continue;
+    }
+    const Vec inverse = Splat(most_integer / most);
+    IntVec sum = {};
+    int16_t block[kQuantBlock];
+    for (int i = 0; i < kQuantBlock; i += kLanes) {
+      const IntVec v = reinterpret_cast<IntVec>(Load(x + i) * inverse + round) - reinterpret_cast<IntVec>(round);
+      sum += v;
+      const auto narrow = __builtin_convertvector(v, SignedShortVec);
+      __builtin_memcpy(block + i, &narrow, sizeof(narrow));
+    }
+    Store(block, values);
+    int32_t total = 0;
+    for (int i = 0; i < kLanes; ++i) total += sum[i];
+    *sums = static_cast<float>(total) * scale;
+  }
+}
+
+}  // namespace
+
+void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales, float* sums) {
+  QuantizeRow(x, cols, 32767, values, scales, sums);
+}
+
+void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, float* sums) {
+  QuantizeRow(x, cols, 127, values, scales, sums);
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
