@@ -6,6 +6,9 @@
 
 namespace quire::kernels {
 
+/// Tokens of a block on the CPU.
+inline constexpr int64_t kMaxBlockSize = 256;
+
 /// The CPU layout of one layer of the paged KV cache. A block holds block_size tokens of all layers and lies
 /// contiguous in memory, so that swapping or moving it is one copy; this view points at one layer's part.
 ///   keys   of (block b, kv head h): [head_dim, block_size]  (transposed: scores of a block are vector lanes)

@@ -140,7 +140,7 @@ void BlockCopy(const CpuStream&, const BlockCopyParams& p) {
 }
 
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& p) {
-  QUIRE_KERNEL_CHECK(p.head_start[p.cache.num_kv_heads] == p.num_heads);
+  QUIRE_KERNEL_CHECK(p.head_start[p.cache.num_kv_heads] == p.num_heads && p.cache.block_size <= kMaxBlockSize);
   std::vector<AttentionItem> items;
   for (int64_t s = 0; s < p.num_sequences; ++s) {
     QUIRE_KERNEL_CHECK(p.context_len[s] >= p.query_start[s + 1] - p.query_start[s]);

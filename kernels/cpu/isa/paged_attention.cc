@@ -1,4 +1,5 @@
 #include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
 
 namespace quire::kernels::QUIRE_ISA {
@@ -6,7 +7,12 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr float kMasked = -1e30f;  // far below any score, and finite, so that differences stay finite
-constexpr int kRowTile = 4;        // query rows that share one pass over a block
+constexpr int kRowTile = 4;        // query rows that share one pass over a span
+constexpr int kColumns = 2;        // vectors that such a pass computes of each row at a time
+/// Slots that enter a row's running softmax together: of the blocks that begin between two multiples of it. A block
+/// that is no whole number of vectors, or as large, is a span of its own.
+constexpr int64_t kSpanSlots = 64;
+constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 
 /// The rows of one item: every query head of the kv head's group, for every query of the tile, in that order.
 /// Each row carries its running softmax: out = sum(p * v) and sum = sum(p), both relative to max.
@@ -15,18 +21,29 @@ struct Rows {
   float* out;     // [num_rows, head_dim]
   float* max;     // [num_rows]
   float* sum;     // [num_rows]
-  float* scores;  // [kRowTile, padded block]
+  float* scores;  // [kRowTile, padded slots of a span]
 };
 
-/// The slots of one block that a query sees: [begin, end), never empty.
+/// A few blocks that follow each other in a sequence. Pointers of blocks that no query of the item sees are not set.
+struct Span {
+  int64_t dim, block_size;
+  int64_t slots;                     // of all blocks
+  int64_t padded;                    // up to whole vectors
+  const float* keys[kMostVectors];   // of each vector of slots: [head_dim], block_size floats apart
+  const float* values[kMostBlocks];  // of each block: [block_size, head_dim]
+};
+
+/// Slots of a span: [begin, end).
 struct Visible {
   int64_t begin, end;
 };
 
 int64_t PadToLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t Most(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t MaxRows(const PagedAttentionParams& p) { return kAttentionTile * p.num_heads; }
+
+int64_t BlocksOfSpan(const KvCacheView& cache) {
+  return cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots ? kSpanSlots / cache.block_size : 1;
+}
 
 Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   const int64_t rows = MaxRows(p), dim = p.cache.head_dim;
@@ -35,39 +52,49 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   return {scratch, out, max, max + rows, max + 2 * rows};
 }
 
-/// scores[r, j] = query[r, :] . key[:, j] for every slot j of the block, summed over the head dimension in order.
-template <int R>
-void Scores(const float* query, int64_t dim, const float* keys, int64_t block_size, float* scores) {
-  const int64_t padded = PadToLanes(block_size);
-  int64_t j = 0;
-  for (; j + kLanes <= block_size; j += kLanes) {
-    Vec acc[R] = {};
-    for (int64_t d = 0; d < dim; ++d) {
-      const Vec key = Load(keys + d * block_size + j);
-      for (int r = 0; r < R; ++r) acc[r] += key * query[r * dim + d];
-    }
-    for (int r = 0; r < R; ++r) Store(scores + r * padded + j, acc[r]);
+/// scores[r, j] = query[r, :] . key[:, j] for the slots j of C vectors, summed over the head dimension in order.
+template <int R, int C>
+QUIRE_INLINE inline void ScoreVectors(const Span& span, int64_t vector, const float* query, float* scores) {
+  const int64_t there = span.slots - vector * kLanes;  // less than a vector only where C is 1
+  Vec acc[R][C] = {};
+  for (int64_t d = 0; d < span.dim; ++d) {
+    Vec key[C];
+    Unrolled<C>([&](auto c) QUIRE_INLINE {
+      const float* from = span.keys[vector + c] + d * span.block_size;
+      key[c] = C > 1 || there >= kLanes ? Load(from) : LoadPart(from, there);
+    });
+    Unrolled<R>([&](auto r) QUIRE_INLINE {
+      const Vec q = Splat(query[r * span.dim + d]);
+      Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] += key[c] * q; });
+    });
   }
-  if (j == block_size) return;
-  Vec acc[R] = {};
-  for (int64_t d = 0; d < dim; ++d) {
-    const Vec key = LoadPart(keys + d * block_size + j, block_size - j);
-    for (int r = 0; r < R; ++r) acc[r] += key * query[r * dim + d];
-  }
-  for (int r = 0; r < R; ++r) Store(scores + r * padded + j, acc[r]);
+  Unrolled<R>([&](auto r) QUIRE_INLINE {
+    Unrolled<C>([&](auto c) QUIRE_INLINE { Store(scores + r * span.padded + (vector + c) * kLanes, acc[r][c]); });
+  });
 }
 
-/// Turns the scores of one row into weights relative to the new maximum; slots that are not visible weigh nothing.
-/// (A visible slot lifts the maximum off kMasked; without one, every masked slot would weigh exp(0).)
-/// Returns the factor by which the row's earlier sum and output shrink.
-float Reweigh(float* scores, int64_t padded, Visible visible, float* row_max, float* row_sum) {
-  for (int64_t j = 0; j < visible.begin; ++j) scores[j] = kMasked;
-  for (int64_t j = visible.end; j < padded; ++j) scores[j] = kMasked;
+/// The scores of all vectors that hold a visible slot.
+template <int R>
+void Scores(const Span& span, Visible visible, const float* query, float* scores) {
+  int64_t vector = visible.begin / kLanes;
+  for (; (vector + kColumns) * kLanes <= PadToLanes(visible.end) && (vector + kColumns) * kLanes <= span.slots;
+       vector += kColumns)
+    ScoreVectors<R, kColumns>(span, vector, query, scores);
+  for (; vector * kLanes < visible.end; ++vector) ScoreVectors<R, 1>(span, vector, query, scores);
+}
+
+/// Turns the scores of one row in the vectors of `computed` into weights relative to the new maximum; slots that the
+/// row does not see weigh nothing. (A visible slot lifts the maximum off kMasked; without one, every masked slot would
+/// weigh exp(0).) Returns the factor by which the row's earlier sum and output shrink.
+float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, float* row_sum) {
+  const int64_t begin = computed.begin / kLanes * kLanes, end = PadToLanes(computed.end);
+  for (int64_t j = begin; j < visible.begin; ++j) scores[j] = kMasked;
+  for (int64_t j = visible.end; j < end; ++j) scores[j] = kMasked;
   Vec top = Splat(*row_max);
-  for (int64_t j = 0; j < padded; j += kLanes) top = Max(Load(scores + j), top);
+  for (int64_t j = begin; j < end; j += kLanes) top = Max(Load(scores + j), top);
   const float max = MaxLane(top);
   Vec sum = {};
-  for (int64_t j = 0; j < padded; j += kLanes) {
+  for (int64_t j = begin; j < end; j += kLanes) {
     const Vec weight = Exp(Load(scores + j) - max);
     Store(scores + j, weight);
     sum += weight;
@@ -78,106 +105,149 @@ float Reweigh(float* scores, int64_t padded, Visible visible, float* row_max, fl
   return shrink;
 }
 
-/// out[r, :] = out[r, :] * shrink[r] + sum over visible slots j of weight[r, j] * value[j, :], in the order of j.
+/// C vectors of the head dimension of: out[r, :] = out[r, :] * shrink[r] + sum over slots j of weight[r, j] * value[j,
+/// :], in the order of j. A slot that one row does not see weighs nothing there: adding it changes no bit.
+template <int R, int C>
+QUIRE_INLINE inline void AccumulateVectors(const Span& span, Visible visible, const float* weights, const float* shrink,
+                                           int64_t d, float* out) {
+  Vec acc[R][C];
+  Unrolled<R>([&](auto r) QUIRE_INLINE {
+    Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] = Load(out + r * span.dim + d + c * kLanes) * shrink[r]; });
+  });
+  for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
+    const float* values = span.values[block] - block * span.block_size * span.dim + d;
+    for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot) {
+      Vec value[C];
+      Unrolled<C>([&](auto c) QUIRE_INLINE { value[c] = Load(values + slot * span.dim + c * kLanes); });
+      Unrolled<R>([&](auto r) QUIRE_INLINE {
+        const Vec weight = Splat(weights[r * span.padded + slot]);
+        Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] += value[c] * weight; });
+      });
+    }
+  }
+  Unrolled<R>([&](auto r) QUIRE_INLINE {
+    Unrolled<C>([&](auto c) QUIRE_INLINE { Store(out + r * span.dim + d + c * kLanes, acc[r][c]); });
+  });
+}
+
 template <int R>
-void Accumulate(const float* weights, int64_t padded, const float* shrink, const float* values, int64_t dim,
-                Visible visible, float* out) {
+void Accumulate(const Span& span, Visible visible, const float* weights, const float* shrink, float* out) {
   int64_t d = 0;
-  for (; d + kLanes <= dim; d += kLanes) {
-    Vec acc[R];
-    for (int r = 0; r < R; ++r) acc[r] = Load(out + r * dim + d) * shrink[r];
-    for (int64_t j = visible.begin; j < visible.end; ++j) {
-      const Vec value = Load(values + j * dim + d);
-      for (int r = 0; r < R; ++r) acc[r] += value * weights[r * padded + j];
-    }
-    for (int r = 0; r < R; ++r) Store(out + r * dim + d, acc[r]);
-  }
-  for (; d < dim; ++d) {
+  for (; d + kColumns * kLanes <= span.dim; d += kColumns * kLanes)
+    AccumulateVectors<R, kColumns>(span, visible, weights, shrink, d, out);
+  for (; d + kLanes <= span.dim; d += kLanes) AccumulateVectors<R, 1>(span, visible, weights, shrink, d, out);
+  for (; d < span.dim; ++d) {
     for (int r = 0; r < R; ++r) {
-      float acc = out[r * dim + d] * shrink[r];
-      for (int64_t j = visible.begin; j < visible.end; ++j) acc += values[j * dim + d] * weights[r * padded + j];
-      out[r * dim + d] = acc;
+      float acc = out[r * span.dim + d] * shrink[r];
+      for (int64_t j = visible.begin; j < visible.end; ++j) {
+        const float* values = span.values[j / span.block_size];
+        acc += values[j % span.block_size * span.dim + d] * weights[r * span.padded + j];
+      }
+      out[r * span.dim + d] = acc;
     }
   }
 }
 
-/// One block for R rows, all of which see its `visible` slots.
+/// One span for R rows, each of which sees slots of its own; a later row begins and ends no earlier.
 template <int R>
-void VisitBlock(const Rows& rows, int64_t row, Visible visible, const float* keys, const float* values, int64_t dim,
-                int64_t block_size) {
-  const int64_t padded = PadToLanes(block_size);
+void VisitRows(const Span& span, const Visible* visible, const Rows& rows, int64_t row) {
+  const Visible together = {visible[0].begin, visible[R - 1].end};
   float shrink[R];
-  Scores<R>(rows.query + row * dim, dim, keys, block_size, rows.scores);
-  for (int r = 0; r < R; ++r) {
-    shrink[r] = Reweigh(rows.scores + r * padded, padded, visible, rows.max + row + r, rows.sum + row + r);
-  }
-  Accumulate<R>(rows.scores, padded, shrink, values, dim, visible, rows.out + row * dim);
+  Scores<R>(span, together, rows.query + row * span.dim, rows.scores);
+  for (int r = 0; r < R; ++r)
+    shrink[r] = Reweigh(rows.scores + r * span.padded, together, visible[r], rows.max + row + r, rows.sum + row + r);
+  Accumulate<R>(span, together, rows.scores, shrink, rows.out + row * span.dim);
 }
 
-void VisitBlockRows(int64_t count, const Rows& rows, int64_t row, Visible visible, const float* keys,
-                    const float* values, int64_t dim, int64_t block_size) {
-  for (; count >= kRowTile; count -= kRowTile, row += kRowTile) {
-    VisitBlock<kRowTile>(rows, row, visible, keys, values, dim, block_size);
+void VisitRows(int64_t count, const Span& span, const Visible* visible, const Rows& rows, int64_t row) {
+  if (count == 4) VisitRows<4>(span, visible, rows, row);
+  if (count == 3) VisitRows<3>(span, visible, rows, row);
+  if (count == 2) VisitRows<2>(span, visible, rows, row);
+  if (count == 1) VisitRows<1>(span, visible, rows, row);
+}
+
+/// What one item needs to know of its place in the sequence.
+struct Place {
+  int64_t group;           // query heads of the kv head
+  int64_t first_position;  // of the first query
+  int64_t window;          // more than any position where there is none
+};
+
+/// The blocks from first_block on, as far as the item's queries see them.
+void OpenSpan(const PagedAttentionParams& p, const AttentionItem& item, int64_t first_block, Visible visible,
+              Span& span) {
+  const KvCacheView& cache = p.cache;
+  const int64_t vectors = PadToLanes(cache.block_size) / kLanes;
+  const int32_t* table = p.block_tables + item.sequence * p.table_stride + first_block;
+  for (int64_t b = visible.begin / cache.block_size; b * cache.block_size < visible.end; ++b) {
+    const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_floats();
+    span.values[b] = cache.values + offset;
+    for (int64_t v = 0; v < vectors; ++v) span.keys[b * vectors + v] = cache.keys + offset + v * kLanes;
   }
-  if (count == 3) VisitBlock<3>(rows, row, visible, keys, values, dim, block_size);
-  if (count == 2) VisitBlock<2>(rows, row, visible, keys, values, dim, block_size);
-  if (count == 1) VisitBlock<1>(rows, row, visible, keys, values, dim, block_size);
+}
+
+/// All rows with the span whose first slot is at position `start`.
+void VisitSpan(const Place& place, int64_t num_queries, int64_t start, const Span& span, const Rows& rows) {
+  // Query i sees slots [i - to_window, i + to_end) of the span: none where it stands before it, or it before its
+  // window.
+  const int64_t to_end = place.first_position + 1 - start, to_window = place.window - to_end;
+  const int64_t begin = Most(1 - to_end, 0), end = Least(num_queries, span.slots + to_window);
+  Visible visible[kRowTile];
+  int64_t query = begin, head = 0;
+  for (int64_t row = begin * place.group; row < end * place.group;) {
+    const int64_t count = Least(kRowTile, end * place.group - row);
+    for (int64_t r = 0; r < count; ++r) {
+      visible[r] = {Most(query - to_window, 0), Least(query + to_end, span.slots)};
+      if (++head == place.group) head = 0, ++query;
+    }
+    VisitRows(count, span, visible, rows, row);
+    row += count;
+  }
 }
 
 }  // namespace
 
 int64_t AttentionScratch(const PagedAttentionParams& p) {
-  return MaxRows(p) * (2 * p.cache.head_dim + 2) + kRowTile * PadToLanes(p.cache.block_size);
+  return MaxRows(p) * (2 * p.cache.head_dim + 2) + kRowTile * PadToLanes(BlocksOfSpan(p.cache) * p.cache.block_size);
 }
 
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
-  const KvCacheView& cache = p.cache;
-  const int64_t dim = cache.head_dim, block_size = cache.block_size;
-  const int64_t first_head = p.head_start[item.kv_head];
-  const int64_t group = p.head_start[item.kv_head + 1] - first_head;
-  const Rows rows = CarveScratch(p, scratch);
-  for (int64_t i = 0; i < item.num_queries; ++i) {
-    for (int64_t g = 0; g < group; ++g) {
-      const int64_t row = i * group + g;
-      const float* query = p.queries + (item.first_query + i) * p.query_stride + (first_head + g) * dim;
-      for (int64_t d = 0; d < dim; ++d) {
-        rows.query[row * dim + d] = query[d] * p.scale;
-        rows.out[row * dim + d] = 0.0f;
-      }
-      rows.max[row] = kMasked;
-      rows.sum[row] = 0.0f;
-    }
-  }
-
-  // Query i of the item stands at position first_position + i.
+  const int64_t dim = p.cache.head_dim, block_size = p.cache.block_size, first_head = p.head_start[item.kv_head];
   const int64_t first_position = p.context_len[item.sequence] - (p.query_start[item.sequence + 1] - item.first_query);
-  const int64_t last_position = first_position + item.num_queries - 1;
-  const int32_t* table = p.block_tables + item.sequence * p.table_stride;
-  const int64_t window = p.window > 0 ? p.window : last_position + 1;
-  for (int64_t b = Most(first_position - window + 1, 0) / block_size; b * block_size <= last_position; ++b) {
-    const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_floats();
-    const float* keys = cache.keys + offset;
-    const float* values = cache.values + offset;
-    // Query i sees slots [i - to_window, i + to_end) of the block: none where it stands before the block or the
-    // block before its window. Those that see all of it share passes; each row's arithmetic is its own either way.
-    const int64_t to_end = first_position + 1 - b * block_size, to_window = window - to_end;
-    const int64_t end = Least(item.num_queries, block_size + to_window);
-    for (int64_t i = Most(1 - to_end, 0); i < end;) {
-      const Visible visible = {Most(i - to_window, 0), Least(i + to_end, block_size)};
-      const bool whole = visible.begin == 0 && visible.end == block_size;
-      const int64_t count = whole ? Least(to_window + 1, end) - i : 1;
-      VisitBlockRows(count * group, rows, i * group, visible, keys, values, dim, block_size);
-      i += count;
+  const int64_t past_last = first_position + item.num_queries;
+  const Place place = {p.head_start[item.kv_head + 1] - first_head, first_position,
+                       p.window > 0 ? p.window : past_last};
+  const Rows rows = CarveScratch(p, scratch);
+  const auto each_row = [&](const auto& use) {
+    for (int64_t row = 0; row < item.num_queries * place.group; ++row) {
+      const int64_t query = item.first_query + row / place.group, head = first_head + row % place.group;
+      use(row, p.queries + query * p.query_stride + head * dim, p.out + query * p.out_stride + head * dim);
     }
+  };
+  each_row([&](int64_t row, const float* query, float*) {
+    for (int64_t d = 0; d < dim; ++d) {
+      rows.query[row * dim + d] = query[d] * p.scale;
+      rows.out[row * dim + d] = 0.0f;
+    }
+    rows.max[row] = kMasked;
+    rows.sum[row] = 0.0f;
+  });
+
+  Span span;
+  const int64_t blocks = BlocksOfSpan(p.cache);
+  span.dim = dim;
+  span.block_size = block_size;
+  span.slots = blocks * block_size;
+  span.padded = PadToLanes(span.slots);
+  const int64_t first_seen = Most(first_position - place.window + 1, 0);
+  for (int64_t start = first_seen / span.slots * span.slots; start < past_last; start += span.slots) {
+    OpenSpan(p, item, start / block_size, {Most(first_seen - start, 0), Least(past_last - start, span.slots)}, span);
+    VisitSpan(place, item.num_queries, start, span, rows);
   }
 
-  for (int64_t i = 0; i < item.num_queries; ++i) {
-    for (int64_t g = 0; g < group; ++g) {
-      const int64_t row = i * group + g;
-      float* out = p.out + (item.first_query + i) * p.out_stride + (first_head + g) * dim;
-      for (int64_t d = 0; d < dim; ++d) out[d] = rows.out[row * dim + d] / rows.sum[row];
-    }
-  }
+  each_row([&](int64_t row, const float*, float* out) {
+    for (int64_t d = 0; d < dim; ++d) out[d] = rows.out[row * dim + d] / rows.sum[row];
+  });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

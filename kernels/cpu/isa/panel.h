@@ -1,9 +1,8 @@
 #pragma once
 
 #include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
-
-#define QUIRE_INLINE __attribute__((always_inline))
 
 // What products of plain and of quantised weights share: the sums of a tile, and the order of tiles.
 namespace quire::kernels::QUIRE_ISA {
@@ -11,22 +10,6 @@ namespace quire::kernels::QUIRE_ISA {
 /// Vectors that hold one number of every row of a panel.
 inline constexpr int kVecs = kPanelRows / kLanes;
 static_assert(kPanelRows % kLanes == 0);
-
-inline int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-/// Calls f(0) .. f(N - 1) with constants, one after another in the code: arrays that are only indexed so live in
-/// registers. (gcc 12 unrolls such loops too late for that.)
-template <int I>
-struct Index {
-  constexpr operator int() const { return I; }
-};
-template <int N, class F>
-[[gnu::always_inline]] inline void Unrolled(const F& f) {
-  if constexpr (N > 0) {
-    Unrolled<N - 1>(f);
-    f(Index<N - 1>{});
-  }
-}
 
 /// The sums of MT rows of x with one panel, in registers from y's numbers so far to y. Each of them is one chain of
 /// additions along the columns, whatever the tile's shape: that is what makes a result independent of the batch.

@@ -11,6 +11,9 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
+inline int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t Most(int64_t a, int64_t b) { return a > b ? a : b; }
+
 inline Vec Load(const float* p) { return LoadAs<Vec>(p); }
 
 /// The first `count` < kLanes floats, zeros above.
