@@ -7,6 +7,7 @@
 #include "comm/messages.h"
 #include "coordinator/bench/allreduce.h"
 #include "coordinator/bench/kernels.h"
+#include "coordinator/bench/latency.h"
 #include "coordinator/bench/memory.h"
 #include "coordinator/bench/throughput.h"
 #include "coordinator/check/command.h"
@@ -70,7 +71,28 @@ Command AddCheck(CLI::App& app) {
       app.add_subcommand("check", "Look at everything that a start of this topology needs, on every node");
   quire::AddServeFlags(*check, state->flags);
   check->add_flag("--json", state->json, "Print the result as JSON");
-  return {check, [] { quire::SetUpLog("warn"); }, [state] { return quire::RunCheckCommand(state->flags, state->json); }};
+  return {check, [] { quire::SetUpLog("warn"); },
+          [state] { return quire::RunCheckCommand(state->flags, state->json); }};
+}
+
+void AddCount(CLI::App& app, const char* name, int& value, const char* help) {
+  app.add_option(name, value, help)->check(CLI::Range(1, 1 << 20))->capture_default_str();
+}
+
+Command AddLatency(CLI::App& bench) {
+  struct State : ServerCommand {
+    quire::LatencyBench bench;
+  };
+  const auto state = std::make_shared<State>();
+  CLI::App* app = bench.add_subcommand(
+      "latency", "The same batch again and again, against what the machine reads and computes at the most");
+  quire::AddServeFlags(*app, state->flags);
+  AddCount(*app, "--batch-size", state->bench.batch_size, "Requests at once");
+  AddCount(*app, "--input-len", state->bench.input_len, "Prompt tokens");
+  AddCount(*app, "--output-len", state->bench.output_len, "Generated tokens");
+  AddCount(*app, "--num-iters", state->bench.num_iters, "Rounds that count, after one that does not");
+  app->add_flag("--json", state->bench.json, "Print the result as JSON");
+  return {app, [state] { state->Check(); }, [state] { return quire::RunLatencyBench(state->topology, state->bench); }};
 }
 
 Command AddThroughput(CLI::App& bench) {
@@ -80,12 +102,9 @@ Command AddThroughput(CLI::App& bench) {
   const auto state = std::make_shared<State>();
   CLI::App* app = bench.add_subcommand("throughput", "Requests straight into the engine, without HTTP");
   quire::AddServeFlags(*app, state->flags);
-  const auto count = [&](const char* name, int& value, const char* help) {
-    app->add_option(name, value, help)->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  };
-  count("--num-prompts", state->bench.num_prompts, "Requests, all at once");
-  count("--input-len", state->bench.input_len, "Prompt tokens");
-  count("--output-len", state->bench.output_len, "Generated tokens");
+  AddCount(*app, "--num-prompts", state->bench.num_prompts, "Requests, all at once");
+  AddCount(*app, "--input-len", state->bench.input_len, "Prompt tokens");
+  AddCount(*app, "--output-len", state->bench.output_len, "Generated tokens");
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
   return {app, [state] { state->Check(); },
           [state] { return quire::RunThroughputBench(state->topology, state->bench); }};
@@ -219,6 +238,7 @@ int main(int argc, char** argv) {
   std::vector<Command> commands = {AddServe(app), AddCheck(app)};
   CLI::App* bench = app.add_subcommand("bench", "Measure");
   bench->require_subcommand(1);
+  commands.push_back(AddLatency(*bench));
   commands.push_back(AddThroughput(*bench));
   commands.push_back(AddMemory(*bench));
   commands.push_back(AddAllReduce(*bench));

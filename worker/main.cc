@@ -8,6 +8,7 @@
 #include "comm/messages.h"
 #include "comm/process_hardening.h"
 #include "worker/bench_allreduce.h"
+#include "worker/bench_ceilings.h"
 #include "worker/probe.h"
 #include "worker/worker.h"
 
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
 
   quire::WorkerOptions options;
   quire::AllReduceBench bench;
+  quire::CeilingsBench ceilings;
   quire::ProbeOptions probe;
   CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).",
                "quire-worker");
@@ -32,6 +34,9 @@ int main(int argc, char** argv) {
   app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();
   app.add_option("--bench-max-bytes", bench.max_bytes)->capture_default_str();
   app.add_option("--bench-rounds", bench.rounds)->capture_default_str();
+  app.add_option("--bench-ceilings", ceilings.json_file,
+                 "Instead of serving, measure what the ranks read and compute at the most and write it to this file");
+  app.add_option("--bench-threads", ceilings.threads)->check(CLI::Range(1, 1024))->capture_default_str();
   app.set_version_flag("--version", fmt::format("quire-worker {}", quire::kBuildVersion));
   bool probing = false;
   app.add_flag("--probe", probing, "Instead of serving, say what this host has (quire check asks)");
@@ -42,7 +47,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (probing) return quire::RunProbe(probe);
-    if (options.coordinator.empty() && bench.json_file.empty()) throw CLI::RequiredError("--coordinator");
+    if (options.coordinator.empty() && bench.json_file.empty() && ceilings.json_file.empty())
+      throw CLI::RequiredError("--coordinator");
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
     return status == 0 ? 0 : 2;
@@ -50,7 +56,9 @@ int main(int argc, char** argv) {
   try {
     quire::HardenProcess();
     quire::MpiBootstrap mpi;
-    return bench.json_file.empty() ? quire::RunWorker(options, mpi) : quire::RunAllReduceBench(bench, mpi);
+    if (!bench.json_file.empty()) return quire::RunAllReduceBench(bench, mpi);
+    if (!ceilings.json_file.empty()) return quire::RunCeilingsBench(ceilings, mpi);
+    return quire::RunWorker(options, mpi);
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: {}\n", error.what());
     return 1;

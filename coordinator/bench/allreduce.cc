@@ -4,45 +4,16 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <sstream>
 #include <vector>
 
 #include "comm/error.h"
 #include "comm/json.h"
-#include "coordinator/cluster/child_process.h"
-#include "coordinator/cluster/launcher.h"
-#include "coordinator/cluster/runtime_dir.h"
+#include "coordinator/bench/rank_bench.h"
 
 namespace quire {
 
 namespace {
-
-/// The mpirun line of a server, with other work for the workers.
-std::vector<std::string> BenchCommand(const AllReduceBenchCommand& bench, const std::string& session_dir,
-                                      const std::string& results) {
-  Topology topology;
-  topology.parallel.tensor = bench.ranks;
-  const std::vector<std::string> worker = {FindWorkerBinary(),
-                                           "--bench-allreduce",
-                                           results,
-                                           "--bench-min-bytes",
-                                           std::to_string(bench.min_bytes),
-                                           "--bench-max-bytes",
-                                           std::to_string(bench.max_bytes),
-                                           "--bench-rounds",
-                                           std::to_string(bench.rounds)};
-  return MpirunCommand(topology, worker, session_dir, {});
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) Fail("{}: the ranks wrote no results", path);
-  return text.str();
-}
 
 std::string SizeText(int64_t bytes) {
   return bytes < 1 << 20 ? fmt::format("{} KiB", bytes >> 10) : fmt::format("{} MiB", bytes >> 20);
@@ -82,14 +53,10 @@ void PrintTable(const Json& report) {
 }  // namespace
 
 int RunAllReduceBenchCommand(const AllReduceBenchCommand& bench) {
-  CheckMpirunAllowed();
-  const RuntimeDir directory;
-  const std::string results = directory.path() + "/allreduce.json";
-  ChildProcess mpirun(BenchCommand(bench, directory.path(), results));
-  while (!mpirun.WaitFor(1000)) {
-  }
-  if (const std::string ended = *mpirun.Ended(); ended != "exited with status 0") Fail("mpirun {}", ended);
-  const std::string text = ReadFile(results);
+  const std::string text =
+      RunOnRanks(bench.ranks, "--bench-allreduce",
+                 {"--bench-min-bytes", std::to_string(bench.min_bytes), "--bench-max-bytes",
+                  std::to_string(bench.max_bytes), "--bench-rounds", std::to_string(bench.rounds)});
   PrintTable(ParseJson(text, "results of the ranks"));
   if (bench.json_file.empty()) return 0;
   std::ofstream file(bench.json_file);

@@ -16,6 +16,8 @@ void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
 void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end);
 void SiluMulRows(const SiluMulParams& p, int64_t row_begin, int64_t row_end);
 
+double RunPeak(Arithmetic arithmetic, int64_t rounds);
+
 /// Decodes part of a row to float (see DecodeRow).
 void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
 

@@ -40,6 +40,8 @@ struct QuantizedRows {
   int64_t cols;
 };
 
+enum class Arithmetic { kMultiplyAdd, kInt16, kInt8 };
+
 /// The vectorised inner parts, compiled once per instruction set. Ranges and items are independent of each other.
 struct IsaTable {
   void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
@@ -53,6 +55,7 @@ struct IsaTable {
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeParams&, int64_t row_begin, int64_t row_end);
   void (*silu_mul)(const SiluMulParams&, int64_t row_begin, int64_t row_end);
+  double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: there are no such instructions
   void (*decode)(const Weight&, int64_t row, int64_t col, int64_t count, float* out);
 };
 

@@ -1,0 +1,50 @@
+#include "coordinator/bench/ceilings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "coordinator/bench/rank_bench.h"
+
+namespace quire {
+
+MachineCeilings MeasureMachineCeilings(const Topology& topology) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int ranks = topology.parallel.tensor;
+  const int threads = topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / ranks);
+  const Json measured = ParseJson(RunOnRanks(ranks, "--bench-ceilings", {"--bench-threads", std::to_string(threads)}),
+                                  "results of the ranks");
+  return {ranks,
+          threads,
+          measured.at("isa"),
+          measured.at("read_bytes"),
+          measured.at("multiply_add"),
+          measured.at("int16"),
+          measured.at("int8")};
+}
+
+std::string TextOf(const MachineCeilings& c) {
+  const std::string int8 = c.int8 > 0 ? fmt::format("{:.0f}", c.int8 * 1e-9) : "no";
+  return fmt::format("{:.1f} GB/s read, {:.0f} GFLOP/s fp32, {:.0f} int16 and {} int8 GOP/s ({} x {} threads, {})",
+                     c.read_bytes * 1e-9, c.multiply_add * 1e-9, c.int16 * 1e-9, int8, c.ranks, c.threads, c.isa);
+}
+
+Json JsonOf(const MachineCeilings& c) {
+  return {{"ranks", c.ranks},
+          {"threads", c.threads},
+          {"isa", c.isa},
+          {"read_bytes", c.read_bytes},
+          {"multiply_add", c.multiply_add},
+          {"int16", c.int16},
+          {"int8", c.int8}};
+}
+
+double OperationsOfToken(const ModelConfig& config) {
+  const auto heads =
+      static_cast<double>(2 * config.num_heads + 2 * config.num_kv_heads) * static_cast<double>(config.head_dim);
+  const auto mlp = static_cast<double>(3 * config.intermediate_size);
+  return 2 * static_cast<double>(config.num_layers * config.hidden_size) * (heads + mlp);
+}
+
+}  // namespace quire

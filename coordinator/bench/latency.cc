@@ -1,0 +1,95 @@
+#include "coordinator/bench/latency.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/json.h"
+#include "coordinator/bench/batch.h"
+#include "coordinator/bench/ceilings.h"
+
+namespace quire {
+
+namespace {
+
+/// Seconds, one number for each round.
+struct Rounds {
+  std::vector<double> prefill;  // until the last request's first token
+  std::vector<double> step;     // a token after that, median of the round
+  std::vector<double> slowest;  // 99 in 100 of the gaps between tokens are shorter
+};
+
+void AddRound(const BatchTimes& times, Rounds& rounds) {
+  double prefill = 0;
+  std::vector<double> gaps;
+  for (const auto& tokens : times.tokens) prefill = std::max(prefill, tokens.front());
+  for (const auto& tokens : times.tokens) {
+    for (size_t i = 1; i < tokens.size(); ++i) {
+      if (tokens[i - 1] >= prefill) gaps.push_back(tokens[i] - tokens[i - 1]);
+    }
+  }
+  rounds.prefill.push_back(prefill);
+  if (gaps.empty()) return;
+  rounds.step.push_back(Percentile(gaps, 0.5));
+  rounds.slowest.push_back(Percentile(gaps, 0.99));
+}
+
+std::string Range(const std::vector<double>& values, double unit) {
+  const auto [least, most] = std::ranges::minmax(values);
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", Percentile(values, 0.5) * unit, least * unit, most * unit);
+}
+
+std::string Share(double part, double whole) { return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : "-"; }
+
+Json JsonOf(const std::vector<double>& values) {
+  if (values.empty()) return nullptr;
+  const auto [least, most] = std::ranges::minmax(values);
+  return {{"median", Percentile(values, 0.5)}, {"least", least}, {"most", most}};
+}
+
+}  // namespace
+
+int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
+  const MachineCeilings ceilings = MeasureMachineCeilings(topology);
+  const ModelFiles model = ModelFiles::Open(topology.model.path);
+  const std::atomic<bool> never{false};
+  Deployment deployment(topology, model, never);
+  double weight_bytes = 0;
+  for (const RankInfo& rank : deployment.group().ranks()) weight_bytes += static_cast<double>(rank.weight_bytes);
+  Rounds rounds;
+  for (int i = 0; i <= bench.num_iters; ++i) {
+    const auto first = static_cast<RequestId>(1 + i * bench.batch_size);
+    const BatchTimes times =
+        RunBatch(deployment, first, bench.batch_size, bench.input_len, bench.output_len, model.config().vocab_size);
+    if (i > 0) AddRound(times, rounds);
+  }
+  deployment.Stop("the bench is over");
+
+  const double prompt_tokens = bench.batch_size * bench.input_len;
+  const double operations = OperationsOfToken(model.config()) * prompt_tokens / Percentile(rounds.prefill, 0.5);
+  const double read = rounds.step.empty() ? 0 : weight_bytes / Percentile(rounds.step, 0.5);
+  if (bench.json) {
+    fmt::print("{}\n", DumpJson({{"prefill_seconds", JsonOf(rounds.prefill)},
+                                 {"step_seconds", JsonOf(rounds.step)},
+                                 {"step_p99_seconds", JsonOf(rounds.slowest)},
+                                 {"prefill_operations_per_second", operations},
+                                 {"weight_bytes", weight_bytes},
+                                 {"read_bytes_per_second", read},
+                                 {"ceilings", JsonOf(ceilings)}}));
+    return 0;
+  }
+  fmt::print("{} at once, {} + {} tokens, {} rounds; medians (ranges)\n", bench.batch_size, bench.input_len,
+             bench.output_len, bench.num_iters);
+  fmt::print("ceilings of the machine: {}\n", TextOf(ceilings));
+  fmt::print(
+      "prompts: {} s, {:.0f} tok/s; products {:.0f} G operations a second, {} of fp32, {} of int16, {} of int8\n",
+      Range(rounds.prefill, 1), prompt_tokens / Percentile(rounds.prefill, 0.5), operations * 1e-9,
+      Share(operations, ceilings.multiply_add), Share(operations, ceilings.int16), Share(operations, ceilings.int8));
+  if (rounds.step.empty()) return 0;
+  fmt::print("a step after that: {} ms, 99 in 100 within {} ms; weights of {:.0f} MB, {} of the reading\n",
+             Range(rounds.step, 1e3), Range(rounds.slowest, 1e3), weight_bytes * 1e-6,
+             Share(read, ceilings.read_bytes));
+  return 0;
+}
+
+}  // namespace quire

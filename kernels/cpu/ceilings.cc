@@ -1,0 +1,66 @@
+#include "kernels/ceilings.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cpu/isa/table.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace quire::kernels {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTries = 5;
+constexpr size_t kReadBytes = size_t{128} << 20;  // of each thread
+
+/// The most of `amount`, summed over the threads, in a second.
+template <class Work>
+double Best(const CpuStream& stream, const Work& work) {
+  const int threads = stream.pool().num_threads();
+  std::vector<double> amounts(static_cast<size_t>(threads));
+  double best = 0;
+  for (int i = 0; i < kTries; ++i) {
+    const auto begin = Clock::now();
+    stream.pool().ForRange(threads, 1, [&](int64_t thread, int64_t, int) {
+      amounts[static_cast<size_t>(thread)] = work(static_cast<size_t>(thread));
+    });
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    double all = 0;
+    for (const double amount : amounts) all += amount;
+    best = std::max(best, all / seconds);
+  }
+  return best;
+}
+
+double ReadAll(const std::vector<uint64_t>& memory) {
+  uint64_t sums[8] = {};
+  for (size_t i = 0; i + 8 <= memory.size(); i += 8) {
+    for (size_t j = 0; j < 8; ++j) sums[j] += memory[i + j];
+  }
+  uint64_t sum = 0;
+  for (const uint64_t s : sums) sum += s;
+  __asm__ volatile("" : : "r"(sum));  // somebody might look at it
+  return static_cast<double>(memory.size() * sizeof(uint64_t));
+}
+
+}  // namespace
+
+Ceilings MeasureCeilings(const CpuStream& stream) {
+  std::vector<std::vector<uint64_t>> memory(static_cast<size_t>(stream.pool().num_threads()));
+  stream.pool().ForRange(static_cast<int64_t>(memory.size()), 1, [&](int64_t thread, int64_t, int) {
+    memory[static_cast<size_t>(thread)].assign(kReadBytes / sizeof(uint64_t),
+                                               1);  // its own thread's, also where NUMA is
+  });
+  const auto peak = [&](Arithmetic arithmetic) {
+    constexpr int64_t kRounds = 4'000'000;
+    return Best(stream, [&](size_t) { return ActiveTable().run_peak(arithmetic, kRounds); });
+  };
+  return {Best(stream, [&](size_t thread) { return ReadAll(memory[thread]); }), peak(Arithmetic::kMultiplyAdd),
+          peak(Arithmetic::kInt16), peak(Arithmetic::kInt8)};
+}
+
+}  // namespace quire::kernels

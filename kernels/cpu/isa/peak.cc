@@ -1,0 +1,46 @@
+// Instructions of the products without their loads, stores and everything around them.
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/unrolled.h"
+#include "kernels/cpu/isa/vec.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+constexpr int kChains = 10;  // independent sums: more than an instruction's latency times how many begin in a cycle
+
+/// Calls add(sum, operand) in chains; the operand is new to the compiler each time, so that nothing is computed once
+/// only.
+template <class SumVec, class Operand, class Add>
+void Chains(int64_t rounds, Operand operand, const Add& add) {
+  SumVec sum[kChains] = {};
+  for (int64_t i = 0; i < rounds; ++i) {
+    Unrolled<kChains>([&](auto c) QUIRE_INLINE {
+      __asm__ volatile("" : "+v"(operand));
+      add(sum[c], operand);
+      __asm__ volatile("" : "+v"(sum[c]));
+    });
+  }
+}
+
+}  // namespace
+
+double RunPeak(Arithmetic arithmetic, int64_t rounds) {
+  const double lanes = static_cast<double>(rounds) * kChains * kLanes;
+  if (arithmetic == Arithmetic::kMultiplyAdd) {
+    Chains<Vec>(rounds, Splat(0x1p-20f), [](Vec& sum, Vec x) QUIRE_INLINE { sum += x * x; });
+    return lanes * 2;
+  }
+  if (arithmetic == Arithmetic::kInt16) {
+    Chains<IntVec>(rounds, PairVec{} + 1, [](IntVec& sum, PairVec x) QUIRE_INLINE { AddPairs(sum, x, x); });
+    return lanes * 4;
+  }
+  if constexpr (kByteProducts != ByteProducts::kNone) {
+    Chains<QuadSum>(rounds, CellVec{} + 0x0101,
+                    [](auto& sum, CellVec x) QUIRE_INLINE { AddQuads(sum, x, reinterpret_cast<IntVec>(x)); });
+    return lanes * 8;
+  }
+  return 0;
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
