@@ -9,6 +9,7 @@
 #include "coordinator/bench/kernels.h"
 #include "coordinator/bench/latency.h"
 #include "coordinator/bench/memory.h"
+#include "coordinator/bench/serve_bench.h"
 #include "coordinator/bench/throughput.h"
 #include "coordinator/check/command.h"
 #include "coordinator/explain_paging.h"
@@ -108,6 +109,25 @@ Command AddThroughput(CLI::App& bench) {
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
   return {app, [state] { state->Check(); },
           [state] { return quire::RunThroughputBench(state->topology, state->bench); }};
+}
+
+Command AddServeBench(CLI::App& bench) {
+  const auto state = std::make_shared<quire::ServeBench>();
+  CLI::App* app = bench.add_subcommand("serve", "Streams from a server that runs already, through HTTP");
+  app->add_option("--base-url", state->base_url, "http://HOST:PORT of the server")->capture_default_str();
+  app->add_option("--model", state->model, "What the server calls the model");
+  app->add_option("--api-key-file", state->api_key_file, "File with the API key to send");
+  AddCount(*app, "--num-prompts", state->num_prompts, "Requests");
+  AddCount(*app, "--input-len", state->input_len, "Prompt tokens");
+  AddCount(*app, "--output-len", state->output_len, "Generated tokens");
+  AddCount(*app, "--vocab-size", state->vocab_size, "Prompts are random token ids below this");
+  app->add_option("--request-rate", state->request_rate, "Requests a second, at random moments (all at once)")
+      ->check(CLI::Range(0.0, 1e6));
+  app->add_option("--max-concurrency", state->max_concurrency, "Requests under way at most (no limit)")
+      ->check(CLI::Range(0, 1 << 16));
+  app->add_option("--seed", state->seed, "Seed of prompts and moments")->capture_default_str();
+  app->add_flag("--json", state->json, "Print the result as JSON");
+  return {app, [] { quire::SetUpLog("warn"); }, [state] { return quire::RunServeBench(*state); }};
 }
 
 Command AddMemory(CLI::App& bench) {
@@ -240,6 +260,7 @@ int main(int argc, char** argv) {
   bench->require_subcommand(1);
   commands.push_back(AddLatency(*bench));
   commands.push_back(AddThroughput(*bench));
+  commands.push_back(AddServeBench(*bench));
   commands.push_back(AddMemory(*bench));
   commands.push_back(AddAllReduce(*bench));
   commands.push_back(AddKernels(*bench));

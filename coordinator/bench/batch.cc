@@ -1,6 +1,5 @@
 #include "coordinator/bench/batch.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "comm/error.h"
@@ -64,11 +63,6 @@ BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int i
   times.seconds = SecondsSince(begin);
   for (const auto& sink : sinks) times.tokens.push_back(std::move(sink->times));
   return times;
-}
-
-double Percentile(std::vector<double> values, double p) {
-  std::ranges::sort(values);
-  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 }  // namespace quire

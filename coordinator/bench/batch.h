@@ -18,7 +18,4 @@ struct BatchTimes {
 BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int input_len, int output_len,
                     int64_t vocab_size);
 
-/// p in 0..1; values must not be empty.
-double Percentile(std::vector<double> values, double p);
-
 }  // namespace quire

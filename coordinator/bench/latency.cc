@@ -7,6 +7,7 @@
 #include "comm/json.h"
 #include "coordinator/bench/batch.h"
 #include "coordinator/bench/ceilings.h"
+#include "coordinator/bench/percentile.h"
 
 namespace quire {
 

@@ -4,6 +4,7 @@
 
 #include "comm/json.h"
 #include "coordinator/bench/batch.h"
+#include "coordinator/bench/percentile.h"
 #include "coordinator/cluster/deployment.h"
 
 namespace quire {

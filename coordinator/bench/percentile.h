@@ -1,0 +1,14 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace quire {
+
+/// p in 0..1; values must not be empty.
+inline double Percentile(std::vector<double> values, double p) {
+  std::ranges::sort(values);
+  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+}  // namespace quire

@@ -1,0 +1,86 @@
+"""quire bench: each command does its work to the end and reports numbers that can be; how good they are is no test."""
+import json
+import os
+import subprocess
+import unittest
+
+from server import QUIRE, TINY, Server, free_port
+
+
+def bench(*words, status=0):
+    done = subprocess.run([QUIRE, "bench", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200)
+    if done.returncode != status:
+        raise AssertionError(f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def bench_json(*words, status=0):
+    return json.loads(bench(*words, "--json", status=status).stdout)
+
+
+class BenchTest(unittest.TestCase):
+    def test_throughput(self):
+        result = bench_json("throughput", "--model", TINY, "-tp", "2", "--num-prompts", "4", "--input-len", "20", "--output-len", "8")
+        self.assertAlmostEqual(result["output_tokens_per_second"] * result["seconds"], 4 * 8, delta=0.01)
+        self.assertAlmostEqual(result["total_tokens_per_second"] * result["seconds"], 4 * 28, delta=0.01)
+        self.assertLessEqual(result["ttft_p50"], result["ttft_p99"])
+
+    def test_latency_stands_against_ceilings_of_the_same_run(self):
+        words = ("latency", "--model", TINY, "-tp", "2", "--batch-size", "2", "--input-len", "40", "--output-len", "10", "--num-iters", "2")
+        result = bench_json(*words)
+        ceilings = result["ceilings"]
+        self.assertEqual(ceilings["ranks"], 2)
+        for name in ("read_bytes", "multiply_add", "int16"):
+            self.assertGreater(ceilings[name], 1e8, name)
+        self.assertGreater(result["weight_bytes"], 0)
+        for name in ("prefill_seconds", "step_seconds"):
+            self.assertLessEqual(result[name]["least"], result[name]["median"], name)
+            self.assertLessEqual(result[name]["median"], result[name]["most"], name)
+        self.assertLess(result["prefill_operations_per_second"], ceilings["multiply_add"])
+        self.assertIn("ceilings of the machine: ", bench(*words).stdout)
+
+    def test_latency_of_a_single_token_has_no_steps_after_it(self):
+        result = bench_json("latency", "--model", TINY, "--input-len", "8", "--output-len", "1", "--num-iters", "1")
+        self.assertIsNone(result["step_seconds"])
+
+    def test_all_reduce(self):
+        path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"quire-allreduce-{os.getpid()}.json")
+        try:
+            bench("allreduce", "-tp", "2", "--max-bytes", "4096", "--rounds", "20", "--json", path)
+            with open(path) as f:
+                result = json.load(f)
+        finally:
+            os.unlink(path)
+        self.assertEqual({r["bytes"] for r in result["results"]}, {1024, 4096})
+        self.assertIn("MPI_Allreduce", {r["method"] for r in result["results"]})
+
+
+class ServeBenchTest(unittest.TestCase):
+    SMALL = ("--num-prompts", "6", "--input-len", "10", "--output-len", "5", "--vocab-size", "100")
+
+    def test_streams_are_counted(self):
+        with Server(model=TINY) as server:
+            for more in ((), ("--max-concurrency", "2"), ("--request-rate", "200")):
+                result = bench_json("serve", "--base-url", server.url, *self.SMALL, *more)
+                self.assertEqual((result["completed"], result["failed"]), (6, 0))
+                self.assertAlmostEqual(result["output_tokens_per_second"] * result["seconds"], 6 * 5, delta=0.01)
+                self.assertLessEqual(result["first_token_seconds"]["p50"], result["request_seconds"]["p50"])
+            self.assertIn("each token after it", bench("serve", "--base-url", server.url, *self.SMALL).stdout)
+
+    def test_what_the_server_refuses_is_said(self):
+        with Server(model=TINY) as server:
+            done = bench("serve", "--base-url", server.url, *self.SMALL, "--model", "another", "--json", status=1)
+            self.assertEqual(json.loads(done.stdout)["failed"], 6)
+            self.assertIn("status 404", done.stderr)
+
+    def test_nobody_listens(self):
+        done = bench("serve", "--base-url", f"http://127.0.0.1:{free_port()}", *self.SMALL, status=1)
+        self.assertIn("cannot connect", done.stderr)
+
+    def test_an_address_that_is_none(self):
+        done = bench("serve", "--base-url", "https://example/", status=1)
+        self.assertIn("is not http://HOST:PORT", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
