@@ -20,20 +20,20 @@ struct TileSums {
   void Clear() {
     Unrolled<MT>([&](auto i) QUIRE_INLINE { Unrolled<kVecs>([&](auto v) QUIRE_INLINE { sum[i][v] = Vec{}; }); });
   }
-  // By way of a buffer: sums whose address is taken would not stay in registers.
   // count: the panel's rows that there are, 1..kPanelRows.
   void Load(const float* y, int64_t y_stride, int64_t count) {
-    for (int i = 0; i < MT; ++i) {
+    for (int i = 0; i < MT; ++i, y += y_stride) {
       float row[kPanelRows] = {};
-      __builtin_memcpy(row, y + i * y_stride, static_cast<unsigned long>(count) * sizeof(float));
+      __builtin_memcpy(row, y, static_cast<unsigned long>(count) * sizeof(float));
       for (int v = 0; v < kVecs; ++v) sum[i][v] = QUIRE_ISA::Load(row + v * kLanes);
     }
   }
   void Store(float* y, int64_t y_stride, int64_t count) const {
-    for (int i = 0; i < MT; ++i) {
-      float row[kPanelRows];
-      for (int v = 0; v < kVecs; ++v) QUIRE_ISA::Store(row + v * kLanes, sum[i][v]);
-      __builtin_memcpy(y + i * y_stride, row, static_cast<unsigned long>(count) * sizeof(float));
+    for (int i = 0; i < MT; ++i, y += y_stride) {
+      float row[kPanelRows];  // sums whose address is taken would not stay in registers
+      float* to = count == kPanelRows ? y : row;
+      for (int v = 0; v < kVecs; ++v) QUIRE_ISA::Store(to + v * kLanes, sum[i][v]);
+      if (to == row) __builtin_memcpy(y, row, static_cast<unsigned long>(count) * sizeof(float));
     }
   }
 };
