@@ -14,10 +14,6 @@ namespace {
 
 constexpr size_t kMaxTopologyBytes = 1 << 20;
 
-void RefuseUnsupported(const Topology& t, const std::string& where) {
-  if (t.cache.dtype == "int8") Fail("{}: KV cache type int8 is not supported by this version", where);
-}
-
 void CheckSwap(const Topology& t, const std::string& where) {
   if (t.scheduler.preemption == "swap" && t.cache.host_swap_bytes == 0) {
     Fail("{}: preemption by swap needs host memory; give --swap-space GiB (cache.host_swap)", where);
@@ -117,7 +113,7 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--gpu-memory-utilization", f.memory_utilization, "Share of the free memory for KV blocks (0.90)")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--swap-space", f.swap_space, "Host memory for swapped blocks, GiB");
-  app.add_option("--kv-cache-dtype", f.kv_cache_dtype, "auto, fp8 or int8")
+  app.add_option("--kv-cache-dtype", f.kv_cache_dtype, "auto; fp8 on GPUs; int8 on the CPU")
       ->check(CLI::IsMember({"auto", "fp8", "int8"}));
   app.add_option("--dtype", f.dtype, "auto, float32, bfloat16 or float16")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
@@ -148,7 +144,6 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   }
   ApplyFlags(flags, t);
   ValidateTopology(t, where);
-  RefuseUnsupported(t, where);
   if (t.backend != "auto") CheckBackendSettings(t, t.backend, where + ": --backend " + t.backend);
   CheckSwap(t, where);
   CheckExposure(t, where);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/stream.h"
@@ -9,22 +10,31 @@ namespace quire::kernels {
 /// Tokens of a block on the CPU.
 inline constexpr int64_t kMaxBlockSize = 256;
 
+/// How the CPU keeps keys and values: as they are, or each vector of a token and head in 8-bit integers with one scale.
+enum class KvType { kF32, kInt8 };
+
+/// Bytes of the keys, or of the values, of one block and one head.
+int64_t KvHeadBytes(KvType type, int64_t head_dim, int64_t block_size);
+
 /// The CPU layout of one layer of the paged KV cache. A block holds block_size tokens of all layers and lies
 /// contiguous in memory, so that swapping or moving it is one copy; this view points at one layer's part.
 ///   keys   of (block b, kv head h): [head_dim, block_size]  (transposed: scores of a block are vector lanes)
 ///   values of (block b, kv head h): [block_size, head_dim]
+/// With kInt8 the scales of either stand before it: [block_size] fp32.
 struct KvCacheView {
-  float* keys;           // block 0, kv head 0
-  float* values;         // block 0, kv head 0
-  int64_t block_stride;  // floats from block b to block b + 1
+  std::byte* keys;       // block 0, kv head 0
+  std::byte* values;     // block 0, kv head 0
+  int64_t block_stride;  // bytes from block b to block b + 1
   int64_t num_kv_heads;  // local
   int64_t head_dim;
   int64_t block_size;  // tokens
+  KvType type = KvType::kF32;
 
-  int64_t head_floats() const { return head_dim * block_size; }
+  int64_t head_bytes() const { return KvHeadBytes(type, head_dim, block_size); }
 };
 
-/// Scatters new keys and values into their slots; slot = block id * block_size + offset.
+/// Scatters new keys and values into their slots; slot = block id * block_size + offset. A vector that is not finite
+/// has no finite scale either: what is read of it is NaN.
 struct KvWriteParams {
   const float* keys;    // [num_tokens, num_kv_heads, head_dim], rows row_stride floats apart
   const float* values;  // likewise
@@ -37,10 +47,10 @@ void KvWrite(const CpuStream& stream, const KvWriteParams& params);
 
 /// Copies whole blocks (all layers) inside a pool or from one to another, one after another in the given order.
 struct BlockCopyParams {
-  const float* from;     // [num_blocks, block_floats]
-  float* to;             // likewise; may be the same pool
-  int64_t block_floats;  // all layers, keys and values
-  const int32_t* pairs;  // [num_pairs, 2]: source, destination
+  const std::byte* from;  // [num_blocks, block_bytes]
+  std::byte* to;          // likewise; may be the same pool
+  int64_t block_bytes;    // all layers, keys and values
+  const int32_t* pairs;   // [num_pairs, 2]: source, destination
   int64_t num_pairs;
 };
 void BlockCopy(const CpuStream& stream, const BlockCopyParams& params);

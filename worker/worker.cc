@@ -109,8 +109,8 @@ EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
   if (assign.shares.size() != static_cast<size_t>(world_size)) {
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign.shares.size(), world_size);
   }
-  return {assign.block_size, assign.max_step_tokens, assign.max_running,  assign.max_model_len,
-          assign.threads,    assign.shares,          assign.quantization, assign.activations};
+  return {assign.block_size, assign.max_step_tokens, assign.max_running,    assign.max_model_len, assign.threads,
+          assign.shares,     assign.quantization,    assign.kv_cache_dtype, assign.activations};
 }
 
 /// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.

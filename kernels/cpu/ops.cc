@@ -1,6 +1,5 @@
 // The CPU ops: check the parameters, cut the work into independent parts, hand them to the instruction set's table.
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -113,30 +112,6 @@ void Matmul(const CpuStream& stream, const MatmulParams& p) {
       }
     }
   });
-}
-
-void KvWrite(const CpuStream& stream, const KvWriteParams& p) {
-  const KvCacheView& cache = p.cache;
-  stream.pool().ForRange(p.num_tokens, 4, [&](int64_t begin, int64_t end, int) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t block = p.slots[t] / cache.block_size, offset = p.slots[t] % cache.block_size;
-      for (int64_t h = 0; h < cache.num_kv_heads; ++h) {
-        const float* key = p.keys + t * p.row_stride + h * cache.head_dim;
-        const float* value = p.values + t * p.row_stride + h * cache.head_dim;
-        float* keys = cache.keys + block * cache.block_stride + h * cache.head_floats() + offset;
-        float* values = cache.values + block * cache.block_stride + h * cache.head_floats() + offset * cache.head_dim;
-        for (int64_t d = 0; d < cache.head_dim; ++d) keys[d * cache.block_size] = key[d];
-        std::copy_n(value, cache.head_dim, values);
-      }
-    }
-  });
-}
-
-void BlockCopy(const CpuStream&, const BlockCopyParams& p) {
-  for (int64_t i = 0; i < p.num_pairs; ++i) {
-    std::memcpy(p.to + p.pairs[2 * i + 1] * p.block_floats, p.from + p.pairs[2 * i] * p.block_floats,
-                static_cast<size_t>(p.block_floats) * sizeof(float));
-  }
 }
 
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& p) {

@@ -109,6 +109,17 @@ std::vector<double> SiluMul(const std::vector<double>& gate, const std::vector<d
   return out;
 }
 
+namespace {
+
+/// Number `index` of the keys or values of one head, in slot `offset` of its block.
+double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset, int64_t index) {
+  if (cache.type == KvType::kF32) return reinterpret_cast<const float*>(head)[index];
+  const auto* numbers = reinterpret_cast<const int8_t*>(head) + cache.block_size * static_cast<int64_t>(sizeof(float));
+  return double{reinterpret_cast<const float*>(head)[offset]} * numbers[index];
+}
+
+}  // namespace
+
 std::vector<double> PagedAttention(const PagedAttentionParams& p) {
   const KvCacheView& cache = p.cache;
   const int64_t dim = cache.head_dim;
@@ -122,13 +133,14 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
         const float* query = p.queries + q * p.query_stride + h * dim;
         const auto slot = [&](int64_t position) {
           const int64_t block = p.block_tables[s * p.table_stride + position / cache.block_size];
-          return block * cache.block_stride + kv * cache.head_floats();
+          return block * cache.block_stride + kv * cache.head_bytes();
         };
         std::vector<double> weight;
         for (int64_t t = first; t < context; ++t) {
           double score = 0;
           for (int64_t d = 0; d < dim; ++d) {
-            score += double{query[d]} * cache.keys[slot(t) + d * cache.block_size + t % cache.block_size];
+            const int64_t offset = t % cache.block_size;
+            score += double{query[d]} * KvNumber(cache, cache.keys + slot(t), offset, d * cache.block_size + offset);
           }
           weight.push_back(score * p.scale);
         }
@@ -138,7 +150,9 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
         for (int64_t d = 0; d < dim; ++d) {
           double value = 0;
           for (int64_t t = first; t < context; ++t) {
-            value += weight[static_cast<size_t>(t - first)] * cache.values[slot(t) + t % cache.block_size * dim + d];
+            const int64_t offset = t % cache.block_size;
+            value += weight[static_cast<size_t>(t - first)] *
+                     KvNumber(cache, cache.values + slot(t), offset, offset * dim + d);
           }
           out[static_cast<size_t>((q * p.num_heads + h) * dim + d)] = value / sum;
         }

@@ -171,7 +171,9 @@ class StartFaultTest(unittest.TestCase):
         self.expect(run_quire("serve"), 2, "no model")
         self.expect(run_quire("serve", "--model", TINY, "--host", "0.0.0.0"), 2, "reachable from other machines")
         self.expect(run_quire("serve", "--model", TINY, "--quantization", "int3"), 2, "none,int8,int4")
-        self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", "--quantization", "int8"), 2, "is for the CPU")
+        for flag in ("--quantization", "--activations", "--kv-cache-dtype"):
+            self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", flag, "int8"), 2, f"{flag} int8 is for the CPU")
+        self.expect(run_quire("serve", "--model", TINY, "--backend", "cpu", "--kv-cache-dtype", "fp8"), 2, "needs a GPU")
 
     def test_topology_errors_name_file_and_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "kernels/reference/reference.h"
@@ -15,6 +16,7 @@ using test::Random;
 
 /// A paged cache with shuffled blocks; every float no sequence owns is NaN, so that a stray read shows.
 struct Case {
+  KvType type;
   int64_t block_size, head_dim;
   std::vector<int32_t> head_start;
   std::vector<int32_t> query_start{0}, context_len;
@@ -26,8 +28,9 @@ struct Case {
   int64_t heads() const { return head_start.back(); }
 
   PagedAttentionParams Params() {
-    const int64_t half = kv_heads() * head_dim * block_size;
-    KvCacheView cache{pool.data(), pool.data() + half, 2 * half, kv_heads(), head_dim, block_size};
+    auto* const bytes = reinterpret_cast<std::byte*>(pool.data());
+    const int64_t half = kv_heads() * KvHeadBytes(type, head_dim, block_size);
+    KvCacheView cache{bytes, bytes + half, 2 * half, kv_heads(), head_dim, block_size, type};
     return {queries.data(),
             heads() * head_dim,
             out.data(),
@@ -60,10 +63,10 @@ struct Lengths {
   int64_t context, queries;
 };
 
-Case MakeCase(int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start,
+Case MakeCase(KvType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start,
               const std::vector<Lengths>& lengths, uint64_t seed) {
   Random random(seed);
-  Case c{block_size, head_dim, std::move(head_start)};
+  Case c{type, block_size, head_dim, std::move(head_start)};
   for (const auto& [context, queries] : lengths) {
     c.query_start.push_back(c.query_start.back() + static_cast<int32_t>(queries));
     c.context_len.push_back(static_cast<int32_t>(context));
@@ -76,7 +79,8 @@ Case MakeCase(int64_t block_size, int64_t head_dim, std::vector<int32_t> head_st
     std::swap(free_ids[i - 1], free_ids[static_cast<size_t>(random.Below(static_cast<int64_t>(i)))]);
 
   const int64_t row = c.kv_heads() * head_dim;
-  c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * row * block_size), std::numeric_limits<float>::quiet_NaN());
+  c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * c.kv_heads() * KvHeadBytes(type, head_dim, block_size) / 4),
+                std::numeric_limits<float>::quiet_NaN());
   c.tables.assign(lengths.size() * static_cast<size_t>(c.table_stride), 0);
   c.queries = random.Floats(c.query_start.back() * c.heads() * head_dim);
   c.out.assign(c.queries.size(), -7.0f);
@@ -94,6 +98,8 @@ Case MakeCase(int64_t block_size, int64_t head_dim, std::vector<int32_t> head_st
   return c;
 }
 
+class PagedAttentionTest : public testing::TestWithParam<KvType> {};
+
 const std::vector<std::vector<int32_t>> kGroupings = {
     {0, 1, 2, 3, 4},  // multi-head
     {0, 3, 6, 9},     // grouped, group of 3
@@ -101,12 +107,12 @@ const std::vector<std::vector<int32_t>> kGroupings = {
     {0, 8},           // multi-query
 };
 
-TEST(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
+TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
   uint64_t seed = 0;
   for (const auto& grouping : kGroupings) {
     for (const int64_t head_dim : {64, 80, 12}) {
       for (const int64_t block_size : {1, 8, 16, 17, 64}) {
-        Case c = MakeCase(block_size, head_dim, grouping,
+        Case c = MakeCase(GetParam(), block_size, head_dim, grouping,
                           {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}}, ++seed);
         PagedAttention(CpuStream(2), c.Params());
         test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6,
@@ -117,8 +123,8 @@ TEST(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
 }
 
 /// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
-void ExpectChunksEqualWhole(int64_t window) {
-  Case whole = MakeCase(16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
+void ExpectChunksEqualWhole(KvType type, int64_t window) {
+  Case whole = MakeCase(type, 16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
   whole.window = window;
   PagedAttention(CpuStream(3), whole.Params());
   for (const int64_t chunk : {1, 7, 16, 40}) {
@@ -139,18 +145,18 @@ void ExpectChunksEqualWhole(int64_t window) {
   }
 }
 
-TEST(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
-  for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(window);
+TEST_P(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
+  for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), window);
 }
 
-TEST(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
+TEST_P(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
   uint64_t seed = 1000;
   for (const auto& grouping : kGroupings) {
     for (const int64_t block_size : {1, 8, 16, 17, 64}) {
       for (const int64_t window : {1, 2, 16, 24, 50, 128, 129, 1000}) {
         const int64_t head_dim = window % 2 == 0 ? 64 : 12;
         Case c =
-            MakeCase(block_size, head_dim, grouping,
+            MakeCase(GetParam(), block_size, head_dim, grouping,
                      {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}, {129, 70}}, ++seed);
         c.Slide(window);
         PagedAttention(CpuStream(2), c.Params());
@@ -161,8 +167,8 @@ TEST(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
   }
 }
 
-TEST(PagedAttentionTest, WindowBeyondTheContextChangesNotABit) {
-  Case c = MakeCase(16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 98);
+TEST_P(PagedAttentionTest, WindowBeyondTheContextChangesNotABit) {
+  Case c = MakeCase(GetParam(), 16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 98);
   PagedAttention(CpuStream(1), c.Params());
   const std::vector<float> full = c.out;
   c.window = 77;
@@ -170,34 +176,68 @@ TEST(PagedAttentionTest, WindowBeyondTheContextChangesNotABit) {
   EXPECT_EQ(c.out, full);
 }
 
-TEST(PagedAttentionTest, SlotsBeforeTheWindowOfASharedBlockAreMasked) {
-  Case c = MakeCase(16, 64, {0, 3}, {{60, 2}}, 97);  // sees positions 46..59: the last two slots of block 2, and on
+TEST_P(PagedAttentionTest, SlotsBeforeTheWindowOfASharedBlockAreMasked) {
+  Case c = MakeCase(GetParam(), 16, 64, {0, 3}, {{60, 2}},
+                    97);  // sees positions 46..59: the last two slots of block 2, and on
   c.Slide(13);
   PagedAttention(CpuStream(1), c.Params());
   const std::vector<float> clean = c.out;
   const PagedAttentionParams p = c.Params();
-  float* block = c.pool.data() + c.tables[2] * p.cache.block_stride;
-  for (int64_t d = 0; d < 64; ++d) {
-    for (int64_t t = 0; t < 14; ++t) {
-      block[d * 16 + t] = std::numeric_limits<float>::quiet_NaN();                          // keys
-      block[p.cache.head_floats() + t * 64 + d] = std::numeric_limits<float>::quiet_NaN();  // values
-    }
+  std::vector<float> bad(64, std::numeric_limits<float>::quiet_NaN());
+  for (int64_t t = 0; t < 14; ++t) {
+    const int64_t slot = c.tables[2] * 16 + t;
+    KvWrite(CpuStream(1), {bad.data(), bad.data(), 64, &slot, 1, p.cache});
   }
   PagedAttention(CpuStream(1), p);
   EXPECT_EQ(c.out, clean);
 }
 
-TEST(PagedAttentionTest, LargeScoresDoNotOverflow) {
-  Case c = MakeCase(16, 64, {0, 1}, {{40, 2}}, 5);
+TEST_P(PagedAttentionTest, LargeScoresDoNotOverflow) {
+  Case c = MakeCase(GetParam(), 16, 64, {0, 1}, {{40, 2}}, 5);
   for (float& q : c.queries) q *= 500.0f;
   PagedAttention(CpuStream(1), c.Params());
   test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 1e-3, "scores in the thousands");
 }
 
+INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest, testing::Values(KvType::kF32, KvType::kInt8),
+                         [](const auto& of) { return of.param == KvType::kF32 ? "F32" : "Int8"; });
+
+TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
+  Case c = MakeCase(KvType::kInt8, 16, 64, {0, 1}, {{2, 2}}, 11),
+       exact = MakeCase(KvType::kF32, 16, 64, {0, 1}, {{2, 2}}, 11);
+  const auto tokens =
+      [](Case& from) {  // values of the first token, then of the second, from attention that sees it only
+        from.window = 1;
+        PagedAttention(CpuStream(1), from.Params());
+        return from.out;
+      };
+  const std::vector<float> rounded = tokens(c), expected = tokens(exact);
+  for (size_t token : {0, 1}) {
+    float largest = 0, worst = 0;
+    for (size_t i = token * 64; i < token * 64 + 64; ++i) {
+      largest = std::max(largest, std::abs(expected[i]));
+      worst = std::max(worst, std::abs(rounded[i] - expected[i]));
+    }
+    EXPECT_GT(worst, 0);
+    EXPECT_LE(worst, largest / 254 * 1.001f);
+  }
+}
+
+TEST(KvWriteTest, WhatIsNotFiniteShows) {
+  Case c = MakeCase(KvType::kInt8, 16, 64, {0, 1}, {{2, 1}}, 12);
+  std::vector<float> vector(64, 1.0f);
+  vector[9] = std::numeric_limits<float>::infinity();
+  const int64_t slot = c.tables[0] * 16;
+  KvWrite(CpuStream(1), {vector.data(), vector.data(), 64, &slot, 1, c.Params().cache});
+  PagedAttention(CpuStream(1), c.Params());
+  for (const float x : c.out) EXPECT_FALSE(std::isfinite(x));
+}
+
 TEST(BlockCopyTest, CopiesWholeBlocksInOrder) {
   std::vector<float> pool = {0, 0, 1, 1, 2, 2, 3, 3};
   const int32_t pairs[] = {1, 3, 3, 2};
-  BlockCopy(CpuStream(1), {pool.data(), pool.data(), 2, pairs, 2});
+  auto* const bytes = reinterpret_cast<std::byte*>(pool.data());
+  BlockCopy(CpuStream(1), {bytes, bytes, 2 * sizeof(float), pairs, 2});
   EXPECT_EQ(pool, (std::vector<float>{0, 0, 1, 1, 1, 1, 1, 1}));
 }
 

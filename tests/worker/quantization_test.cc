@@ -23,7 +23,7 @@ const ModelFiles& Model() {
 }
 
 EngineSizes Sizes(int ranks, const std::string& quantization, const std::string& activations = "int16") {
-  return {16, 64, 8, 512, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0), quantization, activations};
+  return {16, 64, 8, 512, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0), quantization, "auto", activations};
 }
 
 const std::vector<std::vector<TokenId>> kPrompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
@@ -89,6 +89,24 @@ TEST(QuantizationTest, RanksDoNotChangeTheText) {
 TEST(QuantizationTest, ActivationsOfEightBitsStayCloseToThoseOfSixteen) {
   const auto int16 = Serve(1, "int4", 1), int8 = Serve(Model(), kPrompts, Sizes(1, "int4", "int8"), 1);
   EXPECT_LT(WorstDifference(int16, int8), 0.1);
+}
+
+TEST(QuantizationTest, AnInt8KvCacheStaysCloseOnAnyRanksAndIsAQuarterOfTheSize) {
+  EngineSizes sizes = Sizes(1, "none"), two = Sizes(2, "none");
+  sizes.kv_cache_dtype = two.kv_cache_dtype = "int8";
+  const auto exact = Serve(1, "none", 12), int8 = Serve(Model(), kPrompts, sizes, 12),
+             split = Serve(Model(), kPrompts, two, 12);
+  const double worst = WorstDifference(exact, int8);
+  EXPECT_GT(worst, 0) << "nothing was rounded";
+  EXPECT_LT(worst, 0.05);
+  for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
+
+  const auto block_bytes = [](const EngineSizes& of) {
+    const auto collectives = MakeThreadCollectives(1);
+    return MakeCpuEngine(Model(), of, *collectives[0])->block_bytes();
+  };
+  // Heads of 64 numbers: 256 bytes, or 64 and a scale of 4.
+  EXPECT_EQ(block_bytes(sizes) * 256, block_bytes(Sizes(1, "none")) * 68);
 }
 
 // Formats that only files have, against transformers on the same numbers (tests/golden/make_kquant_golden.py). Two

@@ -29,13 +29,15 @@ class CpuEngine final : public RankEngine {
         sizes_(sizes),
         shards_(PlanShards(config_, sizes.shares)),
         shard_(shards_[static_cast<size_t>(collective.rank())]),
+        kv_shape_{sizes.kv_cache_dtype == "int8" ? kernels::KvType::kInt8 : kernels::KvType::kF32, config_.num_layers,
+                  shard_.kv_heads.size(), config_.head_dim, sizes.block_size},
         stream_(sizes.threads),
         model_(files, shard_, stream_, collective, sizes),
         sampler_(VocabRanges(shards_), collective) {}
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override { return model_.weight_bytes(); }
-  int64_t block_bytes() const override { return KvCache::BlockBytes(config_, shard_, sizes_.block_size); }
+  int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t available_bytes() const override { return AvailableHostMemory(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
@@ -46,7 +48,7 @@ class CpuEngine final : public RankEngine {
   }
   std::span<std::byte> HostBlock(BlockId block) override {
     const auto bytes = static_cast<size_t>(block_bytes());
-    return {reinterpret_cast<std::byte*>(host_blocks_.data()) + static_cast<size_t>(block) * bytes, bytes};
+    return {host_blocks_.data() + static_cast<size_t>(block) * bytes, bytes};
   }
 
   bool CanBegin() const override { return !busy_; }
@@ -64,18 +66,19 @@ class CpuEngine final : public RankEngine {
   EngineSizes sizes_;
   std::vector<RankShard> shards_;
   const RankShard& shard_;
+  KvShape kv_shape_;
   kernels::CpuStream stream_;
   Llama model_;
   Sampler sampler_;
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
-  HostMemory host_blocks_;  // [num_host_blocks, block floats]
+  HostMemory host_blocks_;  // [num_host_blocks, block bytes]
   ComputedStep outcome_;
   bool busy_ = false;  // an outcome waits
 };
 
 int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
-  cache_ = std::make_unique<KvCache>(config_, shard_, sizes_.block_size, num_blocks);
+  cache_ = std::make_unique<KvCache>(kv_shape_, num_blocks);
   if (num_host_blocks == 0) return 0;
   host_blocks_ = HostMemory(static_cast<size_t>(num_host_blocks) * static_cast<size_t>(block_bytes()));
   // Timed over a few blocks that nobody uses yet; the first round touches the pages.
@@ -89,10 +92,10 @@ int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
 }
 
 void CpuEngine::Swap(const StepPlan& plan) {
-  auto* host = reinterpret_cast<float*>(host_blocks_.data());
-  const auto copy = [&](const float* from, float* to, const std::vector<BlockCopyPair>& pairs) {
+  std::byte* host = host_blocks_.data();
+  const auto copy = [&](const std::byte* from, std::byte* to, const std::vector<BlockCopyPair>& pairs) {
     static_assert(sizeof(BlockCopyPair) == 2 * sizeof(int32_t));
-    kernels::BlockCopy(stream_, {from, to, cache_->block_floats(), reinterpret_cast<const int32_t*>(pairs.data()),
+    kernels::BlockCopy(stream_, {from, to, block_bytes(), reinterpret_cast<const int32_t*>(pairs.data()),
                                  static_cast<int64_t>(pairs.size())});
   };
   copy(cache_->pool(), host, plan.swap_outs);
@@ -104,9 +107,9 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   Swap(plan);
   outcome_.swap_micros =
       static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
-  kernels::BlockCopy(stream_,
-                     {cache_->pool(), cache_->pool(), cache_->block_floats(),
-                      reinterpret_cast<const int32_t*>(plan.copies.data()), static_cast<int64_t>(plan.copies.size())});
+  kernels::BlockCopy(
+      stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
+                static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table, batch, sizes_.block_size);
   outcome_.tokens = sampler_.Draw(model_.Forward(inputs_, *cache_), batch, table);
   busy_ = true;

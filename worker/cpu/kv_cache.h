@@ -7,28 +7,36 @@
 
 namespace quire {
 
-/// One rank's KV blocks: [num_blocks][layers][keys, values][local kv heads][head_dim * block_size] floats.
-/// Block 0 is the null block.
+/// What one rank's KV blocks are made of: [layers][keys, values][local kv heads][kernels::KvHeadBytes].
+struct KvShape {
+  kernels::KvType type;
+  int64_t layers, kv_heads, head_dim, block_size;
+
+  int64_t half_bytes() const { return kv_heads * kernels::KvHeadBytes(type, head_dim, block_size); }
+  /// All layers.
+  int64_t block_bytes() const { return layers * 2 * half_bytes(); }
+};
+
+/// One rank's KV blocks. Block 0 is the null block.
 class KvCache {
  public:
-  KvCache(const ModelConfig& config, const RankShard& shard, int64_t block_size, int64_t num_blocks);
+  KvCache(const KvShape& shape, int64_t num_blocks)
+      : shape_(shape), memory_(static_cast<size_t>(num_blocks * shape.block_bytes())) {}
 
-  /// Floats and bytes of one block, all layers.
-  static int64_t BlockFloats(const ModelConfig& config, const RankShard& shard, int64_t block_size) {
-    return config.num_layers * 2 * shard.kv_heads.size() * config.head_dim * block_size;
+  kernels::KvCacheView Layer(int64_t layer) const {
+    std::byte* keys = pool() + layer * 2 * shape_.half_bytes();
+    return {keys,
+            keys + shape_.half_bytes(),
+            shape_.block_bytes(),
+            shape_.kv_heads,
+            shape_.head_dim,
+            shape_.block_size,
+            shape_.type};
   }
-  static int64_t BlockBytes(const ModelConfig& config, const RankShard& shard, int64_t block_size) {
-    return BlockFloats(config, shard, block_size) * static_cast<int64_t>(sizeof(float));
-  }
-
-  kernels::KvCacheView Layer(int64_t layer) const;
-  float* pool() const { return reinterpret_cast<float*>(memory_.data()); }
-  int64_t block_floats() const { return block_floats_; }
-  int64_t block_size() const { return block_size_; }
-  int64_t num_blocks() const { return num_blocks_; }
+  std::byte* pool() const { return memory_.data(); }
 
  private:
-  int64_t kv_heads_, head_dim_, block_size_, num_blocks_, block_floats_;
+  KvShape shape_;
   HostMemory memory_;
 };
 

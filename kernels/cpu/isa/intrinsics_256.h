@@ -11,6 +11,11 @@ namespace quire::kernels::QUIRE_ISA {
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(v)));
 }
+inline IntVec Widen(SignedByteVec v) {
+  int64_t bytes;
+  __builtin_memcpy(&bytes, &v, sizeof(bytes));
+  return reinterpret_cast<IntVec>(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(bytes)));
+}
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
 }

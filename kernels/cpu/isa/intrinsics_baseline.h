@@ -7,6 +7,7 @@
 namespace quire::kernels::QUIRE_ISA {
 
 inline IntVec Widen(ShortVec v) { return __builtin_convertvector(v, IntVec); }
+inline IntVec Widen(SignedByteVec v) { return __builtin_convertvector(v, IntVec); }
 
 inline Vec HalfToFloat(ShortVec half) {
   const IntVec h = __builtin_convertvector(half, IntVec);

@@ -24,13 +24,17 @@ struct Rows {
   float* scores;  // [kRowTile, padded slots of a span]
 };
 
-/// A few blocks that follow each other in a sequence. Pointers of blocks that no query of the item sees are not set.
+/// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
+/// are not set, nor those of scales where T is float.
+template <class T>
 struct Span {
   int64_t dim, block_size;
-  int64_t slots;                     // of all blocks
-  int64_t padded;                    // up to whole vectors
-  const float* keys[kMostVectors];   // of each vector of slots: [head_dim], block_size floats apart
-  const float* values[kMostBlocks];  // of each block: [block_size, head_dim]
+  int64_t slots;                           // of all blocks
+  int64_t padded;                          // up to whole vectors
+  const T* keys[kMostVectors];             // of each vector of slots: [head_dim], block_size numbers apart
+  const float* key_scales[kMostVectors];   // of each vector of slots
+  const T* values[kMostBlocks];            // of each block: [block_size, head_dim]
+  const float* value_scales[kMostBlocks];  // of each block: [block_size]
 };
 
 /// Slots of a span: [begin, end).
@@ -52,20 +56,41 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   return {scratch, out, max, max + rows, max + 2 * rows};
 }
 
+Vec LoadNumbers(const float* p) { return Load(p); }
+Vec LoadNumbers(const int8_t* p) { return __builtin_convertvector(Widen(LoadAs<SignedByteVec>(p)), Vec); }
+
+/// The first `count` < kLanes numbers, zeros above.
+Vec LoadNumbers(const float* p, int64_t count) { return LoadPart(p, count); }
+Vec LoadNumbers(const int8_t* p, int64_t count) {
+  SignedByteVec bytes = {};
+  __builtin_memcpy(&bytes, p, static_cast<unsigned long>(count));
+  return __builtin_convertvector(Widen(bytes), Vec);
+}
+
+template <class T>
+constexpr bool kScaled = sizeof(T) == 1;
+
 /// scores[r, j] = query[r, :] . key[:, j] for the slots j of C vectors, summed over the head dimension in order.
-template <int R, int C>
-QUIRE_INLINE inline void ScoreVectors(const Span& span, int64_t vector, const float* query, float* scores) {
+template <int R, int C, class T>
+QUIRE_INLINE inline void ScoreVectors(const Span<T>& span, int64_t vector, const float* query, float* scores) {
   const int64_t there = span.slots - vector * kLanes;  // less than a vector only where C is 1
   Vec acc[R][C] = {};
   for (int64_t d = 0; d < span.dim; ++d) {
     Vec key[C];
     Unrolled<C>([&](auto c) QUIRE_INLINE {
-      const float* from = span.keys[vector + c] + d * span.block_size;
-      key[c] = C > 1 || there >= kLanes ? Load(from) : LoadPart(from, there);
+      const T* from = span.keys[vector + c] + d * span.block_size;
+      key[c] = C > 1 || there >= kLanes ? LoadNumbers(from) : LoadNumbers(from, there);
     });
     Unrolled<R>([&](auto r) QUIRE_INLINE {
       const Vec q = Splat(query[r * span.dim + d]);
       Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] += key[c] * q; });
+    });
+  }
+  if constexpr (kScaled<T>) {
+    Unrolled<C>([&](auto c) QUIRE_INLINE {
+      const float* scales = span.key_scales[vector + c];
+      const Vec scale = C > 1 || there >= kLanes ? Load(scales) : LoadPart(scales, there);
+      Unrolled<R>([&](auto r) QUIRE_INLINE { acc[r][c] *= scale; });
     });
   }
   Unrolled<R>([&](auto r) QUIRE_INLINE {
@@ -74,8 +99,8 @@ QUIRE_INLINE inline void ScoreVectors(const Span& span, int64_t vector, const fl
 }
 
 /// The scores of all vectors that hold a visible slot.
-template <int R>
-void Scores(const Span& span, Visible visible, const float* query, float* scores) {
+template <int R, class T>
+void Scores(const Span<T>& span, Visible visible, const float* query, float* scores) {
   int64_t vector = visible.begin / kLanes;
   for (; (vector + kColumns) * kLanes <= PadToLanes(visible.end) && (vector + kColumns) * kLanes <= span.slots;
        vector += kColumns)
@@ -105,20 +130,33 @@ float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, 
   return shrink;
 }
 
+/// weights[r, j] *= scale of the value of slot j.
+template <int R>
+void ScaleWeights(const Span<float>&, Visible, float*) {}
+template <int R>
+void ScaleWeights(const Span<int8_t>& span, Visible visible, float* weights) {
+  for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
+    const float* scales = span.value_scales[block] - block * span.block_size;
+    for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot) {
+      for (int r = 0; r < R; ++r) weights[r * span.padded + slot] *= scales[slot];
+    }
+  }
+}
+
 /// C vectors of the head dimension of: out[r, :] = out[r, :] * shrink[r] + sum over slots j of weight[r, j] * value[j,
 /// :], in the order of j. A slot that one row does not see weighs nothing there: adding it changes no bit.
-template <int R, int C>
-QUIRE_INLINE inline void AccumulateVectors(const Span& span, Visible visible, const float* weights, const float* shrink,
-                                           int64_t d, float* out) {
+template <int R, int C, class T>
+QUIRE_INLINE inline void AccumulateVectors(const Span<T>& span, Visible visible, const float* weights,
+                                           const float* shrink, int64_t d, float* out) {
   Vec acc[R][C];
   Unrolled<R>([&](auto r) QUIRE_INLINE {
     Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] = Load(out + r * span.dim + d + c * kLanes) * shrink[r]; });
   });
   for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
-    const float* values = span.values[block] - block * span.block_size * span.dim + d;
+    const T* values = span.values[block] - block * span.block_size * span.dim + d;
     for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot) {
       Vec value[C];
-      Unrolled<C>([&](auto c) QUIRE_INLINE { value[c] = Load(values + slot * span.dim + c * kLanes); });
+      Unrolled<C>([&](auto c) QUIRE_INLINE { value[c] = LoadNumbers(values + slot * span.dim + c * kLanes); });
       Unrolled<R>([&](auto r) QUIRE_INLINE {
         const Vec weight = Splat(weights[r * span.padded + slot]);
         Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] += value[c] * weight; });
@@ -130,8 +168,8 @@ QUIRE_INLINE inline void AccumulateVectors(const Span& span, Visible visible, co
   });
 }
 
-template <int R>
-void Accumulate(const Span& span, Visible visible, const float* weights, const float* shrink, float* out) {
+template <int R, class T>
+void Accumulate(const Span<T>& span, Visible visible, const float* weights, const float* shrink, float* out) {
   int64_t d = 0;
   for (; d + kColumns * kLanes <= span.dim; d += kColumns * kLanes)
     AccumulateVectors<R, kColumns>(span, visible, weights, shrink, d, out);
@@ -140,8 +178,8 @@ void Accumulate(const Span& span, Visible visible, const float* weights, const f
     for (int r = 0; r < R; ++r) {
       float acc = out[r * span.dim + d] * shrink[r];
       for (int64_t j = visible.begin; j < visible.end; ++j) {
-        const float* values = span.values[j / span.block_size];
-        acc += values[j % span.block_size * span.dim + d] * weights[r * span.padded + j];
+        const T* values = span.values[j / span.block_size];
+        acc += static_cast<float>(values[j % span.block_size * span.dim + d]) * weights[r * span.padded + j];
       }
       out[r * span.dim + d] = acc;
     }
@@ -149,17 +187,19 @@ void Accumulate(const Span& span, Visible visible, const float* weights, const f
 }
 
 /// One span for R rows, each of which sees slots of its own; a later row begins and ends no earlier.
-template <int R>
-void VisitRows(const Span& span, const Visible* visible, const Rows& rows, int64_t row) {
+template <int R, class T>
+void VisitRows(const Span<T>& span, const Visible* visible, const Rows& rows, int64_t row) {
   const Visible together = {visible[0].begin, visible[R - 1].end};
   float shrink[R];
   Scores<R>(span, together, rows.query + row * span.dim, rows.scores);
   for (int r = 0; r < R; ++r)
     shrink[r] = Reweigh(rows.scores + r * span.padded, together, visible[r], rows.max + row + r, rows.sum + row + r);
+  ScaleWeights<R>(span, together, rows.scores);
   Accumulate<R>(span, together, rows.scores, shrink, rows.out + row * span.dim);
 }
 
-void VisitRows(int64_t count, const Span& span, const Visible* visible, const Rows& rows, int64_t row) {
+template <class T>
+void VisitRows(int64_t count, const Span<T>& span, const Visible* visible, const Rows& rows, int64_t row) {
   if (count == 4) VisitRows<4>(span, visible, rows, row);
   if (count == 3) VisitRows<3>(span, visible, rows, row);
   if (count == 2) VisitRows<2>(span, visible, rows, row);
@@ -174,20 +214,27 @@ struct Place {
 };
 
 /// The blocks from first_block on, as far as the item's queries see them.
+template <class T>
 void OpenSpan(const PagedAttentionParams& p, const AttentionItem& item, int64_t first_block, Visible visible,
-              Span& span) {
+              Span<T>& span) {
   const KvCacheView& cache = p.cache;
   const int64_t vectors = PadToLanes(cache.block_size) / kLanes;
+  const int64_t scales = kScaled<T> ? cache.block_size * static_cast<int64_t>(sizeof(float)) : 0;
   const int32_t* table = p.block_tables + item.sequence * p.table_stride + first_block;
   for (int64_t b = visible.begin / cache.block_size; b * cache.block_size < visible.end; ++b) {
-    const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_floats();
-    span.values[b] = cache.values + offset;
-    for (int64_t v = 0; v < vectors; ++v) span.keys[b * vectors + v] = cache.keys + offset + v * kLanes;
+    const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_bytes();
+    span.values[b] = reinterpret_cast<const T*>(cache.values + offset + scales);
+    span.value_scales[b] = reinterpret_cast<const float*>(cache.values + offset);
+    for (int64_t v = 0; v < vectors; ++v) {
+      span.keys[b * vectors + v] = reinterpret_cast<const T*>(cache.keys + offset + scales) + v * kLanes;
+      span.key_scales[b * vectors + v] = reinterpret_cast<const float*>(cache.keys + offset) + v * kLanes;
+    }
   }
 }
 
 /// All rows with the span whose first slot is at position `start`.
-void VisitSpan(const Place& place, int64_t num_queries, int64_t start, const Span& span, const Rows& rows) {
+template <class T>
+void VisitSpan(const Place& place, int64_t num_queries, int64_t start, const Span<T>& span, const Rows& rows) {
   // Query i sees slots [i - to_window, i + to_end) of the span: none where it stands before it, or it before its
   // window.
   const int64_t to_end = place.first_position + 1 - start, to_window = place.window - to_end;
@@ -205,13 +252,8 @@ void VisitSpan(const Place& place, int64_t num_queries, int64_t start, const Spa
   }
 }
 
-}  // namespace
-
-int64_t AttentionScratch(const PagedAttentionParams& p) {
-  return MaxRows(p) * (2 * p.cache.head_dim + 2) + kRowTile * PadToLanes(BlocksOfSpan(p.cache) * p.cache.block_size);
-}
-
-void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
+template <class T>
+void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim, block_size = p.cache.block_size, first_head = p.head_start[item.kv_head];
   const int64_t first_position = p.context_len[item.sequence] - (p.query_start[item.sequence + 1] - item.first_query);
   const int64_t past_last = first_position + item.num_queries;
@@ -233,7 +275,7 @@ void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, flo
     rows.sum[row] = 0.0f;
   });
 
-  Span span;
+  Span<T> span;
   const int64_t blocks = BlocksOfSpan(p.cache);
   span.dim = dim;
   span.block_size = block_size;
@@ -248,6 +290,16 @@ void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, flo
   each_row([&](int64_t row, const float*, float* out) {
     for (int64_t d = 0; d < dim; ++d) out[d] = rows.out[row * dim + d] / rows.sum[row];
   });
+}
+
+}  // namespace
+
+int64_t AttentionScratch(const PagedAttentionParams& p) {
+  return MaxRows(p) * (2 * p.cache.head_dim + 2) + kRowTile * PadToLanes(BlocksOfSpan(p.cache) * p.cache.block_size);
+}
+
+void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
+  p.cache.type == KvType::kInt8 ? TileOf<int8_t>(p, item, scratch) : TileOf<float>(p, item, scratch);
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

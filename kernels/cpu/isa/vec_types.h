@@ -8,6 +8,7 @@ inline constexpr int kLanes = QUIRE_LANES;
 typedef float Vec __attribute__((vector_size(QUIRE_LANES * 4)));
 typedef int32_t IntVec __attribute__((vector_size(QUIRE_LANES * 4)));
 typedef uint16_t ShortVec __attribute__((vector_size(QUIRE_LANES * 2)));
+typedef int8_t SignedByteVec __attribute__((vector_size(QUIRE_LANES)));
 typedef int16_t SignedShortVec __attribute__((vector_size(QUIRE_LANES * 2)));
 typedef int16_t PairVec __attribute__((vector_size(QUIRE_LANES * 4)));   // a pair of numbers for each lane
 typedef uint16_t CellVec __attribute__((vector_size(QUIRE_LANES * 4)));  // four bytes or eight nibbles for each lane
