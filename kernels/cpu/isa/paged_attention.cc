@@ -1,4 +1,5 @@
 #include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/kv_span.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
 
@@ -9,10 +10,6 @@ namespace {
 constexpr float kMasked = -1e30f;  // far below any score, and finite, so that differences stay finite
 constexpr int kRowTile = 4;        // query rows that share one pass over a span
 constexpr int kColumns = 2;        // vectors that such a pass computes of each row at a time
-/// Slots that enter a row's running softmax together: of the blocks that begin between two multiples of it. A block
-/// that is no whole number of vectors, or as large, is a span of its own.
-constexpr int64_t kSpanSlots = 64;
-constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 
 /// The rows of one item: every query head of the kv head's group, for every query of the tile, in that order.
 /// Each row carries its running softmax: out = sum(p * v) and sum = sum(p), both relative to max.
@@ -24,30 +21,7 @@ struct Rows {
   float* scores;  // [kRowTile, padded slots of a span]
 };
 
-/// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
-/// are not set, nor those of scales where T is float.
-template <class T>
-struct Span {
-  int64_t dim, block_size;
-  int64_t slots;                           // of all blocks
-  int64_t padded;                          // up to whole vectors
-  const T* keys[kMostVectors];             // of each vector of slots: [head_dim], block_size numbers apart
-  const float* key_scales[kMostVectors];   // of each vector of slots
-  const T* values[kMostBlocks];            // of each block: [block_size, head_dim]
-  const float* value_scales[kMostBlocks];  // of each block: [block_size]
-};
-
-/// Slots of a span: [begin, end).
-struct Visible {
-  int64_t begin, end;
-};
-
-int64_t PadToLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 int64_t MaxRows(const PagedAttentionParams& p) { return kAttentionTile * p.num_heads; }
-
-int64_t BlocksOfSpan(const KvCacheView& cache) {
-  return cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots ? kSpanSlots / cache.block_size : 1;
-}
 
 Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   const int64_t rows = MaxRows(p), dim = p.cache.head_dim;
@@ -55,20 +29,6 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   float* max = out + rows * dim;
   return {scratch, out, max, max + rows, max + 2 * rows};
 }
-
-Vec LoadNumbers(const float* p) { return Load(p); }
-Vec LoadNumbers(const int8_t* p) { return __builtin_convertvector(Widen(LoadAs<SignedByteVec>(p)), Vec); }
-
-/// The first `count` < kLanes numbers, zeros above.
-Vec LoadNumbers(const float* p, int64_t count) { return LoadPart(p, count); }
-Vec LoadNumbers(const int8_t* p, int64_t count) {
-  SignedByteVec bytes = {};
-  __builtin_memcpy(&bytes, p, static_cast<unsigned long>(count));
-  return __builtin_convertvector(Widen(bytes), Vec);
-}
-
-template <class T>
-constexpr bool kScaled = sizeof(T) == 1;
 
 /// scores[r, j] = query[r, :] . key[:, j] for the slots j of C vectors, summed over the head dimension in order.
 template <int R, int C, class T>
@@ -212,25 +172,6 @@ struct Place {
   int64_t first_position;  // of the first query
   int64_t window;          // more than any position where there is none
 };
-
-/// The blocks from first_block on, as far as the item's queries see them.
-template <class T>
-void OpenSpan(const PagedAttentionParams& p, const AttentionItem& item, int64_t first_block, Visible visible,
-              Span<T>& span) {
-  const KvCacheView& cache = p.cache;
-  const int64_t vectors = PadToLanes(cache.block_size) / kLanes;
-  const int64_t scales = kScaled<T> ? cache.block_size * static_cast<int64_t>(sizeof(float)) : 0;
-  const int32_t* table = p.block_tables + item.sequence * p.table_stride + first_block;
-  for (int64_t b = visible.begin / cache.block_size; b * cache.block_size < visible.end; ++b) {
-    const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_bytes();
-    span.values[b] = reinterpret_cast<const T*>(cache.values + offset + scales);
-    span.value_scales[b] = reinterpret_cast<const float*>(cache.values + offset);
-    for (int64_t v = 0; v < vectors; ++v) {
-      span.keys[b * vectors + v] = reinterpret_cast<const T*>(cache.keys + offset + scales) + v * kLanes;
-      span.key_scales[b * vectors + v] = reinterpret_cast<const float*>(cache.keys + offset) + v * kLanes;
-    }
-  }
-}
 
 /// All rows with the span whose first slot is at position `start`.
 template <class T>

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "kernels/cpu/isa/table.h"
+#include "kernels/cpu/isa/vec.h"
+
+// Keys and values as attention meets them: a few blocks at a time, of floats or of bytes with scales.
+namespace quire::kernels::QUIRE_ISA {
+
+/// Slots that enter a row's running softmax together: of the blocks that begin between two multiples of it. A block
+/// that is no whole number of vectors, or as large, is a span of its own.
+inline constexpr int64_t kSpanSlots = 64;
+inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
+
+inline int64_t PadToLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+inline int64_t BlocksOfSpan(const KvCacheView& cache) {
+  return cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots ? kSpanSlots / cache.block_size : 1;
+}
+
+inline Vec LoadNumbers(const float* p) { return Load(p); }
+inline Vec LoadNumbers(const int8_t* p) { return __builtin_convertvector(Widen(LoadAs<SignedByteVec>(p)), Vec); }
+
+/// The first `count` < kLanes numbers, zeros above.
+inline Vec LoadNumbers(const float* p, int64_t count) { return LoadPart(p, count); }
+inline Vec LoadNumbers(const int8_t* p, int64_t count) {
+  SignedByteVec bytes = {};
+  __builtin_memcpy(&bytes, p, static_cast<unsigned long>(count));
+  return __builtin_convertvector(Widen(bytes), Vec);
+}
+
+/// Whether numbers come with scales.
+template <class T>
+inline constexpr bool kScaled = sizeof(T) == 1;
+
+/// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
+/// are not set, nor those of scales where T is float.
+template <class T>
+struct Span {
+  int64_t dim, block_size;
+  int64_t slots;                           // of all blocks
+  int64_t padded;                          // up to whole vectors
+  const T* keys[kMostVectors];             // of each vector of slots: [head_dim], block_size numbers apart
+  const float* key_scales[kMostVectors];   // of each vector of slots
+  const T* values[kMostBlocks];            // of each block: [block_size, head_dim]
+  const float* value_scales[kMostBlocks];  // of each block: [block_size]
+};
+
+/// Slots of a span: [begin, end).
+struct Visible {
+  int64_t begin, end;
+};
+
+/// The blocks from first_block on, as far as the item's queries see them.
+template <class T>
+void OpenSpan(const PagedAttentionParams& p, const AttentionItem& item, int64_t first_block, Visible visible,
+              Span<T>& span) {
+  const KvCacheView& cache = p.cache;
+  const int64_t vectors = PadToLanes(cache.block_size) / kLanes;
+  const int64_t scales = kScaled<T> ? cache.block_size * static_cast<int64_t>(sizeof(float)) : 0;
+  const int32_t* table = p.block_tables + item.sequence * p.table_stride + first_block;
+  for (int64_t b = visible.begin / cache.block_size; b * cache.block_size < visible.end; ++b) {
+    const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_bytes();
+    span.values[b] = reinterpret_cast<const T*>(cache.values + offset + scales);
+    span.value_scales[b] = reinterpret_cast<const float*>(cache.values + offset);
+    for (int64_t v = 0; v < vectors; ++v) {
+      span.keys[b * vectors + v] = reinterpret_cast<const T*>(cache.keys + offset + scales) + v * kLanes;
+      span.key_scales[b * vectors + v] = reinterpret_cast<const float*>(cache.keys + offset) + v * kLanes;
+    }
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
