@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Quire against llama.cpp's server: the same GGUF files, both through HTTP, one server at a time, in turns. Writes a table of
-medians and ranges. By hand, on a machine that does nothing else.
+"""Quire against its peers, one server at a time, in turns. Writes a table of medians and ranges for each model. By hand, on a
+machine that does nothing else.
 
-  tests/bench/peers.py --llama PATH/llama-server [--rounds 3] [--build build] FILE.gguf...
+  tests/bench/peers.py [--rounds 3] [--build build] [--llama PATH/llama-server] [--openvino PYTHON] MODEL...
+
+MODEL: FILE[,quire][,quire OPTION...][,llama.cpp][,openvino DIR]: the first way is what the others are compared with; without any,
+Quire and llama.cpp. All serve FILE through HTTP but OpenVINO GenAI, which runs its own copy in DIR in process (PYTHON has
+openvino-genai).
 
 Work: one 512-token prompt and 128 tokens after it; 8 and 32 at once with 128-token prompts and 64 tokens each. Greedy, and the
 end of a sequence is ignored. Prompts are numbers of tokens that both take, different ones in every round, so that nobody has
@@ -77,10 +81,10 @@ class Server:
             self.process.wait()
 
 
-def quire(o, model):
+def quire(o, model, options):
     port = free_port()
     command = [os.path.join(o.build, "quire"), "serve", "--model", model, "--port", str(port), "--admin-port", str(free_port()), "-tp", "2"]
-    return Server(command, port, "/ready", {})
+    return Server(command + options, port, "/ready", {})
 
 
 def llama(o, model):
@@ -113,7 +117,7 @@ async def at_once(port, rng, count, prompt_tokens, tokens):
     return all_times, time.monotonic() - begin
 
 
-def measure(server, rng):
+def measure_server(server, rng):
     async def work():
         await at_once(server.port, rng, 1, 16, 8)
         (alone,), _ = await at_once(server.port, rng, 1, 512, 128)
@@ -126,33 +130,52 @@ def measure(server, rng):
     return asyncio.run(work())
 
 
+def measure(o, model, way, seed):
+    """The numbers of ROWS."""
+    name, *options = way.split()
+    if name == "openvino":
+        done = subprocess.run([o.openvino, os.path.join(os.path.dirname(os.path.abspath(__file__)), "openvino_run.py"), *options, seed],
+                              stdout=subprocess.PIPE, check=True)
+        return json.loads(done.stdout.splitlines()[-1])
+    with quire(o, model, options) if name == "quire" else llama(o, model) as server:
+        return measure_server(server, random.Random(seed))
+
+
 def cell(values):
     middle = statistics.median(values)
     digits = 2 if middle < 10 else 1 if middle < 100 else 0
     return f"{middle:.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
+def row(title, first, others):
+    """The others' cells end with how much better the first is."""
+    def ratio(values):
+        of_first = statistics.median(first) / statistics.median(values)
+        return of_first if "a second" in title else 1 / of_first
+
+    return f"| {title} | " + " | ".join([cell(first)] + [f"{cell(values)}: {ratio(values):.2f} x" for values in others]) + " |"
+
+
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("models", nargs="+")
-    parser.add_argument("--llama", required=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--llama", metavar="PATH/llama-server")
+    parser.add_argument("--openvino", metavar="PYTHON")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     o = parser.parse_args()
-    found = {(model, name): [] for model in o.models for name in ("Quire", "llama.cpp")}
+    models = {model.split(",")[0]: model.split(",")[1:] or ["quire", "llama.cpp"] for model in o.models}
+    found = {(model, way): [] for model, ways in models.items() for way in ways}
     for turn in range(o.rounds):
-        for model in o.models:
-            for name, start in (("Quire", quire), ("llama.cpp", llama)):
-                with start(o, model) as server:
-                    found[model, name].append(measure(server, random.Random(f"{turn} {model}")))
-                print(model, name, [round(x, 3) for x in found[model, name][-1]], file=sys.stderr, flush=True)
-    for model in o.models:
-        print(f"\n**{os.path.basename(model)}**, {o.rounds} rounds, medians (and ranges)\n\n| | Quire | llama.cpp | ratio |\n| --- | --- | --- | --- |")
-        for row, title in enumerate(ROWS):
-            ours, theirs = ([values[row] for values in found[model, name]] for name in ("Quire", "llama.cpp"))
-            more_is_better = "a second" in title
-            ratio = statistics.median(ours) / statistics.median(theirs)
-            print(f"| {title} | {cell(ours)} | {cell(theirs)} | {ratio if more_is_better else 1 / ratio:.2f} x |")
+        for model, way in found:
+            found[model, way].append(measure(o, model, way, f"{turn} {model}"))
+            print(model, way, [round(x, 3) for x in found[model, way][-1]], file=sys.stderr, flush=True)
+    for model, ways in models.items():
+        print(f"\n**{os.path.basename(model)}**, {o.rounds} rounds, medians (and ranges): how much better {ways[0]} is\n")
+        print("| | " + " | ".join(" ".join(map(os.path.basename, way.split())) for way in ways) + " |\n" + "| --- " * (len(ways) + 1) + "|")
+        for i, title in enumerate(ROWS):
+            columns = [[values[i] for values in found[model, way]] for way in ways]
+            print(row(title, columns[0], columns[1:]))
 
 
 if __name__ == "__main__":
