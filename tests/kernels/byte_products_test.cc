@@ -1,0 +1,47 @@
+// Products by way of VNNI's instructions, on any processor (intrinsics_plainbytes.h).
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/reference/reference.h"
+#include "tests/kernels/packed_case.h"
+#include "tests/support/expect_near.h"
+
+namespace quire::kernels {
+namespace {
+
+using test::Random;
+
+class ByteProductsTest : public testing::TestWithParam<WeightType> {};
+
+TEST_P(ByteProductsTest, EqualTheReferenceWhereBytesHoldX) {
+  ASSERT_TRUE(plainbytes::TakesInt8(GetParam()));
+  Random random(1);
+  for (const int64_t k : {32, 576, 1120}) {
+    for (const int64_t n : {1, 16, 77}) {
+      for (const int64_t m : {1, 2, 5, 13}) {
+        const test::Storage w = test::RandomWeight(GetParam(), n, k, random);
+        const auto packed = test::Pack(w.weight);
+        const auto x = test::OfIntegers(127, m * k, random);
+        std::vector<int8_t> values(x.size());
+        std::vector<float> scales(x.size() / kQuantBlock), sums(scales.size());
+        for (int64_t i = 0; i < m; ++i) {
+          plainbytes::QuantizeInt8(x.data() + i * k, k, values.data() + i * k, scales.data() + i * k / kQuantBlock,
+                                   sums.data() + i * k / kQuantBlock);
+        }
+        const PackedWeight weight{GetParam(), packed.data(), n, k};
+        std::vector<float> y(static_cast<size_t>(m * n), -1.0f);
+        plainbytes::MatmulInt8({weight, 0, weight.num_panels(), y.data(), n, m},
+                               {values.data(), scales.data(), sums.data(), k});
+        const auto expected = reference::Matmul({x.begin(), x.end()}, reference::Expand(w.weight), m, n, k);
+        test::ExpectNear(y, expected, 1e-4,
+                         "m, n, k = " + std::to_string(m) + ", " + std::to_string(n) + ", " + std::to_string(k));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(QuantisedTypes, ByteProductsTest,
+                         testing::Values(WeightType::kQ8_0, WeightType::kQ4_0, WeightType::kQ4_1));
+
+}  // namespace
+}  // namespace quire::kernels
