@@ -2,7 +2,7 @@
 """Quire against its peers, one server at a time, in turns. Writes a table of medians and ranges for each model. By hand, on a
 machine that does nothing else.
 
-  tests/bench/peers.py [--rounds 3] [--build build] [--llama PATH/llama-server] [--openvino PYTHON] MODEL...
+  tests/bench/peers.py [--rounds 3] [--plot FILE.svg] [--build build] [--llama PATH/llama-server] [--openvino PYTHON] MODEL...
 
 MODEL: FILE[,quire][,quire OPTION...][,llama.cpp][,openvino DIR]: the first way is what the others are compared with; without any,
 Quire and llama.cpp. All serve FILE through HTTP but OpenVINO GenAI, which runs its own copy in DIR in process (PYTHON has
@@ -23,6 +23,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+
+from bars import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ASKED = {"temperature": 0, "stream": True, "ignore_eos": True, "cache_prompt": False}
@@ -156,11 +158,25 @@ def row(title, first, others):
     return f"| {title} | " + " | ".join([cell(first)] + [f"{cell(values)}: {ratio(values):.2f} x" for values in others]) + " |"
 
 
+def plot(path, models, found):
+    """Speeds against the last way's, medians; start and memory are left to the table."""
+    panels = []
+    for model, ways in models.items():
+        groups = []
+        for i, title in list(enumerate(ROWS))[1:-1]:
+            speeds = [statistics.median(values[i] for values in found[model, way]) ** (1 if "a second" in title else -1) for way in ways]
+            groups.append((title.split(",")[0] + (", first token" if "first token" in title else ""), [speed / speeds[-1] for speed in speeds]))
+        panels.append((os.path.basename(model), groups, [" ".join(map(os.path.basename, way.split())) for way in ways]))
+    with open(path, "w") as f:
+        f.write(chart("Speed, the last of each group = 1 (longer is faster)", panels))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--llama", metavar="PATH/llama-server")
     parser.add_argument("--openvino", metavar="PYTHON")
+    parser.add_argument("--plot", metavar="FILE.svg")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     o = parser.parse_args()
@@ -170,6 +186,8 @@ def main():
         for model, way in found:
             found[model, way].append(measure(o, model, way, f"{turn} {model}"))
             print(model, way, [round(x, 3) for x in found[model, way][-1]], file=sys.stderr, flush=True)
+    if o.plot:
+        plot(o.plot, models, found)
     for model, ways in models.items():
         print(f"\n**{os.path.basename(model)}**, {o.rounds} rounds, medians (and ranges): how much better {ways[0]} is\n")
         print("| | " + " | ".join(" ".join(map(os.path.basename, way.split())) for way in ways) + " |\n" + "| --- " * (len(ways) + 1) + "|")
