@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTries = 5;
 constexpr size_t kReadBytes = size_t{128} << 20;  // of each thread
 
-/// The most of `amount`, summed over the threads, in a second.
+/// The most that the threads together did in a second; work(thread) does some of it and returns how much.
 template <class Work>
 double Best(const CpuStream& stream, const Work& work) {
   const int threads = stream.pool().num_threads();

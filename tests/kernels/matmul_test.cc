@@ -156,6 +156,16 @@ TEST_P(MatmulTest, WhatIsNotFiniteShows) {
   }
 }
 
+TEST_P(MatmulTest, LargeNumbersStayLarge) {
+  Random random(13);
+  const Storage w = RandomWeight(type(), 4, 64, random);
+  const auto expanded = reference::Expand(w.weight);
+  std::vector<float> x(64);
+  x[33] = 2e36f;
+  const auto y = Run(w.weight, x, 1, 1);
+  for (size_t row = 0; row < 4; ++row) EXPECT_NEAR(y[row] / 2e36, expanded[row * 64 + 33], 1e-3);
+}
+
 TEST_P(MatmulTest, ZerosGiveZeros) {
   Random random(9);
   const Storage w = RandomWeight(type(), 17, 64, random);

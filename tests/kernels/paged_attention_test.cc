@@ -123,8 +123,8 @@ TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
 }
 
 /// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
-void ExpectChunksEqualWhole(KvType type, int64_t window) {
-  Case whole = MakeCase(type, 16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
+void ExpectChunksEqualWhole(KvType type, int64_t block_size, int64_t head_dim, int64_t window) {
+  Case whole = MakeCase(type, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
   whole.window = window;
   PagedAttention(CpuStream(3), whole.Params());
   for (const int64_t chunk : {1, 7, 16, 40}) {
@@ -141,12 +141,15 @@ void ExpectChunksEqualWhole(KvType type, int64_t window) {
       p.out = pieces.data() + begin * width;
       PagedAttention(CpuStream(1), p);
     }
-    EXPECT_TRUE(std::equal(pieces.begin(), pieces.end(), whole.out.begin())) << "chunk " << chunk << ", " << window;
+    EXPECT_TRUE(std::equal(pieces.begin(), pieces.end(), whole.out.begin()))
+        << "chunk " << chunk << ", window " << window << ", block " << block_size;
   }
 }
 
 TEST_P(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
-  for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), window);
+  for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
+  for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
+  ExpectChunksEqualWhole(GetParam(), 8, 80, 0);
 }
 
 TEST_P(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {
@@ -197,6 +200,42 @@ TEST_P(PagedAttentionTest, LargeScoresDoNotOverflow) {
   for (float& q : c.queries) q *= 500.0f;
   PagedAttention(CpuStream(1), c.Params());
   test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 1e-3, "scores in the thousands");
+}
+
+TEST_P(PagedAttentionTest, WhatIsNotFiniteShowsWhereItIsSeenAndNowhereElse) {
+  const std::vector<float> good(64, 0.5f), bad(64, std::numeric_limits<float>::infinity());
+  for (const bool bad_keys : {true, false}) {
+    for (const int64_t window : {0, 2}) {
+      Case c = MakeCase(GetParam(), 16, 64, {0, 1}, {{6, 6}}, 96);
+      c.window = window;
+      PagedAttention(CpuStream(1), c.Params());
+      const std::vector<float> clean = c.out;
+      const int64_t slot = c.tables[0] * 16 + 2;
+      const std::vector<float>&keys = bad_keys ? bad : good, &values = bad_keys ? good : bad;
+      KvWrite(CpuStream(1), {keys.data(), values.data(), 64, &slot, 1, c.Params().cache});
+      PagedAttention(CpuStream(1), c.Params());
+      for (int64_t query = 0; query < 6; ++query) {
+        const bool sees = query >= 2 && (window == 0 || query < 2 + window);
+        const bool finite = std::isfinite(c.out[static_cast<size_t>(query) * 64]);
+        // Infinite keys against a query of either sign: a score of NaN, or one that takes all or nothing of the weight.
+        if (sees) {
+          EXPECT_FALSE(finite && !bad_keys) << "query " << query << ", window " << window;
+          continue;
+        }
+        for (size_t i = static_cast<size_t>(query) * 64; i < static_cast<size_t>(query) * 64 + 64; ++i)
+          ASSERT_EQ(c.out[i], clean[i]) << "query " << query << ", window " << window << ", bad keys " << bad_keys;
+      }
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, AKeyThatIsNoNumberGivesNone) {
+  Case c = MakeCase(GetParam(), 16, 64, {0, 1}, {{2, 2}}, 95);
+  const std::vector<float> key(64, std::numeric_limits<float>::quiet_NaN()), value(64, 0.5f);
+  const int64_t slot = c.tables[0] * 16;
+  KvWrite(CpuStream(1), {key.data(), value.data(), 64, &slot, 1, c.Params().cache});
+  PagedAttention(CpuStream(1), c.Params());
+  for (const float x : c.out) EXPECT_TRUE(std::isnan(x));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest, testing::Values(KvType::kF32, KvType::kInt8),

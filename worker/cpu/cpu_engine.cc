@@ -22,6 +22,12 @@ std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
   return ranges;
 }
 
+kernels::KvType KvTypeOf(const std::string& name) {
+  if (name == "int8") return kernels::KvType::kInt8;
+  if (name != "auto") Fail("the CPU keeps no KV cache of type {}", name);
+  return kernels::KvType::kF32;
+}
+
 class CpuEngine final : public RankEngine {
  public:
   CpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective)
@@ -29,8 +35,8 @@ class CpuEngine final : public RankEngine {
         sizes_(sizes),
         shards_(PlanShards(config_, sizes.shares)),
         shard_(shards_[static_cast<size_t>(collective.rank())]),
-        kv_shape_{sizes.kv_cache_dtype == "int8" ? kernels::KvType::kInt8 : kernels::KvType::kF32, config_.num_layers,
-                  shard_.kv_heads.size(), config_.head_dim, sizes.block_size},
+        kv_shape_{KvTypeOf(sizes.kv_cache_dtype), config_.num_layers, shard_.kv_heads.size(), config_.head_dim,
+                  sizes.block_size},
         stream_(sizes.threads),
         model_(files, shard_, stream_, collective, sizes),
         sampler_(VocabRanges(shards_), collective) {}

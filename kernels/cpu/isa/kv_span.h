@@ -33,7 +33,7 @@ template <class T>
 inline constexpr bool kScaled = sizeof(T) == 1;
 
 /// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
-/// are not set, nor those of scales where T is float.
+/// are not set; those of scales mean nothing where T is float.
 template <class T>
 struct Span {
   int64_t dim, block_size;

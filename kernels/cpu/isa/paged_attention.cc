@@ -90,21 +90,18 @@ float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, 
   return shrink;
 }
 
-/// weights[r, j] *= scale of the value of slot j.
-template <int R>
+/// One row's weights[j] *= scale of the value of slot j.
 void ScaleWeights(const Span<float>&, Visible, float*) {}
-template <int R>
 void ScaleWeights(const Span<int8_t>& span, Visible visible, float* weights) {
   for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
     const float* scales = span.value_scales[block] - block * span.block_size;
-    for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot) {
-      for (int r = 0; r < R; ++r) weights[r * span.padded + slot] *= scales[slot];
-    }
+    for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot)
+      weights[slot] *= scales[slot];
   }
 }
 
 /// C vectors of the head dimension of: out[r, :] = out[r, :] * shrink[r] + sum over slots j of weight[r, j] * value[j,
-/// :], in the order of j. A slot that one row does not see weighs nothing there: adding it changes no bit.
+/// :], in the order of j.
 template <int R, int C, class T>
 QUIRE_INLINE inline void AccumulateVectors(const Span<T>& span, Visible visible, const float* weights,
                                            const float* shrink, int64_t d, float* out) {
@@ -146,16 +143,37 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
   }
 }
 
+/// Each row with the values that it sees, in the order of the slots: those that all rows see in one pass, what only
+/// some see for each of them alone. (A slot that is not seen would weigh nothing, but nothing times infinity is no
+/// number.)
+template <int R, class T>
+void AccumulateSeen(const Span<T>& span, const Visible* visible, const float* weights, float* shrink, float* out) {
+  const auto alone = [&](int r, Visible slots) {
+    if (slots.begin >= slots.end) return;
+    Accumulate<1>(span, slots, weights + r * span.padded, shrink + r, out + r * span.dim);
+    shrink[r] = 1;
+  };
+  const int64_t begin = visible[R - 1].begin, end = Most(visible[0].end, begin);
+  for (int r = 0; r < R; ++r) alone(r, {visible[r].begin, Least(begin, visible[r].end)});
+  if (begin < end) {
+    Accumulate<R>(span, {begin, end}, weights, shrink, out);
+    for (int r = 0; r < R; ++r) shrink[r] = 1;
+  }
+  for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
+}
+
 /// One span for R rows, each of which sees slots of its own; a later row begins and ends no earlier.
 template <int R, class T>
 void VisitRows(const Span<T>& span, const Visible* visible, const Rows& rows, int64_t row) {
   const Visible together = {visible[0].begin, visible[R - 1].end};
   float shrink[R];
   Scores<R>(span, together, rows.query + row * span.dim, rows.scores);
-  for (int r = 0; r < R; ++r)
-    shrink[r] = Reweigh(rows.scores + r * span.padded, together, visible[r], rows.max + row + r, rows.sum + row + r);
-  ScaleWeights<R>(span, together, rows.scores);
-  Accumulate<R>(span, together, rows.scores, shrink, rows.out + row * span.dim);
+  for (int r = 0; r < R; ++r) {
+    float* weights = rows.scores + r * span.padded;
+    shrink[r] = Reweigh(weights, together, visible[r], rows.max + row + r, rows.sum + row + r);
+    ScaleWeights(span, visible[r], weights);
+  }
+  AccumulateSeen<R>(span, visible, rows.scores, shrink, rows.out + row * span.dim);
 }
 
 template <class T>

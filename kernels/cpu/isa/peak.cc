@@ -36,7 +36,7 @@ double RunPeak(Arithmetic arithmetic, int64_t rounds) {
     return lanes * 4;
   }
   if constexpr (kByteProducts != ByteProducts::kNone) {
-    Chains<QuadSum>(rounds, CellVec{} + 0x0101,
+    Chains<QuadSum>(rounds, CellVec{},
                     [](auto& sum, CellVec x) QUIRE_INLINE { AddQuads(sum, x, reinterpret_cast<IntVec>(x)); });
     return lanes * 8;
   }

@@ -20,7 +20,7 @@ void Store(const int16_t* block, int8_t* to) {
 
 template <class T>
 void QuantizeRow(const float* x, int64_t cols, float most_integer, T* values, float* scales, float* sums) {
-  constexpr float kLeast = 1e-34f, kGreatest = 1e34f;
+  constexpr float kLeast = 1e-34f, kGreatest = 1e38f;
   const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
     Vec largest = {}, not_finite = {};
@@ -31,9 +31,9 @@ void QuantizeRow(const float* x, int64_t cols, float most_integer, T* values, fl
     }
     const float most = MaxLane(largest), scale = most / most_integer + Sum(not_finite);
     *scales = scale;
-    if (!(scale > kLeast && scale < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
+    if (!(scale > kLeast && most < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
-      *sums = scale - scale;
+      *scales = *sums = scale <= kLeast ? 0.0f : __builtin_nanf("");
       continue;
     }
     const Vec inverse = Splat(most_integer / most);

@@ -50,11 +50,12 @@ inline float MaxLane(Vec v) {
   return lane[0];
 }
 
-/// exp(x) to about 1 ulp for x in [-87, 88]; below -87 the result is 0, above 88 it is exp(88).
+/// exp(x) to about 1 ulp for x in [-87, 88]; below -87 the result is 0, above 88 it is exp(88), of NaN
+/// it is NaN.
 /// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7.
 inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
-  const IntVec keep = x >= low;
+  const IntVec vanishes = x < low;  // NaN does not
   x = x > high ? high : x;
   x = x < low ? low : x;
   const Vec magic = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
@@ -72,7 +73,7 @@ inline Vec Exp(Vec x) {
   p = p * r + 1.0f;
   const IntVec exponent = (reinterpret_cast<IntVec>(shifted) - reinterpret_cast<IntVec>(magic) + 127) << 23;
   p = p * reinterpret_cast<Vec>(exponent);
-  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & keep);
+  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);
 }
 
 /// One number through the same arithmetic as the vector form.
