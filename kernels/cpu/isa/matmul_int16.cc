@@ -54,14 +54,7 @@ void MatmulOf(const PanelProduct& p, const QuantizedRows<int16_t>& x) {
 }  // namespace
 
 void MatmulInt16(const PanelProduct& p, const QuantizedRows<int16_t>& x) {
-  switch (p.weight.type) {
-    case WeightType::kQ8_0:
-      return MatmulOf<WeightType::kQ8_0>(p, x);
-    case WeightType::kQ4_0:
-      return MatmulOf<WeightType::kQ4_0>(p, x);
-    default:
-      return MatmulOf<WeightType::kQ4_1>(p, x);
-  }
+  WithType(p.weight.type, [&]<WeightType Type>() { MatmulOf<Type>(p, x); });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

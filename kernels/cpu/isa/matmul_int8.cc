@@ -66,14 +66,7 @@ bool TakesInt8(WeightType type) {
 }
 
 void MatmulInt8(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
-  switch (p.weight.type) {
-    case WeightType::kQ8_0:
-      return MatmulOf<WeightType::kQ8_0>(p, x);
-    case WeightType::kQ4_0:
-      return MatmulOf<WeightType::kQ4_0>(p, x);
-    default:
-      return MatmulOf<WeightType::kQ4_1>(p, x);
-  }
+  WithType(p.weight.type, [&]<WeightType Type>() { MatmulOf<Type>(p, x); });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

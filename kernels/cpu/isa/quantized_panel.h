@@ -60,4 +60,17 @@ void ForBlocks(const PanelProduct& p, const Add& add) {
   }
 }
 
+/// Calls run.template operator()<type>() for a packed, quantised type that is known only now.
+template <class Run>
+void WithType(WeightType type, const Run& run) {
+  switch (type) {
+    case WeightType::kQ8_0:
+      return run.template operator()<WeightType::kQ8_0>();
+    case WeightType::kQ4_0:
+      return run.template operator()<WeightType::kQ4_0>();
+    default:
+      return run.template operator()<WeightType::kQ4_1>();
+  }
+}
+
 }  // namespace quire::kernels::QUIRE_ISA
