@@ -10,6 +10,7 @@
 #include "comm/collective/mpi_collective.h"
 #include "comm/error.h"
 #include "comm/json.h"
+#include "comm/percentile.h"
 
 namespace quire {
 
@@ -63,11 +64,6 @@ std::vector<double> Time(const SumMethod& method, int64_t bytes, int rounds, con
     }
   }
   return micros;
-}
-
-double Percentile(std::vector<double> values, double p) {
-  std::ranges::sort(values);
-  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 int RoundsFor(const AllReduceBench& bench, int64_t bytes) {

@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <thread>
-
 #include "coordinator/bench/rank_bench.h"
+#include "coordinator/cluster/placement.h"
 
 namespace quire {
 
 MachineCeilings MeasureMachineCeilings(const Topology& topology) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int ranks = topology.parallel.tensor;
-  const int threads = topology.threads_per_worker > 0 ? topology.threads_per_worker : std::max(1, cores / ranks);
+  const int threads = ThreadsOfWorker(topology, ranks);
   const Json measured = ParseJson(RunOnRanks(ranks, "--bench-ceilings", {"--bench-threads", std::to_string(threads)}),
                                   "results of the ranks");
   return {ranks,

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "comm/json.h"
+#include "comm/percentile.h"
 #include "coordinator/bench/batch.h"
 #include "coordinator/bench/ceilings.h"
-#include "coordinator/bench/percentile.h"
 
 namespace quire {
 

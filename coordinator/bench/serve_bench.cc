@@ -14,7 +14,7 @@
 #include "comm/error.h"
 #include "comm/json.h"
 #include "comm/model/mapped_file.h"
-#include "coordinator/bench/percentile.h"
+#include "comm/percentile.h"
 #include "coordinator/bench/random_prompt.h"
 #include "coordinator/bench/stream_client.h"
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "comm/json.h"
+#include "comm/percentile.h"
 #include "coordinator/bench/batch.h"
-#include "coordinator/bench/percentile.h"
 #include "coordinator/cluster/deployment.h"
 
 namespace quire {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <thread>
 
 #include "comm/error.h"
 #include "coordinator/cluster/backend_settings.h"
@@ -111,12 +110,10 @@ AssignMessage Deployment::Assignment() const {
   assign.max_step_tokens = max_step_tokens_;
   assign.max_running = topology_.scheduler.max_running;
   assign.max_model_len = max_model_len_;
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   int most_of_a_host = 1;
   for (const auto& [host, count] : RanksOfAllReplicas(topology_, group_->ranks()))
     most_of_a_host = std::max(most_of_a_host, count);
-  assign.threads =
-      topology_.threads_per_worker > 0 ? topology_.threads_per_worker : std::max(1, cores / most_of_a_host);
+  assign.threads = ThreadsOfWorker(topology_, most_of_a_host);
   assign.shares = Shares(topology_);
   assign.backend = cuda_ ? "cuda" : "cpu";
   assign.dtype = topology_.dtype;

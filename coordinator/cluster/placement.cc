@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "comm/error.h"
 
@@ -147,6 +148,12 @@ std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std:
     }
   }
   return devices;
+}
+
+int ThreadsOfWorker(const Topology& topology, int workers_of_host) {
+  if (topology.threads_per_worker > 0) return topology.threads_per_worker;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, cores / workers_of_host);
 }
 
 }  // namespace quire

@@ -37,4 +37,8 @@ std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica
 /// Throws Error when a host has more ranks than devices.
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
+/// Threads that each of `workers_of_host` workers computes with on a host like this one: what the topology says, or an
+/// even share of the cores.
+int ThreadsOfWorker(const Topology& topology, int workers_of_host);
+
 }  // namespace quire

@@ -17,7 +17,7 @@ import re
 import sys
 import urllib.request
 
-from peers import Server, free_port
+from peers import llama, quire
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIKELIEST = 10
@@ -49,14 +49,10 @@ def ask_llama(port, text):
 
 def likeliest(o, way, texts):
     """For each text, the likeliest tokens with their log-probabilities."""
-    port, (model, *options) = free_port(), way.split()
-    if options == ["llama.cpp"]:
-        command = [o.llama, "-m", model, "--port", str(port), "-t", "2"]
-        with Server(command, port, "/health", {"LD_LIBRARY_PATH": os.path.dirname(o.llama)}):
-            return [ask_llama(port, text) for text, _ in texts]
-    command = [f"{o.build}/quire", "serve", "--model", model, "--port", str(port), "--admin-port", str(free_port()), "-tp", "2", *options]
-    with Server(command, port, "/ready", {}):
-        return [ask_quire(port, text) for text, _ in texts]
+    model, *options = way.split()
+    theirs = options == ["llama.cpp"]
+    with llama(o, model) if theirs else quire(o, model, options) as server:
+        return [(ask_llama if theirs else ask_quire)(server.port, text) for text, _ in texts]
 
 
 def main():

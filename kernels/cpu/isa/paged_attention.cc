@@ -176,14 +176,6 @@ void VisitRows(const Span<T>& span, const Visible* visible, const Rows& rows, in
   AccumulateSeen<R>(span, visible, rows.scores, shrink, rows.out + row * span.dim);
 }
 
-template <class T>
-void VisitRows(int64_t count, const Span<T>& span, const Visible* visible, const Rows& rows, int64_t row) {
-  if (count == 4) VisitRows<4>(span, visible, rows, row);
-  if (count == 3) VisitRows<3>(span, visible, rows, row);
-  if (count == 2) VisitRows<2>(span, visible, rows, row);
-  if (count == 1) VisitRows<1>(span, visible, rows, row);
-}
-
 /// What one item needs to know of its place in the sequence.
 struct Place {
   int64_t group;           // query heads of the kv head
@@ -206,7 +198,7 @@ void VisitSpan(const Place& place, int64_t num_queries, int64_t start, const Spa
       visible[r] = {Most(query - to_window, 0), Least(query + to_end, span.slots)};
       if (++head == place.group) head = 0, ++query;
     }
-    VisitRows(count, span, visible, rows, row);
+    WithRows<kRowTile>(count, [&]<int R>() { VisitRows<R>(span, visible, rows, row); });
     row += count;
   }
 }

@@ -38,15 +38,6 @@ struct TileSums {
   }
 };
 
-/// Calls run.template operator()<rows>() for a number of rows, 1..MT, that is known only now.
-template <int MT, class Run>
-void WithRows(int64_t rows, const Run& run) {
-  if constexpr (MT > 1) {
-    if (rows < MT) return WithRows<MT - 1>(rows, run);
-  }
-  run.template operator()<MT>();
-}
-
 /// Adds some columns of the product to y, or begins y with them. Cuts x into blocks of rows that stay in the
 /// second-level cache, goes through all panels for each of them and, for each panel, through tiles of `most` rows at
 /// most. add.template operator()<MT>(row, panel, sums) adds to the sums of MT rows from `row` on.

@@ -19,7 +19,8 @@ void Store(const int16_t* block, int8_t* to) {
 }
 
 template <class T>
-void QuantizeRow(const float* x, int64_t cols, float most_integer, T* values, float* scales, float* sums) {
+void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, float* sums) {
+  constexpr float kMostInteger = (1 << (8 * sizeof(T) - 1)) - 1;
   constexpr float kLeast = 1e-34f, kGreatest = 1e38f;
   const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
@@ -29,14 +30,13 @@ void QuantizeRow(const float* x, int64_t cols, float most_integer, T* values, fl
       largest = Max(Max(v, -v), largest);
       not_finite += v - v;  // a block that holds infinity or NaN becomes NaN
     }
-    const float most = MaxLane(largest), scale = most / most_integer + Sum(not_finite);
-    *scales = scale;
+    const float most = MaxLane(largest), scale = most / kMostInteger + Sum(not_finite);
     if (!(scale > kLeast && most < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
       *scales = *sums = scale <= kLeast ? 0.0f : __builtin_nanf("");
       continue;
     }
-    const Vec inverse = Splat(most_integer / most);
+    const Vec inverse = Splat(kMostInteger / most);
     IntVec sum = {};
     int16_t block[kQuantBlock];
     for (int i = 0; i < kQuantBlock; i += kLanes) {
@@ -48,6 +48,7 @@ void QuantizeRow(const float* x, int64_t cols, float most_integer, T* values, fl
     Store(block, values);
     int32_t total = 0;
     for (int i = 0; i < kLanes; ++i) total += sum[i];
+    *scales = scale;
     *sums = static_cast<float>(total) * scale;
   }
 }
@@ -55,11 +56,11 @@ void QuantizeRow(const float* x, int64_t cols, float most_integer, T* values, fl
 }  // namespace
 
 void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales, float* sums) {
-  QuantizeRow(x, cols, 32767, values, scales, sums);
+  QuantizeRow(x, cols, values, scales, sums);
 }
 
 void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, float* sums) {
-  QuantizeRow(x, cols, 127, values, scales, sums);
+  QuantizeRow(x, cols, values, scales, sums);
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #define QUIRE_INLINE __attribute__((always_inline))
 
 namespace quire::kernels::QUIRE_ISA {
@@ -16,6 +18,15 @@ template <int N, class F>
     Unrolled<N - 1>(f);
     f(Index<N - 1>{});
   }
+}
+
+/// Calls run.template operator()<rows>() for a number of rows, 1..MT, that is known only now.
+template <int MT, class Run>
+void WithRows(int64_t rows, const Run& run) {
+  if constexpr (MT > 1) {
+    if (rows < MT) return WithRows<MT - 1>(rows, run);
+  }
+  run.template operator()<MT>();
 }
 
 }  // namespace quire::kernels::QUIRE_ISA
