@@ -8,7 +8,7 @@ namespace quire {
 namespace {
 
 constexpr char kUsers = '\x7f';  // a byte that templates here do not write themselves
-constexpr jinja::Limits kLimits = {.max_steps = 3000, .max_output_bytes = 1 << 14, .max_call_depth = 8};
+constexpr jinja::Limits kLimits = {.max_steps = 1000, .max_output_bytes = 1 << 14, .max_call_depth = 8};
 
 std::map<std::string, jinja::Value> Variables(const std::string& content) {
   const Json messages = {{{"role", "system"}, {"content", "You help."}},
