@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/check.h"
+#include "kernels/cpu/attention_items.h"
 #include "kernels/cpu/isa/table.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/embedding.h"
@@ -116,15 +117,9 @@ void Matmul(const CpuStream& stream, const MatmulParams& p) {
 
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& p) {
   QUIRE_KERNEL_CHECK(p.head_start[p.cache.num_kv_heads] == p.num_heads && p.cache.block_size <= kMaxBlockSize);
-  std::vector<AttentionItem> items;
-  for (int64_t s = 0; s < p.num_sequences; ++s) {
-    QUIRE_KERNEL_CHECK(p.context_len[s] >= p.query_start[s + 1] - p.query_start[s]);
-    QUIRE_KERNEL_CHECK((p.context_len[s] + p.cache.block_size - 1) / p.cache.block_size <= p.table_stride);
-    for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; q += kAttentionTile) {
-      const int64_t count = std::min<int64_t>(kAttentionTile, p.query_start[s + 1] - q);
-      for (int64_t h = 0; h < p.cache.num_kv_heads; ++h) items.push_back({s, q, count, h});
-    }
-  }
+  thread_local AttentionItems cut;
+  cut.Cut(p, stream.pool().num_threads());
+  const std::vector<AttentionItem>& items = cut.list();
   const IsaTable& table = ActiveTable();
   const int64_t scratch = table.attention_scratch(p);
   stream.pool().ForEach(static_cast<int64_t>(items.size()), [&](int64_t i, int) {

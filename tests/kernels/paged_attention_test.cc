@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/attention_items.h"
 #include "kernels/reference/reference.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"
@@ -150,6 +151,75 @@ TEST_P(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
   ExpectChunksEqualWhole(GetParam(), 8, 80, 0);
+}
+
+/// Sequence s begins with the first blocks[s] blocks of sequence 0.
+void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
+  for (size_t s = 0; s < blocks.size(); ++s)
+    std::copy_n(c.tables.begin(), blocks[s], c.tables.begin() + static_cast<ptrdiff_t>(s) * c.table_stride);
+}
+
+/// Blocks of 16 tokens: sequences 0, 1, 2, 4 share 160 tokens, 3 shares 80 with them, 6 nothing; 5 has too many
+/// queries.
+Case SharingCase(KvType type, std::vector<int32_t> head_start) {
+  Case c = MakeCase(type, 16, 64, std::move(head_start),
+                    {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}}, 94);
+  SharePrefix(c, {0, 10, 10, 5, 10, 10, 0});
+  return c;
+}
+
+TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
+  for (const auto& grouping : kGroupings) {
+    Case c = SharingCase(GetParam(), grouping);
+    for (const int threads : {1, 3}) {
+      PagedAttention(CpuStream(threads), c.Params());
+      test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "a shared prefix");
+      const std::vector<float> together = c.out;
+      for (int64_t s = 0; s < 7; ++s) {
+        PagedAttentionParams p = c.Params();
+        const std::vector<int32_t> query_start = {0, p.query_start[s + 1] - p.query_start[s]};
+        p.queries += p.query_start[s] * p.query_stride;
+        p.out += p.query_start[s] * p.out_stride;
+        p.block_tables += s * p.table_stride;
+        p.context_len += s;
+        p.query_start = query_start.data();
+        p.num_sequences = 1;
+        PagedAttention(CpuStream(1), p);
+      }
+      EXPECT_EQ(c.out, together) << threads << " threads";
+    }
+  }
+}
+
+TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
+  Case c = SharingCase(KvType::kF32, {0, 3});
+  AttentionItems items;
+  items.Cut(c.Params(), 1);
+  int64_t grouped = 0, shared = 0, queries = 0;
+  for (const AttentionItem& item : items.list()) {
+    for (int64_t m = 0; m < item.num_members; ++m) queries += item.members[m].num_queries;
+    if (item.num_members == 1) continue;
+    grouped += item.num_members;
+    shared = item.shared_blocks;
+  }
+  EXPECT_EQ(queries, 29) << "every query once";
+  EXPECT_EQ(grouped, 4) << "the one that shares half would cost the others more than it gains";
+  EXPECT_EQ(shared, 10);
+
+  c.window = 100;
+  items.Cut(c.Params(), 1);
+  for (const AttentionItem& item : items.list()) EXPECT_EQ(item.num_members, 1) << "windows end the sharing";
+}
+
+TEST(AttentionItemsTest, ThereIsWorkForEveryThread) {
+  const std::vector<Lengths> lengths(8, {100, 1});
+  Case c = MakeCase(KvType::kF32, 16, 64, {0, 3}, lengths, 93);
+  SharePrefix(c, std::vector<int64_t>(8, 6));
+  AttentionItems items;
+  for (const int threads : {1, 2, 4}) {
+    items.Cut(c.Params(), threads);
+    EXPECT_EQ(items.list().size(), threads == 1 ? 1u : static_cast<size_t>(2 * threads));
+  }
 }
 
 TEST_P(PagedAttentionTest, WindowEqualsReferenceAndReadsNothingBeforeIt) {

@@ -12,7 +12,7 @@ inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(v)));
 }
 inline IntVec Widen(SignedByteVec v) {
-  return reinterpret_cast<IntVec>(_mm512_cvtepi8_epi32(reinterpret_cast<__m128i>(v)));
+  return reinterpret_cast<IntVec>(_mm512_maskz_cvtepi8_epi32(0xffff, reinterpret_cast<__m128i>(v)));
 }
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(half)));

@@ -50,16 +50,26 @@ struct Visible {
   int64_t begin, end;
 };
 
-/// The blocks from first_block on, as far as the item's queries see them.
 template <class T>
-void OpenSpan(const PagedAttentionParams& p, const AttentionItem& item, int64_t first_block, Visible visible,
+Span<T> EmptySpan(const KvCacheView& cache) {
+  Span<T> span;
+  span.dim = cache.head_dim;
+  span.block_size = cache.block_size;
+  span.slots = BlocksOfSpan(cache) * cache.block_size;
+  span.padded = PadToLanes(span.slots);
+  return span;
+}
+
+/// The blocks of a sequence from first_block on, as far as its queries see them.
+template <class T>
+void OpenSpan(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head, int64_t first_block, Visible visible,
               Span<T>& span) {
   const KvCacheView& cache = p.cache;
   const int64_t vectors = PadToLanes(cache.block_size) / kLanes;
   const int64_t scales = kScaled<T> ? cache.block_size * static_cast<int64_t>(sizeof(float)) : 0;
-  const int32_t* table = p.block_tables + item.sequence * p.table_stride + first_block;
+  const int32_t* table = p.block_tables + sequence * p.table_stride + first_block;
   for (int64_t b = visible.begin / cache.block_size; b * cache.block_size < visible.end; ++b) {
-    const int64_t offset = table[b] * cache.block_stride + item.kv_head * cache.head_bytes();
+    const int64_t offset = table[b] * cache.block_stride + kv_head * cache.head_bytes();
     span.values[b] = reinterpret_cast<const T*>(cache.values + offset + scales);
     span.value_scales[b] = reinterpret_cast<const float*>(cache.values + offset);
     for (int64_t v = 0; v < vectors; ++v) {

@@ -11,7 +11,7 @@ constexpr float kMasked = -1e30f;  // far below any score, and finite, so that d
 constexpr int kRowTile = 4;        // query rows that share one pass over a span
 constexpr int kColumns = 2;        // vectors that such a pass computes of each row at a time
 
-/// The rows of one item: every query head of the kv head's group, for every query of the tile, in that order.
+/// The rows of one item: every query head of the kv head's group, for every query, in that order.
 /// Each row carries its running softmax: out = sum(p * v) and sum = sum(p), both relative to max.
 struct Rows {
   float* query;   // [num_rows, head_dim], scaled
@@ -176,20 +176,24 @@ void VisitRows(const Span<T>& span, const Visible* visible, const Rows& rows, in
   AccumulateSeen<R>(span, visible, rows.scores, shrink, rows.out + row * span.dim);
 }
 
-/// What one item needs to know of its place in the sequence.
+constexpr int64_t kNoWindow = int64_t{1} << 40;  // more than any position
+
+/// Where some of an item's rows stand.
 struct Place {
   int64_t group;           // query heads of the kv head
+  int64_t first_row;       // of the first query
+  int64_t num_queries;     // that follow each other
   int64_t first_position;  // of the first query
-  int64_t window;          // more than any position where there is none
+  int64_t window;
 };
 
-/// All rows with the span whose first slot is at position `start`.
+/// The place's rows with the span whose first slot is at position `start`.
 template <class T>
-void VisitSpan(const Place& place, int64_t num_queries, int64_t start, const Span<T>& span, const Rows& rows) {
+void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Rows& rows) {
   // Query i sees slots [i - to_window, i + to_end) of the span: none where it stands before it, or it before its
   // window.
   const int64_t to_end = place.first_position + 1 - start, to_window = place.window - to_end;
-  const int64_t begin = Most(1 - to_end, 0), end = Least(num_queries, span.slots + to_window);
+  const int64_t begin = Most(1 - to_end, 0), end = Least(place.num_queries, span.slots + to_window);
   Visible visible[kRowTile];
   int64_t query = begin, head = 0;
   for (int64_t row = begin * place.group; row < end * place.group;) {
@@ -198,26 +202,42 @@ void VisitSpan(const Place& place, int64_t num_queries, int64_t start, const Spa
       visible[r] = {Most(query - to_window, 0), Least(query + to_end, span.slots)};
       if (++head == place.group) head = 0, ++query;
     }
-    WithRows<kRowTile>(count, [&]<int R>() { VisitRows<R>(span, visible, rows, row); });
+    WithRows<kRowTile>(count, [&]<int R>() { VisitRows<R>(span, visible, rows, place.first_row + row); });
     row += count;
   }
 }
 
+/// The place's rows with a sequence's slots from `start`, the first of a span, to `past_last`.
+template <class T>
+void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head, const Place& place, int64_t start,
+                int64_t past_last, Span<T>& span, const Rows& rows) {
+  const int64_t first_seen = Most(place.first_position - place.window + 1, 0);
+  for (start = Most(start, first_seen / span.slots * span.slots); start < past_last; start += span.slots) {
+    const Visible visible = {Most(first_seen - start, 0), Least(past_last - start, span.slots)};
+    OpenSpan(p, sequence, kv_head, start / span.block_size, visible, span);
+    VisitSpan(place, start, span, rows);
+  }
+}
+
+/// Calls use(row, query, out) for every row of the item.
+template <class Use>
+void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use& use) {
+  const int64_t dim = p.cache.head_dim;
+  int64_t row = 0;
+  for (const AttentionMember* m = item.members; m != item.members + item.num_members; ++m) {
+    for (int64_t query = m->first_query; query < m->first_query + m->num_queries; ++query) {
+      for (int64_t head = p.head_start[item.kv_head]; head < p.head_start[item.kv_head + 1]; ++head, ++row)
+        use(row, p.queries + query * p.query_stride + head * dim, p.out + query * p.out_stride + head * dim);
+    }
+  }
+}
+
+/// A row meets the same slots in the same spans whoever shares them with it: results do not depend on members.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
-  const int64_t dim = p.cache.head_dim, block_size = p.cache.block_size, first_head = p.head_start[item.kv_head];
-  const int64_t first_position = p.context_len[item.sequence] - (p.query_start[item.sequence + 1] - item.first_query);
-  const int64_t past_last = first_position + item.num_queries;
-  const Place place = {p.head_start[item.kv_head + 1] - first_head, first_position,
-                       p.window > 0 ? p.window : past_last};
+  const int64_t dim = p.cache.head_dim;
   const Rows rows = CarveScratch(p, scratch);
-  const auto each_row = [&](const auto& use) {
-    for (int64_t row = 0; row < item.num_queries * place.group; ++row) {
-      const int64_t query = item.first_query + row / place.group, head = first_head + row % place.group;
-      use(row, p.queries + query * p.query_stride + head * dim, p.out + query * p.out_stride + head * dim);
-    }
-  };
-  each_row([&](int64_t row, const float* query, float*) {
+  EachRow(p, item, [&](int64_t row, const float* query, float*) {
     for (int64_t d = 0; d < dim; ++d) {
       rows.query[row * dim + d] = query[d] * p.scale;
       rows.out[row * dim + d] = 0.0f;
@@ -226,19 +246,22 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     rows.sum[row] = 0.0f;
   });
 
-  Span<T> span;
-  const int64_t blocks = BlocksOfSpan(p.cache);
-  span.dim = dim;
-  span.block_size = block_size;
-  span.slots = blocks * block_size;
-  span.padded = PadToLanes(span.slots);
-  const int64_t first_seen = Most(first_position - place.window + 1, 0);
-  for (int64_t start = first_seen / span.slots * span.slots; start < past_last; start += span.slots) {
-    OpenSpan(p, item, start / block_size, {Most(first_seen - start, 0), Least(past_last - start, span.slots)}, span);
-    VisitSpan(place, item.num_queries, start, span, rows);
+  auto span = EmptySpan<T>(p.cache);
+  const int64_t shared = item.shared_blocks * span.block_size / span.slots * span.slots;
+  Place place = {p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared,
+                 p.window > 0 ? p.window : kNoWindow};
+  for (int64_t m = 0; m < item.num_members; ++m) place.num_queries += item.members[m].num_queries;
+  VisitSlots(p, item.members[0].sequence, item.kv_head, place, 0, shared, span, rows);
+  for (int64_t m = 0; m < item.num_members; ++m) {
+    const AttentionMember& member = item.members[m];
+    const int64_t past_all = p.query_start[member.sequence + 1];
+    place.num_queries = member.num_queries;
+    place.first_position = p.context_len[member.sequence] - (past_all - member.first_query);
+    VisitSlots(p, member.sequence, item.kv_head, place, shared, place.first_position + place.num_queries, span, rows);
+    place.first_row += place.num_queries * place.group;
   }
 
-  each_row([&](int64_t row, const float*, float* out) {
+  EachRow(p, item, [&](int64_t row, const float*, float* out) {
     for (int64_t d = 0; d < dim; ++d) out[d] = rows.out[row * dim + d] / rows.sum[row];
   });
 }

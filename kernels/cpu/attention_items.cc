@@ -1,0 +1,84 @@
+#include "kernels/cpu/attention_items.h"
+
+#include <algorithm>
+#include <span>
+
+#include "kernels/check.h"
+
+namespace quire::kernels {
+
+namespace {
+
+constexpr int64_t kFewQueries = kAttentionTile / 2;
+constexpr int64_t kWorthSharing = 64;  // slots
+
+int64_t NumQueries(const PagedAttentionParams& p, int64_t sequence) {
+  return p.query_start[sequence + 1] - p.query_start[sequence];
+}
+
+/// The blocks of a sequence that lie wholly before its queries.
+std::span<const int32_t> BlocksBefore(const PagedAttentionParams& p, int64_t sequence) {
+  const int64_t before = p.context_len[sequence] - NumQueries(p, sequence);
+  return {p.block_tables + sequence * p.table_stride, static_cast<size_t>(before / p.cache.block_size)};
+}
+
+}  // namespace
+
+void AttentionItems::AddItems(const PagedAttentionParams& p, int64_t first_member, int64_t num_members,
+                              int64_t shared_blocks) {
+  for (int64_t head = 0; head < p.cache.num_kv_heads; ++head)
+    items_.push_back({members_.data() + first_member, num_members, shared_blocks, head});
+}
+
+/// Neighbours in the order of their tables share most. Another one joins while that saves more reading than it costs
+/// those who are there, who share no more than it does from then on.
+void AttentionItems::AddGroups(const PagedAttentionParams& p, int64_t most_queries) {
+  std::ranges::sort(few_, [&](int64_t a, int64_t b) {
+    const auto order = std::ranges::lexicographical_compare;
+    const auto left = BlocksBefore(p, a), right = BlocksBefore(p, b);
+    return order(left, right) || (!order(right, left) && a < b);
+  });
+  for (size_t i = 0; i < few_.size();) {
+    const auto first_member = static_cast<int64_t>(members_.size());
+    auto shared = BlocksBefore(p, few_[i]);
+    int64_t queries = 0, count = 0;
+    for (; i < few_.size(); ++i, ++count) {
+      const int64_t sequence = few_[i], more = NumQueries(p, sequence);
+      const auto blocks = BlocksBefore(p, sequence);
+      const auto common = static_cast<size_t>(std::ranges::mismatch(shared, blocks).in1 - shared.begin());
+      const bool saves = static_cast<int64_t>(common) * p.cache.block_size >= kWorthSharing &&
+                         static_cast<int64_t>(common) * count >= static_cast<int64_t>(shared.size()) * (count - 1);
+      if (count > 0 && (!saves || queries + more > most_queries)) break;
+      shared = count > 0 ? shared.first(common) : shared;
+      queries += more;
+      members_.push_back({sequence, p.query_start[sequence], more});
+    }
+    AddItems(p, first_member, count, count > 1 ? static_cast<int64_t>(shared.size()) : 0);
+  }
+}
+
+void AttentionItems::Cut(const PagedAttentionParams& p, int num_threads) {
+  members_.clear();
+  few_.clear();
+  items_.clear();
+  members_.reserve(static_cast<size_t>(p.num_sequences + p.query_start[p.num_sequences]));  // items point into it
+  int64_t few_queries = 0;
+  for (int64_t s = 0; s < p.num_sequences; ++s) {
+    const int64_t queries = NumQueries(p, s);
+    QUIRE_KERNEL_CHECK(p.context_len[s] >= queries);
+    QUIRE_KERNEL_CHECK((p.context_len[s] + p.cache.block_size - 1) / p.cache.block_size <= p.table_stride);
+    if (queries > 0 && queries <= kFewQueries && p.window == 0) {
+      few_.push_back(s);
+      few_queries += queries;
+      continue;
+    }
+    for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; q += kAttentionTile) {
+      members_.push_back({s, q, std::min<int64_t>(kAttentionTile, p.query_start[s + 1] - q)});
+      AddItems(p, static_cast<int64_t>(members_.size()) - 1, 1, 0);
+    }
+  }
+  const int64_t fair = num_threads == 1 ? kAttentionTile : few_queries * p.cache.num_kv_heads / (2 * num_threads);
+  AddGroups(p, std::clamp<int64_t>(fair, 1, kAttentionTile));
+}
+
+}  // namespace quire::kernels
