@@ -6,10 +6,9 @@
 
 namespace quire::kernels {
 
-/// residual += delta (when delta is given), then out = residual / rms(residual) * weight, row by row.
+/// out = x / rms(x) * weight, row by row.
 struct RmsNormParams {
-  float* residual;      // [num_tokens, hidden], read; also written when delta is given
-  const float* delta;   // [num_tokens, hidden] or null
+  const float* x;       // [num_tokens, hidden]
   const float* weight;  // [hidden]
   float* out;           // [num_tokens, hidden]
   int64_t num_tokens;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 
+#include "comm/collective/add_parts.h"
 #include "comm/collective/mpi_collective.h"
 #include "comm/error.h"
 #include "comm/json.h"
@@ -21,19 +22,24 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMinRounds = 20;
 constexpr int64_t kFullRoundsBytes = 64 << 10;
 
-/// A message in host memory, summed by `sum`.
+/// A message in host memory; `add` adds everybody's to a total.
 SumMethod HostMethod(const std::string& name, const std::string& note, int64_t max_bytes,
-                     std::function<void(std::span<float>)> sum) {
-  const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(max_bytes) / sizeof(float));
-  const auto part = [data](int64_t bytes) {
-    return std::span(*data).first(static_cast<size_t>(bytes) / sizeof(float));
+                     std::function<void(std::span<float> part, std::span<float> total)> add) {
+  const auto floats = static_cast<size_t>(max_bytes) / sizeof(float);
+  const auto parts = std::make_shared<std::vector<float>>(floats),
+             totals = std::make_shared<std::vector<float>>(floats);
+  const auto first = [](std::vector<float>& of, int64_t bytes) {
+    return std::span(of).first(static_cast<size_t>(bytes) / sizeof(float));
   };
   return {name,
           note,
           max_bytes,
-          [part](int64_t bytes, float value) { std::ranges::fill(part(bytes), value); },
-          [part, sum](int64_t bytes) { sum(part(bytes)); },
-          [part](int64_t bytes) { return std::pair(part(bytes).front(), part(bytes).back()); }};
+          [=](int64_t bytes, float value) {
+            std::ranges::fill(first(*parts, bytes), value);
+            std::ranges::fill(first(*totals, bytes), 0.0f);
+          },
+          [=](int64_t bytes) { add(first(*parts, bytes), first(*totals, bytes)); },
+          [=](int64_t bytes) { return std::pair(first(*totals, bytes).front(), first(*totals, bytes).back()); }};
 }
 
 void CheckSum(const SumMethod& method, int64_t bytes, const MpiBootstrap& mpi) {
@@ -77,13 +83,18 @@ int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi) {
   const std::unique_ptr<Collective> collective = mpi.MakeCollective();
   const std::unique_ptr<Collective> flat = MakeMpiCollective(mpi.rank(), mpi.world_size());
   const bool one_host = mpi.local_size() == mpi.world_size();
+  const auto by = [](Collective& one) {
+    return [&one](std::span<float> part, std::span<float> total) { one.AllReduceAdd(part, total); };
+  };
+  const auto by_library = [&mpi](std::span<float> part, std::span<float> total) {
+    mpi.LibraryAllReduceSum(part);
+    AddParts(
+        1, [&](Rank) { return part.data(); }, total);
+  };
   std::vector<SumMethod> methods = {
-      HostMethod(one_host ? "shared memory" : "by hosts", "sums in rank order", bench.max_bytes,
-                 [&](std::span<float> data) { collective->AllReduceSum(data); }),
-      HostMethod("MPI gather", "flat, sums in rank order", bench.max_bytes,
-                 [&](std::span<float> data) { flat->AllReduceSum(data); }),
-      HostMethod("MPI_Allreduce", "sums in the library's order", bench.max_bytes,
-                 [&](std::span<float> data) { mpi.LibraryAllReduceSum(data); })};
+      HostMethod(one_host ? "shared memory" : "by hosts", "sums in rank order", bench.max_bytes, by(*collective)),
+      HostMethod("MPI gather", "flat, sums in rank order", bench.max_bytes, by(*flat)),
+      HostMethod("MPI_Allreduce", "sums in the library's order", bench.max_bytes, by_library)};
   std::ranges::move(DeviceSumMethods(mpi, bench.max_bytes), std::back_inserter(methods));
 
   Json results = Json::array(), notes = Json::object();

@@ -23,8 +23,8 @@ class Collective {
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
 
-  /// data[i] = sum over ranks of data[i], fp32, in place.
-  virtual void AllReduceSum(std::span<float> data) = 0;
+  /// total[i] += the sum over ranks of part[i], fp32. What a layer adds to its residual: one pass does both.
+  virtual void AllReduceAdd(std::span<const float> part, std::span<float> total) = 0;
 
   /// out = the ranks' inputs one after another; inputs may differ in size, and counts[r] is rank r's in bytes.
   virtual void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) = 0;

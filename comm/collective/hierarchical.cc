@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/collective/add_parts.h"
 #include "comm/collective/spin_wait.h"
 #include "comm/error.h"
 
@@ -69,21 +70,16 @@ const std::byte* HierarchicalCollective::Exchange(std::span<const std::byte> par
   return all;
 }
 
-void HierarchicalCollective::AllReduceSum(std::span<float> data) {
+void HierarchicalCollective::AllReduceAdd(std::span<const float> part, std::span<float> total) {
   constexpr size_t kPiece = HostArena::kPieceBytes / sizeof(float);
-  for (size_t begin = 0; begin < data.size(); begin += kPiece) {
-    const auto piece = data.subspan(begin, std::min(kPiece, data.size() - begin));
+  for (size_t begin = 0; begin < part.size(); begin += kPiece) {
+    const auto piece = part.subspan(begin, std::min(kPiece, part.size() - begin));
     std::ranges::fill(sizes_, piece.size_bytes());
     LayOut();
     const std::byte* all = Exchange(std::as_bytes(piece));
-    for (size_t other = 0; other < sizes_.size(); ++other) {
-      const auto* part = reinterpret_cast<const float*>(all + offsets_[other]);
-      if (other == 0) {
-        std::memcpy(piece.data(), part, piece.size_bytes());
-      } else {
-        for (size_t i = 0; i < piece.size(); ++i) piece[i] += part[i];
-      }
-    }
+    AddParts(
+        size(), [&](Rank rank) { return reinterpret_cast<const float*>(all + offsets_[static_cast<size_t>(rank)]); },
+        total.subspan(begin, piece.size()));
   }
 }
 

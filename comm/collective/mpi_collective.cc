@@ -2,8 +2,9 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <vector>
+
+#include "comm/collective/add_parts.h"
 
 namespace quire {
 
@@ -18,15 +19,12 @@ class MpiCollective : public Collective {
   Rank rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  void AllReduceSum(std::span<float> data) override {
-    parts_.resize(data.size() * static_cast<size_t>(size_));
-    const int count = static_cast<int>(data.size());
-    MPI_Allgather(data.data(), count, MPI_FLOAT, parts_.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
-    std::copy_n(parts_.begin(), data.size(), data.begin());
-    for (size_t other = 1; other < static_cast<size_t>(size_); ++other) {
-      const float* part = parts_.data() + other * data.size();
-      for (size_t i = 0; i < data.size(); ++i) data[i] += part[i];
-    }
+  void AllReduceAdd(std::span<const float> part, std::span<float> total) override {
+    parts_.resize(part.size() * static_cast<size_t>(size_));
+    const int count = static_cast<int>(part.size());
+    MPI_Allgather(part.data(), count, MPI_FLOAT, parts_.data(), count, MPI_FLOAT, MPI_COMM_WORLD);
+    AddParts(
+        size_, [&](Rank rank) { return parts_.data() + static_cast<size_t>(rank) * part.size(); }, total);
   }
 
   void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) override {

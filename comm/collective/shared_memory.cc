@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "comm/collective/add_parts.h"
 #include "comm/collective/spin_wait.h"
 #include "comm/error.h"
 
@@ -37,22 +38,19 @@ void SharedMemoryCollective::Await(Rank other) {
   SpinUntil([&] { return published.load(std::memory_order_acquire) > operation_; }, arena_.abort_word());
 }
 
-void SharedMemoryCollective::AllReduceSum(std::span<float> data) {
+void SharedMemoryCollective::AllReduceAdd(std::span<const float> part, std::span<float> total) {
   constexpr size_t kPiece = SharedArena::kBufferBytes / sizeof(float);
-  for (size_t begin = 0; begin < data.size() && size() > 1; begin += kPiece) {
-    const auto piece = data.subspan(begin, std::min(kPiece, data.size() - begin));
-    std::memcpy(arena_.buffer(rank_, operation_), piece.data(), piece.size_bytes());
+  if (size() == 1)
+    return AddParts(
+        1, [&](Rank) { return part.data(); }, total);
+  for (size_t begin = 0; begin < part.size(); begin += kPiece, ++operation_) {
+    const size_t count = std::min(kPiece, part.size() - begin);
+    std::memcpy(arena_.buffer(rank_, operation_), part.data() + begin, count * sizeof(float));
     Publish();
-    for (Rank other = 0; other < size(); ++other) {
-      Await(other);
-      const auto* part = reinterpret_cast<const float*>(arena_.buffer(other, operation_));
-      if (other == 0) {
-        std::memcpy(piece.data(), part, piece.size_bytes());
-      } else {
-        for (size_t i = 0; i < piece.size(); ++i) piece[i] += part[i];
-      }
-    }
-    ++operation_;
+    for (Rank other = 0; other < size(); ++other) Await(other);
+    AddParts(
+        size(), [&](Rank rank) { return reinterpret_cast<const float*>(arena_.buffer(rank, operation_)); },
+        total.subspan(begin, count));
   }
 }
 

@@ -48,7 +48,7 @@ class SharedMemoryCollective : public Collective {
 
   Rank rank() const override { return rank_; }
   int size() const override { return arena_.size(); }
-  void AllReduceSum(std::span<float> data) override;
+  void AllReduceAdd(std::span<const float> part, std::span<float> total) override;
   void AllGather(std::span<const std::byte> in, std::span<const size_t> counts, std::span<std::byte> out) override;
   void Abort() override { arena_.abort_word().store(1, std::memory_order_release); }
 

@@ -20,18 +20,19 @@ void OnRanks(int size, const std::function<void(Collective&)>& body) {
 }
 
 float Value(Rank rank, size_t i) { return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97); }
+float Before(size_t i) { return 0.3f * static_cast<float>(i % 11); }
 
-TEST(CollectiveTest, AllReduceSumsInRankOrderForEverySize) {
+TEST(CollectiveTest, AddsSumsInRankOrderForEverySize) {
   for (const int size : {1, 2, 3, 4, 7}) {
     OnRanks(size, [&](Collective& c) {
       for (const size_t count : {size_t{1}, size_t{577}, size_t{65536}, size_t{65537}, size_t{200000}}) {
-        std::vector<float> data(count);
-        for (size_t i = 0; i < count; ++i) data[i] = Value(c.rank(), i);
-        c.AllReduceSum(data);
+        std::vector<float> part(count), total(count);
+        for (size_t i = 0; i < count; ++i) part[i] = Value(c.rank(), i), total[i] = Before(i);
+        c.AllReduceAdd(part, total);
         for (size_t i = 0; i < count; ++i) {
           float sum = Value(0, i);
           for (Rank r = 1; r < size; ++r) sum += Value(r, i);
-          ASSERT_EQ(data[i], sum) << "element " << i << " of " << count << " on rank " << c.rank();
+          ASSERT_EQ(total[i], Before(i) + sum) << "element " << i << " of " << count << " on rank " << c.rank();
         }
       }
     });
@@ -57,8 +58,8 @@ TEST(CollectiveTest, ManySmallOperationsMixWithoutMixingUp) {
 TEST(CollectiveTest, AbortFreesRanksThatWait) {
   auto ranks = MakeThreadCollectives(3);
   std::vector<float> a(10), b(10);
-  std::thread waiting([&] { EXPECT_THROW(ranks[0]->AllReduceSum(a), CollectiveAborted); });
-  std::thread also_waiting([&] { EXPECT_THROW(ranks[1]->AllReduceSum(b), CollectiveAborted); });
+  std::thread waiting([&] { EXPECT_THROW(ranks[0]->AllReduceAdd(a, a), CollectiveAborted); });
+  std::thread also_waiting([&] { EXPECT_THROW(ranks[1]->AllReduceAdd(b, b), CollectiveAborted); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ranks[2]->Abort();
   waiting.join();
@@ -74,11 +75,11 @@ TEST(CollectiveTest, NamedArenaIsExclusiveAndGoneAfterUnlink) {
   EXPECT_ANY_THROW(OpenArenaMemory(name, 2));
   SharedMemoryCollective a(SharedArena(created.get(), 2), 0, created), b(SharedArena(opened.get(), 2), 1, opened);
   std::vector<float> x = {1}, y = {2};
-  std::thread other([&] { b.AllReduceSum(y); });
-  a.AllReduceSum(x);
+  std::thread other([&] { b.AllReduceAdd(y, y); });
+  a.AllReduceAdd(x, x);
   other.join();
-  EXPECT_EQ(x[0], 3);
-  EXPECT_EQ(y[0], 3);
+  EXPECT_EQ(x[0], 4);
+  EXPECT_EQ(y[0], 5);
 }
 
 }  // namespace

@@ -11,9 +11,10 @@ namespace quire::test {
 /// Many small sums and gathers of four ranks, one after the other: nobody reads another operation's numbers.
 inline void ExpectOperationsDoNotMixUp(Collective& c, int rounds) {
   for (int round = 0; round < rounds; ++round) {
-    std::vector<float> data(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
-    c.AllReduceSum(data);
-    for (const float x : data) ASSERT_EQ(x, static_cast<float>(4 * round + 6));
+    const std::vector<float> part(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));
+    std::vector<float> total(part.size(), 1);
+    c.AllReduceAdd(part, total);
+    for (const float x : total) ASSERT_EQ(x, static_cast<float>(4 * round + 7));
     const int32_t mine = round * 10 + c.rank();
     int32_t all[4];
     c.AllGather(std::as_bytes(std::span(&mine, 1)), std::vector<size_t>(4, sizeof(mine)),

@@ -18,13 +18,13 @@ float Part(quire::Rank rank, size_t i) {
 void Check(quire::Collective& collective, const char* name) {
   const int size = collective.size();
   for (const size_t count : {size_t{1}, size_t{577}, size_t{100000}}) {
-    std::vector<float> data(count);
-    for (size_t i = 0; i < count; ++i) data[i] = Part(collective.rank(), i);
-    collective.AllReduceSum(data);
+    std::vector<float> part(count), total(count, 0.25f);
+    for (size_t i = 0; i < count; ++i) part[i] = Part(collective.rank(), i);
+    collective.AllReduceAdd(part, total);
     for (size_t i = 0; i < count; ++i) {
       float sum = Part(0, i);
       for (quire::Rank r = 1; r < size; ++r) sum += Part(r, i);
-      QUIRE_CHECK(data[i] == sum, "{}: element {} of {} is {}, not {}", name, i, count, data[i], sum);
+      QUIRE_CHECK(total[i] == 0.25f + sum, "{}: element {} of {} is {}, not {}", name, i, count, total[i], 0.25f + sum);
     }
   }
   std::vector<size_t> counts;

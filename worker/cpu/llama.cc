@@ -39,29 +39,28 @@ void Llama::Matmul(const float* x, const Matrices& weights, float* y, int64_t y_
   kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), count, y, y_stride, m, activations});
 }
 
-void Llama::ReduceDelta(int64_t num_tokens) {
-  collective_.AllReduceSum({delta_.data(), static_cast<size_t>(num_tokens * config_.hidden_size)});
+void Llama::AddToResidual(int64_t num_tokens) {
+  const auto count = static_cast<size_t>(num_tokens * config_.hidden_size);
+  collective_.AllReduceAdd({delta_.data(), count}, {residual_.data(), count});
 }
 
 std::span<const float> Llama::Forward(const StepInputs& inputs, const KvCache& cache) {
   const int64_t tokens = inputs.num_tokens(), hidden = config_.hidden_size;
-  const auto norm = [&](const float* delta, const std::vector<float>& weight, float* out) {
-    kernels::RmsNorm(stream_, {residual_.data(), delta, weight.data(), out, tokens, hidden,
+  const auto norm = [&](const std::vector<float>& weight) {
+    kernels::RmsNorm(stream_, {residual_.data(), weight.data(), normed_.data(), tokens, hidden,
                                static_cast<float>(config_.rms_norm_epsilon)});
   };
   kernels::Embedding(stream_, {weights_.embedding, inputs.token_ids.data(), residual_.data(), tokens});
-  const float* delta = nullptr;
   for (size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
-    norm(delta, layer.input_norm, normed_.data());
+    norm(layer.input_norm);
     Attention(layer, inputs, cache.Layer(static_cast<int64_t>(i)));
-    ReduceDelta(tokens);
-    norm(delta_.data(), layer.post_attention_norm, normed_.data());
+    AddToResidual(tokens);
+    norm(layer.post_attention_norm);
     Mlp(layer, tokens);
-    ReduceDelta(tokens);
-    delta = delta_.data();
+    AddToResidual(tokens);
   }
-  norm(delta, weights_.final_norm, normed_.data());
+  norm(weights_.final_norm);
 
   // Only rows that draw need logits. Gathering them upwards in place is safe: rows move to lower or equal places.
   const auto draws = static_cast<int64_t>(inputs.draw_rows.size());

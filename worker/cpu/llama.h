@@ -31,7 +31,7 @@ class Llama {
   void Mlp(const LayerWeights& layer, int64_t num_tokens);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
-  void ReduceDelta(int64_t num_tokens);
+  void AddToResidual(int64_t num_tokens);
 
   ModelConfig config_;
   RankShard shard_;
@@ -48,7 +48,7 @@ class Llama {
   std::vector<float> attended_;   // [T, local heads * head_dim]
   std::vector<float> gate_up_;    // [T, 2 * local mlp]
   std::vector<float> activated_;  // [T, local mlp]
-  std::vector<float> delta_;      // [T, hidden] what attention or MLP adds to the residual
+  std::vector<float> delta_;      // [T, hidden] this rank's part of what attention or MLP adds to the residual
   std::vector<float> logits_;     // [R, local vocab]
 };
 

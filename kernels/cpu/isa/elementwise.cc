@@ -6,20 +6,16 @@ namespace quire::kernels::QUIRE_ISA {
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end) {
   const int64_t whole = p.hidden / kLanes * kLanes;
   for (int64_t row = row_begin; row < row_end; ++row) {
-    float* residual = p.residual + row * p.hidden;
-    if (p.delta != nullptr) {
-      const float* delta = p.delta + row * p.hidden;
-      for (int64_t i = 0; i < p.hidden; ++i) residual[i] += delta[i];
-    }
+    const float* x = p.x + row * p.hidden;
     Vec squares = {};
-    for (int64_t i = 0; i < whole; i += kLanes) squares += Load(residual + i) * Load(residual + i);
+    for (int64_t i = 0; i < whole; i += kLanes) squares += Load(x + i) * Load(x + i);
     if (whole < p.hidden) {
-      const Vec tail = LoadPart(residual + whole, p.hidden - whole);
+      const Vec tail = LoadPart(x + whole, p.hidden - whole);
       squares += tail * tail;
     }
     const float scale = 1.0f / __builtin_sqrtf(Sum(squares) / static_cast<float>(p.hidden) + p.epsilon);
     float* out = p.out + row * p.hidden;
-    for (int64_t i = 0; i < p.hidden; ++i) out[i] = residual[i] * scale * p.weight[i];
+    for (int64_t i = 0; i < p.hidden; ++i) out[i] = x[i] * scale * p.weight[i];
   }
 }
 

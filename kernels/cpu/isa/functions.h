@@ -12,6 +12,7 @@ void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales,
 void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, float* sums);
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t AttentionScratch(const PagedAttentionParams& p);
+void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end);
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
 void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end);
 void SiluMulRows(const SiluMulParams& p, int64_t row_begin, int64_t row_end);

@@ -60,6 +60,7 @@ struct IsaTable {
   void (*quantize_int8)(const float* x, int64_t cols, int8_t* values, float* scales, float* sums);
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
+  void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeParams&, int64_t row_begin, int64_t row_end);
   void (*silu_mul)(const SiluMulParams&, int64_t row_begin, int64_t row_end);

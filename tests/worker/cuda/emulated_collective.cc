@@ -11,9 +11,9 @@ namespace {
 
 template <class T>
 void SumOver(Collective& host, T* data, int64_t count) {
-  std::vector<float> sums(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) sums[static_cast<size_t>(i)] = simt::ToFloat(data[i]);
-  host.AllReduceSum(sums);
+  std::vector<float> part(static_cast<size_t>(count)), sums(part.size());
+  for (int64_t i = 0; i < count; ++i) part[static_cast<size_t>(i)] = simt::ToFloat(data[i]);
+  host.AllReduceAdd(part, sums);
   for (int64_t i = 0; i < count; ++i) data[i] = simt::FromFloat<T>(sums[static_cast<size_t>(i)]);
 }
 

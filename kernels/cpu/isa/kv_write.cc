@@ -1,0 +1,79 @@
+// New keys and values into the cache's layout.
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/vec.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+/// Numbers of a head's part; they lie `stride` apart from `first` on.
+struct Places {
+  std::byte* head;
+  int64_t offset;  // of the slot in its block
+  int64_t first, stride;
+};
+
+void Write(const Places& at, const float* vector, int64_t dim) {
+  auto* const to = reinterpret_cast<float*>(at.head) + at.first;
+  for (int64_t d = 0; d < dim; ++d) to[d * at.stride] = vector[d];
+}
+
+/// The largest of the vector's magnitudes, and NaN where a number is not finite, else 0.
+struct Extent {
+  float largest, spoilt;
+};
+
+Extent ExtentOf(const float* vector, int64_t dim) {
+  Vec largest = {}, spoilt = {};
+  const auto take = [&](Vec v) {
+    largest = Max(Max(v, -v), largest);
+    spoilt += v - v;
+  };
+  int64_t d = 0;
+  for (; d + kLanes <= dim; d += kLanes) take(Load(vector + d));
+  if (d < dim) take(LoadPart(vector + d, dim - d));
+  return {MaxLane(largest), Sum(spoilt)};
+}
+
+/// Rounded to the nearest of 255 multiples of a scale of its own.
+void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t block_size) {
+  const Extent extent = ExtentOf(vector, dim);
+  const float scale = extent.largest / 127 + extent.spoilt;
+  reinterpret_cast<float*>(at.head)[at.offset] = scale;
+  auto* const to = reinterpret_cast<int8_t*>(at.head) + block_size * static_cast<int64_t>(sizeof(float)) + at.first;
+  const float inverse = scale > 0 ? 127 / extent.largest : 0;
+  const Vec factor = Splat(inverse < __builtin_inff() ? inverse : 0);
+  const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
+  for (int64_t d = 0; d < dim; d += kLanes) {
+    const int64_t count = Least(dim - d, kLanes);
+    Vec v = count == kLanes ? Load(vector + d) : LoadPart(vector + d, count);
+    v = scale > 0 ? v * factor : Vec{};  // what is not finite shows in the scale
+    const IntVec rounded = reinterpret_cast<IntVec>(v + round) - reinterpret_cast<IntVec>(round);
+    const auto bytes = __builtin_convertvector(rounded, SignedByteVec);
+    if (at.stride == 1 && count == kLanes) {
+      __builtin_memcpy(to + d, &bytes, sizeof(bytes));
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[(d + i) * at.stride] = bytes[i];
+    }
+  }
+}
+
+}  // namespace
+
+void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end) {
+  const KvCacheView& cache = p.cache;
+  const int64_t dim = cache.head_dim;
+  const auto write = [&](const Places& at, const float* vector) {
+    cache.type == KvType::kInt8 ? WriteBytes(at, vector, dim, cache.block_size) : Write(at, vector, dim);
+  };
+  for (int64_t t = row_begin; t < row_end; ++t) {
+    const int64_t block = p.slots[t] / cache.block_size, offset = p.slots[t] % cache.block_size;
+    for (int64_t h = 0; h < cache.num_kv_heads; ++h) {
+      const int64_t head = block * cache.block_stride + h * cache.head_bytes(), vector = t * p.row_stride + h * dim;
+      write({cache.keys + head, offset, offset, cache.block_size}, p.keys + vector);
+      write({cache.values + head, offset, offset * dim, 1}, p.values + vector);
+    }
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
