@@ -7,14 +7,14 @@
 
 namespace quire::kernels {
 
-/// The highest logit of a row; the lowest id wins a tie.
+/// The highest logit of a row; the lowest id wins a tie. What is no number counts as -infinity.
 struct Candidate {
   float logit;
   int32_t token;
 };
 Candidate ArgMax(std::span<const float> logits);
 
-/// log(sum(exp(logits))) with fp64 accumulation.
+/// log(sum(exp(logits))), to about 1e-6.
 double LogSumExp(std::span<const float> logits);
 
 /// How one token is drawn. Defaults: no restriction; temperature 0 is greedy.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/check.h"
+#include "kernels/cpu/isa/table.h"
 
 namespace quire::kernels {
 
@@ -24,57 +25,97 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint3
   return counter;
 }
 
+/// A row's tokens by their weight in the draw, relative to the best one's. Good until the thread's next.
+struct Weights {
+  std::span<const float> of_token;
+  std::span<const float> of_block;  // sums of kWeighBlock tokens
+  double total;
+};
+
+/// Those that weigh less than `least` do not take part.
+Weights WeightsOf(std::span<const float> logits, float max, float temperature, float least) {
+  constexpr float kLeastTemperature = 1e-30f;  // its inverse is finite
+  thread_local std::vector<float> weights, sums;
+  weights.resize(logits.size());
+  sums.resize((logits.size() + kWeighBlock - 1) / kWeighBlock);
+  ActiveTable().weigh({logits.data(), static_cast<int64_t>(logits.size()), max,
+                       1 / std::max(temperature, kLeastTemperature), least, weights.data(), sums.data()});
+  return {weights, sums, std::accumulate(sums.begin(), sums.end(), 0.0)};
+}
+
 struct Ranked {
-  double weight;  // exp((logit - max) / temperature)
+  float weight;
   int32_t token;
 };
 
 bool Before(const Ranked& a, const Ranked& b) { return a.weight != b.weight ? a.weight > b.weight : a.token < b.token; }
 
-/// Sorts ever larger heads of `ranked` until they hold `enough` mass; returns how many leading entries are sorted.
-size_t SortHead(std::vector<Ranked>& ranked, double enough) {
-  for (size_t head = 64, sorted = 0;; head *= 8) {
-    head = std::min(head, ranked.size());
-    std::partial_sort(ranked.begin() + static_cast<ptrdiff_t>(sorted), ranked.begin() + static_cast<ptrdiff_t>(head),
-                      ranked.end(), Before);
-    sorted = head;
-    double mass = 0;
-    for (size_t i = 0; i < head; ++i) mass += ranked[i].weight;
-    if (mass >= enough || head == ranked.size()) return head;
-  }
+double Mass(std::span<const Ranked> ranked) {
+  return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// Cuts `ranked` down to the smallest head whose mass reaches top_p of the whole (at least one entry).
-void KeepTopP(std::vector<Ranked>& ranked, double top_p) {
-  double total = 0;
-  for (const Ranked& r : ranked) total += r.weight;
-  const size_t sorted = SortHead(ranked, top_p * total);
-  double mass = 0;
-  for (size_t i = 0; i < sorted; ++i) {
-    mass += ranked[i].weight;
-    if (mass >= top_p * total) {
-      ranked.resize(i + 1);
-      return;
+/// A head of the order by weight, of `count` tokens and of `mass` at least, or all that weigh something.
+std::vector<Ranked> Head(const Weights& weights, size_t count, double mass) {
+  std::vector<Ranked> head;
+  for (float cut = 0x1p-6f;; cut = cut > 0x1p-60f ? cut * cut : 0) {  // most heads are found by the first
+    head.clear();
+    for (size_t i = 0; i < weights.of_token.size(); ++i) {
+      if (weights.of_token[i] > cut) head.push_back({weights.of_token[i], static_cast<int32_t>(i)});
+    }
+    if (cut == 0 || (head.size() >= count && Mass(head) >= mass)) break;
+  }
+  std::ranges::sort(head, Before);
+  return head;
+}
+
+/// The tokens that top-k, then top-p leave, in the order of their ids: where a draw walks along them, nothing depends
+/// on how they were chosen.
+std::vector<Ranked> Restricted(const Weights& weights, size_t top_k, double top_p) {
+  std::vector<Ranked> kept = Head(weights, top_k, top_k > 0 ? 0 : top_p * weights.total);
+  if (top_k > 0 && top_k < kept.size()) kept.resize(top_k);
+  if (top_p < 1) {
+    const double enough = top_p * (top_k > 0 ? Mass(kept) : weights.total);
+    double mass = 0;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      mass += kept[i].weight;
+      if (mass >= enough) kept.resize(i + 1);  // one at least
     }
   }
+  std::ranges::sort(kept, {}, &Ranked::token);
+  return kept;
+}
+
+/// The token at `left` of the mass, walking in the order of ids; `otherwise` when rounding leads beyond the last.
+int32_t Walk(const Weights& weights, double left, int32_t otherwise) {
+  for (size_t block = 0; block < weights.of_block.size(); ++block) {
+    if (left >= weights.of_block[block]) {
+      left -= weights.of_block[block];
+      continue;
+    }
+    const size_t begin = block * kWeighBlock, end = std::min(begin + kWeighBlock, weights.of_token.size());
+    for (size_t i = begin; i < end; ++i) {
+      if (weights.of_token[i] == 0) continue;
+      otherwise = static_cast<int32_t>(i);
+      left -= weights.of_token[i];
+      if (left < 0) break;
+    }
+    break;
+  }
+  return otherwise;
 }
 
 }  // namespace
 
 Candidate ArgMax(std::span<const float> logits) {
   QUIRE_KERNEL_CHECK(!logits.empty());
-  Candidate best{logits[0], 0};
-  for (size_t i = 1; i < logits.size(); ++i) {
-    if (logits[i] > best.logit) best = {logits[i], static_cast<int32_t>(i)};
-  }
-  return best;
+  const float max = ActiveTable().row_max(logits.data(), static_cast<int64_t>(logits.size()));
+  const auto first = std::ranges::find(logits, max);
+  return {max, first == logits.end() ? 0 : static_cast<int32_t>(first - logits.begin())};
 }
 
 double LogSumExp(std::span<const float> logits) {
-  const double max = ArgMax(logits).logit;
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - max);
-  return max + std::log(sum);
+  const float max = ArgMax(logits).logit;
+  return max + std::log(WeightsOf(logits, max, 1, 0).total);
 }
 
 double UniformFromKey(const DrawKey& key) {
@@ -89,28 +130,15 @@ int32_t SampleToken(std::span<const float> logits, const SamplingParams& params,
   const Candidate best = ArgMax(logits);
   if (params.temperature <= 0.0f || params.top_k == 1) return best.token;
 
-  std::vector<Ranked> ranked(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) {
-    ranked[i] = {std::exp((static_cast<double>(logits[i]) - best.logit) / params.temperature), static_cast<int32_t>(i)};
-  }
-  const bool reorders = (params.top_k > 0 && static_cast<size_t>(params.top_k) < ranked.size()) || params.top_p < 1.0f;
-  if (params.top_k > 0 && static_cast<size_t>(params.top_k) < ranked.size()) {
-    std::nth_element(ranked.begin(), ranked.begin() + params.top_k, ranked.end(), Before);
-    ranked.resize(static_cast<size_t>(params.top_k));
-  }
-  if (params.min_p > 0.0f) {  // the best candidate weighs 1
-    std::erase_if(ranked, [&](const Ranked& r) { return r.weight < params.min_p; });
-  }
-  if (params.top_p < 1.0f) KeepTopP(ranked, params.top_p);
+  const Weights weights = WeightsOf(logits, best.logit, params.temperature, params.min_p);
+  const double uniform = UniformFromKey(key);
+  const auto top_k = static_cast<size_t>(std::max(0, params.top_k));
+  if ((top_k == 0 || top_k >= logits.size()) && params.top_p >= 1)
+    return Walk(weights, uniform * weights.total, best.token);
 
-  // The walk goes in token order, so that it does not depend on how the selections above left the entries.
-  if (reorders) {
-    std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.token < b.token; });
-  }
-  double total = 0;
-  for (const Ranked& r : ranked) total += r.weight;
-  double left = UniformFromKey(key) * total;
-  for (const Ranked& r : ranked) {
+  const std::vector<Ranked> kept = Restricted(weights, top_k, params.top_p);
+  double left = uniform * Mass(kept);
+  for (const Ranked& r : kept) {
     left -= r.weight;
     if (left < 0) return r.token;
   }

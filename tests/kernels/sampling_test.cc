@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "tests/support/random.h"
@@ -22,6 +23,34 @@ const std::vector<float> kLogits = {std::log(0.1f), std::log(0.4f), std::log(0.2
 TEST(SamplingTest, ZeroTemperatureIsGreedyAndTheLowestIdWinsATie) {
   EXPECT_EQ(SampleToken(std::vector<float>{1, 5, 5, 2}, {.temperature = 0}, {1, 0, 0}), 1);
   EXPECT_EQ(SampleToken(kLogits, {.temperature = 2, .top_k = 1}, {1, 0, 0}), 1);
+}
+
+TEST(SamplingTest, TheBestIsTheFirstOfTheHighestWhereverItStands) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (const size_t size : {1, 7, 16, 77}) {
+    for (size_t at = 0; at < size; ++at) {
+      std::vector<float> logits(size, -1);
+      logits[at] = logits.back() = 3;
+      EXPECT_EQ(ArgMax(logits).token, static_cast<int32_t>(at)) << size;
+      logits[0] = at == 0 ? 3 : kNaN;
+      EXPECT_EQ(ArgMax(logits).token, static_cast<int32_t>(at)) << size;
+    }
+    EXPECT_EQ(ArgMax(std::vector<float>(size, -kInfinity)).token, 0);
+    EXPECT_EQ(ArgMax(std::vector<float>(size, kNaN)).token, 0);
+  }
+}
+
+TEST(SamplingTest, WhatCannotBeWeighedIsTheBest) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> none(100, -kInfinity);
+  std::vector<float> one = none, endless(100, 1.0f);
+  one[70] = 2;
+  endless[30] = kInfinity;
+  for (const SamplingParams& params : {SamplingParams{}, {.top_k = 5}, {.top_p = 0.5f}, {.temperature = 1e-38f}}) {
+    EXPECT_EQ(SampleToken(none, params, {1, 0, 0}), 0);
+    EXPECT_EQ(SampleToken(one, params, {1, 0, 0}), 70);
+    EXPECT_EQ(SampleToken(endless, params, {1, 0, 0}), 30);
+  }
 }
 
 TEST(SamplingTest, DrawsFollowTheDistribution) {

@@ -23,11 +23,13 @@ std::vector<SampledToken> Sampler::Draw(std::span<const float> logits, const std
   if (!greedy.empty()) DrawGreedy(logits, greedy, out);
   if (!whole.empty()) {
     std::vector<float> rows = GatherRows(logits, whole);
-    for (size_t i = 0; i < whole.size(); ++i) {
+    for (auto i = static_cast<size_t>(collective_.rank()); i < whole.size();
+         i += static_cast<size_t>(collective_.size())) {
       const SlotId slot = out[whole[i]].slot;
       const auto width = static_cast<size_t>(vocab_size_);
       out[whole[i]] = DrawFromRow(std::span(rows).subspan(i * width, width), table.at(slot), slot);
     }
+    ShareDrawn(whole, table, out);
   }
   return out;
 }
@@ -71,6 +73,34 @@ std::vector<float> Sampler::GatherRows(std::span<const float> logits, const std:
     }
   }
   return out;
+}
+
+void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out) {
+  const auto ranks = static_cast<size_t>(collective_.size()), rank = static_cast<size_t>(collective_.rank());
+  if (ranks == 1) return;
+  // Of each row its token, then its alternatives, with their log-probabilities.
+  const auto num_top = [&](size_t row) {
+    return static_cast<size_t>(std::clamp<int64_t>(table.at(out[row].slot).sampling.num_logprobs, 0, vocab_size_));
+  };
+  std::vector<size_t> counts(ranks), at(ranks);
+  for (size_t i = 0; i < rows.size(); ++i) counts[i % ranks] += (1 + num_top(rows[i])) * sizeof(kernels::Candidate);
+  std::vector<kernels::Candidate> mine;
+  for (size_t i = rank; i < rows.size(); i += ranks) {
+    const SampledToken& drawn = out[rows[i]];
+    mine.push_back({drawn.logprob, drawn.token});
+    for (const auto& [token, logprob] : drawn.top) mine.push_back({logprob, token});
+  }
+  for (size_t r = 1; r < ranks; ++r) at[r] = at[r - 1] + counts[r - 1] / sizeof(kernels::Candidate);
+  std::vector<kernels::Candidate> all(at.back() + counts.back() / sizeof(kernels::Candidate));
+  collective_.AllGather(std::as_bytes(std::span(mine)), counts, std::as_writable_bytes(std::span(all)));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    SampledToken& drawn = out[rows[i]];
+    const kernels::Candidate* next = all.data() + at[i % ranks];
+    drawn.token = next->token, drawn.logprob = next->logit;
+    drawn.top.clear();
+    for (size_t n = num_top(rows[i]); n > 0; --n) ++next, drawn.top.emplace_back(next->token, next->logit);
+    at[i % ranks] += 1 + drawn.top.size();
+  }
 }
 
 }  // namespace quire

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Draws the step's tokens from vocabulary-parallel logits. Every rank gathers the same candidates and does the same
-/// arithmetic with counter-based random numbers, so all ranks draw the same tokens without telling each other.
+/// Draws the step's tokens from vocabulary-parallel logits. Of greedy rows every rank gathers the same candidates; the
+/// others are dealt out to the ranks, who tell each other what they drew: so all ranks have the same tokens.
 class Sampler {
  public:
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective);
@@ -24,6 +24,8 @@ class Sampler {
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Whole rows: [rows.size(), vocab].
   std::vector<float> GatherRows(std::span<const float> logits, const std::vector<size_t>& rows);
+  /// Rank r has drawn rows r, r + ranks, ... of `rows`; afterwards `out` holds what all have.
+  void ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out);
 
   std::vector<Range> vocab_of_rank_;
   int64_t vocab_size_;

@@ -16,6 +16,8 @@ void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end);
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
 void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end);
 void SiluMulRows(const SiluMulParams& p, int64_t row_begin, int64_t row_end);
+float RowMax(const float* x, int64_t count);
+void Weigh(const WeighParams& p);
 
 double RunPeak(Arithmetic arithmetic, int64_t rounds);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cpu/isa/attention_item.h"
 #include "kernels/kv_cache.h"
 #include "kernels/matmul.h"
 #include "kernels/paged_attention.h"
@@ -8,23 +9,6 @@
 #include "kernels/silu_mul.h"
 
 namespace quire::kernels {
-
-/// Queries of one sequence, all or some.
-struct AttentionMember {
-  int64_t sequence;
-  int64_t first_query;  // row in `queries`
-  int64_t num_queries;  // at least 1
-};
-
-/// What one thread attends to at a time: a kv head and some queries, at most kAttentionTile in all. Those of several
-/// sequences go through the blocks that all of them begin with together, so that these are read once.
-struct AttentionItem {
-  const AttentionMember* members;
-  int64_t num_members;
-  int64_t shared_blocks;  // every query stands behind them; 0 where there is one member
-  int64_t kv_head;
-};
-inline constexpr int64_t kAttentionTile = 16;
 
 /// Part of a row of a type that is found in files only, as float.
 void DecodeFileQuants(WeightType type, const std::byte* in, int64_t count, float* out);
@@ -48,6 +32,17 @@ struct QuantizedRows {
   int64_t cols;
 };
 
+/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature), 0 where that is
+/// less than `least`.
+struct WeighParams {
+  const float* logits;
+  int64_t count;
+  float max, inverse_temperature, least;
+  float* weights;  // [count]
+  float* sums;     // of every kWeighBlock weights
+};
+inline constexpr int64_t kWeighBlock = 64;
+
 enum class Arithmetic { kMultiplyAdd, kInt16, kInt8 };
 
 /// The vectorised inner parts, compiled once per instruction set. Ranges and items are independent of each other.
@@ -64,6 +59,8 @@ struct IsaTable {
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeParams&, int64_t row_begin, int64_t row_end);
   void (*silu_mul)(const SiluMulParams&, int64_t row_begin, int64_t row_end);
+  float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
+  void (*weigh)(const WeighParams&);
   double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: there are no such instructions
   void (*decode)(const Weight&, int64_t row, int64_t col, int64_t count, float* out);
 };
