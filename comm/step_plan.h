@@ -126,7 +126,7 @@ struct SampledToken {
   bool operator==(const SampledToken&) const = default;
 };
 
-/// What a rank reports for a step. Tokens come from rank 0; every rank sends the hash of those it drew.
+/// What a rank reports for a step. Tokens come from rank 0; every rank sends the hash of those it has.
 struct StepResult {
   EpochId epoch = 0;
   StepId step = 0;

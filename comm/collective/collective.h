@@ -24,6 +24,7 @@ class Collective {
   virtual int size() const = 0;
 
   /// total[i] += the sum over ranks of part[i], fp32. What a layer adds to its residual: one pass does both.
+  /// Without other ranks threads may add different numbers at the same time.
   virtual void AllReduceAdd(std::span<const float> part, std::span<float> total) = 0;
 
   /// out = the ranks' inputs one after another; inputs may differ in size, and counts[r] is rank r's in bytes.

@@ -30,30 +30,41 @@ void AttentionItems::AddItems(const PagedAttentionParams& p, int64_t first_membe
     items_.push_back({members_.data() + first_member, num_members, shared_blocks, head});
 }
 
-/// Neighbours in the order of their tables share most. Another one joins while that saves more reading than it costs
-/// those who are there, who share no more than it does from then on.
-void AttentionItems::AddGroups(const PagedAttentionParams& p, int64_t most_queries) {
+void AttentionItems::SortByTables(const PagedAttentionParams& p) {
   std::ranges::sort(few_, [&](int64_t a, int64_t b) {
-    const auto order = std::ranges::lexicographical_compare;
     const auto left = BlocksBefore(p, a), right = BlocksBefore(p, b);
-    return order(left, right) || (!order(right, left) && a < b);
+    const auto [l, r] = std::ranges::mismatch(left, right);
+    if (l == left.end() || r == right.end()) return left.size() != right.size() ? left.size() < right.size() : a < b;
+    return *l < *r;
   });
+  shared_with_next_.assign(few_.size(), 0);
+  for (size_t i = 0; i + 1 < few_.size(); ++i) {
+    const auto left = BlocksBefore(p, few_[i]), right = BlocksBefore(p, few_[i + 1]);
+    shared_with_next_[i] = std::ranges::mismatch(left, right).in1 - left.begin();
+  }
+}
+
+/// Neighbours in the order of their tables share most, and all of a group what its neighbours share at the least.
+/// Another one joins while that saves more reading than it costs those who are there; one who shares less with the
+/// next than the next with its own stays alone.
+void AttentionItems::AddGroups(const PagedAttentionParams& p, int64_t most_queries) {
+  SortByTables(p);
   for (size_t i = 0; i < few_.size();) {
     const auto first_member = static_cast<int64_t>(members_.size());
-    auto shared = BlocksBefore(p, few_[i]);
-    int64_t queries = 0, count = 0;
+    int64_t shared = std::ssize(BlocksBefore(p, few_[i])), queries = 0, count = 0;
     for (; i < few_.size(); ++i, ++count) {
       const int64_t sequence = few_[i], more = NumQueries(p, sequence);
-      const auto blocks = BlocksBefore(p, sequence);
-      const auto common = static_cast<size_t>(std::ranges::mismatch(shared, blocks).in1 - shared.begin());
-      const bool saves = static_cast<int64_t>(common) * p.cache.block_size >= kWorthSharing &&
-                         static_cast<int64_t>(common) * count >= static_cast<int64_t>(shared.size()) * (count - 1);
-      if (count > 0 && (!saves || queries + more > most_queries)) break;
-      shared = count > 0 ? shared.first(common) : shared;
+      if (count > 0) {
+        const int64_t common = std::min(shared, shared_with_next_[i - 1]);
+        const bool saves = common * p.cache.block_size >= kWorthSharing && common * count >= shared * (count - 1) &&
+                           (count > 1 || common >= shared_with_next_[i]);
+        if (!saves || queries + more > most_queries) break;
+        shared = common;
+      }
       queries += more;
       members_.push_back({sequence, p.query_start[sequence], more});
     }
-    AddItems(p, first_member, count, count > 1 ? static_cast<int64_t>(shared.size()) : 0);
+    AddItems(p, first_member, count, count > 1 ? shared : 0);
   }
 }
 

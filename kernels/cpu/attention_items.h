@@ -17,10 +17,12 @@ class AttentionItems {
 
  private:
   void AddItems(const PagedAttentionParams& params, int64_t first_member, int64_t num_members, int64_t shared_blocks);
+  void SortByTables(const PagedAttentionParams& params);
   void AddGroups(const PagedAttentionParams& params, int64_t most_queries);
 
   std::vector<AttentionMember> members_;
-  std::vector<int64_t> few_;  // sequences of few queries, in the order of their tables
+  std::vector<int64_t> few_;               // sequences of few queries, in the order of their tables
+  std::vector<int64_t> shared_with_next_;  // blocks that few_[i] and few_[i + 1] begin with
   std::vector<AttentionItem> items_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "kernels/check.h"
@@ -25,6 +26,11 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint3
   return counter;
 }
 
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
+/// What is no number is as good as -infinity.
+float OrNothing(float logit) { return std::isnan(logit) ? kNothing : logit; }
+
 /// A row's tokens by their weight in the draw, relative to the best one's. Good until the thread's next.
 struct Weights {
   std::span<const float> of_token;
@@ -32,7 +38,7 @@ struct Weights {
   double total;
 };
 
-/// Those that weigh less than `least` do not take part.
+/// Tokens whose logits are below `least` do not take part.
 Weights WeightsOf(std::span<const float> logits, float max, float temperature, float least) {
   constexpr float kLeastTemperature = 1e-30f;  // its inverse is finite
   thread_local std::vector<float> weights, sums;
@@ -43,44 +49,63 @@ Weights WeightsOf(std::span<const float> logits, float max, float temperature, f
   return {weights, sums, std::accumulate(sums.begin(), sums.end(), 0.0)};
 }
 
+/// The least logit whose weight is `share` of the best one's. Found among logits: several of them have one weight.
+float LogitOfShare(float max, float temperature, double share) {
+  if (share <= 0) return kNothing;
+  const double least = max + static_cast<double>(temperature) * std::log(share);
+  const auto nearest = static_cast<float>(least);
+  return nearest < least ? std::nextafter(nearest, std::numeric_limits<float>::infinity()) : nearest;
+}
+
 struct Ranked {
-  float weight;
+  float logit, weight;
   int32_t token;
 };
 
-bool Before(const Ranked& a, const Ranked& b) { return a.weight != b.weight ? a.weight > b.weight : a.token < b.token; }
+bool Before(const Ranked& a, const Ranked& b) { return a.logit != b.logit ? a.logit > b.logit : a.token < b.token; }
 
 double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// A head of the order by weight, of `count` tokens and of `mass` at least, or all that weigh something.
-std::vector<Ranked> Head(const Weights& weights, size_t count, double mass) {
+/// A head of the order, unsorted, of `count` tokens and of `mass` at least, or all that weigh something.
+std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
+                         size_t count, double mass) {
   std::vector<Ranked> head;
-  for (float cut = 0x1p-6f;; cut = cut > 0x1p-60f ? cut * cut : 0) {  // most heads are found by the first
+  for (double share = 0x1p-6;; share = share > 0x1p-60 ? share * share : 0) {  // most heads are found by the first
     head.clear();
-    for (size_t i = 0; i < weights.of_token.size(); ++i) {
-      if (weights.of_token[i] > cut) head.push_back({weights.of_token[i], static_cast<int32_t>(i)});
+    const float cut = LogitOfShare(max, temperature, share);
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (logits[i] >= cut && weights.of_token[i] > 0)
+        head.push_back({logits[i], weights.of_token[i], static_cast<int32_t>(i)});
     }
-    if (cut == 0 || (head.size() >= count && Mass(head) >= mass)) break;
+    if (share == 0 || (head.size() >= count && Mass(head) >= mass)) return head;
   }
-  std::ranges::sort(head, Before);
-  return head;
+}
+
+/// Cuts the order down to the smallest head that has `enough` of the mass, one token at least.
+void KeepMass(std::vector<Ranked>& ranked, double enough) {
+  std::ranges::sort(ranked, Before);
+  double mass = 0;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    mass += ranked[i].weight;
+    if (mass >= enough) ranked.resize(i + 1);
+  }
 }
 
 /// The tokens that top-k, then top-p leave, in the order of their ids: where a draw walks along them, nothing depends
 /// on how they were chosen.
-std::vector<Ranked> Restricted(const Weights& weights, size_t top_k, double top_p) {
-  std::vector<Ranked> kept = Head(weights, top_k, top_k > 0 ? 0 : top_p * weights.total);
-  if (top_k > 0 && top_k < kept.size()) kept.resize(top_k);
-  if (top_p < 1) {
-    const double enough = top_p * (top_k > 0 ? Mass(kept) : weights.total);
-    double mass = 0;
-    for (size_t i = 0; i < kept.size(); ++i) {
-      mass += kept[i].weight;
-      if (mass >= enough) kept.resize(i + 1);  // one at least
-    }
+std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& weights, float max,
+                               const SamplingParams& params) {
+  const auto top_k = static_cast<size_t>(std::max(0, params.top_k));
+  const double top_p = params.top_p;
+  std::vector<Ranked> kept =
+      Head(logits, weights, max, params.temperature, top_k, top_k > 0 ? 0 : top_p * weights.total);
+  if (top_k > 0 && top_k < kept.size()) {
+    std::ranges::nth_element(kept, kept.begin() + params.top_k, Before);
+    kept.resize(top_k);
   }
+  if (top_p < 1) KeepMass(kept, top_p * (top_k > 0 ? Mass(kept) : weights.total));
   std::ranges::sort(kept, {}, &Ranked::token);
   return kept;
 }
@@ -115,7 +140,7 @@ Candidate ArgMax(std::span<const float> logits) {
 
 double LogSumExp(std::span<const float> logits) {
   const float max = ArgMax(logits).logit;
-  return max + std::log(WeightsOf(logits, max, 1, 0).total);
+  return max + std::log(WeightsOf(logits, max, 1, kNothing).total);
 }
 
 double UniformFromKey(const DrawKey& key) {
@@ -130,13 +155,13 @@ int32_t SampleToken(std::span<const float> logits, const SamplingParams& params,
   const Candidate best = ArgMax(logits);
   if (params.temperature <= 0.0f || params.top_k == 1) return best.token;
 
-  const Weights weights = WeightsOf(logits, best.logit, params.temperature, params.min_p);
+  const float least = LogitOfShare(best.logit, params.temperature, params.min_p);
+  const Weights weights = WeightsOf(logits, best.logit, params.temperature, least);
   const double uniform = UniformFromKey(key);
-  const auto top_k = static_cast<size_t>(std::max(0, params.top_k));
-  if ((top_k == 0 || top_k >= logits.size()) && params.top_p >= 1)
-    return Walk(weights, uniform * weights.total, best.token);
+  const bool all = params.top_k <= 0 || static_cast<size_t>(params.top_k) >= logits.size();
+  if (all && params.top_p >= 1) return Walk(weights, uniform * weights.total, best.token);
 
-  const std::vector<Ranked> kept = Restricted(weights, top_k, params.top_p);
+  const std::vector<Ranked> kept = Restricted(logits, weights, best.logit, params);
   double left = uniform * Mass(kept);
   for (const Ranked& r : kept) {
     left -= r.weight;
@@ -159,12 +184,12 @@ std::vector<std::pair<int32_t, float>> TopLogprobs(std::span<const float> logits
   std::iota(order.begin(), order.end(), 0);
   const auto end = order.begin() + std::min<ptrdiff_t>(count, static_cast<ptrdiff_t>(order.size()));
   std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
-    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    const float x = OrNothing(logits[static_cast<size_t>(a)]), y = OrNothing(logits[static_cast<size_t>(b)]);
     return x != y ? x > y : a < b;
   });
   std::vector<std::pair<int32_t, float>> top;
   for (auto it = order.begin(); it != end; ++it) {
-    top.emplace_back(*it, static_cast<float>(logits[static_cast<size_t>(*it)] - log_sum_exp));
+    top.emplace_back(*it, static_cast<float>(OrNothing(logits[static_cast<size_t>(*it)]) - log_sum_exp));
   }
   return top;
 }

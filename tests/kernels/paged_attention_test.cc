@@ -159,52 +159,65 @@ void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
     std::copy_n(c.tables.begin(), blocks[s], c.tables.begin() + static_cast<ptrdiff_t>(s) * c.table_stride);
 }
 
-/// Blocks of 16 tokens: sequences 0, 1, 2, 4 share 160 tokens, 3 shares 80 with them, 6 nothing; 5 has too many
-/// queries.
-Case SharingCase(KvType type, std::vector<int32_t> head_start) {
-  Case c = MakeCase(type, 16, 64, std::move(head_start),
-                    {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}}, 94);
-  SharePrefix(c, {0, 10, 10, 5, 10, 10, 0});
+/// Sequences 0, 1, 2, 4 and twenty more share 160 tokens (less what is no whole block), 3 shares 80 with them, 6
+/// nothing; 5 has too many queries.
+Case SharingCase(KvType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
+  std::vector<Lengths> lengths = {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}};
+  lengths.resize(27, {165, 1});
+  Case c = MakeCase(type, block_size, head_dim, std::move(head_start), lengths, 94);
+  std::vector<int64_t> shared(lengths.size(), 160 / block_size);
+  shared[3] = 80 / block_size;
+  shared[6] = 0;
+  SharePrefix(c, shared);
   return c;
 }
 
+/// Every sequence of the case by itself.
+void AttendOneByOne(Case& c) {
+  for (size_t s = 0; s < c.context_len.size(); ++s) {
+    PagedAttentionParams p = c.Params();
+    const int32_t query_start[] = {0, p.query_start[s + 1] - p.query_start[s]};
+    p.queries += p.query_start[s] * p.query_stride;
+    p.out += p.query_start[s] * p.out_stride;
+    p.block_tables += static_cast<int64_t>(s) * p.table_stride;
+    p.context_len += s;
+    p.query_start = query_start;
+    p.num_sequences = 1;
+    PagedAttention(CpuStream(1), p);
+  }
+}
+
 TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
-  for (const auto& grouping : kGroupings) {
-    Case c = SharingCase(GetParam(), grouping);
-    for (const int threads : {1, 3}) {
-      PagedAttention(CpuStream(threads), c.Params());
-      test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "a shared prefix");
-      const std::vector<float> together = c.out;
-      for (int64_t s = 0; s < 7; ++s) {
-        PagedAttentionParams p = c.Params();
-        const std::vector<int32_t> query_start = {0, p.query_start[s + 1] - p.query_start[s]};
-        p.queries += p.query_start[s] * p.query_stride;
-        p.out += p.query_start[s] * p.out_stride;
-        p.block_tables += s * p.table_stride;
-        p.context_len += s;
-        p.query_start = query_start.data();
-        p.num_sequences = 1;
-        PagedAttention(CpuStream(1), p);
+  for (const int64_t block_size : {1, 16, 17, 64}) {
+    for (const int64_t head_dim : {64, 12}) {
+      Case c = SharingCase(GetParam(), block_size, head_dim, kGroupings[static_cast<size_t>(block_size % 4)]);
+      for (const int threads : {1, 3}) {
+        PagedAttention(CpuStream(threads), c.Params());
+        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "block " + std::to_string(block_size));
+        const std::vector<float> together = c.out;
+        AttendOneByOne(c);
+        EXPECT_EQ(c.out, together) << threads << " threads, block " << block_size << ", head_dim " << head_dim;
       }
-      EXPECT_EQ(c.out, together) << threads << " threads";
     }
   }
 }
 
 TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
-  Case c = SharingCase(KvType::kF32, {0, 3});
+  Case c = SharingCase(KvType::kF32, 16, 64, {0, 3});
   AttentionItems items;
   items.Cut(c.Params(), 1);
-  int64_t grouped = 0, shared = 0, queries = 0;
+  int64_t grouped = 0, queries = 0;
   for (const AttentionItem& item : items.list()) {
-    for (int64_t m = 0; m < item.num_members; ++m) queries += item.members[m].num_queries;
+    int64_t of_item = 0;
+    for (int64_t m = 0; m < item.num_members; ++m) of_item += item.members[m].num_queries;
+    EXPECT_LE(of_item, kAttentionTile);
+    queries += of_item;
     if (item.num_members == 1) continue;
     grouped += item.num_members;
-    shared = item.shared_blocks;
+    EXPECT_EQ(item.shared_blocks, 10);
   }
-  EXPECT_EQ(queries, 29) << "every query once";
-  EXPECT_EQ(grouped, 4) << "the one that shares half would cost the others more than it gains";
-  EXPECT_EQ(shared, 10);
+  EXPECT_EQ(queries, 49) << "every query once";
+  EXPECT_EQ(grouped, 24) << "the one that shares half would cost the others more than it gains";
 
   c.window = 100;
   items.Cut(c.Params(), 1);
@@ -329,6 +342,44 @@ TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
     }
     EXPECT_GT(worst, 0);
     EXPECT_LE(worst, largest / 254 * 1.001f);
+  }
+}
+
+/// One vector as int8, spelt plainly.
+std::vector<int8_t> Rounded(const float* vector, int64_t dim, float& scale) {
+  float largest = 0;
+  for (int64_t d = 0; d < dim; ++d) largest = std::max(largest, std::abs(vector[d]));
+  scale = largest / 127;
+  std::vector<int8_t> out;
+  for (int64_t d = 0; d < dim; ++d)
+    out.push_back(static_cast<int8_t>(largest > 0 ? std::lrint(vector[d] * (127 / largest)) : 0));
+  return out;
+}
+
+TEST(KvWriteTest, EveryByteIsWhereTheLayoutSays) {
+  Random random(13);
+  for (const int64_t dim : {12, 64, 80}) {
+    for (const int64_t block_size : {1, 16, 17}) {
+      Case c = MakeCase(KvType::kInt8, block_size, dim, {0, 1, 2}, {{40, 1}}, 14);
+      const KvCacheView cache = c.Params().cache;
+      const auto keys = random.Floats(2 * dim), values = random.Floats(2 * dim);
+      const int64_t block = c.tables[0], offset = block_size / 2, slot = block * block_size + offset;
+      KvWrite(CpuStream(1), {keys.data(), values.data(), 2 * dim, &slot, 1, cache});
+      for (int64_t head = 0; head < 2; ++head) {
+        const auto check = [&](const std::byte* part, const float* vector, int64_t first, int64_t stride) {
+          part += block * cache.block_stride + head * cache.head_bytes();
+          float scale = 0;
+          const std::vector<int8_t> expected = Rounded(vector + head * dim, dim, scale);
+          EXPECT_EQ(reinterpret_cast<const float*>(part)[offset], scale);
+          const auto* numbers = reinterpret_cast<const int8_t*>(part + block_size * 4) + first;
+          for (int64_t d = 0; d < dim; ++d)
+            ASSERT_EQ(numbers[d * stride], expected[static_cast<size_t>(d)])
+                << "dim " << dim << ", block " << block_size;
+        };
+        check(cache.keys, keys.data(), offset, block_size);
+        check(cache.values, values.data(), offset * dim, 1);
+      }
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "kernels/cpu/isa/table.h"
 #include "tests/support/random.h"
 
 namespace quire::kernels {
@@ -51,6 +52,52 @@ TEST(SamplingTest, WhatCannotBeWeighedIsTheBest) {
     EXPECT_EQ(SampleToken(one, params, {1, 0, 0}), 70);
     EXPECT_EQ(SampleToken(endless, params, {1, 0, 0}), 30);
   }
+}
+
+TEST(SamplingTest, ChoicesGoByTheLogitsWhereWeightsAreEqual) {
+  // At this temperature all of them weigh the same in fp32.
+  const std::vector<float> logits = {5.0f, 5.0000005f, 5.000001f};
+  std::map<int32_t, double> share = Frequencies(logits, {.temperature = 100, .top_k = 2});
+  EXPECT_EQ(share.count(0), 0u);
+  EXPECT_EQ(share.size(), 2u);
+  share = Frequencies(logits, {.temperature = 100, .min_p = 1});
+  EXPECT_EQ(share.size(), 1u);
+  EXPECT_EQ(share.count(2), 1u);
+}
+
+TEST(SamplingTest, WeightsHaveTheSameBitsWithEveryInstructionSet) {
+  test::Random random(8);
+  for (const int64_t size : {1, 3, 64, 77, 5000}) {
+    std::vector<float> logits = random.Floats(size), weights(logits.size()), plain(logits.size());
+    for (float& x : logits) x *= 20;
+    logits[0] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> sums(static_cast<size_t>((size + kWeighBlock - 1) / kWeighBlock)), plain_sums(sums.size());
+    const auto run = [&](const IsaTable& table, std::vector<float>& to, std::vector<float>& sums_to) {
+      table.weigh({logits.data(), size, 20, 1 / 0.7f, -15, to.data(), sums_to.data()});
+    };
+    run(ActiveTable(), weights, sums);
+    run(baseline::Table(), plain, plain_sums);
+    EXPECT_EQ(weights, plain);
+    EXPECT_EQ(sums, plain_sums);
+  }
+}
+
+TEST(SamplingTest, LogSumExpOfAnySize) {
+  test::Random random(9);
+  for (const int64_t size : {1, 5, 63, 64, 65, 129, 49152}) {
+    auto logits = random.Floats(size);
+    double sum = 0;
+    for (float& x : logits) sum += std::exp(static_cast<double>(x *= 10));
+    EXPECT_NEAR(LogSumExp(logits), std::log(sum), 2e-6) << size;
+  }
+}
+
+TEST(SamplingTest, WhatIsNoNumberIsLastInAList) {
+  const std::vector<float> logits = {std::numeric_limits<float>::quiet_NaN(), 1, 2, 9};
+  const auto top = TopLogprobs(logits, LogSumExp(logits), 4);
+  EXPECT_EQ(top[0].first, 3);
+  EXPECT_EQ(top[3].first, 0);
+  EXPECT_EQ(top[3].second, -std::numeric_limits<float>::infinity());
 }
 
 TEST(SamplingTest, DrawsFollowTheDistribution) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/embedding.h"
 #include "kernels/matmul.h"
 #include "kernels/paged_attention.h"
@@ -40,8 +41,13 @@ void Llama::Matmul(const float* x, const Matrices& weights, float* y, int64_t y_
 }
 
 void Llama::AddToResidual(int64_t num_tokens) {
-  const auto count = static_cast<size_t>(num_tokens * config_.hidden_size);
-  collective_.AllReduceAdd({delta_.data(), count}, {residual_.data(), count});
+  const auto add = [&](int64_t begin, int64_t end, int) {
+    const auto count = static_cast<size_t>(end - begin);
+    collective_.AllReduceAdd({delta_.data() + begin, count}, {residual_.data() + begin, count});
+  };
+  const int64_t count = num_tokens * config_.hidden_size;
+  if (collective_.size() > 1) return add(0, count, 0);
+  stream_.pool().ForRange(count, 64, add);  // alone there is nobody to meet
 }
 
 std::span<const float> Llama::Forward(const StepInputs& inputs, const KvCache& cache) {

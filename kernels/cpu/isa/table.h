@@ -32,8 +32,8 @@ struct QuantizedRows {
   int64_t cols;
 };
 
-/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature), 0 where that is
-/// less than `least`.
+/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature), 0 for logits
+/// below `least`. The same bits with every instruction set: ranks may have different ones, and draw the same.
 struct WeighParams {
   const float* logits;
   int64_t count;

@@ -53,7 +53,8 @@ inline float MaxLane(Vec v) {
 /// exp(x) to about 1 ulp for x in [-87, 88]; below -87 the result is 0, above 88 it is exp(88), of NaN
 /// it is NaN.
 /// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7.
-inline Vec Exp(Vec x) {
+/// Always inlined: weigh.cc compiles it in its own way.
+__attribute__((always_inline)) inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
   const IntVec vanishes = x < low;  // NaN does not
   x = x > high ? high : x;

@@ -1,7 +1,20 @@
+// Compiled without contraction of products and sums (kernels/CMakeLists.txt), for the sake of Weigh's promise.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/vec.h"
 
 namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+constexpr int kSumLanes = 16;  // partial sums of a block, whatever the width of a vector
+
+Vec WeightsAt(const WeighParams& p, Vec logits) {
+  const Vec weight = Exp((logits - p.max) * p.inverse_temperature);
+  const IntVec counts = (logits >= p.least) & (weight >= 0.0f);  // what is no number has no weight
+  return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(weight) & counts);
+}
+
+}  // namespace
 
 float RowMax(const float* x, int64_t count) {
   Vec max = Splat(-__builtin_inff());
@@ -15,21 +28,20 @@ float RowMax(const float* x, int64_t count) {
 void Weigh(const WeighParams& p) {
   for (int64_t begin = 0; begin < p.count; begin += kWeighBlock) {
     const int64_t end = Least(begin + kWeighBlock, p.count);
-    Vec sum = {};
+    float sums[kSumLanes] = {};
     for (int64_t i = begin; i < end; i += kLanes) {
       const int64_t there = Least(end - i, kLanes);
-      Vec weight =
-          Exp(((there == kLanes ? Load(p.logits + i) : LoadPart(p.logits + i, there)) - p.max) * p.inverse_temperature);
-      weight = weight >= p.least ? weight : Vec{};  // nor does what is no number
-      if (there == kLanes) {
-        Store(p.weights + i, weight);
-      } else {
-        __builtin_memcpy(p.weights + i, &weight, static_cast<unsigned long>(there) * sizeof(float));
-        weight = LoadPart(p.weights + i, there);
-      }
-      sum += weight;
+      float weights[kLanes] = {};
+      Store(weights, WeightsAt(p, there == kLanes ? Load(p.logits + i) : LoadPart(p.logits + i, there)));
+      __builtin_memcpy(p.weights + i, weights, static_cast<unsigned long>(there) * sizeof(float));
+      float* const sum = sums + (i - begin) % kSumLanes;
+      const Vec part = there == kLanes ? Load(weights) : LoadPart(weights, there);
+      Store(sum, Load(sum) + part);
     }
-    p.sums[begin / kWeighBlock] = Sum(sum);
+    for (int width = kSumLanes / 2; width > 0; width /= 2) {
+      for (int lane = 0; lane < width; ++lane) sums[lane] += sums[lane + width];
+    }
+    p.sums[begin / kWeighBlock] = sums[0];
   }
 }
 

@@ -1,0 +1,83 @@
+#include "worker/cpu/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "comm/collective/shared_memory.h"
+#include "tests/support/random.h"
+#include "worker/draw.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kVocab = 50;
+
+/// Greedy and drawn rows, with and without log-probabilities, also more of them than there are tokens.
+std::vector<SamplingSpec> Specs() {
+  std::vector<SamplingSpec> specs(7);
+  specs[0].temperature = specs[3].temperature = 0;
+  specs[1].num_logprobs = 0;
+  specs[2].num_logprobs = 3;
+  specs[3].num_logprobs = 2;
+  specs[4].num_logprobs = static_cast<int32_t>(kVocab) + 9;
+  specs[5].top_k = 4;
+  specs[6].top_p = 0.5f;
+  for (size_t i = 0; i < specs.size(); ++i) specs[i].seed = i;
+  return specs;
+}
+
+struct Batch {
+  explicit Batch(const std::vector<SamplingSpec>& specs) : table(8, 4, 16) {
+    StepPlan plan;
+    for (SlotId slot = 0; slot < specs.size(); ++slot) {
+      plan.added.push_back({slot, 1, 0, {1}, {static_cast<BlockId>(slot + 1)}, specs[slot]});
+      plan.chunks.push_back({slot, 0, 1});
+    }
+    members = table.Apply(plan);
+    table.Advance(members);
+  }
+
+  SequenceTable table;
+  std::vector<BatchMember> members;
+};
+
+std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs) {
+  std::vector<Range> vocab;
+  for (int64_t r = 0; r < ranks; ++r) vocab.push_back({r * kVocab / ranks, (r + 1) * kVocab / ranks});
+  auto collectives = MakeThreadCollectives(ranks);
+  std::vector<std::vector<SampledToken>> drawn(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < drawn.size(); ++r) {
+    threads.emplace_back([&, r] {
+      const Batch batch(specs);
+      std::vector<float> mine;
+      for (size_t row = 0; row < specs.size(); ++row) {
+        const auto begin = logits.begin() + static_cast<ptrdiff_t>(row) * kVocab;
+        mine.insert(mine.end(), begin + vocab[r].begin, begin + vocab[r].end);
+      }
+      drawn[r] = Sampler(vocab, *collectives[r]).Draw(mine, batch.members, batch.table);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& of_rank : drawn) EXPECT_EQ(of_rank, drawn[0]) << ranks << " ranks";
+  return drawn[0];
+}
+
+TEST(SamplerTest, AnyNumberOfRanksDrawsWhatOneDrawsFromWholeRows) {
+  const auto specs = Specs();
+  auto logits = test::Random(3).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+  for (float& x : logits) x *= 4;
+  std::vector<SampledToken> expected;
+  const Batch batch(specs);
+  for (SlotId slot = 0; slot < specs.size(); ++slot) {
+    auto row = logits;
+    expected.push_back(DrawFromRow(std::span(row).subspan(slot * kVocab, kVocab), batch.table.at(slot), slot));
+  }
+  EXPECT_EQ(expected[4].top.size(), static_cast<size_t>(kVocab));
+  for (const int ranks : {1, 2, 3, 9}) EXPECT_EQ(DrawOn(ranks, logits, specs), expected) << ranks << " ranks";
+  EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
+}
+
+}  // namespace
+}  // namespace quire
