@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -120,8 +121,11 @@ struct StepPlan {
 struct SampledToken {
   SlotId slot = 0;
   TokenId token = 0;
-  float logprob = 0;                           // natural log; only when asked for
+  float logprob = 0;                           // natural log; only when asked for, or NaN: see broken()
   std::vector<std::pair<TokenId, float>> top;  // the alternatives asked for, best first
+
+  /// The logits were no numbers that a token can be drawn from; `token` is one of the vocabulary, and means nothing.
+  bool broken() const { return std::isnan(logprob); }
 
   bool operator==(const SampledToken&) const = default;
 };

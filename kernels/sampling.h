@@ -37,6 +37,7 @@ double UniformFromKey(const DrawKey& key);
 
 /// Draws a token: temperature, then top-k, min-p and top-p on the distribution that is left, in this order.
 /// Candidates are ordered by falling logit, then rising id, so that the result is a pure function of its inputs.
+/// -1 when the highest logit is not finite: there is nothing to draw.
 int32_t SampleToken(std::span<const float> logits, const SamplingParams& params, const DrawKey& key);
 
 /// Lowers or raises the logits of tokens already seen. `seen` pairs a token with its number of occurrences among

@@ -56,7 +56,10 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   }
   drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
                                      {spec.seed, spec.choice, sequence.tokens.size()});
-  if (spec.num_logprobs >= 0) {
+  if (drawn.token < 0) {
+    drawn.token = 0;
+    drawn.logprob = std::numeric_limits<float>::quiet_NaN();
+  } else if (spec.num_logprobs >= 0) {
     drawn.logprob = static_cast<float>(raw[static_cast<size_t>(drawn.token)] - log_sum_exp);
   }
   return drawn;

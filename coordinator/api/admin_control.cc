@@ -100,7 +100,7 @@ asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {
       for (const auto& [id, running] : engine.requests()) {
         if (all || running->name == name) ids.push_back(id);
       }
-      for (const RequestId id : ids) engine.Abort(id, "aborted by the operator");
+      for (const RequestId id : ids) engine.Abort(id, RequestError::kAborted, "aborted by the operator");
       return static_cast<int>(ids.size());
     };
     const int here = co_await OnEngine(replicas_.at(r).loop(), std::move(abort));

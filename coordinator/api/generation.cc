@@ -22,6 +22,7 @@ int StatusOf(RequestError error) {
     case RequestError::kDeadline:
       return 504;
     case RequestError::kWorkersLost:
+    case RequestError::kNoNumbers:
       break;
   }
   return 500;

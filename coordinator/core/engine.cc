@@ -84,10 +84,10 @@ void Engine::Cancel(RequestId id) {
   Erase(id);
 }
 
-void Engine::Abort(RequestId id, const std::string& message) {
+void Engine::Abort(RequestId id, RequestError error, const std::string& message) {
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
-  it->second->sink->OnError(RequestError::kAborted, message);
+  it->second->sink->OnError(error, message);
   Cancel(id);
 }
 
@@ -121,8 +121,20 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
          });
 }
 
+void Engine::AbortBroken(const std::vector<SampledToken>& tokens) {
+  for (const SampledToken& token : tokens) {
+    if (!token.broken()) continue;
+    const std::optional<RequestId> id = scheduler_.RequestOfDraw(token.slot);
+    if (!id) continue;  // it has ended
+    Abort(*id, RequestError::kNoNumbers,
+          "the model computed no numbers for this request (infinity or NaN): its weights, or the type it is served in, "
+          "do not hold them");
+  }
+}
+
 void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times) {
   if (times.compute_micros > 0) scheduler_.ObserveStep(times.compute_micros * 1e-6, times.swap_micros * 1e-6);
+  AbortBroken(tokens);
   const auto drawn = scheduler_.Commit(tokens);
   stats_.generated_tokens += static_cast<int64_t>(drawn.size());
   for (const auto& [request, sequence, token] : drawn) {

@@ -34,7 +34,7 @@ struct EngineStats {
 /// A request that leaves an engine for another one.
 struct Departure {
   std::unique_ptr<Request> request;
-  std::vector<BlockCopyPair> moves;  // device block to host block: to be done before the next plan, before they are sent
+  std::vector<BlockCopyPair> moves;  // device block to host block; to be done before the next plan
   std::vector<BlockId> host_blocks;  // held under the ticket; empty: nothing that was computed comes along
 };
 
@@ -55,7 +55,7 @@ class Engine {
   void Cancel(RequestId id);
 
   /// The same, but its sink is told.
-  void Abort(RequestId id, const std::string& message);
+  void Abort(RequestId id, RequestError error, const std::string& message);
 
   /// The next step to send, numbered, or null when there is nothing to do, or nothing before an outstanding step's
   /// result is in. Valid until the next call of any kind. `now` is in seconds on any steady clock.
@@ -66,7 +66,8 @@ class Engine {
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
   /// The oldest outstanding plan's result: appends the drawn tokens, delivers them, and ends the sequences that are
-  /// complete. Tokens of sequences that have ended since the plan was made are dropped.
+  /// complete; a request that got a broken one ends with an error. Tokens of sequences that have ended since the plan
+  /// was made are dropped.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {});
 
   /// Ends requests that have waited or run for too long. `now` is on the clock of Request::arrival_seconds.
@@ -79,8 +80,8 @@ class Engine {
   void DropAll();
 
   /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
-  /// numbers restart. Requests go on from their delivered tokens, but for those that were computed alone when groups were lost
-  /// (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
+  /// numbers restart. Requests go on from their delivered tokens, but for those that were computed alone when groups
+  /// were lost (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
   void StartEpoch(EpochId epoch, const PoolSizes& pools);
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
@@ -100,16 +101,16 @@ class Engine {
   // a ticket on both sides while they are copied. New epochs end all tickets.
 
   /// Takes a request out; nothing when there is no such one. Without a ticket (0), or when its blocks are more than
-  /// max_blocks or than the host has room for, nothing that was computed comes along. What outstanding steps draw for it
-  /// is dropped and drawn again.
+  /// max_blocks or than the host has room for, nothing that was computed comes along. What outstanding steps draw for
+  /// it is dropped and drawn again.
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks);
   /// Sets host blocks aside for one that comes. False when there are not so many.
   bool Reserve(uint64_t ticket, int num_host_blocks);
   /// Nobody reads or writes the ticket's host blocks any more. Unknown ones are ignored.
   void ReleaseTicket(uint64_t ticket);
   /// Takes a request in that left another engine, with the blocks that were copied into the ticket's first ones
-  /// (`host_blocks`: as they were named there), or to be computed again. The reason when it can never run here; then the
-  /// request stays with the caller. One that nobody waits for any more is dropped.
+  /// (`host_blocks`: as they were named there), or to be computed again. The reason when it can never run here; then
+  /// the request stays with the caller. One that nobody waits for any more is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
                                    std::span<const BlockId> host_blocks);
 
@@ -134,6 +135,7 @@ class Engine {
   };
 
   std::optional<std::string> ReasonToRefuse(const Request& request) const;
+  void AbortBroken(const std::vector<SampledToken>& tokens);
   void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
   void AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn);
   void DeliverBeams(Request& request);

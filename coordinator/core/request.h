@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ enum class RequestError {
   kTimedOut,     // it waited or ran longer than a request may
   kDeadline,     // it ran longer than its client wanted it to
   kAborted,      // an operator ended it
+  kNoNumbers,    // the model computed none for it
 };
 
 /// Where a request's results go. Called on the engine's thread, in order; it must not block.
@@ -84,10 +86,7 @@ struct Request {
   void GotToken() { num_lost_epochs = num_lost_alone = 0; }
   bool swapped_out() const { return num_swapped_blocks > 0; }
   bool finished() const {
-    for (const Sequence& sequence : sequences) {
-      if (!sequence.finished) return false;
-    }
-    return true;
+    return std::ranges::all_of(sequences, [](const Sequence& sequence) { return sequence.finished.has_value(); });
   }
 };
 

@@ -47,6 +47,8 @@ class Scheduler {
 
   /// True when the tokens are for exactly the members of the oldest outstanding step that draw, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
+  /// For whom the oldest outstanding step draws in this slot; nothing when it has ended.
+  std::optional<RequestId> RequestOfDraw(SlotId slot) const;
 
   struct Drawn {
     Request* request;

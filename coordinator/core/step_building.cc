@@ -172,6 +172,13 @@ bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
   return next == tokens.size();
 }
 
+std::optional<RequestId> Scheduler::RequestOfDraw(SlotId slot) const {
+  const auto& members = steps_.at(0).members;
+  const auto member = std::ranges::find(members, slot, &StepMember::slot);
+  if (member == members.end() || member->request == nullptr) return std::nullopt;
+  return member->request->id;
+}
+
 void Scheduler::ObserveStep(double seconds, double swap_seconds) {
   cost_.Observe(steps_.oldest().num_tokens(), steps_.oldest().num_moved_blocks, seconds, swap_seconds);
 }

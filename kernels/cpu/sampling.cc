@@ -153,6 +153,7 @@ double UniformFromKey(const DrawKey& key) {
 
 int32_t SampleToken(std::span<const float> logits, const SamplingParams& params, const DrawKey& key) {
   const Candidate best = ArgMax(logits);
+  if (!std::isfinite(best.logit)) return -1;
   if (params.temperature <= 0.0f || params.top_k == 1) return best.token;
 
   const float least = LogitOfShare(best.logit, params.temperature, params.min_p);

@@ -25,7 +25,8 @@ struct DeviceSampling {
   int32_t count_slot;  // row of the count table; -1: no penalties
 };
 
-/// What a row drew; log-probabilities are of the raw logits, best first, and stay unwritten unless they were asked for.
+/// What a row drew. Log-probabilities are of the raw logits, best first; without being asked for, `logprob` is 0 and the
+/// rest stays unwritten. `logprob` is NaN where the highest logit was not finite.
 struct DrawnToken {
   int32_t token;
   float logprob;

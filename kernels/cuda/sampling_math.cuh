@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-constexpr float kInfinity = __builtin_huge_valf();
+constexpr float kInfinity = __builtin_huge_valf(), kNotANumber = __builtin_nanf("");
 
 /// NaN is as good as -infinity, and -0 is 0.
 __device__ inline float Clean(float logit) { return logit == logit ? logit + 0.0f : -kInfinity; }

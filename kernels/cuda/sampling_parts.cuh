@@ -149,8 +149,8 @@ struct DrawFromPartsKernel {
     if (simt::ThreadX() != 0) return;
     simt::Global<ShardDraw>(p.draws)[row] = draw;
     simt::Global<int32_t>(&drawn->token)[0] = whole.best;
-    if (s.num_logprobs < 0) return;
-    simt::Global<float>(&drawn->logprob)[0] = static_cast<float>(whole.best_raw - draw.log_sum_exp);
+    const float logprob = s.num_logprobs < 0 ? 0.0f : static_cast<float>(whole.best_raw - draw.log_sum_exp);
+    simt::Global<float>(&drawn->logprob)[0] = IsFinite(whole.max) ? logprob : kNotANumber;
   }
 };
 

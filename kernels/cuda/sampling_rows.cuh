@@ -115,6 +115,9 @@ struct DrawRowsKernel {
     DrawnToken* drawn = p.drawn + row;
     if (simt::ThreadX() == 0) simt::Global<int32_t>(&drawn->token)[0] = token;
     if (s.num_logprobs >= 0) Report(p.op, s, 2 * row + 1, token, memory, drawn);
+    if (simt::ThreadX() != 0) return;
+    if (s.num_logprobs < 0 || !IsFinite(state.max))
+      simt::Global<float>(&drawn->logprob)[0] = IsFinite(state.max) ? 0.0f : kNotANumber;
   }
 };
 

@@ -226,6 +226,26 @@ TEST_F(SchedulerTest, FailAllAnswersEveryoneAndANewEpochStartsClean) {
   EXPECT_TRUE(plan.released.empty());
 }
 
+TEST_F(SchedulerTest, ARequestWithoutNumbersEndsAndTheOthersGoOn) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  Make(20);
+  ASSERT_FALSE(Submit(1, 4, 5, 2));
+  ASSERT_FALSE(Submit(2, 4, 2));
+  Step();  // the prompts
+  auto tokens = Draws(*engine_->NextPlan(0), 9);
+  ASSERT_EQ(tokens.size(), 3u);
+  tokens.front().logprob = kNaN;  // of one of the two answers
+  ASSERT_TRUE(engine_->Fits(tokens));
+  engine_->CommitStep(tokens);
+  engine_->scheduler().CheckIntegrity();
+  while (!engine_->idle()) Step();
+  EXPECT_NE(sinks_[1].error.find("no numbers"), std::string::npos);
+  EXPECT_TRUE(sinks_[2].error.empty());
+  EXPECT_EQ(sinks_[2].choices[0].tokens.size(), 2u);
+  EXPECT_EQ(engine_->blocks().num_free(), engine_->blocks().num_usable());
+  EXPECT_EQ(engine_->stats().finished_abort, 2);
+}
+
 TEST_F(SchedulerTest, OverdueRequestsEndAndTheOthersGoOn) {
   Make(6);
   ASSERT_FALSE(Submit(1, 16, 5));  // fills the pool; arrived at 0

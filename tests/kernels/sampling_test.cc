@@ -41,16 +41,17 @@ TEST(SamplingTest, TheBestIsTheFirstOfTheHighestWhereverItStands) {
   }
 }
 
-TEST(SamplingTest, WhatCannotBeWeighedIsTheBest) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> none(100, -kInfinity);
-  std::vector<float> one = none, endless(100, 1.0f);
+TEST(SamplingTest, WhereTheBestIsNotFiniteNothingIsDrawn) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> one(100, -kInfinity), endless(100, 1.0f);
   one[70] = 2;
   endless[30] = kInfinity;
-  for (const SamplingParams& params : {SamplingParams{}, {.top_k = 5}, {.top_p = 0.5f}, {.temperature = 1e-38f}}) {
-    EXPECT_EQ(SampleToken(none, params, {1, 0, 0}), 0);
+  for (const SamplingParams& params :
+       {SamplingParams{}, {.temperature = 0}, {.top_k = 5}, {.top_p = 0.5f}, {.temperature = 1e-38f}}) {
+    EXPECT_EQ(SampleToken(std::vector<float>(100, -kInfinity), params, {1, 0, 0}), -1);
+    EXPECT_EQ(SampleToken(std::vector<float>(100, kNaN), params, {1, 0, 0}), -1);
+    EXPECT_EQ(SampleToken(endless, params, {1, 0, 0}), -1);
     EXPECT_EQ(SampleToken(one, params, {1, 0, 0}), 70);
-    EXPECT_EQ(SampleToken(endless, params, {1, 0, 0}), 30);
   }
 }
 

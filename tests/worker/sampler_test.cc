@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 
 #include "comm/collective/shared_memory.h"
@@ -42,7 +43,9 @@ struct Batch {
   std::vector<BatchMember> members;
 };
 
-std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs) {
+/// What the ranks draw, who agree on all rows but a broken one, of which NaN is never equal.
+std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
+                                 size_t broken = SIZE_MAX) {
   std::vector<Range> vocab;
   for (int64_t r = 0; r < ranks; ++r) vocab.push_back({r * kVocab / ranks, (r + 1) * kVocab / ranks});
   auto collectives = MakeThreadCollectives(ranks);
@@ -60,7 +63,15 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
     });
   }
   for (auto& thread : threads) thread.join();
-  for (const auto& of_rank : drawn) EXPECT_EQ(of_rank, drawn[0]) << ranks << " ranks";
+  for (const auto& of_rank : drawn) {
+    for (size_t row = 0; row < of_rank.size(); ++row) {
+      if (row == broken) {
+        EXPECT_EQ(of_rank[row].token, drawn[0][row].token);
+      } else {
+        EXPECT_EQ(of_rank[row], drawn[0][row]) << ranks << " ranks";
+      }
+    }
+  }
   return drawn[0];
 }
 
@@ -77,6 +88,25 @@ TEST(SamplerTest, AnyNumberOfRanksDrawsWhatOneDrawsFromWholeRows) {
   EXPECT_EQ(expected[4].top.size(), static_cast<size_t>(kVocab));
   for (const int ranks : {1, 2, 3, 9}) EXPECT_EQ(DrawOn(ranks, logits, specs), expected) << ranks << " ranks";
   EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
+}
+
+TEST(SamplerTest, RowsWithoutNumbersAreSaidToBeBroken) {
+  const auto specs = Specs();
+  auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const size_t row : {0, 2, 5}) {  // greedy, with log-probabilities, drawn
+      std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kVocab, kVocab, bad);
+      for (const int ranks : {1, 3}) {
+        const auto drawn = DrawOn(ranks, logits, specs, row);
+        for (size_t i = 0; i < specs.size(); ++i) {
+          EXPECT_EQ(drawn[i].broken(), i == row) << "row " << i << " of " << ranks << " ranks";
+          EXPECT_TRUE(drawn[i].token >= 0 && drawn[i].token < kVocab);
+        }
+        EXPECT_EQ(drawn[2].top.size(), 3u) << "as many as ever";
+      }
+      std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kVocab, kVocab, 0.5f);
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "worker/cpu/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/sampling.h"
@@ -53,6 +54,7 @@ void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t
       if (all[rank * rows.size() + i].logit > best.logit) best = all[rank * rows.size() + i];
     }
     out[rows[i]].token = best.token;
+    if (!std::isfinite(best.logit)) out[rows[i]].logprob = std::numeric_limits<float>::quiet_NaN();
   }
 }
 

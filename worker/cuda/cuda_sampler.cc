@@ -27,9 +27,8 @@ bool NeedsHost(const SequenceState& s) {
 }
 
 SampledToken AsSampled(SlotId slot, const SamplingSpec& spec, const kernels::DrawnToken& drawn) {
-  SampledToken token{slot, drawn.token, 0, {}};
+  SampledToken token{slot, drawn.token, drawn.logprob, {}};
   if (spec.num_logprobs < 0) return token;
-  token.logprob = drawn.logprob;
   for (int i = 0; i < drawn.num_top; ++i) token.top.emplace_back(drawn.top_token[i], drawn.top_logprob[i]);
   return token;
 }

@@ -290,6 +290,7 @@ std::string Difference(const SamplingRow& row, const DrawnToken& drawn, int& nea
     }
     ++near_misses;
   }
+  if (!std::isfinite(best.logit)) return std::isnan(drawn.logprob) ? "" : "a row without numbers is not said to be one";
   return row.num_logprobs < 0 ? "" : LogprobDifference(row, drawn);
 }
 
