@@ -105,6 +105,11 @@ TEST(ChatTemplateTest, HostileExpressionsAreRefusedNotCrashedOn) {
   for (int i = 0; i < 20000; ++i) nots += "not ";
   EXPECT_NE(ErrorOf(nots + "1 }}").find("too long"), std::string::npos);
   EXPECT_NE(ErrorOf("{% set n = namespace(x=1) %}{% set n.x = [n] %}").find("hold itself"), std::string::npos);
+  EXPECT_NE(ErrorOf("{{ [1] * 1100000 }}").find("too long a list"), std::string::npos);
+  EXPECT_NE(ErrorOf("{% set x = [1] * 900000 %}{{ x + x }}").find("too long a list"), std::string::npos);
+  EXPECT_NE(ErrorOf("{{ ('a ' * 1100000).split() }}").find("too long a list"), std::string::npos);
+  EXPECT_NE(ErrorOf("{{ ('a ' * 1100000).split(' ') }}").find("too long a list"), std::string::npos);
+  EXPECT_NE(ErrorOf("{{ ('a' * 1100000)|list }}").find("too many characters"), std::string::npos);
   EXPECT_NE(ErrorOf("{{ '' * 900000000000000000 }}").find("too long"), std::string::npos);
   EXPECT_NE(ErrorOf("{% set ns = namespace(t='a' * 16000000) %}{% for i in range(100000) %}{% set ns.t = ns.t ~ '' "
                     "%}{% endfor %}")

@@ -31,6 +31,9 @@ Value ApplyBinary(const std::string& op, const Value& left, const Value& right);
 Value Subscript(const Value& value, const Value& index);
 Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step);
 
+/// What a template may make: bytes of a text, and items of a list, which take some hundred bytes each.
+inline constexpr size_t kMaxMade = 16 << 20, kMaxItems = 1 << 20;
+
 /// What a for loop walks over: the items of a list, the keys of a mapping, the characters of a text.
 List Items(const Value& value);
 

@@ -8,8 +8,6 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr size_t kMaxMade = 16 << 20;  // bytes of a text or items of a list that an operator may make
-
 Value Repeat(const Value& value, int64_t count) {
   count = std::max<int64_t>(0, count);
   if (count > static_cast<int64_t>(kMaxMade)) Fail("'*' makes too long a value");
@@ -21,7 +19,7 @@ Value Repeat(const Value& value, int64_t count) {
     return Value(std::move(out));
   }
   const List& list = *value.AsList();
-  if (static_cast<size_t>(count) * list.size() > kMaxMade) Fail("'*' makes too long a list");
+  if (static_cast<size_t>(count) * list.size() > kMaxItems) Fail("'*' makes too long a list");
   List out;
   for (int64_t i = 0; i < count; ++i) out.insert(out.end(), list.begin(), list.end());
   return Value(std::move(out));
@@ -88,7 +86,7 @@ Value Add(const Value& left, const Value& right) {
   if (left.AsList() != nullptr && right.AsList() != nullptr) {
     List out = *left.AsList();
     out.insert(out.end(), right.AsList()->begin(), right.AsList()->end());
-    if (out.size() > kMaxMade) Fail("'+' makes too long a list");
+    if (out.size() > kMaxItems) Fail("'+' makes too long a list");
     return Value(std::move(out));
   }
   return Arithmetic("+", left, right);

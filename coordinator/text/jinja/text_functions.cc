@@ -9,7 +9,6 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr size_t kMaxMade = 16 << 20;  // bytes
 constexpr const char* kBlanks = " \t\n\r\f\v";
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -25,6 +24,7 @@ List SplitWords(const MarkedText& text, int64_t max_splits) {
   for (size_t at = text.text.find_first_not_of(kBlanks); at != std::string::npos;) {
     size_t end = text.text.find_first_of(kBlanks, at);
     if (max_splits >= 0 && static_cast<int64_t>(parts.size()) == max_splits) end = std::string::npos;
+    if (parts.size() == kMaxItems) Fail("split makes too long a list");
     parts.emplace_back(text.Substring(at, end == std::string::npos ? end : end - at));
     at = end == std::string::npos ? end : text.text.find_first_not_of(kBlanks, end);
   }
@@ -59,6 +59,7 @@ List Split(const MarkedText& text, const std::string* separator, int64_t max_spl
       cuts.resize(static_cast<size_t>(keep));
     }
   }
+  if (cuts.size() >= kMaxItems) Fail("split makes too long a list");
   List parts;
   size_t begin = 0;
   for (const size_t cut : cuts) {
@@ -134,6 +135,7 @@ List Characters(const MarkedText& text) {
   List out;
   for (size_t at = 0; at < text.text.size();) {
     const size_t length = NextUtf8(std::string_view(text.text).substr(at)).length;
+    if (out.size() == kMaxItems) Fail("a text has too many characters to be made a list");
     out.emplace_back(text.Substring(at, length));
     at += length;
   }
