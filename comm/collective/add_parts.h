@@ -20,7 +20,8 @@ void AddParts(int ranks, const PartOf& part_of, std::span<float> total) {
       const float* part = part_of(rank) + begin;
       for (size_t i = 0; i < count; ++i) sums[i] += part[i];
     }
-    for (size_t i = 0; i < count; ++i) total[begin + i] += sums[i];
+    float* const to = total.data() + begin;
+    for (size_t i = 0; i < count; ++i) to[i] += sums[i];
   }
 }
 
