@@ -220,7 +220,7 @@ def main():
             print(model, way, [round(x, 3) for x in found[model, way][-1]], file=sys.stderr, flush=True)
     if o.plot:
         plot(o.plot, models, found)
-    print("Ceilings: " + ", ".join(f"{cell(values)} {unit}" for values, unit in zip(zip(*most), ("GB/s read", "GFLOP/s fp32", "int16 and", "int8 GOP/s"))))
+    print("Ceilings: " + ", ".join(f"{cell(values)} {unit}" for values, unit in zip(zip(*most), ("GB/s read", "GFLOP/s fp32", "int16 GOP/s", "int8 GOP/s"))))
     for model, ways in models.items():
         print(f"\n**{os.path.basename(model)}**, {o.rounds} rounds, medians (and ranges): how much better {ways[0]} is\n")
         print("| | " + " | ".join(" ".join(map(os.path.basename, way.split())) for way in ways) + " |\n" + "| --- " * (len(ways) + 1) + "|")
