@@ -121,17 +121,6 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
          });
 }
 
-void Engine::AbortBroken(const std::vector<SampledToken>& tokens) {
-  for (const SampledToken& token : tokens) {
-    if (!token.broken()) continue;
-    const std::optional<RequestId> id = scheduler_.RequestOfDraw(token.slot);
-    if (!id) continue;  // it has ended
-    Abort(*id, RequestError::kNoNumbers,
-          "the model computed no numbers for this request (infinity or NaN): its weights, or the type it is served in, "
-          "do not hold them");
-  }
-}
-
 void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times) {
   if (times.compute_micros > 0) scheduler_.ObserveStep(times.compute_micros * 1e-6, times.swap_micros * 1e-6);
   AbortBroken(tokens);

@@ -15,6 +15,17 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
   request.sink->OnError(error, message);
 }
 
+void Engine::AbortBroken(const std::vector<SampledToken>& tokens) {
+  for (const SampledToken& token : tokens) {
+    if (!token.broken()) continue;
+    const std::optional<RequestId> id = scheduler_.RequestOfDraw(token.slot);
+    if (!id) continue;  // it has ended
+    Abort(*id, RequestError::kNoNumbers,
+          "the model computed no numbers for this request (infinity or NaN): its weights, or the type it is served in, "
+          "do not hold them");
+  }
+}
+
 void Engine::ExpireOverdue(double now) {
   const auto pin_is_due = [&](const BlockManager::Pin& pin) { return pin.expires_seconds <= now; };
   const bool due =

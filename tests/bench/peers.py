@@ -2,22 +2,18 @@
 """Quire against its peers, one server at a time, in turns. Writes a table of medians and ranges for each model. By hand, on a
 machine that does nothing else.
 
-  tests/bench/peers.py [--rounds 3] [--plot FILE.svg] [--build build] [--llama PATH/llama-server] [--vllm PATH/vllm]
-                       [--openvino PYTHON] MODEL...
+  tests/bench/peers.py [--rounds 3] [--loads alone,8,32,prefix] [--plot FILE.svg] [--build build] [--llama PATH/llama-server]
+                       [--vllm PATH/vllm] [--openvino PYTHON] MODEL...
 
 MODEL: FILE[,quire][,quire OPTION...][,llama.cpp][,vllm DIR OPTION...][,openvino DIR]: the first way is what the others are compared
 with; without any, Quire and llama.cpp. All serve FILE through HTTP but vLLM, which serves its own copy in DIR, and OpenVINO
 GenAI, which runs its own in process (PYTHON has openvino-genai).
 
-Work: one 512-token prompt and 128 tokens after it; 8 and 32 at once with 128-token prompts and 64 tokens each; 16 at once whose
-prompts begin with the same 512 tokens, which nobody has seen before, and go on with 16 of their own, 32 tokens each. Greedy, and
-the end of a sequence is ignored. Prompts are numbers of tokens that all take, different ones in every round. What the machine
-reads and computes at the most is measured in every round."""
+The loads are described in workloads.py. What the machine reads and computes at the most is measured in every round."""
 import argparse
 import asyncio
 import json
 import os
-import random
 import signal
 import socket
 import statistics
@@ -27,13 +23,11 @@ import time
 import tempfile
 import urllib.request
 
+import workloads
 from bars import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ASKED = {"temperature": 0, "stream": True, "ignore_eos": True}
-ROWS = ["start, s", "512-token prompt, first token after, s", "one stream, ms a token", "8 at once, output tokens a second",
-        "32 at once, output tokens a second", "32 at once, first token after (median), s", "32 at once, first token after (the last), s",
-        "16 with one 512-token prefix, all done after, s", "resident memory, MB"]
 
 
 def free_port():
@@ -117,9 +111,9 @@ def ceilings(o):
     return [found["read_bytes"] / 1e9, found["multiply_add"] / 1e9, found["int16"] / 1e9, found["int8"] / 1e9]
 
 
-async def ask(port, prompt, tokens, known):
-    """When each piece of text came, in seconds from the request; `known`: llama.cpp may use what it knows of the prompt."""
-    body = json.dumps({**ASKED, "prompt": prompt, "max_tokens": tokens, "cache_prompt": known}).encode()
+async def ask(port, prompt, tokens):
+    """When each piece of text came, in seconds from the request on."""
+    body = json.dumps({**ASKED, "prompt": prompt, "max_tokens": tokens}).encode()
     begin = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
     writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -134,41 +128,33 @@ async def ask(port, prompt, tokens, known):
     return times
 
 
-def prompts_of(rng, count, prompt_tokens, prefix_tokens=0):
-    prefix = [rng.randrange(1000, 20000) for _ in range(prefix_tokens)]
-    return [prefix + [rng.randrange(1000, 20000) for _ in range(prompt_tokens)] for _ in range(count)]
+def at_once(port, prompts, tokens):
+    async def all_of_them():
+        begin = time.monotonic()
+        times = await asyncio.gather(*(ask(port, prompt, tokens) for prompt in prompts))
+        return times, time.monotonic() - begin
+
+    return asyncio.run(all_of_them())
 
 
-async def at_once(port, prompts, tokens, known=False):
-    begin = time.monotonic()
-    all_times = await asyncio.gather(*(ask(port, prompt, tokens, known) for prompt in prompts))
-    return all_times, time.monotonic() - begin
-
-
-def measure_server(server, rng):
-    async def work():
-        await at_once(server.port, prompts_of(rng, 1, 16), 8)
-        (alone,), _ = await at_once(server.port, prompts_of(rng, 1, 512), 128)
-        gaps = [b - a for a, b in zip(alone, alone[1:])]
-        _, eight = await at_once(server.port, prompts_of(rng, 8, 128), 64)
-        many, all_seconds = await at_once(server.port, prompts_of(rng, 32, 128), 64)
-        _, sharing = await at_once(server.port, prompts_of(rng, 16, 16, prefix_tokens=512), 32, known=True)
-        first = [times[0] for times in many]
-        return [server.started, alone[0], 1000 * statistics.median(gaps), 8 * 64 / eight, 32 * 64 / all_seconds,
-                statistics.median(first), max(first), sharing, resident(server.process.pid)]
-
-    return asyncio.run(work())
+def serve(o, model, name, options):
+    if name == "quire":
+        return quire(o, model, options)
+    if name == "vllm":
+        return vllm(o, options[0], options[1:])
+    return llama(o, model)
 
 
 def measure(o, model, way, seed):
-    """The numbers of ROWS."""
+    """Numbers by title, START and MEMORY among them."""
     name, *options = way.split()
     if name == "openvino":
-        done = subprocess.run([o.openvino, os.path.join(os.path.dirname(os.path.abspath(__file__)), "openvino_run.py"), *options, seed],
-                              stdout=subprocess.PIPE, check=True)
+        run = os.path.join(os.path.dirname(os.path.abspath(__file__)), "openvino_run.py")
+        done = subprocess.run([o.openvino, run, *options, seed, *o.loads], stdout=subprocess.PIPE, check=True)
         return json.loads(done.stdout.splitlines()[-1])
-    with quire(o, model, options) if name == "quire" else vllm(o, options[0], options[1:]) if name == "vllm" else llama(o, model) as server:
-        return measure_server(server, random.Random(seed))
+    with serve(o, model, name, options) as server:
+        found = workloads.measure(lambda prompts, tokens: at_once(server.port, prompts, tokens), o.loads, seed)
+        return {workloads.START: server.started, **found, workloads.MEMORY: resident(server.process.pid)}
 
 
 def cell(values):
@@ -191,8 +177,8 @@ def plot(path, models, found):
     panels = []
     for model, ways in models.items():
         groups = []
-        for i, title in list(enumerate(ROWS))[1:-1]:
-            speeds = [statistics.median(values[i] for values in found[model, way]) ** (1 if "a second" in title else -1) for way in ways]
+        for title in list(found[model, ways[0]][0])[1:-1]:
+            speeds = [statistics.median(numbers[title] for numbers in found[model, way]) ** (1 if "a second" in title else -1) for way in ways]
             label = title.split(",")[0] + (", last first token" if "the last" in title else ", first token" if "first token" in title else "")
             groups.append((label, [speed / speeds[-1] for speed in speeds]))
         panels.append((os.path.basename(model), groups, [" ".join(map(os.path.basename, way.split())) for way in ways]))
@@ -206,10 +192,13 @@ def main():
     parser.add_argument("--llama", metavar="PATH/llama-server")
     parser.add_argument("--vllm", metavar="PATH/vllm")
     parser.add_argument("--openvino", metavar="PYTHON")
+    parser.add_argument("--loads", type=lambda text: text.split(","), default=list(workloads.LOADS))
     parser.add_argument("--plot", metavar="FILE.svg")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     o = parser.parse_args()
+    if unknown := set(o.loads) - set(workloads.LOADS):
+        parser.error(f"--loads: {', '.join(unknown)}: known are {', '.join(workloads.LOADS)}")
     models = {model.split(",")[0]: model.split(",")[1:] or ["quire", "llama.cpp"] for model in o.models}
     found = {(model, way): [] for model, ways in models.items() for way in ways}
     most = []
@@ -217,15 +206,15 @@ def main():
         most.append(ceilings(o))
         for model, way in found:
             found[model, way].append(measure(o, model, way, f"{turn} {model}"))
-            print(model, way, [round(x, 3) for x in found[model, way][-1]], file=sys.stderr, flush=True)
+            print(model, way, [round(x, 3) for x in found[model, way][-1].values()], file=sys.stderr, flush=True)
     if o.plot:
         plot(o.plot, models, found)
     print("Ceilings: " + ", ".join(f"{cell(values)} {unit}" for values, unit in zip(zip(*most), ("GB/s read", "GFLOP/s fp32", "int16 GOP/s", "int8 GOP/s"))))
     for model, ways in models.items():
         print(f"\n**{os.path.basename(model)}**, {o.rounds} rounds, medians (and ranges): how much better {ways[0]} is\n")
         print("| | " + " | ".join(" ".join(map(os.path.basename, way.split())) for way in ways) + " |\n" + "| --- " * (len(ways) + 1) + "|")
-        for i, title in enumerate(ROWS):
-            columns = [[values[i] for values in found[model, way]] for way in ways]
+        for title in found[model, ways[0]][0]:
+            columns = [[numbers[title] for numbers in found[model, way]] for way in ways]
             print(row(title, columns[0], columns[1:]))
 
 

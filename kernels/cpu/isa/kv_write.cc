@@ -1,6 +1,6 @@
 // New keys and values into the cache's layout.
 #include "kernels/cpu/isa/functions.h"
-#include "kernels/cpu/isa/vec.h"
+#include "kernels/cpu/isa/rounding.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
@@ -18,38 +18,27 @@ void Write(const Places& at, const float* vector, int64_t dim) {
   for (int64_t d = 0; d < dim; ++d) to[d * at.stride] = vector[d];
 }
 
-/// The largest of the vector's magnitudes, and NaN where a number is not finite, else 0.
-struct Extent {
-  float largest, spoilt;
-};
-
 Extent ExtentOf(const float* vector, int64_t dim) {
-  Vec largest = {}, spoilt = {};
-  const auto take = [&](Vec v) {
-    largest = Max(Max(v, -v), largest);
-    spoilt += v - v;
-  };
+  Extent extent;
   int64_t d = 0;
-  for (; d + kLanes <= dim; d += kLanes) take(Load(vector + d));
-  if (d < dim) take(LoadPart(vector + d, dim - d));
-  return {MaxLane(largest), Sum(spoilt)};
+  for (; d + kLanes <= dim; d += kLanes) extent.Take(Load(vector + d));
+  if (d < dim) extent.Take(LoadPart(vector + d, dim - d));
+  return extent;
 }
 
 /// Rounded to the nearest of 255 multiples of a scale of its own.
 void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t block_size) {
   const Extent extent = ExtentOf(vector, dim);
-  const float scale = extent.largest / 127 + extent.spoilt;
+  const float most = extent.most(), scale = most / 127 + extent.spoilt();
   reinterpret_cast<float*>(at.head)[at.offset] = scale;
   auto* const to = reinterpret_cast<int8_t*>(at.head) + block_size * static_cast<int64_t>(sizeof(float)) + at.first;
-  const float inverse = scale > 0 ? 127 / extent.largest : 0;
+  const float inverse = scale > 0 ? 127 / most : 0;
   const Vec factor = Splat(inverse < __builtin_inff() ? inverse : 0);
-  const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   for (int64_t d = 0; d < dim; d += kLanes) {
     const int64_t count = Least(dim - d, kLanes);
     Vec v = count == kLanes ? Load(vector + d) : LoadPart(vector + d, count);
     v = scale > 0 ? v * factor : Vec{};  // what is not finite shows in the scale
-    const IntVec rounded = reinterpret_cast<IntVec>(v + round) - reinterpret_cast<IntVec>(round);
-    const auto bytes = __builtin_convertvector(rounded, SignedByteVec);
+    const auto bytes = __builtin_convertvector(RoundToInts(v), SignedByteVec);
     if (at.stride == 1 && count == kLanes) {
       __builtin_memcpy(to + d, &bytes, sizeof(bytes));
     } else {

@@ -1,6 +1,6 @@
 // Rounds rows of x to integers, 32 numbers to a scale.
 #include "kernels/cpu/isa/functions.h"
-#include "kernels/cpu/isa/vec.h"
+#include "kernels/cpu/isa/rounding.h"
 
 namespace quire::kernels::QUIRE_ISA {
 
@@ -22,15 +22,10 @@ template <class T>
 void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, float* sums) {
   constexpr float kMostInteger = (1 << (8 * sizeof(T) - 1)) - 1;
   constexpr float kLeast = 1e-34f, kGreatest = 1e38f;
-  const Vec round = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
   for (; cols > 0; cols -= kQuantBlock, x += kQuantBlock, values += kQuantBlock, ++scales, ++sums) {
-    Vec largest = {}, not_finite = {};
-    for (int i = 0; i < kQuantBlock; i += kLanes) {
-      const Vec v = Load(x + i);
-      largest = Max(Max(v, -v), largest);
-      not_finite += v - v;  // a block that holds infinity or NaN becomes NaN
-    }
-    const float most = MaxLane(largest), scale = most / kMostInteger + Sum(not_finite);
+    Extent extent;
+    for (int i = 0; i < kQuantBlock; i += kLanes) extent.Take(Load(x + i));
+    const float most = extent.most(), scale = most / kMostInteger + extent.spoilt();
     if (!(scale > kLeast && most < kGreatest)) {  // nothing, or nothing that integers can say: 0 or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
       *scales = *sums = scale <= kLeast ? 0.0f : __builtin_nanf("");
@@ -40,7 +35,7 @@ void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, float* 
     IntVec sum = {};
     int16_t block[kQuantBlock];
     for (int i = 0; i < kQuantBlock; i += kLanes) {
-      const IntVec v = reinterpret_cast<IntVec>(Load(x + i) * inverse + round) - reinterpret_cast<IntVec>(round);
+      const IntVec v = RoundToInts(Load(x + i) * inverse);
       sum += v;
       const auto narrow = __builtin_convertvector(v, SignedShortVec);
       __builtin_memcpy(block + i, &narrow, sizeof(narrow));

@@ -50,6 +50,9 @@ inline float MaxLane(Vec v) {
   return lane[0];
 }
 
+/// 1.5 * 2^23: a number to which it was added is rounded to an integer, and that is in its lowest bits.
+inline constexpr float kRounder = 12582912.0f;
+
 /// exp(x) to about 1 ulp for x in [-87, 88]; below -87 the result is 0, above 88 it is exp(88), of NaN
 /// it is NaN.
 /// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7.
@@ -59,9 +62,8 @@ __attribute__((always_inline)) inline Vec Exp(Vec x) {
   const IntVec vanishes = x < low;  // NaN does not
   x = x > high ? high : x;
   x = x < low ? low : x;
-  const Vec magic = Splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest integer
-  const Vec shifted = x * 1.44269504088896341f + magic;
-  const Vec n = shifted - magic;
+  const Vec shifted = x * 1.44269504088896341f + kRounder;
+  const Vec n = shifted - kRounder;
   Vec r = x - n * 0.693359375f;  // ln 2 in two parts: the first has few bits, so n times it is exact
   r = r + n * 2.12194440e-4f;
   Vec p = Splat(1.0f / 5040.0f);
@@ -72,7 +74,7 @@ __attribute__((always_inline)) inline Vec Exp(Vec x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) - reinterpret_cast<IntVec>(magic) + 127) << 23;
+  const IntVec exponent = (reinterpret_cast<IntVec>(shifted) - reinterpret_cast<IntVec>(Splat(kRounder)) + 127) << 23;
   p = p * reinterpret_cast<Vec>(exponent);
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);
 }

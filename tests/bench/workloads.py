@@ -1,0 +1,52 @@
+"""The loads that peers.py puts on every server, and what is measured of them. Greedy, and the end of a sequence is ignored.
+Prompts are numbers of tokens that all servers take, other ones for every seed."""
+import random
+import statistics
+
+START, MEMORY = "start, s", "resident memory, MB"
+
+
+def prompts_of(rng, count, prompt_tokens, prefix_tokens=0):
+    prefix = [rng.randrange(1000, 20000) for _ in range(prefix_tokens)]
+    return [prefix + [rng.randrange(1000, 20000) for _ in range(prompt_tokens)] for _ in range(count)]
+
+
+def alone(at_once, rng):
+    """A 512-token prompt and 128 tokens after it."""
+    (times,), _ = at_once(prompts_of(rng, 1, 512), 128)
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    return {"512-token prompt, first token after, s": times[0], "one stream, ms a token": 1000 * statistics.median(gaps)}
+
+
+def eight(at_once, rng):
+    """8 at once, 128-token prompts, 64 tokens each."""
+    _, seconds = at_once(prompts_of(rng, 8, 128), 64)
+    return {"8 at once, output tokens a second": 8 * 64 / seconds}
+
+
+def many(at_once, rng):
+    """32 at once, 128-token prompts, 64 tokens each."""
+    times, seconds = at_once(prompts_of(rng, 32, 128), 64)
+    first = [mine[0] for mine in times]
+    return {"32 at once, output tokens a second": 32 * 64 / seconds,
+            "32 at once, first token after (median), s": statistics.median(first),
+            "32 at once, first token after (the last), s": max(first)}
+
+
+def prefix(at_once, rng):
+    """16 at once that begin with the same 512 tokens, which nobody has seen before, 16 of their own and 32 more each."""
+    _, seconds = at_once(prompts_of(rng, 16, 16, prefix_tokens=512), 32)
+    return {"16 with one 512-token prefix, all done after, s": seconds}
+
+
+LOADS = {"alone": alone, "8": eight, "32": many, "prefix": prefix}
+
+
+def measure(at_once, loads, seed):
+    """What the chosen LOADS measure, by title. at_once(prompts, tokens): when the tokens of each came, in seconds from its
+    request on, and the time of all."""
+    at_once(prompts_of(random.Random(seed), 1, 16), 8)  # what happens once only, before
+    found = {}
+    for load in loads:
+        found.update(LOADS[load](at_once, random.Random(f"{seed} {load}")))
+    return found
