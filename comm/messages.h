@@ -70,7 +70,7 @@ struct AssignMessage {
   std::vector<double> shares;
   std::string backend = "cpu";          // cpu, cuda
   std::string dtype = "auto";           // of weights and activations: auto, float32, bfloat16, float16
-  std::string kv_cache_dtype = "auto";  // auto (that of the activations), fp8 on GPUs, int8 on the CPU
+  std::string kv_cache_dtype = "auto";  // auto; fp8 on GPUs; float32, float16, int8 on the CPU
   std::vector<int32_t> devices;         // of each rank; none: rank i of a host takes device i
   std::string quantization = "none";    // of plain weights as they are loaded, on the CPU: none, int8, int4
   std::string activations = "int16";    // what meets quantised weights, on the CPU: int16, int8

@@ -134,7 +134,7 @@ void ReadParallel(Section section, Topology::Parallel& parallel) {
 
 void ReadCache(Section section, Topology::Cache& cache) {
   section.Integer("block_size", cache.block_size, 1, 256);
-  section.Choice("dtype", cache.dtype, {"auto", "fp8", "int8"});
+  section.Choice("dtype", cache.dtype, {"auto", "fp8", "float32", "float16", "int8"});
   section.Fraction("memory", cache.memory);
   section.Bytes("memory_bytes", cache.memory_bytes);
   section.Integer("num_blocks", cache.num_blocks, 1, INT32_MAX - 1);

@@ -113,8 +113,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--gpu-memory-utilization", f.memory_utilization, "Share of the free memory for KV blocks (0.90)")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--swap-space", f.swap_space, "Host memory for swapped blocks, GiB");
-  app.add_option("--kv-cache-dtype", f.kv_cache_dtype, "auto; fp8 on GPUs; int8 on the CPU")
-      ->check(CLI::IsMember({"auto", "fp8", "int8"}));
+  app.add_option("--kv-cache-dtype", f.kv_cache_dtype, "auto; fp8 on GPUs; float32, float16, int8 on the CPU")
+      ->check(CLI::IsMember({"auto", "fp8", "float32", "float16", "int8"}));
   app.add_option("--dtype", f.dtype, "auto, float32, bfloat16 or float16")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}));
   app.add_option("--quantization", f.quantization,

@@ -10,8 +10,9 @@ namespace quire::kernels {
 /// Tokens of a block on the CPU.
 inline constexpr int64_t kMaxBlockSize = 256;
 
-/// How the CPU keeps keys and values: as they are, or each vector of a token and head in 8-bit integers with one scale.
-enum class KvType { kF32, kInt8 };
+/// How the CPU keeps keys and values: as they are, in half precision (beyond 65,504 they are infinite), or each vector of
+/// a token and head in 8-bit integers with one scale.
+enum class KvType { kF32, kF16, kInt8 };
 
 /// Bytes of the keys, or of the values, of one block and one head.
 int64_t KvHeadBytes(KvType type, int64_t head_dim, int64_t block_size);
@@ -33,8 +34,8 @@ struct KvCacheView {
   int64_t head_bytes() const { return KvHeadBytes(type, head_dim, block_size); }
 };
 
-/// Scatters new keys and values into their slots; slot = block id * block_size + offset. A vector that is not finite
-/// has no finite scale either: what is read of it is NaN.
+/// Scatters new keys and values into their slots; slot = block id * block_size + offset. What is not
+/// finite is read as infinity or NaN; with kInt8 its whole vector is, as that has no finite scale then.
 struct KvWriteParams {
   const float* keys;    // [num_tokens, num_kv_heads, head_dim], rows row_stride floats apart
   const float* values;  // likewise

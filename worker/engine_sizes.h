@@ -14,7 +14,7 @@ struct EngineSizes {
   int threads = 1;                      // that compute, on the CPU
   std::vector<double> shares;           // one per rank
   std::string quantization = "none";    // of plain weights as they are loaded, on the CPU: none, int8, int4
-  std::string kv_cache_dtype = "auto";  // on the CPU: auto (float32), int8
+  std::string kv_cache_dtype = "auto";  // on the CPU: auto (float32), float32, float16, int8
   std::string activations = "int16";    // what meets quantised weights, on the CPU: int16, int8
 };
 

@@ -14,10 +14,10 @@ void CheckBackendSettings(const Topology& t, const std::string& backend, const s
   if (backend == "cuda") {
     if (t.quantization != "none") of_cpu("--quantization", t.quantization);
     if (t.activations != "int16") of_cpu("--activations", t.activations);
-    if (t.cache.dtype == "int8") of_cpu("--kv-cache-dtype", t.cache.dtype);
+    if (t.cache.dtype != "auto" && t.cache.dtype != "fp8") of_cpu("--kv-cache-dtype", t.cache.dtype);
   } else {
     if (t.dtype != "auto" && t.dtype != "float32") of_gpu("--dtype", t.dtype, "the CPU computes in float32");
-    if (t.cache.dtype == "fp8") of_gpu("--kv-cache-dtype", t.cache.dtype, "the CPU keeps float32 or int8");
+    if (t.cache.dtype == "fp8") of_gpu("--kv-cache-dtype", t.cache.dtype, "the CPU keeps float32, float16 or int8");
   }
 }
 

@@ -21,8 +21,8 @@ void Engine::AbortBroken(const std::vector<SampledToken>& tokens) {
     const std::optional<RequestId> id = scheduler_.RequestOfDraw(token.slot);
     if (!id) continue;  // it has ended
     Abort(*id, RequestError::kNoNumbers,
-          "the model computed no numbers for this request (infinity or NaN): its weights, or the type it is served in, "
-          "do not hold them");
+          "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in "
+          "(--dtype, --kv-cache-dtype), do not hold them");
   }
 }
 

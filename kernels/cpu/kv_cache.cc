@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/check.h"
 #include "kernels/cpu/isa/table.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -9,8 +10,16 @@ namespace quire::kernels {
 
 int64_t KvHeadBytes(KvType type, int64_t head_dim, int64_t block_size) {
   const int64_t numbers = head_dim * block_size;
-  if (type == KvType::kF32) return numbers * static_cast<int64_t>(sizeof(float));
-  return (block_size + (numbers + 3) / 4) * 4;  // the next part's scales are floats again
+  switch (type) {
+    case KvType::kF32:
+      return numbers * 4;
+    case KvType::kF16:
+      return (numbers + 1) / 2 * 4;
+    case KvType::kInt8:
+      return (block_size + (numbers + 3) / 4) * 4;  // the next part's scales are floats again
+  }
+  QUIRE_KERNEL_CHECK(false);
+  return 0;
 }
 
 void KvWrite(const CpuStream& stream, const KvWriteParams& p) {

@@ -114,6 +114,7 @@ namespace {
 /// Number `index` of the keys or values of one head, in slot `offset` of its block.
 double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset, int64_t index) {
   if (cache.type == KvType::kF32) return reinterpret_cast<const float*>(head)[index];
+  if (cache.type == KvType::kF16) return static_cast<double>(reinterpret_cast<const _Float16*>(head)[index]);
   const auto* numbers = reinterpret_cast<const int8_t*>(head) + cache.block_size * static_cast<int64_t>(sizeof(float));
   return double{reinterpret_cast<const float*>(head)[offset]} * numbers[index];
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -321,8 +322,10 @@ TEST_P(PagedAttentionTest, AKeyThatIsNoNumberGivesNone) {
   for (const float x : c.out) EXPECT_TRUE(std::isnan(x));
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest, testing::Values(KvType::kF32, KvType::kInt8),
-                         [](const auto& of) { return of.param == KvType::kF32 ? "F32" : "Int8"; });
+INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest, testing::Values(KvType::kF32, KvType::kF16, KvType::kInt8),
+                         [](const auto& of) {
+                           return of.param == KvType::kF32 ? "F32" : of.param == KvType::kF16 ? "F16" : "Int8";
+                         });
 
 TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
   Case c = MakeCase(KvType::kInt8, 16, 64, {0, 1}, {{2, 2}}, 11),
@@ -342,6 +345,54 @@ TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
     }
     EXPECT_GT(worst, 0);
     EXPECT_LE(worst, largest / 254 * 1.001f);
+  }
+}
+
+TEST(KvWriteTest, HalvesAreTheNearestOnes) {
+  std::vector<float> numbers;
+  for (uint32_t half = 0; half < 0x7c00; ++half) {  // every finite one, what lies half-way to the next, and beside that
+    const float low = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half)));
+    const float next =
+        half == 0x7bff ? 65536.0f : static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half + 1)));
+    const float middle = (low + next) / 2;
+    for (const float x : {low, middle, std::nextafter(middle, low), std::nextafter(middle, next)})
+      numbers.insert(numbers.end(), {x, -x});
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  numbers.insert(numbers.end(), {0x1p-30f, 1e38f, infinity, -infinity, -0.0f});
+  const auto dim = static_cast<int64_t>(numbers.size());
+  std::vector<_Float16> keys(numbers.size()), values(numbers.size());
+  const KvCacheView cache{reinterpret_cast<std::byte*>(keys.data()),
+                          reinterpret_cast<std::byte*>(values.data()),
+                          0,
+                          1,
+                          dim,
+                          1,
+                          KvType::kF16};
+  const int64_t slot = 0;
+  KvWrite(CpuStream(1), {numbers.data(), numbers.data(), dim, &slot, 1, cache});
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto nearest = std::bit_cast<uint16_t>(static_cast<_Float16>(numbers[i]));
+    ASSERT_EQ(std::bit_cast<uint16_t>(keys[i]), nearest) << numbers[i];
+    ASSERT_EQ(std::bit_cast<uint16_t>(values[i]), nearest) << numbers[i];
+  }
+}
+
+TEST(KvWriteTest, HalvesAreWhereTheLayoutSays) {
+  Case c = MakeCase(KvType::kF16, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
+  const KvCacheView cache = c.Params().cache;
+  const auto keys = Random(16).Floats(24), values = Random(17).Floats(24);
+  const int64_t offset = 5, slot = c.tables[0] * 16 + offset;
+  KvWrite(CpuStream(1), {keys.data(), values.data(), 24, &slot, 1, cache});
+  for (int64_t head = 0; head < 2; ++head) {
+    const int64_t at = c.tables[0] * cache.block_stride + head * cache.head_bytes();
+    const auto *const key = reinterpret_cast<const _Float16*>(cache.keys + at), *const value =
+                                                                                    reinterpret_cast<const _Float16*>(
+                                                                                        cache.values + at);
+    for (int64_t d = 0; d < 12; ++d) {
+      ASSERT_EQ(key[d * 16 + offset], static_cast<_Float16>(keys[static_cast<size_t>(head * 12 + d)]));
+      ASSERT_EQ(value[offset * 12 + d], static_cast<_Float16>(values[static_cast<size_t>(head * 12 + d)]));
+    }
   }
 }
 

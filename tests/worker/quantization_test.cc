@@ -91,22 +91,28 @@ TEST(QuantizationTest, ActivationsOfEightBitsStayCloseToThoseOfSixteen) {
   EXPECT_LT(WorstDifference(int16, int8), 0.1);
 }
 
-TEST(QuantizationTest, AnInt8KvCacheStaysCloseOnAnyRanksAndIsAQuarterOfTheSize) {
-  EngineSizes sizes = Sizes(1, "none"), two = Sizes(2, "none");
-  sizes.kv_cache_dtype = two.kv_cache_dtype = "int8";
-  const auto exact = Serve(1, "none", 12), int8 = Serve(Model(), kPrompts, sizes, 12),
-             split = Serve(Model(), kPrompts, two, 12);
-  const double worst = WorstDifference(exact, int8);
-  EXPECT_GT(worst, 0) << "nothing was rounded";
-  EXPECT_LT(worst, 0.05);
-  for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
+int64_t BlockBytes(const EngineSizes& sizes) {
+  const auto collectives = MakeThreadCollectives(1);
+  return MakeCpuEngine(Model(), sizes, *collectives[0])->block_bytes();
+}
 
-  const auto block_bytes = [](const EngineSizes& of) {
-    const auto collectives = MakeThreadCollectives(1);
-    return MakeCpuEngine(Model(), of, *collectives[0])->block_bytes();
+TEST(QuantizationTest, ASmallerKvCacheStaysCloseOnAnyRanks) {
+  struct Way {
+    const char* dtype;
+    double difference;      // of log-probabilities, at most
+    int64_t bytes_of_head;  // and token, in place of 256: numbers, and with int8 a scale of 4
   };
-  // Heads of 64 numbers: 256 bytes, or 64 and a scale of 4.
-  EXPECT_EQ(block_bytes(sizes) * 256, block_bytes(Sizes(1, "none")) * 68);
+  for (const auto& [dtype, difference, bytes_of_head] : {Way{"float16", 2e-3, 128}, Way{"int8", 0.05, 68}}) {
+    EngineSizes sizes = Sizes(1, "none"), two = Sizes(2, "none");
+    sizes.kv_cache_dtype = two.kv_cache_dtype = dtype;
+    const auto exact = Serve(1, "none", 12), smaller = Serve(Model(), kPrompts, sizes, 12),
+               split = Serve(Model(), kPrompts, two, 12);
+    const double worst = WorstDifference(exact, smaller);
+    EXPECT_GT(worst, 0) << dtype << ": nothing was rounded";
+    EXPECT_LT(worst, difference) << dtype;
+    for (size_t i = 0; i < smaller.size(); ++i) EXPECT_EQ(smaller[i].tokens, split[i].tokens) << dtype;
+    EXPECT_EQ(BlockBytes(sizes) * 256, BlockBytes(Sizes(1, "none")) * bytes_of_head) << dtype;
+  }
 }
 
 // Formats that only files have, against transformers on the same numbers (tests/golden/make_kquant_golden.py). Two

@@ -23,9 +23,10 @@ std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
 }
 
 kernels::KvType KvTypeOf(const std::string& name) {
+  if (name == "auto" || name == "float32") return kernels::KvType::kF32;
+  if (name == "float16") return kernels::KvType::kF16;
   if (name == "int8") return kernels::KvType::kInt8;
-  if (name != "auto") Fail("the CPU keeps no KV cache of type {}", name);
-  return kernels::KvType::kF32;
+  Fail("the CPU keeps no KV cache of type {}", name);
 }
 
 class CpuEngine final : public RankEngine {

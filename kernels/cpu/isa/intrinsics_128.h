@@ -16,6 +16,21 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(scaled) | special | ((h & 0x8000) << 16));
 }
 
+/// To the nearest, ties to even; beyond 65,504 infinite. By the integers that floats are: smaller exponents are below
+/// larger ones, and a mantissa that rounds up beyond its bits carries into the exponent.
+inline ShortVec FloatToHalf(Vec v) {
+  const IntVec bits = reinterpret_cast<IntVec>(v), magnitude = bits & 0x7fffffff;
+  const IntVec infinite = magnitude >= (127 + 16) << 23, tiny = magnitude < (127 - 14) << 23;
+  const IntVec nan = magnitude > 0x7f800000;
+  const IntVec rounded = (magnitude - ((127 - 15) << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  const IntVec halves_half = IntVec{} + ((127 - 15 + 13 + 1) << 23);  // its last bit is worth a half's least step
+  const IntVec subnormal =
+      reinterpret_cast<IntVec>(reinterpret_cast<Vec>(magnitude) + reinterpret_cast<Vec>(halves_half)) - halves_half;
+  const IntVec finite = (tiny & subnormal) | (~tiny & rounded);
+  const IntVec sign = (bits >> 16) & 0x8000;
+  return __builtin_convertvector((infinite & 0x7c00) | (~infinite & finite) | (nan & 0x0200) | sign, ShortVec);
+}
+
 /// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]
 inline void AddPairs(IntVec& sum, PairVec a, PairVec b) {
   sum += reinterpret_cast<IntVec>(_mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));

@@ -19,5 +19,9 @@ inline IntVec Widen(SignedByteVec v) {
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
 }
+/// To the nearest, ties to even; beyond 65,504 infinite.
+inline ShortVec FloatToHalf(Vec v) {
+  return reinterpret_cast<ShortVec>(_mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
+}
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -3,7 +3,7 @@
 #include "kernels/cpu/isa/table.h"
 #include "kernels/cpu/isa/vec.h"
 
-// Keys and values as attention meets them: a few blocks at a time, of floats or of bytes with scales.
+// Keys and values as attention meets them: a few blocks at a time, of floats, of halves, or of bytes with scales.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Slots that enter a row's running softmax together: of the blocks that begin between two multiples of it. A block
@@ -17,11 +17,24 @@ inline int64_t BlocksOfSpan(const KvCacheView& cache) {
   return cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots ? kSpanSlots / cache.block_size : 1;
 }
 
+/// A number in half precision.
+struct Half {
+  uint16_t bits;
+
+  explicit operator float() const { return HalfToFloat(bits); }
+};
+
 inline Vec LoadNumbers(const float* p) { return Load(p); }
+inline Vec LoadNumbers(const Half* p) { return HalfToFloat(LoadAs<ShortVec>(p)); }
 inline Vec LoadNumbers(const int8_t* p) { return __builtin_convertvector(Widen(LoadAs<SignedByteVec>(p)), Vec); }
 
 /// The first `count` < kLanes numbers, zeros above.
 inline Vec LoadNumbers(const float* p, int64_t count) { return LoadPart(p, count); }
+inline Vec LoadNumbers(const Half* p, int64_t count) {
+  ShortVec halves = {};
+  __builtin_memcpy(&halves, p, static_cast<unsigned long>(count) * sizeof(Half));
+  return HalfToFloat(halves);
+}
 inline Vec LoadNumbers(const int8_t* p, int64_t count) {
   SignedByteVec bytes = {};
   __builtin_memcpy(&bytes, p, static_cast<unsigned long>(count));
@@ -33,7 +46,7 @@ template <class T>
 inline constexpr bool kScaled = sizeof(T) == 1;
 
 /// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
-/// are not set; those of scales mean nothing where T is float.
+/// are not set; those of scales mean nothing where numbers come without.
 template <class T>
 struct Span {
   int64_t dim, block_size;

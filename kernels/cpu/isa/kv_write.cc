@@ -26,6 +26,19 @@ Extent ExtentOf(const float* vector, int64_t dim) {
   return extent;
 }
 
+void WriteHalves(const Places& at, const float* vector, int64_t dim) {
+  auto* const to = reinterpret_cast<uint16_t*>(at.head) + at.first;
+  for (int64_t d = 0; d < dim; d += kLanes) {
+    const int64_t count = Least(dim - d, kLanes);
+    const ShortVec halves = FloatToHalf(count == kLanes ? Load(vector + d) : LoadPart(vector + d, count));
+    if (at.stride == 1 && count == kLanes) {
+      __builtin_memcpy(to + d, &halves, sizeof(halves));
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[(d + i) * at.stride] = halves[i];
+    }
+  }
+}
+
 /// Rounded to the nearest of 255 multiples of a scale of its own.
 void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t block_size) {
   const Extent extent = ExtentOf(vector, dim);
@@ -53,7 +66,14 @@ void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end) {
   const KvCacheView& cache = p.cache;
   const int64_t dim = cache.head_dim;
   const auto write = [&](const Places& at, const float* vector) {
-    cache.type == KvType::kInt8 ? WriteBytes(at, vector, dim, cache.block_size) : Write(at, vector, dim);
+    switch (cache.type) {
+      case KvType::kF32:
+        return Write(at, vector, dim);
+      case KvType::kF16:
+        return WriteHalves(at, vector, dim);
+      case KvType::kInt8:
+        return WriteBytes(at, vector, dim, cache.block_size);
+    }
   };
   for (int64_t t = row_begin; t < row_end; ++t) {
     const int64_t block = p.slots[t] / cache.block_size, offset = p.slots[t] % cache.block_size;

@@ -91,8 +91,9 @@ float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, 
 }
 
 /// One row's weights[j] *= scale of the value of slot j.
-void ScaleWeights(const Span<float>&, Visible, float*) {}
-void ScaleWeights(const Span<int8_t>& span, Visible visible, float* weights) {
+template <class T>
+void ScaleWeights(const Span<T>& span, Visible visible, float* weights) {
+  if constexpr (!kScaled<T>) return;
   for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
     const float* scales = span.value_scales[block] - block * span.block_size;
     for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot)
@@ -273,7 +274,14 @@ int64_t AttentionScratch(const PagedAttentionParams& p) {
 }
 
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
-  p.cache.type == KvType::kInt8 ? TileOf<int8_t>(p, item, scratch) : TileOf<float>(p, item, scratch);
+  switch (p.cache.type) {
+    case KvType::kF32:
+      return TileOf<float>(p, item, scratch);
+    case KvType::kF16:
+      return TileOf<Half>(p, item, scratch);
+    case KvType::kInt8:
+      return TileOf<int8_t>(p, item, scratch);
+  }
 }
 
 }  // namespace quire::kernels::QUIRE_ISA
