@@ -1,7 +1,7 @@
 #pragma once
 
+#include "kernels/cpu/isa/kv_numbers.h"
 #include "kernels/cpu/isa/table.h"
-#include "kernels/cpu/isa/vec.h"
 
 // Keys and values as attention meets them: a few blocks at a time, of floats, of halves, or of bytes with scales.
 namespace quire::kernels::QUIRE_ISA {
@@ -17,36 +17,8 @@ inline int64_t BlocksOfSpan(const KvCacheView& cache) {
   return cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots ? kSpanSlots / cache.block_size : 1;
 }
 
-/// A number in half precision.
-struct Half {
-  uint16_t bits;
-
-  explicit operator float() const { return HalfToFloat(bits); }
-};
-
-inline Vec LoadNumbers(const float* p) { return Load(p); }
-inline Vec LoadNumbers(const Half* p) { return HalfToFloat(LoadAs<ShortVec>(p)); }
-inline Vec LoadNumbers(const int8_t* p) { return __builtin_convertvector(Widen(LoadAs<SignedByteVec>(p)), Vec); }
-
-/// The first `count` < kLanes numbers, zeros above.
-inline Vec LoadNumbers(const float* p, int64_t count) { return LoadPart(p, count); }
-inline Vec LoadNumbers(const Half* p, int64_t count) {
-  ShortVec halves = {};
-  __builtin_memcpy(&halves, p, static_cast<unsigned long>(count) * sizeof(Half));
-  return HalfToFloat(halves);
-}
-inline Vec LoadNumbers(const int8_t* p, int64_t count) {
-  SignedByteVec bytes = {};
-  __builtin_memcpy(&bytes, p, static_cast<unsigned long>(count));
-  return __builtin_convertvector(Widen(bytes), Vec);
-}
-
-/// Whether numbers come with scales.
-template <class T>
-inline constexpr bool kScaled = sizeof(T) == 1;
-
 /// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
-/// are not set; those of scales mean nothing where numbers come without.
+/// mean nothing, but lie in the cache; those of scales mean nothing where numbers come without.
 template <class T>
 struct Span {
   int64_t dim, block_size;
@@ -56,7 +28,22 @@ struct Span {
   const float* key_scales[kMostVectors];   // of each vector of slots
   const T* values[kMostBlocks];            // of each block: [block_size, head_dim]
   const float* value_scales[kMostBlocks];  // of each block: [block_size]
+  const Span* next;                        // which is fetched into the cache meanwhile; null: none
 };
+
+/// Begins to bring numbers into the cache.
+template <class T>
+inline void Fetch(const T* numbers, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(numbers + i);
+}
+
+/// A vector's share of the keys of its block.
+template <class T>
+void FetchKeys(const Span<T>& span, int64_t vector) {
+  const int64_t of_block = vector % (PadToLanes(span.block_size) / kLanes) * kLanes;
+  Fetch(span.keys[vector] + of_block * (span.dim - 1), kLanes * span.dim);
+}
 
 /// Slots of a span: [begin, end).
 struct Visible {
@@ -70,6 +57,8 @@ Span<T> EmptySpan(const KvCacheView& cache) {
   span.block_size = cache.block_size;
   span.slots = BlocksOfSpan(cache) * cache.block_size;
   span.padded = PadToLanes(span.slots);
+  for (auto& keys : span.keys) keys = reinterpret_cast<const T*>(cache.keys);
+  for (auto& values : span.values) values = reinterpret_cast<const T*>(cache.values);
   return span;
 }
 

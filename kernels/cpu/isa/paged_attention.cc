@@ -9,6 +9,7 @@ namespace {
 
 constexpr float kMasked = -1e30f;  // far below any score, and finite, so that differences stay finite
 constexpr int kRowTile = 4;        // query rows that share one pass over a span
+constexpr int kFewRows = 8;        // that compute too little with a span to hide how long the next one takes to come
 constexpr int kColumns = 2;        // vectors that such a pass computes of each row at a time
 
 /// The rows of one item: every query head of the kv head's group, for every query, in that order.
@@ -34,6 +35,7 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
 template <int R, int C, class T>
 QUIRE_INLINE inline void ScoreVectors(const Span<T>& span, int64_t vector, const float* query, float* scores) {
   const int64_t there = span.slots - vector * kLanes;  // less than a vector only where C is 1
+  if (span.next != nullptr) Unrolled<C>([&](auto c) QUIRE_INLINE { FetchKeys(*span.next, vector + c); });
   Vec acc[R][C] = {};
   for (int64_t d = 0; d < span.dim; ++d) {
     Vec key[C];
@@ -112,6 +114,7 @@ QUIRE_INLINE inline void AccumulateVectors(const Span<T>& span, Visible visible,
   });
   for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
     const T* values = span.values[block] - block * span.block_size * span.dim + d;
+    if (span.next != nullptr) Fetch(span.next->values[block] + d * span.block_size, C * kLanes * span.block_size);
     for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot) {
       Vec value[C];
       Unrolled<C>([&](auto c) QUIRE_INLINE { value[c] = LoadNumbers(values + slot * span.dim + c * kLanes); });
@@ -211,11 +214,21 @@ void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Row
 /// The place's rows with a sequence's slots from `start`, the first of a span, to `past_last`.
 template <class T>
 void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head, const Place& place, int64_t start,
-                int64_t past_last, Span<T>& span, const Rows& rows) {
-  const int64_t first_seen = Most(place.first_position - place.window + 1, 0);
-  for (start = Most(start, first_seen / span.slots * span.slots); start < past_last; start += span.slots) {
-    const Visible visible = {Most(first_seen - start, 0), Least(past_last - start, span.slots)};
-    OpenSpan(p, sequence, kv_head, start / span.block_size, visible, span);
+                int64_t past_last, const Rows& rows) {
+  Span<T> spans[2] = {EmptySpan<T>(p.cache), EmptySpan<T>(p.cache)};
+  const int64_t slots = spans[0].slots, first_seen = Most(place.first_position - place.window + 1, 0);
+  const auto open = [&](int64_t at, Span<T>& span) {
+    const Visible visible = {Most(first_seen - at, 0), Least(past_last - at, slots)};
+    OpenSpan(p, sequence, kv_head, at / span.block_size, visible, span);
+  };
+  start = Most(start, first_seen / slots * slots);
+  if (start >= past_last) return;
+  open(start, spans[0]);
+  for (int now = 0; start < past_last; start += slots, now ^= 1) {
+    Span<T>& span = spans[now];
+    Span<T>& next = spans[now ^ 1];
+    if (start + slots < past_last) open(start + slots, next);
+    span.next = start + slots < past_last && place.num_queries * place.group <= kFewRows ? &next : nullptr;
     VisitSpan(place, start, span, rows);
   }
 }
@@ -247,18 +260,17 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     rows.sum[row] = 0.0f;
   });
 
-  auto span = EmptySpan<T>(p.cache);
-  const int64_t shared = item.shared_blocks * span.block_size / span.slots * span.slots;
+  const int64_t slots = EmptySpan<T>(p.cache).slots, shared = item.shared_blocks * p.cache.block_size / slots * slots;
   Place place = {p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared,
                  p.window > 0 ? p.window : kNoWindow};
   for (int64_t m = 0; m < item.num_members; ++m) place.num_queries += item.members[m].num_queries;
-  VisitSlots(p, item.members[0].sequence, item.kv_head, place, 0, shared, span, rows);
+  VisitSlots<T>(p, item.members[0].sequence, item.kv_head, place, 0, shared, rows);
   for (int64_t m = 0; m < item.num_members; ++m) {
     const AttentionMember& member = item.members[m];
     const int64_t past_all = p.query_start[member.sequence + 1];
     place.num_queries = member.num_queries;
     place.first_position = p.context_len[member.sequence] - (past_all - member.first_query);
-    VisitSlots(p, member.sequence, item.kv_head, place, shared, place.first_position + place.num_queries, span, rows);
+    VisitSlots<T>(p, member.sequence, item.kv_head, place, shared, place.first_position + place.num_queries, rows);
     place.first_row += place.num_queries * place.group;
   }
 
