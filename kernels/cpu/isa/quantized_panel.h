@@ -26,6 +26,14 @@ struct Block {
   }
 };
 
+/// Begins to bring the block that comes some blocks after this one into the cache. The processor does so by itself only
+/// within a page, and a row or four of x leave it little time to wait.
+template <int64_t kBytes>
+QUIRE_INLINE inline void FetchAhead(const std::byte* block) {
+  constexpr int64_t kAhead = 8;
+  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(block + kAhead * kBytes + at);
+}
+
 /// Adds to the sums what a block's integer sums stand for. offset: what the weight's integers were raised by.
 template <WeightType Type, int MT, class T>
 QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64_t block, const std::byte* data,
@@ -54,8 +62,11 @@ void ForBlocks(const PanelProduct& p, const Add& add) {
     ForTiles<kIntegerTileRows>(p, b0 == 0, kRowsInCache,
                                [&]<int MT>(int64_t row, int64_t panel, TileSums<MT>& sums) QUIRE_INLINE {
                                  const std::byte* data = p.weight.data + (panel * blocks + b0) * Block<Type>::kBytes;
-                                 for (int64_t b = b0; b < b1; ++b, data += Block<Type>::kBytes)
+                                 const bool first = row % kRowsInCache == 0;  // the others find the panel in the cache
+                                 for (int64_t b = b0; b < b1; ++b, data += Block<Type>::kBytes) {
+                                   if (first) FetchAhead<Block<Type>::kBytes>(data);
                                    add.template operator()<MT>(row, b, data, sums);
+                                 }
                                });
   }
 }
