@@ -36,9 +36,12 @@ double Best(const CpuStream& stream, const Work& work) {
   return best;
 }
 
+/// A page ahead of itself, as the products are: processors do not look beyond pages.
 double ReadAll(const std::vector<uint64_t>& memory) {
+  constexpr size_t kAhead = 4096 / sizeof(uint64_t);
   uint64_t sums[8] = {};
   for (size_t i = 0; i + 8 <= memory.size(); i += 8) {
+    __builtin_prefetch(memory.data() + std::min(i + kAhead, memory.size()));
     for (size_t j = 0; j < 8; ++j) sums[j] += memory[i + j];
   }
   uint64_t sum = 0;

@@ -10,6 +10,10 @@ constexpr int kTileRows = 12 / kVecs;
 // Columns that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
 constexpr int64_t kCols = 1024, kRowsInCache = 60;
 
+// Bytes from a 16-bit column to the one that is fetched into the cache with it. The processor does so by itself only
+// within a page; columns of 32 bits come fast enough, and those that many rows share are waited for once.
+constexpr int64_t kAhead = 4096;
+
 template <WeightType Type>
 struct Column;
 template <>
@@ -33,6 +37,7 @@ void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_
   constexpr int64_t kBytes = Column<Type>::kBytes;
   for (int64_t k = 0; k < cols; ++k, panel += kPanelRows * kBytes) {
     Vec w[kVecs];
+    if constexpr (MT == 1 && kBytes == 2) __builtin_prefetch(panel + kAhead);
     Unrolled<kVecs>([&](auto v) QUIRE_INLINE { w[v] = Column<Type>::Get(panel + v * kLanes * kBytes); });
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
       const Vec one = Splat(x[i * x_stride + k]);
