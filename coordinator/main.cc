@@ -11,6 +11,7 @@
 #include "coordinator/bench/memory.h"
 #include "coordinator/bench/serve_bench.h"
 #include "coordinator/bench/throughput.h"
+#include "coordinator/bench/tokenizer_bench.h"
 #include "coordinator/check/command.h"
 #include "coordinator/explain_paging.h"
 #include "coordinator/gates.h"
@@ -127,7 +128,19 @@ Command AddServeBench(CLI::App& bench) {
       ->check(CLI::Range(0, 1 << 16));
   app->add_option("--seed", state->seed, "Seed of prompts and moments")->capture_default_str();
   app->add_flag("--json", state->json, "Print the result as JSON");
+  app->add_option("--plot", state->plot_file, "File to draw the latencies into (SVG)");
   return {app, [] { quire::SetUpLog("warn"); }, [state] { return quire::RunServeBench(*state); }};
+}
+
+Command AddTokenizer(CLI::App& bench) {
+  const auto state = std::make_shared<quire::TokenizerBench>();
+  CLI::App* app = bench.add_subcommand("tokenizer", "Text to tokens and back, with a model's tokenizer; no workers");
+  app->add_option("--model", state->model, "GGUF file or HF directory")->required();
+  app->add_option("--text", state->text_file, "UTF-8 text (a page in several languages)");
+  AddCount(*app, "--kilobytes", state->kilobytes, "The text is repeated, or cut, to so many");
+  AddCount(*app, "--num-iters", state->rounds, "Rounds, of which the median counts");
+  app->add_flag("--json", state->json, "Print the result as JSON");
+  return {app, [] { quire::SetUpLog("warn"); }, [state] { return quire::RunTokenizerBench(*state); }};
 }
 
 Command AddMemory(CLI::App& bench) {
@@ -261,6 +274,7 @@ int main(int argc, char** argv) {
   commands.push_back(AddLatency(*bench));
   commands.push_back(AddThroughput(*bench));
   commands.push_back(AddServeBench(*bench));
+  commands.push_back(AddTokenizer(*bench));
   commands.push_back(AddMemory(*bench));
   commands.push_back(AddAllReduce(*bench));
   commands.push_back(AddKernels(*bench));

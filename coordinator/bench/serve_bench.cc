@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <fstream>
 #include <random>
 #include <sstream>
 
@@ -17,6 +18,7 @@
 #include "comm/percentile.h"
 #include "coordinator/bench/random_prompt.h"
 #include "coordinator/bench/stream_client.h"
+#include "coordinator/bench/svg_plot.h"
 
 namespace quire {
 
@@ -145,6 +147,28 @@ void PrintRow(const char* name, const std::vector<double>& seconds) {
              Percentile(seconds, 0.99) * 1e3);
 }
 
+/// Share of the requests, from the fastest on, that had it within a time.
+LineSeries CurveOf(const std::string& name, std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  LineSeries line{name, {}};
+  for (size_t i = 0; i < seconds.size(); ++i)
+    line.points.emplace_back(100 * static_cast<double>(i + 1) / static_cast<double>(seconds.size()), seconds[i]);
+  return line;
+}
+
+void Plot(const ServeBench& bench, const Latencies& l) {
+  const LineChart chart{
+      fmt::format("{} requests of {} + {} tokens", bench.num_prompts, bench.input_len, bench.output_len),
+      "% of the requests, from the fastest on",
+      "seconds",
+      false,
+      0,
+      {CurveOf("first token", l.first), CurveOf("whole request", l.whole)}};
+  std::ofstream file(bench.plot_file);
+  file << DrawLineChart(chart);
+  if (!file.flush()) Fail("cannot write {}", bench.plot_file);
+}
+
 }  // namespace
 
 int RunServeBench(const ServeBench& bench) {
@@ -174,6 +198,7 @@ int RunServeBench(const ServeBench& bench) {
     PrintRow("gap between tokens", l.gaps);
     PrintRow("whole request", l.whole);
   }
+  if (!bench.plot_file.empty() && !l.first.empty()) Plot(bench, l);
   if (l.problems.empty()) return 0;
   fmt::print(stderr, "{} of {} requests failed; the first one: {}\n", l.problems.size(), bench.num_prompts,
              l.problems.front());

@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import tempfile
 import unittest
 
 from server import QUIRE, TINY, Server, free_port
@@ -55,6 +56,16 @@ class BenchTest(unittest.TestCase):
         self.assertIn("MPI_Allreduce", {r["method"] for r in result["results"]})
 
 
+    def test_tokenizer(self):
+        for words in ((), ("--text", __file__, "--kilobytes", "5")):
+            result = bench_json("tokenizer", "--model", TINY, "--num-iters", "2", *words)
+            self.assertTrue(result["same_text"])
+            self.assertLessEqual(result["tokens"], result["bytes"])
+        self.assertAlmostEqual(result["bytes"], 5 * 1024, delta=3)
+        self.assertIn("decode ", bench("tokenizer", "--model", TINY, "--kilobytes", "1").stdout)
+        self.assertIn("/nowhere", bench("tokenizer", "--model", TINY, "--text", "/nowhere", status=1).stderr)
+
+
 class ServeBenchTest(unittest.TestCase):
     SMALL = ("--num-prompts", "6", "--input-len", "10", "--output-len", "5", "--vocab-size", "100")
 
@@ -65,7 +76,9 @@ class ServeBenchTest(unittest.TestCase):
                 self.assertEqual((result["completed"], result["failed"]), (6, 0))
                 self.assertAlmostEqual(result["output_tokens_per_second"] * result["seconds"], 6 * 5, delta=0.01)
                 self.assertLessEqual(result["first_token_seconds"]["p50"], result["request_seconds"]["p50"])
-            self.assertIn("each token after it", bench("serve", "--base-url", server.url, *self.SMALL).stdout)
+            with tempfile.NamedTemporaryFile(suffix=".svg") as plot:
+                self.assertIn("each token after it", bench("serve", "--base-url", server.url, *self.SMALL, "--plot", plot.name).stdout)
+                self.assertIn("first token", plot.read().decode())
 
     def test_what_the_server_refuses_is_said(self):
         with Server(model=TINY) as server:
