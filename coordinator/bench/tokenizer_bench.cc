@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "comm/error.h"
 #include "comm/json.h"
@@ -48,9 +52,10 @@ int RunTokenizerBench(const TokenizerBench& bench) {
   const std::string page =
       bench.text_file.empty() ? std::string(kPage) : ReadTextFile(bench.text_file, size_t{256} << 20);
   if (page.empty()) Fail("{} is empty", bench.text_file);
-  const std::string text = Repeated(page, static_cast<size_t>(bench.kilobytes) * 1024);
+  std::string text = Repeated(page, static_cast<size_t>(bench.kilobytes) * 1024);
   std::optional<Tokenizer> tokenizer;
   const double load = Seconds([&] { tokenizer.emplace(Load(bench.model)); });
+  if (tokenizer->data().add_prefix_space && !text.starts_with(' ')) text.insert(0, " ");  // as it would itself
   std::vector<TokenId> tokens;
   std::string decoded;
   std::vector<double> encode, decode;

@@ -34,7 +34,7 @@ struct EngineStats {
 /// A request that leaves an engine for another one.
 struct Departure {
   std::unique_ptr<Request> request;
-  std::vector<BlockCopyPair> moves;  // device block to host block; done before the next plan and before they leave
+  std::vector<BlockCopyPair> moves;  // device block to host block; done before the next plan, and before those are sent
   std::vector<BlockId> host_blocks;  // held under the ticket; empty: nothing that was computed comes along
 };
 

@@ -36,7 +36,7 @@ double Best(const CpuStream& stream, const Work& work) {
   return best;
 }
 
-/// A page ahead of itself, as the products are: processors do not look beyond pages.
+/// Fetches a page ahead, because processors do not look beyond pages, and products of one row fetch ahead too.
 double ReadAll(const std::vector<uint64_t>& memory) {
   constexpr size_t kAhead = 4096 / sizeof(uint64_t);
   uint64_t sums[8] = {};

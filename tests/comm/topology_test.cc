@@ -75,6 +75,7 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
       {"model: {path: /m}\nparallel: {tensor: 2, shares: [1, nan]}\n", "positive numbers"},
       {"model: {path: /m}\nparallel: {tensor: 2, shares: [1]}\n", "1 shares for tensor parallel size 2"},
       {"model: {path: /m}\nbackend: rocm\n", "must be one of auto, cpu, cuda"},
+      {"model: {path: /m}\ncache: {dtype: int4}\n", "must be one of auto, fp8, float32, float16, int8"},
       {"model: /m\n", "model: expected a mapping"},
       {"[1, 2]\n", "expected a mapping"},
       {"model: {path: /m}\nnodes: [{host: -oProxyCommand=x}]\n", "host must be a host name"},

@@ -82,7 +82,7 @@ Case MakeCase(KvType type, int64_t block_size, int64_t head_dim, std::vector<int
 
   const int64_t row = c.kv_heads() * head_dim;
   c.pool.assign(static_cast<size_t>(c.num_blocks * 2 * c.kv_heads() * KvHeadBytes(type, head_dim, block_size) / 4),
-                std::numeric_limits<float>::quiet_NaN());
+                std::bit_cast<float>(0xffffffffu));  // NaN as a float and as two halves
   c.tables.assign(lengths.size() * static_cast<size_t>(c.table_stride), 0);
   c.queries = random.Floats(c.query_start.back() * c.heads() * head_dim);
   c.out.assign(c.queries.size(), -7.0f);
@@ -113,9 +113,9 @@ TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
   uint64_t seed = 0;
   for (const auto& grouping : kGroupings) {
     for (const int64_t head_dim : {64, 80, 12}) {
-      for (const int64_t block_size : {1, 8, 16, 17, 64}) {
+      for (const int64_t block_size : {1, 8, 16, 17, 24, 64, 256}) {
         Case c = MakeCase(GetParam(), block_size, head_dim, grouping,
-                          {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}}, ++seed);
+                          {{1, 1}, {33, 33}, {50, 1}, {70, 21}, {16, 16}, {17, 1}, {5, 0}, {129, 3}, {300, 2}}, ++seed);
         PagedAttention(CpuStream(2), c.Params());
         test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6,
                          "head_dim " + std::to_string(head_dim) + ", block " + std::to_string(block_size));
@@ -372,9 +372,25 @@ TEST(KvWriteTest, HalvesAreTheNearestOnes) {
   const int64_t slot = 0;
   KvWrite(CpuStream(1), {numbers.data(), numbers.data(), dim, &slot, 1, cache});
   for (size_t i = 0; i < numbers.size(); ++i) {
+    if (std::abs(numbers[i]) >= 65520) {  // would be infinite
+      ASSERT_TRUE(std::isnan(static_cast<float>(keys[i])) && std::isnan(static_cast<float>(values[i]))) << numbers[i];
+      continue;
+    }
     const auto nearest = std::bit_cast<uint16_t>(static_cast<_Float16>(numbers[i]));
     ASSERT_EQ(std::bit_cast<uint16_t>(keys[i]), nearest) << numbers[i];
     ASSERT_EQ(std::bit_cast<uint16_t>(values[i]), nearest) << numbers[i];
+  }
+}
+
+TEST(KvWriteTest, AKeyTooLargeForHalvesGivesNoNumber) {
+  for (const float large : {70000.0f, -70000.0f}) {
+    Case c = MakeCase(KvType::kF16, 16, 64, {0, 1}, {{2, 2}}, 18);
+    std::vector<float> key(64, 0.5f);
+    key[3] = large;
+    const int64_t slot = c.tables[0] * 16;
+    KvWrite(CpuStream(1), {key.data(), key.data(), 64, &slot, 1, c.Params().cache});
+    PagedAttention(CpuStream(1), c.Params());
+    for (const float x : c.out) EXPECT_TRUE(std::isnan(x)) << large;
   }
 }
 

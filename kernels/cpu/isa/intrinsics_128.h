@@ -16,7 +16,7 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(scaled) | special | ((h & 0x8000) << 16));
 }
 
-/// To the nearest, ties to even; beyond 65,504 infinite. By the integers that floats are: smaller exponents are below
+/// To the nearest, ties to even; from 65,520 on infinite. By the integers that floats are: smaller exponents are below
 /// larger ones, and a mantissa that rounds up beyond its bits carries into the exponent.
 inline ShortVec FloatToHalf(Vec v) {
   const IntVec bits = reinterpret_cast<IntVec>(v), magnitude = bits & 0x7fffffff;

@@ -17,7 +17,7 @@ inline IntVec Widen(SignedByteVec v) {
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(half)));
 }
-/// To the nearest, ties to even; beyond 65,504 infinite.
+/// To the nearest, ties to even; from 65,520 on infinite.
 inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(
       _mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));

@@ -42,7 +42,7 @@ inline void Fetch(const T* numbers, int64_t count) {
 template <class T>
 void FetchKeys(const Span<T>& span, int64_t vector) {
   const int64_t of_block = vector % (PadToLanes(span.block_size) / kLanes) * kLanes;
-  Fetch(span.keys[vector] + of_block * (span.dim - 1), kLanes * span.dim);
+  Fetch(span.keys[vector] + of_block * (span.dim - 1), Least(kLanes, span.block_size - of_block) * span.dim);
 }
 
 /// Slots of a span: [begin, end).

@@ -26,11 +26,14 @@ Extent ExtentOf(const float* vector, int64_t dim) {
   return extent;
 }
 
+/// An infinite key could take a token's weight away and leave the result finite: what does not fit is NaN.
 void WriteHalves(const Places& at, const float* vector, int64_t dim) {
   auto* const to = reinterpret_cast<uint16_t*>(at.head) + at.first;
+  const Vec too_large = Splat(65520.0f), nan = Splat(__builtin_nanf(""));
   for (int64_t d = 0; d < dim; d += kLanes) {
     const int64_t count = Least(dim - d, kLanes);
-    const ShortVec halves = FloatToHalf(count == kLanes ? Load(vector + d) : LoadPart(vector + d, count));
+    const Vec v = count == kLanes ? Load(vector + d) : LoadPart(vector + d, count);
+    const ShortVec halves = FloatToHalf(Max(v, -v) < too_large ? v : nan);
     if (at.stride == 1 && count == kLanes) {
       __builtin_memcpy(to + d, &halves, sizeof(halves));
     } else {

@@ -10,8 +10,8 @@ constexpr int kTileRows = 12 / kVecs;
 // Columns that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
 constexpr int64_t kCols = 1024, kRowsInCache = 60;
 
-// Bytes from a 16-bit column to the one that is fetched into the cache with it. The processor does so by itself only
-// within a page; columns of 32 bits come fast enough, and those that many rows share are waited for once.
+// Bytes from a 16-bit column to the one that is fetched into the cache meanwhile. The processor does so by itself only
+// within a page. Columns of 32 bits come fast enough without; where rows share them, the wait is shared too.
 constexpr int64_t kAhead = 4096;
 
 template <WeightType Type>
@@ -32,12 +32,15 @@ struct Column<WeightType::kBF16> {
   static Vec Get(const std::byte* p) { return BFloatToFloat(LoadAs<ShortVec>(p)); }
 };
 
+/// next_panel: bytes from the end of these columns to the next panel's.
 template <int MT, WeightType Type>
-void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols, TileSums<MT>& sums) {
+void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols, int64_t next_panel,
+                TileSums<MT>& sums) {
   constexpr int64_t kBytes = Column<Type>::kBytes;
   for (int64_t k = 0; k < cols; ++k, panel += kPanelRows * kBytes) {
     Vec w[kVecs];
-    if constexpr (MT == 1 && kBytes == 2) __builtin_prefetch(panel + kAhead);
+    if constexpr (MT == 1 && kBytes == 2)
+      __builtin_prefetch(panel + kAhead + (k < cols - kAhead / (kPanelRows * kBytes) ? 0 : next_panel));
     Unrolled<kVecs>([&](auto v) QUIRE_INLINE { w[v] = Column<Type>::Get(panel + v * kLanes * kBytes); });
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
       const Vec one = Splat(x[i * x_stride + k]);
@@ -55,7 +58,8 @@ void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
     ForTiles<kTileRows>(
         p, k0 == 0, kRowsInCache, [&]<int MT>(int64_t row, int64_t panel, TileSums<MT>& sums) QUIRE_INLINE {
           const std::byte* data = p.weight.data + panel * panel_bytes + k0 * kPanelRows * Column<Type>::kBytes;
-          Accumulate<MT, Type>(x + row * x_stride + k0, x_stride, data, cols, sums);
+          Accumulate<MT, Type>(x + row * x_stride + k0, x_stride, data, cols,
+                               (p.weight.cols - cols) * kPanelRows * Column<Type>::kBytes, sums);
         });
     k0 += kCols;
   } while (k0 < p.weight.cols);

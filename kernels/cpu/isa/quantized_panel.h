@@ -26,12 +26,12 @@ struct Block {
   }
 };
 
-/// Begins to bring the block that comes some blocks after this one into the cache. The processor does so by itself only
-/// within a page, and a row or four of x leave it little time to wait.
+/// Begins to bring a block into the cache some blocks before its turn. The processor does so by itself only within a
+/// page, and one tile of x leaves little time to wait.
+inline constexpr int64_t kAhead = 8;
 template <int64_t kBytes>
-QUIRE_INLINE inline void FetchAhead(const std::byte* block) {
-  constexpr int64_t kAhead = 8;
-  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(block + kAhead * kBytes + at);
+QUIRE_INLINE inline void Fetch(const std::byte* block) {
+  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(block + at);
 }
 
 /// Adds to the sums what a block's integer sums stand for. offset: what the weight's integers were raised by.
@@ -56,15 +56,18 @@ QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64
 /// Calls add.template operator()<MT>(row, block, data, sums) for every block of every panel with every tile of x.
 template <WeightType Type, class Add>
 void ForBlocks(const PanelProduct& p, const Add& add) {
+  constexpr int64_t kBytes = Block<Type>::kBytes;
   const int64_t blocks = p.weight.cols / kQuantBlock;
   for (int64_t b0 = 0; b0 == 0 || b0 < blocks; b0 += kBlocks) {
     const int64_t b1 = Least(blocks, b0 + kBlocks);
+    const int64_t next_panel = (blocks - (b1 - b0)) * kBytes;  // from the end of these blocks
     ForTiles<kIntegerTileRows>(p, b0 == 0, kRowsInCache,
                                [&]<int MT>(int64_t row, int64_t panel, TileSums<MT>& sums) QUIRE_INLINE {
-                                 const std::byte* data = p.weight.data + (panel * blocks + b0) * Block<Type>::kBytes;
+                                 const std::byte* data = p.weight.data + (panel * blocks + b0) * kBytes;
                                  const bool first = row % kRowsInCache == 0;  // the others find the panel in the cache
-                                 for (int64_t b = b0; b < b1; ++b, data += Block<Type>::kBytes) {
-                                   if (first) FetchAhead<Block<Type>::kBytes>(data);
+                                 for (int64_t b = b0; b < b1; ++b, data += kBytes) {
+                                   if (first)
+                                     Fetch<kBytes>(data + kAhead * kBytes + (b + kAhead < b1 ? 0 : next_panel));
                                    add.template operator()<MT>(row, b, data, sums);
                                  }
                                });

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "coordinator/command.h"
+
+namespace quire {
+
+/// `quire bench` and its subcommands.
+std::vector<Command> AddBench(CLI::App& app);
+
+}  // namespace quire
