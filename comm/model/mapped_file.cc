@@ -35,6 +35,8 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::ReleasePages() const { ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED); }
+
 std::string ReadTextFile(const std::string& path, size_t max_bytes) {
   const MappedFile file(path);
   if (file.bytes().size() > max_bytes)

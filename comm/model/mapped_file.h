@@ -18,6 +18,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  /// Lets go of the pages that were touched: they stay in the page cache only, and come back when they are read again.
+  void ReleasePages() const;
+
  private:
   std::string path_;
   const std::byte* data_ = nullptr;

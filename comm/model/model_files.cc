@@ -159,6 +159,10 @@ std::string ModelFiles::Fingerprint() const {
   return hex;
 }
 
+void ModelFiles::ReleasePages() const {
+  for (const MappedFile& file : files_) file.ReleasePages();
+}
+
 int64_t ModelFiles::TotalBytes() const {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : tensors_) bytes += static_cast<int64_t>(tensor.data.size());

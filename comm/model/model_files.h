@@ -34,6 +34,9 @@ class ModelFiles {
   /// Bytes of all tensors as stored.
   int64_t TotalBytes() const;
 
+  /// Lets go of the files' pages that this process has touched; whoever has packed the tensors needs them no more.
+  void ReleasePages() const;
+
  private:
   ModelFiles() = default;
   void OpenHf();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -269,6 +270,27 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":-1}"), "config.json: sliding_window = -1 is out of range");
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":\"4\"}"), "config.json: sliding_window must be an integer");
   EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
+}
+
+/// Of the pages of files that this process has touched, kB.
+int64_t ResidentFilePages() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kilobytes = 0;
+    if (word == "RssFile:" && status >> kilobytes) return kilobytes;
+  }
+  return -1;
+}
+
+TEST_F(ModelFilesTest, ReleasedPagesLeaveTheProcessAndComeBack) {
+  constexpr size_t kBytes = 16 << 20;
+  const MappedFile file(Write("pages", std::string(kBytes, 'x')));
+  const auto count = [&] { return std::ranges::count(file.bytes(), std::byte{'x'}); };
+  EXPECT_EQ(count(), std::ssize(file.bytes()));
+  const int64_t before = ResidentFilePages();
+  file.ReleasePages();
+  EXPECT_LT(ResidentFilePages(), before - 15 * 1024);
+  EXPECT_EQ(count(), std::ssize(file.bytes()));
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, cons
   const Tensor& head = files.Get(c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
   if (wanted_) wanted_ = kernels::WeightType::kQ8_0;
   lm_head = {Pack(head, shard.vocab, hidden)};
+  files.ReleasePages();  // of the embedding, the rows that are looked up come back
 }
 
 }  // namespace quire
