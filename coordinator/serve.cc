@@ -29,8 +29,7 @@ constexpr auto kDrainLimit = std::chrono::seconds(30);
 
 /// The tokenizer and, when the model has one that we can read, its chat template.
 struct TextTools {
-  explicit TextTools(const ModelFiles& model)
-      : tokenizer(model.gguf() != nullptr ? TokenizerDataFromGguf(*model.gguf()) : TokenizerDataFromHf(model.path())) {
+  explicit TextTools(const ModelFiles& model) : tokenizer(TokenizerDataOf(model)) {
     if (tokenizer.vocab_size() > model.config().vocab_size) {
       Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
            model.config().vocab_size);

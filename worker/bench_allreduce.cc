@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
 
@@ -11,6 +10,7 @@
 #include "comm/collective/mpi_collective.h"
 #include "comm/error.h"
 #include "comm/json.h"
+#include "comm/model/mapped_file.h"
 #include "comm/percentile.h"
 
 namespace quire {
@@ -114,10 +114,8 @@ int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi) {
     }
   }
   if (mpi.rank() != 0) return 0;
-  std::ofstream file(bench.json_file);
-  file << DumpJson({{"ranks", mpi.world_size()}, {"host", mpi.host_name()}, {"notes", notes}, {"results", results}})
-       << "\n";
-  if (!file.flush()) Fail("{}: cannot be written", bench.json_file);
+  const Json found = {{"ranks", mpi.world_size()}, {"host", mpi.host_name()}, {"notes", notes}, {"results", results}};
+  WriteTextFile(bench.json_file, DumpJson(found) + "\n");
   return 0;
 }
 

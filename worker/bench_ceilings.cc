@@ -1,10 +1,9 @@
 #include "worker/bench_ceilings.h"
 
 #include <cstring>
-#include <fstream>
 
-#include "comm/error.h"
 #include "comm/json.h"
+#include "comm/model/mapped_file.h"
 #include "kernels/ceilings.h"
 
 namespace quire {
@@ -24,16 +23,14 @@ int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi) {
     all.int8 += rank.int8;
   }
   if (mpi.rank() != 0) return 0;
-  std::ofstream file(bench.json_file);
-  file << DumpJson({{"ranks", mpi.world_size()},
-                    {"threads", bench.threads},
-                    {"isa", kernels::CpuIsaName()},
-                    {"read_bytes", all.read_bytes},
-                    {"multiply_add", all.multiply_add},
-                    {"int16", all.int16},
-                    {"int8", all.int8}})
-       << "\n";
-  if (!file.flush()) Fail("{}: cannot be written", bench.json_file);
+  WriteTextFile(bench.json_file, DumpJson({{"ranks", mpi.world_size()},
+                                           {"threads", bench.threads},
+                                           {"isa", kernels::CpuIsaName()},
+                                           {"read_bytes", all.read_bytes},
+                                           {"multiply_add", all.multiply_add},
+                                           {"int16", all.int16},
+                                           {"int8", all.int8}}) +
+                                     "\n");
   return 0;
 }
 

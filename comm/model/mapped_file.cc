@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "comm/error.h"
@@ -42,6 +43,12 @@ std::string ReadTextFile(const std::string& path, size_t max_bytes) {
   if (file.bytes().size() > max_bytes)
     Fail("{}: {} bytes, at most {} are allowed", path, file.bytes().size(), max_bytes);
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+void WriteTextFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) Fail("{}: cannot be written", path);
 }
 
 }  // namespace quire

@@ -30,4 +30,7 @@ class MappedFile {
 /// The whole of a small text file; throws Error when it is missing or larger than max_bytes.
 std::string ReadTextFile(const std::string& path, size_t max_bytes);
 
+/// Throws Error when it cannot.
+void WriteTextFile(const std::string& path, const std::string& text);
+
 }  // namespace quire

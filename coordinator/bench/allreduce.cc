@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <vector>
 
-#include "comm/error.h"
 #include "comm/json.h"
+#include "comm/model/mapped_file.h"
 #include "coordinator/bench/rank_bench.h"
 
 namespace quire {
@@ -58,10 +57,7 @@ int RunAllReduceBenchCommand(const AllReduceBenchCommand& bench) {
                  {"--bench-min-bytes", std::to_string(bench.min_bytes), "--bench-max-bytes",
                   std::to_string(bench.max_bytes), "--bench-rounds", std::to_string(bench.rounds)});
   PrintTable(ParseJson(text, "results of the ranks"));
-  if (bench.json_file.empty()) return 0;
-  std::ofstream file(bench.json_file);
-  file << text;
-  if (!file.flush()) Fail("{}: cannot be written", bench.json_file);
+  if (!bench.json_file.empty()) WriteTextFile(bench.json_file, text);
   return 0;
 }
 

@@ -4,9 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
-#include <fstream>
 
-#include "comm/error.h"
+#include "comm/model/mapped_file.h"
 #include "coordinator/bench/engine_bench.h"
 
 namespace quire {
@@ -14,10 +13,7 @@ namespace quire {
 namespace {
 
 void Write(const std::string& directory, const NamedChart& chart) {
-  const std::string path = directory + "/" + chart.file_name;
-  std::ofstream file(path);
-  file << chart.svg;
-  if (!file.flush()) Fail("cannot write {}", path);
+  WriteTextFile(directory + "/" + chart.file_name, chart.svg);
 }
 
 struct RealResults {

@@ -9,7 +9,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <fstream>
 #include <random>
 #include <sstream>
 
@@ -166,9 +165,7 @@ void Plot(const ServeBench& bench, const Latencies& l) {
                         false,
                         0,
                         {CurveOf("first token", l.first), CurveOf("whole request", l.whole)}};
-  std::ofstream file(bench.plot_file);
-  file << DrawLineChart(chart);
-  if (!file.flush()) Fail("cannot write {}", bench.plot_file);
+  WriteTextFile(bench.plot_file, DrawLineChart(chart));
 }
 
 }  // namespace

@@ -34,11 +34,6 @@ std::string Repeated(std::string_view text, size_t bytes) {
   return out;
 }
 
-Tokenizer Load(const std::string& path) {
-  const ModelFiles model = ModelFiles::Open(path);
-  return Tokenizer(model.gguf() != nullptr ? TokenizerDataFromGguf(*model.gguf()) : TokenizerDataFromHf(path));
-}
-
 template <class Work>
 double Seconds(const Work& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -54,7 +49,7 @@ int RunTokenizerBench(const TokenizerBench& bench) {
   if (page.empty()) Fail("{} is empty", bench.text_file);
   std::string text = Repeated(page, static_cast<size_t>(bench.kilobytes) * 1024);
   std::optional<Tokenizer> tokenizer;
-  const double load = Seconds([&] { tokenizer.emplace(Load(bench.model)); });
+  const double load = Seconds([&] { tokenizer.emplace(TokenizerDataOf(ModelFiles::Open(bench.model))); });
   if (tokenizer->data().add_prefix_space && !text.starts_with(' ')) text.insert(0, " ");  // as it would itself
   std::vector<TokenId> tokens;
   std::string decoded;

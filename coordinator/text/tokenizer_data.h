@@ -9,6 +9,7 @@
 
 namespace quire {
 
+class ModelFiles;
 struct GgufFile;
 
 /// A token that is found in the text before it is cut into words.
@@ -50,5 +51,8 @@ TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::stri
 
 /// Reads the "gpt2" tokenizer of a GGUF file. Throws Error for other kinds, and for unknown pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
+
+/// The one of the two that a model has.
+TokenizerData TokenizerDataOf(const ModelFiles& model);
 
 }  // namespace quire

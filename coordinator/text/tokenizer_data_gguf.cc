@@ -1,5 +1,6 @@
 #include "comm/error.h"
 #include "comm/model/gguf.h"
+#include "comm/model/model_files.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer_data.h"
 
@@ -65,6 +66,10 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   data.pad_token = TokenText(gguf, data, "tokenizer.ggml.padding_token_id");
   if (const auto* text = gguf.Find<std::string>("tokenizer.chat_template")) data.chat_template = *text;
   return data;
+}
+
+TokenizerData TokenizerDataOf(const ModelFiles& model) {
+  return model.gguf() != nullptr ? TokenizerDataFromGguf(*model.gguf()) : TokenizerDataFromHf(model.path());
 }
 
 }  // namespace quire

@@ -55,7 +55,6 @@ class BenchTest(unittest.TestCase):
         self.assertEqual({r["bytes"] for r in result["results"]}, {1024, 4096})
         self.assertIn("MPI_Allreduce", {r["method"] for r in result["results"]})
 
-
     def test_tokenizer(self):
         for words in ((), ("--text", __file__, "--kilobytes", "5")):
             result = bench_json("tokenizer", "--model", TINY, "--num-iters", "2", *words)

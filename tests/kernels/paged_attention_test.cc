@@ -402,9 +402,8 @@ TEST(KvWriteTest, HalvesAreWhereTheLayoutSays) {
   KvWrite(CpuStream(1), {keys.data(), values.data(), 24, &slot, 1, cache});
   for (int64_t head = 0; head < 2; ++head) {
     const int64_t at = c.tables[0] * cache.block_stride + head * cache.head_bytes();
-    const auto *const key = reinterpret_cast<const _Float16*>(cache.keys + at), *const value =
-                                                                                    reinterpret_cast<const _Float16*>(
-                                                                                        cache.values + at);
+    const auto* const key = reinterpret_cast<const _Float16*>(cache.keys + at);
+    const auto* const value = reinterpret_cast<const _Float16*>(cache.values + at);
     for (int64_t d = 0; d < 12; ++d) {
       ASSERT_EQ(key[d * 16 + offset], static_cast<_Float16>(keys[static_cast<size_t>(head * 12 + d)]));
       ASSERT_EQ(value[offset * 12 + d], static_cast<_Float16>(values[static_cast<size_t>(head * 12 + d)]));

@@ -19,6 +19,7 @@ inline IntVec Widen(SignedByteVec v) {
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
 }
+
 /// To the nearest, ties to even; from 65,520 on infinite.
 inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(_mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT));

@@ -17,6 +17,7 @@ inline IntVec Widen(SignedByteVec v) {
 inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(half)));
 }
+
 /// To the nearest, ties to even; from 65,520 on infinite.
 inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(

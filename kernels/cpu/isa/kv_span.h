@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cpu/isa/fetch.h"
 #include "kernels/cpu/isa/kv_numbers.h"
 #include "kernels/cpu/isa/table.h"
 
@@ -13,8 +14,9 @@ inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxB
 
 inline int64_t PadToLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-inline int64_t BlocksOfSpan(const KvCacheView& cache) {
-  return cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots ? kSpanSlots / cache.block_size : 1;
+inline int64_t SlotsOfSpan(const KvCacheView& cache) {
+  const bool several = cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots;
+  return several ? kSpanSlots / cache.block_size * cache.block_size : cache.block_size;
 }
 
 /// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees
@@ -31,18 +33,18 @@ struct Span {
   const Span* next;                        // which is fetched into the cache meanwhile; null: none
 };
 
-/// Begins to bring numbers into the cache.
-template <class T>
-inline void Fetch(const T* numbers, int64_t count) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(numbers + i);
-}
-
 /// A vector's share of the keys of its block.
 template <class T>
 void FetchKeys(const Span<T>& span, int64_t vector) {
   const int64_t of_block = vector % (PadToLanes(span.block_size) / kLanes) * kLanes;
-  Fetch(span.keys[vector] + of_block * (span.dim - 1), Least(kLanes, span.block_size - of_block) * span.dim);
+  const int64_t slots = Least(kLanes, span.block_size - of_block);
+  Fetch(span.keys[vector] + of_block * (span.dim - 1), slots * span.dim * static_cast<int64_t>(sizeof(T)));
+}
+
+/// A share of the values of a block, as large as `dims` of its dimensions from d on; all shares are the whole block.
+template <class T>
+void FetchValues(const Span<T>& span, int64_t block, int64_t d, int64_t dims) {
+  Fetch(span.values[block] + d * span.block_size, dims * span.block_size * static_cast<int64_t>(sizeof(T)));
 }
 
 /// Slots of a span: [begin, end).
@@ -55,7 +57,7 @@ Span<T> EmptySpan(const KvCacheView& cache) {
   Span<T> span;
   span.dim = cache.head_dim;
   span.block_size = cache.block_size;
-  span.slots = BlocksOfSpan(cache) * cache.block_size;
+  span.slots = SlotsOfSpan(cache);
   span.padded = PadToLanes(span.slots);
   for (auto& keys : span.keys) keys = reinterpret_cast<const T*>(cache.keys);
   for (auto& values : span.values) values = reinterpret_cast<const T*>(cache.values);

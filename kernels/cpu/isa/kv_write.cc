@@ -18,11 +18,25 @@ void Write(const Places& at, const float* vector, int64_t dim) {
   for (int64_t d = 0; d < dim; ++d) to[d * at.stride] = vector[d];
 }
 
+/// The vector's numbers from d on, zeros beyond its end.
+Vec LoadFrom(const float* vector, int64_t d, int64_t dim) {
+  return dim - d >= kLanes ? Load(vector + d) : LoadPart(vector + d, dim - d);
+}
+
+/// Puts numbers in the places of d and the dimensions after it, as far as there are any.
+template <class Numbers, class T>
+void StoreTo(T* to, int64_t stride, int64_t d, int64_t dim, Numbers numbers) {
+  const int64_t count = Least(dim - d, kLanes);
+  if (stride == 1 && count == kLanes) {
+    __builtin_memcpy(to + d, &numbers, sizeof(numbers));
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[(d + i) * stride] = numbers[i];
+  }
+}
+
 Extent ExtentOf(const float* vector, int64_t dim) {
   Extent extent;
-  int64_t d = 0;
-  for (; d + kLanes <= dim; d += kLanes) extent.Take(Load(vector + d));
-  if (d < dim) extent.Take(LoadPart(vector + d, dim - d));
+  for (int64_t d = 0; d < dim; d += kLanes) extent.Take(LoadFrom(vector, d, dim));
   return extent;
 }
 
@@ -31,14 +45,8 @@ void WriteHalves(const Places& at, const float* vector, int64_t dim) {
   auto* const to = reinterpret_cast<uint16_t*>(at.head) + at.first;
   const Vec too_large = Splat(65520.0f), nan = Splat(__builtin_nanf(""));
   for (int64_t d = 0; d < dim; d += kLanes) {
-    const int64_t count = Least(dim - d, kLanes);
-    const Vec v = count == kLanes ? Load(vector + d) : LoadPart(vector + d, count);
-    const ShortVec halves = FloatToHalf(Max(v, -v) < too_large ? v : nan);
-    if (at.stride == 1 && count == kLanes) {
-      __builtin_memcpy(to + d, &halves, sizeof(halves));
-    } else {
-      for (int64_t i = 0; i < count; ++i) to[(d + i) * at.stride] = halves[i];
-    }
+    const Vec v = LoadFrom(vector, d, dim);
+    StoreTo(to, at.stride, d, dim, FloatToHalf(Max(v, -v) < too_large ? v : nan));
   }
 }
 
@@ -51,15 +59,8 @@ void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t bloc
   const float inverse = scale > 0 ? 127 / most : 0;
   const Vec factor = Splat(inverse < __builtin_inff() ? inverse : 0);
   for (int64_t d = 0; d < dim; d += kLanes) {
-    const int64_t count = Least(dim - d, kLanes);
-    Vec v = count == kLanes ? Load(vector + d) : LoadPart(vector + d, count);
-    v = scale > 0 ? v * factor : Vec{};  // what is not finite shows in the scale
-    const auto bytes = __builtin_convertvector(RoundToInts(v), SignedByteVec);
-    if (at.stride == 1 && count == kLanes) {
-      __builtin_memcpy(to + d, &bytes, sizeof(bytes));
-    } else {
-      for (int64_t i = 0; i < count; ++i) to[(d + i) * at.stride] = bytes[i];
-    }
+    const Vec v = scale > 0 ? LoadFrom(vector, d, dim) * factor : Vec{};  // what is not finite shows in the scale
+    StoreTo(to, at.stride, d, dim, __builtin_convertvector(RoundToInts(v), SignedByteVec));
   }
 }
 

@@ -114,7 +114,7 @@ QUIRE_INLINE inline void AccumulateVectors(const Span<T>& span, Visible visible,
   });
   for (int64_t block = visible.begin / span.block_size, slot = visible.begin; slot < visible.end; ++block) {
     const T* values = span.values[block] - block * span.block_size * span.dim + d;
-    if (span.next != nullptr) Fetch(span.next->values[block] + d * span.block_size, C * kLanes * span.block_size);
+    if (span.next != nullptr) FetchValues(*span.next, block, d, C * kLanes);
     for (const int64_t end = Least(visible.end, (block + 1) * span.block_size); slot < end; ++slot) {
       Vec value[C];
       Unrolled<C>([&](auto c) QUIRE_INLINE { value[c] = LoadNumbers(values + slot * span.dim + c * kLanes); });
@@ -215,14 +215,14 @@ void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Row
 template <class T>
 void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head, const Place& place, int64_t start,
                 int64_t past_last, const Rows& rows) {
+  const int64_t slots = SlotsOfSpan(p.cache), first_seen = Most(place.first_position - place.window + 1, 0);
+  start = Most(start, first_seen / slots * slots);
+  if (start >= past_last) return;
   Span<T> spans[2] = {EmptySpan<T>(p.cache), EmptySpan<T>(p.cache)};
-  const int64_t slots = spans[0].slots, first_seen = Most(place.first_position - place.window + 1, 0);
   const auto open = [&](int64_t at, Span<T>& span) {
     const Visible visible = {Most(first_seen - at, 0), Least(past_last - at, slots)};
     OpenSpan(p, sequence, kv_head, at / span.block_size, visible, span);
   };
-  start = Most(start, first_seen / slots * slots);
-  if (start >= past_last) return;
   open(start, spans[0]);
   for (int now = 0; start < past_last; start += slots, now ^= 1) {
     Span<T>& span = spans[now];
@@ -260,7 +260,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     rows.sum[row] = 0.0f;
   });
 
-  const int64_t slots = EmptySpan<T>(p.cache).slots, shared = item.shared_blocks * p.cache.block_size / slots * slots;
+  const int64_t slots = SlotsOfSpan(p.cache), shared = item.shared_blocks * p.cache.block_size / slots * slots;
   Place place = {p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared,
                  p.window > 0 ? p.window : kNoWindow};
   for (int64_t m = 0; m < item.num_members; ++m) place.num_queries += item.members[m].num_queries;
@@ -282,7 +282,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
 }  // namespace
 
 int64_t AttentionScratch(const PagedAttentionParams& p) {
-  return MaxRows(p) * (2 * p.cache.head_dim + 2) + kRowTile * PadToLanes(BlocksOfSpan(p.cache) * p.cache.block_size);
+  return MaxRows(p) * (2 * p.cache.head_dim + 2) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
 }
 
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cpu/isa/fetch.h"
 #include "kernels/cpu/isa/panel.h"
 
 // What the products of quantised weights with 16-bit and with 8-bit x share: a block of a panel, and the walk over
@@ -26,13 +27,8 @@ struct Block {
   }
 };
 
-/// Begins to bring a block into the cache some blocks before its turn. The processor does so by itself only within a
-/// page, and one tile of x leaves little time to wait.
+/// Blocks from one to that which is fetched meanwhile: one tile of x leaves little time to wait.
 inline constexpr int64_t kAhead = 8;
-template <int64_t kBytes>
-QUIRE_INLINE inline void Fetch(const std::byte* block) {
-  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(block + at);
-}
 
 /// Adds to the sums what a block's integer sums stand for. offset: what the weight's integers were raised by.
 template <WeightType Type, int MT, class T>
@@ -67,7 +63,7 @@ void ForBlocks(const PanelProduct& p, const Add& add) {
                                  const bool first = row % kRowsInCache == 0;  // the others find the panel in the cache
                                  for (int64_t b = b0; b < b1; ++b, data += kBytes) {
                                    if (first)
-                                     Fetch<kBytes>(data + kAhead * kBytes + (b + kAhead < b1 ? 0 : next_panel));
+                                     Fetch(data + kAhead * kBytes + (b + kAhead < b1 ? 0 : next_panel), kBytes);
                                    add.template operator()<MT>(row, b, data, sums);
                                  }
                                });
