@@ -1,0 +1,5 @@
+"""Mistakes in what clients send and get."""
+from mutant import Mutant
+
+MUTANTS = [
+]

@@ -1,0 +1,5 @@
+"""Mistakes in the coordinator's core and cluster."""
+from mutant import Mutant
+
+MUTANTS = [
+]

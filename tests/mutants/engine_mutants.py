@@ -1,0 +1,5 @@
+"""Mistakes in sampling, models and what reaches the workers."""
+from mutant import Mutant
+
+MUTANTS = [
+]
