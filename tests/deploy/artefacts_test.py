@@ -8,13 +8,11 @@ import subprocess
 import sys
 import unittest
 
-try:
-    import yaml
-except ImportError:
-    print("python3-yaml is not installed")
-    sys.exit(77)
+import yaml
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+import verdict  # noqa: E402
 DEPLOY = os.path.join(ROOT, "deploy")
 CHART = os.path.join(DEPLOY, "k8s", "chart")
 
@@ -183,4 +181,4 @@ class HostTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
+import verdict
 from server import QUIRE, TINY, Server, free_port
 
 
@@ -95,4 +96,4 @@ class ServeBenchTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

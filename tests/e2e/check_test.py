@@ -5,10 +5,10 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import unittest
 
 import netns
+import verdict
 from multi_node_test import write_topology
 from server import QUIRE, TINY
 
@@ -182,6 +182,5 @@ class CheckTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if netns.unavailable():
-        print(netns.unavailable())
-        sys.exit(77)
-    unittest.main()
+        verdict.skip_all(netns.unavailable())
+    verdict.run_tests()

@@ -10,6 +10,7 @@ import threading
 import time
 import unittest
 
+import verdict
 from server import BUILD, QUIRE, ROOT, TINY, Server, alive, free_port, wait_gone
 from stream_client import stream_in_background, text_of
 
@@ -250,4 +251,4 @@ class StartFaultTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -3,6 +3,7 @@ import tempfile
 import time
 import unittest
 
+import verdict
 from frame_faults import FrameFaults
 from server import TINY, Server
 from stream_client import stream_in_background, text_of
@@ -46,4 +47,4 @@ class FrameFaultsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -4,6 +4,7 @@ import socket
 import time
 import unittest
 
+import verdict
 from server import TINY, Server
 
 GOOD = b'{"prompt":[5],"max_tokens":1}'
@@ -220,4 +221,4 @@ class HttpTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

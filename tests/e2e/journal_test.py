@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
+import verdict
 from server import QUIRE, TINY, Server
 
 
@@ -71,4 +72,4 @@ class JournalTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

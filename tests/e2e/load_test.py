@@ -5,6 +5,7 @@ import os
 import random
 import unittest
 
+import verdict
 from server import TINY, Server, wait_gone
 
 with open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden", "tiny_gqa.json")) as f:
@@ -85,4 +86,4 @@ class LoadTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -5,11 +5,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import unittest
 
 import netns
+import verdict
 from server import QUIRE, REAL, TINY, Server, wait_gone
 from stream_client import stream_in_background, text_of
 
@@ -211,6 +211,5 @@ class StartTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if netns.unavailable():
-        print(netns.unavailable())
-        sys.exit(77)
-    unittest.main()
+        verdict.skip_all(netns.unavailable())
+    verdict.run_tests()

@@ -3,6 +3,7 @@ import unittest
 
 import openai
 
+import verdict
 from server import REAL, Server
 
 
@@ -123,4 +124,4 @@ class OpenAiClientTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

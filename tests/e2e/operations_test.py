@@ -9,6 +9,7 @@ import threading
 import time
 import unittest
 
+import verdict
 from server import BUILD, TINY, Server, free_port, wait_gone
 from stream_client import stream_in_background, text_of
 
@@ -205,4 +206,4 @@ class ExternalLaunchTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -8,6 +8,7 @@ import tempfile
 import time
 import unittest
 
+import verdict
 from server import TINY, Server, wait_gone
 from stream_client import stream_in_background, text_of
 
@@ -175,4 +176,4 @@ class ReplicasTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

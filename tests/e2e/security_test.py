@@ -17,6 +17,7 @@ import unittest
 
 import zmq
 
+import verdict
 from server import BUILD, QUIRE, TINY, Server, free_port
 
 NETWORK = "10.77.0.1"  # in a namespace of ours: reachable by nobody else, but no loopback address either
@@ -25,7 +26,7 @@ CLONE_NEWNET = 0x40000000
 
 def setUpModule():
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        raise unittest.SkipTest("a network namespace needs root")
+        raise unittest.SkipTest("network namespaces need root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["ip", "address", "add", NETWORK + "/32", "dev", "lo"], check=True)
 
@@ -530,4 +531,4 @@ class BrowserTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

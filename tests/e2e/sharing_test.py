@@ -5,6 +5,7 @@ import threading
 import time
 import unittest
 
+import verdict
 from server import TINY, Server
 
 VOCAB = 257
@@ -192,4 +193,4 @@ class EqualityTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -7,6 +7,7 @@ import sys
 import time
 import unittest
 
+import verdict
 from server import TINY, Server
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_crowd.py")
@@ -108,4 +109,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 2 and sys.argv[1].isdigit():
         STREAMS, SECONDS, BURST = int(sys.argv[1]), float(sys.argv[2]), 2000
         del sys.argv[1:3]
-    unittest.main()
+    verdict.run_tests()

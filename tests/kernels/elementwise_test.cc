@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "kernels/reference/reference.h"
 #include "kernels/rms_norm.h"
@@ -15,13 +14,6 @@ namespace {
 
 using test::Random;
 using Doubles = std::vector<double>;
-
-// tests/isa/run runs these tests on processors that are made for one instruction set.
-TEST(DispatchTest, TakesTheInstructionSetThatIsTested) {
-  const char* expected = std::getenv("QUIRE_TEST_ISA");
-  if (expected == nullptr) GTEST_SKIP() << "QUIRE_TEST_ISA is not set";
-  EXPECT_STREQ(CpuIsaName(), expected);
-}
 
 TEST(RmsNormTest, NormalisesEveryRow) {
   Random random(1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every CUDA source compiles for every architecture that is promised, without warnings: nvcc's front end, to PTX, with
-warnings as errors. Without nvcc (PATH) it says so and exits with 77, which ctest counts as skipped."""
+warnings as errors. Without nvcc (PATH) it says so and is skipped."""
 import concurrent.futures
 import glob
 import os
@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+import verdict  # noqa: E402
 OLDEST = ["80", "89", "90a"]
 
 
@@ -29,8 +31,7 @@ def compile_errors(nvcc, source, targets):
 def main():
     nvcc = shutil.which("nvcc")
     if nvcc is None:
-        print("skipped: no nvcc in PATH")
-        sys.exit(77)
+        verdict.skip_all("no nvcc in PATH")
     sources = [os.path.relpath(p, ROOT) for folder in ("kernels/cuda", "worker/cuda/bench")
                for p in sorted(glob.glob(os.path.join(ROOT, folder, "*.cu")))]
     targets = architectures(nvcc)

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""skips.py LOG: says which tests were skipped and why, and fails when this machine had what they missed.
+
+Tests append "WHERE<tab>REASON" to the file that QUIRE_SKIP_LOG names (support/main.cc, e2e/verdict.py). A reason is excused
+by a fact about the machine, looked at here once more; a reason without such a fact is never excused."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+# What a processor calls the instructions that a table needs (kernels/cpu/dispatch.cc).
+AVX2 = {"avx2", "fma", "f16c"}
+AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
+TABLES = {"avx2": AVX2, "avxvnni": AVX2 | {"avx_vnni"}, "avx512": AVX512, "avx512vnni": AVX512 | {"avx512_vnni"}}
+
+
+def instructions():
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        found = re.search(r"^flags\s*:(.*)$", f.read(), re.M)
+    return set(found.group(1).split()) if found else set()
+
+
+def lacks_table(found):
+    return found.group(1) in TABLES and not TABLES[found.group(1)] <= instructions()
+
+
+def no_root(_):
+    return os.geteuid() != 0
+
+
+# (reason, whether it is true)
+EXCUSES = [
+    (r"this processor has no (\w+)", lacks_table),
+    (r"no nvcc in PATH", lambda _: shutil.which("nvcc") is None),
+    (r"(\S+) is not installed", lambda found: shutil.which(found.group(1)) is None),
+    (r"network namespaces need root", no_root),
+    (r"network namespaces are not allowed here: .*", lambda _: subprocess.run(["unshare", "--net", "true"]).returncode != 0),
+    (r"only root can give a file away", no_root),
+    (r"built without hardening, for .*", lambda _: True),  # a build folder of the developer's own, never tests/run's
+]
+
+
+def excused(reason):
+    for pattern, is_true in EXCUSES:
+        found = re.fullmatch(pattern, reason)
+        if found:
+            return is_true(found)
+    return False
+
+
+def main(log):
+    entries = []
+    if os.path.exists(log):
+        with open(log, encoding="utf-8") as f:
+            entries = sorted({tuple(line.rstrip("\n").split("\t", 1)) for line in f if "\t" in line})
+    unexcused = [entry for entry in entries if not excused(entry[1])]
+    for where, reason in entries:
+        print(f"skipped: {where}: {reason}{' — but this machine could run it' if (where, reason) in unexcused else ''}")
+    return 1 if unexcused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
