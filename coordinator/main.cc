@@ -94,6 +94,7 @@ Command AddReplay(CLI::App& app) {
                            : fmt::format("{} plans differ, first {}", result.differing, result.first_difference));
             if (!result.foreign.empty()) fmt::print("segments of another version, passed over: {}\n", result.foreign);
             if (!result.torn.empty()) fmt::print("segments that end in a torn record: {}\n", result.torn);
+            if (result.lost > 0) fmt::print("{} records are missing: the disk did not take them\n", result.lost);
             return result.differing == 0 ? 0 : 1;
           }};
 }

@@ -46,6 +46,14 @@ Json LossJson(const LossLog::Entry& loss) {
           {"stall_seconds", loss.stall_seconds < 0 ? Json() : Json(loss.stall_seconds)}};
 }
 
+/// Null without a journal.
+Json JournalJson(const std::optional<JournalHealth>& health) {
+  if (!health) return nullptr;
+  return {{"waiting_bytes", health->waiting_bytes},
+          {"lost_records", health->lost_records},
+          {"error", health->error.empty() ? Json() : Json(health->error)}};
+}
+
 constexpr double kDefaultPinSeconds = 600, kLongestPinSeconds = 7 * 24 * 3600.0;
 
 }  // namespace
@@ -72,6 +80,7 @@ Json AdminApi::Status(const Engine& engine, int index) const {
             {"refused_peers", replica.group().num_refused_peers()},
             {"foreign_frames", replica.group().num_foreign_frames()}}},
           {"blocks", PoolsJson(engine)},
+          {"journal", JournalJson(replica.journal_health())},
           {"running", engine.scheduler().num_running()},
           {"waiting", engine.scheduler().num_waiting()},
           {"steps", stats.steps},
@@ -192,7 +201,7 @@ asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
   std::vector<std::optional<Metrics::Gauges>> gauges(static_cast<size_t>(replicas_.size()));
   for (int index = 0; index < replicas_.size(); ++index) {
     std::optional<Metrics::Gauges>& of_replica = gauges[static_cast<size_t>(index)];
-    EngineTask read = [&of_replica, &loop = replicas_.at(index).loop()](Engine& engine) {
+    EngineTask read = [&of_replica, &replica = replicas_.at(index)](Engine& engine) {
       of_replica = {engine.scheduler().num_running(),
                     engine.scheduler().num_waiting(),
                     engine.blocks().pool().num_held(),
@@ -200,7 +209,8 @@ asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
                     engine.stats(),
                     engine.scheduler().num_preemptions(),
                     engine.epoch(),
-                    loop.losses().snapshot()};
+                    replica.loop().losses().snapshot(),
+                    replica.journal_health().value_or(JournalHealth{})};
       return std::string();
     };
     const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(read));

@@ -33,6 +33,8 @@ struct Metrics::Engine {
   prometheus::Counter* cache_hits;
   prometheus::Gauge* epoch;
   prometheus::Gauge* stall;
+  prometheus::Counter* journal_lost;
+  prometheus::Gauge* journal_waiting;
   std::vector<prometheus::Counter*> losses;  // by LossCause
 };
 
@@ -93,6 +95,8 @@ Metrics::Metrics(const std::string& model_name, int block_size, const std::vecto
          f.Counter("vllm:prefix_cache_hits_total", "Prompt tokens taken from the prefix cache"),
          f.Gauge("quire:epoch", "The life of the worker group that serves now, from 1"),
          f.Gauge("quire:last_recovery_seconds", "From the last loss of the worker group to the next one's readiness"),
+         f.Counter("quire:journal_lost_records_total", "Records of the step journal that the disk did not take"),
+         f.Gauge("quire:journal_waiting_bytes", "Bytes of the step journal that wait for the disk"),
          f.LossCounters()});
     auto info = f.labels;
     info["block_size"] = std::to_string(block_size);
@@ -169,6 +173,8 @@ std::string Metrics::Page(const std::vector<std::optional<Gauges>>& gauges, cons
     raise_to(*engine.cache_hits, g.stats.cached_tokens);
     engine.epoch->Set(static_cast<double>(g.epoch));
     engine.stall->Set(g.losses.last_stall_seconds);
+    raise_to(*engine.journal_lost, static_cast<int64_t>(g.journal.lost_records));
+    engine.journal_waiting->Set(static_cast<double>(g.journal.waiting_bytes));
     for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause)
       raise_to(*engine.losses[cause], g.losses.count_by_cause[cause]);
   }

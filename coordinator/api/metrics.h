@@ -8,6 +8,7 @@
 #include "coordinator/cluster/loss_log.h"
 #include "coordinator/cluster/migrations.h"
 #include "coordinator/core/engine.h"
+#include "coordinator/journal/journal.h"
 
 namespace quire {
 
@@ -37,6 +38,7 @@ class Metrics {
     int64_t preemptions = 0;
     EpochId epoch = 0;
     LossLog::Snapshot losses;
+    JournalHealth journal;
   };
   std::string Page(const std::vector<std::optional<Gauges>>& gauges, const MigrationCounts& migrations);
 

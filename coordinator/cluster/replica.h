@@ -39,6 +39,10 @@ class Replica {
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
   bool recovering() const { return loop_->recovering(); }
+  /// Nothing without a journal. From any thread.
+  std::optional<JournalHealth> journal_health() const {
+    return journal_ ? std::optional(journal_->health()) : std::nullopt;
+  }
 
   /// Runs a task on the engine's thread that brings it so many tokens to compute; they count in view() at once.
   void PostWork(int64_t tokens, std::function<void(Engine&)> task);

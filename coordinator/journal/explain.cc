@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "coordinator/journal/engine_archive.h"
-#include "coordinator/journal/journal.h"
+#include "coordinator/journal/journal_entry.h"
 #include "coordinator/journal/replay.h"
 
 namespace quire {
@@ -30,6 +30,8 @@ class Story {
       case JournalEntry::kDecision:
         now_ = in.Next<double>();
         return Decided(in.Next<Decision>());
+      case JournalEntry::kLost:
+        return Lost(in.Next<uint64_t>());
       default:
         return;
     }
@@ -67,6 +69,11 @@ class Story {
     if (IsWanted(request->id)) arrival_ = request->arrival_seconds;
   }
 
+  /// Only where it may hide a part of the story.
+  void Lost(uint64_t records) {
+    if (known()) text_ += fmt::format("           {} records are missing here: the disk did not take them\n", records);
+  }
+
   void Decided(const Decision& decision) {
     if (!IsWanted(decision.request)) return;
     text_ += fmt::format("{:>+9.3f} s  {}\n", arrival_ ? now_ - *arrival_ : 0, Describe(decision));
@@ -85,9 +92,9 @@ std::string ExplainRequest(const std::string& directory, const std::string& id_o
   Story story(id_or_name);
   for (const uint64_t number : reader.Segments()) {
     reader.Open(number);
-    const SegmentSnapshot snapshot = ReadSnapshot(reader);
-    if (snapshot.foreign) continue;
-    story.BeginSegment(snapshot.unix_offset);
+    const auto snapshot = ReadSnapshot(reader);
+    if (!snapshot || snapshot->foreign) continue;
+    story.BeginSegment(snapshot->unix_offset);
     while (const auto record = reader.Next()) story.Hear(*record);
   }
   if (!story.known()) {

@@ -12,6 +12,9 @@ namespace quire {
 
 namespace {
 
+// Between a refusal of the disk and the next try, doubled after each: a try costs a snapshot.
+constexpr double kFirstRetrySeconds = 5, kLastRetrySeconds = 600;
+
 double UnixSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -23,15 +26,20 @@ double SteadySeconds() {
 }  // namespace
 
 Journal::Journal(const std::string& directory, const JournalLimits& limits, const Engine& engine)
+    : Journal(std::make_unique<RecordWriter>(directory, limits.total_bytes, limits.total_bytes), limits, engine) {}
+
+Journal::Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, const Engine& engine)
     : engine_(engine),
-      writer_(directory, limits.total_bytes, limits.total_bytes),
+      queue_(std::move(sink), limits.waiting_bytes),
       segment_bytes_(limits.segment_bytes),
       now_(SteadySeconds()) {
   WriteSnapshot();
 }
 
 void Journal::Append(JournalEntry entry) {
-  writer_.Append(static_cast<uint8_t>(entry), payload_.bytes());
+  if (losing_) return queue_.Lose();  // after a gap nothing of the segment could be replayed
+  losing_ = !queue_.Append(static_cast<uint8_t>(entry), payload_.bytes());
+  if (losing_) queue_.Flush();  // the last of the segment
   bytes_since_snapshot_ += static_cast<int64_t>(payload_.bytes().size());
 }
 
@@ -50,19 +58,22 @@ void Journal::WriteSnapshot() {
   auto rest = payload_.bytes();
   snapshot_bytes_ = static_cast<int64_t>(rest.size());
   for (; rest.size() > kPart; rest = rest.subspan(kPart)) {
-    writer_.Append(static_cast<uint8_t>(JournalEntry::kSnapshotPart), rest.first(kPart));
+    queue_.AppendToNewSegment(static_cast<uint8_t>(JournalEntry::kSnapshotPart), rest.first(kPart));
   }
-  writer_.Append(static_cast<uint8_t>(JournalEntry::kSnapshot), rest);
-  writer_.Flush();
+  queue_.AppendToNewSegment(static_cast<uint8_t>(JournalEntry::kSnapshot), rest);
   bytes_since_snapshot_ = 0;
+  const uint64_t lost = queue_.num_lost();
+  if (lost > lost_told_) Write(JournalEntry::kLost, lost - std::exchange(lost_told_, lost));
+  queue_.Flush();
 }
 
-SegmentSnapshot ReadSnapshot(RecordReader& reader) {
+std::optional<SegmentSnapshot> ReadSnapshot(RecordReader& reader) {
   SegmentSnapshot snapshot;
   std::vector<std::byte> bytes;
   for (;;) {
     const auto record = reader.Next();
-    const auto entry = record ? static_cast<JournalEntry>(record->type) : JournalEntry::kDecision;
+    if (!record) return std::nullopt;
+    const auto entry = static_cast<JournalEntry>(record->type);
     if (entry != JournalEntry::kSnapshot && entry != JournalEntry::kSnapshotPart)
       Fail("journal: a segment does not begin with a whole snapshot");
     bytes.insert(bytes.end(), record->payload.begin(), record->payload.end());
@@ -78,11 +89,36 @@ SegmentSnapshot ReadSnapshot(RecordReader& reader) {
 
 void Journal::BeforePlan(double now) {
   now_ = now;
-  if (!writer_.error().empty() && !std::exchange(warned_, true))
-    spdlog::warn("the step journal has ended: {}; serving goes on", writer_.error());
-  // A big pool makes big snapshots: then segments grow, so that snapshots stay a part of the whole.
-  if (!writer_.error().empty() || bytes_since_snapshot_ < std::max(segment_bytes_, snapshot_bytes_)) return;
-  writer_.StartSegment();
+  if (losing_) return GoOn();
+  if (warned_ && queue_.idle() && queue_.error().empty()) {
+    warned_ = false;
+    retry_after_ = 0;
+    spdlog::info("the step journal is written again; {} records were lost in all", queue_.num_lost());
+  }
+  // A big pool makes big snapshots: then segments grow, so that snapshots stay a part of the whole. While much waits, a
+  // snapshot would only make it more.
+  if (bytes_since_snapshot_ < std::max(segment_bytes_, snapshot_bytes_)) return;
+  if (queue_.waiting_bytes() > queue_.max_bytes() / 4) return;
+  queue_.StartSegment();
+  WriteSnapshot();
+}
+
+/// Records are being lost: begins a new segment once the disk has taken what waited, and, where it refused, some time
+/// after that.
+void Journal::GoOn() {
+  const std::string error = queue_.error();
+  if (!std::exchange(warned_, true))
+    spdlog::warn("the step journal loses records: {}; serving goes on",
+                 error.empty() ? fmt::format("{} bytes wait for the disk", queue_.waiting_bytes()) : error);
+  if (!queue_.idle()) return;
+  if (!error.empty() && retry_at_ == 0) {
+    retry_after_ = std::clamp(2 * retry_after_, kFirstRetrySeconds, kLastRetrySeconds);
+    retry_at_ = now_ + retry_after_;
+  }
+  if (now_ < retry_at_) return;
+  retry_at_ = 0;
+  losing_ = false;
+  queue_.Restart();
   WriteSnapshot();
 }
 
@@ -110,7 +146,7 @@ void Journal::OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
   SaveTokens(payload_, tokens);
   payload_(times, stopped);
   Append(JournalEntry::kCommit);
-  writer_.Flush();  // what was decided survives this process
+  if (!losing_) queue_.Flush();  // what was decided will survive this process as soon as the disk has it
 }
 
 void Journal::OnExpire(double now) {

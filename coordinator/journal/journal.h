@@ -4,49 +4,39 @@
 
 #include "coordinator/core/engine.h"
 #include "coordinator/journal/archive.h"
+#include "coordinator/journal/journal_entry.h"
+#include "coordinator/journal/record_queue.h"
 #include "coordinator/journal/record_ring.h"
 
 namespace quire {
 
-/// Kinds of records. Every segment begins with a snapshot; what follows are the engine's inputs in order, and what it
-/// decided. Payloads are archives (archive.h) of what the comment says.
-enum class JournalEntry : uint8_t {
-  kSnapshot = 1,  // the last part of: seconds between the engine's clock and 1970; kJournalFormat; the engine
-  kSubmit,        // accepted; the request
-  kCancel,        // request id
-  kPlan,          // now; step; plan hash
-  kCommit,        // tokens; times; choices that ended by their text
-  kExpire,        // now
-  kEpoch,         // epoch; blocks on the device; blocks on the host
-  kSwapSpeed,     // seconds per block
-  kFlush,
-  kPin,            // salt; tokens; when it expires
-  kUnpin,          // pin id
-  kDecision,       // now; the decision
-  kSnapshotPart,   // an earlier part of a snapshot
-  kNoPlan,         // now: nothing could be planned ahead
-  kDepart,         // request id; ticket; most blocks
-  kReserve,        // ticket; host blocks
-  kReleaseTicket,  // ticket
-  kAdopt,          // the request as it left the other engine; ticket; its host blocks there
-};
-
-/// Changes when a record's layout changes: a program reads no other format than its own.
-inline constexpr uint32_t kJournalFormat = 4;
-
 struct JournalLimits {
   int64_t segment_bytes = int64_t{16} << 20;
   int64_t total_bytes = int64_t{256} << 20;
+  size_t waiting_bytes = size_t{64} << 20;  // in memory, while the disk takes nothing
+};
+
+/// How the journal does, for the operator. `error` is empty while records are written.
+struct JournalHealth {
+  size_t waiting_bytes = 0;
+  uint64_t lost_records = 0;
+  std::string error;
 };
 
 /// The step journal: writes down everything that goes into an engine and everything it decides, so that a request's
 /// story can be told and the scheduler's run repeated. It holds prompts and answers: the directory is for the owner's
-/// eyes only. Belongs to the engine's thread. When the disk refuses a write the journal ends with a warning; serving
-/// goes on.
+/// eyes only. Belongs to the engine's thread, which never waits for the disk: what the disk does not take in time, or
+/// refuses, is lost, with a warning and a record that says so, and the journal goes on with a snapshot in a new
+/// segment.
 class Journal : public EngineObserver {
  public:
   /// Throws Error when the directory cannot be used. `engine` outlives the journal's last call.
   Journal(const std::string& directory, const JournalLimits& limits, const Engine& engine);
+  /// The same with another end of the line.
+  Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, const Engine& engine);
+
+  /// From any thread.
+  JournalHealth health() const { return {queue_.waiting_bytes(), queue_.num_lost(), queue_.error()}; }
 
   void OnDecision(const Decision& decision) override;
   void BeforePlan(double now) override;
@@ -72,23 +62,18 @@ class Journal : public EngineObserver {
   void Write(JournalEntry entry, const T&... values);
   void Append(JournalEntry entry);
   void WriteSnapshot();
+  void GoOn();
 
   const Engine& engine_;
-  RecordWriter writer_;
+  RecordQueue queue_;
   ArchiveWriter payload_;
   int64_t segment_bytes_;
   int64_t bytes_since_snapshot_ = 0, snapshot_bytes_ = 0;
   double now_ = 0;
-  bool warned_ = false;
+  bool losing_ = false;                    // records are lost until the next segment begins
+  bool warned_ = false;                    // of an outage that is not known to be over
+  uint64_t lost_told_ = 0;                 // records that a kLost has told of
+  double retry_at_ = 0, retry_after_ = 0;  // on the engine's clock; seconds
 };
-
-/// The whole snapshot at the beginning of a segment, from its records; throws Error when there is none.
-/// `foreign`: another format wrote it, and nothing of the segment can be read.
-struct SegmentSnapshot {
-  std::vector<std::byte> engine;  // what EngineArchive::Load takes
-  double unix_offset = 0;
-  bool foreign = false;
-};
-SegmentSnapshot ReadSnapshot(RecordReader& reader);
 
 }  // namespace quire

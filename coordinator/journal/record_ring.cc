@@ -146,18 +146,21 @@ void RecordWriter::Append(uint8_t type, std::span<const std::byte> payload) {
 
 void RecordWriter::StartSegment() {
   Flush();
-  if (!error_.empty()) return;
-  if (file_ >= 0) {
-    ::close(std::exchange(file_, -1));
-    closed_.emplace(segment_, segment_bytes_);
-    closed_bytes_ += segment_bytes_;
-  }
+  CloseSegment();
+  error_.clear();
   ++segment_;
   segment_bytes_ = static_cast<int64_t>(kSegmentHeadBytes);
   const std::string name = SegmentName(segment_);
   file_ = ::openat(directory_fd_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file_ < 0) return TurnOff(name, fmt::format("cannot create: {}; make room there", std::strerror(errno)));
   WriteAll(SegmentHead(segment_));
+}
+
+void RecordWriter::CloseSegment() {
+  if (file_ < 0) return;
+  ::close(std::exchange(file_, -1));
+  closed_.emplace(segment_, segment_bytes_);
+  closed_bytes_ += segment_bytes_;
 }
 
 void RecordWriter::Flush() {
@@ -200,9 +203,9 @@ void RecordWriter::DeleteOldest() {
 }
 
 void RecordWriter::TurnOff(const std::string& name, const std::string& reason) {
-  error_ = fmt::format("{}/{}: {}; the journal is off until the server is restarted", directory_, name, reason);
+  error_ = fmt::format("{}/{}: {}", directory_, name, reason);
   buffer_.clear();
-  if (file_ >= 0) ::close(std::exchange(file_, -1));
+  CloseSegment();
 }
 
 RecordReader::RecordReader(std::string directory) : directory_(std::move(directory)), file_(nullptr, &std::fclose) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/journal/record_sink.h"
+
 namespace quire {
 
 // A ring of append-only files "segment-<12 digits>.qj" in one directory, beside a file "lock". Little-endian:
@@ -18,28 +20,29 @@ namespace quire {
 inline constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
 
 /// Writes a ring of segments. The constructor throws Error; after it nothing does: when the system refuses a write
-/// (a full disk; RLIMIT_FSIZE if SIGXFSZ is ignored) the writer turns itself off for good and error() says why.
+/// (a full disk; RLIMIT_FSIZE if SIGXFSZ is ignored) the writer is off until the next segment, and error() says why.
 /// What was flushed survives the end of the process, not that of the machine. Belongs to one thread.
-class RecordWriter {
+class RecordWriter : public RecordSink {
  public:
   /// Makes the directory (mode 0700; its parent must exist), locks it, and begins a segment after the highest one.
   RecordWriter(std::string directory, int64_t max_segment_bytes, int64_t max_total_bytes);
-  ~RecordWriter();
+  ~RecordWriter() override;
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
   /// Adds a record to the current segment, whatever the segment's size: the owner watches segment_full().
-  void Append(uint8_t type, std::span<const std::byte> payload);
-  /// The current segment has reached max_segment_bytes. False once the writer is off.
+  void Append(uint8_t type, std::span<const std::byte> payload) override;
+  /// The current segment has reached max_segment_bytes. False while the writer is off.
   bool segment_full() const { return error_.empty() && segment_bytes_ >= max_segment_bytes_; }
-  /// Closes the current segment and begins the next. Here and before later writes the oldest segments are deleted
-  /// while all together exceed max_total_bytes; the current one never is, so only it alone can exceed that.
-  void StartSegment();
+  /// Closes the current segment and begins the next, with which a writer that was off is on again. Here and before
+  /// later writes the oldest segments are deleted while all together exceed max_total_bytes; the current one never is,
+  /// so only it alone can exceed that.
+  void StartSegment() override;
   /// Hands what is buffered (up to 64 KiB) to the system.
-  void Flush();
+  void Flush() override;
 
   /// Why the writer is off; empty while it is on.
-  const std::string& error() const { return error_; }
+  const std::string& error() const override { return error_; }
   /// Number of the current segment.
   uint64_t segment() const { return segment_; }
 
@@ -48,6 +51,7 @@ class RecordWriter {
   void Put(std::span<const std::byte> bytes);
   void WriteAll(std::span<const std::byte> bytes);
   void DeleteOldest();
+  void CloseSegment();
   void TurnOff(const std::string& name, const std::string& reason);
 
   std::string directory_, error_;

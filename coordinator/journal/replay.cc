@@ -4,7 +4,7 @@
 
 #include "comm/messages.h"
 #include "coordinator/journal/engine_archive.h"
-#include "coordinator/journal/journal.h"
+#include "coordinator/journal/journal_entry.h"
 
 namespace quire {
 
@@ -94,6 +94,9 @@ class SegmentReplay {
         engine_->Adopt(request, ticket, in.Next<std::vector<BlockId>>());
         return;
       }
+      case JournalEntry::kLost:
+        result_.lost += in.Next<uint64_t>();
+        return;
       case JournalEntry::kDecision:  // an output
       case JournalEntry::kSnapshot:
       case JournalEntry::kSnapshotPart:
@@ -154,13 +157,17 @@ ReplayResult Replay(const std::string& directory) {
   ReplayResult result;
   for (const uint64_t number : reader.Segments()) {
     reader.Open(number);
-    const SegmentSnapshot snapshot = ReadSnapshot(reader);
-    if (snapshot.foreign) {
+    const auto snapshot = ReadSnapshot(reader);
+    if (!snapshot) {
+      result.torn += fmt::format("{}{}", result.torn.empty() ? "" : ", ", number);
+      continue;
+    }
+    if (snapshot->foreign) {
       result.foreign += fmt::format("{}{}", result.foreign.empty() ? "" : ", ", number);
       continue;
     }
     SegmentReplay segment(number, result);
-    segment.Load(snapshot.engine);
+    segment.Load(snapshot->engine);
     while (const auto record = reader.Next()) segment.Apply(*record);
     ++result.segments;
     if (reader.torn()) result.torn += fmt::format("{}{}", result.torn.empty() ? "" : ", ", number);

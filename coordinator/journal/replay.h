@@ -10,6 +10,7 @@ struct ReplayResult {
   std::string first_difference;  // where; empty when there is none
   std::string foreign;           // segments that another version wrote and that were passed over
   std::string torn;              // segments that end in a damaged or half-written record, by name; empty for none
+  uint64_t lost = 0;             // records that did not get to the disk, as far as the journal knows
 };
 
 /// Runs the scheduler again over a journal: every segment from its snapshot, with the inputs as they were, and compares

@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "coordinator/journal/engine_archive.h"
 #include "coordinator/journal/replay.h"
 #include "tests/support/collecting_sink.h"
+#include "tests/support/gated_sink.h"
 #include "tests/support/random.h"
 
 namespace quire {
@@ -85,6 +87,14 @@ class JournalTest : public testing::Test {
     }
   }
 
+  /// Goes on until the disk has all that waited. Steps come no faster than workers' do, so that it can keep up.
+  void LiveUntilWritten(Engine& engine, const Journal& journal) {
+    do {
+      Live(engine, 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } while (journal.health().waiting_bytes > 0);
+  }
+
   std::string directory_ = testing::TempDir() + "quire-journal-" + std::to_string(::getpid());
   test::Random random_{42};
   std::map<RequestId, test::CollectingSink> sinks_;
@@ -116,15 +126,17 @@ TEST_F(JournalTest, ReplayGivesTheSamePlansOverManySegments) {
 
 TEST_F(JournalTest, ReplayNoticesAnotherPlan) {
   Engine engine(Options());
-  Journal journal(directory_, {}, engine);
-  engine.set_observer(&journal);
-  Live(engine, 50);
-  while (engine.num_outstanding() > 0) engine.CommitStep(Draws(engine));
-  StepPlan other;
-  other.step = 9999;
-  journal.OnPlan(now_, other);
-  journal.OnCommit({}, {}, {});
-  engine.set_observer(nullptr);
+  {
+    Journal journal(directory_, {}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 50);
+    while (engine.num_outstanding() > 0) engine.CommitStep(Draws(engine));
+    StepPlan other;
+    other.step = 9999;
+    journal.OnPlan(now_, other);
+    journal.OnCommit({}, {}, {});
+    engine.set_observer(nullptr);
+  }
   const ReplayResult result = Replay(directory_);
   EXPECT_EQ(result.differing, 1);
   EXPECT_THAT(result.first_difference, HasSubstr("step 9999"));
@@ -159,8 +171,8 @@ TEST_F(JournalTest, ExplainTellsWhyARequestWaitedAndWhoPreemptedIt) {
   options.blocks.num_host_blocks = 0;
   options.blocks.prefix_caching = false;
   Engine engine(options);
-  Journal journal(directory_, {}, engine);
-  engine.set_observer(&journal);
+  std::optional<Journal> journal(std::in_place, directory_, JournalLimits{}, engine);
+  engine.set_observer(&*journal);
   for (const RequestId id : {1, 2, 3}) {
     auto request = test::MakeRequest(id, std::vector<TokenId>(7, 5), 12, sinks_[id]);
     request->arrival_seconds = now_;
@@ -172,6 +184,7 @@ TEST_F(JournalTest, ExplainTellsWhyARequestWaitedAndWhoPreemptedIt) {
     engine.CommitStep(Draws(engine));
   }
   engine.set_observer(nullptr);
+  journal.reset();  // now all of it is on the disk
   const std::string story = ExplainRequest(directory_, "cmpl-2");
   EXPECT_THAT(story, HasSubstr("request 2 (cmpl-2) arrived"));
   EXPECT_THAT(story, HasSubstr("7 prompt tokens, at most 12 more"));
@@ -220,6 +233,75 @@ TEST_F(JournalTest, SegmentsOfAnotherVersionArePassedOver) {
   EXPECT_EQ(result.foreign, "1");
   EXPECT_EQ(result.segments, 1);
   EXPECT_EQ(result.steps, steps_);
+  EXPECT_THAT(ExplainRequest(directory_, "1"), HasSubstr("queued"));
+}
+
+TEST_F(JournalTest, ADiskThatTakesNothingCostsRecordsButNoPlan) {
+  Engine engine(Options());
+  {
+    JournalLimits limits{64 << 10, 64 << 20};
+    limits.waiting_bytes = 2 << 20;
+    auto gate = std::make_unique<test::GatedSink>(
+        std::make_unique<RecordWriter>(directory_, limits.total_bytes, limits.total_bytes));
+    test::GatedSink& disk = *gate;
+    Journal journal(std::move(gate), limits, engine);
+    engine.set_observer(&journal);
+    for (int i = 0; i < 100; ++i) LiveUntilWritten(engine, journal);
+    EXPECT_EQ(journal.health().lost_records, 0u);
+    disk.Close();
+    while (journal.health().lost_records < 1000) Live(engine, 100);  // every call returns, whatever the disk does
+    EXPECT_LE(journal.health().waiting_bytes, limits.waiting_bytes);
+    EXPECT_EQ(journal.health().error, "");
+    disk.Open();
+    for (int i = 0; i < 100; ++i) LiveUntilWritten(engine, journal);
+    engine.set_observer(nullptr);
+  }
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.torn, "");
+  EXPECT_GE(result.lost, 1000u);
+  EXPECT_LT(result.steps, steps_);
+  EXPECT_GE(result.segments, 2);
+}
+
+TEST_F(JournalTest, ADiskThatRefusesIsTriedAgainLater) {
+  Engine engine(Options());
+  {
+    auto gate = std::make_unique<test::GatedSink>(std::make_unique<RecordWriter>(directory_, 64 << 20, 64 << 20));
+    test::GatedSink& disk = *gate;
+    Journal journal(std::move(gate), {}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 20);
+    LiveUntilWritten(engine, journal);
+    disk.Refuse("no space");
+    while (journal.health().error.empty()) Live(engine, 1);
+    EXPECT_EQ(journal.health().error, "no space");
+    const uint64_t lost = journal.health().lost_records;
+    Live(engine, 20);  // two seconds of the engine's clock, less than what passes before the next try
+    EXPECT_GT(journal.health().lost_records, lost);
+    disk.Refuse("");
+    while (!journal.health().error.empty()) LiveUntilWritten(engine, journal);
+    LiveUntilWritten(engine, journal);
+    engine.set_observer(nullptr);
+  }
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_GE(result.segments, 2);
+  EXPECT_GT(result.lost, 20u);
+}
+
+TEST_F(JournalTest, ASnapshotThatIsNotWholeCostsItsSegment) {
+  Engine engine(Options());
+  for (int i = 0; i < 2; ++i) {
+    Journal journal(directory_, {}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 40);
+    engine.set_observer(nullptr);
+  }
+  std::filesystem::resize_file(directory_ + "/segment-000000000002.qj", 200);
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.segments, 1);
+  EXPECT_EQ(result.torn, "2");
   EXPECT_THAT(ExplainRequest(directory_, "1"), HasSubstr("queued"));
 }
 

@@ -407,13 +407,12 @@ TEST_F(RecordRingTest, AFullDiskTurnsTheWriterOff) {
     for (int i = 0; i < 200; ++i) writer.Append(1, BytesOf(fmt::format("{:0991}", i)));
     EXPECT_THAT(writer.error(), HasSubstr(Segment(1).string() + ": cannot write: File too large"));
   }
-  // Off for good, although there is room again.
+  // The segment has ended, although there is room again.
   const std::string error = writer.error();
   writer.Append(2, BytesOf("later"));
   writer.Append(2, BytesOf(std::string(100000, 'l')));
   writer.Flush();
   EXPECT_FALSE(writer.segment_full());
-  writer.StartSegment();
   EXPECT_EQ(writer.error(), error);
   EXPECT_THAT(RecordReader(journal_).Segments(), ElementsAre(1));
   EXPECT_EQ(fs::file_size(Segment(1)), 100000U);
@@ -423,6 +422,15 @@ TEST_F(RecordRingTest, AFullDiskTurnsTheWriterOff) {
   EXPECT_EQ(Rest(reader).size(), 99U);  // 20 + 99 * 1000 < 100000
   EXPECT_TRUE(reader.torn());
   EXPECT_EQ(reader.offset(), 99020);
+
+  writer.StartSegment();
+  EXPECT_EQ(writer.error(), "");
+  writer.Append(3, BytesOf("after"));
+  writer.Flush();
+  RecordReader later(journal_);
+  EXPECT_THAT(later.Segments(), ElementsAre(1, 2));
+  later.Open(2);
+  EXPECT_EQ(Rest(later).size(), 1U);
 }
 
 TEST_F(RecordRingTest, AFullDiskWithALargeRecordAndAtANewSegment) {

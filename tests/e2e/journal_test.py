@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import verdict
-from server import QUIRE, TINY, Server
+from server import BUILD, QUIRE, TINY, Server
 
 
 def quire(*arguments):
@@ -53,12 +54,41 @@ class JournalTest(unittest.TestCase):
         server = Server("-tp", "1", "--journal", self.journal, model=TINY)
         try:
             names = load(server, 10)
+            self.await_written(server)
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
         finally:
             server.__exit__()
         self.assertEqual(quire("replay", "--journal", self.journal).returncode, 0)
         self.assertIn("finished", quire("explain", names[-1], "--journal", self.journal).stdout)
+
+    def test_a_disk_that_takes_nothing_holds_up_no_token(self):
+        flag = os.path.join(self.directory, "frozen")
+        frozen_disk = {"LD_PRELOAD": os.path.join(BUILD, "tests", "libfrozen_disk.so"), "QUIRE_FREEZE": flag, "QUIRE_FROZEN_DISK": self.journal}
+        with Server("-tp", "2", "--journal", self.journal, model=TINY, env=frozen_disk) as server:
+            before = load(server, 3)
+            with open(flag, "w", encoding="utf-8"):
+                pass
+            # The disk stays as it is until all of these are answered: whatever waited for it would wait for ever.
+            meanwhile = load(server, 20)
+            status = server.get("/admin/status", admin=True)
+            self.assertEqual((status["losses"], status["epoch"]), ([], 1))
+            self.assertGreater(status["journal"]["waiting_bytes"], 0)
+            self.assertRegex(server.get("/metrics", admin=True), r"quire:journal_waiting_bytes\S* [1-9]")
+            os.remove(flag)
+            self.await_written(server)
+            self.assertEqual(status["journal"]["lost_records"], 0)
+            after = load(server, 3)
+        self.assertEqual(quire("replay", "--journal", self.journal).returncode, 0)
+        for name in before + meanwhile + after:
+            self.assertIn("finished", quire("explain", name, "--journal", self.journal).stdout)
+
+    def await_written(self, server):
+        """Until the disk has what was journalled."""
+        deadline = time.monotonic() + 30
+        while server.get("/admin/status", admin=True)["journal"]["waiting_bytes"] > 0:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
 
     def test_mistakes_are_named(self):
         missing = quire("replay", "--journal", self.journal)
