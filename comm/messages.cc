@@ -224,7 +224,7 @@ struct HandshakeWriter {
     return FrameKind::kFailure;
   }
   FrameKind operator()(const BeatMessage& m) const {
-    b.Finish(wire::CreateBeat(b, m.begun, m.answered));
+    b.Finish(wire::CreateBeat(b, m.begun, m.answered, m.late_micros, m.starved_micros));
     return FrameKind::kBeat;
   }
   FrameKind operator()(const ShutdownMessage& m) const {
@@ -295,6 +295,8 @@ void CheckHeader(const Frame& frame) {
   if (HashBytes(frame.body) != h.body_hash) Fail("frame: body does not match its hash");
 }
 
+BeatMessage ReadBeat(const wire::Beat& m) { return {m.begun(), m.answered(), m.late_micros(), m.starved_micros()}; }
+
 }  // namespace
 
 uint64_t HashBytes(std::span<const std::byte> bytes) {
@@ -358,7 +360,7 @@ Message Decode(const Frame& frame) {
       return FailureMessage{Text(m.phase()), Text(m.message())};
     }
     case FrameKind::kBeat:
-      return BeatMessage{Root<wire::Beat>(frame).begun(), Root<wire::Beat>(frame).answered()};
+      return ReadBeat(Root<wire::Beat>(frame));
     case FrameKind::kShutdown:
       return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
     case FrameKind::kTakeBlocks: {

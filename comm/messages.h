@@ -12,7 +12,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 6;
+inline constexpr uint16_t kProtocolVersion = 7;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -94,8 +94,10 @@ struct FailureMessage {
   std::string phase, message;
 };
 struct BeatMessage {
-  StepId begun = 0;     // the last step whose plan arrived; meaningless from the coordinator
-  StepId answered = 0;  // the last one whose result was sent
+  StepId begun = 0;            // the last step whose plan arrived; meaningless from the coordinator
+  StepId answered = 0;         // the last one whose result was sent; likewise
+  int64_t late_micros = 0;     // how late the sender's thread was woken lately, at most
+  int64_t starved_micros = 0;  // how long a worker's computing thread waited for a core since it began
 };
 struct ShutdownMessage {
   std::string reason;

@@ -11,7 +11,7 @@ namespace quire {
 
 /// Keeps the coordinator informed that this process lives, and this process that the coordinator does: a thread of its
 /// own that sends a beat every 250 ms, whatever the compute thread does, and ends the process when no beat came back
-/// for 3 s. A worker that nobody leads must not hold memory.
+/// for 3 s, and for as long as busy machines can explain. A worker that nobody leads must not hold memory.
 class Lease {
  public:
   /// keys: of an encrypted transport, or null; they outlive this object.

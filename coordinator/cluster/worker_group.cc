@@ -1,20 +1,23 @@
 #include "coordinator/cluster/worker_group.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/error.h"
+#include "coordinator/cluster/patience.h"
 
 namespace quire {
 
 namespace {
 
-// A worker beats every 250 ms; a stopped process is found well within two seconds.
-constexpr auto kSilentAfter = std::chrono::milliseconds(1500);
-// A process that beats but does not compute: 20 times what a step of that size took lately, and never less than this.
-constexpr auto kLeastStepPatience = std::chrono::seconds(5);
 // Beats and answers travel on different sockets; one overtakes the other by milliseconds.
 constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
-constexpr auto kFirstStepPatience = std::chrono::seconds(120);
+// The longest that a wait takes when nothing comes, and so the longest between two looks at the workers.
+constexpr auto kLongestWait = std::chrono::milliseconds(100);
+
+int64_t Millis(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
 
 }  // namespace
 
@@ -72,9 +75,13 @@ void WorkerGroup::HandleCtrl() {
     const Message message = Decode(received->frame);
     const auto* beat = std::get_if<BeatMessage>(&message);
     if (beat == nullptr) continue;
-    ranks_[static_cast<size_t>(rank)].last_beat = Clock::now();
+    RankInfo& info = ranks_[static_cast<size_t>(rank)];
+    info.last_beat = Clock::now();
+    info.late = std::chrono::microseconds(beat->late_micros);
+    info.starved = std::chrono::microseconds(beat->starved_micros);
     CheckProgress(rank, *beat);
-    ctrl_.Send(received->peer, Encode(BeatMessage{}, options_.epoch, 0));
+    const auto late = std::chrono::duration_cast<std::chrono::microseconds>(own_delay_.largest());
+    ctrl_.Send(received->peer, Encode(BeatMessage{0, 0, late.count()}, options_.epoch, 0));
   }
 }
 
@@ -100,9 +107,10 @@ void WorkerGroup::CheckLeases() {
   for (Rank rank = 0; rank < size(); ++rank) {
     const RankInfo& info = ranks_[static_cast<size_t>(rank)];
     const auto silent = now - info.last_beat;
-    if (silent <= kSilentAfter) continue;
-    GroupFail(LossCause::kSilent, rank, "{} is silent for {} ms: stopped, hung, or cut off", Describe(rank),
-              std::chrono::duration_cast<std::chrono::milliseconds>(silent).count());
+    if (silent <= SilencePatience(info.late)) continue;
+    GroupFail(LossCause::kSilent, rank,
+              "{} is silent for {} ms: stopped, hung, or cut off (its host woke threads up to {} ms late before)",
+              Describe(rank), Millis(silent), Millis(info.late));
   }
 }
 
@@ -112,6 +120,8 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
   Channel::Wait(channels, wake_fd, timeout_millis);
   // If this process itself was stopped, the beats of that time are still in the queue: read before judging.
   const bool was_away = Clock::now() - before > std::chrono::milliseconds(timeout_millis + 500);
+  const auto previous = std::exchange(last_pump_, Clock::now());
+  own_delay_.Note(kLongestWait, last_pump_ - previous, last_pump_);
   HandleCtrl();
   if (was_away) {
     for (RankInfo& info : ranks_) info.last_beat = Clock::now();
@@ -151,10 +161,11 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   seconds_per_token_ = 0;
 }
 
-WorkerGroup::Clock::duration WorkerGroup::StepPatience(int num_tokens) const {
-  if (seconds_per_token_ == 0) return kFirstStepPatience;
-  const std::chrono::duration<double> scaled(20 * seconds_per_token_ * num_tokens);
-  return std::max<Clock::duration>(kLeastStepPatience, std::chrono::duration_cast<Clock::duration>(scaled));
+WorkerGroup::Clock::duration WorkerGroup::StarvedSince(const std::vector<RankInfo>& before) const {
+  Clock::duration longest(0);
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    longest = std::max<Clock::duration>(longest, ranks_[rank].starved - before[rank].starved);
+  return longest;
 }
 
 void WorkerGroup::SendStep(const StepPlan& plan) {
@@ -180,11 +191,14 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
 StepOutcome WorkerGroup::AwaitStep() {
   QUIRE_CHECK(!steps_.empty(), "no plan is under way");
   const StepsUnderWay::Step& step = steps_.oldest();
-  const auto deadline = step.begin + StepPatience(step.num_tokens);
+  const std::vector<RankInfo> before = ranks_;
   while (const auto missing = step.Missing()) {
-    if (Clock::now() > deadline)
-      GroupFail(LossCause::kHung, *missing, "{} did not finish step {} in time: its computation hangs",
-                Describe(*missing), step.id);
+    const auto starved = StarvedSince(before), elapsed = Clock::now() - step.begin;
+    if (elapsed > StepPatience(seconds_per_token_, step.num_tokens, starved))
+      GroupFail(
+          LossCause::kHung, *missing,
+          "{} did not finish step {} within {} ms: its computation hangs (a rank waited {} ms of them for a core)",
+          Describe(*missing), step.id, Millis(elapsed), Millis(starved));
     Pump(-1, 100, [&](Rank rank, const Frame& frame) { OnAnswer(rank, frame); });
   }
   if (const auto rank = step.Deviating())

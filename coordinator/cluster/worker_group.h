@@ -11,6 +11,7 @@
 
 #include "comm/channel.h"
 #include "comm/messages.h"
+#include "comm/scheduling_delay.h"
 #include "coordinator/cluster/group_failure.h"
 #include "coordinator/cluster/steps_under_way.h"
 
@@ -27,6 +28,8 @@ struct RankInfo {
   StepId last_step = 0;
   uint32_t compute_micros = 0;  // of its last step
   std::chrono::steady_clock::time_point last_beat;
+  std::chrono::microseconds late{0};     // how late its host woke its threads lately, at most
+  std::chrono::microseconds starved{0};  // how long its computing thread has waited for a core since it began
   /// The step it must answer next, and since when it says that it has nothing to do for it.
   StepId idle_before = 0;
   std::optional<std::chrono::steady_clock::time_point> idle_since;
@@ -112,7 +115,8 @@ class WorkerGroup {
   void HandleCtrl();
   void CheckLeases();
   void CheckProgress(Rank rank, const BeatMessage& beat);
-  Clock::duration StepPatience(int num_tokens) const;
+  /// How long the rank that waited longest for a core did so since `before` was taken.
+  Clock::duration StarvedSince(const std::vector<RankInfo>& before) const;
   void OnAnswer(Rank rank, const Frame& frame);
   /// The rank that a frame comes from; -1: none of this epoch, or another's key.
   Rank RankOf(const ReceivedFrame& received);
@@ -142,6 +146,8 @@ class WorkerGroup {
   bool assigned_ = false;  // from then on ranks beat, and silence is a fault
   StepsUnderWay steps_;
   double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
+  Clock::time_point last_pump_ = Clock::now();
+  RecentDelay own_delay_;  // in minding the workers
 };
 
 }  // namespace quire
