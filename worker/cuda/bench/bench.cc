@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "worker/cuda/bench/result_check.h"
+
 namespace quire::bench {
 
 namespace {
@@ -31,7 +33,8 @@ Recorded Record(Device& device, const Variant& variant, int64_t sets) {
   variant.queue(0);  // whatever happens on first use, happens here
   device.Synchronize();
   const double once = SecondsOf(device, [&] { variant.queue(sets - 1); });
-  const auto calls = std::clamp(static_cast<int64_t>(kSampleSeconds / once), sets, std::max(sets, kMaxCalls));
+  const auto wanted = std::clamp(static_cast<int64_t>(kSampleSeconds / once), sets, std::max(sets, kMaxCalls));
+  const int64_t calls = (wanted + sets - 1) / sets * sets;  // all buffers as often, the last one last
   auto graph = device.Capture([&] {
     for (int64_t call = 0; call < calls; ++call) variant.queue(call % sets);
   });
@@ -61,7 +64,36 @@ std::vector<Timing> Bench::Measure(const Case& c, const std::vector<Variant>& va
     timings.push_back(Summarise(std::move(seconds[v])));
     Keep(c, variants[v].name, timings.back());
   }
+  std::vector<const DeviceGraph*> graphs;
+  for (const Recorded& r : recorded) graphs.push_back(r.graph.get());
+  Check(c, variants, graphs);
   return timings;
+}
+
+void Bench::Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs) {
+  if (c.output.data == nullptr) return;
+  std::vector<std::vector<std::byte>> alone;
+  for (const Variant& variant : variants) {
+    alone.push_back(ResultOf(device_, c.output, [&] { variant.queue(c.sets - 1); }));
+  }
+  for (size_t v = 0; v < variants.size(); ++v) {
+    const bool same = ResultOf(device_, c.output, [&] { device_.Launch(*graphs[v]); }) == alone[v];
+    Json check = {{"section", c.section}, {"case", c.name}, {"variant", variants[v].name}, {"graph_equals_call", same}};
+    bool good = same;
+    if (c.output.row > 0 && v + 1 < variants.size()) {
+      const double difference = WorstRow(alone[v], alone.back(), c.output.row);
+      check["against"] = variants.back().name;
+      check["difference"] = std::min(difference, 1e9);  // JSON has no infinity
+      check["tolerance"] = kRowTolerance;
+      good &= difference <= kRowTolerance;
+    }
+    check["good"] = good;
+    if (!good) {
+      ++wrong_;
+      fmt::print("  WRONG: {}\n", DumpJson(check));
+    }
+    checks_.push_back(std::move(check));
+  }
 }
 
 void Bench::Keep(const Case& c, const std::string& variant, const Timing& t) {
@@ -102,7 +134,8 @@ Json Bench::Report() const {
           {"rules",
            "random data; calls rotate through more than 320 MB; graphs of many calls between two events; one warm-up, "
            "then rounds in which all variants of a case take turns; median (least to most)"},
-          {"results", results_}};
+          {"results", results_},
+          {"checks", checks_}};
 }
 
 }  // namespace quire::bench

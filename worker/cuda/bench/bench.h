@@ -15,6 +15,13 @@ struct Variant {
   std::function<void(int64_t turn)> queue;
 };
 
+/// Where the variants of a case leave their result, of `bytes` bytes. With `row` > 0 it is rows of so many bf16
+/// numbers, in which all variants agree (result_check.h); with 0 every variant has a result of its own.
+struct Output {
+  void* data = nullptr;  // null: nothing is checked
+  int64_t bytes = 0, row = 0;
+};
+
 /// What all variants of a case do, by formulas that are printed, not by what a variant happens to move.
 struct Case {
   std::string section, name;
@@ -22,6 +29,7 @@ struct Case {
   std::string formula;          // in words, for both
   int64_t sets = 1;             // buffers that calls rotate through
   Json facts = Json::object();  // shown with the results
+  Output output = {};           // written whole by every call, from nothing that another call wrote
 };
 
 struct Timing {
@@ -40,25 +48,32 @@ class Bench {
   Device& device() { return device_; }
 
   /// Times all variants of a case: each is captured as a graph of many calls, so that the host's launches do not count;
-  /// after one warm-up come `rounds` rounds in which every variant has its turn. Prints and keeps one row each.
+  /// after one warm-up come `rounds` rounds in which every variant has its turn. Prints and keeps one row each, and
+  /// checks the case's output.
   std::vector<Timing> Measure(const Case& c, const std::vector<Variant>& variants);
 
   /// What fractions of later results are of, in bytes and operations per second.
   void SetCeilings(double copy, double read, double flops) { copy_ = copy, read_ = read, flops_ = flops; }
-  double copy_ceiling() const { return copy_; }
 
   /// Keeps and prints a row that was measured otherwise.
   void Keep(const Case& c, const std::string& variant, const Timing& timing);
 
-  /// {"device": .., "ceilings": .., "results": [..]}
+  /// {"device": .., "ceilings": .., "results": [..], "checks": [..]}
   Json Report() const;
 
+  int64_t num_checks() const { return static_cast<int64_t>(checks_.size()); }
+  int64_t num_wrong() const { return wrong_; }
+
  private:
+  /// Each variant's graph leaves the very bytes that a call by itself leaves, and what all variants leave is alike.
+  void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
+
   Device& device_;
   int rounds_;
   double copy_ = 0, read_ = 0, flops_ = 0;
   std::string last_case_;
-  Json results_ = Json::array();
+  Json results_ = Json::array(), checks_ = Json::array();
+  int64_t wrong_ = 0;  // of the checks
 };
 
 /// The middle, the least and the most of some seconds.
@@ -78,6 +93,7 @@ struct StepBench {
   std::vector<int> batches = {1, 16, 64, 256};
   int context = 1024;
   bool profile = false;
+  std::string models;  // folder that keeps the made-up models for the next process; empty: made anew each time
 };
 void BenchSteps(Bench& bench, const StepBench& options);
 

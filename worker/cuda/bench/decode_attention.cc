@@ -36,6 +36,7 @@ class DecodeCase {
   const PagedBatch& batch() const { return batch_; }
   double bytes() const { return batch_.kv_bytes() + static_cast<double>(queries_.bytes() + out_.bytes()); }
   bool split() const { return combine_; }
+  Output output() const { return {out_.as<void>(), out_.bytes(), batch_.shape().head_size}; }
 
   std::vector<Variant> Variants(bool baselines) {
     std::vector<Variant> variants = {
@@ -132,7 +133,8 @@ double MeasureShape(Bench& bench, const std::string& name, const PagedShape& sha
                           {"group", shape.group},
                           {"kv", fp8 ? "fp8" : "bf16"},
                           {"ordered", shape.ordered},
-                          {"split", c.split()}}},
+                          {"split", c.split()}},
+                .output = c.output()},
                c.Variants(baselines))[0]
       .median;
 }

@@ -108,15 +108,28 @@ void WriteTensors(const std::string& path, const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-MadeUpModel::MadeUpModel(const MadeUpShape& shape) {
-  std::string name = (std::filesystem::temp_directory_path() / "quire-bench-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) Fail("{}: cannot be made", name);
-  path_ = name;
-  std::ofstream(path_ + "/config.json") << DumpJson(ConfigOf(shape));
-  WriteTensors(path_ + "/model.safetensors", TensorsOf(shape));
+MadeUpModel::MadeUpModel(const MadeUpShape& shape, const std::string& folder) : kept_(!folder.empty()) {
+  const std::string config = DumpJson(ConfigOf(shape));
+  const std::filesystem::path where = kept_ ? std::filesystem::path(folder) : std::filesystem::temp_directory_path();
+  if (kept_) {
+    // Named after all that it is made from.
+    path_ = where / fmt::format("made-up-{:016x}", std::hash<std::string>{}(config));
+    if (std::filesystem::exists(path_)) return;
+    std::filesystem::create_directories(where);
+  }
+  std::string made = where / "quire-bench-XXXXXX";
+  if (::mkdtemp(made.data()) == nullptr) Fail("{}: cannot be made", made);
+  std::ofstream(made + "/config.json") << config;
+  WriteTensors(made + "/model.safetensors", TensorsOf(shape));
+  if (kept_) {
+    std::filesystem::rename(made, path_);  // so what is found is whole
+  } else {
+    path_ = made;
+  }
 }
 
 MadeUpModel::~MadeUpModel() {
+  if (kept_) return;
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

@@ -13,10 +13,11 @@ struct MadeUpShape {
   int64_t HeadParameters() const { return hidden * vocab; }
 };
 
-/// Writes config.json and model.safetensors with random weights into a new directory, which goes with the object.
+/// config.json and model.safetensors with random weights. In `folder`, where there is one, they are made once and found
+/// again by whoever wants the same shape; else in a new directory, which goes with the object.
 class MadeUpModel {
  public:
-  explicit MadeUpModel(const MadeUpShape& shape);
+  explicit MadeUpModel(const MadeUpShape& shape, const std::string& folder = "");
   ~MadeUpModel();
   MadeUpModel(const MadeUpModel&) = delete;
   MadeUpModel& operator=(const MadeUpModel&) = delete;
@@ -25,6 +26,7 @@ class MadeUpModel {
 
  private:
   std::string path_;
+  bool kept_;
 };
 
 }  // namespace quire::bench

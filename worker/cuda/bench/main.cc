@@ -2,10 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "comm/error.h"
 #include "worker/cuda/bench/bench.h"
+#include "worker/cuda/bench/step_answers.h"
 
 namespace quire::bench {
 
@@ -16,15 +18,19 @@ struct Options {
   std::string json_file;
   int device = 0, rounds = 5;
   StepBench steps;
+  AnswersBench answers;
   std::vector<int64_t> layers = {2, 6};
 };
 
 int Run(Options options) {
+  options.answers.models = options.steps.models;
+  if (options.answers.eager) ::setenv("CUDA_LAUNCH_BLOCKING", "1", 1);  // before the runtime looks for it
   const DeviceCount devices = CountDevices();
   if (devices.count == 0) {
     fmt::print("no GPU: {}; nothing was measured\n", devices.problem);
     return 3;
   }
+  if (!options.answers.write_to.empty() || !options.answers.compare.empty()) return BenchStepAnswers(options.answers);
   Device device(options.device);
   Bench bench(device, options.rounds);
   fmt::print("{}, sm_{}, {} multiprocessors\n", device.name(), device.compute_capability(), device.num_sms());
@@ -34,19 +40,24 @@ int Run(Options options) {
     return 0;
   }
   const std::pair<const char*, std::function<void()>> sections[] = {
-      {"decode", [&] { BenchDecodeAttention(bench); }}, {"prefill", [&] { BenchPrefillAttention(bench); }},
-      {"products", [&] { BenchProducts(bench); }},      {"small", [&] { BenchSmallOps(bench); }},
-      {"sampling", [&] { BenchSampling(bench); }},      {"steps", [&] { BenchSteps(bench, options.steps); }}};
-  BenchCeilings(bench);
+      {"ceilings", [&] { BenchCeilings(bench); }},
+      {"decode", [&] { BenchDecodeAttention(bench); }},
+      {"prefill", [&] { BenchPrefillAttention(bench); }},
+      {"products", [&] { BenchProducts(bench); }},
+      {"small", [&] { BenchSmallOps(bench); }},
+      {"sampling", [&] { BenchSampling(bench); }},
+      {"steps", [&] { BenchSteps(bench, options.steps); }}};
   for (const auto& [name, run] : sections) {
-    if (!options.only.empty() && std::ranges::find(options.only, name) == options.only.end()) continue;
+    const bool wanted = options.only.empty() || std::ranges::find(options.only, name) != options.only.end();
+    if (!wanted && name != std::string("ceilings")) continue;  // which all others are measured against
     run();
     if (options.json_file.empty()) continue;
     std::ofstream file(options.json_file);  // after each section, so that a later one's end takes nothing along
     file << DumpJson(bench.Report()) << "\n";
     if (!file.flush()) Fail("{}: cannot be written", options.json_file);
   }
-  return 0;
+  fmt::print("{} results checked, {} of them wrong\n", bench.num_checks(), bench.num_wrong());
+  return bench.num_wrong() == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -56,9 +67,9 @@ int Run(Options options) {
 int main(int argc, char** argv) {
   quire::bench::Options options;
   CLI::App app("Times Quire's CUDA kernels against ceilings measured in the same run.", "quire-bench-kernels");
-  app.add_option("--only", options.only, "Sections: decode, prefill, products, small, sampling, steps")
+  app.add_option("--only", options.only, "Sections: ceilings, decode, prefill, products, small, sampling, steps")
       ->delimiter(',')
-      ->check(CLI::IsMember({"decode", "prefill", "products", "small", "sampling", "steps"}));
+      ->check(CLI::IsMember({"ceilings", "decode", "prefill", "products", "small", "sampling", "steps"}));
   app.add_option("--json", options.json_file, "File to write the results to");
   app.add_option("--device", options.device, "Ordinal of the GPU")
       ->check(CLI::NonNegativeNumber)
@@ -80,6 +91,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--profile-step", options.steps.profile,
                "Time nothing: run one decode step between cudaProfilerStart and cudaProfilerStop");
+  app.add_option("--models", options.steps.models, "Folder that keeps made-up models for the next call");
+  app.add_option("--answers", options.answers.write_to, "Time nothing: write what decode steps answer to a file");
+  app.add_option("--expect", options.answers.compare,
+                 "Time nothing: compare what decode steps answer with such a file");
+  app.add_flag("--eager", options.answers.eager, "Answer by single kernels, each awaited, instead of graphs");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -42,6 +42,7 @@ class PrefillCase {
   }
 
   int64_t sets() const { return batch_.sets(); }
+  Output output() const { return {out_.as<void>(), out_.bytes(), batch_.shape().head_size}; }
 
   /// Two products, 2 FLOP each, for every head, query and position that it sees.
   double flops() const {
@@ -93,7 +94,8 @@ void BenchPrefillAttention(Bench& bench) {
                      .flops = c.flops(),
                      .formula = "4 * heads * head size * sum over queries of the positions they see",
                      .sets = c.sets(),
-                     .facts = {{"head_size", head_size}, {"queries", chunks.queries}, {"context", chunks.context}}},
+                     .facts = {{"head_size", head_size}, {"queries", chunks.queries}, {"context", chunks.context}},
+                     .output = c.output()},
                     {{"prefill attention", [&](int64_t set) { c.Queue(set); }}});
     }
   }

@@ -63,7 +63,8 @@ void MeasureProduct(Bench& bench, const Weight& w, int64_t m) {
                  .flops = 2.0 * static_cast<double>(m * w.n * w.k),
                  .formula = "2 (n k + m k + m n) bytes; 2 m n k operations",
                  .sets = sets,
-                 .facts = {{"weight", w.name}, {"m", m}, {"n", w.n}, {"k", w.k}}},
+                 .facts = {{"weight", w.name}, {"m", m}, {"n", w.n}, {"k", w.k}},
+                 .output = {y.as<void>(), y.bytes(), w.n}},
                 variants);
 }
 

@@ -71,7 +71,8 @@ void BenchSampling(Bench& bench) {
                    .bytes = 4.0 * static_cast<double>(rows * kVocab),
                    .formula = "every fp32 logit once; uniform logits, the worst case of top-p",
                    .sets = sets,
-                   .facts = {{"rows", rows}}},
+                   .facts = {{"rows", rows}},
+                   .output = {drawn.as<void>(), drawn.bytes()}},
                   variants);
   }
 }
