@@ -1,9 +1,12 @@
 #include "simt/device_buffer.h"
 
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,13 +21,15 @@ namespace {
 
 constexpr size_t kLarge = size_t{1} << 30, kPoolBytes = size_t{1} << 29;
 
+[[noreturn]] void Refuse(size_t bytes, const char* what, const char* why) {
+  std::fprintf(stderr, "%zu bytes of %s for a test: %s\n", bytes, what, why);
+  throw std::bad_alloc();
+}
+
 std::byte* HostMemory(size_t bytes) {
   void* data = nullptr;
   const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
-  if (status != cudaSuccess) {
-    std::fprintf(stderr, "%zu bytes of page-locked memory for a test: %s\n", bytes, cudaGetErrorString(status));
-    throw std::bad_alloc();
-  }
+  if (status != cudaSuccess) Refuse(bytes, "page-locked memory", cudaGetErrorString(status));
   return static_cast<std::byte*>(data);
 }
 
@@ -61,24 +66,17 @@ class Pool {
   std::map<size_t, std::vector<std::byte*>> free_;
 };
 
-/// Pages that nobody touches do not exist.
-std::byte* ManagedMemory(size_t bytes) {
-  size_t free = 0, total = 0;
-  void* data = nullptr;
-  cudaError_t status = cudaMemGetInfo(&free, &total);
-  if (status == cudaSuccess && bytes > free / 4) status = cudaErrorMemoryAllocation;
-  if (status == cudaSuccess) status = cudaMallocManaged(&data, bytes, cudaMemAttachGlobal);
-  if (status != cudaSuccess) {
-    std::fprintf(stderr, "%zu bytes of managed memory for a test (%zu are free): %s\n", bytes, free,
-                 cudaGetErrorString(status));
-    throw std::bad_alloc();
-  }
+/// Addresses without memory. Neither the device's memory nor managed memory is asked for: tests would not get tens of
+/// gigabytes of them everywhere, and need two pages.
+std::byte* Addresses(size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) Refuse(bytes, "addresses", std::strerror(errno));
   return static_cast<std::byte*>(data);
 }
 
 HostDeviceBytes::Kind KindFor(size_t bytes) {
   if (std::getenv("QUIRE_ASYNCHRONOUS_LAUNCHES") != nullptr) return HostDeviceBytes::Kind::kPooled;
-  return bytes >= kLarge ? HostDeviceBytes::Kind::kManaged : HostDeviceBytes::Kind::kExact;
+  return bytes >= kLarge ? HostDeviceBytes::Kind::kSparse : HostDeviceBytes::Kind::kExact;
 }
 
 }  // namespace
@@ -91,9 +89,9 @@ HostDeviceBytes::HostDeviceBytes(size_t bytes) : bytes_(std::max<size_t>(bytes, 
     case Kind::kPooled:
       data_ = Pool::Get().Take(bytes_);
       break;
-    case Kind::kManaged:
-      data_ = ManagedMemory(bytes_);
-      return;  // fresh pages are zero
+    case Kind::kSparse:
+      data_ = Addresses(bytes_);
+      return;  // pages are zero when Open makes them
   }
   std::memset(data_, 0, bytes_);
 }
@@ -107,10 +105,27 @@ HostDeviceBytes::~HostDeviceBytes() {
     case Kind::kPooled:
       Pool::Get().Return(data_, bytes_);
       break;
-    case Kind::kManaged:
-      cudaFree(data_);
+    case Kind::kSparse:
+      for (std::byte* pages : opened_) cudaHostUnregister(pages);
+      munmap(data_, bytes_);
       break;
   }
+}
+
+void HostDeviceBytes::Open(size_t begin, size_t count) {
+  if (kind_ != Kind::kSparse) return;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t from = begin / page * page, bytes = (begin + count - from + page - 1) / page * page;
+  std::byte* pages = data_ + from;
+  if (mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0) Refuse(bytes, "a buffer's pages", std::strerror(errno));
+  void* on_device = nullptr;
+  cudaError_t status = cudaHostRegister(pages, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+  if (status == cudaSuccess) {
+    opened_.push_back(pages);
+    status = cudaHostGetDevicePointer(&on_device, pages, 0);
+  }
+  if (status != cudaSuccess) Refuse(bytes, "a buffer's pages", cudaGetErrorString(status));
+  if (on_device != pages) Refuse(bytes, "a buffer's pages", "the device has them at another address");
 }
 
 }  // namespace quire::simt

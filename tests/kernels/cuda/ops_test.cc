@@ -183,6 +183,7 @@ TEST(BlockMoveTest, CopiesGathersAndScatters) {
 TEST(BlockMoveTest, OffsetsPass32Bits) {
   DeviceBuffer<std::byte> pool(40'000LL * 1'000'000);  // 40 GB, of which two blocks are touched
   const DeviceBuffer<int32_t> from(std::vector<int32_t>{39'999}), to(std::vector<int32_t>{20'001});
+  for (const int64_t block : {39'999, 20'001}) pool.Open(block * 1'000'000, 4096);
   pool[39'999'000'017] = std::byte{42};
   BlockMove({}, {pool.data(), pool.data(), 1'000'000, 1'000'000, 4096, from.data(), to.data(), 1});
   EXPECT_EQ(pool[20'001'000'017], std::byte{42});

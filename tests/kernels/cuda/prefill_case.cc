@@ -66,6 +66,11 @@ PrefillCase::PrefillCase(PrefillShape shape, uint64_t seed)
   FillRows(random);
   for (int64_t h = 0; h < slopes_.size(); ++h) slopes_[h] = 0.5f / static_cast<float>(h + 1);
   const int64_t begin = shape_.first_block * kv_heads_ * HeadElements(), end = num_blocks_ * kv_heads_ * HeadElements();
+  const int64_t number = ByteSize(shape_.dtype, shape_.cache);
+  for (auto* pool : {&keys_, &values_}) {
+    if (begin > 0) pool->Open(0, kv_heads_ * HeadElements() * number);  // every pool has a block 0
+    pool->Open(begin * number, (end - begin) * number);
+  }
   for (int64_t i = begin; i < end; ++i) {
     reference::WriteCached(keys_.data(), shape_.dtype, shape_.cache, i, kNaN);
     reference::WriteCached(values_.data(), shape_.dtype, shape_.cache, i, kNaN);
