@@ -24,6 +24,14 @@ void Fill(void* array, DType type, int64_t rows, int64_t columns, int64_t stride
   }
 }
 
+/// What Fill will write of rows that lie gigabytes apart.
+void OpenRows(simt::DeviceBuffer<std::byte>& array, DType type, int64_t rows, int64_t columns, int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t end = r + 1 < rows ? std::min(stride, columns + 64) : columns;
+    array.Open(r * stride * ByteSize(type), end * ByteSize(type));
+  }
+}
+
 double Rounded(DType type, double value) {
   float number = 0;  // large enough for all types
   WriteNumber(&number, type, 0, value);
@@ -38,6 +46,8 @@ SkinnyCase::SkinnyCase(const SkinnyShape& shape, uint64_t seed)
       weight_(shape_.n * shape_.k * 2),
       norm_weight_(shape_.k * 2),
       out_(((shape_.m - 1) * OutStride() + Columns()) * ByteSize(OutType())) {
+  OpenRows(x_, shape_.dtype, shape_.m, shape_.k, XStride());
+  OpenRows(out_, OutType(), shape_.m, Columns(), OutStride());
   test::Random random(seed);
   Fill(x_.data(), shape_.dtype, shape_.m, shape_.k, XStride(), random);
   Fill(weight_.data(), shape_.dtype, shape_.n, shape_.k, shape_.k, random);
