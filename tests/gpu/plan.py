@@ -1,0 +1,83 @@
+"""What a GPU run consists of: every part with its command and its limit, in the order in which they run."""
+import collections
+
+# One call on a borrowed machine is ten minutes, unpacking included.
+CALL_SECONDS, UNPACK_SECONDS = 600, 20
+RUN_SECONDS = CALL_SECONDS - UNPACK_SECONDS
+# What a run takes besides its parts: to begin and end, and around each part.
+FIXED_SECONDS, SECONDS_PER_PART = 10, 1
+
+# The first test of every kernel: what is wrong everywhere is known within seconds.
+SMOKE = [
+    "PagedDecodeTest.Partitions*", "DecodeAttentionTest.Split*", "PrefillAttentionTest.EqualsReferenceOverGroups",
+    "SkinnyGemmTest.FusedNorm*", "SamplingTest.TiesGo*", "RopeKvWriteTest.*", "BlockMoveTest.Copies*", "RmsNormTest.*",
+    "SiluMulTest.*", "EmbeddingTest.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*"]
+
+# What sanitizers see: every kernel, few shapes; they are some hundred times slower.
+SANITIZED = [
+    "RopeKvWriteTest.*", "BlockMoveTest.Copies*", "RmsNormTest.*", "SiluMulTest.*", "EmbeddingTest.*",
+    "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
+    "DecodeAttentionTest.TablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.Cuts*", "SkinnyGemmTest.FusedNorm*",
+    "SkinnyGemmTest.ARow*", "SamplingTest.Ties*", "SamplingTest.OneToken*", "SamplingTest.Extreme*", "ScatterTableTest.Writes*",
+    "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*"]
+
+# What only the emulated device can show: launches that are counted, and too little memory.
+NOT_ON_A_DEVICE = "CudaEngineLaunchesTest.*:CudaEngineRefusalTest.*"
+
+ASYNCHRONOUS = {"QUIRE_ASYNCHRONOUS_LAUNCHES": "1"}
+
+# kind: how parts.py runs and judges it. limit: seconds. env: besides that of all programs; None: as run found it.
+# Words of a command: {bin}, {here} (this folder), {folder} (of this run), {pack}, {python}; {tool:NAME} is looked for on
+# the PATH, and without it the part is not run.
+Part = collections.namedtuple("Part", "name kind limit command env", defaults=({},))
+
+
+def bench(section, limit, *flags):
+    return Part(f"bench {section}", "bench", limit,
+                ["{bin}/quire-bench-kernels", "--only", section, "--json", "{folder}/" + section + ".json", *flags])
+
+
+def tests(name, limit, program, pattern, env=None):
+    return Part(name, "gtest", limit, ["{bin}/" + program, "--gtest_color=no", "--gtest_filter=" + pattern], env or {})
+
+
+def answers(name, *flags):
+    return Part(name, "program", 20, ["{bin}/quire-bench-kernels", "--models", "{folder}/models", *flags])
+
+
+def profile(layers):
+    """Kernels of one decode step of one sequence."""
+    return Part(f"profile step {layers}", "profile", 20,
+                ["{tool:ncu}", "--profile-from-start", "off", "--graph-profiling", "node", "--clock-control", "none", "--cache-control",
+                 "none", "--metrics", "gpu__time_duration.sum", "--csv", "{bin}/quire-bench-kernels", "--profile-step", "--batches", "1",
+                 "--layers", f"{layers},{layers}", "--models", "{folder}/models"])
+
+
+def sanitizer(tool, limit):
+    return Part(f"sanitizer {tool}", "sanitizer", limit,
+                ["{tool:compute-sanitizer}", "--tool", tool, "--error-exitcode", "9", "--print-limit", "5", "{bin}/gpu_kernel_tests",
+                 "--gtest_color=no", "--gtest_filter=" + ":".join(SANITIZED)])
+
+
+PARTS = [
+    bench("ceilings", 15),
+    tests("smoke tests", 25, "gpu_kernel_tests", ":".join(SMOKE)),
+    bench("decode", 40),
+    bench("prefill", 20),
+    bench("products", 25),
+    bench("small", 20),
+    bench("sampling", 15),
+    Part("bench PyTorch", "others", 25, ["{python}", "{here}/sdpa.py", "{folder}/others.json"], {"LD_LIBRARY_PATH": None}),
+    answers("step answers of single kernels", "--eager", "--answers", "{folder}/answers"),
+    answers("step answers of graphs", "--expect", "{folder}/answers"),
+    bench("steps", 60, "--models", "{folder}/models"),
+    profile(2),
+    profile(6),
+    tests("kernel tests", 60, "gpu_kernel_tests", "*"),
+    Part("tensor parallel tests", "program", 35, ["{python}", "{here}/tp_test.py", "{pack}"]),
+    # Kernels of several ranks wait for each other on one device: last, for what they may leave behind.
+    tests("one-shot tests", 15, "gpu_one_shot_test", "*", ASYNCHRONOUS),
+    tests("engine tests", 35, "gpu_engine_tests", "-" + NOT_ON_A_DEVICE, ASYNCHRONOUS),
+    sanitizer("memcheck", 25),
+    sanitizer("racecheck", 25),
+    sanitizer("synccheck", 15)]
