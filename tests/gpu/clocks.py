@@ -10,11 +10,11 @@ REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 THROTTLING = {0x4: "power cap", 0x8: "slowdown", 0x20: "heat (software)", 0x40: "heat (hardware)", 0x80: "power brake"}
 
 
-def query(fields):
-    """The values of the first GPU; None without one."""
+def query(fields, timeout=30):
+    """The values of the first GPU; None without one, and when it does not answer in time."""
     try:
         answer = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"], capture_output=True,
-                                text=True, timeout=30, check=False)
+                                text=True, timeout=timeout, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = answer.stdout.splitlines()
@@ -81,7 +81,13 @@ class Log:
         self.thread.start()
 
     def sample(self):
-        self.take(query(self.fields) or [])
+        if self.fields is None:
+            return
+        values = query(self.fields, timeout=2)
+        if values is None:
+            self.fields = None  # a device that hangs must not hold up every part
+        else:
+            self.take(values)
 
     def take(self, values):
         if len(values) >= 4:

@@ -54,8 +54,8 @@ def attention(report):
         fp8, bf16 = decode(f"{lengths}, GQA 4, FP8"), decode(f"{lengths}, GQA 4, bf16")
         out.append(Row(f"{lengths}, GQA 4: FP8 time / bf16 time", "<=", 0.56, ratio(fp8.get("median_us"), bf16.get("median_us")), share(fp8)))
     paged, ordered = (decode(f"32 x 4K, GQA 4, bf16, blocks of {blocks}") for blocks in ("16 shuffled", "64 in order"))
-    out.append(Row("blocks of 16 shuffled / blocks of 64 in order", "<=", 1.03, ratio(paged.get("median_us"), ordered.get("median_us")), share(paged)))
-    return out
+    slower = ratio(paged.get("median_us"), ordered.get("median_us"))
+    return out + [Row("blocks of 16 shuffled / blocks of 64 in order", "<=", 1.03, slower, share(paged))]
 
 
 def products(report):

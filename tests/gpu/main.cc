@@ -8,8 +8,8 @@
 
 namespace {
 
-/// After an access that faults, everything that this process asks of the device fails. So the process ends with the test
-/// that did it, and `run` starts another one for the tests that are left. Exit status 4.
+/// After an access that faults, everything that this process asks of the device fails. So the process ends with the
+/// test that did it, and `run` starts another one for the tests that are left. Exit status 4.
 class EndWithTheDevice final : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     static_cast<void>(cudaDeviceSynchronize());  // errors of launches that can be outlived

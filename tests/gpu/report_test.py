@@ -179,7 +179,8 @@ class GtestTest(Folder):
                          ("failed", "the list of tests: exit status 127: libnccl.so.2 is missing"))
 
     def test_a_program_that_runs_nothing_is_not_started_for_ever(self):
-        program = stand_ins.write(self.at("tests"), "#!/bin/sh\ncase $* in *list_tests*) echo A.; echo '  One' ;; *) echo >> $0.starts; echo no GPU; exit 3 ;; esac\n")
+        program = stand_ins.write(self.at("tests"), "#!/bin/sh\ncase $* in *list_tests*) echo A.; echo '  One' ;;\n"
+                                  "*) echo >> $0.starts; echo no GPU; exit 3 ;; esac\n")
         outcome = parts.run_gtest([program], dict(os.environ), self.at("log"), time.monotonic() + 10)
         self.assertEqual((outcome.status, outcome.detail), ("failed", "0 passed; 1 not run, from A.One on: no GPU"))
         self.assertEqual(os.path.getsize(program + ".starts"), 1)
@@ -333,8 +334,8 @@ class RunTest(Folder):
         return [part for part in plan.PARTS if part.name in names]
 
     def test_a_good_run_passes_and_ends_with_the_goals(self):
-        status, said, report = self.run_it(["A.One"], self.some("bench ceilings", "smoke tests", "bench decode", "bench products", "step answers of graphs",
-                                                                "bench steps", "kernel tests"))
+        status, said, report = self.run_it(["A.One"], self.some("bench ceilings", "smoke tests", "bench decode", "bench products",
+                                                                "step answers of graphs", "bench steps", "kernel tests"))
         self.assertEqual(status, 0, said)
         self.assertEqual([p["status"] for p in report["parts"]], ["passed"] * 7)
         self.assertTrue(said.endswith(goals.text(report) + "\n"))
@@ -385,6 +386,20 @@ class RunTest(Folder):
         status, said, _ = self.run_it(["A.One"], self.some("bench decode", "kernel tests"), {"decode": [check(good=False)]})
         self.assertEqual(status, 1)
         self.assertIn("1 checked, 1 wrong", said)
+
+
+class ClocksTest(Folder):
+    def test_what_does_not_answer_is_not_asked_again(self):
+        stand_ins.write(self.at("nvidia-smi"), stand_ins.NVIDIA_SMI)
+        with mock.patch.dict(os.environ, {"PATH": self.at() + ":" + os.environ["PATH"]}):
+            log = clocks.Log()
+            self.addCleanup(log.stop)
+            self.assertEqual(log.samples[0]["reasons"], ["power cap"])
+            asked = []
+            with mock.patch.object(clocks, "query", lambda *a, **k: asked.append(a)):
+                log.sample()
+                log.sample()
+        self.assertEqual(len(asked), 1)
 
 
 class PackTest(Folder):
