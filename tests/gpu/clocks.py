@@ -56,7 +56,10 @@ def summary(samples):
 
     def span(field, unit):
         known = [s[field] for s in samples if s[field] is not None]
-        return f"{min(known):.0f} to {max(known):.0f} {unit}" if known else f"? {unit}"
+        if not known:
+            return f"? {unit}"
+        low, high = f"{min(known):.0f}", f"{max(known):.0f}"
+        return (low if low == high else f"{low} to {high}") + f" {unit}"
     reasons = dict.fromkeys(reason for s in samples for reason in s["reasons"])
     return (f"SM {span('sm', 'MHz')}, memory {span('mem', 'MHz')}, {span('heat', 'C')}, {span('power', 'W')}; "
             + ("throttled: " + ", ".join(reasons) if reasons else "not throttled"))
