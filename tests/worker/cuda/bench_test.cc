@@ -73,6 +73,22 @@ TEST(ResultCheckTest, VariantsWithResultsOfTheirOwnAreNotCompared) {
   EXPECT_EQ(rows.bench.num_wrong(), 0);
 }
 
+TEST(ResultCheckTest, JudgeThatIsNotTimedIsAskedOfEveryVariant) {
+  Rows rows;
+  const auto wrong = [&](float judged) {
+    const int64_t before = rows.bench.num_wrong();
+    rows.bench.Measure({.section = "a section",
+                        .name = "judged",
+                        .output = {rows.memory.as<void>(), rows.memory.bytes(), kRow, "a judge",
+                                   [&rows, judged] { rows.Queue(judged, judged); }}},
+                       {rows.Writes(1, 1), rows.Writes(1, 1)});
+    return rows.bench.num_wrong() - before;
+  };
+  EXPECT_EQ(wrong(1), 0);
+  EXPECT_EQ(wrong(1.0625f), 2);
+  EXPECT_EQ(rows.bench.Report().at("checks")[3].at("against"), "a judge");
+}
+
 TEST(ResultCheckTest, GraphThatLeavesOtherBytesThanACallIsFound) {
   Rows rows;
   float value = 0;

@@ -76,13 +76,15 @@ void Bench::Check(const Case& c, const std::vector<Variant>& variants, const std
   for (const Variant& variant : variants) {
     alone.push_back(ResultOf(device_, c.output, [&] { variant.queue(c.sets - 1); }));
   }
+  const bool judged = static_cast<bool>(c.output.judge);
+  const std::vector<std::byte> expected = judged ? ResultOf(device_, c.output, c.output.judge) : alone.back();
   for (size_t v = 0; v < variants.size(); ++v) {
     const bool same = ResultOf(device_, c.output, [&] { device_.Launch(*graphs[v]); }) == alone[v];
     Json check = {{"section", c.section}, {"case", c.name}, {"variant", variants[v].name}, {"graph_equals_call", same}};
     bool good = same;
-    if (c.output.row > 0 && v + 1 < variants.size()) {
-      const double difference = WorstRow(alone[v], alone.back(), c.output.row);
-      check["against"] = variants.back().name;
+    if (c.output.row > 0 && (judged || v + 1 < variants.size())) {
+      const double difference = WorstRow(alone[v], expected, c.output.row);
+      check["against"] = judged ? c.output.judge_name : variants.back().name;
       check["difference"] = std::min(difference, 1e9);  // JSON has no infinity
       check["tolerance"] = kRowTolerance;
       good &= difference <= kRowTolerance;

@@ -15,11 +15,13 @@ struct Variant {
   std::function<void(int64_t turn)> queue;
 };
 
-/// Where the variants of a case leave their result, of `bytes` bytes. With `row` > 0 it is rows of so many bf16
-/// numbers, in which all variants agree (result_check.h); with 0 every variant has a result of its own.
+/// Where the variants of a case leave their result, to be checked (result_check.h).
 struct Output {
   void* data = nullptr;  // null: nothing is checked
-  int64_t bytes = 0, row = 0;
+  int64_t bytes = 0;
+  int64_t row = 0;                   // > 0: rows of so many bf16 numbers, alike for all variants
+  std::string judge_name = {};       // of another way, too slow to be timed, that they must be like, too
+  std::function<void()> judge = {};  // queues it, over the last set of buffers
 };
 
 /// What all variants of a case do, by formulas that are printed, not by what a variant happens to move.
@@ -86,15 +88,5 @@ void BenchPrefillAttention(Bench& bench);
 void BenchProducts(Bench& bench);
 void BenchSmallOps(Bench& bench);
 void BenchSampling(Bench& bench);
-/// `layers`: two numbers of layers, of which the time of one follows. `profile`: one step alone, between BeginProfile
-/// and EndProfile, of a model with the first number; nothing is timed.
-struct StepBench {
-  int64_t layers[2] = {2, 6};
-  std::vector<int> batches = {1, 16, 64, 256};
-  int context = 1024;
-  bool profile = false;
-  std::string models;  // folder that keeps the made-up models for the next process; empty: made anew each time
-};
-void BenchSteps(Bench& bench, const StepBench& options);
 
 }  // namespace quire::bench

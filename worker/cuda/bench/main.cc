@@ -8,6 +8,7 @@
 #include "comm/error.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/step_answers.h"
+#include "worker/cuda/bench/steps.h"
 
 namespace quire::bench {
 

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numeric>
 
+#include "kernels/cuda/paged_decode.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/bench/paged_batch.h"
@@ -42,7 +44,21 @@ class PrefillCase {
   }
 
   int64_t sets() const { return batch_.sets(); }
-  Output output() const { return {out_.as<void>(), out_.bytes(), batch_.shape().head_size}; }
+
+  /// To be judged by v2, to which every query is a sequence that ends there, where all of them have one table.
+  Output output() {
+    Output output{out_.as<void>(), out_.bytes(), batch_.shape().head_size};
+    if (chunks_.sequences > 1 || chunks_.queries > kMostJudged) return output;
+    std::vector<int32_t> seen(static_cast<size_t>(chunks_.queries));
+    std::iota(seen.begin(), seen.end(), chunks_.context - chunks_.queries + 1);
+    seen_ = OnDevice(device_, seen);
+    const int64_t floats =
+        kernels::DecodeWorkspaceFloats(chunks_.context, chunks_.queries, batch_.num_heads(), batch_.shape().head_size);
+    partitions_ = device_.Allocate(floats * 4, "partitions of v2");
+    output.judge_name = "v2";
+    output.judge = [this] { PagedDecodeV2(device_.stream(), JudgeParams()); };
+    return output;
+  }
 
   /// Two products, 2 FLOP each, for every head, query and position that it sees.
   double flops() const {
@@ -67,17 +83,43 @@ class PrefillCase {
                                         .alibi_slopes = nullptr,
                                         .tiles = tiles_.as<kernels::PrefillTile>(),
                                         .num_tiles = static_cast<int32_t>(num_tiles_),
-                                        .scale = 1.0f / std::sqrt(static_cast<float>(batch_.shape().head_size)),
+                                        .scale = Scale(),
                                         .soft_cap = 0,
                                         .window = 0});
   }
 
  private:
+  static constexpr int32_t kMostJudged = 4096;
+
+  kernels::PagedDecodeParams JudgeParams() const {
+    return {.dtype = kBF16,
+            .queries = queries_.as<void>(),
+            .query_stride = batch_.row(),
+            .out = out_.as<void>(),
+            .out_stride = batch_.row(),
+            .cache = batch_.Cache(sets() - 1),
+            .block_tables = batch_.tables(),
+            .table_stride = 0,
+            .context_len = seen_.as<int32_t>(),
+            .kv_head_of = batch_.kv_head_of(),
+            .alibi_slopes = nullptr,
+            .num_seqs = chunks_.queries,
+            .num_heads = batch_.num_heads(),
+            .max_context_len = chunks_.context,
+            .scale = Scale(),
+            .soft_cap = 0,
+            .window = 0,
+            .workspace = partitions_.as<float>()};
+  }
+
+  float Scale() const { return 1.0f / std::sqrt(static_cast<float>(batch_.shape().head_size)); }
+
   Device& device_;
   Chunks chunks_;
   PagedBatch batch_;
   int64_t num_tiles_ = 0;
   DeviceMemory query_start_, queries_, out_, tiles_;
+  DeviceMemory seen_, partitions_;  // of the judge
 };
 
 }  // namespace
@@ -86,7 +128,7 @@ void BenchPrefillAttention(Bench& bench) {
   for (const int32_t head_size : {64, 128}) {
     for (const Chunks& chunks : {Chunks{8, 512, 512}, Chunks{4, 1024, 1024}, Chunks{2, 2048, 2048},
                                  Chunks{1, 4096, 4096}, Chunks{1, 16384, 16384}, Chunks{1, 512, 16384}}) {
-      const PrefillCase c(chunks, head_size, bench.device());
+      PrefillCase c(chunks, head_size, bench.device());
       const std::string at = chunks.queries == chunks.context ? "" : fmt::format(" at the end of {}", chunks.context);
       bench.Measure({.section = "prefill attention",
                      .name = fmt::format("{} x {} tokens{}, head size {}, 32 heads, GQA 4", chunks.sequences,

@@ -1,8 +1,9 @@
 // Whole decode steps of the engine, as a server runs them: one step ahead, sampling and results included.
+#include "worker/cuda/bench/steps.h"
+
 #include <fmt/format.h>
 
 #include "comm/model/model_files.h"
-#include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/bench/made_up_model.h"
 #include "worker/cuda/bench/step_runner.h"
