@@ -50,6 +50,7 @@ class Judge {
       : needs_(needs), answer_(std::move(answer)) {}
 
   std::vector<CheckLine> Lines() {
+    Say(kHostNameCheck, true, answer_["host"], "");
     Interface();
     Ports();
     SharedMemory();

@@ -24,6 +24,9 @@ struct NodeNeeds {
 /// that no shell interprets; a model path that has others is not asked for.
 std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);
 
+/// The line that tells what the node calls itself; whether another one does so, too, is for the caller to see.
+inline constexpr const char* kHostNameCheck = "host name";
+
 /// What the answer says about the node.
 std::vector<CheckLine> JudgeProbe(const NodeNeeds& needs, const std::string& worker, const ProgramResult& result,
                                   std::chrono::seconds limit);

@@ -1,5 +1,10 @@
 #include "coordinator/check/preflight.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
 #include "comm/error.h"
 #include "comm/model/model_files.h"
 #include "coordinator/check/listening.h"
@@ -14,6 +19,12 @@ namespace {
 
 using Status = CheckLine::Status;
 
+std::string OwnHostName() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
 /// Runs the checks in the order in which their failures explain each other.
 class Preflight {
  public:
@@ -26,6 +37,8 @@ class Preflight {
     CheckAddresses();
     CheckModel();
     CheckPlacement();
+    if (std::ranges::none_of(topology_.nodes, [](const auto& node) { return IsThisHost(node.host); }))
+      node_of_name_[OwnHostName()] = "the coordinator's host";
     for (const NodeRanks& ranks : placement_.nodes) CheckNode(topology_.nodes[ranks.node], ranks.count);
     for (const Topology::Node& node : topology_.nodes) {
       if (node.spare) CheckNode(node, 0);
@@ -109,10 +122,21 @@ class Preflight {
       return Fails("worker", node.host, "not found", error.what());
     }
     const ProgramResult result = RunProgram(ProbeCommand(needs, worker), options_.host_limit);
-    for (const CheckLine& line : JudgeProbe(needs, worker, result, options_.host_limit)) {
+    for (CheckLine line : JudgeProbe(needs, worker, result, options_.host_limit)) {
+      if (line.check == kHostNameCheck && !node.host.empty()) CheckHostName(line);
       failed_ = failed_ || line.status == Status::kFailed;
       report_(line);
     }
+  }
+
+  /// Open MPI tells nodes apart by the names that they give themselves. With one name for two, a start may work, but
+  /// after a lost node its daemons crash again and again.
+  void CheckHostName(CheckLine& line) {
+    const auto [other, is_new] = node_of_name_.try_emplace(line.found, line.host);
+    if (is_new) return;
+    line.status = Status::kFailed;
+    line.found = fmt::format("{}, as {} calls itself, too", line.found, other->second);
+    line.remedy = "give every node a host name of its own (hostnamectl set-hostname NAME)";
   }
 
   void CheckSums() {
@@ -142,6 +166,7 @@ class Preflight {
   const PreflightOptions options_;
   const std::function<void(const CheckLine&)>& report_;
   Placement placement_;
+  std::map<std::string, std::string> node_of_name_;
   std::string fingerprint_;  // empty: the model cannot be read here
   int64_t model_bytes_ = 0;
   bool failed_ = false;

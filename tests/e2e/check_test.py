@@ -10,7 +10,7 @@ import unittest
 import netns
 import verdict
 from multi_node_test import write_topology
-from server import QUIRE, TINY
+from server import BUILD, QUIRE, TINY
 
 
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
@@ -50,7 +50,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(status, 0, lines)
         self.assertEqual({line["status"] for line in lines.values()}, {"ok"})
         for node in self.network.nodes:
-            for check in ("worker", "interface", "ports", "/dev/shm", "memory", "keys", "model"):
+            for check in ("worker", "host name", "interface", "ports", "/dev/shm", "memory", "keys", "model"):
                 self.assertIn((check, node.address), lines)
         self.assertRegex(lines["sums", ""]["found"], "2 ranks agree")
         self.assertRegex(lines["placement", ""]["found"], "1 on 10.77.0.1, 1 on 10.77.0.2")
@@ -105,6 +105,19 @@ class CheckTest(unittest.TestCase):
         status, lines = self.check(path)
         self.assertEqual(status, 1)
         self.assertRegex(lines["worker", self.network["b"].address]["found"], "version 0.0.9 protocol 1, here ")
+
+    def test_two_nodes_of_one_name(self):
+        path = write_topology(self.network, nodes=self.nodes())
+        twin = os.path.join(self.network.directory, "twin")
+        with open(twin, "w") as f:
+            f.write(f'#!/bin/sh\nhostname twin\nexec {os.path.join(BUILD, "quire-worker")} "$@"\n')
+        os.chmod(twin, 0o700)
+        with open(path) as f:
+            text = f.read()
+        with open(path, "w") as f:
+            f.write(text.replace("method: mpirun", f"method: mpirun, worker: {twin}"))
+        a, b = (node.address for node in self.network.nodes)
+        self.assert_broken(path, "host name", b, f"twin, as {a} calls itself, too", "a host name of its own")
 
     def test_ports_in_use(self):
         path = write_topology(self.network, nodes=self.nodes())
