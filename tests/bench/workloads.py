@@ -3,7 +3,10 @@ Prompts are numbers of tokens that all servers take, other ones for every seed."
 import random
 import statistics
 
-START, MEMORY = "start, s", "resident memory, MB"
+START, MEMORY = "start, s", "resident memory after the loads, MB"
+
+# Tokens that every server's KV pool holds, so that their memory can be compared.
+POOL_TOKENS = 65536
 
 
 def prompts_of(rng, count, prompt_tokens, prefix_tokens=0):
@@ -11,11 +14,34 @@ def prompts_of(rng, count, prompt_tokens, prefix_tokens=0):
     return [prefix + [rng.randrange(1000, 20000) for _ in range(prompt_tokens)] for _ in range(count)]
 
 
+def resident(pid):
+    """MB of a process and all that it started: pages that several of them share count once (PSS)."""
+    total, pids = 0, [pid]
+    while pids:
+        pid = pids.pop()
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as f:
+                total += int(next(line for line in f if line.startswith("Pss:")).split()[1])
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as f:
+                pids += map(int, f.read().split())
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return total / 1000
+
+
 def alone(at_once, rng):
-    """A 512-token prompt and 128 tokens after it."""
+    """A 512-token prompt and 128 tokens after it. Text may come in fewer pieces than there are tokens, so a token's time
+    is that from the first piece to the last, shared by the tokens after the first."""
     (times,), _ = at_once(prompts_of(rng, 1, 512), 128)
-    gaps = [b - a for a, b in zip(times, times[1:])]
-    return {"512-token prompt, first token after, s": times[0], "one stream, ms a token": 1000 * statistics.median(gaps)}
+    return {"512-token prompt, first token after, s": times[0], "one stream, ms a token": 1000 * (times[-1] - times[0]) / 127}
+
+
+def long_prompt(tokens):
+    def load(at_once, rng):
+        (times,), _ = at_once(prompts_of(rng, 1, tokens), 2)
+        return {f"{tokens}-token prompt, first token after, s": times[0]}
+
+    return load
 
 
 def eight(at_once, rng):
@@ -39,7 +65,7 @@ def prefix(at_once, rng):
     return {"16 with one 512-token prefix, all done after, s": seconds}
 
 
-LOADS = {"alone": alone, "8": eight, "32": many, "prefix": prefix}
+LOADS = {"alone": alone, "2048": long_prompt(2048), "4096": long_prompt(4096), "8": eight, "32": many, "prefix": prefix}
 
 
 def measure(at_once, loads, seed):
