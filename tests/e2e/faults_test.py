@@ -9,9 +9,10 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import verdict
-from server import BUILD, QUIRE, ROOT, TINY, Server, alive, free_port, wait_gone
+from server import BUILD, QUIRE, ROOT, TINY, Server, alive, found_as_promised, free_port, wait_gone
 from stream_client import stream_in_background, text_of
 
 
@@ -61,10 +62,10 @@ class WorkerLossTest(unittest.TestCase):
             streams = [stream_in_background(server) for _ in range(3)]
             for epoch, (signal_number, rank) in enumerate(hits, 2):
                 pids = server.worker_pids()
-                begin = time.monotonic()
+                deadline = time.monotonic() + 60
                 os.kill(pids[rank], signal_number)
                 while server.get("/admin/status", admin=True)["epoch"] != epoch:
-                    self.assertLess(time.monotonic() - begin, 8, "detection and restart took too long")
+                    self.assertLess(time.monotonic(), deadline, "the workers do not come back")
                     time.sleep(0.02)
                 self.assertEqual(wait_gone(pids, 5), [])
             for thread, lines in streams:
@@ -75,6 +76,7 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual((status["state"], status["recoveries"]), ("serving", len(hits)))
             self.assertEqual(status["blocks"]["device"]["free"], status["blocks"]["device"]["total"])
             self.assertRegex(server.text(), expect)
+            found_as_promised(self, server.text())
             pids = server.worker_pids()
             self.assertEqual(server.terminate(), 0)
             self.assertEqual(wait_gone(pids, 5), [])
@@ -158,11 +160,23 @@ class WorkerLossTest(unittest.TestCase):
         with Server("-tp", "2", model=TINY, env={"MALLOC_PERTURB_": "165"}) as server:
             streams = [stream_in_background(server, 1900) for _ in range(4)]
             server.process.send_signal(signal.SIGTERM)
-            time.sleep(0.1)
+            while self.is_ready(server):
+                time.sleep(0.005)
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(server.process.wait(timeout=10), 0)
-            for thread, _ in streams:
+            for thread, lines in streams:
                 thread.join(timeout=5)
+                # The first signal alone would have let it come to its end.
+                self.assertLess(sum(b'"text":"' in line for line in lines), 1900)
+                self.assertFalse([line for line in lines if b'"finish_reason":"length"' in line])
+
+    @staticmethod
+    def is_ready(server):
+        try:
+            urllib.request.urlopen(server.url + "/ready", timeout=5).close()
+            return True
+        except OSError:  # 503 while it drains, or no connection any more
+            return False
 
 
 class StartFaultTest(unittest.TestCase):

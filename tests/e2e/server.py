@@ -1,6 +1,7 @@
 """A Quire server as a child process, for tests: free ports, readiness, and an end that leaves nothing behind."""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -110,3 +111,10 @@ def wait_gone(pids, seconds):
     while time.monotonic() < deadline and any(alive(pid) for pid in pids):
         time.sleep(0.02)
     return [pid for pid in pids if alive(pid)]
+
+
+def found_as_promised(test, log):
+    """A silent rank is found 1.5 s after its last beat, later only by what the machine's own delays allow for, and within
+    half a second, in which the coordinator looks at the workers several times."""
+    for silent, late in re.findall(r"is silent for (\d+) ms.*woke threads up to (\d+) ms late", log):
+        test.assertLessEqual(int(silent), 2000 + 4 * (int(late) + 1))
