@@ -37,9 +37,11 @@ void Engine::ExpireOverdue(double now) {
     const auto it = requests_.find(deadlines_.top().request);
     if (it == requests_.end()) continue;
     Request& request = *it->second;
-    const double age = now - request.arrival_seconds;
-    const bool waited = request.first_scheduled_seconds < 0 && age > options_.max_wait_seconds;
-    if (!waited && age <= MaxSeconds(request)) continue;
+    // The sums of RestoreDeadlines, to the last bit: what is popped here and found not to be due is never looked at
+    // again.
+    const double arrival = request.arrival_seconds;
+    const bool waited = request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now;
+    if (!waited && arrival + MaxSeconds(request) >= now) continue;
     if (observer_ != nullptr) observer_->OnDecision({DecisionKind::kTimedOut, request.id});
     const bool own = request.limits.max_seconds > 0 && MaxSeconds(request) < options_.max_request_seconds;
     EndWithError(request, own && !waited ? RequestError::kDeadline : RequestError::kTimedOut,

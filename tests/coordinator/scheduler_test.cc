@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "coordinator/core/engine.h"
@@ -441,6 +442,20 @@ TEST_F(OrderTest, ARequestsOwnDeadlineEndsIt) {
   engine_->ExpireOverdue(5.1);
   EXPECT_EQ(engine_->requests().size(), 1u);
   EXPECT_NE(sinks_[1].error.find("5"), std::string::npos);
+}
+
+TEST_F(OrderTest, ADeadlineHoldsToTheLastBit) {
+  Make(60);
+  auto request = MakeRequest(1, {5, 5}, 100, sinks_[1]);
+  request->arrival_seconds = 1.1;
+  request->limits.max_seconds = 5;
+  ASSERT_FALSE(engine_->Submit(std::move(request)));
+  Step();
+  const double just_late = std::nextafter(1.1 + 5, 7.0);
+  ASSERT_LE(just_late - 1.1, 5) << "rounding makes its age the limit itself";
+  engine_->ExpireOverdue(just_late);
+  engine_->ExpireOverdue(30);
+  EXPECT_TRUE(engine_->idle());
 }
 
 // --- prefixes and windows ---
