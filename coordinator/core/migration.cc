@@ -89,7 +89,7 @@ std::vector<BlockId> Scheduler::Depart(Request& request, uint64_t ticket, int ma
     blocks_.Trim(sequence);
   }
   for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) LeaveWorkers(*it);
-  std::erase(running_, &request);
+  request.num_preemptions += static_cast<int>(std::erase(running_, &request));  // where it goes, it waits with those
   queue_.Remove(request);
   queue_.Left(request);
   const int blocks = BlocksOf(request);
@@ -127,9 +127,9 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
   if (!has_blocks) request.forked = false;
   request.told_to_wait = false;
   Tell(DecisionKind::kArrived, request, request.num_swapped_blocks, queue_.size());
-  if (request.first_scheduled_seconds < 0) return queue_.Add(request);
+  // Whoever was admitted once was charged for its prompt and may hold blocks, even if nothing was computed for it yet.
+  if (request.num_preemptions == 0) return queue_.Add(request);
   queue_.Join(request);
-  ++request.num_preemptions;
   queue_.AddPreempted(request);
 }
 

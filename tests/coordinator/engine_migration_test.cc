@@ -182,6 +182,44 @@ TEST_F(EngineMigrationTest, AWaitingRequestSimplyGoes) {
   ExpectWhole(1, 9, 4);
 }
 
+TEST_F(EngineMigrationTest, AnAdmittedRequestThatHasNothingYetIsChargedOnce) {
+  Submit(1, 17, 1);
+  ASSERT_FALSE(Plan(*source_).empty());
+  ASSERT_FALSE(source_->Submit(MakeRequest(2, Tokens(17, 1), 2, sinks_[2])));
+  ASSERT_TRUE(Plan(*source_).empty()) << "it is admitted, and waits for the prefix that request 1 computes";
+  ASSERT_EQ(source_->scheduler().num_running(), 2);
+  auto departure = source_->Depart(2, 0, 0);
+  ASSERT_FALSE(source_->Adopt(departure->request, 0, {}));
+  source_->scheduler().CheckIntegrity();
+  Finish(*source_);
+  ExpectWhole(2, 17, 2);
+  EXPECT_EQ(source_->scheduler().queue().clients().at("").served, 17 + 2 * 1 + 17 + 2 * 2);
+}
+
+TEST_F(EngineMigrationTest, WhatOneBroughtThatHasNothingOfItsOwnIsLostWithTheWorkers) {
+  Tokens prompt(8, 1);
+  ASSERT_FALSE(source_->Submit(MakeRequest(1, prompt, 1, sinks_[1])));
+  Finish(*source_);  // two blocks are cached
+  prompt.resize(17, 2);
+  ASSERT_FALSE(source_->Submit(MakeRequest(2, prompt, 1, sinks_[2])));
+  ASSERT_FALSE(Plan(*source_).empty());
+  ASSERT_FALSE(source_->Submit(MakeRequest(3, prompt, 2, sinks_[3])));
+  ASSERT_TRUE(Plan(*source_).empty()) << "it has the two blocks, and waits for the next";
+  ASSERT_TRUE(destination_->Reserve(kTicket, 2));
+  auto departure = source_->Depart(3, kTicket, 2);
+  ASSERT_EQ(departure->host_blocks.size(), 2u);
+  ASSERT_FALSE(destination_->Adopt(departure->request, kTicket, departure->host_blocks));
+  destination_->StartEpoch(2);
+  destination_->scheduler().CheckIntegrity();
+  EXPECT_EQ(destination_->blocks().host_pool().num_held(), 0);
+  EXPECT_EQ(Plan(*destination_).chunks, (std::vector<Chunk>{{0, 0, 17}}));
+  Commit(*destination_);
+  Finish(*destination_);
+  Finish(*source_);
+  source_->ReleaseTicket(kTicket);
+  EXPECT_EQ(sinks_[3].choices[0].tokens.size(), 2u);
+}
+
 TEST_F(EngineMigrationTest, MoreBlocksThanAreReservedStayBehind) {
   Submit(1, 20, 4);
   Step(*source_, 2);
