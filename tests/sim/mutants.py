@@ -3,18 +3,24 @@
 
   mutants.py plant SOURCE_DIR OUT_DIR   writes OUT_DIR/<file>.cc for every file that has a mutant; all bugs are in, each
                                         behind `active_mutant == k`, so that one build serves them all
-  mutants.py hunt SIM SEEDS             runs the mutated simulator with every bug switched on, seed after seed; fails
-                                        when one survives
+  mutants.py hunt SIM SEEDS [WORDS]     runs the mutated simulator without a bug, which must pass, and then with every bug
+                                        switched on (or those whose words hold WORDS), seed after seed. Fails when a bug
+                                        survives, or is found by a crash or a hang where the list does not say so
 
 The code of the core itself knows nothing of this. A mutant whose text is no longer there is an error: it moves with the code.
 """
 import concurrent.futures
 import os
+import re
+import signal
 import subprocess
 import sys
 
+HANG_SECONDS = 600
+
 # (file, what the bug is, text as it stands, text with the bug). A text that ends in ; or } is a statement, else an
-# expression.
+# expression. A fifth entry, CRASH, says that the bug reads or writes where it must not before anybody can judge it.
+CRASH = "crash"
 MUTANTS = [
     ("block_manager.cc", "a dropped request keeps its host blocks",
      "if (*it != kNullBlock) host_pool_.Release(*it);", ";"),
@@ -44,9 +50,9 @@ MUTANTS = [
     ("block_sharing.cc", "an expired pin keeps its blocks",
      "Release(pin);\n    return true;", "return true;"),
     ("block_manager.cc", "a resized host pool keeps its size",
-     "host_pool_ = BlockPool(sizes.num_host_blocks + 1);", ";"),
+     "host_pool_ = BlockPool(sizes.num_host_blocks + 1);", ";", CRASH),
     ("block_manager.cc", "a resized pool has blocks that the workers do not",
-     "pool_ = BlockPool(sizes.num_blocks);", "pool_ = BlockPool(sizes.num_blocks + 1);"),
+     "pool_ = BlockPool(sizes.num_blocks);", "pool_ = BlockPool(sizes.num_blocks + 1);", CRASH),
     ("prefix_cache.cc", "a hit is taken without comparing tokens",
      "!std::ranges::equal(TokensOf(block), tokens)", "false"),
     ("prefix_cache.cc", "a hit is taken without comparing what comes before",
@@ -74,11 +80,11 @@ MUTANTS = [
     ("scheduler.cc", "an ended request still counts for its client",
      "std::erase(running_, &request);\n  queue_.Left(request);", "std::erase(running_, &request);"),
     ("step_building.cc", "beams do not wait for each other",
-     "if (drawing == live) return;", "return;"),
+     "if (drawing == live) return;", "return;", CRASH),
     ("step_building.cc", "a new beam keeps the tokens of a dead one",
      "child.tokens = parent.tokens;", ";"),
     ("step_building.cc", "a block can be shared before it is computed",
-     "blocks_.Computed(*m.sequence, m.count);", "blocks_.Computed(*m.sequence, m.count + 1);"),
+     "blocks_.Computed(*m.sequence, m.count);", "blocks_.Computed(*m.sequence, m.count + 1);", CRASH),
     ("beam_search.cc", "any ending continuation becomes a finished beam",
      "i < std::min(width, all.size())", "i < all.size()"),
     ("beam_search.cc", "long beams are not favoured",
@@ -104,9 +110,9 @@ MUTANTS = [
     ("step_building.cc", "choices fork while their prompt is being computed",
      "leader.num_computed < shared", "leader.num_planned() < shared"),
     ("block_sharing.cc", "a block is hashed with a token that is not known",
-     "(index + 1) * block_size() > sequence.num_tokens()", "(index + 1) * block_size() > sequence.length()"),
+     "(index + 1) * block_size() > sequence.num_tokens()", "(index + 1) * block_size() > sequence.length()", CRASH),
     ("outstanding_steps.cc", "what an ended sequence draws is taken over",
-     "member.sequence = nullptr;\n      member.request = nullptr;", ";"),
+     "member.sequence = nullptr;\n      member.request = nullptr;", ";", CRASH),
     ("outstanding_steps.cc", "what was dropped still counts as in flight",
      "sequence.num_in_flight = sequence.num_pending = 0;", ";"),
     ("outstanding_steps.cc", "the youngest step is taken for the oldest",
@@ -126,6 +132,118 @@ MUTANTS = [
      "if (!has_blocks) request.forked = false;", ";"),
     ("scheduler.cc", "blocks on their way survive the workers",
      "blocks_.ReleaseHoldings();", ";"),
+    # Limits and ends.
+    ("engine.cc", "a request of exactly the model's length is refused",
+     "int64_t{prompt} + max_tokens > options_.max_model_len", "int64_t{prompt} + max_tokens >= options_.max_model_len"),
+    ("engine.cc", "min_tokens counts the token that says stop",
+     "sequence.num_generated() > request.sampling.min_tokens", "sequence.num_generated() >= request.sampling.min_tokens"),
+    ("engine.cc", "a client may ask for more time than the server gives",
+     "std::min(wish, options_.max_request_seconds)", "wish"),
+    ("engine.cc", "nobody looks when the longest wait is over",
+     "deadlines_.push({request.arrival_seconds + options_.max_wait_seconds, request.id});", ";"),
+    ("engine.cc", "cached tokens are told with every first token of a choice",
+     "sequence.choice == 0 && sequence.num_generated() == 1", "sequence.num_generated() == 1"),
+    ("engine.cc", "a token of another vocabulary fits",
+     "token >= 0 && token < options_.vocab_size", "token >= 0 && token <= options_.vocab_size"),
+    ("engine_endings.cc", "whoever runs ends by the limit of waiting",
+     "request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now",
+     "arrival + options_.max_wait_seconds < now"),
+    ("engine_endings.cc", "a client's own limit is told as the server's", "own && !waited", "false"),
+    ("engine_endings.cc", "a request is given up one lost epoch too late",
+     "request.num_lost_alone >= options_.max_lost_epochs", "request.num_lost_alone > options_.max_lost_epochs"),
+    ("engine_endings.cc", "a smaller pool keeps who lacks one token's room",
+     "!scheduler_.CanEverRun(request.num_prompt_tokens(), request.limits.max_tokens, n)",
+     "!scheduler_.CanEverRun(request.num_prompt_tokens(), request.limits.max_tokens - 1, n)"),
+    ("engine_endings.cc", "the null block is not counted among those that are needed",
+     "static_cast<int>(most) + 1", "static_cast<int>(most)"),
+    ("engine_endings.cc", "a pin is held beyond its last moment",
+     "pin.expires_seconds <= now", "pin.expires_seconds < now"),
+    ("scheduler.cc", "the last token, which nobody reads, is given room",
+     "int64_t{num_prompt_tokens} + max_tokens - 1", "int64_t{num_prompt_tokens} + max_tokens"),
+    ("scheduler.cc", "a window's second cut block is forgotten",
+     "2 * blocks_.block_size()", "blocks_.block_size()"),
+    ("scheduler.cc", "as many choices as may run are refused", "n <= limits_.max_running", "n < limits_.max_running"),
+    ("block_sharing.cc", "pins take the whole pool",
+     "static_cast<size_t>(num_usable()) / 2", "static_cast<size_t>(num_usable())"),
+    ("migration.cc", "one host block is never set aside",
+     "num_host_blocks > host_pool_.num_free()", "num_host_blocks >= host_pool_.num_free()"),
+    # Whose turn it is.
+    ("waiting_queue.cc", "of equal rank the last to come is first", "a->id < b->id", "a->id > b->id"),
+    ("waiting_queue.cc", "of clients served alike the last by name is first",
+     "Senior(*a.waiting.front(), *b.waiting.front())", "false"),
+    ("waiting_queue.cc", "a client saves up while it is away",
+     "std::max(account.served, others ? least : most)", "account.served"),
+    ("waiting_queue.cc", "who comes back is level with those that are away",
+     "if (other.active == 0) continue;", ";"),
+    ("step_building.cc", "a generated token is charged twice",
+     "WaitingQueue::ChargeGenerated(*m.request, 1);", "WaitingQueue::ChargeGenerated(*m.request, 2);"),
+    ("step_building.cc", "tokens from the cache are charged", "WaitingQueue::ChargePrompt(request, -gained);", ";"),
+    ("step_building.cc", "what the cache has after a preemption is counted once more",
+     "gained == 0 || request.num_preemptions > 0", "gained == 0"),
+    ("scheduler.cc", "who had no room ahead is passed over again", "if (ahead() && left_out_) return plan_;", ";"),
+    ("scheduler.cc", "somebody joins a request that may kill workers",
+     "crowd_.suspect = crowd_.suspect || IsSuspect(request);", ";"),
+    ("scheduler.cc", "a request that may kill workers joins the others",
+     "running_.empty() || (!IsSuspect(request) && !crowd_.suspect)", "running_.empty() || !crowd_.suspect"),
+    ("outstanding_steps.cc", "two requests are convicted for one loss", "computed.size() == 1", "computed.size() <= 2"),
+    ("outstanding_steps.cc", "a loss counts for every sequence of a request",
+     "std::ranges::find(computed, member.request) == computed.end()", "true"),
+    # Preemption and swapping.
+    ("scheduler.cc", "the last host block is not swapped to",
+     "blocks > blocks_.host_pool().num_free()", "blocks >= blocks_.host_pool().num_free()"),
+    ("scheduler.cc", "a preempted beam still branches",
+     "std::erase_if(branches_, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });", ";"),
+    ("scheduler.cc", "swapped-out choices believe after a loss that they share a prefix", "request->forked = false;", ";"),
+    ("scheduler.cc", "running choices believe after a loss that they share a prefix",
+     "request.forked = false;\n    ++request.num_preemptions;", "++request.num_preemptions;"),
+    ("scheduler.cc", "admission counts on blocks that a choice behind its window does not share",
+     "window ? 0 : std::min(prompt, blocks_.HeldPrefixBlocks(sequence))",
+     "std::min(prompt, blocks_.HeldPrefixBlocks(sequence))"),
+    ("block_sharing.cc", "cached blocks that nobody holds cost nothing", "pool_.ref_count(hit->block) == 0", "false"),
+    ("block_sharing.cc", "a prefix from the cache is held beyond the window",
+     "LeaveWindow(sequence);\n  return sequence.num_computed - begin;", "return sequence.num_computed - begin;"),
+    ("block_manager.cc", "a sequence that gave up its blocks keeps their names",
+     "sequence.num_computed = 0;\n  sequence.contents.Restart();", "sequence.num_computed = 0;"),
+    ("block_manager.cc", "a sequence that gave up its blocks is still behind its window",
+     "sequence.first_block = 0;", ";"),
+    ("block_manager.cc", "more copies are planned than owners write",
+     "std::min(writers, pool_.ref_count(block) - 1)", "writers"),
+    ("block_manager.cc", "a fork takes over hashes of what is not shared",
+     "child.contents.hashes.resize(std::min(child.contents.hashes.size(), "
+     "static_cast<size_t>(parent.contents.num_named)));", ";"),
+    ("block_manager.cc", "a resized pool keeps its watermark",
+     "watermark_blocks_ = static_cast<int>(options_.watermark * pool_.num_usable());", ";"),
+    ("block_manager.cc", "a copied block counts as empty",
+     "uses_[static_cast<size_t>(copy)].filled = sequence.num_computed % block_size();", ";"),
+    ("prefix_cache.cc", "content that collides takes the name of the other",
+     "return next_content_ += 2;",
+     "return entries_[static_cast<size_t>(table_[position])].content;"),
+    # Beams and choices.
+    ("beam_search.cc", "a search that never stops early hopes for no longer beams", "longest ? max_tokens_ : length", "length"),
+    ("beam_search.cc", "one finished beam too many is kept",
+     "finished_.size() > running_.size()", "finished_.size() > running_.size() + 1"),
+    ("beam_search.cc", "a search ends one step early",
+     "if (length >= max_tokens_) return true;", "if (length + 1 >= max_tokens_) return true;"),
+    ("step_building.cc", "a beam's workers are believed to know its own window",
+     "child.told_first_block = parent.told_first_block;", ";"),
+    ("step_building.cc", "workers are told again what they were sent whole",
+     "sequence.told_first_block = sequence.first_block;", ";"),
+    ("step_building.cc", "blocks behind the window stay in the workers' tables",
+     "sequence->slot && sequence->told_first_block < sequence->first_block", "false"),
+    ("step_building.cc", "a choice that has ended leads the others", "while (live->finished) ++live;", ";"),
+    ("step_building.cc", "choices that have ended fork again",
+     "if (!live->finished) blocks_.Fork(leader, *live);", "blocks_.Fork(leader, *live);"),
+    # Between engines, on the edges.
+    ("migration.cc", "a deadline that passes on the way is forgotten", "RestoreDeadlines(added);", ";"),
+    ("migration.cc", "a request as large as the room set aside leaves its blocks", "blocks <= max_blocks", "blocks < max_blocks"),
+    ("migration.cc", "the last host block is not moved to",
+     "blocks <= blocks_.host_pool().num_free()", "blocks < blocks_.host_pool().num_free()"),
+    ("migration.cc", "a request as large as the room set aside arrives without its blocks",
+     "holding->blocks.size() < names.size()", "holding->blocks.size() <= names.size()"),
+    ("migration.cc", "a sequence that arrives bare is still behind its window", "sequence.first_block = 0;", ";"),
+    ("migration.cc", "a sequence that arrives keeps names of the other engine", "sequence.contents.Restart();", ";"),
+    ("migration.cc", "an admitted request that has nothing yet arrives as new",
+     "request.num_preemptions == 0", "request.first_scheduled_seconds < 0"),
 ]
 
 
@@ -142,7 +260,7 @@ def plant(source_dir, out_dir):
         with open(os.path.join(source_dir, name), encoding="utf-8") as f:
             text = f.read()
         places = []
-        for number, (file, what, old, new) in enumerate(MUTANTS, 1):
+        for number, (file, what, old, new, *_) in enumerate(MUTANTS, 1):
             if file != name:
                 continue
             if text.count(old) != 1:
@@ -154,26 +272,46 @@ def plant(source_dir, out_dir):
             f.write('#include "tests/sim/active_mutant.h"\n' + text)
 
 
-def caught(sim, number, seeds):
-    """The simulator's last words when it finds the bug, or None."""
+def live(sim, number, seeds):
+    """How a run ends: (None, "promise", "invariant", "crash" or "hang"; the seed; the last words)."""
     try:
-        run = subprocess.run([sim, "0", seeds, str(number)], capture_output=True, text=True, timeout=600)
+        run = subprocess.run([sim, "0", seeds, str(number)], capture_output=True, text=True, timeout=HANG_SECONDS)
     except subprocess.TimeoutExpired:
-        return "no end"
+        return "hang", None, f"no end within {HANG_SECONDS} s"
     if run.returncode == 0:
-        return None
-    return " ".join(run.stderr.split()[-24:]) or f"died with status {run.returncode}"
+        return None, None, ""
+    words = run.stderr.split("\n")
+    seed = next((int(m.group(1)) for m in map(re.compile(r"seed (\d+)$").match, reversed(words)) if m), None)
+    said = " ".join(line for line in words if line and not line.startswith("seed "))[-140:]
+    if run.returncode == 1:
+        return "promise", seed, said
+    if run.returncode == -signal.SIGABRT and "invariant broken" in run.stderr:
+        return "invariant", seed, said
+    return CRASH, seed, f"status {run.returncode}: {said}"
 
 
-def hunt(sim, seeds):
-    survivors = 0
+def hunt(sim, seeds, words=""):
+    how, seed, said = live(sim, 0, seeds)
+    if how:
+        sys.exit(f"without a planted bug: {how} at seed {seed}: {said}")
+    chosen = [number for number, mutant in enumerate(MUTANTS, 1) if words in mutant[1]]
+    ends, firsts, wrong = {}, [], 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(lambda number: caught(sim, number, seeds), range(1, len(MUTANTS) + 1))
-        for number, words in enumerate(found, 1):
-            print(f"{number:2} {MUTANTS[number - 1][1]}: {words or 'SURVIVES'}", flush=True)
-            survivors += words is None
-    print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} planted bugs caught within {seeds} seeds each")
-    sys.exit(1 if survivors else 0)
+        for number, (how, seed, said) in zip(chosen, pool.map(lambda n: live(sim, n, seeds), chosen)):
+            what, may = MUTANTS[number - 1][1], MUTANTS[number - 1][4:]
+            is_wrong = how is None or (how in (CRASH, "hang") and how not in may)
+            print(f"{number:3} {what}: " + (f"{how} at seed {seed}: {said}" if how else "SURVIVES") +
+                  (" (NOT IN THIS WAY)" if how and is_wrong else ""), flush=True)
+            ends[how] = ends.get(how, 0) + 1
+            firsts += [seed] if how and seed is not None else []
+            wrong += is_wrong
+    print(f"{len(chosen)} planted bugs within {seeds} seeds each: " +
+          ", ".join(f"{ends.get(how, 0)} {text}" for how, text in (
+              ("promise", "break a promise"), ("invariant", "break an invariant"), (CRASH, "crash"), ("hang", "hang"),
+              (None, "survive"))))
+    print("found at seed " + ", ".join(f"{low} to {high}: {sum(low <= seed <= high for seed in firsts)}"
+                                       for low, high in ((0, 7), (8, 99), (100, 499), (500, int(seeds) - 1))))
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ bool Stops(const Ask& ask, TokenId token) {
 /// A finished token list as a client gets it: stop tokens are hidden, and its own stop string ends it early.
 Answer Deliver(const Ask& ask, std::vector<TokenId> tokens) {
   Answer answer;
-  if (!tokens.empty() && Stops(ask, tokens.back())) {
+  const bool may_stop = static_cast<int>(tokens.size()) > ask.sampling.min_tokens;
+  if (may_stop && Stops(ask, tokens.back())) {
     tokens.pop_back();
     answer.reason = FinishReason::kStop;
   }
@@ -42,7 +43,9 @@ Answer Sample(const Ask& ask, int choice) {
   while (static_cast<int>(generated.size()) < ask.limits.max_tokens) {
     generated.push_back(Draw(ContextAfter(ask, generated), sampling, ask.prompt.size() + generated.size()));
     const int count = static_cast<int>(generated.size());
-    if (Stops(ask, generated.back()) || (ask.sink_stops_after > 0 && count >= ask.sink_stops_after)) break;
+    // min_tokens of the text; the token that says stop is not part of it.
+    const bool stops = Stops(ask, generated.back()) && count > ask.sampling.min_tokens;
+    if (stops || (ask.sink_stops_after > 0 && count >= ask.sink_stops_after)) break;
   }
   return Deliver(ask, generated);
 }

@@ -1,5 +1,6 @@
 #include "tests/sim/scenario.h"
 
+#include "tests/sim/judge.h"
 #include "tests/sim/virtual_model.h"
 
 namespace quire::sim {
@@ -88,6 +89,66 @@ Faults MakeFaults(Random& random) {
   return faults;
 }
 
+/// Cuts a request down to what can be served: to exactly that, so that the edges of all limits are met.
+void CutToFit(Ask& ask, const EngineOptions& options) {
+  const int usable = options.blocks.num_blocks - 1;
+  const auto model_len = static_cast<size_t>(options.max_model_len);
+  ask.prompt.resize(std::min(ask.prompt.size(), model_len - 1));
+  ask.limits.max_tokens = std::min(ask.limits.max_tokens, static_cast<int>(model_len - ask.prompt.size()));
+  ask.n = std::min(ask.n, options.scheduler.max_running);
+  while (ask.n > 1 && !RightRefusal(ask, options, usable).empty()) --ask.n;
+  while (ask.limits.max_tokens > 1 && !RightRefusal(ask, options, usable).empty()) --ask.limits.max_tokens;
+  while (ask.prompt.size() > 1 && !RightRefusal(ask, options, usable).empty()) ask.prompt.pop_back();
+  if (!ask.beams) return;
+  ask.beams->width = ask.n;
+  ask.beams->num_returned = std::min(ask.beams->num_returned, ask.n);
+}
+
+/// Limits at their edges. From numbers of its own, as everything that came later: what MakeScenario draws before stays.
+void MeetLimits(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 10));
+  EngineOptions& options = scenario.engine;
+  options.max_model_len = OneOf(random, {160, 160, 160, 40, 90});
+  if (options.max_wait_seconds < 1e9) options.max_wait_seconds = OneOf(random, {3.0, 3.0, 6.0, 12.0});
+  const int served = OneOf(random, {90, 100, 100});  // of a hundred requests, made to fit; some of the others do
+  for (Arrival& arrival : scenario.arrivals) {
+    Ask& ask = arrival.ask;
+    if (Chance(random, served)) CutToFit(ask, options);
+    for (int i = 0; ask.beams && i < 8 && Chance(random, 70); ++i)  // so that searches are over before the length is
+      ask.limits.stop_token_ids.push_back(static_cast<TokenId>(random.Below(kVocab)));
+    if (!ask.beams && Chance(random, 20)) ask.sampling.min_tokens = static_cast<int>(random.Between(1, 6));
+    if (ask.limits.max_seconds > 0 || Chance(random, 2))
+      ask.limits.max_seconds = OneOf(random, {0.1, 0.5, 2.0, 5.0, 60.0});
+  }
+}
+
+/// In some lives everybody comes at once and grows beyond what admission saw, so that many give way.
+void Crowd(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 12));
+  if (!Chance(random, 20)) return;
+  EngineOptions& options = scenario.engine;
+  options.scheduler.lookahead_tokens = 0;
+  options.blocks.watermark = 0;
+  if (Chance(random, 60)) options.blocks.num_host_blocks += options.blocks.num_blocks;
+  for (Arrival& arrival : scenario.arrivals) {
+    arrival.seconds /= 4;
+    arrival.ask.limits.max_tokens += static_cast<int>(random.Between(0, 40));
+  }
+}
+
+/// What ends requests without an answer.
+void MakeTroubles(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 9));
+  scenario.engine.max_lost_epochs = OneOf(random, {0, 0, 0, 1, 2, 3});
+  if (Chance(random, 10)) {
+    scenario.faults.poison = static_cast<RequestId>(random.Between(1, static_cast<int64_t>(scenario.arrivals.size())));
+  }
+  if (Chance(random, 4)) scenario.faults.no_new_group = 0.2;
+  if (Chance(random, 10)) scenario.faults.no_numbers = 0.003;
+  if (Chance(random, 10)) scenario.interference.abort = 0.01;
+  if (Chance(random, 10)) scenario.shrink = 0.3;
+}
+
 }  // namespace
 
 Scenario MakeScenario(uint64_t seed) {
@@ -131,6 +192,9 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.interference.migrate = OneOf(moves, {0.0, 0.0, 0.05, 0.3});
   Random sizes(Mix(seed, 6));
   scenario.resize = OneOf(sizes, {0.0, 0.0, 0.3, 1.0});
+  Crowd(seed, scenario);
+  MeetLimits(seed, scenario);
+  MakeTroubles(seed, scenario);
   return scenario;
 }
 

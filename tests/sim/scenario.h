@@ -18,12 +18,21 @@ struct Faults {
   double answer_is_lost = 0;
   double answer_is_wrong = 0;  // another hash
   double clock_jumps = 0;      // the machine slept
+  double no_new_group = 0;     // after a loss: everybody is told so
+  double no_numbers = 0;       // a draw is none
+  RequestId poison = 0;        // workers die whenever they compute this request; 0: none
+
+  /// True when groups may be lost.
+  bool any() const {
+    return worker_dies + frame_is_damaged + frame_is_repeated + answer_is_lost + answer_is_wrong > 0 || poison != 0;
+  }
 };
 
 /// Things that happen between calls of the engine.
 struct Interference {
   double cancel = 0, flush = 0, pin = 0, unpin = 0;
   double migrate = 0;  // a request leaves the engine, and comes back later as if to another one
+  double abort = 0;    // by an operator
 };
 
 /// A request and when it comes.
@@ -42,6 +51,7 @@ struct Scenario {
   /// plan and result, too. 0: one step at a time, and nothing happens inside it.
   double plan_ahead = 0;
   double resize = 0;  // probability that a new epoch brings pools of other sizes
+  double shrink = 0;  // probability that such pools are too small for somebody
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // by time

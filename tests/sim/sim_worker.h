@@ -24,6 +24,8 @@ class SimWorker {
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
   void CopyHost(const std::vector<BlockCopyPair>& pairs) { Move(pairs, host_, host_); }
 
+  const std::vector<BlockId>& blocks(SlotId slot) const { return table_.at(slot).blocks; }
+
   struct Violation {
     std::string what;
   };

@@ -6,10 +6,16 @@
 namespace quire::sim {
 
 struct Outcome {
-  uint64_t trace_hash = 0;  // of every plan and every delivered token
-  int64_t steps = 0, events = 0, preemptions = 0, swap_outs = 0, cached_tokens = 0, epochs = 0, finished = 0;
-  int64_t ahead = 0, dropped = 0;  // steps planned with one outstanding; draws of sequences that had ended
+  uint64_t trace_hash = 0;  // of every plan, every delivered token and every error
+  int64_t steps = 0, events = 0, preemptions = 0, swap_outs = 0, cached_tokens = 0;
+  int64_t ahead = 0, dropped = 0;     // steps planned with one outstanding; draws of sequences that had ended
   int64_t moved = 0, moved_bare = 0;  // requests that left and came back, with blocks and without
+  int64_t epochs = 0, pins_broken = 0;
+  int64_t may_fail = 0, lost_a_group = 0;  // 1 when faults were possible in this life; when one ended an epoch
+  // What became of the requests that came: these add up to all of them.
+  int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
+  int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long, took too long, too long for the client
+  int64_t given_up = 0, aborted = 0, no_numbers = 0;     // with the workers; by an operator; broken draws
 };
 
 /// A promise that did not hold. Broken invariants inside the core abort instead; so does a lack of progress.
@@ -19,7 +25,7 @@ struct Failure {
 
 /// Lives through one seed's scenario: the real engine, real frames, simulated workers, a virtual clock, and faults.
 /// After every event the engine's invariants are recomputed from scratch; every client must get the oracle's tokens,
-/// once each and in order; everybody must be answered in bounded time; at the end nothing may be held. Throws Failure.
+/// once each and in order, or the error that is due, when it is due; at the end nothing may be held. Throws Failure.
 Outcome Simulate(uint64_t seed);
 
 /// The same, saying what happens on standard output.

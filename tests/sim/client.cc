@@ -1,0 +1,57 @@
+#include "tests/sim/client.h"
+
+#include "comm/error.h"
+#include "tests/sim/simulator.h"
+
+namespace quire::sim {
+
+Client::Choice& Client::At(int index) {
+  if (index < 0 || index >= static_cast<int>(got_.size())) throw Failure{fmt::format("no choice {}", index)};
+  if (finished(index)) throw Failure{fmt::format("choice {} hears more after its end", index)};
+  return got_[static_cast<size_t>(index)];
+}
+
+bool Client::OnToken(const TokenEvent& event) {
+  Choice& choice = At(event.choice);
+  const Answer& right = right_[static_cast<size_t>(event.choice)];
+  if (choice.tokens == static_cast<int>(right.tokens.size()) ||
+      event.token != right.tokens[static_cast<size_t>(choice.tokens)]) {
+    throw Failure{fmt::format("choice {}: token {} is wrong", event.choice, choice.tokens)};
+  }
+  ++choice.tokens;
+  return ask_.sink_stops_after > 0 && choice.tokens >= ask_.sink_stops_after;
+}
+
+void Client::OnHiddenStop(int index, float) {
+  if (At(index).tokens != static_cast<int>(right_[static_cast<size_t>(index)].tokens.size()))
+    throw Failure{fmt::format("choice {} is stopped by token {}", index, At(index).tokens)};
+}
+
+void Client::OnCached(int tokens) {
+  const bool possible = tokens > 0 && tokens < static_cast<int>(ask_.prompt.size());
+  if (At(0).tokens > 0 || cached_tokens_ != 0 || !possible)
+    throw Failure{fmt::format("{} prompt tokens are said to come from the cache", tokens)};
+  cached_tokens_ = tokens;
+}
+
+void Client::OnFinish(int index, FinishReason reason) {
+  Choice& choice = At(index);
+  const Answer& right = right_[static_cast<size_t>(index)];
+  if (choice.tokens != static_cast<int>(right.tokens.size()) || reason != right.reason) {
+    throw Failure{fmt::format("choice {} ends after {} of {} tokens, or for another reason", index, choice.tokens,
+                              right.tokens.size())};
+  }
+  choice.finished = true;
+  ++finished_;
+  ++(reason == FinishReason::kStop ? stopped_ : complete_);
+}
+
+void Client::OnError(RequestError error, const std::string& message) {
+  if (over()) throw Failure{"an error after the end"};
+  if (!due || due->error != error || message.find(due->words) == std::string::npos)
+    throw Failure{fmt::format("a request ends with error {} \"{}\" where {} is due", static_cast<int>(error), message,
+                              due ? '"' + due->words + '"' : "nothing")};
+  ended_ = due;
+}
+
+}  // namespace quire::sim

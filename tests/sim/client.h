@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tests/sim/judge.h"
+
+namespace quire::sim {
+
+/// One client: compares what it gets with what is right, as it comes.
+class Client : public RequestSink {
+ public:
+  explicit Client(const Ask& ask) : ask_(ask), right_(RightAnswers(ask)), got_(right_.size()) {}
+
+  bool OnToken(const TokenEvent& event) override;
+  void OnHiddenStop(int index, float) override;
+  void OnCached(int tokens) override;
+  void OnFinish(int index, FinishReason reason) override;
+  void OnError(RequestError error, const std::string& message) override;
+  bool Abandoned() const override { return cancelled; }
+
+  /// The whole answer came, or an error.
+  bool answered() const { return ended_.has_value() || finished_ == got_.size(); }
+  /// Nobody waits for anything more.
+  bool over() const { return cancelled || answered(); }
+  /// Of beams only some are returned; the others end with the request.
+  bool finished(int index) const {
+    const auto at = static_cast<size_t>(index);
+    return over() || (at < got_.size() && got_[at].finished);
+  }
+  const std::optional<Ending>& ended() const { return ended_; }
+  /// Choices that ended in this way.
+  int num_finished(FinishReason reason) const { return reason == FinishReason::kStop ? stopped_ : complete_; }
+  int cached_tokens() const { return cached_tokens_; }
+  const Ask& ask() const { return ask_; }
+
+  bool cancelled = false;
+  std::optional<Ending> due;  // the error that may come now
+
+ private:
+  struct Choice {
+    int tokens = 0;
+    bool finished = false;
+  };
+  Choice& At(int index);
+
+  Ask ask_;
+  std::vector<Answer> right_;
+  std::vector<Choice> got_;
+  size_t finished_ = 0;
+  int cached_tokens_ = 0, stopped_ = 0, complete_ = 0;
+  std::optional<Ending> ended_;
+};
+
+}  // namespace quire::sim

@@ -1,0 +1,276 @@
+// The course of a life: clients, operators, the clock, and what must hold after every event.
+#include "tests/sim/simulation.h"
+
+#include "comm/error.h"
+
+namespace quire::sim {
+
+Simulation::Simulation(uint64_t seed, bool aloud)
+    : scenario_(MakeScenario(seed)),
+      random_(Mix(seed, 2)),
+      order_(Mix(seed, 4)),
+      sizes_(Mix(seed, 5)),
+      moves_(Mix(seed, 7)),
+      more_(Mix(seed, 11)),
+      engine_(scenario_.engine),
+      judge_(scenario_.engine),
+      watcher_(engine_, scenario_.engine.scheduler.preemption, turns_, judge_, aloud),
+      aloud_(aloud),
+      decisions_(watcher_) {
+  engine_.set_observer(&decisions_);
+  engine_.SetSwapSpeed(static_cast<double>(random_.Below(100)) * 1e-5);
+  StartEpoch();
+}
+
+Outcome Simulation::Run() {
+  while (next_arrival_ < scenario_.arrivals.size() || !engine_.idle() || !sent_.empty() || !travellers_.empty()) {
+    if (++outcome_.events > kMaxEvents) throw Failure{"no end in sight"};
+    if (engine_.idle() && sent_.empty() && travellers_.empty())
+      now_ = std::max(now_, scenario_.arrivals[next_arrival_].seconds);
+    Arrive();
+    Interfere();
+    Travel();
+    Expire();
+    Check();
+    Act();
+    Check();
+  }
+  CheckRest();
+  outcome_.preemptions = engine_.scheduler().num_preemptions();
+  outcome_.swap_outs = engine_.scheduler().num_swapped_out();
+  outcome_.cached_tokens = engine_.stats().cached_tokens;
+  outcome_.dropped = num_drawn_ - num_wanted_;
+  outcome_.asked = static_cast<int64_t>(scenario_.arrivals.size());
+  outcome_.may_fail = scenario_.faults.any();
+  outcome_.lost_a_group = outcome_.epochs > 1;
+  return outcome_;
+}
+
+void Simulation::Arrive() {
+  for (; next_arrival_ < scenario_.arrivals.size() && scenario_.arrivals[next_arrival_].seconds <= now_;
+       ++next_arrival_) {
+    Submit(scenario_.arrivals[next_arrival_], next_arrival_ + 1);
+  }
+}
+
+void Simulation::Submit(const Arrival& arrival, RequestId id) {
+  auto request = std::make_unique<Request>();
+  request->id = id;
+  request->arrival_seconds = now_;
+  request->client = arrival.client;
+  request->cache_salt = arrival.cache_salt;
+  request->priority = arrival.priority;
+  request->limits = arrival.ask.limits;
+  request->sampling = arrival.ask.sampling;
+  request->sequences = NewSequences(arrival.ask.prompt, arrival.ask.n);
+  if (arrival.ask.beams) {
+    request->beams = std::make_unique<BeamSearch>(*arrival.ask.beams, arrival.ask.limits.stop_token_ids,
+                                                  arrival.ask.limits.max_tokens);
+    request->sampling.num_logprobs = request->beams->num_candidates();
+  }
+  auto client = std::make_shared<Client>(arrival.ask);
+  request->sink = client;
+  const std::string right = RightRefusal(arrival.ask, scenario_.engine, engine_.blocks().num_usable());
+  const std::optional<std::string> refusal = engine_.Submit(std::move(request));
+  if (refusal.has_value() != !right.empty() || (refusal && refusal->find(right) == std::string::npos)) {
+    throw Failure{fmt::format("request {} is {}, where it must be {}", id, refusal ? "refused: " + *refusal : "taken",
+                              right.empty() ? "taken" : "refused: " + right)};
+  }
+  outcome_.refused += refusal.has_value();
+  if (refusal) return;
+  turns_.Joined(*engine_.requests().at(id));
+  judge_.Took(id, arrival.ask, now_);
+  clients_[id] = std::move(client);
+  open_.insert(id);
+}
+
+void Simulation::Interfere() {
+  const Interference& odds = scenario_.interference;
+  if (Happens(random_, odds.cancel) && !clients_.empty()) {
+    const auto id = static_cast<RequestId>(random_.Between(1, static_cast<int64_t>(next_arrival_)));
+    if (clients_.contains(id)) clients_[id]->cancelled = clients_[id]->cancelled || !clients_[id]->answered();
+    engine_.Cancel(id);
+    Settle();
+  }
+  if (Happens(random_, odds.flush)) {
+    engine_.FlushCache();
+    pins_.clear();
+    if (engine_.blocks().cache().size() != 0) throw Failure{"something is cached after a flush"};
+  }
+  if (Happens(random_, odds.pin)) Pin();
+  if (Happens(random_, odds.unpin)) {
+    const auto id = static_cast<uint64_t>(random_.Between(1, 4));
+    if (engine_.Unpin(id) != (pins_.erase(id) > 0)) throw Failure{fmt::format("pin {} is and is not", id)};
+  }
+  if (Happens(more_, odds.abort) && !open_.empty()) {
+    auto id = open_.begin();
+    std::advance(id, more_.Below(static_cast<int64_t>(open_.size())));
+    if (IsTravelling(*id)) return;
+    const Ending ending{RequestError::kAborted, "by an operator"};
+    Expect({{*id, ending}}, [&, id = *id] { engine_.Abort(id, ending.error, ending.words); });
+  }
+}
+
+void Simulation::Pin() {
+  const auto& some =
+      scenario_.arrivals[static_cast<size_t>(random_.Below(static_cast<int64_t>(scenario_.arrivals.size())))];
+  const double expires = now_ + static_cast<double>(random_.Below(60));
+  const std::optional<uint64_t> pin = engine_.PinPrefix(some.cache_salt, some.ask.prompt, expires);
+  if (pin && !pins_.emplace(*pin, expires).second) throw Failure{fmt::format("pin {} is given twice", *pin)};
+  size_t pinned = 0;
+  for (const auto& each : engine_.blocks().pins()) pinned += each.blocks.size();
+  if (pinned > static_cast<size_t>(engine_.blocks().num_usable()) / 2) throw Failure{"pins hold more than half"};
+}
+
+void Simulation::Expire() {
+  Expect(judge_.Overdue(now_), judge_.MayEnd(now_), [&] { engine_.ExpireOverdue(now_); });
+  std::erase_if(pins_, [&](const auto& pin) { return pin.second <= now_; });
+}
+
+/// A step is planned, or a result comes in, or both.
+void Simulation::Act() {
+  const bool one_at_a_time = scenario_.plan_ahead == 0;
+  const bool plans = sent_.empty() || (static_cast<double>(order_.Below(1000)) < scenario_.plan_ahead * 1000);
+  const bool planned = plans && Plan();
+  if (!sent_.empty() && (!planned || one_at_a_time)) TakeResult();
+}
+
+bool Simulation::Plan() {
+  watcher_.preempted_in_step = watcher_.admitted_beside_others = watcher_.pins_broken = false;
+  const StepPlan* plan = engine_.NextPlan(now_);
+  turns_.NoteCached(engine_.requests());
+  outcome_.pins_broken += watcher_.pins_broken;
+  if (watcher_.pins_broken) pins_.clear();
+  if (plan == nullptr) return false;
+  ++outcome_.steps;
+  outcome_.ahead += !sent_.empty();
+  if (plan->step != ++last_step_ || plan->epoch != epoch_) throw Failure{"step numbers have a gap"};
+  engine_.scheduler().CheckIntegrity();
+  const BlockManager& blocks = engine_.blocks();
+  const auto watermark = static_cast<int>(scenario_.engine.blocks.watermark * blocks.num_usable());
+  if (watcher_.admitted_beside_others && !watcher_.preempted_in_step && blocks.num_free() < watermark)
+    throw Failure{"admission went below the watermark"};
+  const auto& running = engine_.scheduler().running();
+  for (const Request* request : running) {
+    judge_.Began(request->id);
+    if (running.size() > 1 && judge_.IsSuspect(request->id))
+      throw Failure{fmt::format("request {} may be what kills workers, and runs beside others", request->id)};
+  }
+  if (aloud_) Say(*plan);
+  sent_.push_back({EncodePlan(*plan), {}});
+  NoteMembers(*plan, sent_.back());
+  Trace(sent_.back().frame.header.body_hash);
+  return true;
+}
+
+void Simulation::Settle() {
+  for (auto it = open_.begin(); it != open_.end();) {
+    const RequestId id = *it;
+    const Client& client = *clients_.at(id);
+    if (!client.over() || IsTravelling(id)) {
+      ++it;
+      continue;
+    }
+    Settle(id, client);
+    it = open_.erase(it);
+  }
+}
+
+void Simulation::Settle(RequestId id, const Client& client) {
+  if (client.ended()) {
+    const RequestError error = client.ended()->error;
+    const bool waited = error == RequestError::kTimedOut && !judge_.has_begun(id);
+    Trace(id << 8 | static_cast<uint64_t>(error));
+    ++(waited                              ? outcome_.no_room
+       : error == RequestError::kTimedOut  ? outcome_.overtime
+       : error == RequestError::kDeadline  ? outcome_.past_deadline
+       : error == RequestError::kAborted   ? outcome_.aborted
+       : error == RequestError::kNoNumbers ? outcome_.no_numbers
+                                           : outcome_.given_up);
+  } else if (client.cancelled) {
+    ++outcome_.cancelled;
+  } else {
+    ++outcome_.answered;
+    judge_.CheckWork(id, client.cached_tokens());
+  }
+  Forget(id);
+  judge_.Ended(id);
+  turns_.Left(id);
+}
+
+void Simulation::Check() {
+  engine_.scheduler().CheckIntegrity();
+  if (engine_.num_outstanding() != static_cast<int>(sent_.size()))
+    throw Failure{fmt::format("{} plans are outstanding, not {}", sent_.size(), engine_.num_outstanding())};
+  for (const auto& [id, client] : clients_) {
+    const bool live = engine_.requests().contains(id) || (IsTravelling(id) && !client->cancelled);
+    if (live == client->over()) throw Failure{fmt::format("request {} is lost", id)};
+  }
+  turns_.Compare(engine_.scheduler().queue());
+  CheckPins();
+}
+
+void Simulation::CheckPins() const {
+  const auto& pins = engine_.blocks().pins();
+  const bool same = pins.size() == pins_.size() &&
+                    std::ranges::all_of(pins, [&](const BlockManager::Pin& pin) { return pins_.contains(pin.id); });
+  if (!same) throw Failure{fmt::format("{} pins hold blocks, {} should", pins.size(), pins_.size())};
+}
+
+void Simulation::CheckRest() {
+  engine_.ExpireOverdue(now_ + 100);
+  const BlockManager& blocks = engine_.blocks();
+  if (blocks.num_free() != blocks.num_usable() || blocks.host_pool().num_held() != 0 || !blocks.pins().empty())
+    throw Failure{"blocks are held when nobody is there"};
+  if (engine_.scheduler().num_running() + engine_.scheduler().num_waiting() != 0) throw Failure{"somebody is left"};
+  if (!open_.empty()) throw Failure{fmt::format("request {} got no end", *open_.begin())};
+  CheckStats();
+}
+
+void Simulation::CheckStats() const {
+  const EngineStats& stats = engine_.stats();
+  if (stats.steps != outcome_.steps || stats.computed_tokens != num_computed_ || stats.generated_tokens != num_wanted_)
+    throw Failure{fmt::format("statistics: {} steps, {} tokens computed, {} generated, where {}, {} and {} were",
+                              stats.steps, stats.computed_tokens, stats.generated_tokens, outcome_.steps, num_computed_,
+                              num_wanted_)};
+  int64_t prompts = 0, stopped = 0, complete = 0;
+  for (const auto& [id, client] : clients_) {
+    prompts += static_cast<int64_t>(client->ask().prompt.size());
+    stopped += client->num_finished(FinishReason::kStop);
+    complete += client->num_finished(FinishReason::kLength);
+  }
+  if (stats.prompt_tokens != prompts || stats.finished_stop != stopped || stats.finished_length != complete)
+    throw Failure{fmt::format("statistics: {} prompt tokens, {} choices stopped, {} complete, where {}, {} and {} were",
+                              stats.prompt_tokens, stats.finished_stop, stats.finished_length, prompts, stopped,
+                              complete)};
+}
+
+void Simulation::Say(const StepPlan& plan) const {
+  fmt::print("{:.3f} s: step {}.{}: {} decodes, chunks:", now_, plan.epoch, plan.step, plan.decodes.size());
+  for (const Chunk& chunk : plan.chunks) fmt::print(" slot {} {}+{}", chunk.slot, chunk.start, chunk.count);
+  fmt::print("; {} branches, {} out, {} in, {} copies, {} blocks free, {} running\n", plan.branches.size(),
+             plan.swap_outs.size(), plan.swap_ins.size(), plan.copies.size(), engine_.blocks().num_free(),
+             engine_.scheduler().num_running());
+}
+
+Outcome Simulate(uint64_t seed) { return Simulation(seed, false).Run(); }
+
+void Narrate(uint64_t seed) {
+  const Scenario scenario = MakeScenario(seed);
+  const EngineOptions& o = scenario.engine;
+  fmt::print(
+      "{} blocks of {}, {} on the host, window {}, cache {} ({} bits), {} tokens a step, {} sequences, "
+      "{} of the steps ahead, {} s to wait, {} s in all, {} epochs may be lost alone\n",
+      o.blocks.num_blocks - 1, o.blocks.block_size, o.blocks.num_host_blocks, o.blocks.sliding_window,
+      o.blocks.prefix_caching, o.blocks.hash_bits, o.scheduler.max_step_tokens, o.scheduler.max_running,
+      scenario.plan_ahead, o.max_wait_seconds, o.max_request_seconds, o.max_lost_epochs);
+  for (size_t i = 0; i < scenario.arrivals.size(); ++i) {
+    const Arrival& a = scenario.arrivals[i];
+    fmt::print("request {} at {:.3f} s: {} + {} tokens, n {}{}, client \"{}\", priority {}\n", i + 1, a.seconds,
+               a.ask.prompt.size(), a.ask.limits.max_tokens, a.ask.n, a.ask.beams ? " (beams)" : "", a.client,
+               a.priority);
+  }
+  Simulation(seed, true).Run();
+}
+
+}  // namespace quire::sim

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "tests/sim/client.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/sim_worker.h"
+#include "tests/sim/simulator.h"
+#include "tests/sim/watcher.h"
+
+namespace quire::sim {
+
+/// One life, from a seed. The course of events is in simulation.cc, what workers do in simulation_workers.cc.
+class Simulation {
+ public:
+  Simulation(uint64_t seed, bool aloud);
+  Outcome Run();
+
+ private:
+  static constexpr int64_t kMaxEvents = 30'000, kMaxFaultyEpochs = 20;
+
+  /// A sequence's part in a plan, and whether anybody still wants it.
+  struct Member {
+    RequestId request;  // 0: it has left the engine since
+    int choice;
+    SlotId slot;
+    int count;
+    std::vector<BlockId> blocks;  // its table, as the workers must have it for this step
+  };
+  /// A plan that was sent and has no result yet.
+  struct Sent {
+    Frame frame;
+    std::vector<Member> members;
+  };
+  /// A request on its way to another engine; here both are the same one, under two tickets.
+  struct Traveller {
+    std::unique_ptr<Request> request;
+    uint64_t from, to;  // tickets
+    std::vector<BlockId> host_blocks;
+    std::vector<BlockCopyPair> moves;
+    size_t plans_before = 0;  // that the workers run before they move the blocks
+  };
+
+  /// Faults end at some time, so that everybody can be answered.
+  bool Fails(double probability) { return outcome_.epochs < kMaxFaultyEpochs && Happens(random_, probability); }
+  static bool Happens(test::Random& random, double probability) {
+    return probability > 0 && static_cast<double>(random.Below(1'000'000)) < probability * 1e6;
+  }
+  void Trace(uint64_t value) { outcome_.trace_hash = Mix(outcome_.trace_hash, value); }
+
+  // --- the course of events ---
+  void Arrive();
+  void Submit(const Arrival& arrival, RequestId id);
+  void Interfere();
+  void Operate();
+  void Pin();
+  void Expire();
+  void Act();
+  bool Plan();
+  /// Calls the engine; those in `due` must end by it, those in `may_end` may, and nobody else.
+  template <class Call>
+  void Expect(const Endings& due, const Endings& may_end, Call call);
+  template <class Call>
+  void Expect(const Endings& due, Call call) {
+    Expect(due, due, call);
+  }
+  /// Closes the accounts of those that have ended.
+  void Settle();
+  void Settle(RequestId id, const Client& client);
+  void Check();
+  void CheckPins() const;
+  void CheckRest();
+  void CheckStats() const;
+  void Say(const StepPlan& plan) const;
+
+  // --- workers ---
+  PlanLimits Limits() const;
+  PoolSizes PoolsOfNextEpoch();
+  void StartEpoch();
+  void NoteMembers(const StepPlan& plan, Sent& sent);
+  void CheckLeftOut(int num_tokens);
+  void CheckTables(const SimWorker& worker, const Sent& sent) const;
+  void Forget(RequestId id);
+  bool IsWanted(const Member& member) const;
+  void TakeResult();
+  void LoseGroup();
+  bool AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens);
+  void CheckFits(const std::vector<SampledToken>& tokens);
+  Endings BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens);
+  void Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times);
+
+  // --- between engines ---
+  void Travel();
+  void Depart(RequestId id);
+  void Pack(const Traveller& traveller);
+  void ComeBack(Traveller traveller);
+  bool IsTravelling(RequestId id) const;
+
+  Scenario scenario_;
+  test::Random random_, order_, sizes_, moves_, more_;
+  Engine engine_;
+  Judge judge_;
+  Turns turns_;
+  Watcher watcher_;
+  bool aloud_;
+  DecisionsOnly decisions_;
+  std::vector<SimWorker> workers_;
+  std::deque<Sent> sent_;  // oldest first
+  std::map<RequestId, std::shared_ptr<Client>> clients_;
+  std::set<RequestId> open_;         // of those, the ones whose accounts are
+  std::map<uint64_t, double> pins_;  // when they expire
+  std::vector<Traveller> travellers_;
+  uint64_t last_ticket_ = 0;
+  size_t next_arrival_ = 0;
+  double now_ = 0;
+  EpochId epoch_ = 0;
+  StepId last_step_ = 0;
+  bool left_out_ = false;  // by the last plan: somebody for whom there was no room ahead
+  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; those that somebody wants; tokens in plans
+  Outcome outcome_;
+};
+
+template <class Call>
+void Simulation::Expect(const Endings& due, const Endings& may_end, Call call) {
+  for (const auto& [id, ending] : may_end) clients_.at(id)->due = ending;
+  call();
+  for (const auto& [id, ending] : may_end) clients_.at(id)->due.reset();
+  for (const auto& [id, ending] : due) {
+    if (!clients_.at(id)->ended()) throw Failure{"request " + std::to_string(id) + " was due to end: " + ending.words};
+  }
+  Settle();
+}
+
+}  // namespace quire::sim

@@ -1,0 +1,310 @@
+// The workers of a life: what they are sent, what they answer, how they are lost, and what moves between engines.
+#include "comm/error.h"
+#include "tests/sim/simulation.h"
+
+namespace quire::sim {
+
+PlanLimits Simulation::Limits() const {
+  const EngineOptions& o = scenario_.engine;
+  const PoolSizes pools = engine_.blocks().sizes();
+  return {pools.num_blocks,
+          pools.num_host_blocks + 1,
+          o.blocks.block_size,
+          o.scheduler.max_running,
+          o.scheduler.max_step_tokens,
+          o.max_model_len,
+          o.vocab_size};
+}
+
+PoolSizes Simulation::PoolsOfNextEpoch() {
+  const BlockManagerOptions& first = scenario_.engine.blocks;
+  if (engine_.BlocksNeeded() != judge_.BlocksNeeded())
+    throw Failure{
+        fmt::format("{} blocks are said to be needed, not {}", engine_.BlocksNeeded(), judge_.BlocksNeeded())};
+  if (static_cast<double>(sizes_.Below(1000)) >= scenario_.resize * 1000) return engine_.blocks().sizes();
+  // Enough for everybody who is here and is still to come, unless this life has pools that are not.
+  int least = std::max(2, judge_.BlocksNeeded());
+  for (size_t i = next_arrival_; i < scenario_.arrivals.size(); ++i) {
+    const int64_t needed = BlocksAtLongest(scenario_.arrivals[i].ask, scenario_.engine) + 1;
+    if (needed <= first.num_blocks) least = std::max(least, static_cast<int>(needed));
+  }
+  if (Happens(more_, scenario_.shrink)) least = std::max(2, judge_.BlocksNeeded() / 2);
+  const int most = std::max(least, 2 * first.num_blocks);
+  return {static_cast<int>(sizes_.Between(least, most)),
+          static_cast<int>(sizes_.Between(0, 2 * first.num_host_blocks))};
+}
+
+void Simulation::StartEpoch() {
+  const PoolSizes pools = PoolsOfNextEpoch();
+  turns_.GroupLost();
+  pins_.clear();
+  Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools); });
+  workers_.assign(static_cast<size_t>(scenario_.num_workers),
+                  SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
+  for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
+    traveller.host_blocks.clear();
+    traveller.moves.clear();
+    traveller.plans_before = 0;
+  }
+  last_step_ = 0;
+  left_out_ = false;
+  ++outcome_.epochs;
+}
+
+void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
+  const auto note = [&](SlotId slot, int count) {
+    for (const Request* request : engine_.scheduler().running()) {
+      for (const Sequence& sequence : request->sequences) {
+        if (sequence.slot == slot) sent.members.push_back({request->id, sequence.choice, slot, count, sequence.blocks});
+      }
+    }
+  };
+  for (const SlotId slot : plan.decodes) note(slot, 1);
+  for (const Chunk& chunk : plan.chunks) note(chunk.slot, chunk.count);
+  int tokens = 0;
+  for (const Member& member : sent.members) tokens += member.count;
+  if (tokens > scenario_.engine.scheduler.max_step_tokens)
+    throw Failure{fmt::format("a step of {} tokens, at most {}", tokens, scenario_.engine.scheduler.max_step_tokens)};
+  num_computed_ += tokens;
+  CheckLeftOut(tokens);
+}
+
+/// Whoever found no room in a plan that was made ahead is not passed over by a second one: the next waits for results.
+void Simulation::CheckLeftOut(int num_tokens) {
+  const bool ahead = sent_.size() > 1, has_budget = num_tokens < scenario_.engine.scheduler.max_step_tokens;
+  const auto is_idle = [&](const Request* request) {
+    const bool known = std::ranges::all_of(request->sequences, [](const Sequence& s) { return s.finished || s.slot; });
+    const bool needs_budget_at_once = request->beams != nullptr;
+    return known && !needs_budget_at_once && std::ranges::none_of(sent_, [&](const Sent& sent) {
+             return std::ranges::find(sent.members, request->id, &Member::request) != sent.members.end();
+           });
+  };
+  if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
+  left_out_ = ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
+}
+
+void Simulation::CheckTables(const SimWorker& worker, const Sent& sent) const {
+  for (const Member& member : sent.members) {
+    if (worker.blocks(member.slot) != member.blocks)
+      throw Failure{fmt::format("slot {}: a worker's block table is not the engine's", member.slot)};
+  }
+}
+
+/// What outstanding steps do for the request is for nobody.
+void Simulation::Forget(RequestId id) {
+  for (Sent& sent : sent_) {
+    for (Member& member : sent.members) member.request = member.request == id ? 0 : member.request;
+  }
+}
+
+bool Simulation::IsWanted(const Member& member) const {
+  return member.request != 0 && !clients_.at(member.request)->finished(member.choice);
+}
+
+/// Of the oldest plan.
+void Simulation::TakeResult() {
+  std::vector<SampledToken> tokens;
+  const StepTimes times{static_cast<uint32_t>(random_.Between(1000, 60'000)),
+                        static_cast<uint32_t>(random_.Below(900))};
+  now_ += times.compute_micros * 1e-6;
+  if (Fails(scenario_.faults.clock_jumps)) now_ += 10;
+  const bool poisoned = std::ranges::any_of(sent_.front().members, [&](const Member& member) {
+    return member.request != 0 && member.request == scenario_.faults.poison;
+  });
+  const bool lost = !AllAnswer(sent_.front(), tokens) || (poisoned && Fails(1));
+  if (lost) return LoseGroup();
+  Sent sent = std::move(sent_.front());
+  sent_.pop_front();
+  for (Traveller& traveller : travellers_) {
+    if (traveller.plans_before > 0 && --traveller.plans_before == 0) Pack(traveller);
+  }
+  CheckFits(tokens);
+  for (const SampledToken& token : tokens) Trace(static_cast<uint64_t>(token.token));
+  num_drawn_ += static_cast<int64_t>(tokens.size());
+  Commit(sent, tokens, times);
+}
+
+void Simulation::LoseGroup() {
+  std::set<RequestId> computed;
+  for (const Sent& sent : sent_) {
+    for (const Member& member : sent.members) {
+      if (IsWanted(member)) computed.insert(member.request);
+    }
+  }
+  sent_.clear();
+  judge_.GroupLost(computed);
+  if (Happens(more_, scenario_.faults.no_new_group)) {
+    const Ending ending{RequestError::kWorkersLost, "no new workers"};
+    turns_.GroupLost();
+    pins_.clear();
+    Expect(judge_.All(ending), [&] { engine_.FailAll(ending.words); });
+  }
+  StartEpoch();
+}
+
+void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times) {
+  const Endings broken = BreakNumbers(sent, tokens);
+  for (const Member& member : sent.members) {
+    if (!IsWanted(member) || broken.contains(member.request)) continue;
+    const bool drawn = std::ranges::find(tokens, member.slot, &SampledToken::slot) != tokens.end();
+    judge_.Computed(member.request, member.count, drawn);
+    num_wanted_ += drawn;
+    if (drawn) turns_.Drew(member.request);
+  }
+  Expect(broken, [&] { engine_.CommitStep(tokens, times); });
+}
+
+/// Sometimes the model computes no numbers for one of those that draw.
+Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
+  if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
+  SampledToken& token = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))];
+  token.logprob = std::numeric_limits<float>::quiet_NaN();
+  const auto member = std::ranges::find(sent.members, token.slot, &Member::slot);
+  if (!IsWanted(*member)) return {};
+  return {{member->request, {RequestError::kNoNumbers, "no numbers"}}};
+}
+
+/// The engine knows answers that fit the plan from others.
+void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
+  if (!engine_.Fits(tokens)) throw Failure{"the answer does not fit the plan"};
+  if (tokens.empty() || more_.Below(10) > 0) return;
+  const auto at = static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())));
+  const auto refuses = [&](auto change) {
+    std::vector<SampledToken> other = tokens;
+    change(other);
+    if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
+  };
+  refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
+  refuses([&](auto& other) { other.push_back(other[at]); });
+  refuses([&](auto& other) { other[at].token = kVocab; });
+  refuses([&](auto& other) { other[at].token = -1; });
+  refuses([&](auto& other) { other[at].slot += 1; });
+  refuses([&](auto& other) { other[at].top.emplace_back(kVocab, 0.0f); });
+}
+
+/// False when the group is lost: a worker died, refused, or did not answer as all must.
+bool Simulation::AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens) {
+  bool all = true;
+  const Faults& faults = scenario_.faults;
+  for (SimWorker& worker : workers_) {
+    Frame arriving = sent.frame;
+    const bool damaged = Fails(faults.frame_is_damaged) && !arriving.body.empty();
+    if (damaged) {
+      auto& byte = arriving.body[static_cast<size_t>(random_.Below(static_cast<int64_t>(arriving.body.size())))];
+      byte ^= static_cast<std::byte>(1u << random_.Below(8));
+    }
+    StepResult result;
+    try {
+      result = worker.Execute(arriving);
+      if (damaged) throw Failure{"a damaged plan was executed"};
+      CheckTables(worker, sent);
+      if (Fails(faults.frame_is_repeated)) {
+        worker.Execute(arriving);
+        throw Failure{"a repeated plan was executed"};
+      }
+    } catch (const Error& error) {
+      if (!damaged && std::string(error.what()).find("step ") != 0)
+        throw Failure{std::string("plan refused: ") + error.what()};
+      all = false;
+      continue;
+    } catch (const SimWorker::Violation& violation) {
+      throw Failure{violation.what};
+    }
+    if (Fails(faults.worker_dies) || Fails(faults.answer_is_lost)) all = false;
+    if (Fails(faults.answer_is_wrong)) ++result.token_hash;
+    all = all && result.plan_hash == sent.frame.header.body_hash && result.token_hash == HashTokens(result.tokens);
+    tokens = std::move(result.tokens);
+  }
+  return all;
+}
+
+void Simulation::Travel() {
+  for (size_t i = 0; i < travellers_.size();) {
+    const bool packed = travellers_[i].plans_before == 0 || travellers_[i].host_blocks.empty();
+    if (!packed || moves_.Below(3) > 0) {
+      ++i;
+      continue;
+    }
+    Traveller traveller = std::move(travellers_[i]);
+    travellers_.erase(travellers_.begin() + static_cast<ptrdiff_t>(i));
+    ComeBack(std::move(traveller));
+  }
+  const bool leaves = static_cast<double>(moves_.Below(1000)) < scenario_.interference.migrate * 1000;
+  if (!leaves || engine_.requests().empty() || outcome_.events > kMaxEvents / 2) return;
+  auto it = engine_.requests().begin();
+  std::advance(it, moves_.Below(static_cast<int64_t>(engine_.requests().size())));
+  Depart(it->first);
+}
+
+void Simulation::Depart(RequestId id) {
+  const Request& request = *engine_.requests().at(id);
+  const int blocks = engine_.scheduler().BlocksOf(request);
+  const bool computed = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_computed > 0; });
+  Traveller traveller{nullptr, ++last_ticket_, ++last_ticket_, {}, {}, sent_.size()};
+  const bool wants_blocks = moves_.Below(4) > 0;
+  const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
+  const bool has_room = room <= engine_.blocks().host_pool().num_free();
+  if (wants_blocks && engine_.Reserve(traveller.to, room) != has_room)
+    throw Failure{fmt::format("{} host blocks are {}set aside", room, has_room ? "not " : "")};
+  const bool with_blocks = wants_blocks && has_room;
+  // At most: blocks for what is in flight stay behind, and all may have left the window.
+  const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
+                        (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
+  auto departure = engine_.Depart(id, with_blocks ? traveller.from : 0, blocks);
+  traveller.request = std::move(departure->request);
+  traveller.host_blocks = std::move(departure->host_blocks);
+  traveller.moves = std::move(departure->moves);
+  const bool brings = !traveller.host_blocks.empty();
+  const bool may_bring = with_blocks && computed;
+  if (brings ? !may_bring : may_bring && fit_host)
+    throw Failure{fmt::format("request {} leaves with{} its blocks", id, brings ? "" : "out")};
+  if (traveller.plans_before == 0) Pack(traveller);
+  travellers_.push_back(std::move(traveller));
+  Forget(id);
+  judge_.Departed(id, brings);
+  turns_.Left(id);
+}
+
+void Simulation::Pack(const Traveller& traveller) {
+  for (SimWorker& worker : workers_) worker.SwapOut(traveller.moves);
+}
+
+void Simulation::ComeBack(Traveller traveller) {
+  const RequestId id = traveller.request->id;
+  Client& client = *clients_.at(id);
+  const bool breaks = moves_.Below(5) == 0;
+  const auto* holding = engine_.blocks().FindHolding(traveller.to);
+  if (!breaks && holding != nullptr && !traveller.host_blocks.empty()) {
+    std::vector<BlockCopyPair> pairs;
+    for (size_t i = 0; i < traveller.host_blocks.size(); ++i)
+      pairs.push_back({traveller.host_blocks[i], holding->blocks[i]});
+    for (SimWorker& worker : workers_) worker.CopyHost(pairs);
+  } else {
+    traveller.host_blocks.clear();
+  }
+  const bool brings = !traveller.host_blocks.empty();
+  if (aloud_) fmt::print("  request {} comes back with {} blocks\n", id, traveller.host_blocks.size());
+  ++(brings ? outcome_.moved : outcome_.moved_bare);
+  engine_.ReleaseTicket(traveller.from);
+  const std::string right = RightRefusal(client.ask(), scenario_.engine, engine_.blocks().num_usable());
+  if (engine_.Adopt(traveller.request, traveller.to, traveller.host_blocks).has_value() != !right.empty())
+    throw Failure{fmt::format("request {} comes back and is {}", id, right.empty() ? "refused" : "taken")};
+  engine_.ReleaseTicket(traveller.to);
+  judge_.CameBack(id, brings);
+  if (!right.empty() && !client.cancelled) {
+    client.due = Ending{RequestError::kWorkersLost, ""};
+    client.OnError(RequestError::kWorkersLost, "");
+  }
+  if (!client.over()) {
+    const Request& back = *engine_.requests().at(id);
+    turns_.Joined(back);
+    if (back.swapped_out() != brings) throw Failure{fmt::format("the blocks of request {} were lost on the way", id)};
+  }
+  Settle();
+}
+
+bool Simulation::IsTravelling(RequestId id) const {
+  return std::ranges::any_of(travellers_, [&](const Traveller& t) { return t.request->id == id; });
+}
+
+}  // namespace quire::sim

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <set>
+#include <utility>
+
+#include "coordinator/core/engine.h"
+#include "tests/sim/judge.h"
+#include "tests/sim/turns.h"
+
+namespace quire::sim {
+
+/// Follows the decisions: whose turn it is, who may be preempted for whom and how, and what admission leaves free.
+class Watcher : public DecisionLog {
+ public:
+  Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)
+      : engine_(engine), mode_(mode), turns_(turns), judge_(judge), aloud_(aloud) {}
+  void OnDecision(const Decision& decision) override;
+
+  bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
+
+ private:
+  void OnPreempted(const Decision& decision);
+
+  const Engine& engine_;
+  PreemptionMode mode_;
+  Turns& turns_;
+  Judge& judge_;
+  bool aloud_;
+  std::set<std::pair<RequestId, int64_t>> ended_;
+};
+
+/// The engine's observer that passes decisions on; inputs are of no interest here.
+class DecisionsOnly : public EngineObserver {
+ public:
+  explicit DecisionsOnly(Watcher& watcher) : watcher_(watcher) {}
+  void OnDecision(const Decision& decision) override { watcher_.OnDecision(decision); }
+  void BeforePlan(double) override {}
+  void OnSubmit(const Request&, bool) override {}
+  void OnCancel(RequestId) override {}
+  void OnPlan(double, const StepPlan&) override {}
+  void OnNoPlan(double) override {}
+  void OnCommit(const std::vector<SampledToken>&, StepTimes, const std::vector<StoppedChoice>&) override {}
+  void OnExpire(double) override {}
+  void OnEpoch(EpochId, const PoolSizes&) override {}
+  void OnSwapSpeed(double) override {}
+  void OnFlush() override {}
+  void OnPin(const std::string&, const std::vector<TokenId>&, double) override {}
+  void OnUnpin(uint64_t) override {}
+  void OnDepart(RequestId, uint64_t, int) override {}
+  void OnReserve(uint64_t, int) override {}
+  void OnReleaseTicket(uint64_t) override {}
+  void OnAdopt(const Request&, uint64_t, std::span<const BlockId>) override {}
+
+ private:
+  Watcher& watcher_;
+};
+
+}  // namespace quire::sim
