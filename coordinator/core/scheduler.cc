@@ -1,7 +1,6 @@
 #include "coordinator/core/scheduler.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "comm/error.h"
 
@@ -96,7 +95,8 @@ bool Scheduler::MakeRoomFor(Request& request) {
   return true;
 }
 
-bool Scheduler::MayJoin(const Request& request) const {
+bool Scheduler::MayJoin(const Request& request) {
+  if (request.swapped_out() && ahead() && steps_.making().members.empty()) return false;
   return running_.empty() || (!IsSuspect(request) && !crowd_.suspect);
 }
 

@@ -125,8 +125,9 @@ class Scheduler {
   int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks(const Request& request) const;
   bool HasRoomFor(Request& request);
-  /// A request that may be what kills the workers runs alone, so that it takes nobody along.
-  bool MayJoin(const Request& request) const;
+  /// A request that may be what kills the workers runs alone, so that it takes nobody along. One whose blocks are on the
+  /// host comes back with a plan that is sure to be sent: made ahead, it has work of others already.
+  bool MayJoin(const Request& request);
   bool IsSuspect(const Request& request) const { return request.num_lost_epochs >= limits_.suspect_after; }
   void CountIn(const Request& request);
   void Emit(Request& request, int& budget);

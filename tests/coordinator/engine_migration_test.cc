@@ -266,6 +266,26 @@ TEST_F(EngineMigrationTest, ARequestThatNobodyAwaitsIsDroppedOnTheWay) {
   EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 2u);
 }
 
+TEST_F(EngineMigrationTest, LimitsOfTimeHoldWhereItGoesOn) {
+  for (const RequestId id : {1, 2}) {
+    auto request = MakeRequest(id, Tokens(9, static_cast<TokenId>(id)), 50, sinks_[id]);
+    if (id == 1) request->limits.max_seconds = 5;
+    ASSERT_FALSE(source_->Submit(std::move(request)));
+  }
+  Step(*source_, 2);
+  for (const RequestId id : {1, 2}) {
+    auto departure = source_->Depart(id, 0, 0);
+    ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
+  }
+  destination_->ExpireOverdue(4.9);
+  EXPECT_EQ(destination_->requests().size(), 2u);
+  destination_->ExpireOverdue(5.1);
+  EXPECT_EQ(destination_->requests().size(), 1u);
+  EXPECT_EQ(sinks_[1].error, "not done within 5 s");
+  destination_->ExpireOverdue(601);
+  EXPECT_EQ(sinks_[2].error, "not done within 600 s");
+}
+
 TEST_F(EngineMigrationTest, WhatNeverFitsStaysWithTheCaller) {
   Submit(1, 60, 30);
   Step(*source_, 2);
@@ -299,6 +319,56 @@ TEST_F(EngineMigrationTest, BeamsGoOnAsTheyWere) {
   run(2, true);
   ASSERT_EQ(sinks_[2].choices.size(), 2u);
   for (int beam = 0; beam < 2; ++beam) EXPECT_EQ(sinks_[2].choices[beam].tokens, sinks_[1].choices[beam].tokens);
+}
+
+/// Of two beams one has its blocks, and the other waits for a prefix that an outstanding step computes: together they
+/// can do nothing yet, and a swap-in that no plan tells would leave the blocks empty.
+TEST_F(EngineMigrationTest, BlocksComeBackWithAPlanThatIsSent) {
+  const Tokens prefix = {1, 102, 103, 103, 9};  // the second beam's first block
+  const auto commit = [](Engine& engine) {
+    std::vector<SampledToken> drawn;
+    for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
+      if (!m.draws) continue;
+      const bool first = m.start == 0 && m.count == 1;
+      if (first) drawn.push_back({m.slot, 101, 0, {{101, -1.0f}, {102, -1.1f}}});
+      if (!first) drawn.push_back({m.slot, 103, 0, {{103, -1.0f}, {7, -50.0f}}});
+    }
+    ASSERT_TRUE(engine.Fits(drawn));
+    engine.CommitStep(drawn);
+  };
+  auto beams = MakeRequest(1, Tokens{1}, 10, sinks_[1], 2);
+  beams->beams = std::make_unique<BeamSearch>(BeamOptions{2, 2}, Tokens{}, 10);
+  ASSERT_FALSE(source_->Submit(std::move(beams)));
+  for (int step = 0; step < 4; ++step) {
+    Plan(*source_);
+    commit(*source_);
+  }
+  auto departure = source_->Depart(1, 0, 0);
+  source_->FlushCache();
+
+  ASSERT_FALSE(destination_->Submit(MakeRequest(2, prefix, 1, sinks_[2])));
+  Plan(*destination_);
+  ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
+  EXPECT_EQ(Plan(*destination_).chunks, (std::vector<Chunk>{{1, 0, 4}})) << "the first beam's block";
+  Commit(*destination_);
+  commit(*destination_);
+  ASSERT_TRUE(source_->Reserve(kTicket, 1));
+  departure = destination_->Depart(1, kTicket, 1);
+  ASSERT_EQ(departure->host_blocks.size(), 1u);
+
+  ASSERT_FALSE(source_->Submit(MakeRequest(3, prefix, 1, sinks_[3])));
+  Plan(*source_);
+  ASSERT_FALSE(source_->Adopt(departure->request, kTicket, departure->host_blocks));
+  destination_->ReleaseTicket(kTicket);
+  EXPECT_TRUE(Plan(*source_).empty());
+  Commit(*source_);
+  const StepPlan plan = Plan(*source_);
+  EXPECT_EQ(plan.swap_ins.size(), 1u);
+  ASSERT_EQ(plan.added.size(), 2u);
+  EXPECT_EQ(plan.added[0].num_computed + plan.added[1].num_computed, 4 + 4) << "and the second beam's is cached";
+  commit(*source_);
+  Finish(*source_);
+  EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 10u);
 }
 
 }  // namespace
