@@ -128,7 +128,8 @@ void Crowd(uint64_t seed, Scenario& scenario) {
   if (!Chance(random, 20)) return;
   EngineOptions& options = scenario.engine;
   options.scheduler.lookahead_tokens = 0;
-  options.blocks.watermark = 0;
+  options.blocks.watermark = OneOf(random, {0.0, 0.0, 0.2});
+  if (Chance(random, 25)) options.blocks.sliding_window = static_cast<int>(random.Between(1, 40));
   if (Chance(random, 60)) options.blocks.num_host_blocks += options.blocks.num_blocks;
   for (Arrival& arrival : scenario.arrivals) {
     arrival.seconds /= 4;
