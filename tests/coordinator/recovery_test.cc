@@ -76,6 +76,15 @@ TEST_F(RecoveryTest, ARequestThatKillsWorkersTakesNobodyAlong) {
   }
 }
 
+TEST_F(RecoveryTest, ALossInCompanyConvictsNobody) {
+  Make(50);
+  for (RequestId id = 1; id <= 2; ++id) ASSERT_FALSE(engine_->Submit(New(id, 6, 4)));
+  ServeWithPoison(1);
+  EXPECT_EQ(deaths_, 2 + 3) << "the two in which both were computed say nothing of either";
+  EXPECT_NE(sinks_[1].error, "");
+  EXPECT_EQ(sinks_[2].choices[0].tokens, Tokens(4, 9));
+}
+
 TEST_F(RecoveryTest, WhoeverWaitsForItsTurnInTheRunningSetIsNotSuspected) {
   Make(90);
   ASSERT_FALSE(engine_->Submit(New(1, 150, 4)));

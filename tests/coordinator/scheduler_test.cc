@@ -181,6 +181,14 @@ TEST_F(SchedulerTest, RequestsThatCanNeverRunAreRefused) {
   EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than run at once
 }
 
+TEST_F(SchedulerTest, ARequestOfExactlyTheModelsLengthIsServed) {
+  Make(300);
+  EXPECT_TRUE(Submit(1, 901, 100).has_value());
+  ASSERT_FALSE(Submit(2, 900, 100));
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(sinks_[2].choices[0].tokens.size(), 100u);
+}
+
 TEST_F(SchedulerTest, CancelFreesEverythingAtOnce) {
   Make(20);
   ASSERT_FALSE(Submit(1, 9, 10, 2));
@@ -205,6 +213,21 @@ TEST_F(SchedulerTest, StopTokensEndWithoutBeingDelivered) {
   Step(7);
   Step(42);
   EXPECT_EQ(sinks_[1].choices[0].tokens, (std::vector<TokenId>{7}));
+  EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kStop);
+  EXPECT_TRUE(engine_->idle());
+}
+
+TEST_F(SchedulerTest, BeforeMinTokensAStopTokenIsAnyToken) {
+  Make(10);
+  auto request = MakeRequest(1, {5, 5}, 10, sinks_[1]);
+  request->limits.stop_token_ids = {42};
+  request->sampling.min_tokens = 2;
+  ASSERT_FALSE(engine_->Submit(std::move(request)));
+  Step(42);
+  Step(42);
+  EXPECT_FALSE(engine_->idle());
+  Step(42);
+  EXPECT_EQ(sinks_[1].choices[0].tokens, (std::vector<TokenId>{42, 42})) << "two tokens of text, then the end";
   EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kStop);
   EXPECT_TRUE(engine_->idle());
 }
@@ -366,6 +389,20 @@ TEST_F(OrderTest, LongPromptsCountMore) {
   EXPECT_EQ(Order(), (std::vector<RequestId>{1, 3, 4, 5, 6, 2}));
 }
 
+TEST_F(OrderTest, GeneratedTokensCountDouble) {
+  Make(20, 32, 1);
+  auto talker = MakeRequest(1, {5, 5, 5, 5}, 6, sinks_[1]);
+  talker->client = "talks";
+  ASSERT_FALSE(engine_->Submit(std::move(talker)));
+  Add(2, "talks", 1);
+  Add(3, "listens", 0, 0, 12);
+  Add(4, "listens", 1, 0, 12);
+  EXPECT_EQ(Order(), (std::vector<RequestId>{1, 3, 4, 2})) << "4 + 2 * 6 is more than 12 + 2 * 1";
+  const auto& clients = engine_->scheduler().queue().clients();
+  EXPECT_EQ(clients.at("talks").served, 4 + 2 * 6 + 4 + 2 * 1);
+  EXPECT_EQ(clients.at("listens").served, 2 * (12 + 2 * 1));
+}
+
 TEST_F(OrderTest, NobodySavesUpByBeingAway) {
   Make(10, 8, 1);
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "a", 0);
@@ -518,7 +555,8 @@ TEST_F(SchedulerTest, AWindowLetsASmallPoolServeALongAnswer) {
 TEST_F(SchedulerTest, RandomTrafficKeepsTheInvariants) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     test::Random random(seed);
-    Make(static_cast<int>(random.Between(1, 40)), static_cast<int>(random.Between(4, 40)), 4);
+    const int blocks = static_cast<int>(random.Between(1, 40)), most = static_cast<int>(random.Between(4, 40));
+    Make(blocks, most, 4);
     sinks_.clear();
     RequestId next = 1;
     for (int step = 0; step < 200 || !engine_->idle(); ++step) {
@@ -530,7 +568,11 @@ TEST_F(SchedulerTest, RandomTrafficKeepsTheInvariants) {
         ++next;
       }
       if (random.Below(30) == 0) engine_->Cancel(static_cast<RequestId>(random.Between(1, static_cast<int64_t>(next))));
-      if (!engine_->idle()) Step(static_cast<TokenId>(random.Below(100)));
+      if (engine_->idle()) continue;
+      const StepPlan plan = Step(static_cast<TokenId>(random.Below(100)));
+      auto tokens = static_cast<int>(plan.decodes.size());
+      for (const Chunk& chunk : plan.chunks) tokens += chunk.count;
+      ASSERT_LE(tokens, most) << "seed " << seed;
     }
     ASSERT_EQ(engine_->blocks().num_free(), engine_->blocks().num_usable()) << "seed " << seed;
   }
