@@ -135,6 +135,16 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(best["usage"]["completion_tokens"], 6 * 8)
         self.assertEqual(self.server.post("/v1/completions", {**body, "n": 1, "best_of": 2, "stream": True})[0], 400)
 
+    def test_best_of_is_by_the_mean_and_not_by_the_sum(self):
+        body = completion(prompt(20, 6), temperature=1.5, seed=1, logprobs=0, max_tokens=60, stop=["a", "e", "t", "s"])
+        _, several = self.server.post("/v1/completions", {**body, "n": 12})
+        _, best = self.server.post("/v1/completions", {**body, "n": 1, "best_of": 12})
+        scores = [choice["logprobs"]["token_logprobs"] for choice in several["choices"]]
+        by_mean = max(range(12), key=lambda i: sum(scores[i]) / len(scores[i]))
+        by_sum = max(range(12), key=lambda i: sum(scores[i]))
+        self.assertNotEqual(by_mean, by_sum, "these choices cannot tell")
+        self.assertEqual(best["choices"][0]["text"], several["choices"][by_mean]["text"])
+
     def test_beams_come_best_first_and_share_blocks(self):
         body = completion(prompt(200, 7), use_beam_search=True, n=4, max_tokens=64, logprobs=0)
         most = {}
