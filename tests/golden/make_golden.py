@@ -2,8 +2,8 @@
 """Makes the expectations that the engine's greedy tokens and log-probabilities are compared with, by HF transformers in
 float32. Needs: pip install torch transformers gguf safetensors.
 
-  make_golden.py tiny [NAME...]  random models in models/ (safetensors: MHA, GQA, MQA, sliding window; odd sizes) and
-                                 tiny_*.json; all of them, or those named
+  make_golden.py tiny [NAME...]  random models in models/ (safetensors: MHA, GQA, MQA, sliding window, linear scaling of
+                                 positions; odd sizes) and tiny_*.json; all of them, or those named
   make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
 
 A prompt is kept when its best and second best token differ by more than MARGIN at every step: closer than that the
@@ -34,6 +34,10 @@ TINY = {
                                   original_max_position_embeddings=64)),
     "swa": dict(hidden_size=60, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
                 intermediate_size=77, vocab_size=151, tie_word_embeddings=False, sliding_window=24),
+    # Its tokens are make_tiny_tokenizer.py's.
+    "linear": dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                   intermediate_size=52, vocab_size=259, tie_word_embeddings=False, bos_token_id=256, eos_token_id=257,
+                   rope_scaling=dict(rope_type="linear", factor=4.0)),
 }
 
 
@@ -87,10 +91,11 @@ def make_tiny(names):
         shape = TINY[name]
         torch.manual_seed(len(name) + shape["vocab_size"])
         kind = MistralConfig if "sliding_window" in shape else LlamaConfig
-        config = kind(max_position_embeddings=2048, initializer_range=0.35, bos_token_id=0, eos_token_id=1, **shape)
+        ends = dict(bos_token_id=0, eos_token_id=1)
+        config = kind(max_position_embeddings=2048, initializer_range=0.35, **{**ends, **shape})
         model = AutoModelForCausalLM.from_config(config).eval()
         directory = f"{HERE}/models/{name}"
-        dtype = torch.bfloat16 if name == "gqa" else torch.float16 if name == "mqa" else torch.float32
+        dtype = torch.bfloat16 if name == "gqa" else torch.float16 if name in ("mqa", "linear") else torch.float32
         model.to(dtype).save_pretrained(directory, max_shard_size="40KB" if name == "mqa" else "1GB")
         # Loaded anew: casting a model rounds its rotary frequencies, too, which nobody serves with.
         eager = dict(attn_implementation="eager") if kind is MistralConfig else {}  # the plainest form of a window

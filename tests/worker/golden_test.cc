@@ -2,6 +2,7 @@
 // the real scheduler, block manager, frames, executors and collectives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -98,10 +99,11 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   }
 }
 
+/// A directory NAME, or its twin NAME.gguf, of which the same is expected (tests/golden/make_gguf_twins.py).
 class TinyModelTest : public testing::TestWithParam<std::string> {
  protected:
   ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
-  std::vector<Golden> cases_ = ReadGolden("tiny_" + GetParam());
+  std::vector<Golden> cases_ = ReadGolden("tiny_" + GetParam().substr(0, GetParam().find('.')));
 };
 
 TEST_P(TinyModelTest, AloneOneRank) { ExpectGolden(files_, cases_, {.one_at_a_time = true}); }
@@ -126,8 +128,13 @@ TEST_P(TinyModelTest, OneTokenPerStepMatches) {
   ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, {.max_step_tokens = 1, .max_running = 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest, testing::Values("mha", "gqa", "mqa", "swa"),
-                         [](const testing::TestParamInfo<std::string>& model) { return model.param; });
+INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
+                         testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf"),
+                         [](const testing::TestParamInfo<std::string>& model) {
+                           std::string name = model.param;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
 
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
 struct RealCase {

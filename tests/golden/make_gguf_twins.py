@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Makes models/NAME.gguf of models/NAME the way that llama.cpp's converter does, for models whose positions are scaled: linear
+scaling is metadata there, and llama3's a tensor of divisors, rope_freqs.weight. The numbers of the weights are the same, so that
+tiny_NAME.json, which make_golden.py made of the directory, holds for the file, too. Needs: pip install numpy gguf safetensors"""
+import glob
+import json
+import math
+import os
+
+import gguf
+import numpy as np
+from safetensors.numpy import load_file
+
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
+WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+IN_LAYER = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+            "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
+            "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+
+
+def permute(weight, heads):
+    """HF has dimensions that rotate together half a head apart, GGUF side by side."""
+    return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
+
+
+def divisors(rope, head_dim):
+    """What llama3's scaling divides each frequency by."""
+    context, low, high = rope["original_max_position_embeddings"], rope["low_freq_factor"], rope["high_freq_factor"]
+    out = []
+    for i in range(0, head_dim, 2):
+        wavelength = 2 * math.pi * rope["rope_theta"] ** (i / head_dim)
+        smooth = (context / wavelength - low) / (high - low)
+        out.append(1 / ((1 - smooth) / rope["factor"] + smooth) if 0 <= smooth <= 1 else 1 if smooth > 1 else rope["factor"])
+    return np.array(out, np.float32)
+
+
+def make(name):
+    with open(f"{MODELS}/{name}/config.json") as f:
+        config = json.load(f)
+    rope, heads, kv_heads = config["rope_parameters"], config["num_attention_heads"], config["num_key_value_heads"]
+    writer = gguf.GGUFWriter(f"{MODELS}/{name}.gguf", "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_key_length(config["head_dim"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_token_list([f"t{i}" for i in range(config["vocab_size"])])
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    else:
+        writer.add_tensor("rope_freqs.weight", divisors(rope, config["head_dim"]))
+    for path in sorted(glob.glob(f"{MODELS}/{name}/*.safetensors")):
+        for tensor, weight in load_file(path).items():
+            stem = tensor.removesuffix(".weight")
+            if stem in WHOLE:
+                target = WHOLE[stem]
+            else:
+                layer, part = stem.removeprefix("model.layers.").split(".", 1)
+                target = f"blk.{layer}.{IN_LAYER[part]}"
+            if target.endswith(("attn_q", "attn_k")):
+                weight = permute(weight, heads if target.endswith("attn_q") else kv_heads)
+            # Vectors are fp32 in such files.
+            writer.add_tensor(target + ".weight", weight.astype(np.float32) if weight.ndim == 1 else weight)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+make("linear")
+make("mqa")
