@@ -7,12 +7,13 @@
 
 #include "comm/collective/shared_memory.h"
 #include "tests/support/random.h"
+#include "tests/support/sampling_effects.h"
 #include "worker/draw.h"
 
 namespace quire {
 namespace {
 
-constexpr int64_t kVocab = 50;
+constexpr int64_t kVocab = test::kEffectVocab;
 
 /// Greedy and drawn rows, with and without log-probabilities, also more of them than there are tokens.
 std::vector<SamplingSpec> Specs() {
@@ -28,15 +29,27 @@ std::vector<SamplingSpec> Specs() {
   return specs;
 }
 
+/// What comes before a draw.
+struct Context {
+  std::vector<TokenId> prompt = {1}, generated = {};
+};
+
 struct Batch {
-  explicit Batch(const std::vector<SamplingSpec>& specs) : table(8, 4, 16) {
+  explicit Batch(const std::vector<SamplingSpec>& specs, const Context& context = {})
+      : table(static_cast<int>(specs.size()), 16, 16) {
+    std::vector<TokenId> tokens = context.prompt;
+    tokens.insert(tokens.end(), context.generated.begin(), context.generated.end());
     StepPlan plan;
     for (SlotId slot = 0; slot < specs.size(); ++slot) {
-      plan.added.push_back({slot, 1, 0, {1}, {static_cast<BlockId>(slot + 1)}, specs[slot]});
-      plan.chunks.push_back({slot, 0, 1});
+      plan.added.push_back({slot,
+                            static_cast<int32_t>(context.prompt.size()),
+                            0,
+                            tokens,
+                            {static_cast<BlockId>(slot + 1)},
+                            specs[slot]});
+      plan.chunks.push_back({slot, 0, static_cast<int32_t>(tokens.size())});
     }
     members = table.Apply(plan);
-    table.Advance(members);
   }
 
   SequenceTable table;
@@ -45,7 +58,7 @@ struct Batch {
 
 /// What the ranks draw, who agree on all rows but a broken one, of which NaN is never equal.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
-                                 size_t broken = SIZE_MAX) {
+                                 size_t broken = SIZE_MAX, const Context& context = {}) {
   std::vector<Range> vocab;
   for (int64_t r = 0; r < ranks; ++r) vocab.push_back({r * kVocab / ranks, (r + 1) * kVocab / ranks});
   auto collectives = MakeThreadCollectives(ranks);
@@ -53,7 +66,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
   std::vector<std::thread> threads;
   for (size_t r = 0; r < drawn.size(); ++r) {
     threads.emplace_back([&, r] {
-      const Batch batch(specs);
+      const Batch batch(specs, context);
       std::vector<float> mine;
       for (size_t row = 0; row < specs.size(); ++row) {
         const auto begin = logits.begin() + static_cast<ptrdiff_t>(row) * kVocab;
@@ -105,6 +118,24 @@ TEST(SamplerTest, RowsWithoutNumbersAreSaidToBeBroken) {
         EXPECT_EQ(drawn[2].top.size(), 3u) << "as many as ever";
       }
       std::fill_n(logits.begin() + static_cast<ptrdiff_t>(row) * kVocab, kVocab, 0.5f);
+    }
+  }
+}
+
+TEST(SamplerTest, EverySettingHasItsEffectOnAnyNumberOfRanks) {
+  for (const test::SamplingEffect& effect : test::SamplingEffects()) {
+    std::vector<SamplingSpec> specs(test::kEffectSeeds, effect.spec);
+    std::vector<float> logits;
+    for (size_t i = 0; i < specs.size(); ++i) {
+      specs[i].seed = i;
+      const std::vector<float> row = effect.Row();
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+    for (const int ranks : {1, 2, 3, 9}) {
+      std::set<TokenId> drawn;
+      for (const SampledToken& token : DrawOn(ranks, logits, specs, SIZE_MAX, {effect.prompt, effect.generated}))
+        drawn.insert(token.token);
+      EXPECT_EQ(drawn, effect.drawn) << effect.what << ", " << ranks << " ranks";
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/sampling_case.h"
 #include "simt/expect_error.h"
+#include "tests/support/sampling_effects.h"
 
 namespace quire::kernels {
 namespace {
@@ -77,6 +78,31 @@ TEST(SamplingTest, ShardsDrawWhatTheCpuDraws) {
   EXPECT_GT(whole_row, 10);
   EXPECT_LT(in_shard + whole_row, rows * 3 / 4);
   EXPECT_LE(near_misses, rows / 250);
+}
+
+SamplingRow RowOf(const test::SamplingEffect& effect, uint64_t seed) {
+  const SamplingSpec& spec = effect.spec;
+  SamplingRow row{.logits = effect.Row(),
+                  .params = {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
+                  .key = {seed, spec.choice, effect.prompt.size() + effect.generated.size()},
+                  .penalties = {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
+                  .bias = spec.logit_bias};
+  for (const TokenId token : effect.prompt) row.seen[token];
+  for (const TokenId token : effect.generated) ++row.seen[token];
+  if (std::ssize(effect.generated) < spec.min_tokens) row.banned = spec.banned_until_min;
+  return row;
+}
+
+TEST(SamplingTest, EverySettingHasItsEffectWholeAndInShards) {
+  for (const test::SamplingEffect& effect : test::SamplingEffects()) {
+    std::vector<SamplingRow> batch;
+    for (uint64_t seed = 0; seed < test::kEffectSeeds; ++seed) batch.push_back(RowOf(effect, seed));
+    for (const Drawn& drawn : {DrawWhole(batch), DrawSharded(batch, {17, 0, test::kEffectVocab - 17}, 16)}) {
+      std::set<TokenId> tokens;
+      for (const DrawnToken& token : drawn.tokens) tokens.insert(token.token);
+      EXPECT_EQ(tokens, effect.drawn) << effect.what;
+    }
+  }
 }
 
 /// `count` draws from one row at successive positions.
