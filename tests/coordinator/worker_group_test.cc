@@ -1,0 +1,83 @@
+// The coordinator's side of the wire against ranks that the test plays itself, over real sockets.
+#include "coordinator/cluster/worker_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+
+namespace quire {
+namespace {
+
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRanks = 3;
+constexpr auto kPatience = std::chrono::seconds(30);
+
+/// Ranks that have joined and been sent the plan of step 1.
+class WorkerGroupTest : public testing::Test {
+ protected:
+  WorkerGroupTest() {
+    for (Rank rank = 0; rank < kRanks; ++rank) {
+      ranks_.push_back(Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, rank)));
+      JoinMessage join{kBuildVersion, "host" + std::to_string(rank), 100 + rank, rank, kRanks, 0, ""};
+      EXPECT_TRUE(ranks_.back().Send("", Encode(join, 1, 0)));
+    }
+    group_.AwaitJoined(kPatience);
+    StepPlan plan;
+    plan.epoch = plan.step = 1;
+    plan.added = {{0, 2, 0, {5, 6}, {1}, {}}};
+    plan.chunks = {{0, 0, 2}};
+    group_.SendStep(plan);
+  }
+
+  /// The hash of the plan that the rank got.
+  uint64_t ReceivePlan(Rank rank) {
+    Channel* channel = &ranks_[static_cast<size_t>(rank)];
+    for (const auto deadline = Clock::now() + kPatience; Clock::now() < deadline;) {
+      if (const auto received = channel->TryReceive()) {
+        EXPECT_EQ(received->frame.header.kind, FrameKind::kPlan);
+        return received->frame.header.body_hash;
+      }
+      Channel::Wait({&channel, 1}, -1, 100);
+    }
+    ADD_FAILURE() << "rank " << rank << " got no plan";
+    return 0;
+  }
+
+  /// Rank `rank` answers step 1 with that token, as ranks do: only the first one sends the tokens themselves.
+  void Answer(Rank rank, TokenId token) {
+    StepResult result{1, 1, rank, ReceivePlan(rank), 0, 10, 0, {{0, token, 0, {}}}};
+    result.token_hash = HashTokens(result.tokens);
+    if (rank != 0) result.tokens.clear();
+    EXPECT_TRUE(ranks_[static_cast<size_t>(rank)].Send("", EncodeResult(result)));
+  }
+
+  TemporaryDirectory directory_;
+  WorkerGroup group_{{.data_endpoint = "ipc://" + directory_ / "data",
+                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl",
+                      .size = kRanks}};
+  std::vector<Channel> ranks_;
+};
+
+TEST_F(WorkerGroupTest, WhatAllRanksDrewComesBack) {
+  for (const Rank rank : {2, 0, 1}) Answer(rank, 7);
+  EXPECT_EQ(group_.AwaitStep().tokens.at(0).token, 7);
+}
+
+TEST_F(WorkerGroupTest, ARankThatDrewAnotherTokenEndsTheGroupAndIsNamed) {
+  for (const Rank rank : {0, 1, 2}) Answer(rank, rank == 2 ? 8 : 7);
+  try {
+    group_.AwaitStep();
+    FAIL() << "tokens came back that not all ranks drew";
+  } catch (const GroupFailure& failure) {
+    EXPECT_EQ(failure.cause, LossCause::kDisagreed);
+    EXPECT_EQ(failure.rank, 2);
+    EXPECT_EQ(failure.host, "host2");
+    EXPECT_THAT(failure.what(), HasSubstr("rank 2 (pid 102 on host2) drew other tokens than rank 0 in step 1"));
+  }
+}
+
+}  // namespace
+}  // namespace quire
