@@ -26,8 +26,15 @@ size_t PreviousCharacter(std::string_view text, size_t at) {
   return at;
 }
 
+/// Unicode's word characters: letters, marks, decimal digits, connectors and joiners. Circled and squared letters count
+/// as letters although their category is that of symbols.
 bool IsWordCharacter(std::string_view text, size_t at) {
   const Utf8Step step = NextUtf8(text.substr(at));
+  const auto among = [&](char32_t first, char32_t last) { return step.character >= first && step.character <= last; };
+  if (among(0x200c, 0x200d) || among(0x24b6, 0x24e9) || among(0x1f130, 0x1f149) || among(0x1f150, 0x1f169) ||
+      among(0x1f170, 0x1f189)) {
+    return true;
+  }
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(step.character))) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
@@ -81,11 +88,11 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
     if (token.text.empty()) continue;
     bytes_[static_cast<size_t>(token.id)] = token.text;
     special_[static_cast<size_t>(token.id)] = token.special;
-    added_by_first_byte_[static_cast<unsigned char>(token.text[0])].push_back(&token);
-  }
-  for (auto& tokens : added_by_first_byte_) {
-    std::stable_sort(tokens.begin(), tokens.end(),
-                     [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+    if (token.normalized && !token.special) {
+      Insert(token, data_.nfc ? ToNfc(token.text) : token.text, in_normalized_);
+    } else {
+      Insert(token, token.text, as_written_);
+    }
   }
   for (const TokenId token : data_.prefix) {
     if (token < 0 || token >= vocab_size())
@@ -99,52 +106,67 @@ std::string_view Tokenizer::Bytes(TokenId token) const {
   return bytes_[static_cast<size_t>(token)];
 }
 
-const AddedToken* Tokenizer::AddedTokenAt(const MarkedText& marked, size_t at) const {
-  const std::string& text = marked.text;
-  for (const AddedToken* token : added_by_first_byte_[static_cast<unsigned char>(text[at])]) {
-    if (text.compare(at, token->text.size(), token->text) != 0) continue;
-    if (token->special && !marked.IsTrusted(at, token->text.size())) continue;
-    const size_t end = at + token->text.size();
-    const bool inside_word = (at > 0 && IsWordCharacter(text, PreviousCharacter(text, at))) ||
-                             (end < text.size() && IsWordCharacter(text, end));
-    if (token->single_word && inside_word) continue;
-    return token;
-  }
-  return nullptr;
+void Tokenizer::Insert(const AddedToken& token, std::string text, AddedTokens& tokens) {
+  auto& same_byte = tokens[static_cast<unsigned char>(text[0])];
+  const auto shorter = std::ranges::find_if(same_byte, [&](const Spelled& s) { return s.text.size() < text.size(); });
+  same_byte.insert(shorter, {std::move(text), &token});
 }
 
-Tokenizer::Match Tokenizer::WithStrips(const std::string& text, size_t begin, size_t from,
-                                       const AddedToken& token) const {
-  Match match{begin, begin + token.text.size(), &token};
-  while (token.left_strip && match.begin > from && IsSpace(text, PreviousCharacter(text, match.begin))) {
-    match.begin = PreviousCharacter(text, match.begin);
-  }
-  while (token.right_strip && match.end < text.size() && IsSpace(text, match.end)) {
-    match.end += NextUtf8(std::string_view(text).substr(match.end)).length;
-  }
-  return match;
-}
-
-std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked) const {
-  const std::string& text = marked.text;
-  std::vector<TokenId> out;
-  size_t from = 0;  // text before this is encoded
-  const auto encode_up_to = [&](size_t end) {
-    if (end > from) EncodeWords(std::string_view(text).substr(from, end - from), from == 0, out);
-  };
+std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const AddedTokens& tokens,
+                                             const MarkedText* marks) {
+  std::vector<Piece> pieces;
+  size_t from = 0;  // text before this is cut
   for (size_t at = 0; at < text.size();) {
-    const AddedToken* token = AddedTokenAt(marked, at);
-    if (token == nullptr) {
+    const auto& candidates = tokens[static_cast<unsigned char>(text[at])];
+    const auto found = std::ranges::find_if(candidates, [&](const Spelled& s) {
+      const bool trusted = marks == nullptr || !s.token->special || marks->IsTrusted(at, s.text.size());
+      return trusted && text.substr(at).starts_with(s.text);
+    });
+    if (found == candidates.end()) {
       ++at;
       continue;
     }
-    const Match match = WithStrips(text, at, from, *token);
-    encode_up_to(match.begin);
-    out.push_back(token->id);
-    at = from = match.end;
+    size_t begin = at, end = at + found->text.size();
+    at = end;
+    const bool inside_word = (begin > 0 && IsWordCharacter(text, PreviousCharacter(text, begin))) ||
+                             (end < text.size() && IsWordCharacter(text, end));
+    if (found->token->single_word && inside_word) continue;  // as in HF, no shorter token is looked for in its place
+    while (found->token->left_strip && begin > from && IsSpace(text, PreviousCharacter(text, begin)))
+      begin = PreviousCharacter(text, begin);
+    while (found->token->right_strip && end < text.size() && IsSpace(text, end))
+      end += NextUtf8(text.substr(end)).length;
+    if (begin > from) pieces.push_back({text.substr(from, begin - from), nullptr});
+    pieces.push_back({text.substr(begin, end - begin), found->token});
+    at = from = end;
   }
-  encode_up_to(text.size());
+  if (from < text.size()) pieces.push_back({text.substr(from), nullptr});
+  return pieces;
+}
+
+std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked) const {
+  std::vector<TokenId> out;
+  for (const Piece& piece : Cut(marked.text, as_written_, &marked)) {
+    if (piece.token != nullptr) {
+      out.push_back(piece.token->id);
+    } else {
+      EncodeBetween(piece.text, out);
+    }
+  }
   return out;
+}
+
+void Tokenizer::EncodeBetween(std::string_view text, std::vector<TokenId>& out) const {
+  // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
+  if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
+  std::string storage;
+  if (data_.nfc) text = storage = ToNfc(text);
+  for (const Piece& piece : Cut(text, in_normalized_, nullptr)) {
+    if (piece.token != nullptr) {
+      out.push_back(piece.token->id);
+    } else {
+      EncodeWords(piece.text, out);
+    }
+  }
 }
 
 std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_special_tokens) const {
@@ -153,12 +175,9 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
   return tokens;
 }
 
-void Tokenizer::EncodeWords(std::string_view text, bool at_start, std::vector<TokenId>& out) const {
-  // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
-  if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
+void Tokenizer::EncodeWords(std::string_view text, std::vector<TokenId>& out) const {
   std::string storage;
-  if (data_.nfc) text = storage = ToNfc(text);
-  if (data_.add_prefix_space && at_start && !text.starts_with(' ')) {
+  if (data_.add_prefix_space && !text.starts_with(' ')) {
     storage = std::string(text).insert(0, 1, ' ');
     text = storage;
   }

@@ -35,21 +35,30 @@ class Tokenizer {
   }
 
  private:
-  struct Match {
-    size_t begin, end;
+  /// An added token as it is looked for.
+  struct Spelled {
+    std::string text;
     const AddedToken* token;
   };
-  const AddedToken* AddedTokenAt(const MarkedText& text, size_t at) const;
-  Match WithStrips(const std::string& text, size_t begin, size_t from, const AddedToken& token) const;
-  void EncodeWords(std::string_view text, bool at_start, std::vector<TokenId>& out) const;
+  using AddedTokens = std::array<std::vector<Spelled>, 256>;  // by first byte, longest first
+  struct Piece {
+    std::string_view text;
+    const AddedToken* token;  // null: none
+  };
+  static void Insert(const AddedToken& token, std::string text, AddedTokens& tokens);
+  /// The text in pieces: tokens, with what they strip, and what lies between. Control tokens only where `marks` trusts.
+  static std::vector<Piece> Cut(std::string_view text, const AddedTokens& tokens, const MarkedText* marks);
+  void EncodeBetween(std::string_view text, std::vector<TokenId>& out) const;
+  void EncodeWords(std::string_view text, std::vector<TokenId>& out) const;
 
   TokenizerData data_;
   Bpe bpe_;
   std::vector<Splitter> splitters_;
-  std::vector<std::string> bytes_;                                       // by id
-  std::vector<bool> special_;                                            // by id
-  std::unordered_map<std::string, TokenId> whole_words_;                 // filled when whole_words_first
-  std::array<std::vector<const AddedToken*>, 256> added_by_first_byte_;  // longest first
+  std::vector<std::string> bytes_;                        // by id
+  std::vector<bool> special_;                             // by id
+  std::unordered_map<std::string, TokenId> whole_words_;  // filled when whole_words_first
+  /// First one kind is looked for in the text, then the other in what is left of it, normalised.
+  AddedTokens as_written_, in_normalized_;
 };
 
 }  // namespace quire

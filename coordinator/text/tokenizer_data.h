@@ -20,6 +20,7 @@ struct AddedToken {
   bool left_strip = false;  // takes whitespace before it along
   bool right_strip = false;
   bool single_word = false;  // only between non-word characters
+  bool normalized = false;   // looked for in the normalised text; control tokens never are
 };
 
 /// What a byte-level BPE tokenizer is made of, whatever file it came from.
@@ -29,9 +30,9 @@ struct TokenizerData {
   std::vector<AddedToken> added;
   std::vector<std::string> split_patterns;  // applied one after another
   bool nfc = false;                         // normalise to NFC first
-  bool add_prefix_space = false;
-  bool whole_words_first = false;  // a piece that is a token is taken whole ("ignore_merges")
-  std::vector<TokenId> prefix;     // put before an encoded prompt (BOS)
+  bool add_prefix_space = false;            // before the text and after every added token
+  bool whole_words_first = false;           // a piece that is a token is taken whole ("ignore_merges")
+  std::vector<TokenId> prefix;              // put before an encoded prompt (BOS)
   std::string bos_token, eos_token, pad_token;
   std::string chat_template;  // empty: none
 };

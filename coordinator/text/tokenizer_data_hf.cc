@@ -121,7 +121,8 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
                      token.value("special", false),
                      token.value("lstrip", false),
                      token.value("rstrip", false),
-                     token.value("single_word", false)};
+                     token.value("single_word", false),
+                     token.value("normalized", false)};
     if (added.text.empty()) Fail("{}: added token {} is empty", path, id);
     PutToken(data, id, added.text, path);
     data.added.push_back(std::move(added));

@@ -71,6 +71,28 @@ TEST_P(SmallTokenizerTest, ControlTokensSplitAcrossTheBorderOfTrustAreText) {
 INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest, testing::Values("gpt2", "smollm", "llama3", "qwen2"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
+// BOS, and added tokens that are special or not, single words, stripped on the left or right, and found in normalised
+// text, alone and inside words.
+class AddedTokensTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(AddedTokensTest, EqualHfWithBosAndWithout) {
+  const std::string directory = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam(),
+                    path = directory + "/cases.json";
+  const Tokenizer tokenizer{TokenizerDataFromHf(directory)};
+  const Json cases = ParseJson(ReadTextFile(path, 1 << 20), path, {.max_depth = 8, .max_nodes = 200'000});
+  ASSERT_GT(cases["encode"].size(), 500u);
+  const std::vector<TokenId> bos = cases["encode"][0][1].get<std::vector<TokenId>>();
+  EXPECT_EQ(bos.size(), 1u) << "what an empty prompt becomes";
+  for (const Json& c : cases["encode"]) {
+    const auto text = c[0].get<std::string>();
+    EXPECT_EQ(tokenizer.EncodePrompt(text, true), c[1].get<std::vector<TokenId>>()) << DumpJson(text);
+    EXPECT_EQ(tokenizer.EncodePrompt(text, false), c[2].get<std::vector<TokenId>>()) << DumpJson(text);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, AddedTokensTest, testing::Values("added", "added_space"),
+                         [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
+
 TEST(DetokenizerTest, HandsOutWholeCharactersOnly) {
   const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));
   const std::string text = "añ漢👩‍🚀 ü";

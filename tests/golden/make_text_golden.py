@@ -3,6 +3,7 @@
 Needs: pip install tokenizers jinja2 gguf
 
   make_text_golden.py small           tokenizers/*.json (small BPE of every kind of pre-tokenizer) and templates.json
+  make_text_golden.py added           tokenizers/added* (BOS, and added tokens of every kind)
   make_text_golden.py real FILE.gguf  tokenizer_smollm2.json: cases for the quickstart model's own vocabulary
 """
 import json
@@ -13,7 +14,7 @@ import unicodedata
 
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from prompts import SENTENCES, prompt_texts
 
@@ -101,6 +102,44 @@ def make_tokenizers():
         os.makedirs(f"{HERE}/tokenizers/{name}", exist_ok=True)
         t.save(f"{HERE}/tokenizers/{name}/tokenizer.json", pretty=False)
         write(f"tokenizers/{name}/cases.json", cases(t, name, 1200))
+
+
+# Some begin within others, or where others begin; some are there in decomposed characters only.
+ADDED = [AddedToken("<s>", special=True, normalized=False), AddedToken("</s>", special=True, normalized=False),
+         AddedToken("<|sep|>", special=True, normalized=False, lstrip=True, rstrip=True),
+         AddedToken("<tool>", special=False, normalized=False), AddedToken("<mask>", special=False, normalized=False, lstrip=True),
+         AddedToken("<end>", special=False, normalized=False, rstrip=True),
+         AddedToken("yes", special=False, normalized=False, single_word=True),
+         AddedToken("no", special=False, normalized=True, single_word=True),
+         AddedToken("est", special=False, normalized=False), AddedToken("<tool><tool>", special=False, normalized=False),
+         AddedToken("tool", special=False, normalized=True), AddedToken("café", special=False, normalized=True),
+         AddedToken("über", special=False, normalized=False), AddedToken("nai\u0308ve", special=False, normalized=True, lstrip=True),
+         AddedToken("wi de", special=False, normalized=True, rstrip=True)]
+AROUND = ["", "", " ", "  ", "\n", "\u3000", "x", "_", "9", "é", "e\u0301", "\u0301", "-", ".", "Ⓐ", "🅰", "\u200d", "漢", "Hello", " world", "</", "a b"]
+
+
+def added_texts(rng, count):
+    words = [token.content for token in ADDED] + ["cafe\u0301", "u\u0308ber", "naïve", "yesterday", "nothing", "tools", "wi", "de"]
+    fixed = ["", " ", "<s>", "<s></s>", "a<s>b", "  <mask>  <end>  x", "yes", "yes no", "yes,no", "yesno", "nono", "<s>no", "no<tool>no"]
+    return fixed + ["".join(rng.choice(AROUND) + rng.choice(words) for _ in range(rng.randrange(1, 5))) + rng.choice(AROUND)
+                    for _ in range(count)]
+
+
+def make_added():
+    for name, nfc, space in (("added", True, False), ("added_space", False, True)):
+        t = Tokenizer(models.BPE())
+        t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=space), decoders.ByteLevel()
+        if nfc:
+            t.normalizer = normalizers.NFC()
+        t.train_from_iterator(prompt_texts(), trainers.BpeTrainer(vocab_size=320, show_progress=False,
+                                                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        t.add_tokens(ADDED)
+        t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", t.token_to_id("<s>"))])
+        os.makedirs(f"{HERE}/tokenizers/{name}", exist_ok=True)
+        t.save(f"{HERE}/tokenizers/{name}/tokenizer.json", pretty=False)
+        texts = added_texts(random.Random(name), 700)
+        write(f"tokenizers/{name}/cases.json",
+              dict(encode=[[text, t.encode(text).ids, t.encode(text, add_special_tokens=False).ids] for text in texts]))
 
 
 TEMPLATES = [
@@ -225,5 +264,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "small":
         make_tokenizers()
         make_templates()
+    elif sys.argv[1] == "added":
+        make_added()
     else:
         make_real(sys.argv[2])
