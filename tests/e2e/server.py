@@ -13,7 +13,8 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("QUIRE_TEST_BUILD", os.path.join(ROOT, "build"))
 QUIRE = os.path.join(BUILD, "quire")
-TINY = os.path.join(ROOT, "tests", "golden", "models", "gqa")
+MODELS = os.path.join(ROOT, "tests", "golden", "models")
+TINY = os.path.join(MODELS, "gqa")
 REAL = os.environ.get("QUIRE_TEST_MODEL")
 
 

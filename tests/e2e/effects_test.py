@@ -1,0 +1,145 @@
+"""What a request or a flag asks for shows in the answer: a setting that is dropped on the way to the workers, taken for another
+one, or off by one, gives other tokens or numbers."""
+import os
+import tempfile
+import unittest
+
+from server import MODELS, Server
+
+LINEAR = os.path.join(MODELS, "linear")  # one token a byte; BOS before every prompt
+BOS, END, A, B = 256, 257, 64, 65       # "a" and "b"
+
+
+def ids(text):
+    """Of letters, behind BOS."""
+    return [BOS] + [A + ord(letter) - ord("a") for letter in text]
+
+
+class RequestTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "2", model=LINEAR)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def answer(self, **fields):
+        status, answer = self.server.post("/v1/completions", {"prompt": "xyz", "max_tokens": 40, "temperature": 0, "ignore_eos": True, **fields})
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def text(self, a=80, b=50, **fields):
+        """Drawn where the biases of "a" and "b" differ by far more than their logits, and nothing else has a chance."""
+        return self.answer(logit_bias={str(A): a, str(B): b}, **fields)["choices"][0]["text"]
+
+    def test_prompts_begin_with_bos(self):
+        self.assertEqual(self.server.post("/tokenize", {"prompt": "xyz"})[1]["tokens"], ids("xyz"))
+        fields = {"logprobs": 5, "max_tokens": 4}
+        served = self.answer(**fields)
+        self.assertEqual(served["usage"]["prompt_tokens"], 4)
+        self.assertEqual(served["choices"], self.answer(prompt=ids("xyz"), **fields)["choices"])
+        without = self.answer(add_special_tokens=False, **fields)
+        self.assertEqual(without["usage"]["prompt_tokens"], 3)
+        self.assertEqual(without["choices"], self.answer(prompt=ids("xyz")[1:], **fields)["choices"])
+        self.assertNotEqual(without["choices"], served["choices"])
+
+    def test_added_tokens_of_a_prompt_are_tokens(self):
+        _, answer = self.server.post("/tokenize", {"prompt": "a<tool>b<|end|>"})
+        self.assertEqual(answer["tokens"], [BOS, A, 258, B, END])
+
+    def test_a_bias_favours_or_forbids(self):
+        self.assertEqual(self.text(), "a" * 40)
+        self.assertEqual(self.text(a=-80, b=50), "b" * 40)
+
+    def test_frequency_adds_up_and_presence_does_not(self):
+        self.assertEqual(self.text(presence_penalty=2), "a" * 40)
+        often = self.text(frequency_penalty=2)
+        self.assertEqual((often[0], set(often)), ("a", {"a", "b"}))
+
+    def test_repetition_counts_the_prompt_from_the_first_token_on(self):
+        self.assertEqual(self.text(repetition_penalty=4)[:2], "ab")
+        self.assertEqual(self.text(repetition_penalty=4, prompt="xa")[:2], "ba")
+
+    def test_restrictions_leave_the_best(self):
+        greedy = self.answer()["choices"]
+        for restriction in ({"min_p": 1}, {"top_k": 1}, {"top_p": 1e-6}):
+            self.assertEqual(self.answer(temperature=2, seed=3, **restriction)["choices"], greedy, restriction)
+        self.assertNotEqual(self.answer(temperature=2, seed=3)["choices"], greedy)
+
+    def test_the_end_may_come_after_min_tokens_exactly(self):
+        for count in range(4):
+            answer = self.answer(logit_bias={str(A): 60, str(END): 100}, min_tokens=count, ignore_eos=False)
+            choice = answer["choices"][0]
+            self.assertEqual((choice["text"], choice["finish_reason"]), ("a" * count, "stop"))
+            self.assertEqual(answer["usage"]["completion_tokens"], count + 1)
+
+    def test_the_best_of_several_is_so_per_token(self):
+        told_apart = 0
+        for seed in range(6):
+            fields = {"temperature": 0.7, "seed": seed, "logprobs": 0, "max_tokens": 25, "stop": list("abcdefghijklmnop")}
+            several = self.answer(n=6, **fields)["choices"]
+            best = self.answer(n=1, best_of=6, **fields)["choices"][0]
+            logprobs = [choice["logprobs"]["token_logprobs"] for choice in several]
+            likeliest = max(range(6), key=lambda i: sum(logprobs[i]) / len(logprobs[i]))
+            told_apart += likeliest != max(range(6), key=lambda i: sum(logprobs[i]))
+            self.assertEqual(best["logprobs"], several[likeliest]["logprobs"], f"seed {seed}")
+        self.assertGreater(told_apart, 0)
+
+
+class FlagsTest(unittest.TestCase):
+    """Numbers that the workers round or keep otherwise come out otherwise, and about the same."""
+
+    def serve(self, *flags, topology=None):
+        """(log-probabilities of the first tokens, what each rank reports of its memory)."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            if topology:
+                file.write(topology)
+                file.flush()
+                flags = (file.name, *flags)
+            with Server("-tp", "2", "--backend", "cpu", *flags, model=LINEAR) as server:
+                status, answer = server.post("/v1/completions", {"prompt": "the quick brown fox jumps", "max_tokens": 1, "temperature": 0, "logprobs": 20})
+                self.assertEqual(status, 200, answer)
+                ranks = server.get("/admin/status", admin=True)["ranks"]
+        self.isa = ranks[0]["isa"]
+        top = answer["choices"][0]["logprobs"]["top_logprobs"][0]
+        return top, [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in ranks]
+
+    def expect_rounded(self, plain, rounded, at_most):
+        letters = [token for token in plain if token in rounded and token.isascii()]  # parts of a character look alike
+        differences = [abs(plain[token] - rounded[token]) for token in letters]
+        self.assertGreater(len(differences), 4)
+        self.assertGreater(max(differences), 0)
+        self.assertLess(max(differences), at_most)
+
+    def test_quantization_and_activations_reach_the_workers(self):
+        plain, plain_ranks = self.serve()
+        int8, int8_ranks = self.serve("--quantization", "int8")
+        int4, int4_ranks = self.serve("--quantization", "int4")
+        self.expect_rounded(plain, int8, 1)
+        self.expect_rounded(int8, int4, 3)
+        for (more, kv), (less, kv8), (least, kv4) in zip(plain_ranks, int8_ranks, int4_ranks):
+            self.assertTrue(more > less > least, (more, less, least))
+            self.assertEqual({kv, kv8, kv4}, {kv})
+        coarse, coarse_ranks = self.serve("--quantization", "int4", "--activations", "int8")
+        self.assertEqual(coarse_ranks, int4_ranks)
+        if self.isa == "baseline":  # it multiplies 16-bit integers, whatever the flag says
+            self.assertEqual(coarse, int4)
+        else:
+            self.expect_rounded(int4, coarse, 1)
+
+    def test_the_kv_caches_type_reaches_the_workers(self):
+        plain, plain_ranks = self.serve()
+        half, half_ranks = self.serve("--kv-cache-dtype", "float16")
+        self.expect_rounded(plain, half, 0.05)
+        self.assertEqual([2 * kv for _, kv in half_ranks], [kv for _, kv in plain_ranks])
+        eighth, eighth_ranks = self.serve("--kv-cache-dtype", "int8")
+        self.expect_rounded(plain, eighth, 0.5)
+        self.assertTrue(all(small < large for (_, small), (_, large) in zip(eighth_ranks, half_ranks)))
+        file = "cache: {dtype: float16}\n"
+        self.assertEqual(self.serve(topology=file), (half, half_ranks))
+        self.assertEqual(self.serve("--kv-cache-dtype", "int8", topology=file), (eighth, eighth_ranks), "the flag overrides")
+
+
+if __name__ == "__main__":
+    unittest.main()
