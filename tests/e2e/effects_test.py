@@ -44,6 +44,11 @@ class RequestTest(unittest.TestCase):
         self.assertEqual(without["choices"], self.answer(prompt=ids("xyz")[1:], **fields)["choices"])
         self.assertNotEqual(without["choices"], served["choices"])
 
+    def test_a_chat_has_its_templates_bos_and_no_second_one(self):
+        body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        _, answer = self.server.post("/v1/chat/completions", body)
+        self.assertEqual(answer["usage"]["prompt_tokens"], 1 + len("user: hi") + 1 + len("assistant: "))
+
     def test_added_tokens_of_a_prompt_are_tokens(self):
         _, answer = self.server.post("/tokenize", {"prompt": "a<tool>b<|end|>"})
         self.assertEqual(answer["tokens"], [BOS, A, 258, B, END])

@@ -47,4 +47,9 @@ MUTANTS = [
     Mutant("api: best_of takes the largest sum instead of the largest mean",
            "coordinator/api/generation.cc", "choice.logprob_sum / choice.num_tokens", "choice.logprob_sum",
            ["e2e/sharing_test:SharingTest.test_best_of_is_by_the_mean_and_not_by_the_sum"]),
+    Mutant("ranks that draw different tokens go unnoticed", "coordinator/cluster/worker_group.cc",
+           "if (const auto rank = step.Deviating())", "if (const auto rank = std::optional<Rank>())", ["coordinator/worker_group_test"]),
+    Mutant("an end that min_tokens allows is passed over once", "coordinator/core/engine.cc",
+           "sequence.num_generated() > request.sampling.min_tokens", "sequence.num_generated() > request.sampling.min_tokens + 1",
+           ["e2e/effects_test:RequestTest.test_the_end_may_come_after_min_tokens_exactly"]),
 ]
