@@ -141,11 +141,12 @@ void ModelFiles::CheckShapes() const {
 
 std::string ModelFiles::Fingerprint() const {
   const ModelConfig& c = config_;
-  std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", c.architecture, c.hidden_size, c.num_layers,
-                  c.num_heads, c.num_kv_heads, c.head_dim, c.intermediate_size, c.vocab_size, c.max_position,
-                  c.sliding_window, c.rms_norm_epsilon, c.rope_theta, c.tied_embeddings, c.rope_scaling.factor,
-                  c.rope_scaling.llama3, c.rope_scaling.original_max_position);
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", c.architecture, c.hidden_size, c.num_layers,
+      c.num_heads, c.num_kv_heads, c.head_dim, c.intermediate_size, c.vocab_size, c.max_position, c.sliding_window,
+      c.rms_norm_epsilon, c.rope_theta, c.tied_embeddings, c.rope_scaling.factor, c.rope_scaling.llama3,
+      c.rope_scaling.original_max_position, c.rope_scaling.low_frequency_factor, c.rope_scaling.high_frequency_factor,
+      fmt::join(c.rope_divisors, ","));
   for (const auto& [name, tensor] : tensors_) {
     text += fmt::format("{} {} {}\n", name, TensorTypeName(tensor.type), fmt::join(tensor.shape, ","));
     const size_t sample = std::min(kSampleBytes, tensor.data.size());

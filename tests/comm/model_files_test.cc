@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "comm/error.h"
+#include "comm/model/mapped_file.h"
 #include "comm/model/safetensors.h"
 #include "tests/support/random.h"
 
@@ -231,6 +232,23 @@ TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
   EXPECT_EQ(gqa.Get("model.embed_tokens.weight").type, TensorType::kBF16);
   EXPECT_NE(mqa.Fingerprint(), gqa.Fingerprint());
   EXPECT_EQ(gqa.Fingerprint(), ModelFiles::Open(models + "gqa").Fingerprint());
+}
+
+// The weights of two hosts may be the same, and what their positions mean not.
+TEST_F(ModelFilesTest, ModelsThatScalePositionsOtherwiseAreToldApart) {
+  const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
+  std::string config = ReadTextFile(models + "mqa/config.json", 1 << 20);
+  fs::copy(models + "mqa", dir_ / "mqa");
+  const std::string as_it_was = ModelFiles::Open(dir_ / "mqa").Fingerprint();
+  EXPECT_EQ(as_it_was, ModelFiles::Open(models + "mqa").Fingerprint());
+  for (const std::string key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    std::string other = config;
+    const size_t value = other.find("\"" + key + "\": ") + key.size() + 4;
+    other.replace(value, 1, "3");  // 3.0 for the factors, 34 for the length
+    ASSERT_NE(other, config);
+    Write("mqa/config.json", other);
+    EXPECT_NE(ModelFiles::Open(dir_ / "mqa").Fingerprint(), as_it_was) << key;
+  }
 }
 
 TEST_F(ModelFilesTest, OnlyMistralsSlide) {
