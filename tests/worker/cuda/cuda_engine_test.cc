@@ -227,6 +227,11 @@ TEST_P(CudaSamplingTest, EverySettingDrawsWhatTheCpuDraws) {
   asks[3].sampling = {.temperature = 0.0f, .frequency_penalty = 1.5f, .presence_penalty = 0.5f, .num_logprobs = 20};
   asks[4].sampling = {.temperature = 0.0f, .logit_bias = {{17, 9.0f}, {5, -100.0f}}};
   asks[5].sampling = {.temperature = 1.0f, .top_p = 0.5f, .seed = 4, .banned_until_min = {0, 3, 9}, .min_tokens = 5};
+  // A token that is ahead by eight: a frequency penalty catches up with it, a presence penalty does not.
+  asks.push_back(
+      {.prompt = {1}, .sampling = {.temperature = 0, .frequency_penalty = 2, .logit_bias = {{17, 90}, {5, 82}}}});
+  asks.push_back(
+      {.prompt = {1}, .sampling = {.temperature = 0, .presence_penalty = 2, .logit_bias = {{17, 90}, {5, 82}}}});
   for (Ask& ask : asks) ask.max_tokens = 9;
   ExpectEqualDraws(asks, files_);
 }
