@@ -73,20 +73,29 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest, testing::Values("gpt2", "smo
 
 // BOS, and added tokens that are special or not, single words, stripped on the left or right, and found in normalised
 // text, alone and inside words.
-class AddedTokensTest : public testing::TestWithParam<std::string> {};
+class AddedTokensTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
+  Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
+  /// Of each text what HF makes of it with BOS and without.
+  Json cases_ = ParseJson(ReadTextFile(directory_ + "/cases.json", 1 << 20), directory_,
+                          {.max_depth = 8, .max_nodes = 200'000})["encode"];
+};
 
 TEST_P(AddedTokensTest, EqualHfWithBosAndWithout) {
-  const std::string directory = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam(),
-                    path = directory + "/cases.json";
-  const Tokenizer tokenizer{TokenizerDataFromHf(directory)};
-  const Json cases = ParseJson(ReadTextFile(path, 1 << 20), path, {.max_depth = 8, .max_nodes = 200'000});
-  ASSERT_GT(cases["encode"].size(), 500u);
-  const std::vector<TokenId> bos = cases["encode"][0][1].get<std::vector<TokenId>>();
-  EXPECT_EQ(bos.size(), 1u) << "what an empty prompt becomes";
-  for (const Json& c : cases["encode"]) {
+  ASSERT_GT(cases_.size(), 500u);
+  EXPECT_EQ(cases_[0][1].size(), 1u) << "BOS is what an empty prompt becomes";
+  for (const Json& c : cases_) {
     const auto text = c[0].get<std::string>();
-    EXPECT_EQ(tokenizer.EncodePrompt(text, true), c[1].get<std::vector<TokenId>>()) << DumpJson(text);
-    EXPECT_EQ(tokenizer.EncodePrompt(text, false), c[2].get<std::vector<TokenId>>()) << DumpJson(text);
+    EXPECT_EQ(tokenizer_.EncodePrompt(text, true), c[1].get<std::vector<TokenId>>()) << DumpJson(text);
+    EXPECT_EQ(tokenizer_.EncodePrompt(text, false), c[2].get<std::vector<TokenId>>()) << DumpJson(text);
+  }
+}
+
+TEST_P(AddedTokensTest, UserTextNeverBecomesControlTokens) {
+  for (const Json& c : cases_) {
+    for (const TokenId token : tokenizer_.Encode(MarkedText(c[0].get<std::string>(), MarkedText::kFromUser)))
+      EXPECT_FALSE(tokenizer_.IsSpecial(token)) << DumpJson(c[0]);
   }
 }
 

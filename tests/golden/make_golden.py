@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes the expectations that the engine's greedy tokens and log-probabilities are compared with, by HF transformers in
-float32. Needs: pip install torch transformers gguf safetensors.
+float32. Needs: pip install torch transformers accelerate gguf safetensors.
 
   make_golden.py tiny [NAME...]  random models in models/ (safetensors: MHA, GQA, MQA, sliding window, linear scaling of
                                  positions; odd sizes) and tiny_*.json; all of them, or those named

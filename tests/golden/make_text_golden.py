@@ -106,7 +106,7 @@ def make_tokenizers():
 
 # Some begin within others, or where others begin; some are there in decomposed characters only.
 ADDED = [AddedToken("<s>", special=True, normalized=False), AddedToken("</s>", special=True, normalized=False),
-         AddedToken("<|sep|>", special=True, normalized=False, lstrip=True, rstrip=True),
+         AddedToken("<|sep|>", special=True, normalized=False, lstrip=True, rstrip=True), AddedToken("<|n|>", special=True, normalized=True),
          AddedToken("<tool>", special=False, normalized=False), AddedToken("<mask>", special=False, normalized=False, lstrip=True),
          AddedToken("<end>", special=False, normalized=False, rstrip=True),
          AddedToken("yes", special=False, normalized=False, single_word=True),

@@ -53,6 +53,8 @@ MUTANTS = [
            ["coordinator/tokenizer_test:*AddedTokens*"]),
     Mutant("whether an added token is normalised is not read", "coordinator/text/tokenizer_data_hf.cc",
            'token.value("normalized", false)', "false", ["coordinator/tokenizer_test:*AddedTokens*"]),
+    Mutant("control tokens that count as normalised are found in what users write", "coordinator/text/tokenizer.cc",
+           "if (token.normalized && !token.special)", "if (token.normalized)", ["coordinator/tokenizer_test:*AddedTokens*"]),
     Mutant("a shorter token takes the place of a single_word inside a word", "coordinator/text/tokenizer.cc",
            "    size_t begin = at, end = at + found->text.size();\n    at = end;",
            "    size_t begin = at, end = at + found->text.size();\n    ++at;", ["coordinator/tokenizer_test:*AddedTokens*"]),
