@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Makes beams_*.json, what the engine's beam search is compared with: hypotheses and scores of HF transformers'
-`generate` on the tiny models of make_golden.py, in float32. Needs: pip install torch transformers safetensors.
+`generate` on the tiny models of make_golden.py and on the quickstart model, in float32.
+Needs: pip install torch transformers accelerate gguf safetensors.
 
-  make_beam_golden.py [NAME...]  all models, or those named
+  make_beam_golden.py [NAME...]        all tiny models, or those named
+  make_beam_golden.py real FILE.gguf   beams_smollm2.json for the quickstart model, on the same dequantised weights
 
 A case holds the arguments of `generate` and one hypothesis per beam, best first: the generated tokens (the eos that
 ended it counted in, no padding) and HF's sequences_scores, sum of log-probabilities / generated tokens **
 length_penalty. eos_token_id null: nothing ends a hypothesis but max_new_tokens. One beam is HF's greedy search, which
 ends at the eos and for which HF reports no score: there it is computed the same way.
 
-beam_search below is HF's algorithm for one prompt, written out, in float64 and without a cache. HF must agree with it,
-and a case is kept when no choice in it hung on less than MARGIN in a sum of log-probabilities: closer than that the
-order is decided by rounding.
+beam_search below is HF's algorithm for one prompt, written out, without a cache and, on tiny models, in float64. HF must
+agree with it, and a case is kept when no choice in it hung on less than MARGIN (REAL_MARGIN: the engine rounds what meets
+quantised weights) in a sum of log-probabilities: closer than that the order is decided by rounding.
 """
 import json
 import os
@@ -19,10 +21,12 @@ import random
 import sys
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from prompts import SENTENCES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MARGIN = 5e-4
+MARGIN, REAL_MARGIN = 5e-4, 1e-2
 NUM_CASES = 42
 LENGTHS = [1, 2, 3, 5, 8, 13, 15, 16, 17, 24, 31, 32, 33, 47, 60]
 BEAMS = [1, 2, 3, 4, 8]
@@ -53,7 +57,7 @@ class Margin:
 
 
 def log_probs(model, sequences):
-    return torch.log_softmax(model(input_ids=torch.tensor(sequences), use_cache=False).logits[:, -1].double(), -1)
+    return torch.log_softmax(model(input_ids=torch.tensor(sequences), use_cache=False, logits_to_keep=1).logits[:, -1].double(), -1)
 
 
 def beam_search(model, prompt, num_beams, length_penalty, early_stopping, max_new_tokens, eos):
@@ -161,17 +165,49 @@ def make_cases(name):
         if margin < MARGIN:
             dropped += 1
             continue
-        answer = generated(model, case)
-        assert [t for _, t in answer] == [t for _, t in wanted], (case, answer, wanted)
-        assert all(abs(a - w) < 1e-3 * max(1, abs(w)) for (a, _), (w, _) in zip(answer, wanted)), (case, answer, wanted)
-        cases.append(dict(case, hypotheses=[dict(tokens=t, score=float(f"{s:.7g}")) for s, t in answer]))
+        cases.append(answered(model, case, wanted))
     print(f"{name}: kept {len(cases)}, dropped {dropped} for near-ties", file=sys.stderr, flush=True)
     return cases
 
 
+def answered(model, case, wanted):
+    """The case with HF's answer, which has to be the one written out here."""
+    answer = generated(model, case)
+    assert [t for _, t in answer] == [t for _, t in wanted], (case, answer, wanted)
+    assert all(abs(a - w) < 1e-3 * max(1, abs(w)) for (a, _), (w, _) in zip(answer, wanted)), (case, answer, wanted)
+    return dict(case, hypotheses=[dict(tokens=t, score=float(f"{s:.7g}")) for s, t in answer])
+
+
+@torch.no_grad()
+def make_real_cases(path):
+    load = dict(gguf_file=os.path.basename(path))
+    tokenizer = AutoTokenizer.from_pretrained(os.path.dirname(path), **load)
+    model = AutoModelForCausalLM.from_pretrained(os.path.dirname(path), dtype=torch.float32, **load).eval()
+    cases, dropped = [], 0
+    for i, text in enumerate(SENTENCES * 2):
+        eos = tokenizer.encode("." if i % 2 else "\n", add_special_tokens=False)[-1]  # hypotheses end at different lengths
+        case = dict(prompt=tokenizer(text, add_special_tokens=False).input_ids[:[16, 9, 24, 3][i % 4]], num_beams=[2, 3, 4][i % 3],
+                    length_penalty=[1.0, 0.0, 2.0, -1.0][i // 3 % 4], early_stopping=STOPPING[i // 2 % 3],
+                    max_new_tokens=[12, 8, 16][i % 5 % 3], eos_token_id=None if i % 5 == 4 else eos)
+        wanted, margin = expected(model, case)
+        print(f"{len(case['prompt'])} tokens, {case['num_beams']} beams: margin {margin:.4f}", file=sys.stderr, flush=True)
+        if margin < REAL_MARGIN:
+            dropped += 1
+            continue
+        cases.append(answered(model, case, wanted))
+    print(f"kept {len(cases)}, dropped {dropped} for near-ties", file=sys.stderr)
+    return cases
+
+
+def write(name, cases):
+    with open(f"{HERE}/beams_{name}.json", "w") as out:
+        json.dump({"cases": cases}, out, separators=(",", ":"))
+        out.write("\n")
+
+
 if __name__ == "__main__":
-    for model_name in sys.argv[1:] or ["mha", "gqa", "mqa"]:
-        made = make_cases(model_name)
-        with open(f"{HERE}/beams_{model_name}.json", "w") as out_file:
-            json.dump({"cases": made}, out_file, separators=(",", ":"))
-            out_file.write("\n")
+    if sys.argv[1:2] == ["real"]:
+        write("smollm2", make_real_cases(os.path.abspath(sys.argv[2])))
+    else:
+        for model_name in sys.argv[1:] or ["mha", "gqa", "mqa"]:
+            write(model_name, make_cases(model_name))
