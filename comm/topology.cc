@@ -80,11 +80,12 @@ class Section {
     if (text != "true" && text != "false") Refuse(*node, key + " must be true or false");
     out = text == "true";
   }
-  void Bytes(const std::string& key, int64_t& out) {
+  void Bytes(const std::string& key, int64_t& out, int64_t low = 0) {
     const YamlNode* node = Take(key);
     if (node == nullptr) return;
     const auto value = ParseBytes(Scalar(*node, key));
     if (!value) Refuse(*node, key + " must be a size such as 8GiB");
+    if (*value < low) Refuse(*node, fmt::format("{} must be at least {} bytes", key, low));
     out = *value;
   }
   void Done() const {
@@ -172,10 +173,31 @@ void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topolo
   }
 }
 
-void ReadListener(Section section, const char* key_name, Topology::Listener& listener) {
-  section.Text("listen", listener.listen);
-  section.Text(key_name, listener.key_file);
-  if (key_name == std::string_view("api_keys")) section.Flag("allow_unauthenticated", listener.allow_unauthenticated);
+void ReadLimits(Section section, Topology::Limits& limits) {
+  constexpr int kLongestSeconds = 7 * 24 * 3600;
+  section.Integer("head_seconds", limits.head_seconds, 1, kLongestSeconds);
+  section.Integer("body_seconds", limits.body_seconds, 1, kLongestSeconds);
+  section.Integer("idle_seconds", limits.idle_seconds, 1, kLongestSeconds);
+  section.Integer("write_seconds", limits.write_seconds, 1, kLongestSeconds);
+  section.Integer("connections", limits.connections, 1, 1 << 20);
+  section.Integer("connections_per_address", limits.connections_per_address, 1, 1 << 20);
+  section.Bytes("waiting_bytes", limits.waiting_bytes, Topology::Limits::kLargestBody);
+  section.Integer("queue_seconds", limits.queue_seconds, 1, kLongestSeconds);
+  section.Integer("request_seconds", limits.request_seconds, 1, kLongestSeconds);
+  section.Done();
+}
+
+void ReadServer(Section section, const std::string& file, Topology& t) {
+  section.Text("listen", t.server.listen);
+  section.Text("api_keys", t.server.key_file);
+  section.Flag("allow_unauthenticated", t.server.allow_unauthenticated);
+  if (const YamlNode* limits = section.Take("limits")) ReadLimits(Section(*limits, "server.limits", file), t.limits);
+  section.Done();
+}
+
+void ReadAdmin(Section section, Topology::Listener& admin) {
+  section.Text("listen", admin.listen);
+  section.Text("token", admin.key_file);
   section.Done();
 }
 
@@ -216,8 +238,8 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file) {
   if (const YamlNode* node = root.Take("nodes")) ReadNodes(*node, file, t.nodes);
   if (const YamlNode* node = root.Take("cache")) ReadCache(Section(*node, "cache", file), t.cache);
   if (const YamlNode* node = root.Take("scheduler")) ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
-  if (const YamlNode* node = root.Take("server")) ReadListener(Section(*node, "server", file), "api_keys", t.server);
-  if (const YamlNode* node = root.Take("admin")) ReadListener(Section(*node, "admin", file), "token", t.admin);
+  if (const YamlNode* node = root.Take("server")) ReadServer(Section(*node, "server", file), file, t);
+  if (const YamlNode* node = root.Take("admin")) ReadAdmin(Section(*node, "admin", file), t.admin);
   if (const YamlNode* node = root.Take("transport")) ReadTransport(Section(*node, "transport", file), t.transport);
   if (const YamlNode* node = root.Take("launch")) ReadLaunch(Section(*node, "launch", file), t.launch);
   root.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);

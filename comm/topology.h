@@ -64,6 +64,20 @@ struct Topology {
     bool allow_unauthenticated = false;  // server only: serve without keys beyond loopback, too
   };
   Listener server{"127.0.0.1:8000", ""};
+
+  /// What clients of the data port may take (server.limits; README.md, Limits).
+  struct Limits {
+    static constexpr int64_t kLargestBody = 2 << 20;
+    int head_seconds = 10;               // until the head of a request is there
+    int body_seconds = 30;               // until its body is, after that
+    int idle_seconds = 75;               // a connection, between two requests
+    int write_seconds = 30;              // until a client that takes nothing is given up
+    int connections = 16384;             // at most; fewer where the process has not so many descriptors
+    int connections_per_address = 1024;  // loopback excepted
+    int64_t waiting_bytes = 256 << 20;   // bodies of the requests that wait or run; at least kLargestBody
+    int queue_seconds = 60;              // before anything of a request was computed
+    int request_seconds = 600;           // from its arrival to its last token
+  } limits;
   Listener admin{"127.0.0.1:8001", ""};
 
   struct Transport {

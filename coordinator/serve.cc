@@ -63,8 +63,8 @@ class Server {
     const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) {
       return HandleAdmin(request, responder);
     };
-    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen), LimitsOfThisProcess(),
-                                                gates_->data.Guard(on_data));
+    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
+                                                HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data));
     admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
                                                  gates_->admin.Guard(on_admin));
     gates_->ReloadOnSignal(*io_);
@@ -102,8 +102,8 @@ class Server {
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.pending_requests(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({topology_.model.name, topology_.model.path, client_of_key, ExposureWarnings(topology_)}, replicas,
-                     metrics, text_.tokenizer, control);
+      AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_)}, replicas, metrics, text_.tokenizer,
+                     control);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
@@ -135,7 +135,7 @@ class Server {
     return {topology_.model.name,
             {static_cast<int>(model_.config().vocab_size), longest, std::min(128, running)},
             topology_.scheduler.max_waiting + running * replicas.size(),
-            256 << 20,
+            static_cast<size_t>(topology_.limits.waiting_bytes),
             text_.no_chat_reason,
             topology_.seed,
             int64_t{blocks} * topology_.cache.block_size};
@@ -243,7 +243,9 @@ int Serve(const Topology& topology) {
   const bool has_secrets = !topology.transport.keys.empty();
   if (has_secrets) ForbidCoreDumps();
   for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
-  return Server(topology).Run();
+  Topology here = topology;
+  here.limits = LimitsOfThisProcess(topology.limits);
+  return Server(here).Run();
 }
 
 }  // namespace quire

@@ -23,12 +23,9 @@ int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
 }
 
 kernels::DType TypeFor(const AssignMessage& assign, const ModelFiles& files) {
-  if (assign.dtype == "float32") return kernels::DType::kF32;
-  if (assign.dtype == "float16") return kernels::DType::kF16;
-  if (assign.dtype == "bfloat16") return kernels::DType::kBF16;
-  // What the model is stored in; everything that is not half precision is computed in bf16.
-  const bool half = files.Get("model.layers.0.self_attn.q_proj.weight").type == TensorType::kF16;
-  return half ? kernels::DType::kF16 : kernels::DType::kBF16;
+  const std::string dtype = assign.dtype == "auto" ? files.GpuDtype() : assign.dtype;
+  if (dtype == "float32") return kernels::DType::kF32;
+  return dtype == "float16" ? kernels::DType::kF16 : kernels::DType::kBF16;
 }
 
 class CudaBackend final : public Backend {

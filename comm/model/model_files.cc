@@ -164,6 +164,10 @@ void ModelFiles::ReleasePages() const {
   for (const MappedFile& file : files_) file.ReleasePages();
 }
 
+const char* ModelFiles::GpuDtype() const {
+  return Get("model.layers.0.self_attn.q_proj.weight").type == TensorType::kF16 ? "float16" : "bfloat16";
+}
+
 int64_t ModelFiles::TotalBytes() const {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : tensors_) bytes += static_cast<int64_t>(tensor.data.size());

@@ -31,6 +31,9 @@ class ModelFiles {
   /// two processes with the same fingerprint opened the same model.
   std::string Fingerprint() const;
 
+  /// What GPUs compute in unless they are told: float16 where the weights are stored so, else bfloat16.
+  const char* GpuDtype() const;
+
   /// Bytes of all tensors as stored.
   int64_t TotalBytes() const;
 

@@ -9,6 +9,7 @@
 #include "coordinator/api/generation.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/on_engine.h"
+#include "coordinator/api/settings_report.h"
 
 namespace quire {
 
@@ -99,7 +100,9 @@ asio::awaitable<HttpResponse> AdminApi::StatusPage() {
     Json status;
     EngineTask read = [&](Engine& engine) {
       status = Status(engine, index);
-      if (index == 0) page["model"]["max_model_len"] = engine.options().max_model_len;
+      if (index > 0) return std::string();
+      page["model"]["max_model_len"] = engine.options().max_model_len;
+      page["settings"] = SettingsJson(options_.topology, replicas_.at(0).deployment(), engine.options());
       return std::string();
     };
     const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(read));
@@ -109,8 +112,8 @@ asio::awaitable<HttpResponse> AdminApi::StatusPage() {
   }
   page["version"] = kBuildVersion;
   page["warnings"] = options_.warnings;
-  page["model"]["name"] = options_.model_name;
-  page["model"]["path"] = options_.model_path;
+  page["model"]["name"] = options_.topology.model.name;
+  page["model"]["path"] = options_.topology.model.path;
   page["replicas"] = std::move(all);
   const MigrationCounts moved = replicas_.migrations().counts();
   page["migrations"] = {

@@ -17,7 +17,7 @@ namespace quire {
 class AdminApi {
  public:
   struct Options {
-    std::string model_name, model_path;
+    Topology topology;                                             // with the limits that hold in this process
     std::function<std::string(const std::string&)> client_of_key;  // as the data port's gate names clients
     std::vector<std::string> warnings;                             // protections that are switched off
   };

@@ -108,7 +108,7 @@ asio::awaitable<bool> Connection::ReadRequest() {
 }
 
 asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
-  SetDeadline(served_one_ && buffer_.size() == 0 ? limits_.idle_seconds : limits_.head_seconds);
+  SetDeadline(served_one_ && buffer_.size() == 0 ? limits_.chosen.idle_seconds : limits_.chosen.head_seconds);
   auto [error, bytes] = co_await http::async_read_header(socket_, buffer_, parser, kToken);
   HttpResponse refusal{.status = 0};
   if (error) {
@@ -126,7 +126,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
     std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await WriteRaw(std::move(go_on));
   }
-  SetDeadline(limits_.body_seconds);
+  SetDeadline(limits_.chosen.body_seconds);
   auto [error, bytes] = co_await http::async_read(socket_, buffer_, parser, kToken);
   HttpResponse refusal{.status = 0};
   if (error) {
@@ -220,7 +220,7 @@ asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
     done += socket_.write_some(asio::buffer(bytes.data() + done, bytes.size() - done), error);
     if (error == asio::error::would_block) {
       stalled_ = true;
-      SetDeadline(limits_.write_seconds);
+      SetDeadline(limits_.chosen.write_seconds);
       auto [wait_error] = co_await socket_.async_wait(tcp::socket::wait_write, kToken);
       ClearDeadline();
       stalled_ = false;

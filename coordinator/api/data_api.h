@@ -19,11 +19,11 @@ class DataApi {
   struct Options {
     std::string model_name;
     RequestLimits request;
-    int max_pending_requests = 1024 + 256;  // choices queued or running
-    size_t max_pending_bytes = 256 << 20;   // of request bodies
-    std::string no_chat_reason;             // why chat is refused; empty: it is not
-    std::optional<int64_t> seed;            // of requests that bring none; absent: random
-    int64_t pool_tokens = 0;                // what the KV blocks hold
+    int max_pending_requests = 0;  // choices queued or running
+    size_t max_pending_bytes = 0;  // of their bodies
+    std::string no_chat_reason;    // why chat is refused; empty: it is not
+    std::optional<int64_t> seed;   // of requests that bring none; absent: random
+    int64_t pool_tokens = 0;       // what the KV blocks hold
   };
   /// chat may be null. The references outlive this object.
   DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics);

@@ -29,6 +29,7 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr int kReservedDescriptors = 512;  // of the process, for everything but clients
+constexpr int kFewestConnections = 16;     // whatever the number of descriptors
 constexpr int kMaxTurnedAway = 256;        // connections that are being told that there are too many
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 
@@ -88,8 +89,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
 
   bool IsFull(const asio::ip::address& address) const {
     const auto it = by_address.find(address);
-    return connections >= limits.max_connections ||
-           (it != by_address.end() && it->second >= limits.max_connections_per_address);
+    return connections >= limits.chosen.connections ||
+           (it != by_address.end() && it->second >= limits.chosen.connections_per_address);
   }
 
   asio::awaitable<void> ServeOne(tcp::socket socket) {
@@ -115,17 +116,15 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   }
 };
 
-HttpLimits LimitsOfThisProcess() {
-  HttpLimits limits;
+Topology::Limits LimitsOfThisProcess(Topology::Limits wanted) {
   rlimit descriptors{};
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
   descriptors.rlim_cur = descriptors.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &descriptors);
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
-  const auto most = static_cast<int64_t>(std::min<rlim_t>(descriptors.rlim_cur, 1 << 20));
-  limits.max_connections =
-      static_cast<int>(std::clamp<int64_t>(most - kReservedDescriptors, 16, limits.max_connections));
-  return limits;
+  const auto most = static_cast<int>(std::min<rlim_t>(descriptors.rlim_cur, 1 << 20)) - kReservedDescriptors;
+  wanted.connections = std::min(wanted.connections, std::max(most, kFewestConnections));
+  return wanted;
 }
 
 HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpHandler handler)

@@ -4,13 +4,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 
-#include "comm/topology.h"
 #include "coordinator/api/http_types.h"
 
 namespace quire {
 
-/// The default limits, with as many connections as this process has descriptors for; it takes all it may have.
-HttpLimits LimitsOfThisProcess();
+/// The limits that hold here: no more connections than this process has descriptors for; it takes all it may have.
+Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 
 /// HTTP/1.1 on one listening socket: framing, limits, deadlines, keep-alive, and event streams. Knows no JSON and no
 /// routes. Everything runs on the io_context's one thread.

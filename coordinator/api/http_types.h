@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/topology.h"
+
 namespace quire {
 
 /// A request whose head was strict enough and whose body has arrived whole.
@@ -57,18 +59,13 @@ class HttpResponder {
 
 using HttpHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
 
-/// Bounds of every connection (defaults and reasons: README.md, Limits).
+/// Bounds of every connection (README.md, Limits).
 struct HttpLimits {
   size_t head_bytes = 16 << 10;
   size_t target_bytes = 8 << 10;
   size_t header_fields = 100;
-  size_t body_bytes = 2 << 20;
-  int head_seconds = 10;
-  int body_seconds = 30;
-  int idle_seconds = 75;
-  int write_seconds = 30;
-  int max_connections = 16384;
-  int max_connections_per_address = 1024;  // loopback excepted
+  size_t body_bytes = Topology::Limits::kLargestBody;
+  Topology::Limits chosen{};  // by the operator: times and connections
 };
 
 /// {"error": {...}} in OpenAI's form. `type` follows from the status.

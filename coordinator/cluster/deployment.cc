@@ -99,7 +99,8 @@ void Deployment::BringUp() {
   group_->AwaitJoined(external() ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
   cuda_ = ChooseBackend() == "cuda";
   ChooseStepTokens();
-  group_->Load(Assignment());
+  assignment_ = MakeAssignment();
+  group_->Load(assignment_);
 }
 
 double Deployment::Reserve(const PoolSizes& pools) {

@@ -44,9 +44,10 @@ class Deployment {
 
   WorkerGroup& group() { return *group_; }
   Engine& engine() { return *engine_; }
-  /// Private to this server's user: for sockets.
-  const std::string& runtime_dir() const { return runtime_dir_.path(); }
+  const std::string& runtime_dir() const { return runtime_dir_.path(); }  // private to this server's user: for sockets
   int max_model_len() const { return engine_->options().max_model_len; }
+  /// What the workers of this epoch were told, with what "auto" comes to in them. On the engine's thread.
+  AssignMessage WorkerSettings() const;
 
   /// Asks the workers to end and waits for them; kills what does not end.
   void Stop(const std::string& reason);
@@ -56,7 +57,7 @@ class Deployment {
   /// "cuda" or "cpu", by what the topology asks for and the ranks have. Throws Error when they don't go together.
   std::string ChooseBackend() const;
   void ChooseStepTokens();
-  AssignMessage Assignment() const;
+  AssignMessage MakeAssignment() const;
   bool external() const { return topology_.launch.method != "mpirun"; }  // somebody else starts the workers
   void CheckLauncher();
   void Launch();
@@ -64,10 +65,8 @@ class Deployment {
   void EndWorkers();
   /// Of mpirun's files in this epoch.
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
-  /// Launch to Load.
-  void BringUp();
-  /// Reserves the blocks; returns the seconds that moving one takes.
-  double Reserve(const PoolSizes& pools);
+  void BringUp();                          // Launch to Load
+  double Reserve(const PoolSizes& pools);  // of the blocks; returns the seconds that moving one takes
   void StartNextEpoch(bool same_shape);
   /// Several nodes: where the ranks of the next epoch live, without the hosts that failed. When the others cannot take
   /// all ranks, the shape becomes a smaller one. False when it did.
@@ -94,6 +93,7 @@ class Deployment {
   std::unique_ptr<Engine> engine_;
   int max_model_len_ = 0, max_step_tokens_ = 0;
   bool cuda_ = false;
+  AssignMessage assignment_;  // of the epoch
   EpochId epoch_ = 1;
 };
 

@@ -68,6 +68,8 @@ EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
   options.blocks.prefix_caching = topology_.cache.prefix_caching;
   options.blocks.sliding_window = static_cast<int>(config.sliding_window);
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
+  options.max_wait_seconds = topology_.limits.queue_seconds;
+  options.max_request_seconds = topology_.limits.request_seconds;
   options.plan_ahead = topology_.scheduler.plan_ahead;
   options.max_model_len = max_model_len_;
   options.vocab_size = static_cast<int>(config.vocab_size);
@@ -101,7 +103,14 @@ std::string Deployment::ChooseBackend() const {
   return "cpu";
 }
 
-AssignMessage Deployment::Assignment() const {
+AssignMessage Deployment::WorkerSettings() const {
+  AssignMessage settings = assignment_;
+  if (settings.dtype == "auto") settings.dtype = cuda_ ? model_.GpuDtype() : "float32";
+  if (settings.kv_cache_dtype == "auto") settings.kv_cache_dtype = settings.dtype;
+  return settings;
+}
+
+AssignMessage Deployment::MakeAssignment() const {
   AssignMessage assign;
   // Workers on other nodes have other working directories.
   assign.model_path = OnThisHost(topology_) ? model_.path() : std::filesystem::absolute(model_.path()).string();

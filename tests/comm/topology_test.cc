@@ -30,7 +30,12 @@ nodes:
   - {host: 10.0.0.2, slots: 3, spare: true}
 cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB, prefix_caching: false, watermark: 0.02}
 scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute, plan_ahead: false}
-server: {listen: "127.0.0.1:9000", api_keys: keys/api.keys, allow_unauthenticated: true}
+server:
+  listen: "127.0.0.1:9000"
+  api_keys: keys/api.keys
+  allow_unauthenticated: true
+  limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5, connections_per_address: 6,
+           waiting_bytes: 7MiB, queue_seconds: 8, request_seconds: 9}
 admin: {listen: "[::1]:9001", token: t}
 transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true}
 launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
@@ -54,6 +59,11 @@ threads_per_worker: 3
   EXPECT_EQ(t.server.key_file, "keys/api.keys");
   EXPECT_EQ(t.transport.keys, "keys/");
   EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
+  const Topology::Limits& limits = t.limits;
+  EXPECT_EQ((std::vector<int64_t>{limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds,
+                                  limits.connections, limits.connections_per_address, limits.waiting_bytes,
+                                  limits.queue_seconds, limits.request_seconds}),
+            (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7 << 20, 8, 9}));
 }
 
 TEST(TopologyTest, MistakesNameFileLineAndReason) {
@@ -87,6 +97,14 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
       {"model: {path: /m}\nserver: {listen: nowhere}\n", "must be ADDRESS:PORT"},
       {"model: {path: /m}\nserver: {listen: \"127.0.0.1:70000\"}\n", "must be ADDRESS:PORT"},
       {"model: {path: /m}\nserver: {listen: \"127.0.0.1:8001\"}\n", "both listen on"},
+      {"model: {path: /m}\nserver: {limits: {head_seconds: 0}}\n",
+       "server.limits: head_seconds must be an integer from 1"},
+      {"model: {path: /m}\nserver: {limits: {request_seconds: 1.5}}\n", "request_seconds must be an integer"},
+      {"model: {path: /m}\nserver: {limits: {connections: 0}}\n", "connections must be an integer from 1"},
+      {"model: {path: /m}\nserver: {limits: {waiting_bytes: 1MiB}}\n", "waiting_bytes must be at least 2097152 bytes"},
+      {"model: {path: /m}\nserver: {limits: {body_bytes: 1MiB}}\n", "unknown key \"body_bytes\"; known: head_seconds"},
+      {"model: {path: /m}\nserver: {limits: 5}\n", "server.limits: expected a mapping"},
+      {"model: {path: /m}\nadmin: {limits: {}}\n", "unknown key \"limits\""},
       {"model: {path: /m}\ntransport: {bind: 10.0.0.1}\n", "two different ports"},
       {"model: {path: /m}\nlaunch: {method: external}\n", "needs transport.bind"},
       {"model: {path: /m}\nscheduler: {max_running: 100, max_step_tokens: 50}\n", "cannot serve 100"},

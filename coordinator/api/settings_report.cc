@@ -1,0 +1,78 @@
+#include "coordinator/api/settings_report.h"
+
+#include <spdlog/spdlog.h>
+
+namespace quire {
+
+namespace {
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+const char* PreemptionName(const EngineOptions& engine) {
+  switch (engine.scheduler.preemption) {
+    case PreemptionMode::kSwap:
+      return "swap";
+    case PreemptionMode::kRecompute:
+      return "recompute";
+    case PreemptionMode::kAuto:
+      break;
+  }
+  return engine.blocks.num_host_blocks > 0 ? "auto" : "recompute";  // there is no choice without host memory
+}
+
+/// As --log-level spells it.
+std::string LogLevelName() {
+  const auto level = spdlog::get_level();
+  const auto name = spdlog::level::to_string_view(level);
+  return level == spdlog::level::warn ? "warn" : std::string(name.begin(), name.end());
+}
+
+Json LimitsJson(const Topology::Limits& limits) {
+  return {{"head_seconds", limits.head_seconds},      {"body_seconds", limits.body_seconds},
+          {"idle_seconds", limits.idle_seconds},      {"write_seconds", limits.write_seconds},
+          {"connections", limits.connections},        {"connections_per_address", limits.connections_per_address},
+          {"waiting_bytes", limits.waiting_bytes},    {"queue_seconds", limits.queue_seconds},
+          {"request_seconds", limits.request_seconds}};
+}
+
+}  // namespace
+
+Json SettingsJson(const Topology& topology, const Deployment& deployment, const EngineOptions& engine) {
+  const AssignMessage workers = deployment.WorkerSettings();
+  return {{"model", topology.model.path},
+          {"served_model_name", topology.model.name},
+          {"backend", workers.backend},
+          {"dtype", workers.dtype},
+          {"quantization", workers.quantization},
+          {"activations", workers.activations},
+          {"kv_cache_dtype", workers.kv_cache_dtype},
+          {"tensor_parallel_size", workers.shares.size()},
+          {"shares", workers.shares},
+          {"data_parallel_size", topology.parallel.replicas},
+          {"prefill_replicas", topology.parallel.prefill_replicas},
+          {"threads_per_worker", workers.threads},
+          {"max_model_len", engine.max_model_len},
+          {"max_num_seqs", engine.scheduler.max_running},
+          {"max_num_queued_reqs", topology.scheduler.max_waiting},
+          {"max_num_batched_tokens", engine.scheduler.max_step_tokens},
+          {"block_size", engine.blocks.block_size},
+          {"num_kv_blocks", engine.blocks.num_blocks - 1},  // without the null block
+          {"num_swap_blocks", engine.blocks.num_host_blocks},
+          {"kv_cache_memory_bytes", topology.cache.memory_bytes > 0 ? Json(topology.cache.memory_bytes) : Json()},
+          {"gpu_memory_utilization", topology.cache.memory},
+          {"swap_space_bytes", topology.cache.host_swap_bytes},
+          {"watermark", engine.blocks.watermark},
+          {"enable_prefix_caching", engine.blocks.prefix_caching},
+          {"preemption_mode", PreemptionName(engine)},
+          {"plan_ahead", engine.plan_ahead},
+          {"seed", topology.seed ? Json(*topology.seed) : Json()},
+          {"journal", TextOrNull(topology.journal)},
+          {"log_level", LogLevelName()},
+          {"listen", topology.server.listen},
+          {"admin_listen", topology.admin.listen},
+          {"api_key_file", TextOrNull(topology.server.key_file)},
+          {"admin_token_file", TextOrNull(topology.admin.key_file)},
+          {"limits", LimitsJson(topology.limits)}};
+}
+
+}  // namespace quire
