@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -83,6 +84,15 @@ class Server:
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
+    def stream(self, path, body, timeout=120):
+        """The parsed events of a whole stream, without [DONE]."""
+        data = json.dumps({**body, "stream": True}).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            lines = [line[6:] for line in response.read().split(b"\n") if line.startswith(b"data: ")]
+        assert lines[-1] == b"[DONE]", lines[-1]
+        return [json.loads(line) for line in lines[:-1]]
+
     def worker_pids(self):
         return [rank["pid"] for rank in self.get("/admin/status", admin=True)["ranks"]]
 
@@ -96,6 +106,20 @@ class Server:
         """SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=seconds)
+
+
+def altered_tiny(directory, **changes):
+    """Path of a copy of the tiny model; changes: tokenizer=f has f change what tokenizer.json says, in place."""
+    path = os.path.join(directory, "tiny")
+    shutil.copytree(TINY, path)
+    for name, change in changes.items():
+        with open(os.path.join(path, name + ".json"), "r+", encoding="utf-8") as f:
+            content = json.load(f)
+            change(content)
+            f.seek(0)
+            f.truncate()
+            json.dump(content, f)
+    return path
 
 
 def alive(pid):

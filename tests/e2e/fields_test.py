@@ -1,0 +1,556 @@
+"""Every request field, by its effect and the exact usage. The tiny model has a token a byte, "!" to "~" are 0 to 93; what it
+would draw is steered by logit_bias, so that expectations are computed and not recorded."""
+import collections
+import json
+import math
+import os
+import re
+import tempfile
+import threading
+import time
+import unittest
+
+from server import ROOT, TINY, Server, altered_tiny
+
+PROMPT = [5, 6, 7]
+EOS, END = 1, 256  # of the model's configuration; the special token "<|end|>"
+A, B, C, D = (ord(c) - 33 for c in "ABCD")
+FIRM = 60.0  # a bias that nothing the model says outweighs
+ASCII = {str(token): -100 for token in range(94, 257)}
+CHAT_PROMPT = "user: hi<|end|>assistant: "  # what the template makes of the message "hi"
+
+
+def only(*tokens, **more):
+    """A logit_bias after which nothing but these tokens is ever drawn; more: bias beyond that, by letter."""
+    extra = {ord(letter) - 33: bias for letter, bias in more.items()}
+    return {str(token): FIRM + extra.get(token, 0) for token in [*tokens, *(t for t in extra if t not in tokens)]}
+
+
+def text_of(tokens):
+    return "".join(chr(token + 33) for token in tokens)
+
+
+class FieldCase(unittest.TestCase):
+    FLAGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--threads-per-worker", "1", *cls.FLAGS, model=TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def setUp(self):
+        self.server.post("/admin/flush_cache", {}, admin=True)
+
+    def post(self, path, body, want=200):
+        status, answer = self.server.post(path, body)
+        self.assertEqual(status, want, answer)
+        return answer
+
+    def complete(self, want=200, **fields):
+        body = {"prompt": PROMPT, "max_tokens": 8, "temperature": 0, **fields}
+        return self.post("/v1/completions", {name: value for name, value in body.items() if value is not None}, want)
+
+    def chat(self, want=200, **fields):
+        body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8, "temperature": 0, **fields}
+        return self.post("/v1/chat/completions", {name: value for name, value in body.items() if value is not None}, want)
+
+    def refused(self, field, path="/v1/completions", **fields):
+        """The message that a request with such fields gets; it names the field."""
+        answer = (self.chat if "chat" in path else self.complete)(want=400, **fields)
+        self.assertEqual(answer["error"]["param"], field)
+        return answer["error"]["message"]
+
+    def events(self, path="/v1/completions", **fields):
+        """The parsed events of a stream, without [DONE]."""
+        base = {"prompt": PROMPT} if path == "/v1/completions" else {"messages": [{"role": "user", "content": "hi"}]}
+        return self.server.stream(path, {**base, "max_tokens": 8, "temperature": 0, **fields})
+
+    def usage(self, answer, prompt, completion, cached=0):
+        usage = answer["usage"]
+        self.assertEqual((usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]), (prompt, completion, prompt + completion))
+        self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], cached)
+
+    def ends(self, answer, *expected):
+        """Text and finish_reason of every choice."""
+        self.assertEqual([(choice["text"], choice["finish_reason"]) for choice in answer["choices"]], list(expected))
+
+    def raw_logprobs(self, prompt, tokens):
+        """Log-probabilities that the model itself gives to these tokens after the prompt."""
+        out = {}
+        for token in tokens:
+            answer = self.complete(prompt=prompt, max_tokens=1, logprobs=0, logit_bias={str(token): 100}, ignore_eos=True)
+            out[token] = answer["choices"][0]["logprobs"]["token_logprobs"][0]
+        return out
+
+    def reference(self, tokens, bias, steps, presence=0.0, frequency=0.0):
+        """What greedy decoding among `tokens` gives, step by step from the model's own log-probabilities."""
+        drawn = []
+        for _ in range(steps):
+            raw = self.raw_logprobs(PROMPT + drawn, tokens)
+            value = {t: raw[t] + bias.get(str(t), 0) - presence * (t in drawn) - frequency * drawn.count(t) for t in tokens}
+            drawn.append(max(tokens, key=value.get))
+        return text_of(drawn)
+
+    def shares(self, probabilities):
+        """A logit_bias with which the first token is drawn with these probabilities, by token."""
+        raw = self.raw_logprobs(PROMPT, probabilities)
+        return {str(token): FIRM + math.log(p) - raw[token] for token, p in probabilities.items()}
+
+    def draws(self, probabilities, count=128, **fields):
+        """How often each letter comes first when that distribution is drawn from."""
+        bias = self.shares(probabilities)
+        answer = self.complete(n=count, max_tokens=1, temperature=fields.pop("temperature", 1), seed=11, logit_bias=bias, ignore_eos=True, **fields)
+        return collections.Counter(choice["text"] for choice in answer["choices"])
+
+
+class CompletionTest(FieldCase):
+    def test_prompt_forms_count_their_tokens(self):
+        one = self.complete(prompt="&'(", logit_bias=ASCII, ignore_eos=True)
+        self.assertEqual(one["choices"][0]["text"], self.complete(prompt=[5, 6, 7], logit_bias=ASCII, ignore_eos=True)["choices"][0]["text"])
+        self.usage(one, 3, 8)
+        self.usage(self.complete(prompt=["&'(", "&'"], ignore_eos=True), 5, 16)
+        self.usage(self.complete(prompt=[[5, 6, 7], [5], [9, 9]], ignore_eos=True), 6, 24)
+
+    def test_max_tokens_are_the_length_and_16_without(self):
+        for asked, length in ((1, 1), (5, 5), (None, 16)):
+            answer = self.complete(max_tokens=asked, logit_bias=only(A))
+            self.ends(answer, ("A" * length, "length"))
+            self.usage(answer, 3, length)
+
+    def test_max_completion_tokens_go_before_max_tokens(self):
+        self.usage(self.complete(max_completion_tokens=3, max_tokens=6, ignore_eos=True), 3, 3)
+        self.usage(self.chat(max_completion_tokens=3, max_tokens=6, ignore_eos=True), 20, 3)
+
+    def test_model_must_be_the_one_that_is_served(self):
+        self.assertEqual(self.complete(model="gqa")["model"], "gqa")
+        self.assertEqual(self.complete(want=404, model="gqa2")["error"]["param"], "model")
+
+    def test_n_choices_are_counted_all_and_their_prompt_once(self):
+        prompt = [9] * 40  # two full blocks
+        self.usage(self.complete(prompt=prompt, logit_bias=only(A)), 40, 8, cached=0)
+        self.usage(self.complete(prompt=prompt, logit_bias=only(A)), 40, 8, cached=32)
+        answer = self.complete(prompt=prompt, n=3, logit_bias=only(A))
+        self.assertEqual([choice["index"] for choice in answer["choices"]], [0, 1, 2])
+        self.usage(answer, 40, 24, cached=32)
+        self.usage(self.complete(prompt=[prompt, prompt], n=3, logit_bias=only(A)), 80, 48, cached=64)
+        events = self.events(prompt=prompt, n=3, logit_bias=only(A), stream_options={"include_usage": True})
+        self.usage(events[-1], 40, 24, cached=32)
+
+    def test_best_of_counts_what_it_dropped(self):
+        ask = {"temperature": 1.5, "seed": 3, "ignore_eos": True, "logprobs": 0}
+        all_five = self.complete(n=5, **ask)["choices"]
+        answer = self.complete(n=2, best_of=5, **ask)
+        likeliest = sorted(all_five, key=lambda choice: -sum(choice["logprobs"]["token_logprobs"]))
+        self.assertEqual([choice["text"] for choice in answer["choices"]], [choice["text"] for choice in likeliest[:2]])
+        self.usage(answer, 3, 40)
+        self.refused("best_of", n=3, best_of=2)
+        self.assertIn("streamed", self.refused("best_of", n=1, best_of=2, stream=True))
+
+    def test_eos_ends_the_text_and_counts(self):
+        answer = self.complete(logit_bias=only(EOS))
+        self.ends(answer, ("", "stop"))
+        self.usage(answer, 3, 1)
+
+    def test_ignore_eos_makes_it_text(self):
+        answer = self.complete(logit_bias=only(EOS), ignore_eos=True, max_tokens=3)
+        self.ends(answer, ('"""', "length"))
+        self.usage(answer, 3, 3)
+
+    def test_min_tokens_come_before_eos_and_stop_tokens(self):
+        bias = {str(EOS): 100, str(B): 90, str(A): FIRM}
+        for least in (0, 1, 3):
+            answer = self.complete(min_tokens=least, logit_bias=bias, stop_token_ids=[B])
+            self.ends(answer, ("A" * least, "stop"))
+            self.usage(answer, 3, least + 1)
+        self.ends(self.complete(min_tokens=2, logit_bias={str(EOS): 100}, ignore_eos=True, max_tokens=3), ('"""', "length"))
+
+    def test_stop_token_ids_end_the_text_and_count(self):
+        answer = self.complete(logit_bias=only(B), stop_token_ids=[A, B])
+        self.ends(answer, ("", "stop"))
+        self.usage(answer, 3, 1)
+        self.ends(self.complete(logit_bias=only(B), stop_token_ids=[A], max_tokens=2), ("BB", "length"))
+
+    def test_stop_strings_cut_where_they_begin(self):
+        free = self.complete(logit_bias=ASCII, ignore_eos=True, max_tokens=30)["choices"][0]["text"]
+        stop = free[9:13]
+        at = free.index(stop)
+        for wanted in (stop, [stop], ["never there", stop]):
+            answer = self.complete(logit_bias=ASCII, ignore_eos=True, max_tokens=30, stop=wanted)
+            self.ends(answer, (free[:at], "stop"))
+            self.usage(answer, 3, at + 4)
+        events = self.events(logit_bias=ASCII, ignore_eos=True, max_tokens=30, stop=stop, stream_options={"include_usage": True})
+        self.assertEqual("".join(e["choices"][0]["text"] for e in events[:-1]), free[:at])
+        self.usage(events[-1], 3, at + 4)
+
+    def test_include_stop_str_in_output_leaves_it_there(self):
+        free = self.complete(logit_bias=ASCII, ignore_eos=True, max_tokens=30)["choices"][0]["text"]
+        stop = free[9:13]
+        answer = self.complete(logit_bias=ASCII, ignore_eos=True, max_tokens=30, stop=stop, include_stop_str_in_output=True)
+        end = free.index(stop) + 4
+        self.ends(answer, (free[:end], "stop"))
+        self.usage(answer, 3, end)
+
+    def test_skip_special_tokens_hides_them_and_counts_them(self):
+        for skip, text in ((None, ""), (True, ""), (False, "<|end|><|end|>")):
+            answer = self.complete(logit_bias={str(END): 100}, max_tokens=2, skip_special_tokens=skip)
+            self.ends(answer, (text, "length"))
+            self.usage(answer, 3, 2)
+
+    def test_echo_puts_the_prompt_before_the_text(self):
+        answer = self.complete(prompt="&'(", echo=True, logit_bias=only(A), n=2, max_tokens=3)
+        self.ends(answer, ("&'(AAA", "length"), ("&'(AAA", "length"))
+        self.usage(answer, 3, 6)
+        events = self.events(prompt="&'(", echo=True, logit_bias=only(A), max_tokens=3)
+        self.assertEqual("".join(e["choices"][0]["text"] for e in events), "&'(AAA")
+        self.assertIn("echo", self.refused("logprobs", echo=True, logprobs=1))
+        self.refused("echo", prompt=[[5], [6]], echo=True)
+
+    def test_temperature_0_takes_the_likeliest(self):
+        logprobs = self.complete(logprobs=1, ignore_eos=True, max_tokens=20)["choices"][0]["logprobs"]
+        for chosen, top in zip(logprobs["token_logprobs"], logprobs["top_logprobs"]):
+            self.assertEqual([chosen], list(top.values()))
+
+    def test_temperature_flattens_and_sharpens(self):
+        quarters = {A: 0.5, B: 0.3, C: 0.15, D: 0.05}
+        plain, flat, sharp = (self.draws(quarters, temperature=t) for t in (1, 4, 0.2))
+        # Of 128: D comes 6, 20 and 0 times on average; A 64, 41 and 119 times.
+        self.assertEqual(set(plain), set("ABCD"))
+        self.assertGreater(flat["D"], 11)
+        self.assertLess(plain["D"], 12)
+        self.assertGreater(sharp["A"], 100)
+        self.assertLess(plain["A"], 85)
+
+    def test_top_k_keeps_so_many(self):
+        quarters = {A: 0.4, B: 0.3, C: 0.2, D: 0.1}
+        for k, letters in ((1, "A"), (2, "AB"), (3, "ABC"), (0, "ABCD"), (-1, "ABCD")):
+            self.assertEqual(set(self.draws(quarters, top_k=k)), set(letters), k)
+
+    def test_top_p_keeps_the_fewest_with_that_share(self):
+        quarters = {A: 0.4, B: 0.3, C: 0.2, D: 0.1}
+        for p, letters in ((0.1, "A"), (0.39, "A"), (0.41, "AB"), (0.69, "AB"), (0.71, "ABC"), (0.91, "ABCD"), (1, "ABCD")):
+            self.assertEqual(set(self.draws(quarters, top_p=p)), set(letters), p)
+
+    def test_min_p_keeps_what_has_that_part_of_the_best(self):
+        quarters = {A: 0.4, B: 0.3, C: 0.2, D: 0.1}
+        for p, letters in ((0, "ABCD"), (0.24, "ABCD"), (0.26, "ABC"), (0.49, "ABC"), (0.51, "AB"), (0.76, "A"), (1, "A")):
+            self.assertEqual(set(self.draws(quarters, min_p=p)), set(letters), p)
+
+    def test_seed_repeats_what_was_drawn(self):
+        def texts(**fields):
+            return [c["text"] for c in self.complete(temperature=1, n=2, ignore_eos=True, **fields)["choices"]]
+        self.assertEqual(texts(seed=7), texts(seed=7))
+        self.assertEqual(texts(seed=-7), texts(seed=-7))
+        self.assertEqual(len({*texts(seed=7), *texts(seed=8), *texts(seed=-7), *texts(), *texts()}), 10)
+
+    def test_logit_bias_moves_both_ways(self):
+        raw = self.raw_logprobs(PROMPT, [A, B])
+        lead = raw[A] - raw[B]  # of A over B
+        for bias, letter in ((lead + 0.5, "B"), (lead - 0.5, "A")):
+            self.assertEqual(self.complete(max_tokens=1, logit_bias=only(A, B=bias))["choices"][0]["text"], letter)
+        for bias, letter in ((-lead - 0.5, "B"), (-lead + 0.5, "A")):
+            self.assertEqual(self.complete(max_tokens=1, logit_bias=only(B, A=bias))["choices"][0]["text"], letter)
+
+    def test_presence_penalty_counts_once(self):
+        bias = only(A, B, A=1.5)
+        for penalty in (0, 1.7, -2):
+            text = self.complete(logit_bias=bias, max_tokens=12, presence_penalty=penalty)["choices"][0]["text"]
+            self.assertEqual(text, self.reference([A, B], bias, 12, presence=penalty), penalty)
+        steep = self.complete(logit_bias=only(A, A=30, B=0), max_tokens=40, presence_penalty=2)
+        self.ends(steep, ("A" * 40, "length"))
+
+    def test_frequency_penalty_counts_every_time(self):
+        bias = only(A, B, A=1.5)
+        for penalty in (0.7, 2, -0.4):
+            text = self.complete(logit_bias=bias, max_tokens=12, frequency_penalty=penalty)["choices"][0]["text"]
+            self.assertEqual(text, self.reference([A, B], bias, 12, frequency=penalty), penalty)
+        steep = self.complete(logit_bias=only(A, A=30, B=0), max_tokens=40, frequency_penalty=2)["choices"][0]["text"]
+        self.assertIn("B", steep)
+
+    def test_repetition_penalty_divides_what_prompt_and_text_have(self):
+        # Both letters have logits far above 0. One of the prompt gives way, and so does one that was drawn.
+        bias = only(A, B, C, A=20, B=12, C=-12)
+        self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=3), ("AAA", "length"))
+        self.ends(self.complete(prompt=[9, 9], logit_bias=bias, max_tokens=3, repetition_penalty=2), ("ABC", "length"))
+        self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=2, repetition_penalty=2), ("BC", "length"))
+        for penalty in ({"presence_penalty": 2}, {"frequency_penalty": 2}):  # these look at the text alone
+            self.ends(self.complete(prompt=[A] * 9, logit_bias=bias, max_tokens=2, **penalty), ("AA", "length"))
+
+    def test_logprobs_are_the_models_own_and_say_where_tokens_stand(self):
+        for count in (0, 1, 20):
+            ask = {"logit_bias": ASCII, "ignore_eos": True}
+            logprobs = self.complete(prompt=CHAT_PROMPT, logprobs=count, **ask)["choices"][0]["logprobs"]
+            self.assertEqual(logprobs["text_offset"], list(range(8)))
+            for index, token in enumerate(self.chat(logprobs=True, top_logprobs=count, **ask)["choices"][0]["logprobs"]["content"]):
+                self.assertEqual((logprobs["tokens"][index], logprobs["token_logprobs"][index]), (token["token"], token["logprob"]))
+                self.assertEqual(len(token["top_logprobs"]), count)
+        self.assertIsNone(self.complete()["choices"][0]["logprobs"])
+        forced = self.complete(logit_bias=only(B), max_tokens=1, logprobs=2, temperature=0.5, top_k=1)["choices"][0]["logprobs"]
+        free = self.complete(max_tokens=1, logprobs=2)["choices"][0]["logprobs"]
+        self.assertEqual(forced["top_logprobs"], free["top_logprobs"])
+        self.assertLess(forced["token_logprobs"][0], free["token_logprobs"][0])
+
+    def test_cache_salt_parts_what_is_shared(self):
+        prompt = [8] * 40
+        for salt, cached in (("a", 0), ("a", 32), ("b", 0), (None, 0), (None, 32), ("", 32), ("b", 32)):
+            self.usage(self.complete(prompt=prompt, cache_salt=salt, logit_bias=only(A)), 40, 8, cached)
+
+    def test_deadline_seconds_end_a_request(self):
+        self.server.post("/admin/pause", {}, admin=True)
+        try:
+            answer = self.complete(want=504, deadline_seconds=0.125)
+        finally:
+            self.server.post("/admin/resume", {}, admin=True)
+        self.assertIn("0.125", answer["error"]["message"])
+        self.complete(deadline_seconds=600)
+
+    def test_stream_sends_what_the_whole_answer_says(self):
+        fields = {"n": 2, "temperature": 1, "seed": 4, "ignore_eos": True, "logit_bias": ASCII}
+        whole, events = self.complete(**fields), self.events(**fields)
+        for choice in whole["choices"]:
+            mine = [e["choices"][0] for e in events if e["choices"][0]["index"] == choice["index"]]
+            self.assertEqual("".join(c["text"] for c in mine), choice["text"])
+            self.assertEqual([c["finish_reason"] for c in mine], [None] * (len(mine) - 1) + ["length"])
+        self.assertTrue(all("usage" not in e for e in events))
+        self.assertEqual({(e["object"], e["id"]) for e in events}, {("text_completion", events[0]["id"])})
+
+    def test_stream_options_add_usage(self):
+        *chunks, last = self.events(logit_bias=only(A), stream_options={"include_usage": True})
+        self.assertEqual({json.dumps(e["usage"]) for e in chunks}, {"null"})
+        self.assertEqual(last["choices"], [])
+        self.usage(last, 3, 8)
+        fields = {"logit_bias": only(A), "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+        *chunks, last = self.events(**fields)
+        written = 0
+        for e in chunks:
+            written += len(e["choices"][0]["text"])
+            self.usage(e, 3, written)
+        self.usage(last, 3, 8)
+        self.refused("stream_options", stream_options={"include_usage": True})
+
+    def test_what_says_nothing_about_the_answer_is_taken(self):
+        plain = self.complete(logit_bias=ASCII)["choices"]
+        for fields in ({"user": "alice"}, {"metadata": {"a": 1}}, {"store": False}, {"suffix": ""}, {"tool_choice": "none"}, {"tools": []}):
+            self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
+
+    def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
+        for field, value in (("tools", [{}]), ("response_format", {"type": "json_object"}), ("guided_regex", "a"), ("suffix", "x"),
+                             ("prompt_logprobs", 1), ("allowed_token_ids", [5]), ("bad_words", ["a"]), ("truncate_prompt_tokens", 1)):
+            self.assertIn("not supported", self.refused(field, **{field: value}))
+
+
+class BeamTest(FieldCase):
+    def test_beams_are_those_of_hf(self):
+        """use_beam_search, n, length_penalty, early_stopping and stop_token_ids against HF's generate: the shorter ones of
+        what worker/beam_golden_test has."""
+        with open(os.path.join(ROOT, "tests", "golden", "beams_gqa.json"), encoding="utf-8") as f:
+            cases = [case for case in json.load(f)["cases"] if case["max_new_tokens"] <= 20]
+        for case in cases:
+            stops = [case["eos_token_id"]] if case["eos_token_id"] is not None else []
+            answer = self.complete(prompt=case["prompt"], use_beam_search=True, n=case["num_beams"], max_tokens=case["max_new_tokens"],
+                                   length_penalty=case["length_penalty"], early_stopping=case["early_stopping"], stop_token_ids=stops,
+                                   ignore_eos=True, skip_special_tokens=False)
+            expected = [hypothesis["tokens"] for hypothesis in case["hypotheses"]]
+            shown = [tokens[:-1] if stops and tokens[-1] == stops[0] else tokens for tokens in expected]
+            texts = [self.post("/detokenize", {"tokens": tokens})["prompt"] for tokens in shown]
+            reasons = ["stop" if stops and tokens[-1] == stops[0] else "length" for tokens in expected]
+            self.ends(answer, *zip(texts, reasons))
+            self.usage(answer, len(case["prompt"]), sum(map(len, expected)))
+
+    def test_best_of_is_the_width(self):
+        ask = {"use_beam_search": True, "ignore_eos": True, "prompt": [250, 9]}
+        wide = self.complete(n=4, **ask)
+        best = self.complete(n=2, best_of=4, **ask)
+        self.assertEqual([c["text"] for c in best["choices"]], [c["text"] for c in wide["choices"][:2]])
+        self.usage(best, 2, 16)
+        for bad in ({"presence_penalty": 1}, {"repetition_penalty": 1.1}, {"logit_bias": {"5": 1}}, {"min_tokens": 1}):
+            self.refused("use_beam_search", n=2, **ask, **bad)
+
+
+class ChatTest(FieldCase):
+    FLAGS = ("--max-model-len", "128")
+
+    def test_messages_become_the_templates_text(self):
+        answer = self.chat(logit_bias=ASCII, ignore_eos=True)
+        self.usage(answer, 20, 8)  # every byte is a token, and <|end|> is one
+        same = self.complete(prompt=CHAT_PROMPT, logit_bias=ASCII, ignore_eos=True)
+        self.assertEqual(answer["choices"][0]["message"]["content"], same["choices"][0]["text"])
+        self.assertEqual((answer["object"], answer["choices"][0]["message"]["role"]), ("chat.completion", "assistant"))
+        parts = self.chat(messages=[{"role": "user", "content": [{"type": "text", "text": "h"}, {"type": "text", "text": "i"}]}],
+                          logit_bias=ASCII, ignore_eos=True)
+        self.assertEqual(parts["choices"], answer["choices"])
+        system, developer = (self.chat(messages=[{"role": role, "content": "x"}], logit_bias=ASCII) for role in ("system", "developer"))
+        self.assertEqual(system["choices"], developer["choices"])
+        self.assertEqual(system["usage"]["prompt_tokens"], developer["usage"]["prompt_tokens"])
+
+    def test_add_generation_prompt_opens_the_answer(self):
+        with_it, without = self.chat(add_generation_prompt=True), self.chat(add_generation_prompt=False)
+        self.assertEqual((with_it["usage"]["prompt_tokens"], without["usage"]["prompt_tokens"]), (20, 9))
+        same = self.complete(prompt="user: hi<|end|>")
+        self.assertEqual(without["choices"][0]["message"]["content"], same["choices"][0]["text"])
+
+    def test_max_tokens_are_what_the_model_has_left(self):
+        answer = self.chat(max_tokens=None, logit_bias=only(A))
+        self.usage(answer, 20, 128 - 20)
+
+    def test_top_logprobs_list_bytes(self):
+        for count in (0, 3, 20):
+            content = self.chat(logprobs=True, top_logprobs=count)["choices"][0]["logprobs"]["content"]
+            self.assertEqual({len(token["top_logprobs"]) for token in content}, {count})
+            if count:
+                self.assertEqual([token["bytes"] for token in content], [token["top_logprobs"][0]["bytes"] for token in content])
+        self.assertIsNone(self.chat()["choices"][0]["logprobs"])
+        self.refused("top_logprobs", path="chat", top_logprobs=1)
+
+    def test_streams_begin_with_the_role(self):
+        *chunks, last = self.events(path="/v1/chat/completions", n=2, logit_bias=only(A), stream_options={"include_usage": True})
+        self.assertEqual([e["choices"][0]["delta"].get("role") for e in chunks][:3], ["assistant", "assistant", None])
+        for index in (0, 1):
+            deltas = [e["choices"][0]["delta"] for e in chunks if e["choices"][0]["index"] == index]
+            self.assertEqual("".join(delta.get("content", "") for delta in deltas), "A" * 8)
+        self.usage(last, 20, 16)
+
+
+class SpecialTokenTest(FieldCase):
+    """A tokenizer that puts <|end|> before every prompt."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+
+        def begin_with_end(tokenizer):
+            tokenizer["post_processor"] = {
+                "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|end|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                "pair": [], "special_tokens": {"<|end|>": {"id": "<|end|>", "ids": [END], "tokens": ["<|end|>"]}}}
+        cls.server = Server("--threads-per-worker", "1", model=altered_tiny(cls.directory.name, tokenizer=begin_with_end))
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.directory.cleanup()
+
+    def test_add_special_tokens_is_for_texts(self):
+        for fields, count, same in (({}, 4, [END, 5, 6, 7]), ({"add_special_tokens": True}, 4, [END, 5, 6, 7]),
+                                    ({"add_special_tokens": False}, 3, [5, 6, 7])):
+            answer = self.complete(prompt="&'(", ignore_eos=True, **fields)
+            self.usage(answer, count, 8)
+            self.assertEqual(answer["choices"][0]["text"], self.complete(prompt=same, ignore_eos=True)["choices"][0]["text"])
+        self.usage(self.complete(prompt=[5, 6, 7], ignore_eos=True), 3, 8)
+
+
+class PriorityTest(FieldCase):
+    FLAGS = ("--max-num-seqs", "1")
+
+    def test_lower_numbers_are_served_first(self):
+        """One runs at a time. What each finds in the cache of a common prompt tells who came before it."""
+        answers = {}
+
+        def ask(priority, length):
+            answers[priority] = self.complete(prompt=[8] * length, max_tokens=1, priority=priority)
+
+        self.server.post("/admin/pause", {}, admin=True)
+        threads = []
+        for priority, length in ((7, 112), (None, 80), (-7, 48)):
+            threads.append(threading.Thread(target=ask, args=(priority, length)))
+            threads[-1].start()
+            while self.server.get("/admin/status", admin=True)["waiting"] < len(threads):
+                time.sleep(0.005)
+        self.server.post("/admin/resume", {}, admin=True)
+        for thread in threads:
+            thread.join(timeout=60)
+        for priority, length, cached in ((-7, 48, 0), (None, 80, 48), (7, 112, 80)):
+            self.usage(answers[priority], length, 1, cached)
+
+
+class MetricsTest(FieldCase):
+    def sample(self, name, **labels):
+        """The value of one line of the page."""
+        for line in self.server.get("/metrics", admin=True).splitlines():
+            found = re.fullmatch(re.escape(name) + r"\{(.*)\} (\S+)", line)
+            if found and all(f'{key}="{value}"' in found[1] for key, value in labels.items()):
+                return float(found[2])
+        raise AssertionError(f"no {name} with {labels}")
+
+    def test_tokens_are_those_of_usage(self):
+        usages = [self.complete(logit_bias=only(A))["usage"],                                           # 3 + 8
+                  self.complete(logit_bias=only(EOS))["usage"],                                         # 3 + 1
+                  self.complete(prompt=[9] * 40, n=3, logit_bias=only(A))["usage"],                     # 40 + 24
+                  self.complete(prompt=[[9] * 40, [8]], logit_bias=only(A))["usage"],                   # 41 + 16, 32 cached
+                  self.complete(prompt="&'(", echo=True, stop="AAA", logit_bias=only(A))["usage"],      # 3 + 3
+                  self.complete(n=1, best_of=2, logit_bias=only(A))["usage"],                           # 3 + 16
+                  self.events(logit_bias=only(A), stream_options={"include_usage": True})[-1]["usage"],  # 3 + 8
+                  self.chat(max_tokens=200, logit_bias=only(A))["usage"]]                               # 20 + 200
+        prompts = [u["prompt_tokens"] for u in usages]
+        completions = [u["completion_tokens"] for u in usages]
+        self.assertEqual((prompts, completions), ([3, 3, 40, 41, 3, 3, 3, 20], [8, 1, 24, 16, 3, 16, 8, 200]))
+        self.assertEqual(self.sample("vllm:prompt_tokens_total"), sum(prompts))
+        self.assertEqual(self.sample("vllm:generation_tokens_total"), sum(completions))
+        self.assertEqual(self.sample("vllm:prefix_cache_queries_total"), sum(prompts))
+        cached = sum(u["prompt_tokens_details"]["cached_tokens"] for u in usages)
+        self.assertEqual((cached, self.sample("vllm:prefix_cache_hits_total")), (32, 32))
+        for name, values in (("vllm:request_prompt_tokens", prompts), ("vllm:request_generation_tokens", completions)):
+            self.assertEqual(self.sample(name + "_sum"), sum(values))
+            self.assertEqual(self.sample(name + "_count"), len(values))
+            for bound in (1, 2, 5, 10, 20, 50, 100, 200, 500):
+                self.assertEqual(self.sample(name + "_bucket", le=bound), sum(value <= bound for value in values), (name, bound))
+        self.assertEqual(self.sample("vllm:request_success_total", finished_reason="stop"), 2)
+        self.assertEqual(self.sample("vllm:request_success_total", finished_reason="length"), 6)
+        self.assertEqual(self.sample("vllm:time_to_first_token_seconds_count"), len(usages))
+        self.assertEqual(self.sample("vllm:e2e_request_latency_seconds_count"), len(usages))
+
+
+# Where the effect of each field is seen.
+TESTS = {
+    "prompt": CompletionTest.test_prompt_forms_count_their_tokens,
+    "messages": ChatTest.test_messages_become_the_templates_text,
+    "model": CompletionTest.test_model_must_be_the_one_that_is_served,
+    "max_tokens": CompletionTest.test_max_tokens_are_the_length_and_16_without,
+    "max_completion_tokens": CompletionTest.test_max_completion_tokens_go_before_max_tokens,
+    "n": CompletionTest.test_n_choices_are_counted_all_and_their_prompt_once,
+    "best_of": CompletionTest.test_best_of_counts_what_it_dropped,
+    "temperature": CompletionTest.test_temperature_flattens_and_sharpens,
+    "top_k": CompletionTest.test_top_k_keeps_so_many,
+    "top_p": CompletionTest.test_top_p_keeps_the_fewest_with_that_share,
+    "min_p": CompletionTest.test_min_p_keeps_what_has_that_part_of_the_best,
+    "seed": CompletionTest.test_seed_repeats_what_was_drawn,
+    "logit_bias": CompletionTest.test_logit_bias_moves_both_ways,
+    "presence_penalty": CompletionTest.test_presence_penalty_counts_once,
+    "frequency_penalty": CompletionTest.test_frequency_penalty_counts_every_time,
+    "repetition_penalty": CompletionTest.test_repetition_penalty_divides_what_prompt_and_text_have,
+    "min_tokens": CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens,
+    "stop": CompletionTest.test_stop_strings_cut_where_they_begin,
+    "stop_token_ids": CompletionTest.test_stop_token_ids_end_the_text_and_count,
+    "include_stop_str_in_output": CompletionTest.test_include_stop_str_in_output_leaves_it_there,
+    "ignore_eos": CompletionTest.test_ignore_eos_makes_it_text,
+    "skip_special_tokens": CompletionTest.test_skip_special_tokens_hides_them_and_counts_them,
+    "add_special_tokens": SpecialTokenTest.test_add_special_tokens_is_for_texts,
+    "add_generation_prompt": ChatTest.test_add_generation_prompt_opens_the_answer,
+    "echo": CompletionTest.test_echo_puts_the_prompt_before_the_text,
+    "logprobs": CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand,
+    "top_logprobs": ChatTest.test_top_logprobs_list_bytes,
+    "cache_salt": CompletionTest.test_cache_salt_parts_what_is_shared,
+    "priority": PriorityTest.test_lower_numbers_are_served_first,
+    "deadline_seconds": CompletionTest.test_deadline_seconds_end_a_request,
+    "stream": CompletionTest.test_stream_sends_what_the_whole_answer_says,
+    "stream_options": CompletionTest.test_stream_options_add_usage,
+    "include_usage": CompletionTest.test_stream_options_add_usage,
+    "continuous_usage_stats": CompletionTest.test_stream_options_add_usage,
+    "use_beam_search": BeamTest.test_beams_are_those_of_hf,
+    "length_penalty": BeamTest.test_beams_are_those_of_hf,
+    "early_stopping": BeamTest.test_beams_are_those_of_hf,
+}
+
+
+class CoverageTest(unittest.TestCase):
+    def test_every_field_that_is_read_has_a_test_here(self):
+        with open(os.path.join(ROOT, "coordinator", "api", "openai_request.cc"), encoding="utf-8") as f:
+            source = f.read()
+        read = set(re.findall(r'(?:Find|Number|Integer|Flag|Texts?|real)\("(\w+)"', source))
+        read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names of one setting
+        self.assertEqual(read, set(TESTS))
+
+
+if __name__ == "__main__":
+    unittest.main()

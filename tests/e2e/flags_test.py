@@ -1,0 +1,375 @@
+"""Every flag of quire serve: what it does, and that /admin/status tells the setting that is in force."""
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+
+from server import QUIRE, TINY, Server
+
+
+def quire(*arguments):
+    return subprocess.run([QUIRE, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+
+def num_threads(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+class FlagCase(unittest.TestCase):
+    KEY = {}  # headers
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def status(self):
+        return self.server.get("/admin/status", admin=True)
+
+    def setting(self, name):
+        return self.status()["settings"][name]
+
+    def complete(self, want=200, **fields):
+        body = {"prompt": [5, 6, 7], "max_tokens": 8, "temperature": 0, "ignore_eos": True, **fields}
+        status, answer = self.server.post("/v1/completions", body, headers=self.KEY)
+        self.assertEqual(status, want, answer)
+        return answer
+
+    def cached_again(self, length):
+        """Tokens of a prompt that its second request finds in the cache."""
+        for _ in range(2):
+            answer = self.complete(prompt=[8] * length, max_tokens=1)
+        return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def kv_bytes(self):
+        return [rank["kv_bytes_per_block"] for rank in self.status()["ranks"]]
+
+    def fill(self, sequences):
+        """So many sequences at once, all as long as they may be."""
+        longest = self.setting("max_model_len")
+        self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
+
+    def together(self, requests, meanwhile=lambda: None):
+        """Requests that begin at the same moment; `meanwhile` is called when all of them wait for it."""
+        clients = [threading.Thread(target=self.complete, kwargs=fields) for fields in requests]
+        self.server.post("/admin/pause", {}, admin=True)
+        try:
+            for client in clients:
+                client.start()
+            while self.server.get("/load")["server_load"] < sum(fields.get("n", 1) for fields in requests):
+                time.sleep(0.005)
+            meanwhile()
+        finally:
+            self.server.post("/admin/resume", {}, admin=True)
+        for client in clients:
+            client.join()
+
+
+class PlainTest(FlagCase):
+    """No flags but those that every server here has."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--backend", "cpu", model=TINY)
+
+    def test_model_port_and_admin_port(self):
+        settings = self.status()["settings"]  # at --admin-port; readiness was asked for at --port
+        self.assertEqual(settings["model"], TINY)
+        self.assertEqual(settings["listen"], f"127.0.0.1:{self.server.port}")
+        self.assertEqual(settings["admin_listen"], f"127.0.0.1:{self.server.admin_port}")
+
+    def test_backend(self):
+        self.assertEqual(self.setting("backend"), "cpu")
+        with Server("--backend", "cuda", model=TINY, wait=False) as server:
+            try:
+                server.wait_until_ready()
+                self.assertEqual(server.get("/admin/status", admin=True)["settings"]["backend"], "cuda")
+            except AssertionError:  # no GPU, or a build without
+                self.assertEqual(server.process.poll(), 1)
+                self.assertIn("--backend cuda is impossible", server.text())
+
+    def test_settings_that_nobody_gave_are_the_documented_defaults(self):
+        settings = self.status()["settings"]
+        cores = len(os.sched_getaffinity(0))
+        self.assertIn(settings.pop("threads_per_worker"), range(1, cores + 1))
+        self.assertEqual(settings.pop("num_kv_blocks"), self.status()["blocks"]["device"]["total"])
+        limits = {"head_seconds": 10, "body_seconds": 30, "idle_seconds": 75, "write_seconds": 30, "connections_per_address": 1024,
+                  "waiting_bytes": 256 << 20, "queue_seconds": 60, "request_seconds": 600}
+        self.assertLessEqual(settings["limits"].pop("connections"), 16384)
+        for name in ("listen", "admin_listen", "model"):
+            settings.pop(name)
+        self.assertEqual(settings, {
+            "served_model_name": "gqa", "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
+            "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "data_parallel_size": 1, "prefill_replicas": 0,
+            "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
+            "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
+            "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
+            "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits})
+
+    def test_log_level_that_an_operator_changed_is_told(self):
+        self.assertNotIn("launching: ", self.server.text())
+        self.server.post("/admin/log_level", {"level": "warn"}, admin=True)
+        self.assertEqual(self.setting("log_level"), "warn")
+        self.server.post("/admin/log_level", {"level": "info"}, admin=True)
+
+    def test_dtype(self):
+        refused = quire("serve", "--model", TINY, "--backend", "cpu", "--dtype", "bfloat16")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--dtype bfloat16 needs a GPU", refused.stdout + refused.stderr)
+
+    def test_gpu_memory_utilization(self):
+        with Server("--backend", "cpu", "--gpu-memory-utilization", "0", model=TINY, wait=False) as server:
+            self.assertEqual(server.process.wait(timeout=60), 1)
+            self.assertRegex(server.text(), r"needs at least \d+ bytes per worker .* 0 are there.*--gpu-memory-utilization")
+
+
+class SmallTest(FlagCase):
+    """A server in which every size has a value of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.server = Server("--backend", "cpu", "--tensor-parallel-size", "3", "--threads-per-worker", "1", "--block-size", "8",
+                            "--num-kv-blocks", "20", "--max-model-len", "64", "--max-num-seqs", "4", "--max-num-queued-reqs", "3",
+                            "--max-num-batched-tokens", "16", "--served-model-name", "small", "--journal", cls.directory.name,
+                            "--log-level", "debug", "--swap-space", "1MiB", "--preemption-mode", "swap", "--kv-cache-dtype", "float16",
+                            "--quantization", "int8", "--activations", "int8", "--gpu-memory-utilization", "0.5", model=TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.directory.cleanup()
+
+    def setUp(self):
+        self.server.post("/admin/flush_cache", {}, admin=True)
+
+    def test_tensor_parallel_size(self):
+        self.assertEqual(len(self.status()["ranks"]), 3)
+        self.assertEqual((self.setting("tensor_parallel_size"), self.setting("shares")), (3, [1, 1, 1]))
+        self.server.post("/admin/reshard", {"tensor": 2, "shares": [2, 1]}, admin=True)
+        self.assertEqual((self.setting("tensor_parallel_size"), self.setting("shares")), (2, [2, 1]))
+        self.server.post("/admin/reshard", {"tensor": 3}, admin=True)
+
+    def test_block_size(self):
+        self.assertEqual(self.setting("block_size"), 8)
+        self.assertEqual(self.cached_again(30), 24)
+
+    def test_num_kv_blocks(self):
+        self.assertEqual(self.setting("num_kv_blocks"), 20)
+        self.assertEqual(self.status()["blocks"]["device"]["total"], 20)
+
+    def test_max_model_len(self):
+        self.assertEqual(self.setting("max_model_len"), 64)
+        self.assertEqual(self.server.get("/v1/models")["data"][0]["max_model_len"], 64)
+        self.complete(prompt=[5] * 60, max_tokens=4)
+        self.complete(prompt=[5] * 60, max_tokens=5, want=400)
+
+    def test_max_num_seqs(self):
+        self.assertEqual(self.setting("max_num_seqs"), 4)
+        self.complete(n=4)
+        self.assertIn("from 1 to 4", self.complete(n=5, want=400)["error"]["message"])
+
+    def test_max_num_queued_reqs(self):
+        self.assertEqual(self.setting("max_num_queued_reqs"), 3)
+        self.together([{"n": 4}, {"n": 3}], lambda: self.assertIn("waiting", self.complete(want=429)["error"]["message"]))
+        self.complete()
+
+    def test_max_num_batched_tokens(self):
+        self.assertEqual(self.setting("max_num_batched_tokens"), 16)
+        before = self.status()["steps"]
+        self.complete(prompt=[5] * 49, max_tokens=1)
+        self.assertEqual(self.status()["steps"] - before, 4)
+
+    def test_served_model_name(self):
+        self.assertEqual(self.setting("served_model_name"), "small")
+        self.assertEqual([model["id"] for model in self.server.get("/v1/models")["data"]], ["small"])
+        self.complete(model="small")
+        self.complete(model="gqa", want=404)
+
+    def test_journal(self):
+        self.assertEqual(self.setting("journal"), self.directory.name)
+        self.assertTrue(any(name.startswith("segment-") for name in os.listdir(self.directory.name)))
+
+    def test_log_level(self):
+        self.assertEqual(self.setting("log_level"), "debug")
+        self.assertIn("launching: ", self.server.text())  # what the default does not write: PlainTest
+
+    def test_swap_space(self):
+        self.assertEqual(self.setting("swap_space_bytes"), 1 << 20)
+        blocks = (1 << 20) // max(self.kv_bytes())
+        self.assertEqual((self.setting("num_swap_blocks"), self.status()["blocks"]["host"]["total"]), (blocks, blocks))
+
+    def test_preemption_mode(self):
+        self.assertEqual(self.setting("preemption_mode"), "swap")
+        before = self.status()["swapped_out"]
+        self.fill(4)  # of 8 blocks each; there are 20
+        self.assertGreater(self.status()["swapped_out"], before)
+
+    def test_kv_cache_dtype(self):
+        self.assertEqual(self.setting("kv_cache_dtype"), "float16")
+        layers, heads, head_dim, keys_and_values = 3, 1, 8, 2
+        self.assertEqual(self.kv_bytes(), [8 * layers * heads * head_dim * keys_and_values * 2] * 3)
+
+    def test_quantization(self):
+        self.assertEqual(self.setting("quantization"), "int8")
+
+    def test_activations(self):
+        self.assertEqual(self.setting("activations"), "int8")
+
+    def test_gpu_memory_utilization_is_told(self):
+        self.assertEqual(self.setting("gpu_memory_utilization"), 0.5)
+
+
+class OtherTest(FlagCase):
+    """What excludes something that SmallTest has."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--backend", "cpu", "--threads-per-worker", "2", "--kv-cache-memory-bytes", "100KiB", "--no-enable-prefix-caching",
+                            "--preemption-mode", "recompute", "--swap-space", "1MiB", "--dtype", "float32", "--kv-cache-dtype", "int8",
+                            "--max-model-len", "64", "--seed", "7", model=TINY)
+        cls.drawn = [cls.draw(), cls.draw()]
+
+    @classmethod
+    def draw(cls, **fields):
+        return cls.server.post("/v1/completions", {"prompt": [5], "max_tokens": 20, "ignore_eos": True, **fields})[1]["choices"][0]["text"]
+
+    def test_seed(self):
+        self.assertEqual(self.setting("seed"), 7)
+        self.assertNotEqual(*self.drawn)
+        self.assertEqual(self.drawn, [self.draw(seed=8), self.draw(seed=9)], "the first and the second after the server's seed")
+
+    def test_threads_per_worker(self):
+        self.assertEqual(self.setting("threads_per_worker"), 2)
+        with Server("--backend", "cpu", "--threads-per-worker", "1", model=TINY) as one:
+            self.assertEqual(num_threads(self.server.worker_pids()[0]) - num_threads(one.worker_pids()[0]), 1)
+
+    def test_kv_cache_memory_bytes(self):
+        self.assertEqual(self.setting("kv_cache_memory_bytes"), 100 << 10)
+        self.assertEqual(self.setting("num_kv_blocks"), (100 << 10) // self.kv_bytes()[0] - 1)  # one is the null block
+
+    def test_no_enable_prefix_caching(self):
+        self.assertEqual(self.setting("enable_prefix_caching"), False)
+        self.assertEqual(self.cached_again(40), 0)
+
+    def test_preemption_mode_recompute(self):
+        self.assertEqual(self.setting("preemption_mode"), "recompute")
+        self.fill(2 * self.setting("num_kv_blocks") * 16 // 64)
+        self.assertGreater(self.status()["preemptions"], 0)
+        self.assertEqual(self.status()["swapped_out"], 0)
+
+    def test_dtype_float32(self):
+        self.assertEqual((self.setting("dtype"), self.setting("kv_cache_dtype")), ("float32", "int8"))
+
+
+class FileTest(FlagCase):
+    """A topology file, flags over it, another address, and keys."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        api, admin, topology = (os.path.join(cls.directory.name, name) for name in ("api.keys", "admin.token", "t.yaml"))
+        key = quire("keygen", "--api", "alice", "--file", api).stdout.strip()
+        cls.token = quire("keygen", "--admin", "--file", admin).stdout.strip()
+        cls.KEY = {"Authorization": "Bearer " + key}
+        with open(topology, "w", encoding="utf-8") as f:
+            f.write(f"model: {{path: {TINY}, name: from-file}}\nbackend: cpu\nscheduler: {{max_running: 5, plan_ahead: false}}\n"
+                    "cache: {prefix_caching: false, block_size: 32}\nparallel: {replicas: 1}\n")
+        cls.server = Server(topology, "--threads-per-worker", "1", "--host", "127.0.0.2", "--api-key-file", api, "--admin-token-file", admin, "--data-parallel-size", "2",
+                            "--enable-prefix-caching", "--block-size", "4", wait=False)
+        cls.server.url = cls.server.url.replace("127.0.0.1", "127.0.0.2")
+        cls.server.wait_until_ready()
+        cls.files = {"api_key_file": api, "admin_token_file": admin}
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.directory.cleanup()
+
+    def status(self):
+        return self.server.admin_get("/admin/status", self.token)
+
+    def test_topology_holds_where_no_flag_speaks(self):
+        settings = self.status()["settings"]
+        told = [settings[name] for name in ("served_model_name", "max_num_seqs", "plan_ahead", "block_size")]
+        self.assertEqual(told, ["from-file", 5, False, 4])
+        self.complete(n=6, want=400)
+
+    def test_host(self):
+        self.assertEqual(self.setting("listen"), f"127.0.0.2:{self.server.port}")
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", self.server.port), timeout=10)
+
+    def test_api_key_file(self):
+        self.assertEqual(self.setting("api_key_file"), self.files["api_key_file"])
+        self.assertEqual(self.server.post("/v1/completions", {"prompt": [5]})[0], 401)
+        self.complete()
+
+    def test_admin_token_file(self):
+        self.assertEqual(self.setting("admin_token_file"), self.files["admin_token_file"])
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            self.server.get("/admin/status", admin=True)
+        self.assertEqual(refused.exception.code, 401)
+
+    def test_data_parallel_size(self):
+        self.assertEqual(self.setting("data_parallel_size"), 2)
+        self.assertEqual(len(self.status()["replicas"]), 2)
+
+    def test_enable_prefix_caching(self):
+        self.assertEqual(self.setting("enable_prefix_caching"), True)
+        self.assertEqual(self.cached_again(11), 8)
+
+
+# Where the effect of each flag is seen.
+TESTS = {
+    "topology": FileTest.test_topology_holds_where_no_flag_speaks,
+    "--model": PlainTest.test_model_port_and_admin_port,
+    "--tensor-parallel-size": SmallTest.test_tensor_parallel_size,
+    "--data-parallel-size": FileTest.test_data_parallel_size,
+    "--backend": PlainTest.test_backend,
+    "--threads-per-worker": OtherTest.test_threads_per_worker,
+    "--host": FileTest.test_host,
+    "--port": PlainTest.test_model_port_and_admin_port,
+    "--admin-port": PlainTest.test_model_port_and_admin_port,
+    "--api-key-file": FileTest.test_api_key_file,
+    "--admin-token-file": FileTest.test_admin_token_file,
+    "--served-model-name": SmallTest.test_served_model_name,
+    "--max-model-len": SmallTest.test_max_model_len,
+    "--max-num-seqs": SmallTest.test_max_num_seqs,
+    "--max-num-queued-reqs": SmallTest.test_max_num_queued_reqs,
+    "--max-num-batched-tokens": SmallTest.test_max_num_batched_tokens,
+    "--block-size": SmallTest.test_block_size,
+    "--num-kv-blocks": SmallTest.test_num_kv_blocks,
+    "--kv-cache-memory-bytes": OtherTest.test_kv_cache_memory_bytes,
+    "--gpu-memory-utilization": PlainTest.test_gpu_memory_utilization,
+    "--swap-space": SmallTest.test_swap_space,
+    "--kv-cache-dtype": SmallTest.test_kv_cache_dtype,
+    "--dtype": PlainTest.test_dtype,
+    "--quantization": SmallTest.test_quantization,
+    "--enable-prefix-caching": FileTest.test_enable_prefix_caching,
+    "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching,
+    "--preemption-mode": SmallTest.test_preemption_mode,
+    "--seed": OtherTest.test_seed,
+    "--journal": SmallTest.test_journal,
+    "--log-level": SmallTest.test_log_level,
+}
+# Flags without an effect that a client could see, and why.
+EXCEPTIONS = {
+    "--help": "prints the list that is read here",
+    "--activations": "rounds differently, if the processor has the instructions; what it does to numbers is tested where they are computed",
+}
+
+
+class CoverageTest(unittest.TestCase):
+    def test_every_flag_has_a_test_here(self):
+        shown = quire("serve", "--help").stdout
+        flags = set(re.findall(r"^ +(?:-\w,)?(--[a-z][\w-]*)", shown, re.M)) | set(re.findall(r"^  (\w+) TEXT", shown, re.M))
+        self.assertEqual(flags, set(TESTS) | set(EXCEPTIONS))
+
+
+if __name__ == "__main__":
+    unittest.main()

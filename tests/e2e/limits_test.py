@@ -1,0 +1,509 @@
+"""Every limit that the README names, at the limit and one beyond."""
+import concurrent.futures
+import contextlib
+import ctypes
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from server import QUIRE, ROOT, TINY, Server, altered_tiny
+
+LOOPBACK, NETWORK = "127.0.0.1", "10.78.0.1"
+CLONE_NEWNET = 0x40000000
+ESTABLISHED, LEFT = "01", "08"  # LEFT: by the client; /proc/net/tcp
+GOOD = {"prompt": [5], "max_tokens": 1}
+
+
+def limits_of_readme():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+        text = re.sub(r"\s+", " ", f.read())
+    return re.search(r"- Defaults per request and connection: (.*?) Beyond: ", text)[1]
+
+
+def post(body, *lines, path="/v1/completions", length=None):
+    """The bytes of a request."""
+    head = [f"POST {path} HTTP/1.1", "Host: localhost", *lines, f"Content-Length: {len(body) if length is None else length}"]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def answer_of(s):
+    """(status, body) of the next answer on a connection; (None, b"") when it was closed instead."""
+    with s.makefile("rb") as f:
+        line = f.readline()
+        if not line:
+            return None, b""
+        length = 0
+        while (header := f.readline()) not in (b"\r\n", b""):
+            if header.lower().startswith(b"content-length:"):
+                length = int(header.split(b":")[1])
+        return int(line.split()[1]), f.read(length)
+
+
+def states_of(port, peer=None):
+    """States of the connections that the server has on a port, as the kernel knows them; peer: of a client's port alone."""
+    states = []
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        for line in list(f)[1:]:
+            _, local, remote, state = line.split()[:4]
+            if int(local.split(":")[1], 16) == port and state in (ESTABLISHED, LEFT) and (peer is None or int(remote.split(":")[1], 16) == peer):
+                states.append(state)
+    return states
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+class LimitCase(unittest.TestCase):
+    @classmethod
+    def start(cls, limits="{}", sections="", flags=(), **keywords):
+        """A server with these limits."""
+        cls.files = contextlib.ExitStack()
+        directory = cls.files.enter_context(tempfile.TemporaryDirectory())
+        topology = os.path.join(directory, "t.yaml")
+        with open(topology, "w", encoding="utf-8") as f:
+            f.write(f"model: {{path: {TINY}}}\nthreads_per_worker: 1\n{sections}server: {{limits: {limits}}}\n")
+        cls.server = cls.files.enter_context(Server(topology, *flags, **keywords))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.files.close()
+
+    def connect(self, address=LOOPBACK, receive_buffer=None):
+        s = socket.socket()
+        self.addCleanup(s.close)
+        if receive_buffer:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        s.settimeout(60)
+        s.connect((address, self.server.port))
+        return s
+
+    def ask(self, data):
+        """Status and error message of raw bytes."""
+        s = self.connect()
+        s.sendall(data)
+        status, body = answer_of(s)
+        return status, json.loads(body).get("error", {}).get("message", "")
+
+    def status(self):
+        return self.server.get("/admin/status", admin=True)
+
+    @contextlib.contextmanager
+    def paused(self):
+        self.server.post("/admin/pause", {}, admin=True)
+        try:
+            yield
+        finally:
+            self.server.post("/admin/resume", {}, admin=True)
+
+    def full(self, hold, address=LOOPBACK):
+        """Opens `hold` connections that are served, and one more that is told that there are too many."""
+        wait_until(lambda: not states_of(self.server.port))
+        ping = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        held = [self.connect(address) for _ in range(hold)]
+        for s in held:
+            s.sendall(ping)
+            self.assertEqual(answer_of(s)[0], 200)
+        turned_away = self.connect(address)
+        with turned_away.makefile("rb") as f:
+            self.assertRegex(f.read(), rb"(?s)^HTTP/1.1 503 .*Retry-After: 1\r\n.*too many connections")
+        held[0].close()
+        wait_until(lambda: len(states_of(self.server.port)) == hold - 1)
+        again = self.connect(address)
+        again.sendall(ping)
+        self.assertEqual(answer_of(again)[0], 200)
+        for s in (*held, again):
+            s.close()
+
+
+class SizeTest(LimitCase):
+    """Sizes of one request, at a server that nobody configured; its chat template adds a letter to all contents."""
+
+    @classmethod
+    def setUpClass(cls):
+        def short(config):
+            config["chat_template"] = "{% for m in messages %}{{ m.content }}{% endfor %}x"
+        cls.files = contextlib.ExitStack()
+        directory = cls.files.enter_context(tempfile.TemporaryDirectory())
+        cls.server = cls.files.enter_context(Server("--threads-per-worker", "1", model=altered_tiny(directory, tokenizer_config=short)))
+
+    def check(self, at, beyond, field, path="/v1/completions", **others):
+        """One body is served, the other is refused for that field."""
+        base = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5]}
+        for fields, want in ((at, 200), (beyond, 400)):
+            status, answer = self.server.post(path, {**base, "max_tokens": 1, **others, **fields})
+            self.assertEqual(status, want, answer)
+        self.assertEqual(answer["error"]["param"], field)
+
+    def test_body(self):
+        limit = 2 << 20
+        empty = len(json.dumps({**GOOD, "user": ""}))
+        largest = json.dumps({**GOOD, "user": "x" * (limit - empty)}).encode()
+        self.assertEqual(len(largest), limit)
+        self.assertEqual(self.ask(post(largest))[0], 200)
+        self.assertEqual(self.ask(post(b"", length=limit + 1)), (413, f"the body is larger than {limit} bytes"))
+        chunks = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        self.assertEqual(self.ask(chunks + b"%x\r\n" % limit + largest + b"\r\n0\r\n\r\n")[0], 200)
+        self.assertEqual(self.ask(chunks + b"%x\r\n" % (limit + 1))[0], 413)
+
+    def test_head(self):
+        body = json.dumps(GOOD).encode()
+        room = (16 << 10) - (len(post(body, "A: ")) - len(body))
+        self.assertEqual(self.ask(post(body, "A: " + "x" * room))[0], 200)
+        self.assertEqual(self.ask(post(body, "A: " + "x" * (room + 100))), (431, "the request head is too large"))
+
+    def test_target(self):
+        for size, want in ((8 << 10, 404), ((8 << 10) + 1, 414)):
+            self.assertEqual(self.ask(post(b"{}", path="/" + "x" * (size - 1)))[0], want)
+
+    def test_header_fields(self):
+        body = json.dumps(GOOD).encode()
+        self.assertEqual(self.ask(post(body, *["A: b"] * 98))[0], 200)  # and Host and Content-Length
+        self.assertEqual(self.ask(post(body, *["A: b"] * 99)), (431, "too many header fields"))
+
+    def test_json_depth(self):
+        for depth, want in ((32, 200), (33, 400)):
+            body = json.dumps({**GOOD, "user": None})
+            self.assertEqual(self.ask(post(body.replace("null", "[" * (depth - 1) + "]" * (depth - 1)).encode()))[0], want)
+
+    def test_messages(self):
+        empty = [{"role": "user", "content": ""}]
+        self.check({"messages": empty * 1024}, {"messages": empty * 1025}, "messages", path="/v1/chat/completions")
+
+    def test_prompts(self):
+        self.check({"prompt": [[5]] * 16}, {"prompt": [[5]] * 17}, "prompt")
+
+    def test_choices(self):
+        self.check({"n": 128}, {"n": 129}, "n")
+        self.check({"best_of": 128}, {"best_of": 129}, "best_of")
+
+    def test_beams(self):
+        self.check({"n": 20}, {"n": 21}, "best_of", use_beam_search=True)
+        self.check({"best_of": 20}, {"best_of": 21}, "best_of", use_beam_search=True)
+
+    def test_stop_strings(self):
+        self.check({"stop": ["x"] * 16}, {"stop": ["x"] * 17}, "stop")
+        self.check({"stop": ["x" * 1024]}, {"stop": ["x" * 1025]}, "stop")
+
+    def test_logit_biases(self):
+        keys = [f"{token:0{width}}" for width in (3, 4) for token in range(257)]  # more than there are tokens
+        self.check({"logit_bias": dict.fromkeys(keys[:300], 1)}, {"logit_bias": dict.fromkeys(keys[:301], 1)}, "logit_bias")
+
+    def test_logprobs(self):
+        self.check({"logprobs": 20}, {"logprobs": 21}, "logprobs")
+        self.check({"top_logprobs": 20}, {"top_logprobs": 21}, "top_logprobs", path="/v1/chat/completions", logprobs=True)
+
+    def unread_stream(self, tokens):
+        """The events of a stream that nobody began to read before it had ended."""
+        s = self.connect(receive_buffer=4096)
+        s.sendall(post(json.dumps({"prompt": [5], "max_tokens": tokens, "logprobs": 20, "stream": True, "ignore_eos": True}).encode()))
+        select.select([s], [], [], 60)
+        wait_until(lambda: self.status()["running"] == 0)
+        with s.makefile("rb") as f:
+            events = []
+            for line in f:
+                if line.startswith(b"data: "):
+                    events.append(line[6:].strip())
+                if events and events[-1] == b"[DONE]":
+                    return [json.loads(event) for event in events[:-1]]
+        self.fail("it was cut off")
+
+    def test_events_that_wait_for_a_client_that_reads_nothing(self):
+        some = self.unread_stream(300)
+        self.assertEqual(sum(len(e["choices"][0]["logprobs"]["tokens"]) for e in some if e["choices"][0]["logprobs"]), 300)
+        before = self.status()["generated_tokens"]
+        *_, last = self.unread_stream(1900)
+        self.assertEqual(last["error"]["message"], "the client reads too slowly")
+        self.assertLess(self.status()["generated_tokens"] - before, 1900)
+
+    def test_defaults_are_the_readmes(self):
+        limits = self.status()["settings"]["limits"]
+        text = limits_of_readme()
+        self.assertLessEqual(limits["connections"], 16384)
+        for phrase in (f"head {limits['head_seconds']} s", f"body {limits['body_seconds']} s", f"idle {limits['idle_seconds']} s",
+                       f"stalled write {limits['write_seconds']} s", f"{limits['connections_per_address']:,} from one address",
+                       f"and {limits['waiting_bytes'] >> 20} MiB", f"{limits['queue_seconds']} s in the queue",
+                       f"{limits['request_seconds']} s in all", f"waiting requests {self.status()['settings']['max_num_queued_reqs']:,}"):
+            self.assertIn(phrase, text)
+
+
+class TimeTest(LimitCase):
+    """What takes its time, all of it at once; a limit is told from the others by lying between them."""
+    HEAD, BODY, IDLE, WRITE = 2, 5, 5, 3
+    LARGE = {"prompt": [5], "n": 128, "max_tokens": 16, "logprobs": 20, "ignore_eos": True}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.start(f"{{head_seconds: {cls.HEAD}, body_seconds: {cls.BODY}, idle_seconds: {cls.IDLE}, write_seconds: {cls.WRITE}}}")
+        cls.pool = concurrent.futures.ThreadPoolExecutor(8)
+        cls.case, scenes = cls(), ("slow_head", "slower_head", "slow_body", "slower_body", "idle", "idler", "slow_reader", "no_reader")
+        cls.ended = []  # scenes, as they end
+        cls.outcome = {scene: cls.pool.submit(cls.play, scene) for scene in scenes}
+
+    @classmethod
+    def play(cls, scene):
+        try:
+            return getattr(cls.case, scene)()
+        finally:
+            cls.ended.append(scene)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.pool.shutdown()
+        cls.case.doCleanups()
+        super().tearDownClass()
+
+    def in_two(self, data, at, seconds):
+        """The answer when the rest is sent so much later; never, without."""
+        s = self.connect()
+        s.sendall(data[:at])
+        if seconds is not None:
+            time.sleep(seconds)
+            s.sendall(data[at:])
+        status, body = answer_of(s)
+        return status, json.loads(body).get("error", {}).get("message")
+
+    def slow_head(self):
+        return self.in_two(post(json.dumps(GOOD).encode()), 30, self.HEAD / 2)
+
+    def slower_head(self):
+        return self.in_two(post(json.dumps(GOOD).encode()), 30, None)
+
+    def slow_body(self):
+        return self.in_two(post(json.dumps(GOOD).encode()), -5, (self.HEAD + self.BODY) / 2)
+
+    def slower_body(self):
+        return self.in_two(post(json.dumps(GOOD).encode()), -5, None)
+
+    def idle(self):
+        s = self.connect()
+        s.sendall(post(json.dumps(GOOD).encode()))
+        first = answer_of(s)[0]
+        time.sleep((self.HEAD + self.IDLE) / 2)
+        s.sendall(post(json.dumps(GOOD).encode()))
+        return first, answer_of(s)[0]
+
+    def idler(self):
+        s = self.connect()
+        s.sendall(post(json.dumps(GOOD).encode()))
+        return answer_of(s)[0], answer_of(s)
+
+    def slow_reader(self):
+        """Takes much longer than the limit for all, but something every now and then."""
+        s = self.connect(receive_buffer=64 << 10)
+        s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
+        data = b""
+        with s.makefile("rb") as f:
+            while chunk := f.read(128 << 10):
+                data += chunk
+                time.sleep(self.WRITE / 4)
+        return data.count(b'"finish_reason":"length"')
+
+    def no_reader(self):
+        """States of the connection while the server waits, and the answer's end when it waits no more."""
+        s = self.connect(receive_buffer=4096)
+        s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
+        select.select([s], [], [], 60)
+        port = s.getsockname()[1]
+        before = states_of(self.server.port, port)
+        wait_until(lambda: states_of(self.server.port, port) != [ESTABLISHED])
+        data = b""
+        with contextlib.suppress(ConnectionError):
+            while chunk := s.recv(65536):
+                data += chunk
+        return before, data.count(b'"finish_reason":"length"') < 128
+
+    def test_head(self):
+        self.assertEqual(self.outcome["slow_head"].result(), (200, None))
+        self.assertEqual(self.outcome["slower_head"].result(), (408, "the request head took too long"))
+        self.outcome["slow_body"].result()
+        self.assertLess(self.ended.index("slower_head"), self.ended.index("slow_body"), "it has the head's time and no other")
+
+    def test_body(self):
+        self.assertEqual(self.outcome["slow_body"].result(), (200, None))
+        self.assertEqual(self.outcome["slower_body"].result(), (408, "the request body took too long"))
+
+    def test_idle(self):
+        self.assertEqual(self.outcome["idle"].result(), (200, 200))
+        self.assertEqual(self.outcome["idler"].result(), (200, (None, b"")))
+
+    def test_stalled_write(self):
+        self.assertEqual(self.outcome["slow_reader"].result(), 128)
+        self.assertEqual(self.outcome["no_reader"].result(), ([ESTABLISHED], True))
+
+
+class WaitingTest(LimitCase):
+    """Requests that wait while nothing is computed."""
+    BYTES = 2 << 20
+
+    @classmethod
+    def setUpClass(cls):
+        cls.start(f"{{connections: 20, waiting_bytes: {cls.BYTES}}}", "scheduler: {max_running: 1, max_waiting: 2}\n")
+
+    def sized(self, size):
+        empty = len(json.dumps({**GOOD, "user": ""}))
+        return json.dumps({**GOOD, "user": "x" * (size - empty)}).encode()
+
+    def wait_with(self, *bodies):
+        """Threads whose requests wait, all taken."""
+        answers = []
+        threads = [threading.Thread(target=lambda b=body: answers.append(self.server.post("/v1/completions", b)[0])) for body in bodies]
+        for number, thread in enumerate(threads, 1):
+            thread.start()
+            wait_until(lambda: self.server.get("/load")["server_load"] == number)
+        return threads, answers
+
+    def refused(self, body):
+        s = self.connect()
+        s.sendall(post(body, "Connection: close"))
+        with s.makefile("rb") as f:
+            self.assertRegex(f.read(), rb"(?s)^HTTP/1.1 429 .*Retry-After: 1\r\n.*too many requests are waiting")
+
+    def test_requests(self):
+        with self.paused():
+            threads, answers = self.wait_with(*[self.sized(100)] * 3)  # one that runs and two that wait
+            self.refused(self.sized(100))
+        for thread in threads:
+            thread.join()
+        self.assertEqual(answers, [200] * 3)
+
+    def test_bytes(self):
+        with self.paused():
+            threads, answers = self.wait_with(self.sized(1000))
+            self.refused(self.sized(self.BYTES - 999))
+            more, last = self.wait_with_another(self.sized(self.BYTES - 1000))
+        for thread in threads + more:
+            thread.join()
+        self.assertEqual(answers + last, [200, 200])
+
+    def wait_with_another(self, body):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.server.post("/v1/completions", body)[0]))
+        thread.start()
+        wait_until(lambda: self.server.get("/load")["server_load"] == 2)
+        return [thread], answers
+
+    def test_connections(self):
+        self.assertEqual(self.status()["settings"]["limits"]["connections"], 20)
+        self.full(20)
+
+
+class PatienceTest(LimitCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.start("{queue_seconds: 2, request_seconds: 3}")
+
+    def test_in_the_queue(self):
+        with self.paused():
+            status, answer = self.server.post("/v1/completions", GOOD)
+            self.assertEqual((status, answer["error"]["message"]), (503, "no room within 2 s in the queue; try again later"))
+        answers = []
+        with self.paused():
+            thread = threading.Thread(target=lambda: answers.append(self.server.post("/v1/completions", GOOD)[0]))
+            thread.start()
+            wait_until(lambda: self.status()["waiting"] == 1)
+        thread.join()
+        self.assertEqual(answers, [200])
+
+    def test_in_all(self):
+        for fields in ({}, {"deadline_seconds": 100}):  # a client's own deadline does not prolong it
+            body = {"prompt": [5], "n": 4, "max_tokens": 1900, "ignore_eos": True, "stream": True, **fields}
+            s = self.connect()
+            s.sendall(post(json.dumps(body).encode()))
+            with s.makefile("rb") as f:
+                while not f.readline().startswith(b"data: "):
+                    pass
+                with self.paused():
+                    events = [json.loads(line[6:]) for line in iter(f.readline, b"data: [DONE]\n") if line.startswith(b"data: ")]
+            self.assertEqual((events[-1]["error"]["code"], events[-1]["error"]["message"]), (503, "not done within 3 s"))
+
+
+class DescriptorTest(LimitCase):
+    def test_connections_leave_512_descriptors(self):
+        self.start("{}", prefix=("prlimit", "--nofile=600:600"))
+        self.assertEqual(self.status()["settings"]["limits"]["connections"], 88)
+        self.full(88)
+
+
+class AddressTest(LimitCase):
+    """In a network namespace of its own, whose one address beside loopback nobody else reaches."""
+
+    @classmethod
+    def setUpClass(cls):
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open("/proc/thread-self/ns/net", encoding="ascii") as outside:
+            if libc.unshare(CLONE_NEWNET) != 0:
+                raise unittest.SkipTest("a network namespace needs root")
+            cls.outside = os.dup(outside.fileno())
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        subprocess.run(["ip", "address", "add", NETWORK + "/32", "dev", "lo"], check=True)
+        cls.keys = tempfile.TemporaryDirectory()
+        keys = os.path.join(cls.keys.name, "api.keys")
+        subprocess.run([QUIRE, "keygen", "--api", "alice", "--file", keys], check=True, capture_output=True)
+        cls.start("{connections_per_address: 3}", flags=("--host", "0.0.0.0", "--api-key-file", keys))
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.keys.cleanup()
+        ctypes.CDLL(None, use_errno=True).setns(cls.outside, CLONE_NEWNET)
+        os.close(cls.outside)
+
+    def test_connections_from_one_address(self):
+        self.full(3, NETWORK)
+        for _ in range(6):
+            s = self.connect(LOOPBACK)
+            s.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(answer_of(s)[0], 200)
+
+
+# What the README says, and where it is tried.
+TESTS = {
+    "body 2 MiB": SizeTest.test_body,
+    "head 16 KiB": SizeTest.test_head,
+    "request target 8 KiB": SizeTest.test_target,
+    "100 header fields": SizeTest.test_header_fields,
+    "JSON depth 32": SizeTest.test_json_depth,
+    "1,024 messages": SizeTest.test_messages,
+    "16 prompts": SizeTest.test_prompts,
+    "n and best_of ≤ 128": SizeTest.test_choices,
+    "20 beams": SizeTest.test_beams,
+    "16 stop strings of 1 KiB": SizeTest.test_stop_strings,
+    "300 logit biases": SizeTest.test_logit_biases,
+    "20 log-probabilities": SizeTest.test_logprobs,
+    "head 10 s": TimeTest.test_head,
+    "body 30 s": TimeTest.test_body,
+    "idle 75 s": TimeTest.test_idle,
+    "stalled write 30 s": TimeTest.test_stalled_write,
+    "or 256 KiB": SizeTest.test_events_that_wait_for_a_client_that_reads_nothing,
+    "16,384 connections": WaitingTest.test_connections,
+    "512 fewer than there are descriptors": DescriptorTest.test_connections_leave_512_descriptors,
+    "1,024 from one address": AddressTest.test_connections_from_one_address,
+    "waiting requests 1,024": WaitingTest.test_requests,
+    "and 256 MiB": WaitingTest.test_bytes,
+    "60 s in the queue": PatienceTest.test_in_the_queue,
+    "600 s in all": PatienceTest.test_in_all,
+}
+
+
+class CoverageTest(unittest.TestCase):
+    def test_every_limit_of_the_readme_has_a_test_here(self):
+        rest = limits_of_readme()
+        for phrase in TESTS:
+            self.assertEqual(rest.count(phrase), 1, phrase)
+            rest = rest.replace(phrase, "")
+        self.assertNotRegex(rest, r"\d")
+
+
+if __name__ == "__main__":
+    unittest.main()
