@@ -21,6 +21,7 @@ struct ReportedToken {
   std::string text;  // the token's own bytes
   float logprob = 0;
   std::vector<std::pair<std::string, float>> top;
+  size_t text_offset = 0;  // characters of the choice's generated text before it
 };
 
 /// Something that happened to one choice of a call.

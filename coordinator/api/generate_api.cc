@@ -223,7 +223,6 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
   CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
   const bool with_logprobs = call.num_top_logprobs >= 0;
   const auto choices = static_cast<size_t>(generation.num_choices());
-  std::vector<size_t> offsets(choices, 0);
   const auto with_usage = [&](Json chunk) {  // every chunk but the last carries usage: null when usage was asked for
     if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
     return EventText(chunk);
@@ -240,8 +239,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
   std::string opening;
   for (size_t i = 0; i < choices; ++i) {
     if (call.chat || call.echo)
-      opening += with_usage(builder.Chunk(static_cast<int>(i), call.chat, echo, {}, false, 0, std::nullopt));
-    offsets[i] = echo.size();
+      opening += with_usage(builder.Chunk(static_cast<int>(i), call.chat, echo, {}, false, std::nullopt));
   }
   co_await responder.Write(std::move(opening));
 
@@ -262,15 +260,13 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
       }
       usage.completion_tokens += event->num_tokens;
       usage.cached_tokens += event->cached_tokens;
-      size_t& offset = offsets[static_cast<size_t>(event->choice)];
       if (!event->text.empty() || !event->tokens.empty()) {
-        text += with_usage(
-            builder.Chunk(event->choice, false, event->text, event->tokens, with_logprobs, offset, std::nullopt));
-        offset += event->text.size();
+        text +=
+            with_usage(builder.Chunk(event->choice, false, event->text, event->tokens, with_logprobs, std::nullopt));
       }
       if (event->finished) {
         ++finished;
-        text += with_usage(builder.Chunk(event->choice, false, "", {}, false, offset, event->finished));
+        text += with_usage(builder.Chunk(event->choice, false, "", {}, false, event->finished));
       }
     }
     co_await responder.Write(std::move(text));

@@ -7,6 +7,7 @@
 
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/stop_matcher.h"
+#include "coordinator/text/utf8.h"
 
 namespace quire {
 
@@ -47,8 +48,12 @@ class TextSink : public RequestSink {
     ++choice.pending_count;
     choice.logprob_sum += token.logprob;
     ++choice.num_tokens;
-    if (report_tokens_) choice.pending_tokens.push_back(Report(token));
-    const StopMatcher::Output out = choice.stops.Push(choice.detokenizer.Push(token.token));
+    const std::string text = choice.detokenizer.Push(token.token);
+    if (report_tokens_) {
+      choice.pending_tokens.push_back(Report(token, choice.num_characters));
+      choice.num_characters += NumCharacters(text);
+    }
+    const StopMatcher::Output out = choice.stops.Push(text);
     if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
     choice.stopped = out.stopped;
     return out.stopped;
@@ -97,10 +102,11 @@ class TextSink : public RequestSink {
     bool stopped = false;
     double logprob_sum = 0;
     int num_tokens = 0;
+    size_t num_characters = 0;  // of text so far; counted when tokens are reported
   };
 
-  ReportedToken Report(const TokenEvent& token) const {
-    ReportedToken out{std::string(tokenizer_.Bytes(token.token)), token.logprob, {}};
+  ReportedToken Report(const TokenEvent& token, size_t text_offset) const {
+    ReportedToken out{std::string(tokenizer_.Bytes(token.token)), token.logprob, {}, text_offset};
     for (const auto& [id, logprob] : token.top) out.top.emplace_back(std::string(tokenizer_.Bytes(id)), logprob);
     return out;
   }

@@ -49,7 +49,7 @@ Json ResponseBuilder::Envelope(bool chunk) const {
           {"choices", Json::array()}};
 }
 
-Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens, size_t text_offset) const {
+Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens) const {
   if (chat_) return ChatLogprobs(tokens);
   Json out = {{"tokens", Json::array()},
               {"token_logprobs", Json::array()},
@@ -61,8 +61,7 @@ Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens, size_t 
     Json top = Json::object();
     for (const auto& [text, logprob] : token.top) top[text] = std::max(logprob, kLowestLogprob);
     out["top_logprobs"].push_back(std::move(top));
-    out["text_offset"].push_back(text_offset);
-    text_offset += token.text.size();
+    out["text_offset"].push_back(token.text_offset);
   }
   return out;
 }
@@ -72,7 +71,7 @@ Json ResponseBuilder::Full(const std::vector<Choice>& choices, bool with_logprob
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = choices[i];
     Json entry = {{"index", i},
-                  {"logprobs", with_logprobs ? Logprobs(choice.tokens, 0) : Json()},
+                  {"logprobs", with_logprobs ? Logprobs(choice.tokens) : Json()},
                   {"finish_reason", choice.finished ? Json(FinishReasonName(*choice.finished)) : Json()}};
     if (chat_) {
       entry["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
@@ -86,10 +85,10 @@ Json ResponseBuilder::Full(const std::vector<Choice>& choices, bool with_logprob
 }
 
 Json ResponseBuilder::Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
-                            bool with_logprobs, size_t text_offset, std::optional<FinishReason> finished) const {
+                            bool with_logprobs, std::optional<FinishReason> finished) const {
   Json body = Envelope(true);
   Json entry = {{"index", index},
-                {"logprobs", with_logprobs && !tokens.empty() ? Logprobs(tokens, text_offset) : Json()},
+                {"logprobs", with_logprobs && !tokens.empty() ? Logprobs(tokens) : Json()},
                 {"finish_reason", finished ? Json(FinishReasonName(*finished)) : Json()}};
   if (!chat_) {
     entry["text"] = text;

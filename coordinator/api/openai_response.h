@@ -33,15 +33,15 @@ class ResponseBuilder {
   };
   Json Full(const std::vector<Choice>& choices, bool with_logprobs, const Usage& usage) const;
 
-  /// One chunk of a stream. `role` marks the first of a chat choice. text_offset: bytes of the choice's text before it.
+  /// One chunk of a stream. `role` marks the first of a chat choice.
   Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
-             bool with_logprobs, size_t text_offset, std::optional<FinishReason> finished) const;
+             bool with_logprobs, std::optional<FinishReason> finished) const;
   /// The last chunk when usage was asked for.
   Json UsageChunk(const Usage& usage) const;
 
  private:
   Json Envelope(bool chunk) const;
-  Json Logprobs(const std::vector<ReportedToken>& tokens, size_t text_offset) const;
+  Json Logprobs(const std::vector<ReportedToken>& tokens) const;
 
   bool chat_;
   std::string id_, model_;

@@ -1,5 +1,7 @@
 #include "coordinator/text/utf8.h"
 
+#include <algorithm>
+
 namespace quire {
 
 namespace {
@@ -61,6 +63,11 @@ bool IsValidUtf8(std::string_view bytes) {
     bytes.remove_prefix(step.length);
   }
   return true;
+}
+
+size_t NumCharacters(std::string_view text) {
+  const auto begins_one = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; };
+  return static_cast<size_t>(std::ranges::count_if(text, begins_one));
 }
 
 }  // namespace quire

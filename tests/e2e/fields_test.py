@@ -1,5 +1,6 @@
 """Every request field, by its effect and the exact usage. The tiny model has a token a byte, "!" to "~" are 0 to 93; what it
 would draw is steered by logit_bias, so that expectations are computed and not recorded."""
+import codecs
 import collections
 import json
 import math
@@ -291,6 +292,22 @@ class CompletionTest(FieldCase):
         free = self.complete(max_tokens=1, logprobs=2)["choices"][0]["logprobs"]
         self.assertEqual(forced["top_logprobs"], free["top_logprobs"])
         self.assertLess(forced["token_logprobs"][0], free["token_logprobs"][0])
+
+    def test_text_offset_counts_characters_also_of_streams(self):
+        """The chat's answer to the same prompt has the bytes of every token; the offset is what was readable before it."""
+        ask = {"max_tokens": 60, "ignore_eos": True, "skip_special_tokens": False, "stop": ["\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd"]}
+        chat = self.chat(logprobs=True, **ask)["choices"][0]
+        decoder, offsets, length = codecs.getincrementaldecoder("utf-8")("replace"), [], 0
+        for token in chat["logprobs"]["content"]:
+            offsets.append(length)
+            length += len(decoder.decode(bytes(token["bytes"])))
+        self.assertNotEqual(offsets, list(range(len(offsets))), "some tokens are no characters")
+        whole = self.complete(prompt=CHAT_PROMPT, logprobs=0, **ask)["choices"][0]
+        self.assertEqual(whole["text"], chat["message"]["content"])
+        self.assertEqual(whole["logprobs"]["text_offset"], offsets)
+        events = self.events(prompt=CHAT_PROMPT, logprobs=0, **ask)
+        streamed = [offset for e in events if e["choices"][0]["logprobs"] for offset in e["choices"][0]["logprobs"]["text_offset"]]
+        self.assertEqual(streamed, offsets)
 
     def test_cache_salt_parts_what_is_shared(self):
         prompt = [8] * 40
