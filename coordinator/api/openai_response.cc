@@ -59,7 +59,8 @@ Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens) const {
     out["tokens"].push_back(token.text);
     out["token_logprobs"].push_back(std::max(token.logprob, kLowestLogprob));
     Json top = Json::object();
-    for (const auto& [text, logprob] : token.top) top[text] = std::max(logprob, kLowestLogprob);
+    // Several may be parts of characters and look alike; the likeliest of them is shown.
+    for (const auto& [text, logprob] : token.top) top.emplace(ValidUtf8(text), std::max(logprob, kLowestLogprob));
     out["top_logprobs"].push_back(std::move(top));
     out["text_offset"].push_back(token.text_offset);
   }

@@ -65,6 +65,16 @@ bool IsValidUtf8(std::string_view bytes) {
   return true;
 }
 
+std::string ValidUtf8(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const Utf8Step step = NextUtf8(bytes);
+    text += step.valid ? bytes.substr(0, step.length) : "\xef\xbf\xbd";
+    bytes.remove_prefix(step.length);
+  }
+  return text;
+}
+
 size_t NumCharacters(std::string_view text) {
   const auto begins_one = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; };
   return static_cast<size_t>(std::ranges::count_if(text, begins_one));

@@ -22,6 +22,9 @@ void AppendUtf8(char32_t character, std::string& out);
 
 bool IsValidUtf8(std::string_view bytes);
 
+/// With U+FFFD for what is not valid.
+std::string ValidUtf8(std::string_view bytes);
+
 /// Of text that is valid.
 size_t NumCharacters(std::string_view text);
 

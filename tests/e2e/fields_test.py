@@ -286,6 +286,10 @@ class CompletionTest(FieldCase):
             self.assertEqual(logprobs["text_offset"], list(range(8)))
             for index, token in enumerate(self.chat(logprobs=True, top_logprobs=count, **ask)["choices"][0]["logprobs"]["content"]):
                 self.assertEqual((logprobs["tokens"][index], logprobs["token_logprobs"][index]), (token["token"], token["logprob"]))
+                likeliest = {}  # of tokens that look alike
+                for top in token["top_logprobs"]:
+                    likeliest.setdefault(bytes(top["bytes"]).decode(errors="replace"), top["logprob"])
+                self.assertEqual(logprobs["top_logprobs"][index], likeliest)
                 self.assertEqual(len(token["top_logprobs"]), count)
         self.assertIsNone(self.complete()["choices"][0]["logprobs"])
         forced = self.complete(logit_bias=only(B), max_tokens=1, logprobs=2, temperature=0.5, top_k=1)["choices"][0]["logprobs"]

@@ -25,6 +25,12 @@ def free_port():
         return s.getsockname()[1]
 
 
+def distinct(pairs):
+    """An object of parsed JSON. Python takes the last of equal keys, others refuse them."""
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)
+
+
 class Server:
     """with Server("--model", ...) as s: requests to s.url, admin to s.admin_url. prefix: words before the command."""
 
@@ -80,7 +86,7 @@ class Server:
         request = urllib.request.Request(url, data, {"Content-Type": "application/json", **(headers or {})})
         try:
             with urllib.request.urlopen(request, timeout=timeout) as response:
-                return response.status, json.load(response)
+                return response.status, json.load(response, object_pairs_hook=distinct)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
 
