@@ -113,6 +113,8 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   HttpResponse refusal{.status = 0};
   if (error) {
     refusal = HeadError(error);
+  } else if (bytes > limits_.head_bytes) {  // the parser bounds only what it has to look at once more
+    refusal = HeadError(http::error::header_limit);
   } else if (std::optional<HttpResponse> reason = RefuseHead(parser.get(), limits_)) {
     refusal = std::move(*reason);
   }
