@@ -232,6 +232,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, const Genera
   for (int accepted = 0; accepted < num_requests && !responder.gone();) {
     std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
     if (!event) continue;
+    timer.OnEvent(*event);
     if (!event->error.empty()) throw ApiError(event->error_status, event->error);
     ++accepted;
   }

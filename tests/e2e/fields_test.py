@@ -78,6 +78,14 @@ class FieldCase(unittest.TestCase):
         """Text and finish_reason of every choice."""
         self.assertEqual([(choice["text"], choice["finish_reason"]) for choice in answer["choices"]], list(expected))
 
+    def sample(self, name, **labels):
+        """A value of /metrics."""
+        for line in self.server.get("/metrics", admin=True).splitlines():
+            found = re.fullmatch(re.escape(name) + r"\{(.*)\} (\S+)", line)
+            if found and all(f'{key}="{value}"' in found[1] for key, value in labels.items()):
+                return float(found[2])
+        raise AssertionError(f"no {name} with {labels}")
+
     def raw_logprobs(self, prompt, tokens):
         """Log-probabilities that the model itself gives to these tokens after the prompt."""
         out = {}
@@ -486,14 +494,6 @@ class PriorityTest(FieldCase):
 
 
 class MetricsTest(FieldCase):
-    def sample(self, name, **labels):
-        """The value of one line of the page."""
-        for line in self.server.get("/metrics", admin=True).splitlines():
-            found = re.fullmatch(re.escape(name) + r"\{(.*)\} (\S+)", line)
-            if found and all(f'{key}="{value}"' in found[1] for key, value in labels.items()):
-                return float(found[2])
-        raise AssertionError(f"no {name} with {labels}")
-
     def test_tokens_are_those_of_usage(self):
         usages = [self.complete(logit_bias=only(A))["usage"],                                           # 3 + 8
                   self.complete(logit_bias=only(EOS))["usage"],                                         # 3 + 1
@@ -518,8 +518,20 @@ class MetricsTest(FieldCase):
                 self.assertEqual(self.sample(name + "_bucket", le=bound), sum(value <= bound for value in values), (name, bound))
         self.assertEqual(self.sample("vllm:request_success_total", finished_reason="stop"), 2)
         self.assertEqual(self.sample("vllm:request_success_total", finished_reason="length"), 6)
+        self.assertEqual(self.sample("vllm:request_success_total", finished_reason="error"), 0)
         self.assertEqual(self.sample("vllm:time_to_first_token_seconds_count"), len(usages))
         self.assertEqual(self.sample("vllm:e2e_request_latency_seconds_count"), len(usages))
+
+
+class RefusalMetricsTest(FieldCase):
+    FLAGS = ("--num-kv-blocks", "20")
+
+    def test_what_the_pool_cannot_hold_is_an_error_and_not_an_abortion(self):
+        for stream in (False, True):
+            self.assertIn("do not fit", self.complete(want=400, n=20, max_tokens=30, stream=stream)["error"]["message"])
+        self.assertEqual(self.sample("vllm:request_success_total", finished_reason="error"), 2)
+        self.assertEqual(self.sample("vllm:request_success_total", finished_reason="abort"), 0)
+        self.assertEqual(self.sample("vllm:prompt_tokens_total"), 0)
 
 
 # Where the effect of each field is seen.
