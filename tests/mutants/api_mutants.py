@@ -1,7 +1,164 @@
 """Mistakes in what clients send and get."""
 from mutant import Mutant
 
-MUTANTS = [
-    Mutant("best_of goes by the sum of log-probabilities, not by their mean", "coordinator/api/generation.cc",
-           "choice.logprob_sum / choice.num_tokens;", "choice.logprob_sum;", ["e2e/effects_test:RequestTest.test_the_best_of_several_is_so_per_token"]),
+
+def fields(test):
+    return ["e2e/fields_test:" + test]
+
+
+def flags(test):
+    return ["e2e/flags_test:" + test]
+
+
+def limits(test):
+    return ["e2e/limits_test:" + test]
+
+
+REQUEST, GENERATION, ANSWER = "coordinator/api/openai_request.cc", "coordinator/api/generation.cc", "coordinator/api/generate_api.cc"
+DATA, METRICS, OPTIONS = "coordinator/api/data_api.cc", "coordinator/api/metrics.cc", "coordinator/options.cc"
+SETTINGS, CONNECTION, SERVER = "coordinator/api/settings_report.cc", "coordinator/api/connection.cc", "coordinator/api/http_server.cc"
+TYPES, SIZING = "coordinator/api/http_types.h", "coordinator/cluster/deployment_sizing.cc"
+
+USAGE = [
+    Mutant("usage: EOS is not counted", GENERATION, "if (reason == FinishReason::kStop && !choice.stopped)", "if (false)",
+           fields("CompletionTest.test_eos_ends_the_text_and_counts")),
+    Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine.cc",
+           "const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;", "const bool begins = sequence.num_generated() == 1;",
+           fields("CompletionTest.test_n_choices_are_counted_all_and_their_prompt_once")),
+    Mutant("usage: the prompt is counted for every choice", ANSWER, "usage.prompt_tokens += static_cast<int>(prompt.size());",
+           "usage.prompt_tokens += static_cast<int>(prompt.size()) * call.n;",
+           fields("CompletionTest.test_n_choices_are_counted_all_and_their_prompt_once")),
+    Mutant("usage: a stream's chunks have none", ANSWER, "call.continuous_usage ? usage.ToJson() : Json()", "Json()",
+           fields("CompletionTest.test_stream_options_add_usage")),
 ]
+
+FIELDS = [
+    Mutant("presence and frequency are exchanged", REQUEST,
+           'real("presence_penalty", -2, 2, s.presence_penalty);\n  real("frequency_penalty", -2, 2, s.frequency_penalty);',
+           'real("presence_penalty", -2, 2, s.frequency_penalty);\n  real("frequency_penalty", -2, 2, s.presence_penalty);',
+           fields("CompletionTest.test_presence_penalty_counts_once")),
+    Mutant("min_p is taken for top_p", REQUEST, 'real("min_p", 0, 1, s.min_p);', 'real("min_p", 0, 1, s.top_p);',
+           fields("CompletionTest.test_min_p_keeps_what_has_that_part_of_the_best")),
+    Mutant("top_k is ignored", REQUEST, "s.top_k = *k < 0 ? 0 : static_cast<int32_t>(*k);", "s.top_k = 0 * static_cast<int32_t>(*k);",
+           fields("CompletionTest.test_top_k_keeps_so_many")),
+    Mutant("stop_token_ids are ignored", GENERATION, "request->limits.stop_token_ids = call.stop_token_ids;", "",
+           fields("CompletionTest.test_stop_token_ids_end_the_text_and_count")),
+    Mutant("echo is ignored", ANSWER, "initial.text = echo;", "(void)echo;", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
+    Mutant("echo is ignored by streams", ANSWER, "if (call.chat || call.echo)", "if (call.chat)",
+           fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
+    Mutant("priority goes the other way", GENERATION, "request->priority = call.priority;", "request->priority = -call.priority;",
+           fields("PriorityTest")),
+    Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens)", "Detokenizer(tokenizer, true)",
+           fields("CompletionTest.test_skip_special_tokens_hides_them_and_counts_them")),
+    Mutant("add_generation_prompt is ignored", DATA, "chat_->Render(call.messages, call.add_generation_prompt)", "chat_->Render(call.messages, true)",
+           fields("ChatTest.test_add_generation_prompt_opens_the_answer")),
+    Mutant("add_special_tokens is ignored", DATA, "EncodePrompt(*text, call.add_special_tokens)", "EncodePrompt(*text, true)",
+           fields("SpecialTokenTest")),
+    Mutant("include_stop_str_in_output is ignored", GENERATION, "StopMatcher(call.stop, call.include_stop)", "StopMatcher(call.stop, false)",
+           fields("CompletionTest.test_include_stop_str_in_output_leaves_it_there")),
+    Mutant("logit_bias has the other sign", REQUEST, "emplace_back(std::stoi(key), value.get<float>())",
+           "emplace_back(std::stoi(key), -value.get<float>())", fields("CompletionTest.test_logit_bias_moves_both_ways")),
+    Mutant("min_tokens ban one token more", "worker/draw.cc", "NumGenerated(s) < s.sampling.min_tokens", "NumGenerated(s) <= s.sampling.min_tokens",
+           fields("CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens")),
+    Mutant("min_tokens of 1 ban nothing", GENERATION, "if (call.sampling.min_tokens > 0)", "if (call.sampling.min_tokens > 1)",
+           fields("CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens")),
+    Mutant("text_offset counts bytes", GENERATION, "choice.num_characters += NumCharacters(text);", "choice.num_characters += text.size();",
+           fields("CompletionTest.test_text_offset_counts_characters_also_of_streams")),
+    Mutant("text_offset is where a token ends", GENERATION, "return out;\n  }\n\n  void Emit",
+           "out.text_offset += out.text.size();\n    return out;\n  }\n\n  void Emit",
+           fields("CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand")),
+    Mutant("top_logprobs have equal keys", "coordinator/api/openai_response.cc", "top.emplace(ValidUtf8(text),", "top.emplace(text,",
+           fields("CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand")),
+    Mutant("ignore_eos is ignored", GENERATION, "if (!call.ignore_eos) {", "if (true) {", fields("CompletionTest.test_ignore_eos_makes_it_text")),
+    Mutant("cache_salt is ignored", GENERATION, "request->cache_salt = CacheSalt(call.client, call.cache_salt);",
+           'request->cache_salt = CacheSalt(call.client, "");', fields("CompletionTest.test_cache_salt_parts_what_is_shared")),
+    Mutant("deadline_seconds are ignored", GENERATION, "request->limits.max_seconds = call.deadline_seconds;", "",
+           fields("CompletionTest.test_deadline_seconds_end_a_request")),
+    Mutant("best_of is forgotten where answers are kept", ANSWER, "a.mean_logprob > b.mean_logprob", "a.mean_logprob < b.mean_logprob",
+           fields("CompletionTest.test_best_of_counts_what_it_dropped")),
+    Mutant("max_tokens go before max_completion_tokens", REQUEST, '{"max_completion_tokens", "max_tokens"}', '{"max_tokens", "max_completion_tokens"}',
+           fields("CompletionTest.test_max_completion_tokens_go_before_max_tokens")),
+    Mutant("length_penalty is ignored", REQUEST, 'static_cast<float>(fields.Number("length_penalty", -10, 10).value_or(1))',
+           'static_cast<float>(fields.Number("length_penalty", -10, 10) ? 1 : 1)', fields("BeamTest.test_beams_are_those_of_hf")),
+    Mutant("early_stopping: never is no", REQUEST, '*early == "never" ? EarlyStopping::kNever', '*early == "never" ? EarlyStopping::kNo',
+           fields("BeamTest.test_beams_are_those_of_hf")),
+]
+
+TOKEN_METRICS = [
+    Mutant("token metrics: a call's events are counted, not its tokens", ANSWER, "finished_.generated_tokens += event.num_tokens;",
+           "finished_.generated_tokens += 1;", fields("MetricsTest")),
+    Mutant("token metrics: prompts and answers are exchanged", METRICS, "raise_to(*engine.prompt_tokens, g.stats.prompt_tokens);",
+           "raise_to(*engine.prompt_tokens, g.stats.generated_tokens);", fields("MetricsTest")),
+    Mutant("token metrics: computed tokens are taken for generated ones", METRICS, "raise_to(*engine.generation_tokens, g.stats.generated_tokens);",
+           "raise_to(*engine.generation_tokens, g.stats.computed_tokens);", fields("MetricsTest")),
+    Mutant("token metrics: the histogram of prompts shows answers", METRICS, "f.request_prompt_tokens->Observe(finished.prompt_tokens);",
+           "f.request_prompt_tokens->Observe(finished.generated_tokens);", fields("MetricsTest")),
+    Mutant("token metrics: a stream that was refused counts as aborted", ANSWER,
+           "timer.OnEvent(*event);\n    if (!event->error.empty()) throw ApiError(event->error_status, event->error);\n    ++accepted;",
+           "if (!event->error.empty()) throw ApiError(event->error_status, event->error);\n    ++accepted;", fields("RefusalMetricsTest")),
+    Mutant("token metrics: hits of the prefix cache are its queries", METRICS, "raise_to(*engine.cache_hits, g.stats.cached_tokens);",
+           "raise_to(*engine.cache_hits, g.stats.ended_prompt_tokens);", fields("MetricsTest")),
+]
+
+FLAGS = [
+    Mutant("flag --block-size is ignored", OPTIONS, "  Override(flags.block_size, t.cache.block_size);\n", "", flags("SmallTest.test_block_size")),
+    Mutant("flag --max-num-batched-tokens is ignored", OPTIONS, "  Override(flags.max_num_batched_tokens, t.scheduler.max_step_tokens);\n", "",
+           flags("SmallTest.test_max_num_batched_tokens")),
+    Mutant("flag --max-num-queued-reqs is ignored", OPTIONS, "  Override(flags.max_num_queued_reqs, t.scheduler.max_waiting);\n", "",
+           flags("SmallTest.test_max_num_queued_reqs")),
+    Mutant("flag --kv-cache-memory-bytes counts GiB", OPTIONS, 'BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", "")',
+           'BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", "") * 2', flags("OtherTest.test_kv_cache_memory_bytes")),
+    Mutant("flag --preemption-mode: swap is recompute", SIZING, 'topology_.scheduler.preemption == "swap"        ? PreemptionMode::kSwap',
+           'topology_.scheduler.preemption == "swap"        ? PreemptionMode::kRecompute', flags("SmallTest.test_preemption_mode")),
+    Mutant("flag --seed is ignored", OPTIONS, "  t.seed = flags.seed;\n", "", flags("OtherTest.test_seed")),
+    Mutant("flag --no-enable-prefix-caching is ignored", OPTIONS, "[&f] { f.prefix_caching = false; }", "[&f] { f.prefix_caching = true; }",
+           flags("OtherTest.test_no_enable_prefix_caching")),
+    Mutant("settings: what was asked for is told, not what is in force", SETTINGS, "engine.scheduler.max_step_tokens",
+           "topology.scheduler.max_step_tokens", flags("PlainTest.test_settings_that_nobody_gave_are_the_documented_defaults")),
+    Mutant("settings: the shape is that of the start", SETTINGS, '{"tensor_parallel_size", workers.shares.size()}',
+           '{"tensor_parallel_size", topology.parallel.tensor}', flags("SmallTest.test_tensor_parallel_size")),
+]
+
+LIMITS = [
+    Mutant("limit: 1,025 messages", REQUEST, "kMaxMessages = 1024", "kMaxMessages = 1025", limits("SizeTest.test_messages")),
+    Mutant("limit: 21 log-probabilities", REQUEST, "kMaxLogprobs = 20", "kMaxLogprobs = 21", limits("SizeTest.test_logprobs")),
+    Mutant("limit: 21 beams", REQUEST, "kMaxBeams = 20", "kMaxBeams = 21", limits("SizeTest.test_beams")),
+    Mutant("limit: 301 logit biases", REQUEST, "bias->size() > 300", "bias->size() > 301", limits("SizeTest.test_logit_biases")),
+    Mutant("limit: 17 stop strings", REQUEST, 'fields.Texts("stop", 16, 1024)', 'fields.Texts("stop", 17, 1024)', limits("SizeTest.test_stop_strings")),
+    Mutant("limit: stop strings of 1,023 bytes", REQUEST, 'fields.Texts("stop", 16, 1024)', 'fields.Texts("stop", 16, 1023)',
+           limits("SizeTest.test_stop_strings")),
+    Mutant("limit: 17 prompts", "coordinator/api/openai_request.h", "max_prompts = 16", "max_prompts = 17", limits("SizeTest.test_prompts")),
+    Mutant("limit: 129 choices", "coordinator/serve.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_choices")),
+    Mutant("limit: JSON depth 33", ANSWER, ".max_depth = 32", ".max_depth = 33", limits("SizeTest.test_json_depth")),
+    Mutant("limit: 101 header fields", TYPES, "header_fields = 100", "header_fields = 101", limits("SizeTest.test_header_fields")),
+    Mutant("limit: a head of one byte more", TYPES, "head_bytes = 16 << 10", "head_bytes = (16 << 10) + 1", limits("SizeTest.test_head")),
+    Mutant("limit: a head that comes in packets has no end", CONNECTION, "bytes > limits_.head_bytes", "false", limits("SizeTest.test_head")),
+    Mutant("limit: a target of one byte less", TYPES, "target_bytes = 8 << 10", "target_bytes = (8 << 10) - 1", limits("SizeTest.test_target")),
+    Mutant("limit: a body of one byte more", TYPES, "body_bytes = Topology::Limits::kLargestBody", "body_bytes = Topology::Limits::kLargestBody + 1",
+           limits("SizeTest.test_body")),
+    Mutant("limit: the head has the idle connection's time", CONNECTION, "? limits_.chosen.idle_seconds : limits_.chosen.head_seconds",
+           "? limits_.chosen.idle_seconds : limits_.chosen.body_seconds", limits("TimeTest.test_head") + limits("TimeTest.test_idle")),
+    Mutant("limit: an idle connection has the head's time", CONNECTION, "? limits_.chosen.idle_seconds : limits_.chosen.head_seconds",
+           "? limits_.chosen.head_seconds : limits_.chosen.head_seconds", limits("TimeTest.test_idle")),
+    Mutant("limit: the body has the head's time", CONNECTION, "SetDeadline(limits_.chosen.body_seconds);", "SetDeadline(limits_.chosen.head_seconds);",
+           limits("TimeTest.test_body")),
+    Mutant("limit: writing has no end", CONNECTION, "SetDeadline(limits_.chosen.write_seconds);", "SetDeadline(3600);",
+           limits("TimeTest.test_stalled_write")),
+    Mutant("limit: what waits for a client is not bounded", "coordinator/api/event_queue.h", "kMaxBytes = 256 << 10", "kMaxBytes = 256 << 20",
+           limits("SizeTest.test_events_that_wait_for_a_client_that_reads_nothing")),
+    Mutant("limit: one connection more", SERVER, "connections >= limits.chosen.connections ||", "connections > limits.chosen.connections ||",
+           limits("WaitingTest.test_connections")),
+    Mutant("limit: one connection more from an address", SERVER, "it->second >= limits.chosen.connections_per_address",
+           "it->second > limits.chosen.connections_per_address", limits("AddressTest")),
+    Mutant("limit: one descriptor fewer is left", SERVER, "kReservedDescriptors = 512", "kReservedDescriptors = 511", limits("DescriptorTest")),
+    Mutant("limit: one request less may wait", DATA, "pending_requests_ > options_.max_pending_requests",
+           "pending_requests_ >= options_.max_pending_requests", limits("WaitingTest.test_requests")),
+    Mutant("limit: one byte less may wait", DATA, "pending_bytes_ > options_.max_pending_bytes", "pending_bytes_ >= options_.max_pending_bytes",
+           limits("WaitingTest.test_bytes")),
+    Mutant("limit: the queue's seconds are the request's", SIZING, "options.max_wait_seconds = topology_.limits.queue_seconds;",
+           "options.max_wait_seconds = topology_.limits.request_seconds;", limits("PatienceTest.test_in_the_queue")),
+    Mutant("limit: a request has its default seconds", SIZING, "  options.max_request_seconds = topology_.limits.request_seconds;\n", "",
+           limits("PatienceTest.test_in_all")),
+]
+
+MUTANTS = [*USAGE, *FIELDS, *TOKEN_METRICS, *FLAGS, *LIMITS]
