@@ -4,6 +4,7 @@ import os
 import tempfile
 import unittest
 
+import verdict
 from server import MODELS, Server
 
 LINEAR = os.path.join(MODELS, "linear")  # one token a byte; BOS before every prompt
@@ -147,4 +148,4 @@ class FlagsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

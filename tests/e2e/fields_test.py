@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+import verdict
 from server import ROOT, TINY, Server, altered_tiny
 
 PROMPT = [5, 6, 7]
@@ -586,4 +587,4 @@ class CoverageTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

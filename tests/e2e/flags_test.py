@@ -9,6 +9,7 @@ import time
 import unittest
 import urllib.error
 
+import verdict
 from server import QUIRE, TINY, Server
 
 
@@ -372,4 +373,4 @@ class CoverageTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -13,6 +13,7 @@ import threading
 import time
 import unittest
 
+import verdict
 from server import QUIRE, ROOT, TINY, Server, altered_tiny
 
 LOOPBACK, NETWORK = "127.0.0.1", "10.78.0.1"
@@ -443,7 +444,7 @@ class AddressTest(LimitCase):
         libc = ctypes.CDLL(None, use_errno=True)
         with open("/proc/thread-self/ns/net", encoding="ascii") as outside:
             if libc.unshare(CLONE_NEWNET) != 0:
-                raise unittest.SkipTest("a network namespace needs root")
+                raise unittest.SkipTest("network namespaces need root")
             cls.outside = os.dup(outside.fileno())
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         subprocess.run(["ip", "address", "add", NETWORK + "/32", "dev", "lo"], check=True)
@@ -506,4 +507,4 @@ class CoverageTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()
