@@ -16,7 +16,7 @@ class Gates {
   /// Throws Error when a key file is not as it must be, or a key opens both ports.
   explicit Gates(const Topology& topology);
 
-  /// Begins to listen for SIGHUP, where there are keys.
+  /// Begins to listen for SIGHUP, which changes nothing where there are no keys.
   void ReloadOnSignal(boost::asio::io_context& io);
 
   Gate data, admin;

@@ -240,7 +240,8 @@ class Server {
 int Serve(const Topology& topology) {
   ::signal(SIGPIPE, SIG_IGN);
   HardenProcess();
-  const bool has_secrets = !topology.transport.keys.empty();
+  const bool has_secrets =
+      !topology.transport.keys.empty() || !topology.server.key_file.empty() || !topology.admin.key_file.empty();
   if (has_secrets) ForbidCoreDumps();
   for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
   Topology here = topology;

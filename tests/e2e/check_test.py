@@ -36,6 +36,14 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(result["ok"], done.returncode == 0)
         return done.returncode, {(line["check"], line["host"]): line for line in result["checks"]}
 
+    @staticmethod
+    def use_worker(path, worker):
+        """Has the topology start another program as its workers."""
+        with open(path) as f:
+            text = f.read()
+        with open(path, "w") as f:
+            f.write(text.replace("method: mpirun", f"method: mpirun, worker: {worker}"))
+
     def assert_broken(self, path, check, host, found, remedy, *flags, env=None):
         status, lines = self.check(path, *flags, env=env)
         self.assertEqual(status, 1, lines)
@@ -89,10 +97,7 @@ class CheckTest(unittest.TestCase):
 
     def test_a_missing_or_foreign_worker(self):
         path = write_topology(self.network, nodes=self.nodes())
-        with open(path) as f:
-            text = f.read()
-        with open(path, "w") as f:
-            f.write(text.replace("method: mpirun", "method: mpirun, worker: /nowhere/quire-worker"))
+        self.use_worker(path, "/nowhere/quire-worker")
         status, lines = self.check(path)
         self.assertEqual(status, 1)
         self.assertEqual(lines["worker", self.network["b"].address]["status"], "FAILED")
@@ -100,8 +105,8 @@ class CheckTest(unittest.TestCase):
         with open(other, "w") as f:
             f.write("#!/bin/sh\necho version 0.0.9 protocol 1\n")
         os.chmod(other, 0o700)
-        with open(path, "w") as f:
-            f.write(text.replace("method: mpirun", f"method: mpirun, worker: {other}"))
+        path = write_topology(self.network, nodes=self.nodes())
+        self.use_worker(path, other)
         status, lines = self.check(path)
         self.assertEqual(status, 1)
         self.assertRegex(lines["worker", self.network["b"].address]["found"], "version 0.0.9 protocol 1, here ")
@@ -112,10 +117,7 @@ class CheckTest(unittest.TestCase):
         with open(twin, "w") as f:
             f.write(f'#!/bin/sh\nhostname twin\nexec {os.path.join(BUILD, "quire-worker")} "$@"\n')
         os.chmod(twin, 0o700)
-        with open(path) as f:
-            text = f.read()
-        with open(path, "w") as f:
-            f.write(text.replace("method: mpirun", f"method: mpirun, worker: {twin}"))
+        self.use_worker(path, twin)
         a, b = (node.address for node in self.network.nodes)
         self.assert_broken(path, "host name", b, f"twin, as {a} calls itself, too", "a host name of its own")
 

@@ -438,6 +438,10 @@ class HttpKeysTest(unittest.TestCase):
         self.assertEqual(self.ask("/admin/status", self.keys.admin, admin=True)[0], 200)
         self.assertEqual(self.ask("/v1/models", self.keys.api, lines=("Authorization: Bearer x",))[0], 400)  # which of the two?
 
+    def test_a_server_that_holds_keys_leaves_no_core_dump(self):
+        with open(f"/proc/{self.server.process.pid}/limits", encoding="ascii") as f:
+            self.assertRegex(f.read(), r"Max core file size\s+0\s+0")
+
     def test_guessing_is_slowed(self):
         statuses = [self.ask("/v1/models", "guess")[0] for _ in range(60)]
         self.assertEqual(set(statuses), {401, 429})
@@ -504,6 +508,15 @@ class HttpKeysTest(unittest.TestCase):
         self.assertFalse(set(text) & {chr(c) for c in range(32) if chr(c) != "\n"}, text)
         for secret in (self.keys.api, self.keys.admin, "Bearer"):
             self.assertNotIn(secret, text)
+
+
+class WithoutKeysTest(unittest.TestCase):
+    def test_sighup_changes_nothing(self):
+        with Server("-tp", "1", model=TINY) as server:
+            server.process.send_signal(signal.SIGHUP)
+            for _ in range(20):  # the signal has been handled when the I/O thread has answered so often since
+                self.assertEqual(server.get("/health"), {})
+            self.assertIsNone(server.process.poll())
 
 
 class BrowserTest(unittest.TestCase):
