@@ -425,7 +425,11 @@ class PatienceTest(LimitCase):
                 while not f.readline().startswith(b"data: "):
                     pass
                 with self.paused():
-                    events = [json.loads(line[6:]) for line in iter(f.readline, b"data: [DONE]\n") if line.startswith(b"data: ")]
+                    events, deadline = [], time.monotonic() + 60
+                    for line in iter(f.readline, b"data: [DONE]\n"):
+                        self.assertLess(time.monotonic(), deadline, "the request has no end")
+                        if line.startswith(b"data: "):
+                            events.append(json.loads(line[6:]))
             self.assertEqual((events[-1]["error"]["code"], events[-1]["error"]["message"]), (503, "not done within 3 s"))
 
 
