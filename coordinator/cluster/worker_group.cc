@@ -161,10 +161,9 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   seconds_per_token_ = 0;
 }
 
-WorkerGroup::Clock::duration WorkerGroup::StarvedSince(const std::vector<RankInfo>& before) const {
+WorkerGroup::Clock::duration WorkerGroup::Starved() const {
   Clock::duration longest(0);
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    longest = std::max<Clock::duration>(longest, ranks_[rank].starved - before[rank].starved);
+  for (const RankInfo& info : ranks_) longest = std::max<Clock::duration>(longest, info.starved - info.starved_before);
   return longest;
 }
 
@@ -191,9 +190,9 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
 StepOutcome WorkerGroup::AwaitStep() {
   QUIRE_CHECK(!steps_.empty(), "no plan is under way");
   const StepsUnderWay::Step& step = steps_.oldest();
-  const std::vector<RankInfo> before = ranks_;
+  for (RankInfo& info : ranks_) info.starved_before = info.starved;
   while (const auto missing = step.Missing()) {
-    const auto starved = StarvedSince(before), elapsed = Clock::now() - step.begin;
+    const auto starved = Starved(), elapsed = Clock::now() - step.begin;
     if (elapsed > StepPatience(seconds_per_token_, step.num_tokens, starved))
       GroupFail(
           LossCause::kHung, *missing,

@@ -28,8 +28,9 @@ struct RankInfo {
   StepId last_step = 0;
   uint32_t compute_micros = 0;  // of its last step
   std::chrono::steady_clock::time_point last_beat;
-  std::chrono::microseconds late{0};     // how late its host woke its threads lately, at most
-  std::chrono::microseconds starved{0};  // how long its computing thread has waited for a core since it began
+  std::chrono::microseconds late{0};            // how late its host woke its threads lately, at most
+  std::chrono::microseconds starved{0};         // how long its computing thread has waited for a core since it began
+  std::chrono::microseconds starved_before{0};  // of that, until the step began that is awaited
   /// The step it must answer next, and since when it says that it has nothing to do for it.
   StepId idle_before = 0;
   std::optional<std::chrono::steady_clock::time_point> idle_since;
@@ -115,8 +116,8 @@ class WorkerGroup {
   void HandleCtrl();
   void CheckLeases();
   void CheckProgress(Rank rank, const BeatMessage& beat);
-  /// How long the rank that waited longest for a core did so since `before` was taken.
-  Clock::duration StarvedSince(const std::vector<RankInfo>& before) const;
+  /// How long the rank that waited longest for a core did so during the step that is awaited.
+  Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
   /// The rank that a frame comes from; -1: none of this epoch, or another's key.
   Rank RankOf(const ReceivedFrame& received);
