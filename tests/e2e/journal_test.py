@@ -15,13 +15,13 @@ def quire(*arguments):
     return subprocess.run([QUIRE, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
 
 
-def load(server, requests):
+def load(server, requests, seconds=120):
     def ask(i):
         body = {"prompt": [2 + (i * 7 + k) % 200 for k in range(30 + i)], "max_tokens": 60, "temperature": 0.7, "seed": i,
                 "n": 1 + i % 3, "ignore_eos": True, "stop": ["zz"]}
         if i % 5 == 1:
             body.update(use_beam_search=True, n=3)
-        return server.post("/v1/completions", body)
+        return server.post("/v1/completions", body, timeout=seconds)
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(ask, range(requests)))
     assert all(status == 200 for status, _ in answers), answers
@@ -70,7 +70,7 @@ class JournalTest(unittest.TestCase):
             with open(flag, "w", encoding="utf-8"):
                 pass
             # The disk stays as it is until all of these are answered: whatever waited for it would wait for ever.
-            meanwhile = load(server, 20)
+            meanwhile = load(server, 20, seconds=40)
             status = server.get("/admin/status", admin=True)
             self.assertEqual((status["losses"], status["epoch"]), ([], 1))
             self.assertGreater(status["journal"]["waiting_bytes"], 0)

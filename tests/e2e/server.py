@@ -43,7 +43,11 @@ class Server:
             command += ["--model", model]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})})
         if wait:
-            self.wait_until_ready()
+            try:
+                self.wait_until_ready()
+            except BaseException:
+                self.__exit__()  # nobody else can: there is no object yet
+                raise
 
     def __enter__(self):
         return self
