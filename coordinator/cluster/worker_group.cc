@@ -1,6 +1,7 @@
 #include "coordinator/cluster/worker_group.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "comm/error.h"
@@ -14,6 +15,9 @@ namespace {
 constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
 // The longest that a wait takes when nothing comes, and so the longest between two looks at the workers.
 constexpr auto kLongestWait = std::chrono::milliseconds(100);
+
+// mpirun reports a dead process 0.2 s after its end; its connection may be found closed before.
+constexpr auto kLauncherSpeaksWithin = std::chrono::seconds(1);
 
 int64_t Millis(std::chrono::steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -57,8 +61,16 @@ std::string WorkerGroup::Describe(Rank rank) const {
 
 void WorkerGroup::SendToAll(const Frame& frame, const char* what) {
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (!data_.Send(Peer(rank), frame))
-      GroupFail(LossCause::kDied, rank, "{} does not take the {}", Describe(rank), what);
+    if (data_.Send(Peer(rank), frame)) continue;
+    HearLauncher();
+    GroupFail(LossCause::kDied, rank, "{} does not take the {}", Describe(rank), what);
+  }
+}
+
+void WorkerGroup::HearLauncher() {
+  for (const auto end = Clock::now() + kLauncherSpeaksWithin; Clock::now() < end && !stopping();) {
+    check_launcher();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 

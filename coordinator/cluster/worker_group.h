@@ -113,6 +113,8 @@ class WorkerGroup {
   void SendToAll(const Frame& frame, const char* what);
   /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
+  /// Gives the launcher the time to say why a rank is gone, which it knows better; throws GroupFailure when it does.
+  void HearLauncher();
   void HandleCtrl();
   void CheckLeases();
   void CheckProgress(Rank rank, const BeatMessage& beat);
