@@ -149,14 +149,18 @@ class ReplicasTest(unittest.TestCase):
 
     def test_a_replica_short_of_blocks_is_relieved(self):
         with Server("-tp", "1", "--data-parallel-size", "2", "--swap-space", "0.05", "--num-kv-blocks", "120", model=TINY) as server:
-            # Three that need about 97 blocks each; what the first leaves in the cache draws the others to its replica.
-            streams = start(server, 3, 1500, prompt=PROMPTS[2])
-            for thread, lines in streams:
-                thread.join(timeout=120)
-                self.assertEqual(text_of(lines), self.right[1500, 2])
-            status = status_of(server)
-            moved = status["migrations"]
-            self.assertGreater(moved["with_blocks"] + moved["bare"], 0, status)
+            # Three that need about 97 blocks each; what the first leaves in the cache draws the others to its replica, unless
+            # they come while that one is too busy: then once more.
+            for _ in range(5):
+                streams = start(server, 3, 1500, prompt=PROMPTS[2])
+                for thread, lines in streams:
+                    thread.join(timeout=120)
+                    self.assertEqual(text_of(lines), self.right[1500, 2])
+                status = status_of(server)
+                moved = status["migrations"]["with_blocks"] + status["migrations"]["bare"]
+                if moved > 0:
+                    break
+            self.assertGreater(moved, 0, status)
             self.assertTrue(all(r["generated_tokens"] > 0 for r in status["replicas"]))
             self.expect_rest(server)
 

@@ -78,7 +78,8 @@ class StreamsTest(unittest.TestCase):
                 self.assertEqual(held["slow_408"], held["few"], "slow heads are told so and cut")
                 self.assertEqual(held["half_closed"], held["few"], "who half-closes has left")
                 running = self.status(server)["running"]
-                self.assertEqual(running, STREAMS - held["done"], "who never reads is not served any more")
+                # Fewer, where more streams have come to their end since they were counted.
+                self.assertLessEqual(running, STREAMS - held["done"], "who never reads is not served any more")
                 clients.go_on()
                 late = clients.hear("read late")
                 self.assertEqual((late["told"] + late["closed"], late["served"]), (held["few"], 0), late)
