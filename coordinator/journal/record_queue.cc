@@ -101,9 +101,8 @@ RecordQueue::RecordQueue(std::unique_ptr<RecordSink> sink, size_t max_bytes)
 }
 
 RecordQueue::~RecordQueue() {
+  Flush();
   std::unique_lock lock(state_->mutex);
-  state_->waiting.push_back({Step::kFlush});
-  ++state_->pending;
   state_->ending = true;
   state_->change.notify_all();
   if (!state_->change.wait_for(lock, kFarewell, [this] { return state_->ended; }))
