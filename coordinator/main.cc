@@ -10,6 +10,7 @@
 #include "comm/messages.h"
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
+#include "coordinator/command_line.h"
 #include "coordinator/explain_paging.h"
 #include "coordinator/gates.h"
 #include "coordinator/journal/replay.h"
@@ -21,17 +22,6 @@ namespace {
 
 using quire::Command;
 using quire::ServerCommand;
-
-/// vLLM's users write -tp; one-letter options cannot be told from it by the parser.
-std::vector<std::string> Arguments(int argc, char** argv) {
-  std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) {  // the parser takes them last first
-    std::string argument = argv[i];
-    if (argument == "-tp") argument = "--tensor-parallel-size";
-    arguments.push_back(std::move(argument));
-  }
-  return arguments;
-}
 
 Command AddServe(CLI::App& app) {
   const auto state = std::make_shared<ServerCommand>();
@@ -121,6 +111,7 @@ Command AddKeygen(CLI::App& app) {
 int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
+  app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");
   std::vector<Command> commands = {AddServe(app), AddCheck(app)};
   for (Command& command : quire::AddBench(app)) commands.push_back(std::move(command));
   commands.push_back(AddExplain(app));
@@ -129,10 +120,14 @@ int main(int argc, char** argv) {
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));
   commands.push_back(
       AddPrinter(app, "version", "Print the version", [] { return fmt::format("quire {}\n", quire::kBuildVersion); }));
+  const std::vector<std::string> arguments = quire::Arguments(argc, argv);
   try {
-    app.parse(Arguments(argc, argv));
+    app.parse(std::vector<std::string>(arguments));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    const std::string suggestion = error.get_exit_code() == 0 ? "" : quire::Suggestion(app, arguments);
+    if (suggestion.empty()) return app.exit(error) == 0 ? 0 : 2;
+    fmt::print(stderr, "{}\n", suggestion);
+    return 2;
   }
   const auto chosen = std::ranges::find_if(commands, [](const Command& c) { return c.app->parsed(); });
   try {

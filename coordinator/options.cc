@@ -7,6 +7,7 @@
 #include "comm/model/mapped_file.h"
 #include "coordinator/cluster/backend_settings.h"
 #include "coordinator/exposure.h"
+#include "coordinator/model_source.h"
 
 namespace quire {
 
@@ -79,12 +80,34 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   if (!flags.swap_space.empty()) t.cache.host_swap_bytes = BytesFlag(flags.swap_space, "--swap-space", "GiB");
 }
 
+void TakePositional(const std::string& given, ServeFlags& flags) {
+  const std::string extension = std::filesystem::path(given).extension();
+  if (extension == ".yaml" || extension == ".yml") {
+    flags.topology_file = given;
+  } else if (flags.model.empty()) {
+    flags.model = given;
+  } else {
+    throw CLI::ValidationError(fmt::format("two models are named: {} and --model {}", given, flags.model));
+  }
+}
+
+/// The name that clients use when none is given: ORG/NAME as it was typed, else that of the file or folder.
+std::string DefaultModelName(const std::string& given, const std::string& found) {
+  if (given != found) return given;
+  std::filesystem::path path = std::filesystem::path(found).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.extension() == ".gguf" ? path.stem() : path.filename();
+}
+
 }  // namespace
 
 void AddServeFlags(CLI::App& app, ServeFlags& f) {
   const auto positive = CLI::Range(1, 1 << 24);
-  app.add_option("topology", f.topology_file, "Topology file (YAML)");
-  app.add_option("--model", f.model, "HF directory or GGUF file");
+  app.add_option("--model", f.model, "HF directory, GGUF file, or ORG/NAME in the Hugging Face cache");
+  // After --model: the parser calls back in this order.
+  app.add_option_function<std::string>(
+      "model_or_topology", [&f](const std::string& given) { TakePositional(given, f); },
+      "What --model takes, or a topology file (.yaml)");
   app.add_option("--tensor-parallel-size", f.tensor_parallel_size, "Workers that share the model (also -tp)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--data-parallel-size", f.replicas, "Replicas: groups of workers that each have the whole model")
@@ -147,11 +170,9 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   if (t.backend != "auto") CheckBackendSettings(t, t.backend, where + ": --backend " + t.backend);
   CheckSwap(t, where);
   CheckExposure(t, where);
-  if (t.model.name.empty()) {
-    std::filesystem::path path = std::filesystem::path(t.model.path).lexically_normal();
-    if (!path.has_filename()) path = path.parent_path();
-    t.model.name = path.extension() == ".gguf" ? path.stem() : path.filename();
-  }
+  const std::string given = t.model.path;
+  t.model.path = FindModel(given);
+  if (t.model.name.empty()) t.model.name = DefaultModelName(given, t.model.path);
   return t;
 }
 

@@ -70,7 +70,8 @@ ModelFiles ModelFiles::Open(const std::string& path) {
   } else if (fs::exists(path, ignored)) {
     model.OpenGguf();
   } else {
-    Fail("{}: no such model; give an HF directory or a GGUF file", path);
+    Fail("{}: no such model; give an HF directory or a GGUF file{}", path,
+         path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
   }
   model.CheckShapes();
   return model;

@@ -1,0 +1,19 @@
+"""fetch_model.py ORG/NAME [FILE]: brings a model from the Hugging Face hub into its cache and prints where it lies there: the
+folder, or the one file. Run by deploy/fetch-model, which installs the client library."""
+import sys
+
+from huggingface_hub import hf_hub_download, snapshot_download
+
+# Weights are served from safetensors; a repository often has the same weights in other forms, too.
+SERVED = ["*.json", "*.safetensors", "*.jinja", "*.model"]
+
+
+def main(repository, file=None):
+    try:
+        print(hf_hub_download(repository, file) if file else snapshot_download(repository, allow_patterns=SERVED))
+    except Exception as error:  # of the network, the hub or the name: one line says which
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        sys.exit(f"fetch-model: {repository}: {reason}")
+
+
+main(*sys.argv[1:])

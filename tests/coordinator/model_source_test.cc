@@ -1,0 +1,98 @@
+#include "coordinator/model_source.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "comm/error.h"
+#include "comm/model/mapped_file.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A Hugging Face cache of its own, and an environment that leads to it.
+class ModelSourceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) ::unsetenv(name);
+    ::setenv("HF_HOME", root_.c_str(), 1);
+  }
+  ~ModelSourceTest() override { fs::remove_all(root_); }
+
+  void AddModel(const std::string& folder, const std::string& commit, const std::vector<std::string>& files) {
+    const fs::path repository = root_ / "hub" / folder;
+    fs::create_directories(repository / "refs");
+    fs::create_directories(repository / "snapshots" / commit);
+    WriteTextFile(repository / "refs" / "main", commit);
+    for (const std::string& file : files) WriteTextFile(repository / "snapshots" / commit / file, "{}");
+  }
+  static std::string Refusal(const std::string& text) {
+    try {
+      return "found " + FindModel(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  const fs::path root_ = fs::path(testing::TempDir()) / ("model_source_" + std::to_string(::getpid()));
+};
+
+TEST_F(ModelSourceTest, KnowsNamesFromPaths) {
+  for (const char* name : {"Qwen/Qwen3-0.6B", "a/b", "org_1/model.v2"}) EXPECT_TRUE(IsModelName(name)) << name;
+  for (const char* path : {"model.gguf", "/models/x", "./x/y", "../x", "a/b/c", "a/", "/a", "a/.b", "a b/c", ""})
+    EXPECT_FALSE(IsModelName(path)) << path;
+}
+
+TEST_F(ModelSourceTest, TakesTheSnapshotOfTheMainBranch) {
+  AddModel("models--Org--Model", "abc123", {"config.json"});
+  fs::create_directories(root_ / "hub/models--Org--Model/snapshots/older");
+  EXPECT_EQ(FindModel("Org/Model"), root_ / "hub/models--Org--Model/snapshots/abc123");
+}
+
+TEST_F(ModelSourceTest, TakesTheOnlyGgufFileAndAsksWhichOfSeveral) {
+  AddModel("models--Org--One", "c1", {"one.gguf", "README.md"});
+  EXPECT_EQ(FindModel("Org/One"), root_ / "hub/models--Org--One/snapshots/c1/one.gguf");
+  AddModel("models--Org--Two", "c2", {"q4.gguf", "q8.gguf"});
+  const std::string two = root_ / "hub/models--Org--Two/snapshots/c2/";
+  EXPECT_EQ(Refusal("Org/Two"), "Org/Two: several GGUF files; give one of them: " + two + "q4.gguf " + two + "q8.gguf");
+  AddModel("models--Org--None", "c3", {"README.md"});
+  EXPECT_NE(Refusal("Org/None").find("neither config.json nor a GGUF file"), std::string::npos);
+}
+
+TEST_F(ModelSourceTest, LeavesPathsAlone) {
+  AddModel("models--here--there", "c", {"config.json"});
+  const fs::path before = fs::current_path();
+  fs::create_directories(root_ / "here/there");
+  fs::current_path(root_);
+  EXPECT_EQ(FindModel("here/there"), "here/there") << "a folder of that name comes first";
+  fs::current_path(before);
+  EXPECT_EQ(FindModel("/no/such/model"), "/no/such/model");
+  EXPECT_EQ(FindModel("no-such.gguf"), "no-such.gguf");
+}
+
+TEST_F(ModelSourceTest, NamesTheCommandThatFetchesWhatIsNotThere) {
+  EXPECT_EQ(Refusal("Org/Model"), "Org/Model: no such path, and no model of this name in " + (root_ / "hub").string() +
+                                      "; deploy/fetch-model Org/Model fetches it");
+  AddModel("models--Org--Model", "abc", {"config.json"});
+  for (const char* commit : {"../../../../etc", "gone"}) {  // a reference that leads nowhere good
+    WriteTextFile(root_ / "hub/models--Org--Model/refs/main", commit);
+    EXPECT_TRUE(Refusal("Org/Model").ends_with("fetches it")) << commit << ": " << Refusal("Org/Model");
+  }
+}
+
+TEST_F(ModelSourceTest, LooksWhereTheEnvironmentSays) {
+  EXPECT_EQ(HuggingFaceCache(), root_ / "hub");
+  ::setenv("HF_HUB_CACHE", "/elsewhere", 1);
+  EXPECT_EQ(HuggingFaceCache(), "/elsewhere");
+  for (const char* name : {"HF_HUB_CACHE", "HF_HOME"}) ::unsetenv(name);
+  ::setenv("XDG_CACHE_HOME", "/xdg", 1);
+  EXPECT_EQ(HuggingFaceCache(), "/xdg/huggingface/hub");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::setenv("HOME", "/home/someone", 1);
+  EXPECT_EQ(HuggingFaceCache(), "/home/someone/.cache/huggingface/hub");
+}
+
+}  // namespace
+}  // namespace quire
