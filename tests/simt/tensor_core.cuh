@@ -3,6 +3,8 @@
 // The emulator's kernels/cuda/simt/tensor_core.cuh, which has the layouts.
 
 #include <bit>
+#include <cstdint>
+#include <cstring>
 #include <simt/device.cuh>
 
 namespace quire::simt {
