@@ -42,7 +42,8 @@ ChatTemplate::ChatTemplate(const TokenizerData& tokenizer)
 
 ChatTemplate::~ChatTemplate() = default;
 
-MarkedText ChatTemplate::Render(const Json& messages, bool add_generation_prompt) const {
+MarkedText ChatTemplate::Render(const Json& messages, bool add_generation_prompt,
+                                std::function<bool()> cancelled) const {
   std::map<std::string, jinja::Value> variables;
   variables["messages"] = jinja::Value::FromJson(messages, MarkedText::kFromUser);
   variables["add_generation_prompt"] = jinja::Value(add_generation_prompt);
@@ -50,7 +51,9 @@ MarkedText ChatTemplate::Render(const Json& messages, bool add_generation_prompt
   variables["eos_token"] = jinja::Value::Trusted(eos_token_);
   variables["pad_token"] = jinja::Value::Trusted(pad_token_);
   variables["strftime_now"] = jinja::Value(jinja::Function(StrftimeNow));
-  return jinja::Render(parsed_->body, variables);
+  jinja::Limits limits;
+  limits.cancelled = std::move(cancelled);
+  return jinja::Render(parsed_->body, variables, limits);
 }
 
 }  // namespace quire

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,8 +19,10 @@ class ChatTemplate {
   ~ChatTemplate();
 
   /// messages: a validated list of objects with role and content. Every byte that came from them is marked as the
-  /// user's. Throws Error when the template refuses.
-  MarkedText Render(const Json& messages, bool add_generation_prompt) const;
+  /// user's. Throws Error when the template refuses or goes beyond a bound (jinja::Limits): its work, its memory, its
+  /// depth and its time on the clock are limited. `cancelled`, when given, is asked on this thread every fraction of a
+  /// millisecond of work; once it says true, the rendering ends with an Error.
+  MarkedText Render(const Json& messages, bool add_generation_prompt, std::function<bool()> cancelled = {}) const;
 
  private:
   struct Parsed;

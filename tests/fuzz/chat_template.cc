@@ -8,7 +8,15 @@ namespace quire {
 namespace {
 
 constexpr char kUsers = '\x7f';  // a byte that templates here do not write themselves
-constexpr jinja::Limits kLimits = {.max_steps = 1000, .max_output_bytes = 1 << 14, .max_call_depth = 8};
+
+/// As in service where recursion is concerned; less of what merely takes long, so that many templates are tried.
+jinja::Limits FuzzLimits() {
+  jinja::Limits limits;
+  limits.max_work = 200'000;
+  limits.max_made_bytes = 4 << 20;
+  limits.max_text_bytes = 1 << 20;
+  return limits;
+}
 
 std::map<std::string, jinja::Value> Variables(const std::string& content) {
   const Json messages = {{{"role", "system"}, {"content", "You help."}},
@@ -31,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (source.find(kUsers) != std::string::npos || source.find("\\u") != std::string::npos) return 0;
   try {
     const jinja::Body body = jinja::Parse(source);
-    const MarkedText out = jinja::Render(body, Variables(content), kLimits);
+    const MarkedText out = jinja::Render(body, Variables(content), FuzzLimits());
     QUIRE_CHECK(out.text.size() == out.marks.size(), "{} bytes, {} marks", out.text.size(), out.marks.size());
     for (size_t i = 0; i < out.text.size(); ++i) {
       QUIRE_CHECK(out.text[i] != kUsers || out.marks[i] == MarkedText::kFromUser, "byte {} lost its mark", i);

@@ -16,25 +16,24 @@ struct Arguments {
 };
 
 /// input | name(arguments). Throws Error for an unknown filter.
-Value ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments);
+Value ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments, Budget& budget);
 
 /// input is name(arguments). Throws Error for an unknown test.
-bool ApplyTest(const std::string& name, const Value& input, const Arguments& arguments);
+bool ApplyTest(const std::string& name, const Value& input, const Arguments& arguments, Budget& budget);
 
 /// input.name(arguments) for text, lists and mappings. Throws Error for an unknown method.
-Value CallMethod(const Value& input, const std::string& name, const Arguments& arguments);
+Value CallMethod(const Value& input, const std::string& name, const Arguments& arguments, Budget& budget);
 
 /// left op right for arithmetic, comparison and containment.
-Value ApplyBinary(const std::string& op, const Value& left, const Value& right);
+Value ApplyBinary(const std::string& op, const Value& left, const Value& right, Budget& budget);
 
 /// value[index] and value[start:stop:step] with Python's rules; undefined when there is nothing.
-Value Subscript(const Value& value, const Value& index);
-Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step);
-
-/// What a template may make: bytes of a text, and items of a list, which take some hundred bytes each.
-inline constexpr size_t kMaxMade = 16 << 20, kMaxItems = 1 << 20;
+Value Subscript(const Value& value, const Value& index, Budget& budget);
+Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step, Budget& budget);
 
 /// What a for loop walks over: the items of a list, the keys of a mapping, the characters of a text.
-List Items(const Value& value);
+List Items(const Value& value, Budget& budget);
+/// A mapping's key as a text. Keys count as the user's: a mapping may have come with the request.
+Value KeyText(const std::string& key, Budget& budget);
 
 }  // namespace quire::jinja

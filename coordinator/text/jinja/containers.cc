@@ -2,29 +2,32 @@
 #include <iterator>
 #include <set>
 
-#include "comm/error.h"
 #include "coordinator/text/jinja/value.h"
 
 namespace quire::jinja {
 
 namespace {
-constexpr size_t kMaxReached = 4096;  // containers; every append looks through them
+constexpr size_t kEntriesPerUnit = 8;  // that are compared
 }  // namespace
 
-const Value* Dict::Find(const std::string& key) const {
+const Value* Dict::Find(const std::string& key, Budget& budget) const {
+  budget.Work(1 + entries.size() / kEntriesPerUnit);
   for (const auto& [name, value] : entries) {
     if (name == key) return &value;
   }
   return nullptr;
 }
 
-void Dict::Set(const std::string& key, Value value) {
+void Dict::Set(const std::string& key, Value value, Budget& budget) {
+  budget.Work(1 + entries.size() / kEntriesPerUnit);
   for (auto& [name, old] : entries) {
     if (name == key) {
       old = std::move(value);
       return;
     }
   }
+  budget.MakeItems(1);
+  budget.MakeText(key.size());
   entries.emplace_back(key, std::move(value));
 }
 
@@ -50,7 +53,7 @@ Value::~Value() {
   }
 }
 
-bool Value::Reaches(const void* container) const {
+bool Value::Reaches(const void* container, Budget& budget) const {
   std::vector<const Value*> pending = {this};
   std::set<const void*> seen;
   while (!pending.empty()) {
@@ -62,7 +65,7 @@ bool Value::Reaches(const void* container) const {
     const void* place = list != nullptr ? static_cast<const void*>(list) : dict;
     if (place == container) return true;
     if (!seen.insert(place).second) continue;
-    if (seen.size() > kMaxReached) Fail("a value is too large to be put into another");
+    budget.Work(1 + (list != nullptr ? list->size() : dict->entries.size()));
     if (list != nullptr) {
       for (const Value& item : *list) pending.push_back(&item);
     } else {

@@ -7,33 +7,10 @@
 namespace quire::jinja {
 
 namespace {
-constexpr int kMaxDepth = 100;
+constexpr int kMaxHeight = 500;  // of an expression's tree
 }  // namespace
 
 using Kind = Expression::Kind;
-
-const Token& TokenCursor::Peek(size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
-
-Token TokenCursor::Next() { return tokens_[at_ < tokens_.size() - 1 ? at_++ : at_]; }
-
-void TokenCursor::Refuse(const std::string& reason) const { Fail("template:{}: {}", Peek().line, reason); }
-
-void TokenCursor::ExpectOperator(const char* text) {
-  if (!TakeOperator(text)) Refuse(fmt::format("expected '{}'", text));
-}
-
-std::string TokenCursor::ExpectName() {
-  if (Peek().kind != TokenKind::kName) Refuse("expected a name");
-  return Next().text;
-}
-
-void TokenCursor::ExpectBlockEnd() {
-  if (Next().kind != TokenKind::kBlockEnd) Refuse("expected the end of the tag");
-}
-
-void TokenCursor::Enter() {
-  if (++depth_ > kMaxDepth) Refuse("nested too deep");
-}
 
 ExpressionPtr ExpressionParser::Make(Kind kind, std::string text) {
   auto e = std::make_unique<Expression>();
@@ -43,21 +20,28 @@ ExpressionPtr ExpressionParser::Make(Kind kind, std::string text) {
   return e;
 }
 ExpressionPtr ExpressionParser::Make(Kind kind, std::string text, ExpressionPtr a, ExpressionPtr b) {
-  // A chain such as 1 + 1 + 1 ... nests to the left as deep as it is long, and is evaluated by recursion.
-  const int height = 1 + std::max(a ? a->height : 0, b ? b->height : 0);
-  if (height > kMaxDepth * 5) in_.Refuse("an expression is too long");
   auto e = Make(kind, std::move(text));
-  e->height = height;
-  e->operands.push_back(std::move(a));
-  if (b) e->operands.push_back(std::move(b));
+  AddOperand(*e, std::move(a));
+  if (b) AddOperand(*e, std::move(b));
   return e;
+}
+
+void ExpressionParser::Raise(Expression& e, const Expression* below) const {
+  // A chain such as 1 + 1 + 1 ... nests to the left as deep as it is long; evaluation and destruction recurse.
+  if (below != nullptr) e.height = std::max(e.height, 1 + below->height);
+  if (e.height > kMaxHeight) in_.Refuse(fmt::format("an expression is too long: it nests deeper than {}", kMaxHeight));
+}
+
+void ExpressionParser::AddOperand(Expression& e, ExpressionPtr operand) const {
+  Raise(e, operand.get());
+  e.operands.push_back(std::move(operand));
 }
 
 ExpressionPtr ExpressionParser::ParseTuple() {
   ExpressionPtr first = ParseExpression();
   if (!in_.IsOperator(",")) return first;
   auto list = Make(Kind::kList, "", std::move(first));
-  while (in_.TakeOperator(",")) list->operands.push_back(ParseExpression());
+  while (in_.TakeOperator(",")) AddOperand(*list, ParseExpression());
   return list;
 }
 
@@ -66,7 +50,7 @@ ExpressionPtr ExpressionParser::ParseExpression() {
   ExpressionPtr e = ParseOr();
   while (in_.TakeName("if")) {
     auto conditional = Make(Kind::kConditional, "", std::move(e), ParseOr());
-    conditional->operands.push_back(in_.TakeName("else") ? ParseExpression() : nullptr);
+    AddOperand(*conditional, in_.TakeName("else") ? ParseExpression() : nullptr);
     e = std::move(conditional);
   }
   in_.Leave();
@@ -162,7 +146,7 @@ ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr e) {
       if (in_.TakeOperator("(")) {
         ParseArguments(*e);
       } else if (StartsTestArgument()) {
-        e->operands.push_back(ParsePostfix(ParsePrimary()));
+        AddOperand(*e, ParsePostfix(ParsePrimary()));
       }
       if (negated) e = Make(Kind::kUnary, "not", std::move(e));
     } else {
@@ -187,8 +171,9 @@ void ExpressionParser::ParseArguments(Expression& call) {
       std::string name = in_.Next().text;
       in_.Next();
       call.named.emplace_back(std::move(name), ParseExpression());
+      Raise(call, call.named.back().second.get());
     } else {
-      call.operands.push_back(ParseExpression());
+      AddOperand(call, ParseExpression());
     }
     if (!in_.IsOperator(")")) in_.ExpectOperator(",");
   }
@@ -231,7 +216,7 @@ ExpressionPtr ExpressionParser::ParseSubscript(ExpressionPtr of) {
     return Make(Kind::kSubscript, "", std::move(of), std::move(parts[0]));
   }
   auto slice = Make(Kind::kSlice, "", std::move(of));
-  for (auto& part : parts) slice->operands.push_back(std::move(part));
+  for (auto& part : parts) AddOperand(*slice, std::move(part));
   return slice;
 }
 
@@ -240,9 +225,7 @@ ExpressionPtr ExpressionParser::ParsePrimary() {
   const Token token = in_.Next();
   switch (token.kind) {
     case TokenKind::kString:
-      e->value = Value::Trusted(token.text);
-      while (in_.Peek().kind == TokenKind::kString)
-        e->value = Value::Trusted(e->value.AsText()->text + in_.Next().text);
+      e->value = Value::Trusted(AdjacentStrings(token.text));
       return e;
     case TokenKind::kInteger:
       e->value = Value(static_cast<int64_t>(std::stoll(token.text)));
@@ -268,6 +251,11 @@ ExpressionPtr ExpressionParser::ParsePrimary() {
   in_.Refuse(fmt::format("unexpected '{}'", token.text));
 }
 
+std::string ExpressionParser::AdjacentStrings(std::string text) {
+  while (in_.Peek().kind == TokenKind::kString) text += in_.Next().text;
+  return text;
+}
+
 ExpressionPtr ExpressionParser::NameOrConstant(const std::string& name, ExpressionPtr e) {
   if (name == "true" || name == "True") {
     e->value = Value(true);
@@ -283,10 +271,10 @@ ExpressionPtr ExpressionParser::NameOrConstant(const std::string& name, Expressi
 ExpressionPtr ExpressionParser::ParseItems(Kind kind, const char* close) {
   auto e = Make(kind);
   while (!in_.TakeOperator(close)) {
-    e->operands.push_back(ParseExpression());
+    AddOperand(*e, ParseExpression());
     if (kind == Kind::kDict) {
       in_.ExpectOperator(":");
-      e->operands.push_back(ParseExpression());
+      AddOperand(*e, ParseExpression());
     }
     if (!in_.IsOperator(close)) in_.ExpectOperator(",");
   }

@@ -4,39 +4,9 @@
 #include <vector>
 
 #include "coordinator/text/jinja/ast.h"
-#include "coordinator/text/jinja/lexer.h"
+#include "coordinator/text/jinja/token_cursor.h"
 
 namespace quire::jinja {
-
-/// Walks over the tokens of a template; what both parsers share.
-class TokenCursor {
- public:
-  explicit TokenCursor(std::string_view source) : tokens_(Tokenize(source)) {}
-
-  const Token& Peek(size_t ahead = 0) const;
-  Token Next();
-  /// Throws Error with the current line.
-  [[noreturn]] void Refuse(const std::string& reason) const;
-
-  bool IsOperator(const char* text) const { return Peek().kind == TokenKind::kOperator && Peek().text == text; }
-  bool IsName(const char* text, size_t ahead = 0) const {
-    return Peek(ahead).kind == TokenKind::kName && Peek(ahead).text == text;
-  }
-  bool TakeOperator(const char* text) { return IsOperator(text) && (Next(), true); }
-  bool TakeName(const char* text) { return IsName(text) && (Next(), true); }
-  void ExpectOperator(const char* text);
-  std::string ExpectName();
-  void ExpectBlockEnd();
-
-  /// Counts nesting of blocks and expressions; refuses what is deeper than a real template ever is.
-  void Enter();
-  void Leave() { --depth_; }
-
- private:
-  std::vector<Token> tokens_;
-  size_t at_ = 0;
-  int depth_ = 0;
-};
 
 /// Expressions, by recursive descent from the loosest binding to the tightest.
 class ExpressionParser {
@@ -52,6 +22,9 @@ class ExpressionParser {
  private:
   ExpressionPtr Make(Expression::Kind kind, std::string text = "");
   ExpressionPtr Make(Expression::Kind kind, std::string text, ExpressionPtr a, ExpressionPtr b = nullptr);
+  void AddOperand(Expression& e, ExpressionPtr operand) const;
+  /// Counts `below` (may be null) into the height of `e`; refuses what is too high.
+  void Raise(Expression& e, const Expression* below) const;
   ExpressionPtr ParseAnd();
   ExpressionPtr ParseNot();
   ExpressionPtr ParseComparison();
@@ -66,6 +39,7 @@ class ExpressionParser {
   ExpressionPtr ParsePostfix(ExpressionPtr e);
   ExpressionPtr ParseSubscript(ExpressionPtr of);
   ExpressionPtr ParsePrimary();
+  std::string AdjacentStrings(std::string text);
   ExpressionPtr NameOrConstant(const std::string& name, ExpressionPtr e);
   ExpressionPtr ParseItems(Expression::Kind kind, const char* close);
 

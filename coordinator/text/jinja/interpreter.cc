@@ -1,9 +1,11 @@
 #include "coordinator/text/jinja/interpreter.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "comm/error.h"
 #include "coordinator/text/jinja/builtins.h"
+#include "coordinator/text/utf8.h"
 
 namespace quire::jinja {
 
@@ -12,6 +14,10 @@ namespace {
 using EKind = Expression::Kind;
 using SKind = Statement::Kind;
 
+constexpr size_t kMaxRange = 100'000;     // integers of one range
+constexpr size_t kMaxReasonBytes = 1000;  // of what a template refuses with
+constexpr size_t kLoopTurnWork = 10;      // units, for what a turn says of itself
+
 enum class Flow { kNormal, kBreak, kContinue };
 
 /// Variables by name, innermost scope last.
@@ -19,7 +25,7 @@ using Scope = std::map<std::string, Value>;
 
 class Interpreter {
  public:
-  Interpreter(const std::map<std::string, Value>& variables, const Limits& limits) : limits_(limits) {
+  Interpreter(const std::map<std::string, Value>& variables, const Limits& limits) : budget_(limits) {
     scopes_.push_back(Globals());
     scopes_.push_back(variables);
   }
@@ -31,28 +37,28 @@ class Interpreter {
   }
 
  private:
-  void Step(int line) {
-    line_ = line;
-    if (++steps_ > limits_.max_steps) Fail("the template runs too long");
-  }
-
-  static Scope Globals() {
+  Scope Globals() {
     Scope globals;
-    globals["range"] = Value(Function([](const List& a, const NamedArguments&) { return Range(a); }));
-    globals["namespace"] = Value(Function([](const List& a, const NamedArguments& named) {
+    globals["range"] = Value(Function([this](const List& a, const NamedArguments&) { return Range(a); }));
+    globals["namespace"] = Value(Function([this](const List& a, const NamedArguments& named) {
       Dict dict;
-      if (!a.empty() && a[0].AsDict() != nullptr) dict = *a[0].AsDict();
-      for (const auto& [key, value] : named) dict.Set(key, value);
+      if (!a.empty() && a[0].AsDict() != nullptr) {
+        budget_.MakeItems(2 * a[0].AsDict()->entries.size());
+        dict = *a[0].AsDict();
+      }
+      for (const auto& [key, value] : named) dict.Set(key, value, budget_);
       return Value(std::move(dict));
     }));
     globals["dict"] = globals["namespace"];
-    globals["raise_exception"] = Value(Function([](const List& a, const NamedArguments&) -> Value {
-      Fail("{}", a.empty() ? "the template refuses this conversation" : a[0].ToText().text);
+    globals["raise_exception"] = Value(Function([this](const List& a, const NamedArguments&) -> Value {
+      if (a.empty()) Fail("the template refuses this conversation");
+      const std::string& reason = a[0].ToText(budget_)->text;
+      Fail("{}", reason.size() <= kMaxReasonBytes ? reason : ValidUtf8(reason.substr(0, kMaxReasonBytes)) + "...");
     }));
     return globals;
   }
 
-  static Value Range(const List& a) {
+  Value Range(const List& a) {
     if (a.empty() || a.size() > 3) Fail("range takes one to three integers");
     const int64_t begin = a.size() > 1 ? a[0].Integer("range") : 0;
     const int64_t end = a[a.size() > 1 ? 1 : 0].Integer("range");
@@ -60,10 +66,12 @@ class Interpreter {
     if (step == 0) Fail("range with step 0");
     List out;
     for (int64_t i = begin; step > 0 ? i < end : i > end;) {
-      if (out.size() >= 100'000) Fail("range is too long");
+      if (out.size() >= kMaxRange) Fail("range is too long: more than {} integers", kMaxRange);
+      budget_.Work(1);
       out.emplace_back(i);
       if (__builtin_add_overflow(i, step, &i)) break;
     }
+    budget_.MakeItems(out.size());
     return Value(std::move(out));
   }
 
@@ -78,13 +86,15 @@ class Interpreter {
   }
 
   Flow Execute(const Statement& s, MarkedText& out) {
-    Step(s.line);
+    const Budget::Level level(budget_);
+    line_ = s.line;
+    budget_.Work(1);
     switch (s.kind) {
       case SKind::kText:
         Emit(MarkedText(s.text, MarkedText::kTrusted), out);
         break;
       case SKind::kPrint:
-        Emit(Evaluate(*s.expression).ToText(), out);
+        Emit(*Evaluate(*s.expression).ToText(budget_), out);
         break;
       case SKind::kSet:
         Set(s);
@@ -108,8 +118,9 @@ class Interpreter {
   }
 
   void Emit(const MarkedText& text, MarkedText& out) {
+    budget_.MakeText(text.text.size());
+    budget_.CheckOutput(out.text.size() + text.text.size());
     out += text;
-    if (out.text.size() > limits_.max_output_bytes) Fail("the template writes too much");
   }
 
   void Set(const Statement& s) {
@@ -125,25 +136,27 @@ class Interpreter {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr) Fail("{} is no namespace", s.targets[0]);
       // Two hold it when no container does: the variable and `target`.
-      if (target.num_holders() > 2 && value.Reaches(target.AsDict())) Fail("{} would hold itself", s.targets[0]);
-      target.AsDict()->Set(s.attribute, std::move(value));
+      if (target.num_holders() > 2 && value.Reaches(target.AsDict(), budget_))
+        Fail("{} would hold itself", s.targets[0]);
+      target.AsDict()->Set(s.attribute, std::move(value), budget_);
       return;
     }
     Assign(s.targets, value, scopes_.back());
   }
 
-  static void Assign(const std::vector<std::string>& targets, const Value& value, Scope& scope) {
+  void Assign(const std::vector<std::string>& targets, const Value& value, Scope& scope) {
+    budget_.Work(targets.size());
     if (targets.size() == 1) {
       scope[targets[0]] = value;
       return;
     }
-    const List parts = Items(value);
+    const List parts = Items(value, budget_);
     if (parts.size() != targets.size()) Fail("{} values for {} names", parts.size(), targets.size());
     for (size_t i = 0; i < parts.size(); ++i) scope[targets[i]] = parts[i];
   }
 
   Flow For(const Statement& s, MarkedText& out) {
-    List items = Items(Evaluate(*s.expression));
+    List items = Items(Evaluate(*s.expression), budget_);
     if (s.condition != nullptr) {
       List kept;
       for (const Value& item : items) {
@@ -155,10 +168,12 @@ class Interpreter {
       items = std::move(kept);
     }
     if (items.empty()) return Execute(s.otherwise, out);
+    Value loop;
     for (size_t i = 0; i < items.size(); ++i) {
-      Step(s.line);
+      line_ = s.line;
+      SetLoopVariable(items, i, loop);
       scopes_.emplace_back();
-      scopes_.back()["loop"] = LoopVariable(items, i);
+      scopes_.back()["loop"] = loop;
       Assign(s.targets, items[i], scopes_.back());
       const Flow flow = Execute(s.body, out);
       scopes_.pop_back();
@@ -167,37 +182,41 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  static Value LoopVariable(const List& items, size_t i) {
+  /// Turn i of a loop over `items`. The last turn's mapping is used again unless the template has kept it.
+  void SetLoopVariable(const List& items, size_t i, Value& loop) {
+    budget_.Work(kLoopTurnWork);
+    if (loop.num_holders() != 1) {
+      budget_.MakeItems(3 * kLoopTurnWork);
+      loop = Value(Dict());
+    }
     const auto index = static_cast<int64_t>(i), size = static_cast<int64_t>(items.size());
-    Dict loop;
-    loop.entries = {{"index", Value(index + 1)},
-                    {"index0", Value(index)},
-                    {"revindex", Value(size - index)},
-                    {"revindex0", Value(size - index - 1)},
-                    {"first", Value(i == 0)},
-                    {"last", Value(index + 1 == size)},
-                    {"length", Value(size)},
-                    {"previtem", i > 0 ? items[i - 1] : Value(Undefined{"loop.previtem"})},
-                    {"nextitem", index + 1 < size ? items[i + 1] : Value(Undefined{"loop.nextitem"})}};
-    loop.entries.emplace_back("cycle", Value(Function([i](const List& a, const NamedArguments&) {
-                                if (a.empty()) Fail("loop.cycle needs values");
-                                return a[i % a.size()];
-                              })));
-    return Value(std::move(loop));
+    loop.AsDict()->entries = {{"index", Value(index + 1)},
+                              {"index0", Value(index)},
+                              {"revindex", Value(size - index)},
+                              {"revindex0", Value(size - index - 1)},
+                              {"first", Value(i == 0)},
+                              {"last", Value(index + 1 == size)},
+                              {"length", Value(size)},
+                              {"previtem", i > 0 ? items[i - 1] : Value(Undefined{"loop.previtem"})},
+                              {"nextitem", index + 1 < size ? items[i + 1] : Value(Undefined{"loop.nextitem"})},
+                              {"cycle", Value(Function([i](const List& a, const NamedArguments&) {
+                                 if (a.empty()) Fail("loop.cycle needs values");
+                                 return a[i % a.size()];
+                               }))}};
   }
 
   void DefineMacro(const Statement& macro) {
+    budget_.MakeItems(1);
     scopes_.back()[macro.text] = Value(Function([this, &macro](const List& a, const NamedArguments& named) {
-      if (++call_depth_ > limits_.max_call_depth) Fail("macros call each other too deep");
       // A macro sees globals, the template's top-level names, and its parameters.
-      std::vector<Scope> outside(scopes_.begin() + 2, scopes_.end());
+      budget_.MakeItems(1 + scopes_.size() + macro.parameters.size());
+      std::vector<Scope> outside(std::make_move_iterator(scopes_.begin() + 2), std::make_move_iterator(scopes_.end()));
       scopes_.resize(2);
       scopes_.push_back(BindParameters(macro, a, named));
       MarkedText out;
       Execute(macro.body, out);
       scopes_.resize(2);
-      scopes_.insert(scopes_.end(), outside.begin(), outside.end());
-      --call_depth_;
+      std::move(outside.begin(), outside.end(), std::back_inserter(scopes_));
       return Value(std::move(out));
     }));
   }
@@ -208,6 +227,7 @@ class Interpreter {
       Fail("macro {} takes {} arguments", macro.text, macro.parameters.size());
     for (size_t i = 0; i < macro.parameters.size(); ++i) {
       const auto& [name, otherwise] = macro.parameters[i];
+      budget_.Work(1 + named.size());
       const auto it =
           std::find_if(named.begin(), named.end(), [&, &n = name](const auto& entry) { return entry.first == n; });
       if (i < positional.size()) {
@@ -223,7 +243,8 @@ class Interpreter {
 
   // --- expressions ---
 
-  Value Lookup(const std::string& name) const {
+  Value Lookup(const std::string& name) {
+    budget_.Work(scopes_.size());
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       const auto it = scope->find(name);
       if (it != scope->end()) return it->second;
@@ -232,7 +253,9 @@ class Interpreter {
   }
 
   Value Evaluate(const Expression& e) {
-    Step(e.line);
+    const Budget::Level level(budget_);
+    line_ = e.line;
+    budget_.Work(1);
     switch (e.kind) {
       case EKind::kLiteral:
         return e.value;
@@ -245,18 +268,18 @@ class Interpreter {
       case EKind::kAttribute:
         return Attribute(Evaluate(*e.operands[0]), e.text);
       case EKind::kSubscript:
-        return Subscript(Evaluate(*e.operands[0]), Evaluate(*e.operands[1]));
+        return Subscript(Evaluate(*e.operands[0]), Evaluate(*e.operands[1]), budget_);
       case EKind::kSlice:
         return EvaluateSlice(e);
       case EKind::kCall:
         return Call(e);
       case EKind::kFilter: {
         const Value input = Evaluate(*e.operands[0]);
-        return ApplyFilter(e.text, input, EvaluateArguments(e));
+        return ApplyFilter(e.text, input, EvaluateArguments(e), budget_);
       }
       case EKind::kTest: {
         const Value input = Evaluate(*e.operands[0]);
-        return Value(ApplyTest(e.text, input, EvaluateArguments(e)));
+        return Value(ApplyTest(e.text, input, EvaluateArguments(e), budget_));
       }
       case EKind::kUnary:
         return Unary(e);
@@ -271,6 +294,7 @@ class Interpreter {
 
   List EvaluateAll(const std::vector<ExpressionPtr>& expressions, size_t from) {
     List out;
+    budget_.MakeItems(expressions.size());
     for (size_t i = from; i < expressions.size(); ++i) out.push_back(Evaluate(*expressions[i]));
     return out;
   }
@@ -285,14 +309,14 @@ class Interpreter {
   Value MakeDict(const Expression& e) {
     Dict dict;
     for (size_t i = 0; i + 1 < e.operands.size(); i += 2) {
-      dict.Set(Evaluate(*e.operands[i]).ToText().text, Evaluate(*e.operands[i + 1]));
+      dict.Set(Evaluate(*e.operands[i]).ToText(budget_)->text, Evaluate(*e.operands[i + 1]), budget_);
     }
     return Value(std::move(dict));
   }
 
-  static Value Attribute(const Value& value, const std::string& name) {
+  Value Attribute(const Value& value, const std::string& name) {
     if (const auto* undefined = value.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
-    const Value* found = value.AsDict() != nullptr ? value.AsDict()->Find(name) : nullptr;
+    const Value* found = value.AsDict() != nullptr ? value.AsDict()->Find(name, budget_) : nullptr;
     return found != nullptr ? *found : Value(Undefined{name});
   }
 
@@ -302,7 +326,7 @@ class Interpreter {
     for (size_t i = 0; i < 3; ++i) {
       if (e.operands[i + 1] != nullptr) bounds[i] = Evaluate(*e.operands[i + 1]);
     }
-    return Slice(of, &bounds[0], &bounds[1], &bounds[2]);
+    return Slice(of, &bounds[0], &bounds[1], &bounds[2], budget_);
   }
 
   Value Call(const Expression& e) {
@@ -310,10 +334,10 @@ class Interpreter {
     Value function;
     if (callee.kind == EKind::kAttribute) {
       const Value self = Evaluate(*callee.operands[0]);
-      const Value* stored = self.AsDict() != nullptr ? self.AsDict()->Find(callee.text) : nullptr;
+      const Value* stored = self.AsDict() != nullptr ? self.AsDict()->Find(callee.text, budget_) : nullptr;
       if (stored == nullptr || stored->AsFunction() == nullptr) {
         if (const auto* undefined = self.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
-        return CallMethod(self, callee.text, EvaluateArguments(e));
+        return CallMethod(self, callee.text, EvaluateArguments(e), budget_);
       }
       function = *stored;
     } else {
@@ -328,7 +352,7 @@ class Interpreter {
     const Value operand = Evaluate(*e.operands[0]);
     if (e.text == "not") return Value(!operand.Truthy());
     if (operand.As<double>()) return Value(-operand.Number());
-    return ApplyBinary("-", Value(int64_t{0}), Value(operand.Integer("'-'")));
+    return ApplyBinary("-", Value(int64_t{0}), Value(operand.Integer("'-'")), budget_);
   }
 
   Value Binary(const Expression& e) {
@@ -336,18 +360,13 @@ class Interpreter {
     if (e.text == "and") return left.Truthy() ? Evaluate(*e.operands[1]) : left;
     if (e.text == "or") return left.Truthy() ? left : Evaluate(*e.operands[1]);
     const Value right = Evaluate(*e.operands[1]);
-    Value result = ApplyBinary(e.text, left, right);
-    if (const MarkedText* text = result.AsText())
-      steps_ += static_cast<int64_t>(text->text.size() >> 6);  // copying is work, too
-    return result;
+    return ApplyBinary(e.text, left, right, budget_);
   }
 
   friend MarkedText quire::jinja::Render(const Body&, const std::map<std::string, Value>&, const Limits&);
 
-  Limits limits_;
+  Budget budget_;
   std::vector<Scope> scopes_;
-  int64_t steps_ = 0;
-  int call_depth_ = 0;
   int line_ = 0;
 };
 

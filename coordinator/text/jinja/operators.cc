@@ -2,26 +2,31 @@
 #include <cmath>
 
 #include "comm/error.h"
+#include "coordinator/text/jinja/builtins.h"
 #include "coordinator/text/jinja/text_functions.h"
 
 namespace quire::jinja {
 
 namespace {
 
-Value Repeat(const Value& value, int64_t count) {
-  count = std::max<int64_t>(0, count);
-  if (count > static_cast<int64_t>(kMaxMade)) Fail("'*' makes too long a value");
-  if ((value.AsText() ? value.AsText()->text.size() : value.AsList()->size()) == 0) return value;
-  if (const MarkedText* text = value.AsText()) {
-    if (static_cast<size_t>(count) * text->text.size() > kMaxMade) Fail("'*' makes too long a text");
+constexpr size_t kMaxNamed = 200;  // bytes of a name that an error message repeats
+
+Value Repeat(const Value& value, int64_t count, Budget& budget) {
+  const MarkedText* text = value.AsText();
+  const size_t each = text != nullptr ? text->text.size() : value.AsList()->size();
+  const auto times = static_cast<size_t>(std::max<int64_t>(0, count));
+  size_t size = 0;
+  if (__builtin_mul_overflow(times, std::max<size_t>(each, 1), &size)) size = SIZE_MAX;
+  if (text != nullptr) {
+    budget.MakeText(size);
     MarkedText out;
-    for (int64_t i = 0; i < count; ++i) out += *text;
+    for (size_t i = 0; i < times; ++i) out += *text;
     return Value(std::move(out));
   }
+  budget.MakeItems(size);
   const List& list = *value.AsList();
-  if (static_cast<size_t>(count) * list.size() > kMaxItems) Fail("'*' makes too long a list");
   List out;
-  for (int64_t i = 0; i < count; ++i) out.insert(out.end(), list.begin(), list.end());
+  for (size_t i = 0; i < times; ++i) out.insert(out.end(), list.begin(), list.end());
   return Value(std::move(out));
 }
 
@@ -64,102 +69,156 @@ Value Arithmetic(const std::string& op, const Value& left, const Value& right) {
   return Value(power);
 }
 
-bool Contains(const Value& container, const Value& item) {
+bool Contains(const Value& container, const Value& item, Budget& budget) {
   if (const MarkedText* text = container.AsText()) {
     if (item.AsText() == nullptr) Fail("'in' needs a text on the left of a text, got {}", item.TypeName());
-    return text->text.find(item.AsText()->text) != std::string::npos;
+    return Find(text->text, item.AsText()->text, 0, budget) != std::string::npos;
   }
   if (const Dict* dict = container.AsDict())
-    return item.AsText() != nullptr && dict->Find(item.AsText()->text) != nullptr;
-  if (const List* list = container.AsList()) return std::find(list->begin(), list->end(), item) != list->end();
+    return item.AsText() != nullptr && dict->Find(item.AsText()->text, budget) != nullptr;
+  if (const List* list = container.AsList())
+    return std::ranges::any_of(*list, [&](const Value& one) { return Value::Equal(one, item, budget); });
   if (container.IsUndefined()) return false;
   Fail("'in' is not defined for {}", container.TypeName());
 }
 
-Value Add(const Value& left, const Value& right) {
-  if (left.AsText() != nullptr && right.AsText() != nullptr) {
-    MarkedText out = *left.AsText();
-    out += *right.AsText();
-    if (out.text.size() > kMaxMade) Fail("'+' makes too long a text");
-    return Value(std::move(out));
-  }
+Value Concatenate(const MarkedText& left, const MarkedText& right, Budget& budget) {
+  budget.MakeText(left.text.size() + right.text.size());
+  MarkedText out = left;
+  out += right;
+  return Value(std::move(out));
+}
+
+Value Add(const Value& left, const Value& right, Budget& budget) {
+  if (left.AsText() != nullptr && right.AsText() != nullptr)
+    return Concatenate(*left.AsText(), *right.AsText(), budget);
   if (left.AsList() != nullptr && right.AsList() != nullptr) {
+    budget.MakeItems(left.AsList()->size() + right.AsList()->size());
     List out = *left.AsList();
     out.insert(out.end(), right.AsList()->begin(), right.AsList()->end());
-    if (out.size() > kMaxItems) Fail("'+' makes too long a list");
     return Value(std::move(out));
   }
   return Arithmetic("+", left, right);
 }
 
+/// What an index counted from the end means, and whether there is such an item.
+bool Within(int64_t& index, int64_t size) {
+  if (index < 0) index += size;
+  return index >= 0 && index < size;
+}
+
+/// The items start, start + stride, ... up to last, as Python's slices choose them.
+struct Range {
+  int64_t first, last, stride;
+
+  Range(const Value* start, const Value* stop, const Value* step, int64_t size) {
+    const auto given = [](const Value* v) { return v != nullptr && !v->IsNone(); };
+    const int64_t wanted = given(step) ? step->Integer("slice step") : 1;
+    if (wanted == 0) Fail("a slice step of 0");
+    stride = std::clamp(wanted, -size - 1, size + 1);  // more is no different
+    const auto bound = [&](const Value* v, int64_t otherwise) {
+      if (!given(v)) return otherwise;
+      const int64_t i = v->Integer("slice");
+      return std::clamp(i < 0 ? i + size : i, stride > 0 ? int64_t{0} : int64_t{-1}, stride > 0 ? size : size - 1);
+    };
+    first = bound(start, stride > 0 ? 0 : size - 1);
+    last = bound(stop, stride > 0 ? size : -1);
+  }
+  bool Holds(int64_t i) const { return stride > 0 ? i < last : i > last; }
+  size_t size() const {
+    if (!Holds(first)) return 0;
+    return static_cast<size_t>((std::abs(last - first) + std::abs(stride) - 1) / std::abs(stride));
+  }
+};
+
+MarkedText SliceText(const MarkedText& text, const CharacterIndex& characters, const Range& range, Budget& budget) {
+  if (range.size() == 0) return {};
+  if (range.stride == 1) {
+    const size_t begin = characters.Begin(range.first), count = characters.Begin(range.last) - begin;
+    budget.MakeText(count);
+    return text.Substring(begin, count);
+  }
+  budget.Work(range.size());
+  budget.MakeText(text.text.size());
+  MarkedText out;
+  for (int64_t i = range.first; range.Holds(i); i += range.stride)
+    out += text.Substring(characters.Begin(i), characters.Begin(i + 1) - characters.Begin(i));
+  return out;
+}
+
 }  // namespace
 
-Value ApplyBinary(const std::string& op, const Value& left, const Value& right) {
-  if (op == "==") return Value(left == right);
-  if (op == "!=") return Value(!(left == right));
-  if (op == "<") return Value(Value::Less(left, right));
-  if (op == ">") return Value(Value::Less(right, left));
-  if (op == "<=") return Value(!Value::Less(right, left));
-  if (op == ">=") return Value(!Value::Less(left, right));
-  if (op == "in") return Value(Contains(right, left));
-  if (op == "not in") return Value(!Contains(right, left));
-  if (op == "~") return Add(Value(left.ToText()), Value(right.ToText()));
-  if (op == "+") return Add(left, right);
+Value ApplyBinary(const std::string& op, const Value& left, const Value& right, Budget& budget) {
+  if (op == "==") return Value(Value::Equal(left, right, budget));
+  if (op == "!=") return Value(!Value::Equal(left, right, budget));
+  if (op == "<") return Value(Value::Less(left, right, budget));
+  if (op == ">") return Value(Value::Less(right, left, budget));
+  if (op == "<=") return Value(!Value::Less(right, left, budget));
+  if (op == ">=") return Value(!Value::Less(left, right, budget));
+  if (op == "in") return Value(Contains(right, left, budget));
+  if (op == "not in") return Value(!Contains(right, left, budget));
+  if (op == "~") return Concatenate(*left.ToText(budget), *right.ToText(budget), budget);
+  if (op == "+") return Add(left, right, budget);
   if (op == "*") {
-    if ((left.AsText() || left.AsList()) && IsIntegral(right)) return Repeat(left, right.Integer("'*'"));
-    if ((right.AsText() || right.AsList()) && IsIntegral(left)) return Repeat(right, left.Integer("'*'"));
+    if ((left.AsText() || left.AsList()) && IsIntegral(right)) return Repeat(left, right.Integer("'*'"), budget);
+    if ((right.AsText() || right.AsList()) && IsIntegral(left)) return Repeat(right, left.Integer("'*'"), budget);
   }
   if (op == "%" && left.AsText() != nullptr) Fail("'%' formatting of text is not supported");
   return Arithmetic(op, left, right);
 }
 
-Value Subscript(const Value& value, const Value& index) {
+Value Subscript(const Value& value, const Value& index, Budget& budget) {
   if (const Dict* dict = value.AsDict()) {
-    const Value* found = index.AsText() != nullptr ? dict->Find(index.AsText()->text) : nullptr;
-    return found != nullptr ? *found : Value(Undefined{index.AsText() != nullptr ? index.AsText()->text : "item"});
+    const Value* found = index.AsText() != nullptr ? dict->Find(index.AsText()->text, budget) : nullptr;
+    if (found != nullptr) return *found;
+    return Value(Undefined{index.AsText() != nullptr && index.AsText()->text.size() < kMaxNamed ? index.AsText()->text
+                                                                                                : "item"});
   }
-  if (value.AsList() != nullptr || value.AsText() != nullptr) {
-    if (!IsIntegral(index)) return Value(Undefined{"item"});
-    const List items = Items(value);
-    const auto size = static_cast<int64_t>(items.size());
-    int64_t i = index.Integer("subscript");
-    if (i < 0) i += size;
-    return i >= 0 && i < size ? items[static_cast<size_t>(i)] : Value(Undefined{"item"});
+  if (value.AsList() == nullptr && value.AsText() == nullptr) {
+    if (const auto* undefined = value.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
+    return Value(Undefined{"item"});
   }
-  if (const auto* undefined = value.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
-  return Value(Undefined{"item"});
+  if (!IsIntegral(index)) return Value(Undefined{"item"});
+  int64_t i = index.Integer("subscript");
+  if (const List* list = value.AsList())
+    return Within(i, static_cast<int64_t>(list->size())) ? (*list)[static_cast<size_t>(i)] : Value(Undefined{"item"});
+  const MarkedText& text = *value.AsText();
+  const CharacterIndex characters(text.text, budget);
+  if (!Within(i, characters.size())) return Value(Undefined{"item"});
+  budget.MakeText(1);
+  return Value(text.Substring(characters.Begin(i), characters.Begin(i + 1) - characters.Begin(i)));
 }
 
-Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step) {
-  if (value.AsList() == nullptr && value.AsText() == nullptr) Fail("{} cannot be sliced", value.TypeName());
-  const List items = Items(value);
-  const auto size = static_cast<int64_t>(items.size());
-  const auto given = [](const Value* v) { return v != nullptr && !v->IsNone(); };
-  const int64_t wanted = given(step) ? step->Integer("slice step") : 1;
-  if (wanted == 0) Fail("a slice step of 0");
-  const int64_t stride = std::clamp(wanted, -size - 1, size + 1);  // more is no different
-  const auto bound = [&](const Value* v, int64_t otherwise) {
-    if (!given(v)) return otherwise;
-    const int64_t i = v->Integer("slice");
-    return std::clamp(i < 0 ? i + size : i, stride > 0 ? int64_t{0} : int64_t{-1}, stride > 0 ? size : size - 1);
-  };
-  const int64_t first = bound(start, stride > 0 ? 0 : size - 1), last = bound(stop, stride > 0 ? size : -1);
+Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step, Budget& budget) {
+  if (const MarkedText* text = value.AsText()) {
+    const CharacterIndex characters(text->text, budget);
+    return Value(SliceText(*text, characters, Range(start, stop, step, characters.size()), budget));
+  }
+  if (value.AsList() == nullptr) Fail("{} cannot be sliced", value.TypeName());
+  const List& items = *value.AsList();
+  const Range range(start, stop, step, static_cast<int64_t>(items.size()));
+  budget.MakeItems(range.size());
   List out;
-  for (int64_t i = first; stride > 0 ? i < last : i > last; i += stride) out.push_back(items[static_cast<size_t>(i)]);
-  if (value.AsText() != nullptr) return Value(Join(out, {}));
+  for (int64_t i = range.first; range.Holds(i); i += range.stride) out.push_back(items[static_cast<size_t>(i)]);
   return Value(std::move(out));
 }
 
-List Items(const Value& value) {
-  if (const List* list = value.AsList()) return *list;
-  if (const MarkedText* text = value.AsText()) return Characters(*text);
+List Items(const Value& value, Budget& budget) {
+  if (const List* list = value.AsList()) return budget.MakeItems(list->size()), *list;
+  if (const MarkedText* text = value.AsText()) return Characters(*text, budget);
   if (value.IsUndefined()) return {};
   if (const Dict* dict = value.AsDict()) {
+    budget.MakeItems(dict->entries.size());
     List keys;
-    for (const auto& [key, item] : dict->entries) keys.emplace_back(MarkedText(key, MarkedText::kFromUser));
+    for (const auto& [key, item] : dict->entries) keys.push_back(KeyText(key, budget));
     return keys;
   }
   Fail("{} is not iterable", value.TypeName());
+}
+
+Value KeyText(const std::string& key, Budget& budget) {
+  budget.MakeText(key.size());
+  return Value(MarkedText(key, MarkedText::kFromUser));
 }
 
 }  // namespace quire::jinja

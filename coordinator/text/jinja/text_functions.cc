@@ -1,8 +1,9 @@
 #include "coordinator/text/jinja/text_functions.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
-#include "comm/error.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {
@@ -18,39 +19,82 @@ char Cased(char c, bool upper) {
   return c;
 }
 
+/// A part of a text as a value of its own.
+Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
+  budget.MakeText(count);
+  return Value(text.Substring(begin, count));
+}
+
 /// Without a separator: words between runs of blanks, none of them empty.
-List SplitWords(const MarkedText& text, int64_t max_splits) {
-  List parts;
+List SplitWords(const MarkedText& text, int64_t max_splits, Budget& budget) {
+  budget.Walk(text.text.size());
+  std::vector<std::pair<size_t, size_t>> words;  // begin and length
   for (size_t at = text.text.find_first_not_of(kBlanks); at != std::string::npos;) {
-    size_t end = text.text.find_first_of(kBlanks, at);
-    if (max_splits >= 0 && static_cast<int64_t>(parts.size()) == max_splits) end = std::string::npos;
-    if (parts.size() == kMaxItems) Fail("split makes too long a list");
-    parts.emplace_back(text.Substring(at, end == std::string::npos ? end : end - at));
-    at = end == std::string::npos ? end : text.text.find_first_not_of(kBlanks, end);
+    const bool rest = max_splits >= 0 && static_cast<int64_t>(words.size()) == max_splits;
+    const size_t end = rest ? text.text.size() : std::min(text.text.find_first_of(kBlanks, at), text.text.size());
+    words.emplace_back(at, end - at);
+    at = text.text.find_first_not_of(kBlanks, end);
   }
+  budget.MakeItems(words.size());
+  List parts;
+  for (const auto& [begin, length] : words) parts.push_back(Part(text, begin, length, budget));
   return parts;
+}
+
+/// Where `what` begins, from left to right without overlaps.
+std::vector<size_t> Places(const std::string& text, const std::string& what, Budget& budget) {
+  std::vector<size_t> places;
+  for (size_t at = Find(text, what, 0, budget); at != std::string::npos;
+       at = Find(text, what, at + what.size(), budget)) {
+    places.push_back(at);
+  }
+  return places;
 }
 
 }  // namespace
 
-MarkedText Strip(const MarkedText& text, Side side, const std::string* characters) {
-  const std::string set = characters != nullptr ? *characters : kBlanks;
+CharacterIndex::CharacterIndex(std::string_view bytes, Budget& budget) {
+  budget.Scan(bytes.size());
+  size_ = static_cast<int64_t>(bytes.size());
+  if (std::all_of(bytes.begin(), bytes.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) return;
+  budget.Walk(bytes.size());
+  budget.MakeText(bytes.size());
+  for (size_t at = 0; at < bytes.size(); at += NextUtf8(bytes.substr(at)).length)
+    starts_.push_back(static_cast<uint32_t>(at));
+  size_ = static_cast<int64_t>(starts_.size());
+  starts_.push_back(static_cast<uint32_t>(bytes.size()));
+}
+
+MarkedText Strip(const MarkedText& text, Side side, const std::string* characters, Budget& budget) {
+  const std::string_view set = characters != nullptr ? std::string_view(*characters) : kBlanks;
+  budget.Walk(text.text.size() + set.size());
+  std::array<bool, 256> strips{};
+  for (const char c : set) strips[static_cast<unsigned char>(c)] = true;
+  const auto stripped = [&](size_t i) { return strips[static_cast<unsigned char>(text.text[i])]; };
   size_t begin = 0, end = text.text.size();
-  if (side != Side::kRight) begin = std::min(text.text.find_first_not_of(set), end);
-  if (side != Side::kLeft) {
-    const size_t last = text.text.find_last_not_of(set);
-    end = std::max(begin, last == std::string::npos ? 0 : last + 1);
+  if (side != Side::kRight) {
+    while (begin < end && stripped(begin)) ++begin;
   }
+  if (side != Side::kLeft) {
+    while (end > begin && stripped(end - 1)) --end;
+  }
+  budget.MakeText(end - begin);
   return text.Substring(begin, end - begin);
 }
 
-List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right) {
-  if (separator == nullptr || separator->empty()) return SplitWords(text, max_splits);
-  std::vector<size_t> cuts;
-  for (size_t at = text.text.find(*separator); at != std::string::npos;
-       at = text.text.find(*separator, at + separator->size())) {
-    cuts.push_back(at);
-  }
+size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget) {
+  if (from > text.size()) return std::string_view::npos;
+  // The C library's search stays linear where std::string's tries every place; only what it passes over is charged.
+  const void* found = ::memmem(text.data() + from, text.size() - from, what.data(), what.size());
+  const size_t at =
+      found == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+  budget.Walk((found == nullptr ? text.size() : at + what.size()) - from);
+  return at;
+}
+
+List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget) {
+  if (separator == nullptr || separator->empty()) return SplitWords(text, max_splits, budget);
+  std::vector<size_t> cuts = Places(text.text, *separator, budget);
   if (max_splits >= 0 && cuts.size() > static_cast<size_t>(max_splits)) {
     const auto keep = static_cast<ptrdiff_t>(max_splits);
     if (from_right) {
@@ -59,56 +103,71 @@ List Split(const MarkedText& text, const std::string* separator, int64_t max_spl
       cuts.resize(static_cast<size_t>(keep));
     }
   }
-  if (cuts.size() >= kMaxItems) Fail("split makes too long a list");
+  budget.MakeItems(cuts.size() + 1);
   List parts;
   size_t begin = 0;
   for (const size_t cut : cuts) {
-    parts.emplace_back(text.Substring(begin, cut - begin));
+    parts.push_back(Part(text, begin, cut - begin, budget));
     begin = cut + separator->size();
   }
-  parts.emplace_back(text.Substring(begin));
+  parts.push_back(Part(text, begin, text.text.size() - begin, budget));
   return parts;
 }
 
-MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count) {
+int64_t Count(const MarkedText& text, const std::string& what, Budget& budget) {
+  if (what.empty()) return 0;
+  return static_cast<int64_t>(Places(text.text, what, budget).size());
+}
+
+MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count,
+                   Budget& budget) {
   if (from.empty()) return text;
+  std::vector<size_t> places = Places(text.text, from, budget);
+  if (max_count >= 0 && places.size() > static_cast<size_t>(max_count)) places.resize(static_cast<size_t>(max_count));
   MarkedText out;
   size_t begin = 0;
-  for (int64_t count = 0; max_count < 0 || count < max_count; ++count) {
-    const size_t at = text.text.find(from, begin);
-    if (at == std::string::npos) break;
+  budget.MakeText(text.text.size());
+  for (const size_t at : places) {
+    budget.MakeText(to.text.size());
     out += text.Substring(begin, at - begin);
     out += to;
+    budget.CheckText(out.text.size());
     begin = at + from.size();
-    if (out.text.size() > kMaxMade) Fail("replace makes too long a text");
   }
   out += text.Substring(begin);
+  budget.CheckText(out.text.size());
   return out;
 }
 
-MarkedText Join(const List& items, const MarkedText& separator) {
+MarkedText Join(const List& items, const MarkedText& separator, Budget& budget) {
   MarkedText out;
   for (size_t i = 0; i < items.size(); ++i) {
+    const TextPointer item = items[i].ToText(budget);
+    budget.MakeText(separator.text.size() + item->text.size());
     if (i > 0) out += separator;
-    out += items[i].ToText();
-    if (out.text.size() > kMaxMade) Fail("join makes too long a text");
+    out += *item;
+    budget.CheckText(out.text.size());
   }
   return out;
 }
 
-MarkedText ToCase(const MarkedText& text, bool upper) {
+MarkedText ToCase(const MarkedText& text, bool upper, Budget& budget) {
+  budget.Walk(text.text.size());
+  budget.MakeText(text.text.size());
   MarkedText out = text;
   for (char& c : out.text) c = Cased(c, upper);
   return out;
 }
 
-MarkedText Capitalize(const MarkedText& text) {
-  MarkedText out = ToCase(text, false);
+MarkedText Capitalize(const MarkedText& text, Budget& budget) {
+  MarkedText out = ToCase(text, false, budget);
   if (!out.text.empty()) out.text[0] = Cased(out.text[0], true);
   return out;
 }
 
-MarkedText Title(const MarkedText& text, bool as_filter) {
+MarkedText Title(const MarkedText& text, bool as_filter, Budget& budget) {
+  budget.Walk(text.text.size());
+  budget.MakeText(text.text.size());
   MarkedText out = text;
   bool inside = false;
   for (char& c : out.text) {
@@ -118,27 +177,27 @@ MarkedText Title(const MarkedText& text, bool as_filter) {
   return out;
 }
 
-MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line) {
-  const MarkedText mark(prefix, MarkedText::kTrusted);
+MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line, Budget& budget) {
+  const MarkedText mark(prefix, MarkedText::kTrusted), newline("\n", MarkedText::kTrusted);
   MarkedText out;
-  const std::string newline = "\n";
-  const List lines = Split(text, &newline, -1, false);
+  const List lines = Split(text, &newline.text, -1, false, budget);
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (i > 0) out += MarkedText("\n", MarkedText::kTrusted);
-    if ((i > 0 || first_line) && !lines[i].AsText()->text.empty()) out += mark;
-    out += *lines[i].AsText();
+    const MarkedText& line = *lines[i].AsText();
+    budget.MakeText(newline.text.size() + prefix.size() + line.text.size());
+    if (i > 0) out += newline;
+    if ((i > 0 || first_line) && !line.text.empty()) out += mark;
+    out += line;
+    budget.CheckText(out.text.size());
   }
   return out;
 }
 
-List Characters(const MarkedText& text) {
+List Characters(const MarkedText& text, Budget& budget) {
+  const CharacterIndex characters(text.text, budget);
+  budget.MakeItems(static_cast<size_t>(characters.size()));
   List out;
-  for (size_t at = 0; at < text.text.size();) {
-    const size_t length = NextUtf8(std::string_view(text.text).substr(at)).length;
-    if (out.size() == kMaxItems) Fail("a text has too many characters to be made a list");
-    out.emplace_back(text.Substring(at, length));
-    at += length;
-  }
+  for (int64_t i = 0; i < characters.size(); ++i)
+    out.push_back(Part(text, characters.Begin(i), characters.Begin(i + 1) - characters.Begin(i), budget));
   return out;
 }
 

@@ -1,23 +1,42 @@
 #pragma once
 
-#include "coordinator/text/jinja/builtins.h"
+#include "coordinator/text/jinja/value.h"
 
 namespace quire::jinja {
 
-// Functions of text, in Python's meaning, keeping the marks of every byte.
+// Functions of text, in Python's meaning, keeping the marks of every byte. All charge the budget before they begin.
+
+/// Where the characters of a text begin. Takes no memory where every byte is one.
+class CharacterIndex {
+ public:
+  CharacterIndex(std::string_view text, Budget& budget);
+
+  int64_t size() const { return size_; }
+  /// The byte that character i begins at; the end of the text for i == size().
+  size_t Begin(int64_t i) const { return starts_.empty() ? static_cast<size_t>(i) : starts_[static_cast<size_t>(i)]; }
+
+ private:
+  int64_t size_ = 0;
+  std::vector<uint32_t> starts_;  // and the end; empty when all characters are single bytes
+};
 
 enum class Side { kBoth, kLeft, kRight };
-MarkedText Strip(const MarkedText& text, Side side, const std::string* characters);
-List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right);
-MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count);
-MarkedText Join(const List& items, const MarkedText& separator);
+MarkedText Strip(const MarkedText& text, Side side, const std::string* characters, Budget& budget);
+/// Byte of the first `what` at or after `from`, or npos. Linear in the text, whatever it holds.
+size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget);
+List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget);
+/// How often `what` is in the text, without overlaps.
+int64_t Count(const MarkedText& text, const std::string& what, Budget& budget);
+MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count,
+                   Budget& budget);
+MarkedText Join(const List& items, const MarkedText& separator, Budget& budget);
 /// ASCII letters only; other characters stay.
-MarkedText ToCase(const MarkedText& text, bool upper);
-MarkedText Capitalize(const MarkedText& text);
+MarkedText ToCase(const MarkedText& text, bool upper, Budget& budget);
+MarkedText Capitalize(const MarkedText& text, Budget& budget);
 /// Words begin after any non-letter (Python's method) or after blanks, '-' and opening brackets (Jinja's filter).
-MarkedText Title(const MarkedText& text, bool as_filter);
-MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line);
+MarkedText Title(const MarkedText& text, bool as_filter, Budget& budget);
+MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line, Budget& budget);
 /// The characters as texts of their own.
-List Characters(const MarkedText& text);
+List Characters(const MarkedText& text, Budget& budget);
 
 }  // namespace quire::jinja

@@ -69,41 +69,40 @@ const char* Value::TypeName() const {
 
 namespace {
 
-constexpr int kMaxDepth = 64;          // of nested values that are compared
-constexpr int kMaxCompared = 100'000;  // parts; a value may hold another in many places
-
-bool EqualAt(const Value& a, const Value& b, int depth, int& budget) {
-  if (--budget < 0) Fail("values that are compared have more than {} parts", kMaxCompared);
-  if (depth > kMaxDepth) Fail("values that are compared nest deeper than {}", kMaxDepth);
-  if (a.IsNumber() && b.IsNumber()) return a.Number() == b.Number();
-  if (a.AsText() && b.AsText()) return a.AsText()->text == b.AsText()->text;
-  if (a.AsList() && b.AsList()) {
-    const List &x = *a.AsList(), &y = *b.AsList();
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                      [&](const Value& p, const Value& q) { return EqualAt(p, q, depth + 1, budget); });
+bool EqualMappings(const Dict& a, const Dict& b, Budget& budget) {
+  if (a.entries.size() != b.entries.size()) return false;
+  for (const auto& [key, value] : a.entries) {
+    const Value* other = b.Find(key, budget);
+    if (other == nullptr || !Value::Equal(value, *other, budget)) return false;
   }
-  if (a.AsDict() && b.AsDict()) {
-    const auto &x = a.AsDict()->entries, &y = b.AsDict()->entries;
-    if (x.size() != y.size()) return false;
-    for (const auto& [key, value] : x) {
-      const Value* other = b.AsDict()->Find(key);
-      if (other == nullptr || !EqualAt(value, *other, depth + 1, budget)) return false;
-    }
-    return true;
-  }
-  return (a.IsNone() && b.IsNone()) || (a.IsUndefined() && b.IsUndefined());
+  return true;
 }
 
 }  // namespace
 
-bool operator==(const Value& a, const Value& b) {
-  int budget = kMaxCompared;
-  return EqualAt(a, b, 0, budget);
+bool Value::Equal(const Value& a, const Value& b, Budget& budget) {
+  const Budget::Level level(budget);
+  budget.Work(1);
+  if (a.IsNumber() && b.IsNumber()) return a.Number() == b.Number();
+  if (a.AsText() && b.AsText()) {
+    budget.Scan(std::min(a.AsText()->text.size(), b.AsText()->text.size()));
+    return a.AsText()->text == b.AsText()->text;
+  }
+  if (a.AsList() && b.AsList()) {
+    const List &x = *a.AsList(), &y = *b.AsList();
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [&](const Value& p, const Value& q) { return Equal(p, q, budget); });
+  }
+  if (a.AsDict() && b.AsDict()) return EqualMappings(*a.AsDict(), *b.AsDict(), budget);
+  return (a.IsNone() && b.IsNone()) || (a.IsUndefined() && b.IsUndefined());
 }
 
-bool Value::Less(const Value& a, const Value& b) {
-  if (a.IsNumber() && b.IsNumber()) return a.Number() < b.Number();
-  if (a.AsText() && b.AsText()) return a.AsText()->text < b.AsText()->text;
+bool Value::Less(const Value& a, const Value& b, Budget& budget) {
+  if (a.IsNumber() && b.IsNumber()) return budget.Work(1), a.Number() < b.Number();
+  if (a.AsText() && b.AsText()) {
+    budget.Scan(std::min(a.AsText()->text.size(), b.AsText()->text.size()));
+    return a.AsText()->text < b.AsText()->text;
+  }
   Fail("{} and {} have no order", a.TypeName(), b.TypeName());
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/json.h"
+#include "coordinator/text/jinja/budget.h"
 #include "coordinator/text/marked_text.h"
 
 namespace quire::jinja {
@@ -16,14 +17,15 @@ namespace quire::jinja {
 class Value;
 using List = std::vector<Value>;
 using NamedArguments = std::vector<std::pair<std::string, Value>>;
+using TextPointer = std::shared_ptr<const MarkedText>;
 using Function = std::function<Value(const List& positional, const NamedArguments& named)>;
 
 /// A mapping with text keys that remembers their order.
 struct Dict {
   std::vector<std::pair<std::string, Value>> entries;
 
-  const Value* Find(const std::string& key) const;
-  void Set(const std::string& key, Value value);
+  const Value* Find(const std::string& key, Budget& budget) const;
+  void Set(const std::string& key, Value value, Budget& budget);
 };
 
 struct Undefined {
@@ -31,7 +33,8 @@ struct Undefined {
 };
 struct None {};
 
-/// What a template computes with. Lists, mappings and functions are shared, as in Python; text carries its origin.
+/// What a template computes with. Everything of no fixed size is shared, as in Python, so that a copy costs nothing;
+/// text carries its origin. What looks into values charges the rendering's budget.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -45,7 +48,8 @@ class Value {
   explicit Value(bool b) : data_(b) {}
   explicit Value(int64_t i) : data_(i) {}
   explicit Value(double d) : data_(d) {}
-  explicit Value(MarkedText text) : data_(std::move(text)) {}
+  explicit Value(MarkedText text) : data_(std::make_shared<const MarkedText>(std::move(text))) {}
+  explicit Value(TextPointer text) : data_(std::move(text)) {}
   explicit Value(List list) : data_(std::make_shared<List>(std::move(list))) {}
   explicit Value(Dict dict) : data_(std::make_shared<Dict>(std::move(dict))) {}
   explicit Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
@@ -59,7 +63,7 @@ class Value {
   const T* As() const {
     return std::get_if<T>(&data_);
   }
-  const MarkedText* AsText() const { return As<MarkedText>(); }
+  const MarkedText* AsText() const { return Pointer<const MarkedText>(); }
   List* AsList() const { return Pointer<List>(); }
   Dict* AsDict() const { return Pointer<Dict>(); }
   const Function* AsFunction() const { return Pointer<Function>(); }
@@ -73,20 +77,20 @@ class Value {
   /// An integer (or boolean); throws Error naming `what` for anything else.
   int64_t Integer(const char* what) const;
   /// As Python's str() prints it, with the marks of the texts inside.
-  MarkedText ToText() const;
+  TextPointer ToText(Budget& budget) const;
   const char* TypeName() const;
 
-  friend bool operator==(const Value& a, const Value& b);
+  static bool Equal(const Value& a, const Value& b, Budget& budget);
   /// True when this is the list or mapping at `container`, or holds it somewhere. What would hold itself is never
   /// made: it would stay for ever.
-  bool Reaches(const void* container) const;
+  bool Reaches(const void* container, Budget& budget) const;
   /// Values that share the mapping; 0 for other kinds.
   int64_t num_holders() const {
     const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
     return dict == nullptr ? 0 : dict->use_count();
   }
   /// Order of numbers or of texts; throws Error for other pairs.
-  static bool Less(const Value& a, const Value& b);
+  static bool Less(const Value& a, const Value& b, Budget& budget);
 
  private:
   template <class T>
@@ -96,12 +100,12 @@ class Value {
   }
   void MoveChildrenTo(List& out);
 
-  std::variant<Undefined, None, bool, int64_t, double, MarkedText, std::shared_ptr<List>, std::shared_ptr<Dict>,
+  std::variant<Undefined, None, bool, int64_t, double, TextPointer, std::shared_ptr<List>, std::shared_ptr<Dict>,
                std::shared_ptr<Function>>
       data_;
 };
 
 /// json.dumps(value, ensure_ascii=False, indent=...); indent < 0 is the one-line form. Texts keep their marks.
-MarkedText ToJsonText(const Value& value, int indent);
+MarkedText ToJsonText(const Value& value, int indent, Budget& budget);
 
 }  // namespace quire::jinja

@@ -1,4 +1,5 @@
 // Values as text: as Python prints them, and as JSON.
+#include <algorithm>
 #include <cmath>
 
 #include "comm/error.h"
@@ -8,11 +9,8 @@ namespace quire::jinja {
 
 namespace {
 
-constexpr int kMaxDepth = 64;          // of nested values
-constexpr int kMaxParts = 200'000;     // a list that holds another one twice, which holds another one twice, ...
-constexpr size_t kMaxMade = 16 << 20;  // bytes
-
 MarkedText Plain(std::string_view text) { return {text, MarkedText::kTrusted}; }
+TextPointer Shared(std::string_view text) { return std::make_shared<const MarkedText>(Plain(text)); }
 
 /// Python's shortest form of a float that reads back the same, always with a point or an exponent.
 std::string FloatText(double d) {
@@ -49,34 +47,25 @@ std::string EscapeOf(char c, char quote) {
   return "";
 }
 
-/// Text in quotes with the escapes of JSON or, nearly the same, of Python's repr. Marks follow their characters.
-MarkedText Quoted(const MarkedText& in, char quote) {
-  MarkedText out = Plain(std::string(1, quote));
-  for (size_t i = 0; i < in.text.size(); ++i) {
-    const char c = in.text[i];
-    std::string piece = EscapeOf(c, quote);
-    if (piece.empty()) piece.push_back(c);
-    out += MarkedText(piece, in.marks[i]);
-  }
-  out += Plain(std::string(1, quote));
-  return out;
-}
-
-/// Writes one value and what it holds, within the bounds above.
+/// Writes one value and what it holds. A list that holds another one twice, which holds another one twice, and so on,
+/// prints without end: every part is charged.
 class Printer {
  public:
   /// indent: -1 for one line.
-  Printer(bool json, int indent) : json_(json), indent_(indent), comma_(indent < 0 ? ", " : ",") {}
+  Printer(bool json, int indent, Budget& budget)
+      : json_(json), indent_(indent), comma_(indent < 0 ? ", " : ","), budget_(budget) {}
 
   MarkedText Print(const Value& value) && {
     Write(value, 0);
+    budget_.CheckText(out_.text.size());
     return std::move(out_);
   }
 
  private:
   void Write(const Value& value, int depth) {
-    if (depth > kMaxDepth) Fail("a value that is printed nests deeper than {}", kMaxDepth);
-    if (++parts_ > kMaxParts || out_.text.size() > kMaxMade) Fail("a value is too long to be printed");
+    const Budget::Level level(budget_);
+    budget_.CheckText(out_.text.size());
+    budget_.MakeText(static_cast<size_t>(std::max(0, indent_) * depth));
     if (const MarkedText* text = value.AsText()) {
       WriteQuoted(*text);
     } else if (const List* list = value.AsList()) {
@@ -88,7 +77,7 @@ class Printer {
         Write(entry.second, depth + 1);
       });
     } else {
-      out_ += json_ ? JsonWord(value) : value.ToText();
+      out_ += json_ ? *JsonWord(value) : *value.ToText(budget_);
     }
   }
 
@@ -107,42 +96,63 @@ class Printer {
   }
 
   void NewLine(int level) {
-    if (indent_ >= 0) out_ += Plain("\n" + std::string(static_cast<size_t>(indent_ * level), ' '));
+    if (indent_ < 0) return;
+    std::string line(1 + static_cast<size_t>(indent_ * level), ' ');
+    line[0] = '\n';
+    out_ += Plain(line);
   }
 
-  void WriteQuoted(const MarkedText& text) {
-    const bool has_single = text.text.find('\'') != std::string::npos;
-    const bool python_doubles = has_single && text.text.find('"') == std::string::npos;
-    out_ += Quoted(text, json_ || python_doubles ? '"' : '\'');
+  /// Text in quotes with the escapes of JSON or, nearly the same, of Python's repr. Marks follow their characters.
+  void WriteQuoted(const MarkedText& in) {
+    const bool has_single = in.text.find('\'') != std::string::npos;
+    const bool python_doubles = has_single && in.text.find('"') == std::string::npos;
+    const char quote = json_ || python_doubles ? '"' : '\'';
+    budget_.Walk(in.text.size());
+    budget_.MakeText(in.text.size());
+    out_ += Plain(std::string(1, quote));
+    size_t plain = 0;  // characters from here stand for themselves
+    for (size_t i = 0; i < in.text.size(); ++i) {
+      const std::string escape = EscapeOf(in.text[i], quote);
+      if (escape.empty()) continue;
+      out_ += in.Substring(plain, i - plain);
+      out_ += MarkedText(escape, in.marks[i]);
+      plain = i + 1;
+      budget_.CheckText(out_.text.size());
+    }
+    out_ += in.Substring(plain);
+    out_ += Plain(std::string(1, quote));
   }
 
-  static MarkedText JsonWord(const Value& value) {
-    if (value.IsNone()) return Plain("null");
-    if (const bool* b = value.As<bool>()) return Plain(*b ? "true" : "false");
-    if (value.IsNumber()) return value.ToText();
+  TextPointer JsonWord(const Value& value) {
+    if (value.IsNone()) return Shared("null");
+    if (const bool* b = value.As<bool>()) return Shared(*b ? "true" : "false");
+    if (value.IsNumber()) return value.ToText(budget_);
     Fail("tojson: a value of type {} cannot be written as JSON", value.TypeName());
   }
 
   bool json_;
   int indent_;
   std::string comma_;
-  int parts_ = 0;
+  Budget& budget_;
   MarkedText out_;
 };
 
 }  // namespace
 
-MarkedText Value::ToText() const {
-  if (const MarkedText* text = AsText()) return *text;
-  if (const bool* b = As<bool>()) return Plain(*b ? "True" : "False");
-  if (const int64_t* i = As<int64_t>()) return Plain(std::to_string(*i));
-  if (const double* d = As<double>()) return Plain(FloatText(*d));
-  if (IsNone()) return Plain("None");
-  if (IsUndefined()) return {};
-  if (AsFunction() != nullptr) return Plain("<function>");
-  return Printer(false, -1).Print(*this);
+TextPointer Value::ToText(Budget& budget) const {
+  if (const auto* text = std::get_if<TextPointer>(&data_)) return *text;
+  budget.MakeText(0);
+  if (const bool* b = As<bool>()) return Shared(*b ? "True" : "False");
+  if (const int64_t* i = As<int64_t>()) return Shared(std::to_string(*i));
+  if (const double* d = As<double>()) return Shared(FloatText(*d));
+  if (IsNone()) return Shared("None");
+  if (IsUndefined()) return Shared("");
+  if (AsFunction() != nullptr) return Shared("<function>");
+  return std::make_shared<const MarkedText>(Printer(false, -1, budget).Print(*this));
 }
 
-MarkedText ToJsonText(const Value& value, int indent) { return Printer(true, indent).Print(value); }
+MarkedText ToJsonText(const Value& value, int indent, Budget& budget) {
+  return Printer(true, indent, budget).Print(value);
+}
 
 }  // namespace quire::jinja
