@@ -3,6 +3,8 @@
 
 #include <pcre2.h>
 
+#include <ctime>
+
 #include "comm/error.h"
 
 namespace quire {
@@ -15,29 +17,102 @@ const char* const kQwen2Pattern =
 
 namespace {
 
+constexpr size_t kMaxPatternBytes = 16 << 10;
+constexpr uint32_t kMatchLimit = 10'000'000;                 // backtracking steps of one search
+constexpr uint32_t kHeapKibibytes = 64 << 10;                // of one search, where patterns are interpreted
+constexpr size_t kStackBytes = 64 << 20;                     // of one search, where they are compiled
+constexpr auto kLeastTime = std::chrono::seconds(2);         // of the thread's time on a processor, for one text
+constexpr auto kTimePerByte = std::chrono::microseconds(4);  // beside it; a text of 2 MiB has ten seconds
+constexpr int kCalloutsBetweenLooks = 256;
+
+/// A pattern as PCRE2 wants it, and where each of its bytes stands in the original.
+struct Rewritten {
+  std::string text;
+  std::vector<size_t> origin;
+
+  void Add(std::string_view bytes, size_t from) {
+    text += bytes;
+    origin.resize(text.size(), from);
+  }
+};
+
 /// The tokenizers that models are trained with mean Unicode's White_Space by \s; PCRE2's \s adds U+180E.
-std::string WithUnicodeSpaces(const std::string& pattern) {
-  std::string out;
+Rewritten WithUnicodeSpaces(const std::string& pattern) {
+  Rewritten out;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const bool escape = pattern[i] == '\\' && i + 1 < pattern.size();
     if (!escape) {
-      out += pattern[i];
+      out.Add({&pattern[i], 1}, i);
       continue;
     }
-    const char next = pattern[++i];
+    const char next = pattern[i + 1];
+    // With it a match may begin anywhere, even behind its end, and pieces would not follow one another.
+    if (next == 'K') Fail("at character {}: \\K is not supported", i);
     if (next == 's') {
-      out += "\\p{White_Space}";
+      out.Add("\\p{White_Space}", i);
     } else if (next == 'S') {
-      out += "\\P{White_Space}";
+      out.Add("\\P{White_Space}", i);
     } else {
-      out += '\\';
-      out += next;
+      out.Add({&pattern[i], 2}, i);
     }
+    ++i;
   }
   return out;
 }
 
+/// Patterns whose time is known to be linear in any text. They run without being watched, three times as fast.
+bool IsKnown(const std::string& pattern) {
+  for (const char* known : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, R"(\p{N})", R"(\p{N}+)"}) {
+    if (pattern == known) return true;
+  }
+  return false;
+}
+
+std::chrono::nanoseconds ThreadTime() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 }  // namespace
+
+struct SplitBudget::State {
+  std::chrono::nanoseconds time, end;
+  int callouts = 0;
+  pcre2_match_context* context = pcre2_match_context_create(nullptr);
+  pcre2_jit_stack* stack = nullptr;  // made for the first search that needs more than the usual one
+
+  explicit State(std::chrono::nanoseconds t) : time(t), end(ThreadTime() + t) {
+    pcre2_set_match_limit(context, kMatchLimit);
+    pcre2_set_heap_limit(context, kHeapKibibytes);
+    pcre2_set_callout(context, &State::OnItem, this);
+  }
+  ~State() {
+    pcre2_match_context_free(context);
+    pcre2_jit_stack_free(stack);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// Between two items of a pattern, which take time that is linear in the text. Ends the search when time is up.
+  static int OnItem(pcre2_callout_block*, void* data) {
+    auto& state = *static_cast<State*>(data);
+    if (++state.callouts % kCalloutsBetweenLooks != 0) return 0;
+    return ThreadTime() > state.end ? PCRE2_ERROR_CALLOUT : 0;
+  }
+
+  /// False: there is no more to be had.
+  bool GrowStack() {
+    if (stack != nullptr) return false;
+    stack = pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr);
+    pcre2_jit_stack_assign(context, nullptr, stack);
+    return stack != nullptr;
+  }
+};
+
+SplitBudget::SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time)
+    : state_(std::make_unique<State>(time ? *time : kLeastTime + text_bytes * kTimePerByte)) {}
+SplitBudget::~SplitBudget() = default;
 
 struct Splitter::Pattern {
   pcre2_code* code = nullptr;
@@ -45,15 +120,18 @@ struct Splitter::Pattern {
 };
 
 Splitter::Splitter(const std::string& original) : pattern_(std::make_unique<Pattern>()) {
-  const std::string pattern = WithUnicodeSpaces(original);
+  if (original.size() > kMaxPatternBytes) Fail("{} bytes, at most {} are allowed", original.size(), kMaxPatternBytes);
+  const Rewritten pattern = WithUnicodeSpaces(original);
+  const uint32_t watch = IsKnown(original) ? 0 : PCRE2_AUTO_CALLOUT;
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pattern_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                 PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
+  pattern_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.text.data()), pattern.text.size(),
+                                 PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | watch, &error, &offset, nullptr);
   if (pattern_->code == nullptr) {
     PCRE2_UCHAR message[256];
     pcre2_get_error_message(error, message, sizeof(message));
-    Fail("tokenizer: pattern does not compile at character {}: {}", offset, reinterpret_cast<const char*>(message));
+    const size_t place = offset < pattern.origin.size() ? pattern.origin[offset] : original.size();
+    Fail("at character {}: {}", place, reinterpret_cast<const char*>(message));
   }
   pcre2_jit_compile(pattern_->code, PCRE2_JIT_COMPLETE);  // without it matching is slower, not different
 }
@@ -61,18 +139,26 @@ Splitter::Splitter(const std::string& original) : pattern_(std::make_unique<Patt
 Splitter::~Splitter() = default;
 Splitter::Splitter(Splitter&&) noexcept = default;
 
-void Splitter::Split(std::string_view text, std::vector<std::string_view>& pieces) const {
+void Splitter::Split(std::string_view text, std::vector<std::string_view>& pieces, SplitBudget& budget) const {
+  SplitBudget::State& state = *budget.state_;
   const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> match(
       pcre2_match_data_create_from_pattern(pattern_->code, nullptr), pcre2_match_data_free);
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   size_t at = 0;    // where the next search begins
   size_t done = 0;  // up to where pieces are cut
   while (at < text.size()) {
-    const int found = pcre2_match(pattern_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
+    const int found =
+        pcre2_match(pattern_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.get(), state.context);
     if (found == PCRE2_ERROR_NOMATCH) break;
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && state.GrowStack()) continue;
+    if (found == PCRE2_ERROR_CALLOUT)
+      Fail("tokenizer: the text takes more than {:.1f} s to split", std::chrono::duration<double>(state.time).count());
     if (found < 0) Fail("tokenizer: the text is too intricate to split (matcher error {})", found);
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
+    if (range[0] < done || range[1] < range[0] || range[1] < at || range[1] > text.size())
+      Fail("tokenizer: a pattern matches bytes {} to {} after byte {}", range[0], range[1], done);
     if (range[0] == range[1]) {  // an empty match cuts nothing
+      at = range[1];
       do ++at;
       while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
       continue;

@@ -1,23 +1,41 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace quire {
 
+/// What splitting one text may cost, in all patterns and pieces together. One thread uses it, for one text.
+class SplitBudget {
+ public:
+  /// `text_bytes`: of the text that will be split; the time goes with it. A deadline that is given counts instead.
+  explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {});
+  ~SplitBudget();
+
+ private:
+  friend class Splitter;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// Cuts text into pieces: every match of a pattern is a piece, and so is whatever lies between two matches.
-/// Patterns are Perl-style with Unicode properties. Safe to share between threads.
+/// Patterns are Perl-style with Unicode properties; they come with models, so none may run or grow without end.
+/// Safe to share between threads.
 class Splitter {
  public:
-  /// Throws Error when the pattern does not compile.
+  /// Throws Error, with the place in the pattern, when it does not compile, is too long, or moves the match's begin
+  /// (\K).
   explicit Splitter(const std::string& pattern);
   ~Splitter();
   Splitter(Splitter&&) noexcept;
 
-  /// Appends the pieces of `text` (valid UTF-8). Throws Error when the text drives the matcher over its limits.
-  void Split(std::string_view text, std::vector<std::string_view>& pieces) const;
+  /// Appends the pieces of `text` (valid UTF-8). Throws Error when the text drives the matcher over its limits, or the
+  /// budget is spent.
+  void Split(std::string_view text, std::vector<std::string_view>& pieces, SplitBudget& budget) const;
 
  private:
   struct Pattern;

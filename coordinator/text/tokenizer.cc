@@ -3,15 +3,17 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "comm/error.h"
 #include "coordinator/text/byte_level.h"
+#include "coordinator/text/nfc.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire {
 
 namespace {
+
+constexpr size_t kMaxPatterns = 32;
 
 bool IsSpace(std::string_view text, size_t at) {
   const Utf8Step step = NextUtf8(text.substr(at));
@@ -53,17 +55,6 @@ bool IsWordCharacter(std::string_view text, size_t at) {
   }
 }
 
-std::string ToNfc(std::string_view text) {
-  utf8proc_uint8_t* out = nullptr;
-  const auto length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                   &out, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  if (length < 0) Fail("tokenizer: the text cannot be normalised: {}", utf8proc_errmsg(length));
-  std::string normal(reinterpret_cast<const char*>(out), static_cast<size_t>(length));
-  std::free(out);
-  return normal;
-}
-
 }  // namespace
 
 Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data_.tokens.size(), false) {
@@ -98,7 +89,21 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
     if (token < 0 || token >= vocab_size())
       Fail("tokenizer: prefix token {} is not in the vocabulary of {}", token, vocab_size());
   }
-  for (const std::string& pattern : data_.split_patterns) splitters_.emplace_back(pattern);
+  AddSplitters();
+}
+
+void Tokenizer::AddSplitters() {
+  const auto& patterns = data_.split_patterns;
+  if (patterns.size() > kMaxPatterns)
+    Fail("tokenizer: {} patterns that split text, at most {} are allowed", patterns.size(), kMaxPatterns);
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    try {
+      splitters_.emplace_back(patterns[i]);
+    } catch (const Error& error) {
+      Fail("tokenizer: pattern {} of {}, \"{}\": {}", i + 1, patterns.size(), ValidUtf8(patterns[i].substr(0, 60)),
+           error.what());
+    }
+  }
 }
 
 std::string_view Tokenizer::Bytes(TokenId token) const {
@@ -145,17 +150,18 @@ std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const AddedT
 
 std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked) const {
   std::vector<TokenId> out;
+  SplitBudget budget(marked.text.size());
   for (const Piece& piece : Cut(marked.text, as_written_, &marked)) {
     if (piece.token != nullptr) {
       out.push_back(piece.token->id);
     } else {
-      EncodeBetween(piece.text, out);
+      EncodeBetween(piece.text, budget, out);
     }
   }
   return out;
 }
 
-void Tokenizer::EncodeBetween(std::string_view text, std::vector<TokenId>& out) const {
+void Tokenizer::EncodeBetween(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const {
   // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
   std::string storage;
@@ -164,7 +170,7 @@ void Tokenizer::EncodeBetween(std::string_view text, std::vector<TokenId>& out) 
     if (piece.token != nullptr) {
       out.push_back(piece.token->id);
     } else {
-      EncodeWords(piece.text, out);
+      EncodeWords(piece.text, budget, out);
     }
   }
 }
@@ -175,7 +181,7 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
   return tokens;
 }
 
-void Tokenizer::EncodeWords(std::string_view text, std::vector<TokenId>& out) const {
+void Tokenizer::EncodeWords(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const {
   std::string storage;
   if (data_.add_prefix_space && !text.starts_with(' ')) {
     storage = std::string(text).insert(0, 1, ' ');
@@ -184,7 +190,7 @@ void Tokenizer::EncodeWords(std::string_view text, std::vector<TokenId>& out) co
   std::vector<std::string_view> pieces = {text}, next;
   for (const Splitter& splitter : splitters_) {
     next.clear();
-    for (const std::string_view piece : pieces) splitter.Split(piece, next);
+    for (const std::string_view piece : pieces) splitter.Split(piece, next, budget);
     pieces.swap(next);
   }
   for (const std::string_view piece : pieces) {

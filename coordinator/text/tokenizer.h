@@ -22,7 +22,9 @@ class Tokenizer {
   int vocab_size() const { return static_cast<int>(bytes_.size()); }
   const TokenizerData& data() const { return data_; }
 
-  /// Tokens of valid UTF-8 text. Control tokens are recognised in trusted bytes only; other added tokens everywhere.
+  /// Tokens of valid UTF-8 text, in time that is linear in its length, but for patterns that a model brings; those end
+  /// with an Error when they take too long (SplitBudget). Control tokens are recognised in trusted bytes only; other
+  /// added tokens everywhere.
   std::vector<TokenId> Encode(const MarkedText& text) const;
 
   /// The same for a raw prompt: everything is trusted, and the tokenizer's prefix (BOS) goes first when wanted.
@@ -48,8 +50,9 @@ class Tokenizer {
   static void Insert(const AddedToken& token, std::string text, AddedTokens& tokens);
   /// The text in pieces: tokens, with what they strip, and what lies between. Control tokens only where `marks` trusts.
   static std::vector<Piece> Cut(std::string_view text, const AddedTokens& tokens, const MarkedText* marks);
-  void EncodeBetween(std::string_view text, std::vector<TokenId>& out) const;
-  void EncodeWords(std::string_view text, std::vector<TokenId>& out) const;
+  void AddSplitters();
+  void EncodeBetween(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const;
+  void EncodeWords(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const;
 
   TokenizerData data_;
   Bpe bpe_;

@@ -1,6 +1,9 @@
 // Runs a fuzz target without a fuzzer: every input of its corpus, then so many mutations of them, always the same ones.
+// An input that takes too much of the processor's time or of memory is a finding like one that crashes.
 // replay_TARGET CORPUS_FOLDER DICTIONARY|- MUTATIONS MAX_BYTES
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <csignal>
@@ -53,6 +56,13 @@ std::vector<std::string> ReadDictionary(const fs::path& path) {
   return words;
 }
 
+constexpr time_t kSecondsPerInput = 5;  // of the process, whatever else the machine does
+#ifndef __SANITIZE_ADDRESS__            // which takes address space by the terabyte
+constexpr rlim_t kMaxBytes = rlim_t{1} << 30;
+#else
+constexpr rlim_t kMaxBytes = RLIM_INFINITY;
+#endif
+
 /// The input that is running, for the message of a crash. Signal handlers reach nothing but what is static.
 const std::string*& Running() {
   static const std::string* input = nullptr;
@@ -61,6 +71,7 @@ const std::string*& Running() {
 
 void KeepInput(int signal) {
   const std::string& input = *Running();
+  if (signal == SIGVTALRM) std::fputs("the input takes too long\n", stderr);
   if (FILE* out = std::fopen("crash-input", "wb")) {
     std::fwrite(input.data(), 1, input.size(), out);
     std::fclose(out);
@@ -72,6 +83,8 @@ void KeepInput(int signal) {
 
 void RunOne(const std::string& input) {
   Running() = &input;
+  const itimerval limit = {{0, 0}, {kSecondsPerInput, 0}};
+  ::setitimer(ITIMER_VIRTUAL, &limit, nullptr);
   // A copy of the exact size, so that tools see the first byte behind it.
   const std::vector<uint8_t> exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
@@ -84,7 +97,13 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: {} CORPUS DICTIONARY|- MUTATIONS MAX_BYTES\n", argv[0]);
     return 2;
   }
-  for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS}) std::signal(signal, KeepInput);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGVTALRM}) std::signal(signal, KeepInput);
+  std::set_terminate([] {
+    std::fputs("an exception got out, or memory ran out\n", stderr);
+    std::abort();
+  });
+  const rlimit memory = {kMaxBytes, kMaxBytes};
+  ::setrlimit(RLIMIT_AS, &memory);
   const std::vector<std::string> corpus = ReadCorpus(argv[1]);
   if (corpus.empty()) {
     fmt::print(stderr, "{}: no inputs\n", argv[1]);

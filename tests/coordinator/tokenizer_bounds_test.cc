@@ -1,0 +1,156 @@
+// Patterns come with models and texts from strangers: neither may take endless time or memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <utf8proc.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "comm/error.h"
+#include "coordinator/text/nfc.h"
+#include "coordinator/text/splitter.h"
+#include "coordinator/text/tokenizer.h"
+
+namespace quire {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kO200kPattern =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Groups that repeat, letter by letter: the matcher's stack grows with a word.
+constexpr const char* kTekkenPattern =
+    R"([^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))*((?=[\p{L}])([^A-Z]))+|[^\r\n\p{L}\p{N}]?((?=[\p{L}])([^a-z]))+((?=[\p{L}])([^A-Z]))*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+std::vector<std::string_view> Split(const std::string& pattern, std::string_view text,
+                                    std::optional<std::chrono::nanoseconds> time = {}) {
+  std::vector<std::string_view> pieces;
+  SplitBudget budget(text.size(), time);
+  Splitter(pattern).Split(text, pieces, budget);
+  return pieces;
+}
+
+std::string ErrorOf(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string Repeated(std::string_view text, size_t bytes) {
+  std::string out;
+  while (out.size() < bytes) out += text;
+  return out;
+}
+
+std::chrono::nanoseconds ThreadTime() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+TEST(SplitterBoundsTest, APatternThatMovesTheBeginOfItsMatchIsRefused) {
+  EXPECT_THAT(ErrorOf([] { Splitter(R"(ab\Kc)"); }), HasSubstr("at character 2: \\K"));
+  EXPECT_THAT(ErrorOf([] { Splitter(R"((?(DEFINE)(?<k>a\K))(?=(?&k)))"); }), HasSubstr("\\K"));
+  EXPECT_THAT(ErrorOf([] { Splitter(R"((?=a\K))"); }), HasSubstr("\\K"));
+  EXPECT_EQ(Split(R"(\\K|a)", "xa\\Ky"), (std::vector<std::string_view>{"x", "a", "\\K", "y"})) << "no escape";
+}
+
+TEST(SplitterBoundsTest, ErrorsGiveThePlaceInThePatternAsItIsWritten) {
+  EXPECT_THAT(ErrorOf([] { Splitter(R"(\s\S(a)"); }), HasSubstr("at character 6: "));
+  EXPECT_THAT(ErrorOf([] { Splitter(R"(\s\s\s\C)"); }), HasSubstr("at character 8: "));
+  EXPECT_THAT(ErrorOf([] { Splitter(std::string(17 << 10, 'a')); }), HasSubstr("at most 16384"));
+  EXPECT_THAT(ErrorOf([] { Splitter("((((a{999}){999}){999}){999})"); }), HasSubstr("too large"));
+  TokenizerData data;
+  data.split_patterns = {R"(\p{N})", "a(b"};
+  EXPECT_THAT(ErrorOf([&] { Tokenizer{data}; }), HasSubstr("tokenizer: pattern 2 of 2, \"a(b\": at character 3: "));
+  data.split_patterns.assign(33, "a");
+  EXPECT_THAT(ErrorOf([&] { Tokenizer{data}; }), HasSubstr("33 patterns"));
+}
+
+TEST(SplitterBoundsTest, EmptyMatchesAndAssertionsMoveOn) {
+  EXPECT_EQ(Split("x*", "axxb"), (std::vector<std::string_view>{"a", "xx", "b"}));
+  EXPECT_EQ(Split("(?=b)", "aébb"), (std::vector<std::string_view>{"aébb"}));
+  EXPECT_EQ(Split("(?<=b)a|", "bab"), (std::vector<std::string_view>{"b", "a", "b"}));
+  const std::string text = Repeated("é", 200'000);
+  EXPECT_EQ(Split("(?=$)", text).size(), 1u);
+}
+
+/// None of them ends within hours, or at all, when it is left alone.
+TEST(SplitterBoundsTest, PatternsThatTakeTooLongAreStopped) {
+  const std::string text(1'000'000, 'a');
+  for (const std::string pattern :
+       {"(?=.*.*=)a", "(?=.*=)a", "(?=.*[ab]*+=)a", "(?=[ab]*=)[ab]", "(?=(a+)+=)a", "(a|aa)+=", "(?:a|a)*+=|(?=.*b)a",
+        "(?=.*?b)a", "(*NO_JIT)(?=.*.*=)a", "(*NO_JIT)(?=(a+)+=)a", "(?=.*(?(R)x|=))a", "((?=.*=)|a)+?b"}) {
+    const auto begin = ThreadTime();
+    EXPECT_THAT(ErrorOf([&] { Split(pattern, text, std::chrono::milliseconds(200)); }),
+                AnyOf(HasSubstr("takes more than 0.2 s to split"), HasSubstr("too intricate"), "no error"))
+        << pattern;
+    EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(5)) << pattern;
+  }
+  EXPECT_THAT(ErrorOf([&] { Split("(?=.*=)a", text, std::chrono::milliseconds(200)); }), HasSubstr("takes more than"));
+}
+
+TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
+  TokenizerData data;
+  data.split_patterns = {R"(\p{N})", "(?=.*[ab]*=)[ab]"};
+  const Tokenizer tokenizer(data);
+  const std::string text = Repeated(std::string(3000, 'a') + "1", 200'000);
+  const auto begin = ThreadTime();
+  EXPECT_THAT(ErrorOf([&] { tokenizer.EncodePrompt(text, false); }),
+              AnyOf(HasSubstr("takes more than 2.8 s"), HasSubstr("too intricate")));
+  EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(20));
+}
+
+/// What real models cut text with is linear in texts that are made to hurt.
+TEST(SplitterBoundsTest, KnownPatternsTakeHostileTextsWithinTheirBudget) {
+  for (const char* pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
+    // The last one's stack has room for words of some hundred thousand letters.
+    const size_t bytes = pattern == kTekkenPattern ? 256 << 10 : 1 << 20;
+    std::string marks = Repeated("\u0301\u0323", bytes), indented = Repeated(std::string(1000, ' ') += 'a', bytes);
+    for (const std::string& text :
+         {std::string(bytes, ' '), std::string(bytes, ' ') += 'a', Repeated(" \n", bytes), std::string(bytes, 'A'),
+          std::string(bytes, 'a'), Repeated("Aa", bytes), marks, indented, std::string(bytes, '!'),
+          std::string(bytes, '7'), std::string(bytes, '\''), Repeated("\u6f22", bytes), Repeated("\r\n\r", bytes)}) {
+      const auto begin = ThreadTime();
+      size_t cut = 0;
+      for (const std::string_view piece : Split(pattern, text)) cut += piece.size();
+      EXPECT_EQ(cut, text.size()) << pattern << text.substr(0, 10);
+      EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(5)) << pattern << text.substr(0, 10);
+    }
+  }
+}
+
+TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {
+  // Marks in every order, characters that decompose to marks alone, Hangul, singletons and exclusions.
+  const std::vector<std::string> parts = {"a",      "e\u0301", "\u00e9", "\u0323", "\u0307",    "\u0344",
+                                          "\u0f73", "\u0f71",  "\u1100", "\u1161", "\u11a8",    "\uac00",
+                                          "\u212b", "\u0958",  "\u1e9b", "\u0345", "\u03b1",    "\u0313",
+                                          " ",      "\u0f80",  "\u3099", "\u304b", "\U0001d15e"};
+  uint32_t state = 1;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (int i = 0; i < 12; ++i) text += parts[(state = state * 1664525 + 1013904223) / 256 % parts.size()];
+    utf8proc_uint8_t* expected = utf8proc_NFC(reinterpret_cast<const utf8proc_uint8_t*>(text.c_str()));
+    EXPECT_EQ(ToNfc(text), reinterpret_cast<const char*>(expected)) << text;
+    std::free(expected);
+  }
+  EXPECT_EQ(ToNfc("plain"), "plain");
+  EXPECT_EQ(ToNfc("e\u0323\u0301"), ToNfc("e\u0301\u0323"));
+}
+
+/// A million marks on one letter took minutes.
+TEST(NfcTest, RunsOfMarksAreNotQuadratic) {
+  const auto begin = ThreadTime();
+  const std::string text = std::string("e").append(Repeated("\u0301\u0323", 2 << 20));
+  const std::string normal = ToNfc(text);
+  EXPECT_EQ(normal.size(), text.size());
+  EXPECT_EQ(normal.substr(0, 5), "\u1eb9\u0323") << "the mark below goes first";
+  EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(10));
+}
+
+}  // namespace
+}  // namespace quire
