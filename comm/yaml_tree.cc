@@ -13,8 +13,10 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxBytes = 1 << 20;
+// A topology of a thousand nodes has 100 KB, 10,000 values and keys, and no mapping with more than a few dozen keys.
 constexpr size_t kMaxDepth = 16;
+constexpr size_t kMaxNodes = 50'000;  // values and keys
+constexpr size_t kMaxKeys = 1000;     // of one mapping; every new one is compared with those before it
 
 /// Builds the tree from parser events, so that nothing the parser would quietly accept gets through.
 class TreeBuilder : public YAML::EventHandler {
@@ -59,6 +61,7 @@ class TreeBuilder : public YAML::EventHandler {
   YamlNode* Add(const YAML::Mark& mark, YAML::anchor_t anchor, const std::string& tag, YamlNode::Kind kind,
                 const std::string& value) {
     const int line = mark.line + 1;
+    if (++num_nodes_ > kMaxNodes) Refuse(line, fmt::format("more than {} values and keys", kMaxNodes));
     if (anchor != 0) Refuse(line, "anchors are not allowed");
     if (!tag.empty() && tag != "?" && tag != "!") Refuse(line, "tags are not allowed");
     YamlNode node{kind, line, value, tag == "!", {}, {}};
@@ -72,6 +75,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (parent.kind == YamlNode::Kind::kSequence) return &parent.items.emplace_back(std::move(node));
     if (!key_) {
       if (kind != YamlNode::Kind::kScalar) Refuse(line, "a key must be plain text");
+      if (parent.entries.size() >= kMaxKeys) Refuse(line, fmt::format("more than {} keys in one mapping", kMaxKeys));
       if (parent.Find(value) != nullptr) Refuse(line, fmt::format("key \"{}\" is given twice", value));
       key_ = value;
       return nullptr;
@@ -83,6 +87,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::string file_;
   std::vector<YamlNode*> open_;
   std::optional<std::string> key_;
+  size_t num_nodes_ = 0;
 };
 
 }  // namespace
@@ -95,7 +100,7 @@ const YamlNode* YamlNode::Find(const std::string& key) const {
 }
 
 YamlNode ParseYaml(const std::string& text, const std::string& file) {
-  if (text.size() > kMaxBytes) Fail("{}:1: {} bytes, at most {} are allowed", file, text.size(), kMaxBytes);
+  if (text.size() > kMaxYamlBytes) Fail("{}:1: {} bytes, at most {} are allowed", file, text.size(), kMaxYamlBytes);
   TreeBuilder builder(file);
   try {
     std::istringstream stream(text);

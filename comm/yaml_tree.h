@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,12 @@ struct YamlEntry {
   YamlNode node;
 };
 
-/// Parses one document strictly. Aliases, anchors, tags, duplicate keys, a second document, nesting deeper than 16 and
-/// text over 1 MiB are errors. Throws Error of the form "file:line: reason".
+/// Largest file that ParseYaml takes.
+inline constexpr size_t kMaxYamlBytes = 256 << 10;
+
+/// Parses one document strictly. Aliases, anchors, tags, duplicate keys, a second document, nesting deeper than 16,
+/// more than 1,000 keys in one mapping, 50,000 values and keys, or kMaxYamlBytes are errors. Throws Error of the form
+/// "file:line: reason".
 YamlNode ParseYaml(const std::string& text, const std::string& file);
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 
 #include "comm/error.h"
 #include "comm/model/mapped_file.h"
+#include "comm/yaml_tree.h"
 #include "coordinator/cluster/backend_settings.h"
 #include "coordinator/exposure.h"
 #include "coordinator/model_source.h"
@@ -12,8 +13,6 @@
 namespace quire {
 
 namespace {
-
-constexpr size_t kMaxTopologyBytes = 1 << 20;
 
 void CheckSwap(const Topology& t, const std::string& where) {
   if (t.scheduler.preemption == "swap" && t.cache.host_swap_bytes == 0) {
@@ -162,7 +161,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   Topology t;
   std::string where = "command line";
   if (!flags.topology_file.empty()) {
-    t = TopologyFromYaml(ReadTextFile(flags.topology_file, kMaxTopologyBytes), flags.topology_file);
+    t = TopologyFromYaml(ReadTextFile(flags.topology_file, kMaxYamlBytes), flags.topology_file);
     where = flags.topology_file;
   }
   ApplyFlags(flags, t);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <functional>
 
 #include "comm/error.h"
 #include "comm/json.h"
@@ -116,6 +118,62 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
     EXPECT_NE(ErrorOf(yaml).find(reason), std::string::npos) << yaml << "gave: " << ErrorOf(yaml);
   EXPECT_NE(ErrorOf(std::string(100000, '[')), "");
   EXPECT_NE(ErrorOf(std::string(2 << 20, ' ')).find("at most"), std::string::npos);
+}
+
+/// A megabyte of keys took 19 s. Whatever the shape of the largest file that is read, it is refused soon.
+TEST(TopologyTest, LargeFilesOfAnyShapeAreRefusedSoon) {
+  constexpr size_t kBytes = 256 << 10;
+  const auto filled = [](const std::string& begin, const std::function<std::string(int)>& part) {
+    std::string text = begin;
+    for (int i = 0; text.size() < kBytes - 40; ++i) text += part(i);
+    return text;
+  };
+  const auto always = [](const char* part) { return [part](int) { return std::string(part); }; };
+  const auto key = [](int i) { return fmt::format("k{:05}: 1\n", i); };
+  EXPECT_NE(ErrorOf(filled("", key)).find("t.yaml:1001: more than 1000 keys in one mapping"), std::string::npos);
+  EXPECT_NE(ErrorOf(filled("a:\n", always("- 1\n"))).find("more than 50000 values and keys"), std::string::npos);
+  EXPECT_NE(ErrorOf(std::string(kBytes + 1, ' ')).find("at most 262144"), std::string::npos);
+  const std::vector<std::string> shapes = {
+      filled("", [](int i) { return fmt::format("? k{}\n", i); }),
+      filled("{", [](int i) { return fmt::format("k{}, ", i); }),
+      filled("a: {", [](int i) { return fmt::format("k{}: 1, ", i); }),
+      filled("nodes: [", always("{host: a}, ")),
+      filled("", always("- ")),
+      filled("", always("[")),
+      filled("", always("{")),
+      filled("", always("? ")),
+      filled("", always("a: ")),
+      filled("", always("---\n")),
+      filled("", always("...\n")),
+      filled("", always("#\n")),
+      filled("", always("&a ")),
+      filled("", always("*a ")),
+      filled("", always("!")),
+      filled("", always("!<a> ")),
+      filled("", always("%a\n")),
+      filled("", always("\t")),
+      filled("", always("\n")),
+      filled("a: ", always("b ")),
+      filled("a: ", always("b\n ")),
+      filled("a: |\n", always(" b\n")),
+      filled("a: >\n", always(" b\n\n")),
+      filled("a: \"", always("b\n ")),
+      filled("a: \"", always("\\u0041")),
+      filled("a: '", always("''")),
+      filled("", always("\xff")),
+      filled("", always("a")),
+      filled("[", always("a: b, ")),
+      filled("[", always(",")),
+      filled("[", always("a\n, ")),
+      filled("- ", always("\n- \n ")),
+      filled("", always("\"a\" ")),
+      filled("", always("a:\n ")),
+      filled("", [](int i) { return std::string(static_cast<size_t>(i % 500), ' ') + "a:\n"; })};
+  for (const std::string& shape : shapes) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_NE(ErrorOf(shape), "") << shape.substr(0, 20);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << shape.substr(0, 20);
+  }
 }
 
 TEST(TopologyTest, NodesThatCannotWorkTogetherAreRefused) {
