@@ -10,27 +10,13 @@
 #include <new>
 
 #include "comm/error.h"
+#include "comm/regular_file.h"
 
 namespace quire {
 
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 void CheckFile(const std::string& path, const struct stat& info, FileAccess access, size_t max_bytes) {
-  if (!S_ISREG(info.st_mode)) Fail("{} is not a regular file", path);
   if (info.st_uid != ::geteuid())
     Fail("{} belongs to user {}, this process is user {}: chown it, or make keys of your own", path, info.st_uid,
          ::geteuid());
@@ -43,6 +29,17 @@ void CheckFile(const std::string& path, const struct stat& info, FileAccess acce
   if (static_cast<size_t>(info.st_size) > max_bytes) Fail("{} is larger than {} bytes", path, max_bytes);
 }
 
+/// False with errno set when it cannot.
+bool WriteAll(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t count = ::write(fd, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    content.remove_prefix(static_cast<size_t>(count));
+  }
+  return true;
+}
+
 }  // namespace
 
 Secret::Secret(size_t size) : bytes_(static_cast<char*>(::sodium_malloc(size))), size_(size) {
@@ -52,42 +49,24 @@ Secret::Secret(size_t size) : bytes_(static_cast<char*>(::sodium_malloc(size))),
 void Secret::Free::operator()(char* bytes) const { ::sodium_free(bytes); }
 
 Secret ReadGuardedFile(const std::string& path, FileAccess access, size_t max_bytes) {
-  // Not blocking: a pipe in the file's place must not hold up the start.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.get() < 0) {
-    if (errno == ELOOP) Fail("{} is a symbolic link: name the file itself", path);
-    Fail("cannot read {}: {}", path, std::strerror(errno));
-  }
-  struct stat info {};
-  if (::fstat(file.get(), &info) != 0) Fail("cannot read {}: {}", path, std::strerror(errno));
-  CheckFile(path, info, access, max_bytes);
-  Secret content(static_cast<size_t>(info.st_size));
-  size_t size = 0;
-  while (size < content.size()) {
-    const ssize_t count = ::read(file.get(), content.data() + size, content.size() - size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) Fail("cannot read {}: {}", path, std::strerror(errno));
-    if (count == 0) break;
-    size += static_cast<size_t>(count);
-  }
-  content.Shorten(size);
+  const RegularFile file = RegularFile::Open(path, RegularFile::Links::kRefused);
+  CheckFile(path, file.info(), access, max_bytes);
+  Secret content(file.size());
+  content.Shorten(file.Read({content.data(), content.size()}));
   return content;
 }
 
 void CreateFile(const std::string& path, std::string_view content, mode_t mode) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-  if (file.get() < 0) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+  if (fd < 0) {
     if (errno == EEXIST) Fail("{} exists; remove it first if its keys are no longer wanted", path);
     Fail("cannot write {}: {}", path, std::strerror(errno));
   }
-  ::fchmod(file.get(), mode);  // whatever the umask says
-  while (!content.empty()) {
-    const ssize_t count = ::write(file.get(), content.data(), content.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) Fail("cannot write {}: {}", path, std::strerror(errno));
-    content.remove_prefix(static_cast<size_t>(count));
-  }
-  if (::fsync(file.get()) != 0) Fail("cannot write {}: {}", path, std::strerror(errno));
+  ::fchmod(fd, mode);  // whatever the umask says
+  const bool written = WriteAll(fd, content) && ::fsync(fd) == 0;
+  const int error = errno;
+  ::close(fd);
+  if (!written) Fail("cannot write {}: {}", path, std::strerror(error));
 }
 
 }  // namespace quire

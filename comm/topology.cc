@@ -231,6 +231,7 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file) {
     Section section(*node, "model", file);
     section.Text("path", t.model.path);
     section.Text("name", t.model.name);
+    section.Text("checksums", t.model.checksums);
     section.Done();
   }
   root.Choice("backend", t.backend, {"auto", "cpu", "cuda"});

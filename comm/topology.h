@@ -12,7 +12,8 @@ namespace quire {
 struct Topology {
   struct Model {
     std::string path;
-    std::string name;  // as clients see it; empty: the last part of the path
+    std::string name;       // as clients see it; empty: the last part of the path
+    std::string checksums;  // list of sha256sum that its files are compared with before they are read; empty: none
   } model;
 
   std::string backend = "auto";       // auto, cpu, cuda

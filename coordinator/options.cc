@@ -51,6 +51,7 @@ void Override(const std::string& flag, std::string& setting) {
 void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.model, t.model.path);
   Override(flags.served_model_name, t.model.name);
+  Override(flags.verify_checksum, t.model.checksums);
   Override(flags.backend, t.backend);
   Override(flags.dtype, t.dtype);
   t.quantization = flags.quantization;
@@ -153,6 +154,8 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
       ->check(CLI::IsMember({"auto", "recompute", "swap"}));
   app.add_option("--seed", f.seed, "Seed of requests that bring none (random without it)");
   app.add_option("--journal", f.journal, "Directory to keep the step journal in (it holds prompts and answers)");
+  app.add_option("--verify-checksum", f.verify_checksum,
+                 "List of sha256sum to compare the model's files with before they are read");
   app.add_option("--log-level", f.log_level, "trace, debug, info, warn, error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}));
 }

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "comm/error.h"
+#include "comm/model/checksums.h"
+#include "comm/model/mapping_errors.h"
 #include "comm/process_hardening.h"
 #include "coordinator/api/admin_api.h"
 #include "coordinator/api/data_api.h"
@@ -45,6 +47,15 @@ struct TextTools {
   std::string no_chat_reason;
 };
 
+ModelFiles OpenModel(const Topology::Model& model) {
+  if (!model.checksums.empty()) {
+    const int64_t bytes = VerifyChecksums(model.path, model.checksums);
+    spdlog::info("{}: {:.1f} MiB are what {} says", model.path, static_cast<double>(bytes) / (1 << 20),
+                 model.checksums);
+  }
+  return ModelFiles::Open(model.path);
+}
+
 /// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
 /// listeners. The I/O thread runs throughout.
 class Server {
@@ -52,11 +63,12 @@ class Server {
   explicit Server(const Topology& topology)
       : topology_(topology),
         gates_(std::make_unique<Gates>(topology)),
-        model_(ModelFiles::Open(topology.model.path)),
+        model_(OpenModel(topology.model)),
         text_(model_),
         io_(std::make_unique<asio::io_context>(1)),
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
         drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
+    model_.CloseFiles();  // whatever becomes of them, this process goes on
     const auto on_data = [this](const HttpRequest& request, HttpResponder& responder) {
       return HandleData(request, responder);
     };
@@ -239,6 +251,7 @@ class Server {
 
 int Serve(const Topology& topology) {
   ::signal(SIGPIPE, SIG_IGN);
+  ReportMappingErrors("quire");
   HardenProcess();
   const bool has_secrets =
       !topology.transport.keys.empty() || !topology.server.key_file.empty() || !topology.admin.key_file.empty();

@@ -31,7 +31,7 @@ OWNERS = {
     r"utf8proc": {"coordinator/text/tokenizer.cc", "coordinator/text/nfc.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
     r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment_sizing.cc",
-                "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc",
+                "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
                 "worker/worker.cc", "comm/secret_file.cc", "coordinator/api/api_keys.cc"},
     r"prometheus": {"coordinator/api/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/command.h", "coordinator/command_line.h", "coordinator/bench/commands.cc", "coordinator/options.cc", "worker/main.cc",

@@ -11,6 +11,7 @@
 
 #include "comm/channel.h"
 #include "comm/error.h"
+#include "comm/model/mapping_errors.h"
 #include "comm/process_hardening.h"
 #include "worker/backend.h"
 #include "worker/block_courier.h"
@@ -181,6 +182,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank(), keys);
 
   phase = "load";
+  ReportMappingErrors(fmt::format("quire-worker: rank {} on {}", mpi.rank(), HostName(options)));
   const auto begin = Clock::now();
   const EngineSizes sizes = SizesFrom(*assign, mpi.world_size());
   const ModelFiles files = ModelFiles::Open(assign->model_path);

@@ -4,13 +4,17 @@
 #include <span>
 #include <string>
 
+#include "comm/regular_file.h"
+
 namespace quire {
 
 /// A file mapped read-only into memory. Pages come from the page cache when they are touched and are shared by
-/// every process that maps the file. Only regular files; the size is taken once, when the file is opened.
+/// every process that maps the file. Only regular files; the size is taken once, when the file is opened. Where the
+/// file is cut short meanwhile, or its disk fails, touching it ends the process (comm/model/mapping_errors.h).
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
+  explicit MappedFile(const RegularFile& file);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
@@ -27,7 +31,7 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// The whole of a small text file; throws Error when it is missing or larger than max_bytes.
+/// The whole of a small text file; throws Error when it is missing, empty, larger than max_bytes or no regular file.
 std::string ReadTextFile(const std::string& path, size_t max_bytes);
 
 /// Throws Error when it cannot.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "comm/error.h"
+#include "comm/model/model_tree.h"
 #include "comm/model/safetensors.h"
 
 namespace quire {
@@ -37,22 +38,23 @@ std::string HfName(const std::string& gguf_name) {
 }
 
 /// Names of the safetensors files of a directory: the index's, else model.safetensors.
-std::vector<std::string> SafetensorsNames(const fs::path& dir) {
-  const fs::path index_path = dir / "model.safetensors.index.json";
-  if (!fs::exists(index_path)) {
-    if (fs::exists(dir / "model.safetensors")) return {"model.safetensors"};
-    Fail("{}: holds neither model.safetensors nor model.safetensors.index.json", dir.string());
+std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::string& directory) {
+  constexpr const char* kIndex = "model.safetensors.index.json";
+  if (!tree.Has(kIndex)) {
+    if (tree.Has("model.safetensors")) return {"model.safetensors"};
+    Fail("{}: holds neither model.safetensors nor {}", directory, kIndex);
   }
+  const std::string index_path = tree.PathOf(kIndex);
   const Json index =
-      ParseJson(ReadTextFile(index_path, kMaxJsonBytes), index_path.string(), {.max_depth = 8, .max_nodes = 2'000'000});
+      ParseJson(tree.ReadText(kIndex, kMaxJsonBytes), index_path, {.max_depth = 8, .max_nodes = 2'000'000});
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
-    Fail("{}: weight_map is missing", index_path.string());
+    Fail("{}: weight_map is missing", index_path);
   }
   std::set<std::string> names;
   for (const Json& name : index["weight_map"]) {
     const std::string text = name.is_string() ? name.get<std::string>() : "";
     if (text.empty() || text.find('/') != std::string::npos || text.starts_with(".")) {
-      Fail("{}: \"{}\" is not a plain file name", index_path.string(), text.substr(0, 100));
+      Fail("{}: \"{}\" is not a plain file name", index_path, text.substr(0, 100));
     }
     names.insert(text);
   }
@@ -74,17 +76,18 @@ ModelFiles ModelFiles::Open(const std::string& path) {
          path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
   }
   model.CheckShapes();
+  for (const auto& [name, tensor] : model.tensors_) model.total_bytes_ += static_cast<int64_t>(tensor.data.size());
   return model;
 }
 
 void ModelFiles::OpenHf() {
-  const fs::path dir = path_;
-  const fs::path generation = dir / "generation_config.json";
-  config_ = ConfigFromHf(ReadTextFile(dir / "config.json", kMaxJsonBytes),
-                         fs::exists(generation) ? ReadTextFile(generation, kMaxJsonBytes) : "",
-                         (dir / "config.json").string());
-  for (const std::string& name : SafetensorsNames(dir)) {
-    files_.emplace_back((dir / name).string());
+  const ModelTree tree(path_);
+  constexpr const char* kGeneration = "generation_config.json";
+  config_ =
+      ConfigFromHf(tree.ReadText("config.json", kMaxJsonBytes),
+                   tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf("config.json"));
+  for (const std::string& name : SafetensorsNames(tree, path_)) {
+    files_.emplace_back(tree.Open(name));
     for (auto& [tensor_name, tensor] : ReadSafetensors(files_.back().bytes(), files_.back().path())) {
       if (!tensors_.emplace(tensor_name, std::move(tensor)).second) {
         Fail("{}: tensor {} is in two files", path_, tensor_name);
@@ -140,7 +143,9 @@ void ModelFiles::CheckShapes() const {
   }
 }
 
-std::string ModelFiles::Fingerprint() const {
+std::string ModelFiles::Fingerprint() const { return fingerprint_.empty() ? ComputeFingerprint() : fingerprint_; }
+
+std::string ModelFiles::ComputeFingerprint() const {
   const ModelConfig& c = config_;
   std::string text = fmt::format(
       "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", c.architecture, c.hidden_size, c.num_layers,
@@ -169,10 +174,15 @@ const char* ModelFiles::GpuDtype() const {
   return Get("model.layers.0.self_attn.q_proj.weight").type == TensorType::kF16 ? "float16" : "bfloat16";
 }
 
-int64_t ModelFiles::TotalBytes() const {
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors_) bytes += static_cast<int64_t>(tensor.data.size());
-  return bytes;
+int64_t ModelFiles::TotalBytes() const { return total_bytes_; }
+
+void ModelFiles::CloseFiles() {
+  fingerprint_ = ComputeFingerprint();
+  for (auto& [name, tensor] : tensors_) tensor.data = {};
+  if (gguf_) {
+    for (auto& [name, tensor] : gguf_->tensors) tensor.data = {};
+  }
+  files_.clear();
 }
 
 }  // namespace quire

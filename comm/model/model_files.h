@@ -28,7 +28,8 @@ class ModelFiles {
   const Tensor& Get(const std::string& name) const;
 
   /// Hash of configuration, tensor names, types, shapes and the first bytes of every tensor, as 32 hex digits:
-  /// two processes with the same fingerprint opened the same model.
+  /// two processes with the same fingerprint opened the same model. What it does not see: changes further inside of a
+  /// tensor (comm/model/checksums.h does).
   std::string Fingerprint() const;
 
   /// What GPUs compute in unless they are told: float16 where the weights are stored so, else bfloat16.
@@ -36,6 +37,10 @@ class ModelFiles {
 
   /// Bytes of all tensors as stored.
   int64_t TotalBytes() const;
+
+  /// Unmaps the files, for who needs no more than the metadata: nothing that happens to them matters any more. The
+  /// tensors keep their types and shapes and have no bytes; the rest answers as before.
+  void CloseFiles();
 
   /// Lets go of the files' pages that this process has touched; whoever has packed the tensors needs them no more.
   void ReleasePages() const;
@@ -45,12 +50,15 @@ class ModelFiles {
   void OpenHf();
   void OpenGguf();
   void CheckShapes() const;
+  std::string ComputeFingerprint() const;
 
   std::string path_;
   std::vector<MappedFile> files_;
   std::optional<GgufFile> gguf_;
   ModelConfig config_;
   TensorMap tensors_;
+  int64_t total_bytes_ = 0;
+  std::string fingerprint_;  // of files that are closed
 };
 
 }  // namespace quire

@@ -41,6 +41,7 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
   const AssignMessage workers = deployment.WorkerSettings();
   return {{"model", topology.model.path},
           {"served_model_name", topology.model.name},
+          {"verify_checksum", TextOrNull(topology.model.checksums)},
           {"backend", workers.backend},
           {"dtype", workers.dtype},
           {"quantization", workers.quantization},

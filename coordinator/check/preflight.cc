@@ -6,6 +6,7 @@
 #include <map>
 
 #include "comm/error.h"
+#include "comm/model/checksums.h"
 #include "comm/model/model_files.h"
 #include "coordinator/check/listening.h"
 #include "coordinator/check/node_probe.h"
@@ -36,6 +37,7 @@ class Preflight {
     CheckMpirun();
     CheckAddresses();
     CheckModel();
+    CheckChecksums();
     CheckPlacement();
     if (std::ranges::none_of(topology_.nodes, [](const auto& node) { return IsThisHost(node.host); }))
       node_of_name_[OwnHostName()] = "the coordinator's host";
@@ -96,6 +98,18 @@ class Preflight {
                      static_cast<double>(model_bytes_) / (1 << 20), fingerprint_.substr(0, 8)));
     } catch (const std::exception& error) {
       Fails("model", "", error.what(), "set model.path to an HF directory or a GGUF file that this version reads");
+    }
+  }
+
+  void CheckChecksums() {
+    const Topology::Model& model = topology_.model;
+    if (model.checksums.empty()) return;
+    try {
+      const int64_t bytes = VerifyChecksums(model.path, model.checksums);
+      Ok("checksums", "",
+         fmt::format("{}: {:.1f} MiB as listed", model.checksums, static_cast<double>(bytes) / (1 << 20)));
+    } catch (const std::exception& error) {
+      Fails("checksums", "", error.what(), "fetch the model again, or correct model.checksums (--verify-checksum)");
     }
   }
 

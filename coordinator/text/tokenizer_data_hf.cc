@@ -2,7 +2,7 @@
 
 #include "comm/error.h"
 #include "comm/json.h"
-#include "comm/model/mapped_file.h"
+#include "comm/model/model_tree.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer_data.h"
 
@@ -160,8 +160,8 @@ void ReadTokenizerConfig(const Json& config, TokenizerData& data) {
   data.chat_template = ChatTemplateOf(config);
 }
 
-std::string TextIfThere(const fs::path& path, size_t max_bytes) {
-  return fs::exists(path) ? ReadTextFile(path, max_bytes) : "";
+std::string TextIfThere(const ModelTree& tree, const char* name, size_t max_bytes) {
+  return tree.Has(name) ? tree.ReadText(name, max_bytes) : "";
 }
 
 }  // namespace
@@ -181,10 +181,10 @@ TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::stri
 }
 
 TokenizerData TokenizerDataFromHf(const std::string& directory) {
-  const fs::path dir = directory;
+  const ModelTree tree(directory);
   return TokenizerDataFromHf(
-      {ReadTextFile(dir / "tokenizer.json", kMaxBytes), TextIfThere(dir / "tokenizer_config.json", kMaxBytes),
-       TextIfThere(dir / "chat_template.jinja", kMaxTemplateBytes)},
+      {tree.ReadText("tokenizer.json", kMaxBytes), TextIfThere(tree, "tokenizer_config.json", kMaxBytes),
+       TextIfThere(tree, "chat_template.jinja", kMaxTemplateBytes)},
       directory);
 }
 

@@ -1,0 +1,41 @@
+#include "comm/model/model_tree.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace fs = std::filesystem;
+
+ModelTree::ModelTree(const std::string& directory) : directory_(directory) {
+  std::error_code error;
+  const fs::path real = fs::canonical(directory, error);
+  if (error || !fs::is_directory(real, error)) Fail("{}: no such directory", directory);
+  roots_.push_back((real / "").string());
+  if (real.parent_path().filename() == "snapshots")
+    roots_.push_back((real.parent_path().parent_path() / "blobs" / "").string());
+}
+
+bool ModelTree::Has(const std::string& name) const {
+  std::error_code error;
+  return fs::symlink_status(PathOf(name), error).type() != fs::file_type::not_found;
+}
+
+std::string ModelTree::PathOf(const std::string& name) const { return (fs::path(directory_) / name).string(); }
+
+RegularFile ModelTree::Open(const std::string& name) const {
+  RegularFile file = RegularFile::Open(PathOf(name), RegularFile::Links::kFollowed);
+  // Asked of the open file: what a link says may have changed since.
+  const std::string real = file.RealPath();
+  if (std::ranges::none_of(roots_, [&](const std::string& root) { return real.starts_with(root); }))
+    Fail("{} leads out of the model's directory, to {}: copy that file into the directory", file.path(), real);
+  return file;
+}
+
+std::string ModelTree::ReadText(const std::string& name, size_t max_bytes) const {
+  return Open(name).ReadAll(max_bytes);
+}
+
+}  // namespace quire

@@ -1,0 +1,259 @@
+// Which files are opened as a model's, how, and what happens when they change afterwards.
+#include "comm/model/model_tree.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <numeric>
+
+#include "comm/error.h"
+#include "comm/model/checksums.h"
+#include "comm/model/mapped_file.h"
+#include "comm/model/mapping_errors.h"
+#include "comm/model/model_files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kModels = std::string(QUIRE_TEST_DATA) + "/models/";
+
+std::string ErrorOf(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class ModelTreeTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text) {
+    const fs::path path = directory_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  /// A copy of a golden model whose files are links, as the Hugging Face cache has them.
+  std::string Snapshot() {
+    const fs::path repository = directory_ / "cache/models--quire--mqa", snapshot = repository / "snapshots/abc";
+    fs::create_directories(snapshot);
+    fs::create_directories(repository / "blobs");
+    int number = 0;
+    for (const auto& entry : fs::directory_iterator(kModels + "mqa")) {
+      const std::string blob = std::to_string(++number);
+      fs::copy_file(entry.path(), repository / "blobs" / blob);
+      fs::create_symlink("../../blobs/" + blob, snapshot / entry.path().filename());
+    }
+    return snapshot;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(ModelTreeTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const std::string pipe = directory_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto links : {RegularFile::Links::kFollowed, RegularFile::Links::kRefused}) {
+    EXPECT_THAT(ErrorOf([&] { RegularFile::Open(pipe, links); }),
+                AllOf(HasSubstr(pipe), HasSubstr("not a regular file")));
+    for (const std::string path : {"/", "/dev/null", "/dev/zero", "/dev/tty"})
+      EXPECT_NE(ErrorOf([&] { RegularFile::Open(path, links); }), "no error") << path;
+    EXPECT_THAT(ErrorOf([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
+  }
+  // Nothing waits for somebody to write, wherever a model's or a topology's file is read.
+  EXPECT_THAT(ErrorOf([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorOf([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorOf([&] { VerifyChecksums(kModels + "mqa", pipe); }), HasSubstr("not a regular file"));
+  fs::copy(kModels + "mqa", directory_ / "model");
+  for (const std::string name : {"config.json", "model.safetensors.index.json", "model-00001-of-00002.safetensors"}) {
+    fs::rename(directory_ / "model/" + name, directory_ / "kept");
+    ASSERT_EQ(::mkfifo((directory_ / "model/" + name).c_str(), 0600), 0);
+    EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(directory_ / "model"); }),
+                AllOf(HasSubstr(name), HasSubstr("not a regular file")));
+    fs::rename(directory_ / "kept", directory_ / "model/" + name);
+  }
+}
+
+TEST_F(ModelTreeTest, LinksThatStayInsideAreFollowed) {
+  Write("model/real/text", "hello");
+  fs::create_symlink("real/text", directory_ / "model/link");
+  fs::create_symlink("model", directory_ / "other_name");
+  EXPECT_EQ(ModelTree(directory_ / "model").ReadText("link", 100), "hello");
+  EXPECT_EQ(ModelTree(directory_ / "other_name").ReadText("link", 100), "hello");
+  EXPECT_EQ(ModelTree(directory_ / "model/").ReadText("link", 100), "hello");
+  const std::string real = kModels + "mqa";
+  fs::create_symlink(real, directory_ / "whole_model");
+  EXPECT_EQ(ModelFiles::Open(directory_ / "whole_model").Fingerprint(), ModelFiles::Open(real).Fingerprint());
+  fs::create_symlink(kModels + "mqa.gguf", directory_ / "file.gguf");  // the file that was named, wherever it is
+  EXPECT_EQ(ModelFiles::Open(directory_ / "file.gguf").Fingerprint(),
+            ModelFiles::Open(kModels + "mqa.gguf").Fingerprint());
+}
+
+TEST_F(ModelTreeTest, LinksThatLeaveTheTreeAreRefusedByName) {
+  const std::string secret = Write("secret", "hush");
+  Write("model/text", "hello");
+  Write("model-of-another/text", "other");  // a name that begins alike
+  for (const std::string& target : {secret, std::string("../secret"), std::string("../model-of-another/text")}) {
+    fs::remove(directory_ / "model/link");
+    fs::create_symlink(target, directory_ / "model/link");
+    EXPECT_THAT(ErrorOf([&] { ModelTree(directory_ / "model").Open("link"); }),
+                AllOf(HasSubstr("model/link leads out of the model's directory, to "), HasSubstr("copy that file")))
+        << target;
+  }
+  fs::create_directory_symlink(directory_.path(), directory_ / "model/up");
+  EXPECT_THAT(ErrorOf([&] { ModelTree(directory_ / "model").Open("up/secret"); }), HasSubstr("leads out"));
+  fs::create_symlink("nowhere", directory_ / "model/dangling");
+  EXPECT_TRUE(ModelTree(directory_ / "model").Has("dangling")) << "it is refused, not overlooked";
+  EXPECT_THAT(ErrorOf([&] { ModelTree(directory_ / "model").Open("dangling"); }), HasSubstr("No such file"));
+  fs::copy(kModels + "mqa", directory_ / "mqa");
+  for (const std::string name : {"config.json", "generation_config.json", "model-00002-of-00002.safetensors"}) {
+    fs::rename(directory_ / "mqa/" + name, directory_ / name);
+    fs::create_symlink("../" + name, directory_ / "mqa/" + name);
+    EXPECT_THAT(ErrorOf([&] { ModelFiles::Open(directory_ / "mqa"); }), AllOf(HasSubstr(name), HasSubstr("leads out")));
+    fs::rename(directory_ / name, directory_ / "mqa/" + name);
+  }
+}
+
+TEST_F(ModelTreeTest, TheTreeOfACachedSnapshotHasItsBlobs) {
+  const std::string snapshot = Snapshot();
+  EXPECT_EQ(ModelFiles::Open(snapshot).Fingerprint(), ModelFiles::Open(kModels + "mqa").Fingerprint());
+  Write("cache/models--other/blobs/1", "{}");
+  for (const std::string target : {"../../../models--other/blobs/1", "../../refs/main"}) {
+    Write("cache/models--quire--mqa/refs/main", "abc");
+    fs::remove(snapshot + "/chat_template.jinja");
+    fs::create_symlink(target, snapshot + "/chat_template.jinja");
+    EXPECT_THAT(ErrorOf([&] { ModelTree(snapshot).Open("chat_template.jinja"); }), HasSubstr("leads out")) << target;
+  }
+}
+
+TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
+  for (const std::string name : {"mqa", "mqa.gguf"}) {
+    fs::copy(kModels + name, directory_ / name);
+    ModelFiles model = ModelFiles::Open(directory_ / name);
+    const std::string fingerprint = model.Fingerprint(), dtype = model.GpuDtype();
+    const int64_t bytes = model.TotalBytes();
+    const auto mapped = [&] {
+      std::ifstream maps("/proc/self/maps");
+      for (std::string line; std::getline(maps, line);)
+        if (line.find(directory_.path()) != std::string::npos) return true;
+      return false;
+    };
+    EXPECT_TRUE(mapped());
+    model.CloseFiles();
+    EXPECT_FALSE(mapped());
+    EXPECT_EQ(model.Fingerprint(), fingerprint);
+    EXPECT_EQ(model.GpuDtype(), dtype);
+    EXPECT_EQ(model.TotalBytes(), bytes);
+    EXPECT_TRUE(model.Get("model.norm.weight").data.empty());
+    EXPECT_EQ(model.gguf() != nullptr, name == "mqa.gguf");
+  }
+}
+
+TEST_F(ModelTreeTest, ATruncatedMappingEndsTheProcessWithTheFilesName) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto touch_after_truncation = [&] {
+    const MappedFile other(Write("other", "text")), file(Write("model.bin", std::string(1 << 16, 'x')));
+    ReportMappingErrors("quire-worker: rank 3");
+    (void)!::truncate((directory_ / "model.bin").c_str(), 4096);
+    std::exit(std::accumulate(file.bytes().begin(), file.bytes().end(), 0,
+                              [](int sum, std::byte b) { return sum + std::to_integer<int>(b); }));
+  };
+  EXPECT_EXIT(touch_after_truncation(), testing::ExitedWithCode(1),
+              "^quire-worker: rank 3: .*/model.bin: the file was cut short");
+  // What is not a model's file ends the process as it always did.
+  EXPECT_EXIT((ReportMappingErrors("quire"), std::raise(SIGBUS), std::raise(SIGBUS)), testing::KilledBySignal(SIGBUS),
+              "");
+}
+
+class ChecksumsTest : public ModelTreeTest {
+ protected:
+  void SetUp() override {
+    for (const std::string name : {"mqa", "mqa.gguf"}) fs::copy(kModels + name, directory_ / name);
+    // As the tool itself writes it.
+    list_ = directory_ / "SHA256SUMS";
+    RunSum("mqa", "*", list_);
+  }
+  void RunSum(const std::string& folder, const std::string& what, const std::string& list) const {
+    const std::string command = "cd " + (directory_ / folder) + " && sha256sum " + what + " > " + list;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      ::_exit(127);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0) << command;
+  }
+  std::string Verify() const {
+    return ErrorOf([&] { VerifyChecksums(directory_ / "mqa", list_); });
+  }
+  std::string list_;
+};
+
+TEST_F(ChecksumsTest, FilesAsListedAreFine) {
+  EXPECT_EQ(Verify(), "no error");
+  EXPECT_GT(VerifyChecksums(directory_ / "mqa", list_), ModelFiles::Open(directory_ / "mqa").TotalBytes());
+  RunSum("", "-b mqa.gguf", directory_ / "one");
+  const auto size = static_cast<int64_t>(fs::file_size(directory_ / "mqa.gguf"));
+  EXPECT_EQ(VerifyChecksums(directory_ / "mqa.gguf", directory_ / "one"), size);
+  RunSum("mqa", "./*", list_);
+  EXPECT_EQ(Verify(), "no error") << "names may begin with ./";
+}
+
+TEST_F(ChecksumsTest, OneByteAnywhereIsNoticedWhereTheFingerprintSeesNothing) {
+  const std::string path = directory_ / "mqa/model-00001-of-00002.safetensors";
+  const std::string before = ModelFiles::Open(directory_ / "mqa").Fingerprint();
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-3, std::ios::end);
+  file.put('\x55');
+  file.close();
+  EXPECT_EQ(ModelFiles::Open(directory_ / "mqa").Fingerprint(), before);
+  EXPECT_THAT(Verify(), AllOf(HasSubstr(path + " is not the file that"), HasSubstr("fetch it again")));
+}
+
+TEST_F(ChecksumsTest, FilesThatAreNotListedAreRefused) {
+  Write("mqa/chat_template.jinja", "{{ 1 }}");
+  EXPECT_THAT(Verify(), HasSubstr("chat_template.jinja is not in " + list_));
+  fs::remove(directory_ / "mqa/chat_template.jinja");
+  Write("mqa/README.md", "is not read");
+  EXPECT_EQ(Verify(), "no error");
+  fs::remove(directory_ / "mqa/config.json");
+  fs::create_symlink(kModels + "mqa/config.json", directory_ / "mqa/config.json");
+  EXPECT_THAT(Verify(), HasSubstr("leads out"));
+}
+
+TEST_F(ChecksumsTest, ListsOfOtherKindsAreRefusedWithTheirLine) {
+  const std::string digest(64, 'a');
+  const std::vector<std::string> lines = {"",
+                                          "config.json",
+                                          "SHA256 (config.json) = x",
+                                          "abc  config.json",
+                                          digest + " config.json",
+                                          digest + "  ",
+                                          digest.substr(1) + "G  config.json",
+                                          "\\" + digest + "  a"};
+  for (const std::string& line : lines) {
+    Write("SHA256SUMS", digest + "  a\n" + line + "\n");
+    EXPECT_THAT(Verify(), HasSubstr("SHA256SUMS:2: not a line of sha256sum")) << line;
+  }
+  Write("SHA256SUMS", digest + "  a\n" + std::string(64, 'b') + "  a\n");
+  EXPECT_THAT(Verify(), HasSubstr("SHA256SUMS:2: a is there twice"));
+}
+
+}  // namespace
+}  // namespace quire
