@@ -1,5 +1,10 @@
-# CPU image: docker build -f deploy/docker/cpu.Dockerfile -t quire:cpu .
-FROM debian:12-slim AS build
+# CPU image: docker build -f deploy/docker/cpu.Dockerfile --build-arg BASE=debian:12-slim@sha256:... -t quire:cpu .
+# BASE is Debian 12, pinned by its digest, so that nobody changes it under us. Today's digest:
+#   docker buildx imagetools inspect debian:12-slim --format '{{.Manifest.Digest}}'
+ARG BASE
+FROM ${BASE} AS build
+ARG BASE
+RUN case "$BASE" in *@sha256:????????????????????????????????????????????????????????????????) ;; *) echo "BASE=$BASE has no digest" >&2; exit 1 ;; esac
 WORKDIR /src
 COPY deploy/install-packages deploy/packages.txt deploy/
 RUN apt-get update && deploy/install-packages deploy/packages.txt
@@ -9,9 +14,10 @@ RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=OFF \
  && cmake --install build --prefix /opt/quire --strip \
  # The packages that own the libraries that the programs load, for the second stage.
  && ldd /opt/quire/bin/quire /opt/quire/bin/quire-worker | awk '/=> \//{print $3}' | sort -u \
-  | xargs -n 1 readlink -f | xargs dpkg -S 2>/dev/null | cut -d: -f1 | sort -u > /opt/quire/runtime-packages
+  | xargs -n 1 readlink -f | xargs dpkg -S 2>/dev/null | cut -d: -f1 | sort -u > /opt/quire/runtime-packages \
+ && deploy/sbom build > /opt/quire/sbom.cdx.json
 
-FROM debian:12-slim
+FROM ${BASE}
 COPY --from=build /opt/quire /opt/quire
 # mpirun; ssh on both sides, for several nodes; tini reaps what mpirun leaves.
 RUN apt-get update \

@@ -1,7 +1,16 @@
-# CUDA image: docker build -f deploy/docker/cuda.Dockerfile -t quire:cuda .
-# The build takes the toolkit (12.4 or later) and NCCL from NVIDIA's images; the second stage has their runtime halves.
-ARG CUDA=12.6.3
-FROM nvidia/cuda:${CUDA}-devel-ubuntu24.04 AS build
+# CUDA image: docker build -f deploy/docker/cuda.Dockerfile -t quire:cuda \
+#   --build-arg BASE=nvidia/cuda:12.6.3-devel-ubuntu24.04@sha256:... --build-arg RUNTIME=nvidia/cuda:12.6.3-runtime-ubuntu24.04@sha256:... .
+# The build takes the toolkit (12.4 or later) and NCCL from NVIDIA's images; the second stage has their runtime halves. Both
+# are pinned by their digests, so that nobody changes them under us. Today's digest of an image:
+#   docker buildx imagetools inspect nvidia/cuda:12.6.3-devel-ubuntu24.04 --format '{{.Manifest.Digest}}'
+ARG BASE
+ARG RUNTIME
+FROM ${BASE} AS build
+ARG BASE
+ARG RUNTIME
+RUN for image in "$BASE" "$RUNTIME"; do \
+      case "$image" in *@sha256:????????????????????????????????????????????????????????????????) ;; *) echo "$image has no digest" >&2; exit 1 ;; esac; \
+    done
 WORKDIR /src
 COPY deploy/install-packages deploy/packages.txt deploy/
 RUN apt-get update && DEBIAN_FRONTEND=noninteractive deploy/install-packages deploy/packages.txt
@@ -13,7 +22,7 @@ RUN cmake --preset release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_CUDA=ON \
  && ldd /opt/quire/bin/quire /opt/quire/bin/quire-worker | awk '/=> \//{print $3}' | grep -v -e cuda -e nccl -e nvidia | sort -u \
   | xargs -n 1 readlink -f | xargs dpkg -S 2>/dev/null | cut -d: -f1 | sort -u > /opt/quire/runtime-packages
 
-FROM nvidia/cuda:${CUDA}-runtime-ubuntu24.04
+FROM ${RUNTIME}
 COPY --from=build /opt/quire /opt/quire
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive xargs apt-get install -y --no-install-recommends openmpi-bin openssh-client openssh-server tini < /opt/quire/runtime-packages \

