@@ -109,6 +109,7 @@ class PlainTest(FlagCase):
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
+            "verify_checksum": None,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits})
 
     def test_log_level_that_an_operator_changed_is_told(self):
@@ -121,6 +122,22 @@ class PlainTest(FlagCase):
         refused = quire("serve", "--model", TINY, "--backend", "cpu", "--dtype", "bfloat16")
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--dtype bfloat16 needs a GPU", refused.stdout + refused.stderr)
+
+    def test_verify_checksum(self):
+        with tempfile.TemporaryDirectory() as directory:
+            sums = os.path.join(directory, "sums")
+            with open(sums, "w", encoding="utf-8") as f:
+                subprocess.run(["sha256sum", *os.listdir(TINY)], cwd=TINY, stdout=f, check=True)
+            with Server("--backend", "cpu", "--threads-per-worker", "1", "--verify-checksum", sums, model=TINY) as server:
+                self.assertEqual(server.get("/admin/status", admin=True)["settings"]["verify_checksum"], sums)
+                self.assertRegex(server.text(), f"MiB are what {sums} says")
+            with open(sums, "r+", encoding="utf-8") as f:
+                first = f.read(1)
+                f.seek(0)
+                f.write("1" if first == "0" else "0")
+            with Server("--backend", "cpu", "--verify-checksum", sums, model=TINY, wait=False) as server:
+                self.assertEqual(server.process.wait(timeout=60), 1)
+                self.assertIn("is not the file that", server.text())
 
     def test_gpu_memory_utilization(self):
         with Server("--backend", "cpu", "--gpu-memory-utilization", "0", model=TINY, wait=False) as server:
@@ -356,6 +373,7 @@ TESTS = {
     "--preemption-mode": SmallTest.test_preemption_mode,
     "--seed": OtherTest.test_seed,
     "--journal": SmallTest.test_journal,
+    "--verify-checksum": PlainTest.test_verify_checksum,
     "--log-level": SmallTest.test_log_level,
 }
 # Flags without an effect that a client could see, and why.
