@@ -8,6 +8,7 @@
 
 #include "comm/error.h"
 #include "comm/messages.h"
+#include "comm/model/mapping_errors.h"
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
 #include "coordinator/command_line.h"
@@ -109,6 +110,7 @@ Command AddKeygen(CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  quire::ReportMappingErrors("quire");
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
   app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");

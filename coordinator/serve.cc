@@ -12,7 +12,6 @@
 
 #include "comm/error.h"
 #include "comm/model/checksums.h"
-#include "comm/model/mapping_errors.h"
 #include "comm/process_hardening.h"
 #include "coordinator/api/admin_api.h"
 #include "coordinator/api/data_api.h"
@@ -251,7 +250,6 @@ class Server {
 
 int Serve(const Topology& topology) {
   ::signal(SIGPIPE, SIG_IGN);
-  ReportMappingErrors("quire");
   HardenProcess();
   const bool has_secrets =
       !topology.transport.keys.empty() || !topology.server.key_file.empty() || !topology.admin.key_file.empty();

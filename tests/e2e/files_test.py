@@ -7,7 +7,7 @@ import time
 import unittest
 
 import verdict
-from server import QUIRE, TINY, Server
+from server import QUIRE, TINY, Server, altered_tiny
 
 
 def quire(*arguments):
@@ -44,13 +44,42 @@ class TruncationTest(ModelCase):
             while "cut short while it was in use" not in server.text() and time.monotonic() < deadline:
                 time.sleep(0.05)
             self.assertRegex(server.text(), r"quire-worker: rank \d on [^ ]+: " + self.path("model.safetensors") + ": the file was cut short")
-            # No model, no new workers: the server may end, by itself and with a reason, but no signal ends it.
-            try:
-                status = server.process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                status = 1
-                self.assertEqual(server.post("/tokenize", {"prompt": "Hello there"})[1]["tokens"], tokens)
-            self.assertEqual(status, 1, server.text()[-2000:])
+            # No model, no new workers: the server gives up with a reason and a status, and no signal ends it.
+            self.assertEqual(server.process.wait(timeout=120), 1, server.text()[-2000:])
+
+
+class TemplateTest(unittest.TestCase):
+    """What a model's template costs the server; tests/coordinator/template_bounds_test.cc has the many ways."""
+
+    def test_a_template_beyond_its_bounds_is_a_400_and_no_crash(self):
+        deep = "{% macro m(n) %}{{ ((m(n - 1) | int) if n else 0)" + 490 * " + 1" + " }}{% endmacro %}{{ m(30) }}"
+        long = "{% for i in range(100000) %}{{ range(100000) | unique | list | length }}{% endfor %}"
+        large = "{% set n = namespace(t='') %}{% for i in range(100000) %}{% set n.t = n.t ~ messages[0].content %}{% endfor %}"
+        source = "".join("{% if messages[0].content[0] == '" + word[0] + "' %}" + text + "{% endif %}"
+                         for word, text in (("deep", deep), ("long", long), ("growing", large))) + "{{ messages[0].content }}"
+        with tempfile.TemporaryDirectory() as directory:
+            model = altered_tiny(directory, tokenizer_config=lambda config: config.update(chat_template=source))
+            with Server("--backend", "cpu", "--threads-per-worker", "1", model=model) as server:
+                def chat(content):
+                    return server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": content}], "max_tokens": 2})
+
+                for content, bound in (("deep", "too deep: more than 600 levels"), ("long", "units of work"), ("growing" * 1000, "bytes of values")):
+                    begin = time.monotonic()
+                    status, answer = chat(content)
+                    self.assertEqual(status, 400, answer)
+                    self.assertIn(bound, answer["error"]["message"])
+                    self.assertLess(time.monotonic() - begin, 20)
+                self.assertEqual(chat("hello")[0], 200)
+
+    def test_a_pattern_that_may_not_be_is_named_at_the_start(self):
+        def add(config):
+            split = {"type": "Split", "pattern": {"Regex": r"(?(DEFINE)(?<k>a\K))(?=(?&k))"}, "behavior": "Isolated", "invert": False}
+            config["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, {"type": "ByteLevel", "add_prefix_space": False}]}
+
+        with tempfile.TemporaryDirectory() as directory:
+            with Server("--backend", "cpu", model=altered_tiny(directory, tokenizer=add), wait=False) as server:
+                self.assertEqual(server.process.wait(timeout=60), 1)
+                self.assertRegex(server.text(), r"tokenizer: pattern 1 of 2, .*: at character 16: .K is not supported")
 
 
 class StartTest(ModelCase):
