@@ -14,6 +14,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxPatterns = 32;
+constexpr size_t kMaxAddedBytes = 1024;  // of an added token, which is looked for at every place of a text
 
 bool IsSpace(std::string_view text, size_t at) {
   const Utf8Step step = NextUtf8(text.substr(at));
@@ -77,12 +78,15 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
   }
   for (const AddedToken& token : data_.added) {
     if (token.text.empty()) continue;
+    if (token.text.size() > kMaxAddedBytes)
+      Fail("tokenizer: added token {} has {} bytes, at most {} are allowed", token.id, token.text.size(),
+           kMaxAddedBytes);
     bytes_[static_cast<size_t>(token.id)] = token.text;
     special_[static_cast<size_t>(token.id)] = token.special;
     if (token.normalized && !token.special) {
-      Insert(token, data_.nfc ? ToNfc(token.text) : token.text, in_normalized_);
+      in_normalized_.Insert(data_.nfc ? ToNfc(token.text) : token.text, token);
     } else {
-      Insert(token, token.text, as_written_);
+      as_written_.Insert(token.text, token);
     }
   }
   for (const TokenId token : data_.prefix) {
@@ -111,37 +115,30 @@ std::string_view Tokenizer::Bytes(TokenId token) const {
   return bytes_[static_cast<size_t>(token)];
 }
 
-void Tokenizer::Insert(const AddedToken& token, std::string text, AddedTokens& tokens) {
-  auto& same_byte = tokens[static_cast<unsigned char>(text[0])];
-  const auto shorter = std::ranges::find_if(same_byte, [&](const Spelled& s) { return s.text.size() < text.size(); });
-  same_byte.insert(shorter, {std::move(text), &token});
-}
-
-std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const AddedTokens& tokens,
-                                             const MarkedText* marks) {
+std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const TokenTrie& tokens, const MarkedText* marks) {
   std::vector<Piece> pieces;
   size_t from = 0;  // text before this is cut
-  for (size_t at = 0; at < text.size();) {
-    const auto& candidates = tokens[static_cast<unsigned char>(text[at])];
-    const auto found = std::ranges::find_if(candidates, [&](const Spelled& s) {
-      const bool trusted = marks == nullptr || !s.token->special || marks->IsTrusted(at, s.text.size());
-      return trusted && text.substr(at).starts_with(s.text);
-    });
-    if (found == candidates.end()) {
+  size_t at = 0;
+  const std::function<bool(const AddedToken&, size_t)> trusted = [&](const AddedToken& token, size_t length) {
+    return marks == nullptr || !token.special || marks->IsTrusted(at, length);
+  };
+  while (at < text.size()) {
+    const TokenTrie::Found found = tokens.Longest(text.substr(at), trusted);
+    if (found.token == nullptr) {
       ++at;
       continue;
     }
-    size_t begin = at, end = at + found->text.size();
+    size_t begin = at, end = at + found.length;
     at = end;
     const bool inside_word = (begin > 0 && IsWordCharacter(text, PreviousCharacter(text, begin))) ||
                              (end < text.size() && IsWordCharacter(text, end));
-    if (found->token->single_word && inside_word) continue;  // as in HF, no shorter token is looked for in its place
-    while (found->token->left_strip && begin > from && IsSpace(text, PreviousCharacter(text, begin)))
+    if (found.token->single_word && inside_word) continue;  // as in HF, no shorter token is looked for in its place
+    while (found.token->left_strip && begin > from && IsSpace(text, PreviousCharacter(text, begin)))
       begin = PreviousCharacter(text, begin);
-    while (found->token->right_strip && end < text.size() && IsSpace(text, end))
+    while (found.token->right_strip && end < text.size() && IsSpace(text, end))
       end += NextUtf8(text.substr(end)).length;
     if (begin > from) pieces.push_back({text.substr(from, begin - from), nullptr});
-    pieces.push_back({text.substr(begin, end - begin), found->token});
+    pieces.push_back({text.substr(begin, end - begin), found.token});
     at = from = end;
   }
   if (from < text.size()) pieces.push_back({text.substr(from), nullptr});

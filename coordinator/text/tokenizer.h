@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "coordinator/text/bpe.h"
 #include "coordinator/text/marked_text.h"
 #include "coordinator/text/splitter.h"
+#include "coordinator/text/token_trie.h"
 #include "coordinator/text/tokenizer_data.h"
 
 namespace quire {
@@ -37,19 +37,12 @@ class Tokenizer {
   }
 
  private:
-  /// An added token as it is looked for.
-  struct Spelled {
-    std::string text;
-    const AddedToken* token;
-  };
-  using AddedTokens = std::array<std::vector<Spelled>, 256>;  // by first byte, longest first
   struct Piece {
     std::string_view text;
     const AddedToken* token;  // null: none
   };
-  static void Insert(const AddedToken& token, std::string text, AddedTokens& tokens);
   /// The text in pieces: tokens, with what they strip, and what lies between. Control tokens only where `marks` trusts.
-  static std::vector<Piece> Cut(std::string_view text, const AddedTokens& tokens, const MarkedText* marks);
+  static std::vector<Piece> Cut(std::string_view text, const TokenTrie& tokens, const MarkedText* marks);
   void AddSplitters();
   void EncodeBetween(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const;
   void EncodeWords(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const;
@@ -61,7 +54,7 @@ class Tokenizer {
   std::vector<bool> special_;                             // by id
   std::unordered_map<std::string, TokenId> whole_words_;  // filled when whole_words_first
   /// First one kind is looked for in the text, then the other in what is left of it, normalised.
-  AddedTokens as_written_, in_normalized_;
+  TokenTrie as_written_, in_normalized_;
 };
 
 }  // namespace quire

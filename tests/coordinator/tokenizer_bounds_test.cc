@@ -124,6 +124,43 @@ TEST(SplitterBoundsTest, KnownPatternsTakeHostileTextsWithinTheirBudget) {
   }
 }
 
+/// Thousands of reserved tokens that begin alike were each compared at every place.
+TEST(AddedTokensBoundsTest, ManyTokensOfOneBeginningCostNoMoreThanOne) {
+  TokenizerData data;
+  data.split_patterns = {kGpt2Pattern};
+  for (TokenId id = 0; id < 20'000; ++id) {
+    data.tokens.push_back(fmt::format("<|reserved_special_token_{}|>", id));
+    data.added.push_back({id, data.tokens.back(), true, false, false, false});
+  }
+  const Tokenizer tokenizer(data);
+  for (const std::string& text :
+       {std::string(1 << 20, '<'), Repeated("<|", 1 << 20), Repeated("<|reserved_special_token_", 1 << 20),
+        Repeated(data.tokens[1234], 1 << 20)}) {
+    for (const char mark : {MarkedText::kFromUser, MarkedText::kTrusted}) {
+      const auto begin = ThreadTime();
+      const std::vector<TokenId> tokens = tokenizer.Encode(MarkedText(text, mark));
+      const bool spelled_out = text.starts_with(data.tokens[1234]) && mark == MarkedText::kTrusted;
+      EXPECT_EQ(tokens, std::vector<TokenId>(spelled_out ? text.size() / data.tokens[1234].size() : 0, 1234));
+      EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(5)) << text.substr(0, 30);
+    }
+  }
+  data.added[7].text = std::string(2000, 'a');
+  EXPECT_THAT(ErrorOf([&] { Tokenizer{data}; }), HasSubstr("added token 7 has 2000 bytes, at most 1024"));
+}
+
+TEST(AddedTokensBoundsTest, TheLongestThatIsTrustedIsTaken) {
+  TokenizerData data;
+  data.tokens = {"<a", "<a>", "<a>b", "<a"};
+  data.added = {{0, "<a", false}, {1, "<a>", true}, {2, "<a>b", false}, {3, "<a", false}};
+  const Tokenizer tokenizer(data);
+  const auto encode = [&](const std::string& text, char mark) { return tokenizer.Encode(MarkedText(text, mark)); };
+  EXPECT_EQ(encode("<a>b", MarkedText::kFromUser), std::vector<TokenId>{2});
+  EXPECT_EQ(encode("<a>", MarkedText::kTrusted), std::vector<TokenId>{1});
+  EXPECT_EQ(encode("<a>", MarkedText::kFromUser), std::vector<TokenId>{0})
+      << "the first of those that are spelled alike";
+  EXPECT_EQ(encode("<a<a>", MarkedText::kTrusted), (std::vector<TokenId>{0, 1}));
+}
+
 TEST(NfcTest, EqualsTheLibrarysOnTextsOfAllKinds) {
   // Marks in every order, characters that decompose to marks alone, Hangul, singletons and exclusions.
   const std::vector<std::string> parts = {"a",      "e\u0301", "\u00e9", "\u0323", "\u0307",    "\u0344",
