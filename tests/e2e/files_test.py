@@ -53,7 +53,7 @@ class TemplateTest(unittest.TestCase):
 
     def test_a_template_beyond_its_bounds_is_a_400_and_no_crash(self):
         deep = "{% macro m(n) %}{{ ((m(n - 1) | int) if n else 0)" + 490 * " + 1" + " }}{% endmacro %}{{ m(30) }}"
-        long = "{% for i in range(100000) %}{{ range(100000) | unique | list | length }}{% endfor %}"
+        long = "{% set l = range(1000) %}{% for i in range(100000) %}{{ -1 in l }}{% endfor %}"
         large = "{% set n = namespace(t='') %}{% for i in range(100000) %}{% set n.t = n.t ~ messages[0].content %}{% endfor %}"
         source = "".join("{% if messages[0].content[0] == '" + word[0] + "' %}" + text + "{% endif %}"
                          for word, text in (("deep", deep), ("long", long), ("growing", large))) + "{{ messages[0].content }}"
