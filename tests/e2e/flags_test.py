@@ -344,7 +344,7 @@ class FileTest(FlagCase):
 
 # Where the effect of each flag is seen.
 TESTS = {
-    "topology": FileTest.test_topology_holds_where_no_flag_speaks,
+    "model_or_topology": FileTest.test_topology_holds_where_no_flag_speaks,
     "--model": PlainTest.test_model_port_and_admin_port,
     "--tensor-parallel-size": SmallTest.test_tensor_parallel_size,
     "--data-parallel-size": FileTest.test_data_parallel_size,
