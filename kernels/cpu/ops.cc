@@ -64,6 +64,18 @@ void RmsNorm(const CpuStream& stream, const RmsNormParams& p) {
                          [&](int64_t begin, int64_t end, int) { ActiveTable().rms_norm(p, begin, end); });
 }
 
+void HeadNorm(const CpuStream& stream, const HeadNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.row_stride >= p.num_heads * p.head_dim);
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().head_norm(p, begin, end); });
+}
+
+void AddBias(const CpuStream& stream, const AddBiasParams& p) {
+  QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().add_bias(p, begin, end); });
+}
+
 void Rope(const CpuStream& stream, const RopeParams& p) {
   QUIRE_KERNEL_CHECK(p.head_dim % 2 == 0);
   stream.pool().ForRange(p.num_tokens, 4, [&](int64_t begin, int64_t end, int) { ActiveTable().rope(p, begin, end); });

@@ -21,6 +21,7 @@ void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
   QUIRE_KERNEL_CHECK(p.rotary_dim >= 0 && p.rotary_dim % 2 == 0 && p.rotary_dim <= p.cache.head_size);
   QUIRE_KERNEL_CHECK(p.cache.head_size % (16 / ByteSize(p.dtype, p.cache.type)) == 0);
   QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
+  QUIRE_KERNEL_CHECK((p.query_norm == nullptr) == (p.key_norm == nullptr));
   if (p.num_tokens == 0) return;
   WithType(p.dtype, [&](auto t) {
     using T = decltype(t);

@@ -48,8 +48,45 @@ struct RopeKvWriteKernel {
                   1 / p.cache.k_scale,
                   1 / p.cache.v_scale};
     const simt::Global<T> row = simt::Global<T>(static_cast<T*>(p.qkv)) + token * p.row_stride;
+    if (p.bias != nullptr || p.query_norm != nullptr) {
+      AddBiasAndNorm(p, row);
+      simt::SyncThreads();
+    }
     RotatePairs(p, row, to);
     CopyRest(p, row, to);
+  }
+
+  /// In place, a head for each warp in turn; numbers are fp32 from the bias to the norm's result.
+  static __device__ void AddBiasAndNorm(const Params& p, const simt::Global<T>& row) {
+    const int lane = simt::ThreadX() % 32, size = p.cache.head_size;
+    const simt::Global<const T> bias(static_cast<const T*>(p.bias));
+    const simt::Global<const T> query_norm(static_cast<const T*>(p.query_norm));
+    const simt::Global<const T> key_norm(static_cast<const T*>(p.key_norm));
+    for (int head = simt::ThreadX() / 32; head < p.num_heads + 2 * p.cache.num_kv_heads; head += kThreads / 32) {
+      const int64_t at = int64_t{head} * size;
+      const bool is_query = head < p.num_heads, is_value = head >= p.num_heads + p.cache.num_kv_heads;
+      const auto biased = [&](int d) {
+        const T stored = row[at + d];
+        float x = simt::ToFloat(stored);
+        if (p.bias != nullptr) {
+          const T added = bias[at + d];
+          x += simt::ToFloat(added);
+        }
+        return x;
+      };
+      if (is_value || p.query_norm == nullptr) {
+        for (int d = lane; d < size; d += 32) row[at + d] = simt::FromFloat<T>(biased(d));
+        continue;
+      }
+      float squares = 0;
+      for (int d = lane; d < size; d += 32) squares += biased(d) * biased(d);
+      for (int mask = 16; mask > 0; mask /= 2) squares += simt::ShuffleXor(squares, mask);
+      const float scale = simt::Rsqrt(squares / static_cast<float>(size) + p.epsilon);
+      for (int d = lane; d < size; d += 32) {
+        const T weight = is_query ? query_norm[d] : key_norm[d];
+        row[at + d] = simt::FromFloat<T>(biased(d) * scale * simt::ToFloat(weight));
+      }
+    }
   }
 
   /// Dimensions i and i + rotary_dim / 2 of every query and key head.

@@ -5,9 +5,10 @@
 
 namespace quire::kernels {
 
-/// Splits the rows that come out of the QKV projection, rotates queries in place, and writes rotated keys and values
-/// into their slots: one kernel instead of a split, a reshape, two rotations and two scatters. Keys and values of the
-/// rows stay as they are. Dimension i of the first rotary_dim of a head rotates with dimension i + rotary_dim / 2.
+/// Splits the rows that come out of the QKV projection, adds their biases and norms their heads where the model does
+/// so, rotates queries in place, and writes rotated keys and values into their slots: one kernel instead of a split, a
+/// reshape, a sum, two norms, two rotations and two scatters. Keys and values of the rows stay as they are but for
+/// biases and norms. Dimension i of the first rotary_dim of a head rotates with dimension i + rotary_dim / 2.
 struct RopeKvWriteParams {
   DType dtype;
   void* qkv;                 // [num_tokens, num_heads + 2 * num_kv_heads, head_size]: queries, keys, values
@@ -19,6 +20,10 @@ struct RopeKvWriteParams {
   int32_t num_heads;
   int32_t rotary_dim;  // even, at most head_size; 0: no rotation, cos_sin and positions are not read
   PagedCache cache;
+  const void* bias = nullptr;        // [num_heads + 2 * num_kv_heads, head_size] of dtype, added to every row; or null
+  const void* query_norm = nullptr;  // [head_size] of dtype: query = query / rms(query) * query_norm; or null
+  const void* key_norm = nullptr;    // [head_size] of dtype, of keys likewise; null where query_norm is
+  float epsilon = 0;                 // added to the mean of squares
 };
 void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& params);
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/add_bias.h"
+#include "kernels/head_norm.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -29,6 +31,45 @@ TEST(RmsNormTest, NormalisesEveryRow) {
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
     test::ExpectNear(out, expected, 2e-6, "hidden " + std::to_string(hidden));
+  }
+}
+
+TEST(HeadNormTest, NormsEveryHeadOfAStridedRowAsARowOfItsOwn) {
+  Random random(4);
+  for (const int64_t dim : {1, 10, 64, 128}) {
+    const int64_t tokens = 5, heads = 3, stride = 3 * dim + 7;
+    const auto before = random.Floats(tokens * stride), weight = random.Floats(dim);
+    auto rows = before;
+    HeadNorm(CpuStream(2), {rows.data(), weight.data(), tokens, heads, dim, stride, 1e-5f});
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t h = 0; h < heads; ++h) {
+        const float* head = before.data() + t * stride + h * dim;
+        const std::span<const float> normed(rows.data() + t * stride + h * dim, static_cast<size_t>(dim));
+        test::ExpectNear(normed, reference::RmsNorm({head, head + dim}, {weight.begin(), weight.end()}, 1e-5), 2e-6,
+                         "dim " + std::to_string(dim));
+        std::vector<float> row(static_cast<size_t>(dim));
+        RmsNorm(CpuStream(1), {head, weight.data(), row.data(), 1, dim, 1e-5f});
+        EXPECT_TRUE(std::ranges::equal(normed, row)) << "not the bits of a row";
+      }
+      for (int64_t i = t * stride + heads * dim; i < (t + 1) * stride; ++i) {  // what follows the heads is not touched
+        EXPECT_EQ(rows[static_cast<size_t>(i)], before[static_cast<size_t>(i)]);
+      }
+    }
+  }
+}
+
+TEST(AddBiasTest, AddsToTheColumnsOfEveryRow) {
+  Random random(5);
+  for (const int64_t columns : {1, 7, 64, 200}) {
+    const int64_t tokens = 6, stride = columns + 5;
+    const auto before = random.Floats(tokens * stride), bias = random.Floats(columns);
+    auto rows = before;
+    AddBias(CpuStream(2), {rows.data(), bias.data(), tokens, columns, stride});
+    for (int64_t i = 0; i < tokens * stride; ++i) {
+      const int64_t column = i % stride;
+      const float added = column < columns ? bias[static_cast<size_t>(column)] : 0;
+      EXPECT_EQ(rows[static_cast<size_t>(i)], before[static_cast<size_t>(i)] + added) << columns << ", " << i;
+    }
   }
 }
 

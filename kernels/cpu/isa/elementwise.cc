@@ -3,19 +3,43 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
+namespace {
+
+/// out may be x.
+void NormRow(const float* x, const float* weight, float* out, int64_t count, float epsilon) {
+  const int64_t whole = count / kLanes * kLanes;
+  Vec squares = {};
+  for (int64_t i = 0; i < whole; i += kLanes) squares += Load(x + i) * Load(x + i);
+  if (whole < count) {
+    const Vec tail = LoadPart(x + whole, count - whole);
+    squares += tail * tail;
+  }
+  const float scale = 1.0f / __builtin_sqrtf(Sum(squares) / static_cast<float>(count) + epsilon);
+  for (int64_t i = 0; i < whole; i += kLanes) Store(out + i, Load(x + i) * scale * Load(weight + i));
+  for (int64_t i = whole; i < count; ++i) out[i] = x[i] * scale * weight[i];
+}
+
+}  // namespace
+
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end) {
-  const int64_t whole = p.hidden / kLanes * kLanes;
   for (int64_t row = row_begin; row < row_end; ++row) {
-    const float* x = p.x + row * p.hidden;
-    Vec squares = {};
-    for (int64_t i = 0; i < whole; i += kLanes) squares += Load(x + i) * Load(x + i);
-    if (whole < p.hidden) {
-      const Vec tail = LoadPart(x + whole, p.hidden - whole);
-      squares += tail * tail;
+    NormRow(p.x + row * p.hidden, p.weight, p.out + row * p.hidden, p.hidden, p.epsilon);
+  }
+}
+
+void HeadNormRows(const HeadNormParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    for (int64_t h = 0; h < p.num_heads; ++h) {
+      float* head = p.heads + row * p.row_stride + h * p.head_dim;
+      NormRow(head, p.weight, head, p.head_dim, p.epsilon);
     }
-    const float scale = 1.0f / __builtin_sqrtf(Sum(squares) / static_cast<float>(p.hidden) + p.epsilon);
-    float* out = p.out + row * p.hidden;
-    for (int64_t i = 0; i < p.hidden; ++i) out[i] = x[i] * scale * p.weight[i];
+  }
+}
+
+void AddBiasRows(const AddBiasParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    float* out = p.rows + row * p.row_stride;
+    for (int64_t i = 0; i < p.columns; ++i) out[i] += p.bias[i];
   }
 }
 

@@ -14,6 +14,8 @@ void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, flo
 int64_t AttentionScratch(const PagedAttentionParams& p);
 void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end);
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
+void HeadNormRows(const HeadNormParams& p, int64_t row_begin, int64_t row_end);
+void AddBiasRows(const AddBiasParams& p, int64_t row_begin, int64_t row_end);
 void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end);
 void SiluMulRows(const SiluMulParams& p, int64_t row_begin, int64_t row_end);
 float RowMax(const float* x, int64_t count);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "kernels/add_bias.h"
 #include "kernels/cpu/isa/attention_item.h"
+#include "kernels/head_norm.h"
 #include "kernels/kv_cache.h"
 #include "kernels/matmul.h"
 #include "kernels/paged_attention.h"
@@ -57,6 +59,8 @@ struct IsaTable {
   int64_t (*attention_scratch)(const PagedAttentionParams&);  // floats
   void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
+  void (*head_norm)(const HeadNormParams&, int64_t row_begin, int64_t row_end);
+  void (*add_bias)(const AddBiasParams&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeParams&, int64_t row_begin, int64_t row_end);
   void (*silu_mul)(const SiluMulParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity

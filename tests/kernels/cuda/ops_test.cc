@@ -62,6 +62,7 @@ struct RopeShape {
   DType dtype;
   CacheType cache;
   int32_t head_size, rotary_dim, block_size;
+  bool biased = false, normed = false;
 };
 
 /// Three rows that are written and one that is not; rows are further apart than they are long.
@@ -91,17 +92,41 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
   const DeviceBuffer<int64_t> device_slots(slots);
   const PagedCache cache{keys.data(), values.data(),    block_elements, block_elements,  kv_heads,
                          size,        shape.block_size, shape.cache,    fp8 ? 0.02f : 1, fp8 ? 0.01f : 1};
-  RopeKvWrite({}, {shape.dtype, qkv.data(), stride, device_cos_sin.data(), device_positions.data(), device_slots.data(),
-                   tokens, heads, shape.rotary_dim, cache});
+  const Numbers bias = Numbers::Of(shape.dtype, width, random), query_norm = Numbers::Of(shape.dtype, size, random),
+                key_norm = Numbers::Of(shape.dtype, size, random);
+  const double epsilon = 1e-3;
+  RopeKvWrite({}, {.dtype = shape.dtype,
+                   .qkv = qkv.data(),
+                   .row_stride = stride,
+                   .cos_sin = device_cos_sin.data(),
+                   .positions = device_positions.data(),
+                   .slots = device_slots.data(),
+                   .num_tokens = tokens,
+                   .num_heads = heads,
+                   .rotary_dim = shape.rotary_dim,
+                   .cache = cache,
+                   .bias = shape.biased ? bias.data() : nullptr,
+                   .query_norm = shape.normed ? query_norm.data() : nullptr,
+                   .key_norm = shape.normed ? key_norm.data() : nullptr,
+                   .epsilon = static_cast<float>(epsilon)});
 
+  // Biases and norms are rounded once before a rotation, which adds two numbers.
+  const double own = Tolerance(shape.dtype) * (shape.biased || shape.normed ? 4 : 1) + 1e-6;
   // An E4M3 number has 3 bits behind the point; the smallest step is 2^-9 of the scale.
-  const double tolerance = fp8 ? 0x1p-4 + 1e-5 : Tolerance(shape.dtype) + 1e-6;
+  const double tolerance = fp8 ? 0x1p-4 + own : own;
   std::set<int64_t> written_keys, written_values;
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t head = 0; head < heads + 2 * kv_heads; ++head) {
       std::vector<double> expected(before.begin() + t * stride + head * size,
                                    before.begin() + t * stride + (head + 1) * size);
       const bool is_value = head >= heads + kv_heads;
+      if (shape.biased && slots[static_cast<size_t>(t)] >= 0) {
+        for (int64_t d = 0; d < size; ++d) expected[static_cast<size_t>(d)] += bias[head * size + d];
+      }
+      if (shape.normed && slots[static_cast<size_t>(t)] >= 0 && !is_value) {
+        expected = reference::RmsNorm(expected, (head < heads ? query_norm : key_norm).Slice(0, size), epsilon);
+      }
+      const std::vector<double> unrotated = expected;
       if (slots[static_cast<size_t>(t)] >= 0 && !is_value) {
         const std::vector<double> turned = reference::Rope({expected.begin(), expected.begin() + shape.rotary_dim},
                                                            positions[static_cast<size_t>(t)], 10000.0);
@@ -111,10 +136,15 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
         const double want = expected[static_cast<size_t>(d)], bound = tolerance * std::max(1.0, std::fabs(want));
         const double in_row = qkv[t * stride + head * size + d];
         if (head < heads) {
-          ASSERT_NEAR(in_row, want, Tolerance(shape.dtype) * std::max(1.0, std::fabs(want)) + 1e-6) << head << " " << d;
+          ASSERT_NEAR(in_row, want, own * std::max(1.0, std::fabs(want))) << head << " " << d;
           continue;
         }
-        ASSERT_EQ(in_row, before[static_cast<size_t>(t * stride + head * size + d)]);
+        if (shape.biased || shape.normed) {
+          const double plain = unrotated[static_cast<size_t>(d)];
+          ASSERT_NEAR(in_row, plain, own * std::max(1.0, std::fabs(plain))) << head << " " << d;
+        } else {
+          ASSERT_EQ(in_row, before[static_cast<size_t>(t * stride + head * size + d)]);
+        }
         if (slots[static_cast<size_t>(t)] < 0) continue;
         const int64_t block = slots[static_cast<size_t>(t)] / shape.block_size;
         const int64_t offset = slots[static_cast<size_t>(t)] % shape.block_size;
@@ -148,6 +178,18 @@ TEST(RopeKvWriteTest, EqualsReferenceAndTouchesOnlyItsSlots) {
           ExpectRopeKvWriteEqualsReference({dtype, cache, head_size, rotary_dim, 8 << (seed % 4)}, seed);
           ++seed;
         }
+      }
+    }
+  }
+}
+
+TEST(RopeKvWriteTest, AddsBiasesAndNormsHeadsBeforeItRotates) {
+  uint64_t seed = 100;
+  for (const DType dtype : kTypes) {
+    for (const int32_t head_size : {64, 80, 128}) {
+      for (const auto& [biased, normed] : {std::pair{true, false}, {false, true}, {true, true}}) {
+        const int32_t rotary_dim = seed % 3 == 0 ? head_size / 2 : head_size;
+        ExpectRopeKvWriteEqualsReference({dtype, CacheType::kSame, head_size, rotary_dim, 16, biased, normed}, seed++);
       }
     }
   }
@@ -267,7 +309,11 @@ TEST(RowOpsTest, NoRowsAreNoLaunch) {
 TEST(RowOpsTest, RowTooShortForItsBufferIsFound) {
   test::Random random(5);
   const Numbers in = Numbers::Of(DType::kF32, 2 * 2 * 64, random), out(DType::kF32, 64);  // room for one row, not two
-  simt::ExpectError([&] { SiluMul({}, {DType::kF32, in.data(), out.data(), 2, 64, false}); }, "global access out of bounds");
+  simt::ExpectError(
+      [&] {
+        SiluMul({}, {DType::kF32, in.data(), out.data(), 2, 64, false});
+      },
+      "global access out of bounds");
 }
 
 }  // namespace
