@@ -31,9 +31,9 @@ constexpr auto kDrainLimit = std::chrono::seconds(30);
 /// The tokenizer and, when the model has one that we can read, its chat template.
 struct TextTools {
   explicit TextTools(const ModelFiles& model) : tokenizer(TokenizerDataOf(model)) {
-    if (tokenizer.vocab_size() > model.config().vocab_size) {
+    if (tokenizer.vocab_size() > model.spec().vocab_size) {
       Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
-           model.config().vocab_size);
+           model.spec().vocab_size);
     }
     try {
       chat = std::make_unique<ChatTemplate>(tokenizer.data());
@@ -108,7 +108,7 @@ class Server {
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
       });
       Metrics metrics(topology_.model.name, topology_.cache.block_size, replicas.Views());
-      DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.config().eos_token_ids}, text_.chat.get(),
+      DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
                    metrics);
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.pending_requests(); }});
@@ -144,7 +144,7 @@ class Server {
     }
     const int running = topology_.scheduler.max_running;
     return {topology_.model.name,
-            {static_cast<int>(model_.config().vocab_size), longest, std::min(128, running)},
+            {static_cast<int>(model_.spec().vocab_size), longest, std::min(128, running)},
             topology_.scheduler.max_waiting + running * replicas.size(),
             static_cast<size_t>(topology_.limits.waiting_bytes),
             text_.no_chat_reason,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "comm/error.h"
+#include "comm/model/architecture.h"
 
 namespace quire {
 
@@ -71,17 +72,21 @@ std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double
 
 }  // namespace
 
-std::vector<RankShard> PlanShards(const ModelConfig& config, const std::vector<double>& shares) {
+std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares) {
   const auto ranks = static_cast<int64_t>(shares.size());
-  if (ranks < 1 || ranks > config.num_heads) {
+  if (ranks < 1 || ranks > spec.num_heads) {
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} ranks can share it", ranks,
-         config.num_heads, config.num_heads);
+         spec.num_heads, spec.num_heads);
   }
-  const int64_t group = config.num_heads / config.num_kv_heads;
-  const auto heads = ToRanges(SplitHeads(config.num_heads, shares));
+  const int64_t group = spec.num_heads / spec.num_kv_heads;
+  const auto heads = ToRanges(SplitHeads(spec.num_heads, shares));
 
   std::vector<RankShard> shards(shares.size());
-  std::vector<double> loads;  // weights read per step, in units of hidden_size numbers
+  // Weights read per step, in units of hidden_size numbers; vectors are too short to count.
+  const auto cost = [&](Axis axis) {
+    return static_cast<double>(MatrixNumbersPerUnit(spec, axis)) / static_cast<double>(spec.hidden_size);
+  };
+  std::vector<double> loads;
   for (size_t r = 0; r < shards.size(); ++r) {
     RankShard& shard = shards[r];
     shard.heads = heads[r];
@@ -90,14 +95,15 @@ std::vector<RankShard> PlanShards(const ModelConfig& config, const std::vector<d
       shard.head_start.push_back(static_cast<int32_t>(std::max(kv * group, heads[r].begin) - heads[r].begin));
     }
     shard.head_start.push_back(static_cast<int32_t>(heads[r].size()));
-    loads.push_back(
-        static_cast<double>(config.num_layers * config.head_dim * 2 * (shard.heads.size() + shard.kv_heads.size())));
+    loads.push_back(static_cast<double>(spec.head_dim) *
+                    (cost(Axis::kQueries) * static_cast<double>(shard.heads.size()) +
+                     cost(Axis::kKeyValues) * static_cast<double>(shard.kv_heads.size())));
   }
 
-  const int64_t unit = config.intermediate_size % kMlpUnit == 0 ? kMlpUnit : 1;
-  auto mlp = FillUp(config.intermediate_size / unit, static_cast<double>(3 * unit * config.num_layers), shares, loads);
+  const int64_t unit = spec.intermediate_size % kMlpUnit == 0 ? kMlpUnit : 1;
+  auto mlp = FillUp(spec.intermediate_size / unit, static_cast<double>(unit) * cost(Axis::kMlp), shares, loads);
   for (int64_t& count : mlp) count *= unit;
-  const auto vocab = FillUp(config.vocab_size, 1.0, shares, loads);
+  const auto vocab = FillUp(spec.vocab_size, cost(Axis::kVocab), shares, loads);
   const auto mlp_ranges = ToRanges(mlp), vocab_ranges = ToRanges(vocab);
   for (size_t r = 0; r < shards.size(); ++r) {
     shards[r].mlp = mlp_ranges[r];

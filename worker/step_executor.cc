@@ -8,9 +8,9 @@ namespace quire {
 
 using Clock = std::chrono::steady_clock;
 
-StepExecutor::StepExecutor(const ModelConfig& config, const EngineSizes& sizes, Rank rank,
+StepExecutor::StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank rank,
                            std::unique_ptr<RankEngine> engine)
-    : config_(config),
+    : vocab_size_(static_cast<int32_t>(spec.vocab_size)),
       sizes_(sizes),
       rank_(rank),
       engine_(std::move(engine)),
@@ -40,13 +40,9 @@ void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
 }
 
 void StepExecutor::Begin(const Frame& plan_frame) {
-  const PlanLimits limits{num_blocks_,
-                          num_host_blocks_,
-                          sizes_.block_size,
-                          sizes_.max_running,
-                          sizes_.max_step_tokens,
-                          sizes_.max_model_len,
-                          static_cast<int32_t>(config_.vocab_size)};
+  const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
+                          sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
+                          vocab_size_};
   const auto begin = Clock::now();
   const StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/messages.h"
-#include "comm/model/model_config.h"
+#include "comm/model/model_spec.h"
 #include "worker/engine_sizes.h"
 #include "worker/rank_engine.h"
 #include "worker/sequence_table.h"
@@ -17,7 +17,7 @@ namespace quire {
 /// leaves the computing to its engine. Knows no sockets.
 class StepExecutor {
  public:
-  StepExecutor(const ModelConfig& config, const EngineSizes& sizes, Rank rank, std::unique_ptr<RankEngine> engine);
+  StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank rank, std::unique_ptr<RankEngine> engine);
 
   const RankEngine& engine() const { return *engine_; }
 
@@ -50,7 +50,7 @@ class StepExecutor {
     std::chrono::steady_clock::time_point begin;
   };
 
-  ModelConfig config_;
+  int32_t vocab_size_;
   EngineSizes sizes_;
   Rank rank_;
   std::unique_ptr<RankEngine> engine_;

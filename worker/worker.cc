@@ -192,7 +192,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
          fingerprint, assign->fingerprint);
   }
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
-  StepExecutor executor(files.config(), sizes, mpi.rank(), backend->MakeEngine());
+  StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   line.Send(HelloMessage{fingerprint, engine.device(), engine.block_bytes(), engine.weight_bytes(),

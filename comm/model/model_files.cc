@@ -8,6 +8,7 @@
 #include <set>
 
 #include "comm/error.h"
+#include "comm/model/architecture.h"
 #include "comm/model/model_tree.h"
 #include "comm/model/safetensors.h"
 
@@ -20,22 +21,27 @@ namespace {
 constexpr size_t kMaxJsonBytes = 64 << 20;
 constexpr size_t kSampleBytes = 64;  // of every tensor, for the fingerprint
 
-std::string HfName(const std::string& gguf_name) {
-  static const std::map<std::string, std::string> kWhole = {{"token_embd.weight", "model.embed_tokens.weight"},
-                                                            {"output_norm.weight", "model.norm.weight"},
-                                                            {"output.weight", "lm_head.weight"}};
-  static const std::map<std::string, std::string> kInLayer = {
-      {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-      {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-      {"ffn_gate", "mlp.gate_proj"},    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"}};
-  if (const auto it = kWhole.find(gguf_name); it != kWhole.end()) return it->second;
-  if (!gguf_name.starts_with("blk.") || !gguf_name.ends_with(".weight")) return gguf_name;
-  const size_t dot = gguf_name.find('.', 4);
-  if (dot == std::string::npos || gguf_name.size() < dot + 8) return gguf_name;
-  const auto it = kInLayer.find(gguf_name.substr(dot + 1, gguf_name.size() - dot - 8));
-  if (it == kInLayer.end()) return gguf_name;
-  return "model.layers." + gguf_name.substr(4, dot - 4) + "." + it->second + ".weight";
-}
+/// How a file's tensors differ from those that the model must have.
+struct Mismatch {
+  std::vector<std::string> missing, unexpected, misshapen;
+
+  bool empty() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
+  std::string Text() const {
+    std::vector<std::string> parts;
+    for (const auto& [what, names] :
+         {std::pair{"missing", &missing}, {"unexpected", &unexpected}, {"of another shape", &misshapen}}) {
+      if (!names->empty()) parts.push_back(fmt::format("{}: {}", what, FirstOf(*names)));
+    }
+    return fmt::format("{}", fmt::join(parts, "; "));
+  }
+
+ private:
+  static std::string FirstOf(const std::vector<std::string>& names) {
+    constexpr size_t kMost = 6;
+    if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+    return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + kMost, ", "), names.size() - kMost);
+  }
+};
 
 /// Names of the safetensors files of a directory: the index's, else model.safetensors.
 std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::string& directory) {
@@ -75,7 +81,7 @@ ModelFiles ModelFiles::Open(const std::string& path) {
     Fail("{}: no such model; give an HF directory or a GGUF file{}", path,
          path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
   }
-  model.CheckShapes();
+  model.PlaceTensors();
   for (const auto& [name, tensor] : model.tensors_) model.total_bytes_ += static_cast<int64_t>(tensor.data.size());
   return model;
 }
@@ -83,9 +89,9 @@ ModelFiles ModelFiles::Open(const std::string& path) {
 void ModelFiles::OpenHf() {
   const ModelTree tree(path_);
   constexpr const char* kGeneration = "generation_config.json";
-  config_ =
-      ConfigFromHf(tree.ReadText("config.json", kMaxJsonBytes),
-                   tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf("config.json"));
+  spec_ =
+      SpecFromHf(tree.ReadText("config.json", kMaxJsonBytes),
+                 tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf("config.json"));
   for (const std::string& name : SafetensorsNames(tree, path_)) {
     files_.emplace_back(tree.Open(name));
     for (auto& [tensor_name, tensor] : ReadSafetensors(files_.back().bytes(), files_.back().path())) {
@@ -99,60 +105,54 @@ void ModelFiles::OpenHf() {
 void ModelFiles::OpenGguf() {
   files_.emplace_back(path_);
   gguf_ = ReadGguf(files_.back().bytes(), path_);
-  config_ = ConfigFromGguf(*gguf_);
-  for (const auto& [name, tensor] : gguf_->tensors) tensors_.emplace(HfName(name), tensor);
-  if (const auto it = tensors_.find("rope_freqs.weight"); it != tensors_.end()) {
-    const auto count = static_cast<size_t>(config_.head_dim / 2);
-    if (it->second.type != TensorType::kF32 || it->second.data.size() != count * sizeof(float)) {
-      Fail("{}: rope_freqs.weight must hold {} F32 numbers", path_, count);
-    }
-    config_.rope_divisors.resize(count);
-    std::memcpy(config_.rope_divisors.data(), it->second.data.data(), it->second.data.size());
-  }
+  spec_ = SpecFromGguf(*gguf_);
+  tensors_ = gguf_->tensors;
 }
 
-const Tensor& ModelFiles::Get(const std::string& name) const {
-  const auto it = tensors_.find(name);
-  if (it == tensors_.end()) Fail("{}: tensor {} is missing", path_, name);
-  return it->second;
+void ModelFiles::PlaceTensors() {
+  const Naming naming = gguf_ ? Naming::kGguf : Naming::kHf;
+  weights_ = WeightsOf(spec_);
+  placed_.assign(static_cast<size_t>(spec_.num_layers()) * kNumRoles, nullptr);
+  Mismatch mismatch;
+  std::set<std::string_view> expected;
+  for (const ExpectedTensor& wanted : ExpectedTensors(spec_, weights_, naming)) {
+    const auto found = tensors_.find(wanted.name);
+    if (found == tensors_.end()) {
+      mismatch.missing.push_back(wanted.name);
+      continue;
+    }
+    expected.insert(found->first);
+    placed_[PlaceOf(wanted.role, wanted.layer)] = &found->second;
+    if (found->second.shape == wanted.shape) continue;
+    mismatch.misshapen.push_back(fmt::format("{} [{}] instead of [{}]", wanted.name,
+                                             fmt::join(found->second.shape, ", "), fmt::join(wanted.shape, ", ")));
+  }
+  for (const auto& [name, tensor] : tensors_) {
+    if (!expected.contains(name) && !MayBePresent(spec_, name, naming)) {
+      mismatch.unexpected.push_back(name.substr(0, 100));
+    }
+  }
+  if (mismatch.empty()) return;
+  Fail("{}: the tensors are not those of the {} that the configuration describes; {}", path_, spec_.architecture,
+       mismatch.Text());
 }
 
-void ModelFiles::CheckShapes() const {
-  const ModelConfig& c = config_;
-  const auto expect = [&](const std::string& name, std::vector<int64_t> shape) {
-    const Tensor& tensor = Get(name);
-    if (tensor.shape != shape) {
-      Fail("{}: tensor {} has shape [{}], the configuration needs [{}]", path_, name, fmt::join(tensor.shape, ", "),
-           fmt::join(shape, ", "));
-    }
-  };
-  expect("model.embed_tokens.weight", {c.vocab_size, c.hidden_size});
-  expect("model.norm.weight", {c.hidden_size});
-  if (!c.tied_embeddings) expect("lm_head.weight", {c.vocab_size, c.hidden_size});
-  for (int64_t i = 0; i < c.num_layers; ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i);
-    expect(layer + "input_layernorm.weight", {c.hidden_size});
-    expect(layer + "post_attention_layernorm.weight", {c.hidden_size});
-    expect(layer + "self_attn.q_proj.weight", {c.num_heads * c.head_dim, c.hidden_size});
-    expect(layer + "self_attn.k_proj.weight", {c.num_kv_heads * c.head_dim, c.hidden_size});
-    expect(layer + "self_attn.v_proj.weight", {c.num_kv_heads * c.head_dim, c.hidden_size});
-    expect(layer + "self_attn.o_proj.weight", {c.hidden_size, c.num_heads * c.head_dim});
-    expect(layer + "mlp.gate_proj.weight", {c.intermediate_size, c.hidden_size});
-    expect(layer + "mlp.up_proj.weight", {c.intermediate_size, c.hidden_size});
-    expect(layer + "mlp.down_proj.weight", {c.hidden_size, c.intermediate_size});
-  }
+const WeightSpec& ModelFiles::weight(Role role) const {
+  const auto found = std::ranges::find(weights_, role, &WeightSpec::role);
+  QUIRE_CHECK(found != weights_.end(), "a {} has no weight {}", spec_.architecture, static_cast<int>(role));
+  return *found;
+}
+
+const Tensor& ModelFiles::Get(Role role, int64_t layer) const {
+  const Tensor* tensor = placed_[PlaceOf(role, layer)];
+  QUIRE_CHECK(tensor != nullptr, "a {} has no weight {}", spec_.architecture, static_cast<int>(role));
+  return *tensor;
 }
 
 std::string ModelFiles::Fingerprint() const { return fingerprint_.empty() ? ComputeFingerprint() : fingerprint_; }
 
 std::string ModelFiles::ComputeFingerprint() const {
-  const ModelConfig& c = config_;
-  std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", c.architecture, c.hidden_size, c.num_layers,
-      c.num_heads, c.num_kv_heads, c.head_dim, c.intermediate_size, c.vocab_size, c.max_position, c.sliding_window,
-      c.rms_norm_epsilon, c.rope_theta, c.tied_embeddings, c.rope_scaling.factor, c.rope_scaling.llama3,
-      c.rope_scaling.original_max_position, c.rope_scaling.low_frequency_factor, c.rope_scaling.high_frequency_factor,
-      fmt::join(c.rope_divisors, ","));
+  std::string text = TextOf(spec_) + '\n';
   for (const auto& [name, tensor] : tensors_) {
     text += fmt::format("{} {} {}\n", name, TensorTypeName(tensor.type), fmt::join(tensor.shape, ","));
     const size_t sample = std::min(kSampleBytes, tensor.data.size());
@@ -170,9 +170,7 @@ void ModelFiles::ReleasePages() const {
   for (const MappedFile& file : files_) file.ReleasePages();
 }
 
-const char* ModelFiles::GpuDtype() const {
-  return Get("model.layers.0.self_attn.q_proj.weight").type == TensorType::kF16 ? "float16" : "bfloat16";
-}
+const char* ModelFiles::GpuDtype() const { return Get(Role::kQuery).type == TensorType::kF16 ? "float16" : "bfloat16"; }
 
 int64_t ModelFiles::TotalBytes() const { return total_bytes_; }
 

@@ -6,29 +6,32 @@
 
 #include "comm/model/gguf.h"
 #include "comm/model/mapped_file.h"
-#include "comm/model/model_config.h"
+#include "comm/model/model_spec.h"
 #include "comm/model/tensor.h"
+#include "comm/model/weight_spec.h"
 
 namespace quire {
 
 /// A model on disk: an HF directory (config.json and safetensors, single or sharded) or one GGUF file.
-/// Tensors carry HF's names ("model.layers.0.self_attn.q_proj.weight") whatever the format. Immutable once open;
-/// nothing but headers is read until a tensor's bytes are touched.
+/// Tensors are found by what they are for, whatever the format calls them. Immutable once open; nothing but headers is
+/// read until a tensor's bytes are touched.
 class ModelFiles {
  public:
-  /// Throws Error when a file is missing, broken or of an unsupported kind, or a tensor has the wrong shape.
+  /// Throws Error when a file is missing, broken or of an unsupported kind, or the tensors are not those that the
+  /// configuration asks for: all that are missing, unexpected or of another shape are named at once.
   static ModelFiles Open(const std::string& path);
 
-  const ModelConfig& config() const { return config_; }
+  const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
   /// Metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
 
-  /// Throws Error naming the tensor when the model lacks it.
-  const Tensor& Get(const std::string& name) const;
+  /// The tensor with this role; `layer` counts for those of a layer. The model has it (WeightsOf(spec())).
+  const Tensor& Get(Role role, int64_t layer = 0) const;
+  const WeightSpec& weight(Role role) const;
 
-  /// Hash of configuration, tensor names, types, shapes and the first bytes of every tensor, as 32 hex digits:
-  /// two processes with the same fingerprint opened the same model. What it does not see: changes further inside of a
+  /// Hash of the whole spec, tensor names, types, shapes and the first bytes of every tensor, as 32 hex digits: two
+  /// processes with the same fingerprint opened the same model. What it does not see: changes further inside of a
   /// tensor (comm/model/checksums.h does).
   std::string Fingerprint() const;
 
@@ -49,16 +52,21 @@ class ModelFiles {
   ModelFiles() = default;
   void OpenHf();
   void OpenGguf();
-  void CheckShapes() const;
+  void PlaceTensors();
+  static size_t PlaceOf(Role role, int64_t layer) {
+    return static_cast<size_t>(layer) * kNumRoles + static_cast<size_t>(role);
+  }
   std::string ComputeFingerprint() const;
 
   std::string path_;
   std::vector<MappedFile> files_;
   std::optional<GgufFile> gguf_;
-  ModelConfig config_;
-  TensorMap tensors_;
+  ModelSpec spec_;
+  TensorMap tensors_;  // by the names of the file
   int64_t total_bytes_ = 0;
   std::string fingerprint_;  // of files that are closed
+  std::vector<WeightSpec> weights_;
+  std::vector<const Tensor*> placed_;  // into tensors_: [layers, roles]; weights of no layer are in layer 0
 };
 
 }  // namespace quire

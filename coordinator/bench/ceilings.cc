@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/model/architecture.h"
 #include "coordinator/bench/rank_bench.h"
 #include "coordinator/cluster/placement.h"
 
@@ -37,11 +38,6 @@ Json JsonOf(const MachineCeilings& c) {
           {"int8", c.int8}};
 }
 
-double OperationsOfToken(const ModelConfig& config) {
-  const auto heads =
-      static_cast<double>(2 * config.num_heads + 2 * config.num_kv_heads) * static_cast<double>(config.head_dim);
-  const auto mlp = static_cast<double>(3 * config.intermediate_size);
-  return 2 * static_cast<double>(config.num_layers * config.hidden_size) * (heads + mlp);
-}
+double OperationsOfToken(const ModelSpec& spec) { return 2 * static_cast<double>(LayerMatrixNumbers(spec)); }
 
 }  // namespace quire

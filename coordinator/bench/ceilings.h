@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "comm/model/model_config.h"
+#include "comm/json.h"
+#include "comm/model/model_spec.h"
 #include "comm/topology.h"
 
 namespace quire {
@@ -21,6 +22,6 @@ std::string TextOf(const MachineCeilings& ceilings);
 Json JsonOf(const MachineCeilings& ceilings);
 
 /// Operations of one token in the layers' products: two for each number of a matrix. Attention is not counted.
-double OperationsOfToken(const ModelConfig& config);
+double OperationsOfToken(const ModelSpec& spec);
 
 }  // namespace quire

@@ -91,7 +91,7 @@ EngineRun Serve(const Topology& topology, const ModelFiles& model, const std::ve
   Engine& engine = deployment.engine();
   int64_t output = 0;
   for (size_t i = 0; i < trace.size(); ++i) {
-    const auto refusal = engine.Submit(MakeRequest(i + 1, trace[i], model.config().vocab_size, strategy, width));
+    const auto refusal = engine.Submit(MakeRequest(i + 1, trace[i], model.spec().vocab_size, strategy, width));
     if (refusal) Fail("request {} of the trace: {}", i, *refusal);
     output += trace[i].output_tokens * (strategy == Strategy::kGreedy ? 1 : width);
   }
@@ -171,7 +171,7 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
       for (int round = 0; round < kRounds; ++round) {
         const auto id = static_cast<RequestId>(block_size * 100'000 + tokens * 10 + round);
         const auto refusal =
-            engine.Submit(MakeRequest(id, {0, tokens, 2}, model.config().vocab_size, Strategy::kGreedy, 1));
+            engine.Submit(MakeRequest(id, {0, tokens, 2}, model.spec().vocab_size, Strategy::kGreedy, 1));
         if (refusal) Fail("{}", *refusal);
         double prefill = 0;
         while (engine.requests().at(id)->sequences.front().num_generated() == 0) {

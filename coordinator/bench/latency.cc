@@ -61,13 +61,13 @@ int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
   for (int i = 0; i <= bench.num_iters; ++i) {
     const auto first = static_cast<RequestId>(1 + i * bench.batch_size);
     const BatchTimes times =
-        RunBatch(deployment, first, bench.batch_size, bench.input_len, bench.output_len, model.config().vocab_size);
+        RunBatch(deployment, first, bench.batch_size, bench.input_len, bench.output_len, model.spec().vocab_size);
     if (i > 0) AddRound(times, rounds);
   }
   deployment.Stop("the bench is over");
 
   const double prompt_tokens = bench.batch_size * bench.input_len;
-  const double operations = OperationsOfToken(model.config()) * prompt_tokens / Percentile(rounds.prefill, 0.5);
+  const double operations = OperationsOfToken(model.spec()) * prompt_tokens / Percentile(rounds.prefill, 0.5);
   const double read = rounds.step.empty() ? 0 : weight_bytes / Percentile(rounds.step, 0.5);
   if (bench.json) {
     fmt::print("{}\n", DumpJson({{"prefill_seconds", JsonOf(rounds.prefill)},

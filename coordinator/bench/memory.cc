@@ -23,7 +23,7 @@ struct RealResults {
 
 RealResults RunReal(const MemoryBenchCommand& command) {
   const ModelFiles model = ModelFiles::Open(command.topology->model.path);
-  const int longest = static_cast<int>(std::min<int64_t>(command.real_max_model_len, model.config().max_position));
+  const int longest = static_cast<int>(std::min<int64_t>(command.real_max_model_len, model.spec().max_position));
   const LengthDistribution lengths = LengthDistributionNamed(command.lengths);
   const uint64_t seed = command.simulated.seed;
   // The least memory with which contiguous reservation can serve the model's length at all: one region.

@@ -14,7 +14,7 @@ int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   const BatchTimes times =
-      RunBatch(deployment, 1, bench.num_prompts, bench.input_len, bench.output_len, model.config().vocab_size);
+      RunBatch(deployment, 1, bench.num_prompts, bench.input_len, bench.output_len, model.spec().vocab_size);
   deployment.Stop("the bench is over");
 
   std::vector<double> first, per_token;

@@ -26,7 +26,7 @@ constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
     : topology_(topology), model_(model), cancel_(cancel) {
   CheckShape(shape());
-  max_model_len_ = static_cast<int>(model.config().max_position);
+  max_model_len_ = static_cast<int>(model.spec().max_position);
   if (topology.scheduler.max_model_len > max_model_len_) {
     Fail("max_model_len {} exceeds the {} tokens the model was trained for", topology.scheduler.max_model_len,
          max_model_len_);
@@ -40,7 +40,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   const PoolSizes pools = ChoosePools(1);
   const double swap_seconds = Reserve(pools);
   const int64_t pool_tokens = int64_t{pools.num_blocks - 1} * topology.cache.block_size;
-  if (pool_tokens < max_model_len_ && model.config().sliding_window == 0) {
+  if (pool_tokens < max_model_len_ && model.spec().window() == 0) {
     spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens,
                  max_model_len_);
     max_model_len_ = static_cast<int>(pool_tokens);
@@ -53,7 +53,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
 Deployment::~Deployment() = default;
 
 void Deployment::CheckShape(const GroupShape& shape) const {
-  const int heads = static_cast<int>(model_.config().num_heads);
+  const int heads = static_cast<int>(model_.spec().num_heads);
   if (shape.tensor < 1 || shape.tensor > heads) {
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
          shape.tensor, heads, heads);

@@ -54,7 +54,7 @@ PoolSizes Deployment::ChoosePools(int needed) const {
 }
 
 EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
-  const ModelConfig& config = model_.config();
+  const ModelSpec& spec = model_.spec();
   EngineOptions options;
   options.scheduler.max_step_tokens = max_step_tokens_;
   options.scheduler.max_running = topology_.scheduler.max_running;
@@ -66,13 +66,13 @@ EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
   options.blocks.block_size = topology_.cache.block_size;
   options.blocks.watermark = topology_.cache.watermark;
   options.blocks.prefix_caching = topology_.cache.prefix_caching;
-  options.blocks.sliding_window = static_cast<int>(config.sliding_window);
+  options.blocks.sliding_window = static_cast<int>(spec.window());
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
   options.max_wait_seconds = topology_.limits.queue_seconds;
   options.max_request_seconds = topology_.limits.request_seconds;
   options.plan_ahead = topology_.scheduler.plan_ahead;
   options.max_model_len = max_model_len_;
-  options.vocab_size = static_cast<int>(config.vocab_size);
+  options.vocab_size = static_cast<int>(spec.vocab_size);
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "comm/error.h"
+#include "comm/model/architecture.h"
 #include "comm/model/mapped_file.h"
 #include "comm/model/safetensors.h"
 #include "tests/support/random.h"
@@ -227,9 +228,9 @@ TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {
 TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
   const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
   const ModelFiles mqa = ModelFiles::Open(models + "mqa"), gqa = ModelFiles::Open(models + "gqa");
-  EXPECT_EQ(mqa.config().num_heads, 5);
-  EXPECT_TRUE(mqa.config().rope_scaling.llama3);
-  EXPECT_EQ(gqa.Get("model.embed_tokens.weight").type, TensorType::kBF16);
+  EXPECT_EQ(mqa.spec().num_heads, 5);
+  EXPECT_TRUE(mqa.spec().rope.llama3);
+  EXPECT_EQ(gqa.Get(Role::kEmbedding).type, TensorType::kBF16);
   EXPECT_NE(mqa.Fingerprint(), gqa.Fingerprint());
   EXPECT_EQ(gqa.Fingerprint(), ModelFiles::Open(models + "gqa").Fingerprint());
 }
@@ -253,12 +254,12 @@ TEST_F(ModelFilesTest, ModelsThatScalePositionsOtherwiseAreToldApart) {
 
 TEST_F(ModelFilesTest, OnlyMistralsSlide) {
   const auto window_of = [](const std::string& type_and_window) {
-    return ConfigFromHf(
+    return SpecFromHf(
                R"({"hidden_size":8,"num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,)"
                R"("max_position_embeddings":16,)" +
                    type_and_window + "}",
                "", "config.json")
-        .sliding_window;
+        .window();
   };
   EXPECT_EQ(window_of(R"("model_type":"mistral","sliding_window":24)"), 24);
   EXPECT_EQ(window_of(R"("model_type":"mistral","sliding_window":null)"), 0);
@@ -269,7 +270,7 @@ TEST_F(ModelFilesTest, OnlyMistralsSlide) {
 TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   const auto error_of = [](const std::string& config) -> std::string {
     try {
-      ConfigFromHf(config, "", "config.json");
+      SpecFromHf(config, "", "config.json");
     } catch (const Error& error) {
       return error.what();
     }
@@ -283,7 +284,8 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   EXPECT_EQ(error_of("{\"hidden_size\":-8," + good + "}").substr(0, 31), "config.json: hidden_size = -8 i");
   EXPECT_NE(error_of("{\"hidden_size\":8,\"num_key_value_heads\":3," + good + "}").find("do not divide"),
             std::string::npos);
-  EXPECT_NE(error_of("{\"hidden_size\":8,\"model_type\":\"x\"}").find("missing"), std::string::npos);
+  EXPECT_EQ(error_of("{\"hidden_size\":8,\"model_type\":\"x\"}"),
+            "config.json: architecture \"x\" is not supported; supported: llama, mistral");
   const std::string mistral = "{\"hidden_size\":8,\"model_type\":\"mistral\"," + good.substr(good.find(',') + 1);
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":-1}"), "config.json: sliding_window = -1 is out of range");
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":\"4\"}"), "config.json: sliding_window must be an integer");

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "comm/error.h"
-#include "comm/model/model_config.h"
+#include "comm/model/architecture.h"
 #include "tests/fuzz/byte_source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::ByteSource bytes(data, size);
   const std::string config(bytes.Until('\0')), generation(bytes.Rest());
   try {
-    const ModelConfig c = ConfigFromHf(config, generation, "f");
+    const ModelSpec c = SpecFromHf(config, generation, "f");
     QUIRE_CHECK(c.num_heads % c.num_kv_heads == 0 && c.head_dim % 2 == 0, "heads");
     for (const TokenId id : c.eos_token_ids) QUIRE_CHECK(id >= 0 && id < c.vocab_size, "eos {}", id);
     if (c.head_dim > 256) return 0;

@@ -1,8 +1,8 @@
-// A GGUF file, and what is made of its metadata: the configuration and the tokenizer.
+// A GGUF file, and what is made of its metadata: the model's description and the tokenizer.
 #include "comm/model/gguf.h"
 
 #include "comm/error.h"
-#include "comm/model/model_config.h"
+#include "comm/model/architecture.h"
 #include "coordinator/text/tokenizer.h"
 
 namespace quire {
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const TokenId token : tokenizer.EncodePrompt("a b<|end|>", true)) {
       QUIRE_CHECK(token >= 0 && token < tokenizer.vocab_size(), "token {}", token);
     }
-    ConfigFromGguf(gguf);
+    SpecFromGguf(gguf);
   } catch (const Error&) {
     return 0;
   }

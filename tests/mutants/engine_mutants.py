@@ -37,13 +37,13 @@ MUTANTS = [
            "if (all[rank * rows.size() + i].logit >= best.logit) best", EFFECTS),
 
     # Models and tokenizers.
-    Mutant("a GGUF file's rope_freqs are not used", "comm/model/model_config.cc", "if (!config.rope_divisors.empty()) frequency",
+    Mutant("a GGUF file's rope_freqs are not used", "comm/model/model_spec.cc", "if (!rope.divisors.empty()) frequency",
            "if (false) frequency", ["worker/golden_test:*AloneOneRank/mqa_gguf"]),
-    Mutant("linear scaling does not scale", "comm/model/model_config.cc",
-           "if (!scaling.llama3) {\n      frequency /= scaling.factor;", "if (!scaling.llama3) {\n      frequency /= 1;",
+    Mutant("linear scaling does not scale", "comm/model/model_spec.cc",
+           "if (!rope.llama3) {\n      frequency /= rope.factor;", "if (!rope.llama3) {\n      frequency /= 1;",
            ["worker/golden_test:*AloneOneRank/linear"]),
-    Mutant("a GGUF file's linear scaling is not read", "comm/model/model_config.cc",
-           'c.rope_scaling.factor = gguf.Get<double>(prefix + "rope.scaling.factor");', "c.rope_scaling.factor = 1;",
+    Mutant("a GGUF file's linear scaling is not read", "comm/model/architectures/llama.cc",
+           'rope.factor = config.Real("rope.scaling.factor");', "rope.factor = 1;",
            ["worker/golden_test:*AloneOneRank/linear_gguf"]),
     Mutant("BOS is never added", "coordinator/text/tokenizer.cc", "if (add_special_tokens) tokens.insert",
            "if (false && add_special_tokens) tokens.insert", ["coordinator/tokenizer_test:*AddedTokens*"]),

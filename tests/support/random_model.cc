@@ -1,14 +1,14 @@
 #include "tests/support/random_model.h"
 
-#include <fmt/format.h>
-
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <vector>
 
 #include "comm/json.h"
+#include "comm/model/architecture.h"
 #include "tests/support/random.h"
 
 namespace quire::test {
@@ -57,8 +57,7 @@ class TensorWriter {
 };
 
 Json ConfigOf(const ModelShape& s) {
-  Json config = {{"architectures", {s.sliding_window > 0 ? "MistralForCausalLM" : "LlamaForCausalLM"}},
-                 {"model_type", s.sliding_window > 0 ? "mistral" : "llama"},
+  Json config = {{"model_type", s.sliding_window > 0 ? "mistral" : s.family},
                  {"hidden_size", s.hidden},
                  {"num_hidden_layers", s.layers},
                  {"num_attention_heads", s.heads},
@@ -76,32 +75,32 @@ Json ConfigOf(const ModelShape& s) {
   return config;
 }
 
+struct Numbers {
+  float centre, spread;
+};
+/// Such that numbers keep their magnitude from layer to layer.
+Numbers NumbersOf(const ExpectedTensor& tensor) {
+  if (tensor.role == Role::kEmbedding) return {0, 1};
+  if (tensor.shape.size() == 2) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};
+  const bool bias = tensor.role == Role::kQueryBias || tensor.role == Role::kKeyBias || tensor.role == Role::kValueBias;
+  return {bias ? 0.0f : 1.0f, bias ? 0.5f : 0.2f};
+}
+
 }  // namespace
 
 RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
   std::string name = (std::filesystem::temp_directory_path() / "quire-model-XXXXXX").string();
   path_ = ::mkdtemp(name.data());
-  std::ofstream(path_ / "config.json") << ConfigOf(s).dump();
+  const std::string config = ConfigOf(s).dump();
+  std::ofstream(path_ / "config.json") << config;
   TensorWriter tensors(s.dtype, seed);
-  const auto matrix = [&](const std::string& tensor, int64_t rows, int64_t cols) {
-    tensors.Add(tensor + ".weight", {rows, cols}, 0, 1.7f / std::sqrt(static_cast<float>(cols)));
-  };
-  const auto norm = [&](const std::string& tensor) { tensors.Add(tensor + ".weight", {s.hidden}, 1, 0.2f); };
-  tensors.Add("model.embed_tokens.weight", {s.vocab, s.hidden}, 0, 1);
-  for (int64_t i = 0; i < s.layers; ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i);
-    norm(layer + "input_layernorm");
-    norm(layer + "post_attention_layernorm");
-    matrix(layer + "self_attn.q_proj", s.heads * s.head_dim, s.hidden);
-    matrix(layer + "self_attn.k_proj", s.kv_heads * s.head_dim, s.hidden);
-    matrix(layer + "self_attn.v_proj", s.kv_heads * s.head_dim, s.hidden);
-    matrix(layer + "self_attn.o_proj", s.hidden, s.heads * s.head_dim);
-    matrix(layer + "mlp.gate_proj", s.intermediate, s.hidden);
-    matrix(layer + "mlp.up_proj", s.intermediate, s.hidden);
-    matrix(layer + "mlp.down_proj", s.hidden, s.intermediate);
+  const ModelSpec spec = SpecFromHf(config, "", path_);
+  std::set<std::string> written;  // the head may be the embedding
+  for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
+    if (!written.insert(tensor.name).second) continue;
+    const auto [centre, spread] = NumbersOf(tensor);
+    tensors.Add(tensor.name, tensor.shape, centre, spread);
   }
-  norm("model.norm");
-  if (!s.tied) matrix("lm_head", s.vocab, s.hidden);
   tensors.Write(path_ / "model.safetensors");
 }
 

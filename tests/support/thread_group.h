@@ -27,7 +27,7 @@ class ThreadGroup {
         ranks_(collectives_.size()),
         threads_(collectives_.size()) {
     OnAllRanks([&](size_t rank) {
-      ranks_[rank] = std::make_unique<StepExecutor>(files.config(), sizes, static_cast<Rank>(rank),
+      ranks_[rank] = std::make_unique<StepExecutor>(files.spec(), sizes, static_cast<Rank>(rank),
                                                     make_engine(files, sizes, *collectives_[rank]));
       ranks_[rank]->AllocateBlocks(num_blocks, num_host_blocks);
     });

@@ -67,7 +67,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   options.blocks.num_host_blocks = setup.num_host_blocks;
   options.blocks.block_size = setup.block_size;
   options.blocks.prefix_caching = setup.prefix_caching;
-  options.blocks.sliding_window = static_cast<int>(files.config().sliding_window);
+  options.blocks.sliding_window = static_cast<int>(files.spec().window());
   options.max_model_len = max_model_len;
   Engine engine(options);
   std::vector<CollectingSink> sinks(cases.size());

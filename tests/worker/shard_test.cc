@@ -10,10 +10,11 @@
 namespace quire {
 namespace {
 
-ModelConfig SmolLm2() {
-  ModelConfig c;
+ModelSpec SmolLm2() {
+  ModelSpec c;
+  c.architecture = "llama";
   c.hidden_size = 576;
-  c.num_layers = 30;
+  c.layers.resize(30);
   c.num_heads = 9;
   c.num_kv_heads = 3;
   c.head_dim = 64;
@@ -22,8 +23,8 @@ ModelConfig SmolLm2() {
   return c;
 }
 
-int64_t WeightsOf(const ModelConfig& c, const RankShard& s) {
-  return c.num_layers * (2 * c.head_dim * (s.heads.size() + s.kv_heads.size()) + 3 * s.mlp.size()) + s.vocab.size();
+int64_t NumbersReadBy(const ModelSpec& c, const RankShard& s) {
+  return c.num_layers() * (2 * c.head_dim * (s.heads.size() + s.kv_heads.size()) + 3 * s.mlp.size()) + s.vocab.size();
 }
 
 TEST(ShardTest, NineHeadsOnTwoRanks) {
@@ -40,7 +41,7 @@ TEST(ShardTest, NineHeadsOnTwoRanks) {
 TEST(ShardTest, EveryPieceIsOwnedOnceAndKvHeadsCoverTheirQueries) {
   for (const auto& [heads, kv] :
        std::vector<std::pair<int64_t, int64_t>>{{9, 3}, {8, 8}, {8, 1}, {32, 4}, {5, 1}, {12, 4}}) {
-    ModelConfig c = SmolLm2();
+    ModelSpec c = SmolLm2();
     c.num_heads = heads;
     c.num_kv_heads = kv;
     for (int64_t ranks = 1; ranks <= heads; ++ranks) {
@@ -73,7 +74,7 @@ TEST(ShardTest, EqualSharesReadNearlyEqualWeights) {
   for (const size_t ranks : {2, 3, 4}) {
     const auto shards = PlanShards(SmolLm2(), std::vector<double>(ranks, 1.0));
     std::vector<int64_t> weights;
-    for (const auto& s : shards) weights.push_back(WeightsOf(SmolLm2(), s));
+    for (const auto& s : shards) weights.push_back(NumbersReadBy(SmolLm2(), s));
     const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
     EXPECT_LT(static_cast<double>(*high) / static_cast<double>(*low), 1.03) << ranks << " ranks";
   }
@@ -81,8 +82,8 @@ TEST(ShardTest, EqualSharesReadNearlyEqualWeights) {
 
 TEST(ShardTest, SharesAreFollowed) {
   const auto shards = PlanShards(SmolLm2(), {3, 1});
-  const double ratio =
-      static_cast<double>(WeightsOf(SmolLm2(), shards[0])) / static_cast<double>(WeightsOf(SmolLm2(), shards[1]));
+  const double ratio = static_cast<double>(NumbersReadBy(SmolLm2(), shards[0])) /
+                       static_cast<double>(NumbersReadBy(SmolLm2(), shards[1]));
   EXPECT_NEAR(ratio, 3.0, 0.1);
 }
 

@@ -6,7 +6,7 @@
 
 #include "comm/error.h"
 #include "kernels/kv_cache.h"
-#include "worker/cpu/llama.h"
+#include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/sampler.h"
 #include "worker/cpu/step_inputs.h"
 
@@ -32,18 +32,17 @@ kernels::KvType KvTypeOf(const std::string& name) {
 class CpuEngine final : public RankEngine {
  public:
   CpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective)
-      : config_(files.config()),
-        sizes_(sizes),
-        shards_(PlanShards(config_, sizes.shares)),
+      : sizes_(sizes),
+        shards_(PlanShards(files.spec(), sizes.shares)),
         shard_(shards_[static_cast<size_t>(collective.rank())]),
-        kv_shape_{KvTypeOf(sizes.kv_cache_dtype), config_.num_layers, shard_.kv_heads.size(), config_.head_dim,
-                  sizes.block_size},
+        kv_shape_{KvTypeOf(sizes.kv_cache_dtype), files.spec().num_layers(), shard_.kv_heads.size(),
+                  files.spec().head_dim, sizes.block_size},
         stream_(sizes.threads),
-        model_(files, shard_, stream_, collective, sizes),
+        decoder_(files, shard_, stream_, collective, sizes),
         sampler_(VocabRanges(shards_), collective) {}
 
   std::string device() const override { return kernels::CpuIsaName(); }
-  int64_t weight_bytes() const override { return model_.weight_bytes(); }
+  int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
   int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t available_bytes() const override { return AvailableHostMemory(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
@@ -69,13 +68,12 @@ class CpuEngine final : public RankEngine {
  private:
   void Swap(const StepPlan& plan);
 
-  ModelConfig config_;
   EngineSizes sizes_;
   std::vector<RankShard> shards_;
   const RankShard& shard_;
   KvShape kv_shape_;
   kernels::CpuStream stream_;
-  Llama model_;
+  CpuDecoder decoder_;
   Sampler sampler_;
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
@@ -118,7 +116,7 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
       stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
                 static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table, batch, sizes_.block_size);
-  outcome_.tokens = sampler_.Draw(model_.Forward(inputs_, *cache_), batch, table);
+  outcome_.tokens = sampler_.Draw(decoder_.Forward(inputs_, *cache_), batch, table);
   busy_ = true;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/model/model_config.h"
+#include "comm/model/model_spec.h"
 #include "kernels/kv_cache.h"
 #include "worker/memory.h"
 #include "worker/shard.h"

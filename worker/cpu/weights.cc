@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "comm/error.h"
-#include "worker/shard_rows.h"
 
 namespace quire {
 
@@ -57,7 +56,8 @@ class RowMaker {
 
 }  // namespace
 
-kernels::PackedWeight ModelWeights::PackRows(const Tensor& tensor, const std::vector<int64_t>& rows, Range cols) {
+kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice& slice) {
+  const auto& [rows, cols] = slice;
   const kernels::Weight source = AsWeight(tensor);
   kernels::PackedWeight out{TypeFor(source.type, cols), nullptr, static_cast<int64_t>(rows.size()), cols.size()};
   const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
@@ -76,14 +76,6 @@ kernels::PackedWeight ModelWeights::PackRows(const Tensor& tensor, const std::ve
   return out;
 }
 
-kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, Range rows, Range cols) {
-  return PackRows(tensor, RowsOf(rows), cols);
-}
-
-kernels::PackedWeight ModelWeights::PackHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved) {
-  return PackRows(tensor, RowsOfHeads(heads, head_dim, interleaved), {0, tensor.cols()});
-}
-
 kernels::WeightType ModelWeights::TypeFor(kernels::WeightType stored, Range cols) const {
   using kernels::WeightType;
   const auto whole = [&](int64_t block) { return cols.begin % block == 0 && cols.end % block == 0; };
@@ -92,31 +84,39 @@ kernels::WeightType ModelWeights::TypeFor(kernels::WeightType stored, Range cols
   return wanted_ && whole(kernels::kQuantBlock) ? *wanted_ : stored;
 }
 
+LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
+  const auto matrix = [&](Role role) {
+    return Pack(files.Get(role, layer), SliceOf(files.spec(), files.weight(role), shard));
+  };
+  const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
+  LayerWeights out;
+  out.attention_norm = vector(Role::kAttentionNorm);
+  out.mlp_norm = vector(Role::kMlpNorm);
+  out.qkv = {matrix(Role::kQuery), matrix(Role::kKey), matrix(Role::kValue)};
+  if (files.spec().qkv_bias) {
+    for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
+      const std::vector<float> bias = vector(role);
+      out.qkv_bias.insert(out.qkv_bias.end(), bias.begin(), bias.end());
+    }
+  }
+  if (files.spec().qk_norm) {
+    out.query_norm = vector(Role::kQueryNorm);
+    out.key_norm = vector(Role::kKeyNorm);
+  }
+  out.attention_out = {matrix(Role::kAttentionOut)};
+  out.gate_up = {matrix(Role::kGate), matrix(Role::kUp)};
+  out.down = {matrix(Role::kDown)};
+  return out;
+}
+
 ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, const std::string& quantization) {
   if (quantization == "int8") wanted_ = kernels::WeightType::kQ8_0;
   if (quantization == "int4") wanted_ = kernels::WeightType::kQ4_1;
-  const ModelConfig& c = files.config();
-  const Range hidden{0, c.hidden_size};
-  const Range head_cols{shard.heads.begin * c.head_dim, shard.heads.end * c.head_dim};
-  for (int64_t i = 0; i < c.num_layers; ++i) {
-    const std::string prefix = fmt::format("model.layers.{}.", i);
-    const auto tensor = [&](const char* name) -> const Tensor& { return files.Get(prefix + name + ".weight"); };
-    LayerWeights layer;
-    layer.input_norm = ReadVector(tensor("input_layernorm"));
-    layer.post_attention_norm = ReadVector(tensor("post_attention_layernorm"));
-    layer.qkv = {PackHeads(tensor("self_attn.q_proj"), shard.heads, c.head_dim, c.interleaved_rope_rows),
-                 PackHeads(tensor("self_attn.k_proj"), shard.kv_heads, c.head_dim, c.interleaved_rope_rows),
-                 PackHeads(tensor("self_attn.v_proj"), shard.kv_heads, c.head_dim, false)};
-    layer.o = {Pack(tensor("self_attn.o_proj"), hidden, head_cols)};
-    layer.gate_up = {Pack(tensor("mlp.gate_proj"), shard.mlp, hidden), Pack(tensor("mlp.up_proj"), shard.mlp, hidden)};
-    layer.down = {Pack(tensor("mlp.down_proj"), hidden, shard.mlp)};
-    layers.push_back(std::move(layer));
-  }
-  final_norm = ReadVector(files.Get("model.norm.weight"));
-  embedding = AsWeight(files.Get("model.embed_tokens.weight"));
-  const Tensor& head = files.Get(c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+  for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
+  final_norm = ReadVector(files, shard, Role::kFinalNorm);
+  embedding = AsWeight(files.Get(Role::kEmbedding));
   if (wanted_) wanted_ = kernels::WeightType::kQ8_0;
-  lm_head = {Pack(head, shard.vocab, hidden)};
+  head = {Pack(files.Get(Role::kHead), SliceOf(files.spec(), files.weight(Role::kHead), shard))};
   files.ReleasePages();  // of the embedding, the rows that are looked up come back
 }
 

@@ -8,6 +8,7 @@
 #include "comm/model/model_files.h"
 #include "kernels/packed_weight.h"
 #include "worker/memory.h"
+#include "worker/model/weight_slice.h"
 #include "worker/shard.h"
 
 namespace quire {
@@ -17,11 +18,13 @@ using Matrices = std::vector<kernels::PackedWeight>;
 
 /// One rank's weights of one layer.
 struct LayerWeights {
-  std::vector<float> input_norm, post_attention_norm;  // [hidden]
-  Matrices qkv;                                        // of local heads, kv heads, kv heads: [* head_dim, hidden]
-  Matrices o;                                          // [hidden, local heads * head_dim]
-  Matrices gate_up;                                    // [local mlp, hidden], [local mlp, hidden]
-  Matrices down;                                       // [hidden, local mlp]
+  std::vector<float> attention_norm, mlp_norm;  // [hidden]
+  Matrices qkv;                                 // of local heads, kv heads, kv heads: [* head_dim, hidden]
+  std::vector<float> qkv_bias;                  // one per row of qkv; empty for none
+  std::vector<float> query_norm, key_norm;      // [head_dim]; empty for none
+  Matrices attention_out;                       // [hidden, local heads * head_dim]
+  Matrices gate_up;                             // [local mlp, hidden], [local mlp, hidden]
+  Matrices down;                                // [hidden, local mlp]
 };
 
 /// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their
@@ -36,15 +39,13 @@ class ModelWeights {
   std::vector<LayerWeights> layers;
   std::vector<float> final_norm;  // [hidden]
   kernels::Weight embedding;      // [vocab, hidden], whole, read in place from the mapped file
-  Matrices lm_head;               // [local vocab, hidden]
+  Matrices head;                  // [local vocab, hidden]
 
   int64_t bytes() const { return bytes_; }
 
  private:
-  kernels::PackedWeight Pack(const Tensor& tensor, Range rows, Range cols);
-  /// Rows of whole heads; undoes GGUF's interleaving of rotated dimensions.
-  kernels::PackedWeight PackHeads(const Tensor& tensor, Range heads, int64_t head_dim, bool interleaved);
-  kernels::PackedWeight PackRows(const Tensor& tensor, const std::vector<int64_t>& rows, Range cols);
+  LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
+  kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
   /// Of a matrix with such columns.
   kernels::WeightType TypeFor(kernels::WeightType stored, Range cols) const;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/model/model_config.h"
+#include "comm/model/model_spec.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/cuda_weights.h"
 #include "worker/cuda/pieces.h"
@@ -9,11 +9,11 @@ namespace quire {
 
 /// What a forward pass keeps between kernels, T rows of the model's type unless said otherwise; R of them draw.
 struct Activations {
-  Activations(const ModelConfig& c, const RankShard& shard, kernels::DType dtype, int64_t max_tokens, int64_t max_draws,
-              int64_t width_of_logits, Pieces& pieces)
-      : hidden(c.hidden_size),
-        heads_width(shard.heads.size() * c.head_dim),
-        qkv_width(heads_width + 2 * shard.kv_heads.size() * c.head_dim),
+  Activations(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype, int64_t max_tokens,
+              int64_t max_draws, int64_t width_of_logits, Pieces& pieces)
+      : hidden(spec.hidden_size),
+        heads_width(shard.heads.size() * spec.head_dim),
+        qkv_width(heads_width + 2 * shard.kv_heads.size() * spec.head_dim),
         mlp_width(CudaWeights::MlpWidth(shard)),
         logits_width(width_of_logits) {
     const auto rows = [&](int64_t count, int64_t width) -> void* {

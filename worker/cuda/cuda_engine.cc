@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "comm/error.h"
+#include "worker/cuda/cuda_decoder.h"
 #include "worker/cuda/cuda_sampler.h"
 #include "worker/cuda/step_builder.h"
 
@@ -24,16 +25,16 @@ constexpr int kBegunMark[] = {0, 3}, kMovedMark[] = {1, 4}, kDoneMark[] = {2, 5}
 
 /// Everything about sizes that follows from model, options and device.
 struct Sizes {
-  Sizes(const ModelConfig& config, const EngineSizes& engine, const CudaEngineOptions& options, Rank rank,
+  Sizes(const ModelSpec& spec, const EngineSizes& engine, const CudaEngineOptions& options, Rank rank,
         const Device& device)
-      : shards(PlanShards(config, engine.shares)), shard(shards[static_cast<size_t>(rank)]) {
+      : shards(PlanShards(spec, engine.shares)), shard(shards[static_cast<size_t>(rank)]) {
     int64_t widest = 0;
     for (const RankShard& s : shards) widest = std::max(widest, s.vocab.size());
     logits_width = (widest + 7) / 8 * 8;
     max_sequences = PaddedRows(engine.max_running);
     max_tokens = std::max<int64_t>(engine.max_step_tokens, max_sequences);
     max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
-    const auto head_dim = static_cast<int32_t>(config.head_dim);
+    const auto head_dim = static_cast<int32_t>(spec.head_dim);
     kernels::DecodeGrid grid{1, 2};
     if (options.dtype != kernels::DType::kF32) {
       grid =
@@ -44,7 +45,7 @@ struct Sizes {
     builder.decode_work = {grid.num_ctas,
                            static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(shard.head_start))};
     builder.block_size = engine.block_size;
-    builder.window = static_cast<int32_t>(config.sliding_window);
+    builder.window = static_cast<int32_t>(spec.window());
     builder.head_start = shard.head_start;
     builder.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
     builder.prefill_tiles =
@@ -59,22 +60,31 @@ struct Sizes {
   StepBuilderSizes builder;
 };
 
-void CheckModel(const ModelConfig& config, const EngineSizes& sizes) {
-  const int64_t dim = config.head_dim;
+/// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
+std::string Unsupported(const ModelSpec& spec) {
+  const int64_t dim = spec.head_dim;
   if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 256) {
-    Fail("the CUDA kernels know heads of 64, 80, 96, 128 and 256 numbers, the model's have {}: use --backend cpu", dim);
+    return fmt::format("the CUDA kernels know heads of 64, 80, 96, 128 and 256 numbers, the model's have {}", dim);
   }
-  if (config.hidden_size % 8 != 0) {
-    Fail("the CUDA kernels need a hidden size that is a multiple of 8, the model's is {}: use --backend cpu",
-         config.hidden_size);
+  if (spec.hidden_size % 8 != 0) {
+    return fmt::format("the CUDA kernels need a hidden size that is a multiple of 8, the model's is {}",
+                       spec.hidden_size);
   }
+  if (spec.vocab_size > kernels::kMaxVocab) {
+    return fmt::format("the CUDA kernels draw from at most {} tokens, the model has {}", kernels::kMaxVocab,
+                       spec.vocab_size);
+  }
+  if (std::ranges::any_of(spec.layers, [&](const LayerSpec& layer) { return layer != spec.layers[0]; })) {
+    return "the CUDA engine plans attention for all layers at once, and the model's layers have several windows";
+  }
+  return "";
+}
+
+void CheckModel(const ModelSpec& spec, const EngineSizes& sizes) {
+  if (const std::string problem = Unsupported(spec); !problem.empty()) Fail("{}: use --backend cpu", problem);
   const int block = sizes.block_size;
   if (block != 8 && block != 16 && block != 32 && block != 64) {
     Fail("the CUDA kernels know blocks of 8, 16, 32 and 64 tokens, not {}: change --block-size", block);
-  }
-  if (config.vocab_size > kernels::kMaxVocab) {
-    Fail("the CUDA kernels draw from at most {} tokens, the model has {}: use --backend cpu", kernels::kMaxVocab,
-         config.vocab_size);
   }
 }
 
@@ -82,16 +92,16 @@ class CudaEngine final : public RankEngine {
  public:
   CudaEngine(const ModelFiles& files, const EngineSizes& sizes, const CudaEngineOptions& options, Rank rank,
              NormingCollective* collective)
-      : config_(files.config()),
+      : spec_(files.spec()),
         options_(options),
         collective_(collective),
         device_(options.device),
-        sizes_(config_, sizes, options, rank, device_),
+        sizes_(spec_, sizes, options, rank, device_),
         format_{options.dtype, options.cache, sizes.block_size},
-        model_(files,
-               {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
-                sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, sizes.threads},
-               device_, collective, options.progress),
+        decoder_(files,
+                 {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
+                  sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, sizes.threads},
+                 device_, collective, options.progress),
         sampler_(
             {sizes_.shards, rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len, sizes_.logits_width},
             device_, collective),
@@ -103,8 +113,8 @@ class CudaEngine final : public RankEngine {
   }
 
   std::string device() const override { return device_.name(); }
-  int64_t weight_bytes() const override { return model_.weight_bytes(); }
-  int64_t block_bytes() const override { return CudaKvCache::BlockBytes(config_, sizes_.shard, format_); }
+  int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
+  int64_t block_bytes() const override { return CudaKvCache::BlockBytes(spec_, sizes_.shard, format_); }
   int64_t available_bytes() const override {
     return std::max<int64_t>(0, device_.free_bytes() / options_.sharers - kReserveBytes);
   }
@@ -133,13 +143,13 @@ class CudaEngine final : public RankEngine {
   void Run(const StepShape& shape, int num_candidates);
   void Queue(const StepShape& shape, int num_candidates);
 
-  ModelConfig config_;
+  ModelSpec spec_;
   CudaEngineOptions options_;
   NormingCollective* collective_;
   Device device_;
   Sizes sizes_;
   CudaKvFormat format_;
-  CudaLlama model_;
+  CudaDecoder decoder_;
   CudaSampler sampler_;
   StepBuffers buffers_;
   UploadBuffer<kernels::TableEntry> edits_;
@@ -152,7 +162,7 @@ class CudaEngine final : public RankEngine {
 };
 
 int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
-  cache_ = std::make_unique<CudaKvCache>(config_, sizes_.shard, format_, device_, num_blocks, num_host_blocks);
+  cache_ = std::make_unique<CudaKvCache>(spec_, sizes_.shard, format_, device_, num_blocks, num_host_blocks);
   std::vector<BlockCopyPair> trial;
   for (int i = 1; i < std::min({num_blocks, num_host_blocks, 17}); ++i) trial.push_back({i, i});
   if (trial.empty()) return 0;
@@ -220,8 +230,8 @@ void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& bat
 
 void CudaEngine::Queue(const StepShape& shape, int num_candidates) {
   const StepOnDevice step{buffers_.OnDevice(), tables_.as<int32_t>(), sizes_.max_blocks, sampler_.last_tokens()};
-  model_.Forward(shape, step, *cache_);
-  if (shape.num_draws > 0) sampler_.Draw(shape.num_draws, num_candidates, buffers_.OnDevice(), model_.logits());
+  decoder_.Forward(shape, step, *cache_);
+  if (shape.num_draws > 0) sampler_.Draw(shape.num_draws, num_candidates, buffers_.OnDevice(), decoder_.logits());
 }
 
 void CudaEngine::Run(const StepShape& shape, int num_candidates) {
@@ -229,9 +239,9 @@ void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   std::unique_ptr<DeviceGraph>& graph = graphs_[{shape.num_rows, shape.combines, num_candidates}];
   if (graph == nullptr) {
     if (options_.tune) {
-      model_.Tune(shape.num_rows);
+      decoder_.Tune(shape.num_rows);
     } else {
-      model_.SetFused(shape.num_rows, options_.fuse);
+      decoder_.SetFused(shape.num_rows, options_.fuse);
     }
     graph = device_.Capture([&] { Queue(shape, num_candidates); });
   }
@@ -251,7 +261,7 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
     if (in_flight_.empty()) collective_->ExpectDoneBy(DeviceCollective::Clock::time_point::max());
   }
   ComputedStep outcome;
-  outcome.tokens = sampler_.Collect(step.draws, step.set, table, model_.logits());
+  outcome.tokens = sampler_.Collect(step.draws, step.set, table, decoder_.logits());
   if (step.swaps)
     outcome.swap_micros =
         static_cast<uint32_t>(1e6 * device_.SecondsBetween(kBegunMark[step.set], kMovedMark[step.set]));
@@ -262,7 +272,7 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
 
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective) {
-  CheckModel(files.config(), sizes);
+  CheckModel(files.spec(), sizes);
   return std::make_unique<CudaEngine>(files, sizes, options, rank, collective);
 }
 

@@ -16,18 +16,18 @@ bool Contains(std::span<const BlockCopyPair> pairs, BlockId source) {
 
 }  // namespace
 
-int64_t CudaKvCache::BlockBytes(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format) {
-  return config.num_layers * 2 * shard.kv_heads.size() * config.head_dim * format.block_size *
+int64_t CudaKvCache::BlockBytes(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format) {
+  return spec.num_layers() * 2 * shard.kv_heads.size() * spec.head_dim * format.block_size *
          kernels::ByteSize(format.dtype, format.type);
 }
 
-CudaKvCache::CudaKvCache(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format, Device& device,
+CudaKvCache::CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device,
                          int num_blocks, int num_host_blocks)
     : device_(device),
       kv_heads_(shard.kv_heads.size()),
-      head_dim_(config.head_dim),
+      head_dim_(spec.head_dim),
       format_(format),
-      block_bytes_(BlockBytes(config, shard, format)),
+      block_bytes_(BlockBytes(spec, shard, format)),
       num_blocks_(num_blocks),
       blocks_(device.Allocate(num_blocks * block_bytes_, "the KV cache")),
       host_blocks_(device.AllocateHost(num_host_blocks * block_bytes_, "the swap space")),

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/model/model_config.h"
+#include "comm/model/model_spec.h"
 #include "comm/step_plan.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/upload_buffer.h"
@@ -21,10 +21,10 @@ struct CudaKvFormat {
 /// kernels::PagedCache has them. A block of all layers is contiguous. Block 0 is the null block.
 class CudaKvCache {
  public:
-  CudaKvCache(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format, Device& device,
-              int num_blocks, int num_host_blocks);
+  CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device, int num_blocks,
+              int num_host_blocks);
 
-  static int64_t BlockBytes(const ModelConfig& config, const RankShard& shard, const CudaKvFormat& format);
+  static int64_t BlockBytes(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format);
 
   kernels::PagedCache Layer(int64_t layer) const;
 

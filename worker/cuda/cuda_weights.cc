@@ -4,7 +4,7 @@
 #include "kernels/cuda/skinny_gemm.h"
 #include "worker/cuda/pieces.h"
 #include "worker/cuda/uploader.h"
-#include "worker/shard_rows.h"
+#include "worker/model/weight_slice.h"
 
 namespace quire {
 
@@ -12,104 +12,129 @@ namespace {
 
 /// Gives every weight its place; the same walk counts bytes and places weights.
 struct Layout {
-  Layout(const ModelConfig& c, const RankShard& shard, kernels::DType dtype, std::byte* memory) : pieces(memory) {
-    const int64_t element = kernels::ByteSize(dtype), hidden = c.hidden_size, mlp = CudaWeights::MlpWidth(shard);
-    const int64_t heads = shard.heads.size() * c.head_dim, kv = shard.kv_heads.size() * c.head_dim;
+  Layout(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype, std::byte* memory) : pieces(memory) {
+    const int64_t element = kernels::ByteSize(dtype), hidden = spec.hidden_size, mlp = CudaWeights::MlpWidth(shard);
+    const int64_t heads = shard.heads.size() * spec.head_dim, kv = shard.kv_heads.size() * spec.head_dim;
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
-    for (int64_t i = 0; i < c.num_layers; ++i) {
-      layers.push_back({take(1, hidden), take(1, hidden), take(heads + 2 * kv, hidden), take(hidden, heads),
-                        take(2 * mlp, hidden), take(hidden, mlp)});
+    const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
+    for (int64_t i = 0; i < spec.num_layers(); ++i) {
+      layers.push_back({.attention_norm = take(1, hidden),
+                        .mlp_norm = take(1, hidden),
+                        .qkv = take(heads + 2 * kv, hidden),
+                        .qkv_bias = take_if(spec.qkv_bias, heads + 2 * kv),
+                        .query_norm = take_if(spec.qk_norm, spec.head_dim),
+                        .key_norm = take_if(spec.qk_norm, spec.head_dim),
+                        .attention_out = take(hidden, heads),
+                        .gate_up = take(2 * mlp, hidden),
+                        .down = take(hidden, mlp)});
     }
     final_norm = take(1, hidden);
-    embedding = take(c.vocab_size, hidden);
-    if (!c.tied_embeddings) {
-      lm_head = take(shard.vocab.size(), hidden);
+    embedding = take(spec.vocab_size, hidden);
+    if (!spec.tied_embeddings) {
+      head = take(shard.vocab.size(), hidden);
     } else if (memory != nullptr) {
-      lm_head = static_cast<std::byte*>(embedding) + shard.vocab.begin * hidden * element;
+      head = static_cast<std::byte*>(embedding) + shard.vocab.begin * hidden * element;
     }
   }
 
   Pieces pieces;
   std::vector<CudaLayerWeights> layers;
-  void *final_norm, *embedding, *lm_head = nullptr;
+  void *final_norm, *embedding, *head = nullptr;
 };
 
-std::vector<RowSource> From(const Tensor& tensor, const std::vector<int64_t>& rows) {
-  std::vector<RowSource> sources;
-  for (const int64_t row : rows) sources.push_back({&tensor, row});
-  return sources;
-}
-
-void Append(std::vector<RowSource>& rows, const std::vector<RowSource>& more) {
-  rows.insert(rows.end(), more.begin(), more.end());
-}
-
-/// Uploads the layers' weights of one rank.
-class LayerLoader {
+/// Uploads one rank's weights.
+class Loader {
  public:
-  LayerLoader(const ModelFiles& files, const RankShard& shard, Uploader& uploader)
-      : files_(files), config_(files.config()), shard_(shard), uploader_(uploader) {}
+  Loader(const ModelFiles& files, const RankShard& shard, kernels::DType dtype, Uploader& uploader)
+      : files_(files), shard_(shard), element_(kernels::ByteSize(dtype)), uploader_(uploader) {}
 
   void Load(int64_t layer, const CudaLayerWeights& to) const {
-    const std::string prefix = fmt::format("model.layers.{}.", layer);
-    const auto tensor = [&](const char* name) -> const Tensor& { return files_.Get(prefix + name + ".weight"); };
-    const int64_t hidden = config_.hidden_size, dim = config_.head_dim, mlp = CudaWeights::MlpWidth(shard_);
-    const Range all{0, hidden};
-    uploader_.Upload(to.input_norm, {{&tensor("input_layernorm"), 0}}, all, hidden);
-    uploader_.Upload(to.post_attention_norm, {{&tensor("post_attention_layernorm"), 0}}, all, hidden);
-
-    const bool interleaved = config_.interleaved_rope_rows;
-    auto qkv = From(tensor("self_attn.q_proj"), RowsOfHeads(shard_.heads, dim, interleaved));
-    Append(qkv, From(tensor("self_attn.k_proj"), RowsOfHeads(shard_.kv_heads, dim, interleaved)));
-    Append(qkv, From(tensor("self_attn.v_proj"), RowsOfHeads(shard_.kv_heads, dim, false)));
-    uploader_.Upload(to.qkv, qkv, all, hidden);
-    const Range head_cols{shard_.heads.begin * dim, shard_.heads.end * dim};
-    uploader_.Upload(to.o, From(tensor("self_attn.o_proj"), RowsOf(all)), head_cols, head_cols.size());
-
-    std::vector<RowSource> gate_up(static_cast<size_t>(2 * mlp));
-    for (const bool up : {false, true}) {
-      const Tensor& matrix = tensor(up ? "mlp.up_proj" : "mlp.gate_proj");
-      for (int64_t column = 0; column < shard_.mlp.size(); ++column) {
-        gate_up[static_cast<size_t>(kernels::SkinnyGateUpRow(column, up))] = {&matrix, shard_.mlp.begin + column};
+    Vector(to.attention_norm, Role::kAttentionNorm, layer);
+    Vector(to.mlp_norm, Role::kMlpNorm, layer);
+    std::vector<RowSource> qkv;
+    for (const Role role : {Role::kQuery, Role::kKey, Role::kValue}) {
+      const std::vector<RowSource> rows = Rows(role, layer);
+      qkv.insert(qkv.end(), rows.begin(), rows.end());
+    }
+    const int64_t hidden = files_.spec().hidden_size, mlp = CudaWeights::MlpWidth(shard_);
+    uploader_.Upload(to.qkv, qkv, Slice(Role::kQuery).cols, hidden);
+    if (files_.spec().qkv_bias) {
+      auto* bias = static_cast<std::byte*>(to.qkv_bias);
+      for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
+        bias += Vector(bias, role, layer) * element_;
       }
     }
-    uploader_.Upload(to.gate_up, gate_up, all, hidden);
-    uploader_.Upload(to.down, From(tensor("mlp.down_proj"), RowsOf(all)), shard_.mlp, mlp);
+    if (files_.spec().qk_norm) {
+      Vector(to.query_norm, Role::kQueryNorm, layer);
+      Vector(to.key_norm, Role::kKeyNorm, layer);
+    }
+    Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut).cols.size());
+    uploader_.Upload(to.gate_up, GateUpRows(layer), Slice(Role::kGate).cols, hidden);
+    Matrix(to.down, Role::kDown, layer, mlp);
+  }
+
+  /// Columns beyond the rank's are zeros up to `width`.
+  void Matrix(void* to, Role role, int64_t layer, int64_t width) const {
+    uploader_.Upload(to, Rows(role, layer), Slice(role).cols, width);
+  }
+
+  /// Returns how many numbers it has. Such vectors are stored in one piece and in order.
+  int64_t Vector(void* to, Role role, int64_t layer) const {
+    const std::vector<int64_t> rows = Slice(role).rows;
+    const Range part{rows.front(), rows.back() + 1};
+    QUIRE_CHECK(part.size() == static_cast<int64_t>(rows.size()), "a vector in another order than the file's");
+    uploader_.Upload(to, {{&files_.Get(role, layer), 0}}, part, part.size());
+    return part.size();
   }
 
  private:
+  WeightSlice Slice(Role role) const { return SliceOf(files_.spec(), files_.weight(role), shard_); }
+
+  std::vector<RowSource> Rows(Role role, int64_t layer) const {
+    std::vector<RowSource> sources;
+    for (const int64_t row : Slice(role).rows) sources.push_back({&files_.Get(role, layer), row});
+    return sources;
+  }
+
+  std::vector<RowSource> GateUpRows(int64_t layer) const {
+    std::vector<RowSource> rows(static_cast<size_t>(2 * CudaWeights::MlpWidth(shard_)));
+    for (const bool up : {false, true}) {
+      int64_t column = 0;
+      for (const RowSource& row : Rows(up ? Role::kUp : Role::kGate, layer)) {
+        rows[static_cast<size_t>(kernels::SkinnyGateUpRow(column++, up))] = row;
+      }
+    }
+    return rows;
+  }
+
   const ModelFiles& files_;
-  const ModelConfig& config_;
   const RankShard& shard_;
+  int64_t element_;
   Uploader& uploader_;
 };
 
 }  // namespace
 
-int64_t CudaWeights::Bytes(const ModelConfig& config, const RankShard& shard, kernels::DType dtype) {
-  return Layout(config, shard, dtype, nullptr).pieces.taken();
+int64_t CudaWeights::Bytes(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype) {
+  return Layout(spec, shard, dtype, nullptr).pieces.taken();
 }
 
 CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, kernels::DType dtype, Device& device,
                          int threads, const std::function<void(int64_t, int64_t)>& progress)
-    : memory_(device.Allocate(Bytes(files.config(), shard, dtype), "the model's weights")) {
-  const ModelConfig& config = files.config();
-  Layout layout(config, shard, dtype, memory_.as());
+    : memory_(device.Allocate(Bytes(files.spec(), shard, dtype), "the model's weights")) {
+  const ModelSpec& spec = files.spec();
+  Layout layout(spec, shard, dtype, memory_.as());
   layers = std::move(layout.layers);
   final_norm = layout.final_norm;
   embedding = layout.embedding;
-  lm_head = layout.lm_head;
+  head = layout.head;
 
   Uploader uploader(device, dtype, threads, [&](int64_t done) { progress(done, memory_.bytes()); });
-  const LayerLoader loader(files, shard, uploader);
-  for (int64_t i = 0; i < config.num_layers; ++i) loader.Load(i, layers[static_cast<size_t>(i)]);
-  const Range all{0, config.hidden_size};
-  uploader.Upload(final_norm, {{&files.Get("model.norm.weight"), 0}}, all, config.hidden_size);
-  uploader.Upload(embedding, From(files.Get("model.embed_tokens.weight"), RowsOf({0, config.vocab_size})), all,
-                  config.hidden_size);
-  if (!config.tied_embeddings) {
-    uploader.Upload(lm_head, From(files.Get("lm_head.weight"), RowsOf(shard.vocab)), all, config.hidden_size);
-  }
+  const Loader loader(files, shard, dtype, uploader);
+  for (int64_t i = 0; i < spec.num_layers(); ++i) loader.Load(i, layers[static_cast<size_t>(i)]);
+  loader.Vector(final_norm, Role::kFinalNorm, 0);
+  loader.Matrix(embedding, Role::kEmbedding, 0, spec.hidden_size);
+  if (!spec.tied_embeddings) loader.Matrix(head, Role::kHead, 0, spec.hidden_size);
 }
 
 }  // namespace quire

@@ -13,15 +13,17 @@ namespace quire {
 /// One rank's weights of one layer in device memory. Matrices are [rows, cols] with y = x * W^T; rows and columns that
 /// only pad are zero.
 struct CudaLayerWeights {
-  void *input_norm, *post_attention_norm;  // [hidden]
-  void* qkv;                               // [(local heads + 2 * local kv heads) * head_dim, hidden]
-  void* o;                                 // [hidden, local heads * head_dim]
-  void* gate_up;                           // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow
-  void* down;                              // [hidden, mlp_width]
+  void *attention_norm, *mlp_norm;  // [hidden]
+  void* qkv;                        // [(local heads + 2 * local kv heads) * head_dim, hidden]
+  void* qkv_bias;                   // one for each row of qkv, or null
+  void *query_norm, *key_norm;      // [head_dim], or null
+  void* attention_out;              // [hidden, local heads * head_dim]
+  void* gate_up;                    // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow
+  void* down;                       // [hidden, mlp_width]
 };
 
-/// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied lm_head is part
-/// of it.
+/// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of
+/// it.
 class CudaWeights {
  public:
   /// Loads. `progress` is called with bytes done and bytes in all.
@@ -29,7 +31,7 @@ class CudaWeights {
               const std::function<void(int64_t, int64_t)>& progress);
 
   /// Bytes that the constructor takes of the device.
-  static int64_t Bytes(const ModelConfig& config, const RankShard& shard, kernels::DType dtype);
+  static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype);
 
   /// MLP columns of the rank, rounded up so that rows are whole 16-byte pieces and gates alternate with ups.
   static int64_t MlpWidth(const RankShard& shard) { return (shard.mlp.size() + 15) / 16 * 16; }
@@ -37,7 +39,7 @@ class CudaWeights {
   std::vector<CudaLayerWeights> layers;
   void* final_norm;  // [hidden]
   void* embedding;   // [vocab, hidden]
-  void* lm_head;     // [local vocab, hidden]
+  void* head;        // [local vocab, hidden]
 
   int64_t bytes() const { return memory_.bytes(); }
 

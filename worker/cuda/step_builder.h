@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "worker/cuda/cuda_llama.h"
+#include "worker/cuda/step_shape.h"
 #include "worker/sequence_table.h"
 
 namespace quire {

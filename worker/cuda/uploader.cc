@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "comm/error.h"
-#include "worker/shard_rows.h"
+#include "worker/model/weight_slice.h"
 
 namespace quire {
 

@@ -84,7 +84,7 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
   options.blocks.num_blocks = setup.num_blocks;
   options.blocks.num_host_blocks = setup.num_host_blocks;
   options.blocks.block_size = setup.block_size;
-  options.blocks.sliding_window = static_cast<int>(files.config().sliding_window);
+  options.blocks.sliding_window = static_cast<int>(files.spec().window());
   options.max_model_len = max_model_len;
   Engine engine(options);
   Answers answers{std::vector<CollectingSink>(asks.size())};
@@ -116,7 +116,7 @@ std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed) {
   for (const int length : {1, 37, 16, 90, 5, 70}) {
     Ask ask;
     for (int i = 0; i < length; ++i)
-      ask.prompt.push_back(static_cast<TokenId>(random.Below(files.config().vocab_size)));
+      ask.prompt.push_back(static_cast<TokenId>(random.Below(files.spec().vocab_size)));
     asks.push_back(std::move(ask));
   }
   return asks;

@@ -6,10 +6,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <numeric>
+#include <set>
 #include <vector>
 
 #include "comm/error.h"
 #include "comm/json.h"
+#include "comm/model/architecture.h"
 
 namespace quire::bench {
 
@@ -39,31 +43,8 @@ class Numbers {
   std::vector<uint16_t> buffer_;
 };
 
-struct Tensor {
-  std::string name;
-  int64_t rows, cols;  // cols 0: a vector of ones' magnitude
-};
-
-std::vector<Tensor> TensorsOf(const MadeUpShape& s) {
-  std::vector<Tensor> tensors = {{"model.embed_tokens.weight", s.vocab, s.hidden}, {"model.norm.weight", s.hidden, 0}};
-  for (int64_t i = 0; i < s.layers; ++i) {
-    const auto name = [i](const char* part) { return fmt::format("model.layers.{}.{}.weight", i, part); };
-    tensors.push_back({name("input_layernorm"), s.hidden, 0});
-    tensors.push_back({name("post_attention_layernorm"), s.hidden, 0});
-    tensors.push_back({name("self_attn.q_proj"), s.heads * s.head_dim, s.hidden});
-    tensors.push_back({name("self_attn.k_proj"), s.kv_heads * s.head_dim, s.hidden});
-    tensors.push_back({name("self_attn.v_proj"), s.kv_heads * s.head_dim, s.hidden});
-    tensors.push_back({name("self_attn.o_proj"), s.hidden, s.heads * s.head_dim});
-    tensors.push_back({name("mlp.gate_proj"), s.mlp, s.hidden});
-    tensors.push_back({name("mlp.up_proj"), s.mlp, s.hidden});
-    tensors.push_back({name("mlp.down_proj"), s.hidden, s.mlp});
-  }
-  return tensors;
-}
-
 Json ConfigOf(const MadeUpShape& s) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
+  return {{"model_type", "llama"},
           {"hidden_size", s.hidden},
           {"num_hidden_layers", s.layers},
           {"num_attention_heads", s.heads},
@@ -79,13 +60,26 @@ Json ConfigOf(const MadeUpShape& s) {
           {"eos_token_id", 0}};
 }
 
-void WriteTensors(const std::string& path, const std::vector<Tensor>& tensors) {
+int64_t CountOf(const ExpectedTensor& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// Every tensor once, though two roles may be one: the head is the embedding.
+std::vector<ExpectedTensor> TensorsOf(const ModelSpec& spec) {
+  std::vector<ExpectedTensor> tensors;
+  std::set<std::string> names;
+  for (ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
+    if (names.insert(tensor.name).second) tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void WriteTensors(const std::string& path, const std::vector<ExpectedTensor>& tensors) {
   Json header = Json::object();
   int64_t at = 0;
-  for (const Tensor& t : tensors) {
-    const int64_t bytes = 2 * t.rows * (t.cols == 0 ? 1 : t.cols);
-    const Json shape = t.cols == 0 ? Json{t.rows} : Json{t.rows, t.cols};
-    header[t.name] = {{"dtype", "BF16"}, {"shape", shape}, {"data_offsets", {at, at + bytes}}};
+  for (const ExpectedTensor& t : tensors) {
+    const int64_t bytes = 2 * CountOf(t);
+    header[t.name] = {{"dtype", "BF16"}, {"shape", t.shape}, {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
   std::string head = DumpJson(header);
@@ -95,9 +89,9 @@ void WriteTensors(const std::string& path, const std::vector<Tensor>& tensors) {
   out.write(reinterpret_cast<const char*>(&length), 8);
   out << head;
   Numbers numbers;
-  for (const Tensor& t : tensors) {
-    const float spread = t.cols == 0 ? 1.0f : 2.0f / std::sqrt(static_cast<float>(t.cols));
-    auto left = static_cast<size_t>(t.rows * (t.cols == 0 ? 1 : t.cols));
+  for (const ExpectedTensor& t : tensors) {
+    const float spread = t.shape.size() == 1 ? 1.0f : 2.0f / std::sqrt(static_cast<float>(t.shape[1]));
+    auto left = static_cast<size_t>(CountOf(t));
     for (; left > 0; left -= std::min(left, kChunk)) {
       const auto& chunk = numbers.Next(std::min(left, kChunk), spread);
       out.write(reinterpret_cast<const char*>(chunk.data()), static_cast<std::streamsize>(2 * chunk.size()));
@@ -120,7 +114,7 @@ MadeUpModel::MadeUpModel(const MadeUpShape& shape, const std::string& folder) : 
   std::string made = where / "quire-bench-XXXXXX";
   if (::mkdtemp(made.data()) == nullptr) Fail("{}: cannot be made", made);
   std::ofstream(made + "/config.json") << config;
-  WriteTensors(made + "/model.safetensors", TensorsOf(shape));
+  WriteTensors(made + "/model.safetensors", TensorsOf(SpecFromHf(config, "", made)));
   if (kept_) {
     std::filesystem::rename(made, path_);  // so what is found is whole
   } else {

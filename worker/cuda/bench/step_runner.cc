@@ -28,7 +28,7 @@ StepRunner::StepRunner(const ModelFiles& files, const StepRun& run)
       engine_(MakeCudaEngine(files, sizes_, run.engine, 0, nullptr)),
       table_(run.batch, kBlock, sizes_.max_model_len),
       blocks_each_(sizes_.max_model_len / kBlock),
-      vocab_(files.config().vocab_size) {
+      vocab_(files.spec().vocab_size) {
   engine_->AllocateBlocks(1 + run.batch * blocks_each_, 0);
   for (int slot = 0; slot < run.batch; ++slot) Prefill(static_cast<SlotId>(slot));
 }

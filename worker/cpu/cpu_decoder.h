@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,14 +10,15 @@
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
 #include "worker/engine_sizes.h"
+#include "worker/model/decoder.h"
 
 namespace quire {
 
-/// One rank's part of the Llama forward pass on the CPU. Activations are fp32 whatever the weights are.
-class Llama {
+/// One rank's part of the forward pass on the CPU. Activations are fp32 whatever the weights are.
+class CpuDecoder final : private DecoderOps {
  public:
-  Llama(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
-        const EngineSizes& sizes);
+  CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
+             const EngineSizes& sizes);
 
   /// Computes the step's tokens, writes their keys and values into the cache, and returns this rank's logits of the
   /// drawing rows: [draw_rows, local vocab], valid until the next call. Every rank calls it with the same inputs.
@@ -27,13 +27,23 @@ class Llama {
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:
-  void Attention(const LayerWeights& layer, const StepInputs& inputs, const kernels::KvCacheView& cache);
-  void Mlp(const LayerWeights& layer, int64_t num_tokens);
+  void Embed() override;
+  void NormQkv(int64_t layer) override;
+  void PositionAndStore(int64_t layer) override;
+  void Attend(int64_t layer) override;
+  void AddAttention(int64_t layer) override;
+  void NormMlpIn(int64_t layer) override;
+  void AddMlp(int64_t layer) override;
+  void Logits() override;
+
+  const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
+  void Norm(const std::vector<float>& weight);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
-  void AddToResidual(int64_t num_tokens);
+  /// residual += x * weight^T, summed over the ranks.
+  void AddToResidual(const float* x, const Matrices& weight);
 
-  ModelConfig config_;
+  ModelSpec spec_;
   RankShard shard_;
   const kernels::CpuStream& stream_;
   Collective& collective_;
@@ -41,6 +51,10 @@ class Llama {
   kernels::Activations activations_;
   int64_t qkv_width_;        // (local heads + 2 * local kv heads) * head_dim
   std::vector<float> rope_;  // [max_model_len, head_dim]: cosines, sines
+  // The step under way.
+  const StepInputs* inputs_ = nullptr;
+  const KvCache* cache_ = nullptr;
+  int64_t tokens_ = 0;
   // Activations, sized for max_step_tokens rows.
   std::vector<float> residual_;   // [T, hidden]
   std::vector<float> normed_;     // [T, hidden]

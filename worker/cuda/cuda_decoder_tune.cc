@@ -1,7 +1,7 @@
 // How the products of a step are computed, by measurement.
 #include <vector>
 
-#include "worker/cuda/cuda_llama.h"
+#include "worker/cuda/cuda_decoder.h"
 #include "worker/cuda/timing.h"
 
 namespace quire {
@@ -16,14 +16,14 @@ std::vector<const void*> Pick(const std::vector<CudaLayerWeights>& layers, void*
 
 }  // namespace
 
-void CudaLlama::Tune(int64_t rows) {
+void CudaDecoder::Tune(int64_t rows) {
   if (!tuned_.insert(rows).second) return;
   device_.Synchronize();  // activations may be in use
   const Activations& a = memory_.activations;
   const auto& layers = weights_.layers;
   products_.Tune(Product(a.normed, a.hidden, nullptr, a.qkv, a.qkv_width, rows), Pick(layers, &CudaLayerWeights::qkv));
   products_.Tune(Product(a.attended, a.heads_width, nullptr, a.delta, a.hidden, rows),
-                 Pick(layers, &CudaLayerWeights::o));
+                 Pick(layers, &CudaLayerWeights::attention_out));
   if (a.mlp_width > 0) {
     products_.Tune(Product(a.normed, a.hidden, nullptr, a.gate_up, 2 * a.mlp_width, rows),
                    Pick(layers, &CudaLayerWeights::gate_up));
@@ -34,21 +34,27 @@ void CudaLlama::Tune(int64_t rows) {
     GemmParams logits = Product(a.normed, a.hidden, nullptr, a.logits, sizes_.shard.vocab.size(), rows);
     logits.y_stride = a.logits_width;
     logits.float_result = true;
-    const void* weights[] = {weights_.lm_head};
+    const void* weights[] = {weights_.head};
     products_.Tune(logits, weights);
   }
   if (!CanFuse(rows)) return;
   // All layers without their attention, which both ways share.
+  shape_ = {};
+  shape_.num_rows = rows;
   const auto seconds = [&](bool fused) {
+    fused_ = fused;
+    pending_ = fused ? nullptr : a.delta;
     return *MedianSeconds(device_, [&] {
-      for (const CudaLayerWeights& layer : layers) {
-        BeforeAttention(layer, a.delta, rows, fused);
-        fused ? FusedAfterAttention(layer, rows) : AfterAttention(layer, rows);
+      for (int64_t layer = 0; layer < spec_.num_layers(); ++layer) {
+        NormQkv(layer);
+        AddAttention(layer);
+        NormMlpIn(layer);
+        AddMlp(layer);
       }
       return true;
     });
   };
-  fused_[rows] = seconds(true) <= seconds(false);
+  fused_of_[rows] = seconds(true) <= seconds(false);
 }
 
 }  // namespace quire

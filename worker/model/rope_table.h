@@ -2,11 +2,11 @@
 
 #include <vector>
 
-#include "comm/model/model_config.h"
+#include "comm/model/model_spec.h"
 
 namespace quire {
 
 /// [max_position, head_dim]: head_dim / 2 cosines of a position's angles, then as many sines.
-std::vector<float> RopeTable(const ModelConfig& config, int64_t max_position);
+std::vector<float> RopeTable(const ModelSpec& spec, int64_t max_position);
 
 }  // namespace quire

@@ -10,11 +10,12 @@
 #include "worker/cuda/cuda_weights.h"
 #include "worker/cuda/norming_collective.h"
 #include "worker/cuda/products.h"
-#include "worker/cuda/step_arrays.h"
+#include "worker/cuda/step_shape.h"
+#include "worker/model/decoder.h"
 
 namespace quire {
 
-struct CudaLlamaSizes {
+struct CudaDecoderSizes {
   RankShard shard;
   kernels::DType dtype;
   int64_t max_tokens, max_draws;  // of a step
@@ -25,31 +26,13 @@ struct CudaLlamaSizes {
   int threads;  // that load weights
 };
 
-/// What a step looks like to whoever launches its kernels. Everything else is in arrays on the device, so that two
-/// steps of the same shape are the same launches.
-struct StepShape {
-  int64_t num_rows = 0;     // tokens; for decodes alone, padded up to a size that graphs are kept for
-  int64_t num_decodes = 0;  // the first rows, one each; padded likewise
-  int64_t num_chunks = 0;   // sequences that own the other rows
-  int64_t num_tiles = 0;    // of the chunks' attention
-  int64_t num_draws = 0;    // rows whose next token is drawn; without chunks, all rows
-  bool combines = false;    // some decode's context is split
-};
-
-/// What a step reads on the device.
-struct StepOnDevice {
-  const StepArrays& arrays;
-  const int32_t* block_tables;  // [slots, table_stride]
-  int64_t table_stride;
-  const int32_t* last_tokens;  // [slots]
-};
-
-/// One rank's part of the Llama forward pass on its device.
-class CudaLlama {
+/// One rank's part of the forward pass on its device. What a layer adds to the residual may be pending: the next norm
+/// sums it over the ranks and adds it. In fused steps, few rows on one rank, products do all of that themselves.
+class CudaDecoder final : private DecoderOps {
  public:
   /// Loads the weights and reserves what a pass needs. `collective` outlives it, and is null for a group of one.
-  CudaLlama(const ModelFiles& files, const CudaLlamaSizes& sizes, Device& device, NormingCollective* collective,
-            const std::function<void(int64_t, int64_t)>& progress);
+  CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes, Device& device, NormingCollective* collective,
+              const std::function<void(int64_t, int64_t)>& progress);
 
   /// Queues the step: new keys and values go into the cache, logits of the rows that draw into logits().
   void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
@@ -57,14 +40,14 @@ class CudaLlama {
   /// Times, once for each number of rows, how to compute such steps. Overwrites activations; not inside a graph.
   void Tune(int64_t num_rows);
   /// Or says so: norms, residual and activation inside our own matrix products, or one kernel for each.
-  void SetFused(int64_t num_rows, bool fused) { fused_[num_rows] = fused && CanFuse(num_rows); }
+  void SetFused(int64_t num_rows, bool fused) { fused_of_[num_rows] = fused && CanFuse(num_rows); }
 
   float* logits() const { return memory_.activations.logits; }  // [max_draws, logits_width]
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:
   struct Memory {
-    Memory(const ModelConfig& config, const CudaLlamaSizes& sizes, Pieces pieces);
+    Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
     float* cos_sin;       // [max_model_len, head_dim]
     int32_t* head_start;  // [local kv heads + 1]
     float* workspace;     // of decode attention
@@ -72,29 +55,44 @@ class CudaLlama {
     int64_t bytes;
   };
 
+  void Embed() override;
+  void NormQkv(int64_t layer) override;
+  void PositionAndStore(int64_t layer) override;
+  void Attend(int64_t layer) override;
+  void AddAttention(int64_t layer) override;
+  void NormMlpIn(int64_t layer) override;
+  void AddMlp(int64_t layer) override;
+  void Logits() override;
+
+  const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  void BeforeAttention(const CudaLayerWeights& layer, void* delta, int64_t rows, bool fused);
-  void FusedAfterAttention(const CudaLayerWeights& layer, int64_t rows);
-  void AfterAttention(const CudaLayerWeights& layer, int64_t rows);
-  void Attention(const StepShape& shape, const StepOnDevice& step, const kernels::PagedCache& cache);
-  void Logits(const StepShape& shape, const StepOnDevice& step, void* delta);
-  /// residual += the sum over ranks of delta, if there is one; normed = norm(residual).
-  void Norm(void* delta, const void* weight, int64_t rows);
+  void AttendDecodes(const kernels::PagedCache& cache);
+  void AttendChunks(const kernels::PagedCache& cache, int64_t window);
+  /// residual += x * weight^T, now or pending.
+  void AddProduct(const void* x, int64_t k, const void* weight);
+  /// residual += the sum over ranks of what is pending; normed = norm(residual).
+  void Norm(const void* weight);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
   kernels::SkinnyGemmParams Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out, int64_t n,
                                   int64_t m, kernels::SkinnyEpilogue epilogue) const;
 
-  ModelConfig config_;
-  CudaLlamaSizes sizes_;
+  ModelSpec spec_;
+  CudaDecoderSizes sizes_;
   Device& device_;
   NormingCollective* collective_;
   CudaWeights weights_;
   Products products_;
   DeviceMemory reserved_;
   Memory memory_;
-  std::map<int64_t, bool> fused_;  // by number of rows
-  std::set<int64_t> tuned_;        // numbers of rows
+  std::map<int64_t, bool> fused_of_;  // by number of rows
+  std::set<int64_t> tuned_;           // numbers of rows
+  // The step that is being queued.
+  StepShape shape_;
+  const StepOnDevice* step_ = nullptr;
+  const CudaKvCache* cache_ = nullptr;
+  bool fused_ = false;
+  void* pending_ = nullptr;  // [num_rows, hidden], this rank's part of what the residual lacks; or null
 };
 
 }  // namespace quire

@@ -1,14 +1,14 @@
-#include "worker/rope_table.h"
+#include "worker/model/rope_table.h"
 
 #include <cmath>
 
 namespace quire {
 
 /// Angles are fp32 products, as HF computes them: at long positions their rounding is visible in the logits.
-std::vector<float> RopeTable(const ModelConfig& config, int64_t max_position) {
-  const std::vector<float> frequencies = RopeFrequencies(config);
+std::vector<float> RopeTable(const ModelSpec& spec, int64_t max_position) {
+  const std::vector<float> frequencies = RopeFrequencies(spec);
   std::vector<float> table;
-  table.reserve(static_cast<size_t>(max_position * config.head_dim));
+  table.reserve(static_cast<size_t>(max_position * spec.head_dim));
   for (int64_t position = 0; position < max_position; ++position) {
     for (const bool sine : {false, true}) {
       for (const float frequency : frequencies) {

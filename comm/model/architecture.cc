@@ -1,0 +1,106 @@
+#include "comm/model/architecture.h"
+
+#include <algorithm>
+
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire {
+
+namespace {
+
+constexpr const Architecture* kArchitectures[] = {
+    &architectures::kLlama,
+    &architectures::kMistral,
+};
+
+/// The family with this name in such files. `path` is for the error.
+const Architecture& Find(const char* Architecture::*name, const std::string& wanted, const std::string& path) {
+  std::vector<std::string> known;
+  for (const Architecture* architecture : kArchitectures) {
+    if (architecture->*name == nullptr) continue;
+    if (architecture->*name == wanted) return *architecture;
+    known.emplace_back(architecture->*name);
+  }
+  Fail("{}: architecture \"{}\" is not supported; supported: {}", path, wanted.substr(0, 100), fmt::join(known, ", "));
+}
+
+const Architecture& ArchitectureOf(const ModelSpec& spec) {
+  return Find(&Architecture::hf, spec.architecture, "model");
+}
+
+/// Numbers of a matrix for every one of its rows and columns that lies along `axis`.
+int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis) {
+  return weight.rows == axis ? Extent(spec, weight.cols) : weight.cols == axis ? Extent(spec, weight.rows) : 0;
+}
+
+}  // namespace
+
+ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
+  const Json json = ParseJson(config_json, path);
+  const HfConfig config(json, path);
+  const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), path);
+  ModelSpec spec = architecture.from_hf(config);
+  config.RefuseWhatNobodyRead();
+  spec.architecture = architecture.hf;
+  spec.eos_token_ids = config.TokenIds("eos_token_id");
+  if (!generation_json.empty()) {
+    const Json generation = ParseJson(generation_json, path + " (generation_config.json)");
+    const auto ids = HfConfig(generation, path).TokenIds("eos_token_id");
+    if (!ids.empty()) spec.eos_token_ids = ids;
+  }
+  CheckSpec(spec, path);
+  return spec;
+}
+
+ModelSpec SpecFromGguf(const GgufFile& gguf) {
+  const auto& name = gguf.Get<std::string>("general.architecture");
+  const Architecture& architecture = Find(&Architecture::gguf, name, gguf.path);
+  const GgufConfig config(gguf, name);
+  ModelSpec spec = architecture.from_gguf(config);
+  config.RefuseWhatNobodyRead();
+  spec.architecture = architecture.hf;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    if (const auto* id = gguf.Find<int64_t>(key)) {
+      // CheckSpec refuses -1.
+      spec.eos_token_ids.push_back(*id >= 0 && *id < INT32_MAX ? static_cast<TokenId>(*id) : -1);
+    }
+  }
+  CheckSpec(spec, gguf.path);
+  return spec;
+}
+
+std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) { return ArchitectureOf(spec).weights(spec); }
+
+bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
+  if (tensor_name == architectures::kRopeDivisors) return naming == Naming::kGguf;
+  if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
+  if (!spec.tied_embeddings) return false;
+  // The head of a model that says that it has none: HF does not look at it.
+  ModelSpec untied = spec;
+  untied.tied_embeddings = false;
+  const auto weights = WeightsOf(untied);
+  return std::ranges::any_of(weights, [&](const WeightSpec& weight) {
+    return weight.role == Role::kHead && tensor_name == (naming == Naming::kHf ? weight.hf : weight.gguf);
+  });
+}
+
+int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis) {
+  int64_t numbers = 0;
+  for (const WeightSpec& weight : WeightsOf(spec)) {
+    if (!weight.is_matrix()) continue;
+    numbers += NumbersAcross(spec, weight, axis) * (IsOfLayer(weight.role) ? spec.num_layers() : 1);
+  }
+  return numbers;
+}
+
+int64_t LayerMatrixNumbers(const ModelSpec& spec) {
+  int64_t numbers = 0;
+  for (const WeightSpec& weight : WeightsOf(spec)) {
+    if (weight.is_matrix() && IsOfLayer(weight.role)) numbers += Extent(spec, weight.rows) * Extent(spec, weight.cols);
+  }
+  return numbers * spec.num_layers();
+}
+
+}  // namespace quire

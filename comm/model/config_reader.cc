@@ -1,0 +1,192 @@
+#include "comm/model/config_reader.h"
+
+#include <cmath>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+/// A key that changes what a model computes, and the value (as JSON) at which it does not. null and a missing key
+/// never do.
+struct Meaningful {
+  const char* key;
+  const char* neutral;
+};
+
+constexpr Meaningful kHfKeys[] = {
+    {"add_cross_attention", "false"},
+    {"alibi", "false"},
+    {"attention_bias", "false"},
+    {"attention_chunk_size", "null"},
+    {"attention_multiplier", "null"},
+    {"attn_logit_softcapping", "null"},
+    {"clip_qkv", "null"},
+    {"embedding_multiplier", "1"},
+    {"final_logit_softcapping", "null"},
+    {"full_attention", "null"},  // of rope_parameters: each kind of layer rotates otherwise
+    {"hidden_act", "\"silu\""},
+    {"hidden_activation", "\"silu\""},
+    {"is_causal", "true"},
+    {"is_encoder_decoder", "false"},
+    {"layer_types", "null"},
+    {"logit_scale", "1"},
+    {"logits_scaling", "1"},
+    {"mlp_bias", "false"},
+    {"mrope_section", "null"},
+    {"n_routed_experts", "0"},
+    {"no_rope_layers", "null"},
+    {"num_experts", "0"},
+    {"num_local_experts", "0"},
+    {"parallel_attn", "false"},
+    {"partial_rotary_factor", "1"},
+    {"qk_layernorm", "false"},
+    {"quantization_config", "null"},
+    {"query_pre_attn_scalar", "null"},
+    {"residual_multiplier", "1"},
+    {"rope_interleaved", "false"},
+    {"rotary_pct", "1"},
+    {"sliding_attention", "null"},
+    {"sliding_window_pattern", "null"},
+    {"use_bidirectional_attention", "false"},
+    {"use_mrope", "false"},
+    {"use_parallel_residual", "false"},
+    {"use_qk_norm", "false"},
+    {"use_qkv_bias", "false"},
+    {"use_sliding_window", "false"},
+};
+
+constexpr Meaningful kGgufKeys[] = {
+    {"attention.causal", "true"},
+    {"attention.clamp_kqv", "0"},
+    {"attention.max_alibi_bias", "0"},
+    {"attention.scale", "0"},
+    {"attn_logit_softcapping", "0"},
+    {"attention.sliding_window_pattern", "0"},
+    {"attention.temperature_length", "0"},
+    {"embedding_scale", "1"},
+    {"expert_count", "0"},
+    {"final_logit_softcapping", "0"},
+    {"logit_scale", "1"},
+    {"pooling_type", "0"},
+    {"residual_scale", "1"},
+    {"rope.dimension_sections", "0"},
+    {"use_parallel_residual", "false"},
+};
+
+bool IsNeutral(const Json& value, const char* neutral) { return value.is_null() || value == Json::parse(neutral); }
+
+/// A metadata value as JSON; a list, which leaves nothing as it is, as an empty one.
+Json AsJson(const GgufValue& value) {
+  return std::visit(
+      [](const auto& v) -> Json {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+          return v;
+        } else {
+          return Json::array();
+        }
+      },
+      value);
+}
+
+}  // namespace
+
+HfConfig::HfConfig(const Json& json, std::string path) : json_(json), path_(std::move(path)) {
+  if (!json_.is_object()) Fail("{}: expected an object", path_);
+}
+
+bool HfConfig::Has(const char* key) const {
+  read_.insert(key);
+  return json_.contains(key) && !json_[key].is_null();
+}
+
+const Json& HfConfig::At(const char* key) const {
+  if (!Has(key)) Fail("{}: {} is missing", path_, key);
+  return json_[key];
+}
+
+int64_t HfConfig::Count(const char* key) const {
+  const Json& value = At(key);
+  if (!value.is_number_integer()) Fail("{}: {} must be an integer", path_, key);
+  return value.get<int64_t>();
+}
+
+double HfConfig::Real(const char* key, double otherwise) const {
+  if (!Has(key)) return otherwise;
+  if (!json_[key].is_number()) Fail("{}: {} must be a number", path_, key);
+  return json_[key].get<double>();
+}
+
+bool HfConfig::Flag(const char* key, bool otherwise) const {
+  if (!Has(key)) return otherwise;
+  if (!json_[key].is_boolean()) Fail("{}: {} must be true or false", path_, key);
+  return json_[key].get<bool>();
+}
+
+std::string HfConfig::Text(const char* key, const std::string& otherwise) const {
+  if (!Has(key)) return otherwise;
+  if (!json_[key].is_string()) Fail("{}: {} must be a string", path_, key);
+  return json_[key].get<std::string>();
+}
+
+std::vector<std::string> HfConfig::Texts(const char* key) const {
+  std::vector<std::string> texts;
+  if (!Has(key)) return texts;
+  const Json& value = json_[key];
+  for (const Json& text : value.is_array() ? value : Json::array({value})) {
+    if (!text.is_string()) Fail("{}: {} must be a list of strings", path_, key);
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+std::vector<TokenId> HfConfig::TokenIds(const char* key) const {
+  std::vector<TokenId> ids;
+  if (!Has(key)) return ids;
+  const Json& value = json_[key];
+  for (const Json& id : value.is_array() ? value : Json::array({value})) {
+    const bool fits = id.is_number_integer() && id >= 0 && id < INT32_MAX;
+    if (!fits) Fail("{}: {} must be token ids", path_, key);
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+void HfConfig::RefuseWhatNobodyRead() const {
+  for (const auto& [key, neutral] : kHfKeys) {
+    if (read_.contains(key) || !json_.contains(key) || IsNeutral(json_[key], neutral)) continue;
+    Fail("{}: {} = {} is not supported for this architecture", path_, key, DumpJson(json_[key]).substr(0, 100));
+  }
+}
+
+GgufConfig::GgufConfig(const GgufFile& gguf, std::string architecture)
+    : gguf_(gguf), prefix_(std::move(architecture) + ".") {}
+
+std::string GgufConfig::Full(const char* key) const {
+  read_.insert(key);
+  return prefix_ + key;
+}
+
+bool GgufConfig::Has(const char* key) const { return gguf_.metadata.contains(Full(key)); }
+int64_t GgufConfig::Count(const char* key) const { return gguf_.Get<int64_t>(Full(key)); }
+double GgufConfig::Real(const char* key) const { return gguf_.Get<double>(Full(key)); }
+
+std::string GgufConfig::Text(const char* key, const std::string& otherwise) const {
+  const auto* value = gguf_.Find<std::string>(Full(key));
+  return value != nullptr ? *value : otherwise;
+}
+
+void GgufConfig::RefuseWhatNobodyRead() const {
+  for (const auto& [key, neutral] : kGgufKeys) {
+    const auto found = gguf_.metadata.find(prefix_ + key);
+    if (read_.contains(key) || found == gguf_.metadata.end()) continue;
+    const Json value = AsJson(found->second);
+    if (IsNeutral(value, neutral)) continue;
+    Fail("{}: metadata {}{} = {} is not supported for this architecture", gguf_.path, prefix_, key,
+         DumpJson(value).substr(0, 100));
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,63 @@
+#include "comm/model/weight_spec.h"
+
+#include <algorithm>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+std::string NameOf(const WeightSpec& weight, int64_t layer, Naming naming) {
+  std::string name = naming == Naming::kHf ? weight.hf : weight.gguf;
+  if (const size_t place = name.find("{}"); place != std::string::npos) name.replace(place, 2, std::to_string(layer));
+  return name;
+}
+
+ExpectedTensor Expect(const ModelSpec& spec, const WeightSpec& weight, int64_t layer, Naming naming) {
+  std::vector<int64_t> shape = {Extent(spec, weight.rows)};
+  if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols));
+  return {NameOf(weight, layer, naming), std::move(shape), weight.role, layer};
+}
+
+}  // namespace
+
+int64_t Extent(const ModelSpec& spec, Axis axis) {
+  switch (axis) {
+    case Axis::kOne:
+      return 1;
+    case Axis::kHidden:
+      return spec.hidden_size;
+    case Axis::kHeadDim:
+      return spec.head_dim;
+    case Axis::kTokens:
+    case Axis::kVocab:
+      return spec.vocab_size;
+    case Axis::kQueries:
+      return spec.num_heads * spec.head_dim;
+    case Axis::kKeyValues:
+      return spec.num_kv_heads * spec.head_dim;
+    case Axis::kMlp:
+      return spec.intermediate_size;
+  }
+  Fail("unknown axis");
+}
+
+std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::vector<WeightSpec>& weights,
+                                            Naming naming) {
+  std::vector<ExpectedTensor> expected;
+  for (auto weight = weights.begin(); weight != weights.end();) {
+    if (!IsOfLayer(weight->role)) {
+      expected.push_back(Expect(spec, *weight++, 0, naming));
+      continue;
+    }
+    const auto end = std::find_if_not(weight, weights.end(), [](const WeightSpec& w) { return IsOfLayer(w.role); });
+    for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+      for (auto w = weight; w != end; ++w) expected.push_back(Expect(spec, *w, layer, naming));
+    }
+    weight = end;
+  }
+  return expected;
+}
+
+}  // namespace quire

@@ -1,0 +1,263 @@
+#include "worker/cuda/cuda_decoder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cuda/decode_attention.h"
+#include "kernels/cuda/rope_kv_write.h"
+#include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/step_state.h"
+#include "worker/model/rope_table.h"
+
+namespace quire {
+
+using kernels::SkinnyEpilogue;
+
+namespace {
+
+/// Waits until the copy has run.
+template <class T>
+void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purpose) {
+  const auto bytes = static_cast<int64_t>(from.size() * sizeof(T));
+  const DeviceMemory staging = device.AllocateHost(bytes, purpose);
+  std::copy(from.begin(), from.end(), staging.as<T>());
+  device.CopyToDevice(to, staging.as(), bytes);
+  device.Synchronize();
+}
+
+}  // namespace
+
+CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
+    : cos_sin(pieces.Take<float>(sizes.max_model_len * spec.head_dim)),
+      head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
+      workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
+      activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
+      bytes(pieces.taken()) {}
+
+CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes, Device& device,
+                         NormingCollective* collective, const std::function<void(int64_t, int64_t)>& progress)
+    : spec_(files.spec()),
+      sizes_(sizes),
+      device_(device),
+      collective_(collective),
+      weights_(files, sizes.shard, sizes.dtype, device, sizes.threads, progress),
+      products_(device),
+      reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
+      memory_(spec_, sizes, Pieces(reserved_.as())) {
+  CopyNow(device, RopeTable(spec_, sizes.max_model_len), memory_.cos_sin, "the table of rotations");
+  CopyNow(device, sizes.shard.head_start, memory_.head_start, "the groups of heads");
+  if (collective_ == nullptr) return;
+  shape_.num_rows = 1;  // ranks connect at their first call
+  pending_ = memory_.activations.delta;
+  Norm(weights_.final_norm);
+}
+
+bool CudaDecoder::CanFuse(int64_t num_rows) const {
+  const Activations& a = memory_.activations;
+  return collective_ == nullptr &&
+         kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, std::min(a.heads_width, a.mlp_width));
+}
+
+bool CudaDecoder::IsFused(int64_t num_rows) const {
+  const auto found = fused_of_.find(num_rows);
+  return found == fused_of_.end() ? CanFuse(num_rows) : found->second;
+}
+
+void CudaDecoder::Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache) {
+  shape_ = shape;
+  step_ = &step;
+  cache_ = &cache;
+  fused_ = IsFused(shape.num_rows);
+  pending_ = nullptr;
+  Decode(spec_, *this);
+}
+
+void CudaDecoder::Embed() {
+  const StepArrays& arrays = step_->arrays;
+  kernels::FeedTokens(device_.stream(), {arrays.from_slot, step_->last_tokens, arrays.token_ids, shape_.num_rows});
+  kernels::Embedding(device_.stream(),
+                     {sizes_.dtype, weights_.embedding, arrays.token_ids, memory_.activations.residual, shape_.num_rows,
+                      spec_.hidden_size, 0, spec_.vocab_size});
+}
+
+void CudaDecoder::NormQkv(int64_t layer) {
+  const Activations& a = memory_.activations;
+  const CudaLayerWeights& w = weights(layer);
+  if (fused_) {
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, a.qkv_width,
+                                                shape_.num_rows, SkinnyEpilogue::kStore));
+  } else {
+    Norm(w.attention_norm);
+    products_.Run(Product(a.normed, a.hidden, w.qkv, a.qkv, a.qkv_width, shape_.num_rows));
+  }
+}
+
+void CudaDecoder::PositionAndStore(int64_t layer) {
+  const Activations& a = memory_.activations;
+  const CudaLayerWeights& w = weights(layer);
+  kernels::RopeKvWrite(device_.stream(), {.dtype = sizes_.dtype,
+                                          .qkv = a.qkv,
+                                          .row_stride = a.qkv_width,
+                                          .cos_sin = memory_.cos_sin,
+                                          .positions = step_->arrays.positions,
+                                          .slots = step_->arrays.slots,
+                                          .num_tokens = shape_.num_rows,
+                                          .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
+                                          .rotary_dim = static_cast<int32_t>(spec_.head_dim),
+                                          .cache = cache_->Layer(layer),
+                                          .bias = w.qkv_bias,
+                                          .query_norm = w.query_norm,
+                                          .key_norm = w.key_norm,
+                                          .epsilon = static_cast<float>(spec_.rms_norm_epsilon)});
+}
+
+void CudaDecoder::Attend(int64_t layer) {
+  const kernels::PagedCache cache = cache_->Layer(layer);
+  if (shape_.num_decodes > 0) AttendDecodes(cache);
+  if (shape_.num_chunks > 0) AttendChunks(cache, spec_.layers[static_cast<size_t>(layer)].window);
+}
+
+void CudaDecoder::AttendDecodes(const kernels::PagedCache& cache) {
+  const Activations& a = memory_.activations;
+  kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
+                                              .queries = a.qkv,
+                                              .query_stride = a.qkv_width,
+                                              .out = a.attended,
+                                              .out_stride = a.heads_width,
+                                              .cache = cache,
+                                              .block_tables = step_->block_tables,
+                                              .table_stride = step_->table_stride,
+                                              .table_rows = step_->arrays.decode_table,
+                                              .alibi_slopes = nullptr,
+                                              .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                                              .soft_cap = 0,
+                                              .work = step_->arrays.decode_work,
+                                              .work_size = sizes_.decode_work,
+                                              .stages = sizes_.decode_stages,
+                                              .combine = shape_.combines,
+                                              .workspace = memory_.workspace});
+}
+
+void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, int64_t window) {
+  const Activations& a = memory_.activations;
+  const int64_t element = kernels::ByteSize(sizes_.dtype);
+  kernels::PrefillAttention(device_.stream(),
+                            {.dtype = sizes_.dtype,
+                             .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * a.qkv_width * element,
+                             .query_stride = a.qkv_width,
+                             .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * a.heads_width * element,
+                             .out_stride = a.heads_width,
+                             .cache = cache,
+                             .block_tables = step_->block_tables,
+                             .table_stride = step_->table_stride,
+                             .table_rows = step_->arrays.chunk_table,
+                             .query_start = step_->arrays.chunk_start,
+                             .context_len = step_->arrays.chunk_context,
+                             .head_start = memory_.head_start,
+                             .alibi_slopes = nullptr,
+                             .tiles = step_->arrays.tiles,
+                             .num_tiles = static_cast<int32_t>(shape_.num_tiles),
+                             .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                             .soft_cap = 0,
+                             .window = static_cast<int32_t>(window)});
+}
+
+void CudaDecoder::AddAttention(int64_t layer) {
+  const Activations& a = memory_.activations;
+  AddProduct(a.attended, a.heads_width, weights(layer).attention_out);
+}
+
+void CudaDecoder::NormMlpIn(int64_t layer) {
+  const Activations& a = memory_.activations;
+  const CudaLayerWeights& w = weights(layer);
+  if (fused_) {
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.gate_up, a.activated,
+                                                2 * a.mlp_width, shape_.num_rows, SkinnyEpilogue::kSiluMul));
+    return;
+  }
+  Norm(w.mlp_norm);
+  if (a.mlp_width == 0) return;  // this rank has no part of the MLP
+  products_.Run(Product(a.normed, a.hidden, w.gate_up, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
+  kernels::SiluMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true});
+}
+
+void CudaDecoder::AddMlp(int64_t layer) {
+  const Activations& a = memory_.activations;
+  AddProduct(a.activated, a.mlp_width, weights(layer).down);
+}
+
+void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight) {
+  const Activations& a = memory_.activations;
+  if (fused_) {
+    return kernels::SkinnyGemm(device_.stream(), Fused(x, k, nullptr, weight, a.residual, a.hidden, shape_.num_rows,
+                                                       SkinnyEpilogue::kAddResidual));
+  }
+  if (k == 0) {
+    device_.SetZero(a.delta, shape_.num_rows * a.hidden * kernels::ByteSize(sizes_.dtype));
+  } else {
+    products_.Run(Product(x, k, weight, a.delta, a.hidden, shape_.num_rows));
+  }
+  pending_ = a.delta;
+}
+
+void CudaDecoder::Logits() {
+  const Activations& a = memory_.activations;
+  const int64_t vocab = sizes_.shard.vocab.size(), draws = shape_.num_draws;
+  if (draws == 0) return;
+  if (shape_.num_chunks == 0 && fused_) {
+    kernels::SkinnyGemmParams product = Fused(a.residual, a.hidden, weights_.final_norm, weights_.head, a.logits, vocab,
+                                              draws, SkinnyEpilogue::kStoreFloat);
+    product.out_stride = a.logits_width;
+    return kernels::SkinnyGemm(device_.stream(), product);
+  }
+  Norm(weights_.final_norm);  // also where there is no vocabulary: ranks sum in here
+  if (vocab == 0) return;
+  void* rows = a.normed;
+  if (shape_.num_chunks > 0) {
+    rows = a.drawing;
+    kernels::GatherRows(device_.stream(),
+                        {a.normed, step_->arrays.draw_row, draws, a.hidden * kernels::ByteSize(sizes_.dtype), rows});
+  }
+  GemmParams product = Product(rows, a.hidden, weights_.head, a.logits, vocab, draws);
+  product.y_stride = a.logits_width;
+  product.float_result = true;
+  products_.Run(product);
+}
+
+void CudaDecoder::Norm(const void* weight) {
+  const Activations& a = memory_.activations;
+  void* delta = pending_;
+  pending_ = nullptr;
+  const kernels::CudaRmsNormParams norm{
+      sizes_.dtype, a.residual,      delta,    weight,
+      a.normed,     shape_.num_rows, a.hidden, static_cast<float>(spec_.rms_norm_epsilon)};
+  if (delta != nullptr && collective_ != nullptr) {
+    collective_->AllReduceRmsNorm(delta, norm, device_.stream().handle);
+  } else {
+    kernels::RmsNorm(device_.stream(), norm);
+  }
+}
+
+GemmParams CudaDecoder::Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const {
+  return {
+      .dtype = sizes_.dtype, .x = x, .weight = weight, .y = y, .x_stride = k, .y_stride = n, .m = m, .n = n, .k = k};
+}
+
+kernels::SkinnyGemmParams CudaDecoder::Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out,
+                                             int64_t n, int64_t m, SkinnyEpilogue epilogue) const {
+  return {.dtype = sizes_.dtype,
+          .x = x,
+          .x_stride = k,
+          .weight = weight,
+          .norm_weight = norm,
+          .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
+          .out = out,
+          .out_stride = epilogue == SkinnyEpilogue::kSiluMul ? n / 2 : n,
+          .n = n,
+          .k = k,
+          .m = static_cast<int32_t>(m),
+          .epilogue = epilogue,
+          .tile = kernels::SkinnyTile::kByShape};
+}
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "worker/cuda/step_arrays.h"
+
+namespace quire {
+
+/// What a step looks like to whoever launches its kernels. Everything else is in arrays on the device, so that two
+/// steps of the same shape are the same launches.
+struct StepShape {
+  int64_t num_rows = 0;     // tokens; for decodes alone, padded up to a size that graphs are kept for
+  int64_t num_decodes = 0;  // the first rows, one each; padded likewise
+  int64_t num_chunks = 0;   // sequences that own the other rows
+  int64_t num_tiles = 0;    // of the chunks' attention
+  int64_t num_draws = 0;    // rows whose next token is drawn; without chunks, all rows
+  bool combines = false;    // some decode's context is split
+};
+
+/// What a step reads on the device.
+struct StepOnDevice {
+  const StepArrays& arrays;
+  const int32_t* block_tables;  // [slots, table_stride]
+  int64_t table_stride;
+  const int32_t* last_tokens;  // [slots]
+};
+
+}  // namespace quire

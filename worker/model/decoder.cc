@@ -1,0 +1,19 @@
+#include "worker/model/decoder.h"
+
+namespace quire {
+
+void Decode(const ModelSpec& spec, DecoderOps& ops) {
+  ops.Embed();
+  for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+    ops.NormQkv(layer);
+    ops.PositionAndStore(layer);
+    ops.Attend(layer);
+    ops.AddAttention(layer);
+
+    ops.NormMlpIn(layer);
+    ops.AddMlp(layer);
+  }
+  ops.Logits();
+}
+
+}  // namespace quire

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "comm/model/model_spec.h"
+
+namespace quire {
+
+/// The operations of a decoder's forward pass, cut where devices fuse: what may become one kernel is one operation.
+/// They work on the activations of one step, which the implementation keeps:
+///   residual [T, hidden]; projected [T, queries, keys and values of the rank's heads]; attended [T, the rank's heads *
+///   head_dim]; activated [T, the rank's MLP columns]; logits [R, the rank's vocabulary]
+/// for T tokens, R of which draw. Operations may be queued and run later, in the order of the calls. Every rank of a
+/// group makes the same calls.
+class DecoderOps {
+ public:
+  virtual ~DecoderOps() = default;
+
+  /// residual = embedding of the tokens.
+  virtual void Embed() = 0;
+  /// projected = norm(residual) * [Q; K; V]^T.
+  virtual void NormQkv(int64_t layer) = 0;
+  /// Queries and keys get their biases and norms, where the model has some, and their rotation; keys and values, with
+  /// theirs, go into the cache.
+  virtual void PositionAndStore(int64_t layer) = 0;
+  /// attended = softmax(queries * keys of the context, within the layer's window) * values.
+  virtual void Attend(int64_t layer) = 0;
+  /// residual += attended * O^T, summed over the ranks.
+  virtual void AddAttention(int64_t layer) = 0;
+  /// activated = silu(norm(residual) * gate^T) .* (norm(residual) * up^T).
+  virtual void NormMlpIn(int64_t layer) = 0;
+  /// residual += activated * down^T, summed over the ranks.
+  virtual void AddMlp(int64_t layer) = 0;
+  /// logits = norm(residual) * head^T, of the rows that draw.
+  virtual void Logits() = 0;
+};
+
+/// One forward pass over all layers.
+void Decode(const ModelSpec& spec, DecoderOps& ops);
+
+}  // namespace quire

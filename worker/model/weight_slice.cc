@@ -1,0 +1,91 @@
+#include "worker/model/weight_slice.h"
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+kernels::WeightType TypeOf(TensorType type) {
+  switch (type) {
+    case TensorType::kF32:
+      return kernels::WeightType::kF32;
+    case TensorType::kF16:
+      return kernels::WeightType::kF16;
+    case TensorType::kBF16:
+      return kernels::WeightType::kBF16;
+    case TensorType::kQ8_0:
+      return kernels::WeightType::kQ8_0;
+    case TensorType::kQ4_0:
+      return kernels::WeightType::kQ4_0;
+    case TensorType::kQ4_1:
+      return kernels::WeightType::kQ4_1;
+    case TensorType::kQ5_0:
+      return kernels::WeightType::kQ5_0;
+    case TensorType::kQ5_1:
+      return kernels::WeightType::kQ5_1;
+    case TensorType::kQ4_K:
+      return kernels::WeightType::kQ4_K;
+    case TensorType::kQ5_K:
+      return kernels::WeightType::kQ5_K;
+    case TensorType::kQ6_K:
+      return kernels::WeightType::kQ6_K;
+  }
+  Fail("unknown tensor type");
+}
+
+/// The numbers along an axis that are a rank's.
+Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
+  switch (axis) {
+    case Axis::kQueries:
+      return {shard.heads.begin * spec.head_dim, shard.heads.end * spec.head_dim};
+    case Axis::kKeyValues:
+      return {shard.kv_heads.begin * spec.head_dim, shard.kv_heads.end * spec.head_dim};
+    case Axis::kMlp:
+      return shard.mlp;
+    case Axis::kVocab:
+      return shard.vocab;
+    case Axis::kOne:
+    case Axis::kHidden:
+    case Axis::kHeadDim:
+    case Axis::kTokens:
+      return {0, Extent(spec, axis)};
+  }
+  Fail("unknown axis");
+}
+
+/// Where a file that has rotation's pairs side by side keeps a row of a head.
+int64_t InterleavedRow(int64_t row, int64_t head_dim) {
+  const int64_t head = row / head_dim, i = row % head_dim, half = head_dim / 2;
+  return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+
+}  // namespace
+
+WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankShard& shard) {
+  const Range part = PartOf(spec, weight.rows, shard);
+  const bool interleaved = weight.rotates && spec.interleaved_rope_rows;
+  WeightSlice slice{{}, PartOf(spec, weight.cols, shard)};
+  slice.rows.reserve(static_cast<size_t>(part.size()));
+  for (int64_t row = part.begin; row < part.end; ++row) {
+    slice.rows.push_back(interleaved ? InterleavedRow(row, spec.head_dim) : row);
+  }
+  return slice;
+}
+
+kernels::Weight AsWeight(const Tensor& tensor) {
+  const auto type = TypeOf(tensor.type);
+  return {type, tensor.data.data(), tensor.rows(), tensor.cols(), kernels::RowBytes(type, tensor.cols())};
+}
+
+std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer) {
+  const Tensor& tensor = files.Get(role, layer);
+  std::vector<float> whole(static_cast<size_t>(tensor.cols())), part;
+  kernels::DecodeRow(AsWeight(tensor), 0, 0, tensor.cols(), whole.data());
+  for (const int64_t row : SliceOf(files.spec(), files.weight(role), shard).rows) {
+    part.push_back(whole[static_cast<size_t>(row)]);
+  }
+  return part;
+}
+
+}  // namespace quire

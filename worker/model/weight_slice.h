@@ -1,0 +1,28 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/model/model_files.h"
+#include "kernels/weight.h"
+#include "worker/shard.h"
+
+namespace quire {
+
+/// The part of a weight that a rank holds: some rows, in the order in which the rank keeps them, and some columns of
+/// each. A vector is a column of one number per row.
+struct WeightSlice {
+  std::vector<int64_t> rows;
+  Range cols;
+};
+
+/// What follows from the weight's axes and the rank's shard. Rows of heads come in the order in which dimension i of a
+/// head rotates with dimension i + head_dim / 2, whatever the file's is.
+WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankShard& shard);
+
+/// A tensor of a model file as the kernels take a weight, in place.
+kernels::Weight AsWeight(const Tensor& tensor);
+
+/// A rank's part of a vector in fp32.
+std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
+
+}  // namespace quire
