@@ -13,6 +13,8 @@ namespace {
 constexpr const Architecture* kArchitectures[] = {
     &architectures::kLlama,
     &architectures::kMistral,
+    &architectures::kQwen2,
+    &architectures::kQwen3,
 };
 
 /// The family with this name in such files. `path` is for the error.

@@ -285,7 +285,7 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   EXPECT_NE(error_of("{\"hidden_size\":8,\"num_key_value_heads\":3," + good + "}").find("do not divide"),
             std::string::npos);
   EXPECT_EQ(error_of("{\"hidden_size\":8,\"model_type\":\"x\"}"),
-            "config.json: architecture \"x\" is not supported; supported: llama, mistral");
+            "config.json: architecture \"x\" is not supported; supported: llama, mistral, qwen2, qwen3");
   const std::string mistral = "{\"hidden_size\":8,\"model_type\":\"mistral\"," + good.substr(good.find(',') + 1);
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":-1}"), "config.json: sliding_window = -1 is out of range");
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":\"4\"}"), "config.json: sliding_window must be an integer");

@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
-"""Makes models/NAME.gguf of models/NAME the way that llama.cpp's converter does, for models whose positions are scaled: linear
-scaling is metadata there, and llama3's a tensor of divisors, rope_freqs.weight. The numbers of the weights are the same, so that
-tiny_NAME.json, which make_golden.py made of the directory, holds for the file, too. Needs: pip install numpy gguf safetensors"""
+"""Makes models/NAME.gguf of models/NAME the way that llama.cpp's converter does, for models whose positions are scaled (linear
+scaling is metadata there, and llama3's a tensor of divisors, rope_freqs.weight), and for other families than Llama, whose query
+and key rows stay as they are. The numbers of the weights are the same, so that tiny_NAME.json, which make_golden.py made of the
+directory, holds for the file, too. Needs: pip install numpy gguf safetensors
+
+  make_gguf_twins.py [NAME...]"""
 import glob
 import json
 import math
 import os
+import sys
 
 import gguf
 import numpy as np
 from safetensors.numpy import load_file
 
+ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3}
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
-WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-IN_LAYER = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-            "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
-            "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
-
-
 def permute(weight, heads):
     """HF has dimensions that rotate together half a head apart, GGUF side by side."""
     return weight.reshape(heads, 2, weight.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weight.shape)
@@ -38,40 +37,40 @@ def make(name):
     with open(f"{MODELS}/{name}/config.json") as f:
         config = json.load(f)
     rope, heads, kv_heads = config["rope_parameters"], config["num_attention_heads"], config["num_key_value_heads"]
-    writer = gguf.GGUFWriter(f"{MODELS}/{name}.gguf", "llama")
+    family, dim = config["model_type"], config.get("head_dim", config["hidden_size"] // heads)
+    names = gguf.get_tensor_name_map(ARCHITECTURES[family], config["num_hidden_layers"])
+    writer = gguf.GGUFWriter(f"{MODELS}/{name}.gguf", family)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     writer.add_head_count_kv(kv_heads)
-    writer.add_key_length(config["head_dim"])
-    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_key_length(dim)
+    writer.add_value_length(dim)
+    writer.add_rope_dimension_count(dim)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_token_list([f"t{i}" for i in range(config["vocab_size"])])
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
-    else:
-        writer.add_tensor("rope_freqs.weight", divisors(rope, config["head_dim"]))
+    elif rope["rope_type"] == "llama3":
+        writer.add_tensor("rope_freqs.weight", divisors(rope, dim))
     for path in sorted(glob.glob(f"{MODELS}/{name}/*.safetensors")):
         for tensor, weight in load_file(path).items():
-            stem = tensor.removesuffix(".weight")
-            if stem in WHOLE:
-                target = WHOLE[stem]
-            else:
-                layer, part = stem.removeprefix("model.layers.").split(".", 1)
-                target = f"blk.{layer}.{IN_LAYER[part]}"
-            if target.endswith(("attn_q", "attn_k")):
-                weight = permute(weight, heads if target.endswith("attn_q") else kv_heads)
+            target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
+            if family == "llama" and ".attn_q" in target:
+                weight = permute(weight, heads)
+            if family == "llama" and ".attn_k" in target:
+                weight = permute(weight, kv_heads)
             # Vectors are fp32 in such files.
-            writer.add_tensor(target + ".weight", weight.astype(np.float32) if weight.ndim == 1 else weight)
+            writer.add_tensor(target, weight.astype(np.float32) if weight.ndim == 1 else weight)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-make("linear")
-make("mqa")
+for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3"):
+    make(twin)

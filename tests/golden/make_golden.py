@@ -3,7 +3,7 @@
 float32. Needs: pip install torch transformers accelerate gguf safetensors.
 
   make_golden.py tiny [NAME...]  random models in models/ (safetensors: MHA, GQA, MQA, sliding window, linear scaling of
-                                 positions; odd sizes) and tiny_*.json; all of them, or those named
+                                 positions, Qwen2 with windows in some layers, Qwen2.5, Qwen3; odd sizes) and tiny_*.json; all of them, or those named
   make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
 
 A prompt is kept when its best and second best token differ by more than MARGIN at every step: closer than that the
@@ -15,12 +15,13 @@ import random
 import sys
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
 from prompts import prompt_texts
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NUM_NEW = 64
+HALF = ("mqa", "linear", "qwen2", "qwen25", "qwen3")
 MARGIN = 2e-3
 
 TINY = {
@@ -38,7 +39,17 @@ TINY = {
     "linear": dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
                    intermediate_size=52, vocab_size=259, tie_word_embeddings=False, bos_token_id=256, eos_token_id=257,
                    rope_scaling=dict(rope_type="linear", factor=4.0)),
+    # Layers slide from the second on.
+    "qwen2": dict(kind=Qwen2Config, hidden_size=56, num_hidden_layers=3, num_attention_heads=7, num_key_value_heads=1,
+                  intermediate_size=88, vocab_size=139, tie_word_embeddings=False, use_sliding_window=True,
+                  sliding_window=20, max_window_layers=1, rope_theta=1000000.0),
+    "qwen25": dict(kind=Qwen2Config, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                   intermediate_size=72, vocab_size=163, tie_word_embeddings=True, rope_theta=1000000.0),
+    "qwen3": dict(kind=Qwen3Config, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=3,
+                  head_dim=20, intermediate_size=80, vocab_size=173, tie_word_embeddings=True, rope_theta=1000000.0),
 }
+# What models of random numbers make of these is all but nothing: biases and norms get numbers of their own.
+SPREAD_OF_VECTORS = 0.5
 
 
 @torch.no_grad()
@@ -86,19 +97,28 @@ def write(name, cases):
         out.write("\n")
 
 
+@torch.no_grad()
+def scatter_vectors(model):
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            parameter += SPREAD_OF_VECTORS * torch.randn_like(parameter)
+
+
 def make_tiny(names):
     for name in names:
-        shape = TINY[name]
+        shape = dict(TINY[name])
         torch.manual_seed(len(name) + shape["vocab_size"])
-        kind = MistralConfig if "sliding_window" in shape else LlamaConfig
+        kind = shape.pop("kind", MistralConfig if "sliding_window" in shape else LlamaConfig)
         ends = dict(bos_token_id=0, eos_token_id=1)
         config = kind(max_position_embeddings=2048, initializer_range=0.35, **{**ends, **shape})
         model = AutoModelForCausalLM.from_config(config).eval()
+        if kind in (Qwen2Config, Qwen3Config):
+            scatter_vectors(model)
         directory = f"{HERE}/models/{name}"
-        dtype = torch.bfloat16 if name == "gqa" else torch.float16 if name in ("mqa", "linear") else torch.float32
+        dtype = torch.bfloat16 if name == "gqa" else torch.float16 if name in HALF else torch.float32
         model.to(dtype).save_pretrained(directory, max_shard_size="40KB" if name == "mqa" else "1GB")
         # Loaded anew: casting a model rounds its rotary frequencies, too, which nobody serves with.
-        eager = dict(attn_implementation="eager") if kind is MistralConfig else {}  # the plainest form of a window
+        eager = dict(attn_implementation="eager") if "sliding_window" in shape else {}  # the plainest form of a window
         model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
         rng = random.Random(name)
         lengths = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]

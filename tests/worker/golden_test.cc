@@ -129,7 +129,8 @@ TEST_P(TinyModelTest, OneTokenPerStepMatches) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
-                         testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf"),
+                         testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf", "qwen2",
+                                         "qwen25", "qwen25.gguf", "qwen3", "qwen3.gguf"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '.', '_');

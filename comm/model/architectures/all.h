@@ -6,5 +6,6 @@
 namespace quire::architectures {
 
 extern const Architecture kLlama, kMistral;  // llama.cc
+extern const Architecture kQwen2, kQwen3;    // qwen.cc
 
 }  // namespace quire::architectures

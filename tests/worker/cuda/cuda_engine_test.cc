@@ -115,8 +115,7 @@ std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed) {
   std::vector<Ask> asks;
   for (const int length : {1, 37, 16, 90, 5, 70}) {
     Ask ask;
-    for (int i = 0; i < length; ++i)
-      ask.prompt.push_back(static_cast<TokenId>(random.Below(files.spec().vocab_size)));
+    for (int i = 0; i < length; ++i) ask.prompt.push_back(static_cast<TokenId>(random.Below(files.spec().vocab_size)));
     asks.push_back(std::move(ask));
   }
   return asks;
@@ -183,25 +182,34 @@ constexpr auto kF16 = kernels::DType::kF16, kBF16 = kernels::DType::kBF16, kF32 
 
 INSTANTIATE_TEST_SUITE_P(
     Models, CudaEngineTest,
-    testing::Values(Case{"Bf16FusedInGraphs", {}, {.dtype = kBF16}},
-                    Case{"Bf16PlainWithoutGraphs", {}, {.dtype = kBF16, .graphs = false, .fuse = false}},
-                    Case{"F16TiedBlocksOf8", {.tied = true, .dtype = "F16"}, {.dtype = kF16}, {.block_size = 8}, 0.01},
-                    Case{"F32FromBf16", {.head_dim = 80}, {.dtype = kF32}, {}, 1e-4},
-                    Case{"F16FromF32SlidingWindow", {.sliding_window = 24, .dtype = "F32"}, {.dtype = kF16}, {}, 0.01},
-                    Case{"Fp8Cache", {}, {.dtype = kF16, .cache = kernels::CacheType::kFp8E4M3}, {}, 0.5},
-                    Case{"UnevenHeadsOnTwoRanks", {.heads = 3}, {.dtype = kF16}, {.ranks = 2}, 0.01},
-                    Case{"ThreeRanksOneWithoutMlp",
-                         {.heads = 4, .kv_heads = 2, .intermediate = 32, .tied = true},
-                         {.dtype = kF16},
-                         {.ranks = 3},
-                         0.01},
-                    Case{"SmallPoolRecomputes", {}, {.dtype = kF16}, {.num_blocks = 10}, 0.01, 24},
-                    Case{"SmallPoolSwapsOnTwoRanks",
-                         {},
-                         {.dtype = kF16},
-                         {.ranks = 2, .num_blocks = 10, .num_host_blocks = 40, .preemption = PreemptionMode::kSwap},
-                         0.01,
-                         24}),
+    testing::Values(
+        Case{"Bf16FusedInGraphs", {}, {.dtype = kBF16}},
+        Case{"Bf16PlainWithoutGraphs", {}, {.dtype = kBF16, .graphs = false, .fuse = false}},
+        Case{"F16TiedBlocksOf8", {.tied = true, .dtype = "F16"}, {.dtype = kF16}, {.block_size = 8}, 0.01},
+        Case{"F32FromBf16", {.head_dim = 80}, {.dtype = kF32}, {}, 1e-4},
+        Case{"F16FromF32SlidingWindow", {.sliding_window = 24, .dtype = "F32"}, {.dtype = kF16}, {}, 0.01},
+        Case{"Fp8Cache", {}, {.dtype = kF16, .cache = kernels::CacheType::kFp8E4M3}, {}, 0.5},
+        Case{"UnevenHeadsOnTwoRanks", {.heads = 3}, {.dtype = kF16}, {.ranks = 2}, 0.01},
+        Case{"ThreeRanksOneWithoutMlp",
+             {.heads = 4, .kv_heads = 2, .intermediate = 32, .tied = true},
+             {.dtype = kF16},
+             {.ranks = 3},
+             0.01},
+        Case{"Qwen2WithBiases", {.family = "qwen2"}, {.dtype = kBF16}, {}, 0.1},
+        Case{"Qwen2F16OnTwoRanks", {.heads = 3, .family = "qwen2"}, {.dtype = kF16}, {.ranks = 2}, 0.01},
+        Case{"Qwen3WithNormedHeads", {.tied = true, .dtype = "F16", .family = "qwen3"}, {.dtype = kF16}, {}, 0.01},
+        Case{"Qwen3F32OnThreeRanks",
+             {.heads = 6, .kv_heads = 2, .dtype = "F32", .family = "qwen3"},
+             {.dtype = kF32},
+             {.ranks = 3},
+             1e-4},
+        Case{"SmallPoolRecomputes", {}, {.dtype = kF16}, {.num_blocks = 10}, 0.01, 24},
+        Case{"SmallPoolSwapsOnTwoRanks",
+             {},
+             {.dtype = kF16},
+             {.ranks = 2, .num_blocks = 10, .num_host_blocks = 40, .preemption = PreemptionMode::kSwap},
+             0.01,
+             24}),
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
 // fp32 logits differ in the last bits only, so that draws are equal.
