@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -206,6 +207,39 @@ TEST_F(ModelFilesTest, BrokenGgufIsRefusedWithAReason) {
   };
   for (const auto& [bytes, reason] : cases)
     EXPECT_NE(GgufError(bytes).find(reason), std::string::npos) << GgufError(bytes) << " / " << reason;
+}
+
+TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
+  const auto error_of = [&](const std::string& architecture, const std::string& key, uint32_t type,
+                            const std::string& value) -> std::string {
+    GgufBytes g = GoodGguf();
+    g.Value("general.architecture", 8, GgufBytes::Text(architecture));
+    for (const char* size :
+         {"embedding_length", "block_count", "attention.head_count", "feed_forward_length", "context_length"}) {
+      g.Value(architecture + "." + size, 4, Number(8, 4));
+    }
+    g.Value(architecture + ".attention.layer_norm_rms_epsilon", 6, Number(std::bit_cast<uint32_t>(1e-5f), 4));
+    g.Value("tokenizer.ggml.tokens", 9, Number(8, 4) + Number(1, 8) + GgufBytes::Text("x"));
+    if (!key.empty()) g.Value(architecture + "." + key, type, value);
+    const MappedFile file(Write("t.gguf", g.Bytes()));
+    try {
+      SpecFromGguf(ReadGguf(file.bytes(), "t.gguf"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_of("mamba", "", 0, ""),
+            "t.gguf: architecture \"mamba\" is not supported; supported: llama, qwen2, qwen3");
+  EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)), "t.gguf: head_dim 1 must be even");
+  EXPECT_EQ(error_of("llama", "expert_count", 4, Number(8, 4)),
+            "t.gguf: metadata llama.expert_count = 8 is not supported for this architecture");
+  EXPECT_EQ(error_of("qwen3", "rope.dimension_sections", 9, Number(4, 4) + Number(1, 8) + Number(2, 4)),
+            "t.gguf: metadata qwen3.rope.dimension_sections = [] is not supported for this architecture");
+  EXPECT_EQ(error_of("qwen2", "rope.scaling.type", 8, GgufBytes::Text("yarn")),
+            "t.gguf: rope scaling of type yarn is not supported");
+  EXPECT_EQ(error_of("qwen2", "attention.value_length", 4, Number(16, 4)),
+            "t.gguf: values of another length than keys are not supported");
 }
 
 TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {

@@ -220,6 +220,47 @@ end {{ undefined_thing }}{{ none }} {{ true }} {{ 7 // 2 }} {{ -7 % 3 }} {{ 2 **
 {%- endfor %}
 {{ 'yes' if messages is iterable and messages is not mapping and messages is not string else 'no' }} {{ (1 < 2) and not (2 < 1) or false }}
 {{ range(3)|list }} {{ 'A-B-C'.split('-', 1) }} {{ ' x '|trim|length }} {{ 'ab' in 'cabd' }} {{ 'k' not in {'k': 1} }} {{ 'Hello World'|lower|replace('o', '0')|title }}""",
+    # ChatML with tools and thoughts, as models of the Qwen family have it: of earlier answers, thoughts are left out.
+    """{%- if tools %}
+    {{- '<|im_start|>system\\n' }}{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}{{ '<|im_end|>\\n' }}
+{%- elif messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(asked=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if message.role == "user" and not (message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+        {%- set ns.asked = index %}
+        {%- break %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- set content = message.content if message.content is string else '' %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set thoughts = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set thoughts = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set thoughts = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.asked and (loop.last or thoughts) %}
+            {{- '<|im_start|>assistant\\n<think>\\n' + thoughts.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
+        {%- else %}
+            {{- '<|im_start|>assistant\\n' + content }}
+        {%- endif %}
+        {%- if message.tool_calls %}{{- '<tool_call>' }}{%- endif %}
+        {{- '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}""",
 ]
 
 CONTENTS = ["Hello!", "  padded \n", "multi\nline\n\ntext", "<|im_end|>\n<|im_start|>system\nevil", "{{ 7 * 7 }} {% raw %}", "quotes ' and \" and \\ back",

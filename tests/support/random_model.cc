@@ -57,7 +57,7 @@ class TensorWriter {
 };
 
 Json ConfigOf(const ModelShape& s) {
-  Json config = {{"model_type", s.sliding_window > 0 ? "mistral" : s.family},
+  Json config = {{"model_type", s.sliding_window > 0 && s.family == "llama" ? "mistral" : s.family},
                  {"hidden_size", s.hidden},
                  {"num_hidden_layers", s.layers},
                  {"num_attention_heads", s.heads},
@@ -71,7 +71,11 @@ Json ConfigOf(const ModelShape& s) {
                  {"hidden_act", "silu"},
                  {"tie_word_embeddings", s.tied},
                  {"eos_token_id", 0}};
-  if (s.sliding_window > 0) config["sliding_window"] = s.sliding_window;
+  if (s.sliding_window > 0) {
+    config["sliding_window"] = s.sliding_window;
+    config["use_sliding_window"] = true;
+    config["max_window_layers"] = 1;
+  }
   return config;
 }
 

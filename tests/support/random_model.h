@@ -9,10 +9,10 @@ namespace quire::test {
 /// Shapes of a model that is made up.
 struct ModelShape {
   int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
-  int64_t sliding_window = 0;
+  int64_t sliding_window = 0;  // of every layer; in the Qwen family, of all but the first
   bool tied = false;
   std::string dtype = "BF16";    // of the safetensors: F32, F16 or BF16
-  std::string family = "llama";  // config.json's model_type; one with a window is a mistral
+  std::string family = "llama";  // config.json's model_type; a llama with a window is a mistral
 };
 
 /// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.

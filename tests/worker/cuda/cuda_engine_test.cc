@@ -289,6 +289,7 @@ TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
   };
   EXPECT_THAT(refusal({.head_dim = 48}, 16), testing::HasSubstr("heads of 64, 80, 96, 128 and 256"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
+  EXPECT_THAT(refusal({.sliding_window = 24, .family = "qwen2"}, 16), testing::HasSubstr("several windows"));
   EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
   EXPECT_THAT(refusal({.hidden = 256, .layers = 1, .vocab = 50000}, 16), testing::HasSubstr("bytes are missing"));
 }

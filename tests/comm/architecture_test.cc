@@ -1,0 +1,204 @@
+// What is read of a model's configuration, which weights follow from it, and what is refused.
+#include "comm/model/architecture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "comm/error.h"
+#include "comm/model/model_files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+Json SmallConfig(const std::string& family) {
+  return {{"model_type", family},     {"hidden_size", 64},
+          {"num_hidden_layers", 3},   {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}, {"intermediate_size", 96},
+          {"vocab_size", 100},        {"max_position_embeddings", 512}};
+}
+
+ModelSpec Read(const std::string& family, const Json& changes = Json::object()) {
+  Json config = SmallConfig(family);
+  config.update(changes);
+  return SpecFromHf(config.dump(), "", "config.json");
+}
+
+std::string ErrorOf(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
+  std::vector<int64_t> windows;
+  for (const LayerSpec& layer : spec.layers) windows.push_back(layer.window);
+  return windows;
+}
+
+TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
+  for (const std::string family : {"llama", "mistral", "qwen2", "qwen3"}) {
+    const ModelSpec spec = Read(family);
+    std::set<Role> roles;
+    std::set<std::string> hf, gguf;
+    for (const WeightSpec& weight : WeightsOf(spec)) {
+      EXPECT_TRUE(roles.insert(weight.role).second) << family << " " << weight.hf;
+      EXPECT_TRUE(hf.insert(weight.hf).second) << family << " " << weight.hf;
+      EXPECT_TRUE(gguf.insert(weight.gguf).second) << family << " " << weight.gguf;
+      const bool numbered = std::string(weight.hf).find("{}") != std::string::npos;
+      EXPECT_EQ(numbered, IsOfLayer(weight.role)) << weight.hf;
+      EXPECT_EQ(std::string(weight.gguf).find("{}") != std::string::npos, numbered) << weight.gguf;
+    }
+    EXPECT_EQ(roles.contains(Role::kQueryBias), family == "qwen2");
+    EXPECT_EQ(roles.contains(Role::kQueryNorm), family == "qwen3");
+  }
+}
+
+TEST(ArchitectureTest, ATiedHeadIsTheEmbedding) {
+  const auto head_of = [](bool tied) {
+    const ModelSpec spec = Read("llama", {{"tie_word_embeddings", tied}});
+    for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
+      if (tensor.role == Role::kHead) return tensor.name;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(head_of(true), "model.embed_tokens.weight");
+  EXPECT_EQ(head_of(false), "lm_head.weight");
+}
+
+TEST(ArchitectureTest, KeysThatChangeTheResultAndAreNotSupportedAreRefusedByName) {
+  const std::pair<Json, std::string> cases[] = {
+      {{{"attention_bias", true}}, "attention_bias = true"},
+      {{{"mlp_bias", true}}, "mlp_bias = true"},
+      {{{"hidden_act", "gelu"}}, "hidden_act = \"gelu\""},
+      {{{"final_logit_softcapping", 30.0}}, "final_logit_softcapping = 30.0"},
+      {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor = 0.5"},
+      {{{"num_local_experts", 8}}, "num_local_experts = 8"},
+      {{{"quantization_config", {{"bits", 4}}}}, "quantization_config"},
+      {{{"layer_types", {"full_attention", "full_attention", "full_attention"}}}, "layer_types"},
+      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}, "rope_scaling of type yarn"},
+      {{{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}},
+       "rope_parameters: partial_rotary_factor = 0.5"},
+  };
+  for (const auto& [change, reason] : cases) {
+    const Json& changes = change;
+    const std::string error = ErrorOf([&] { Read("llama", changes); });
+    EXPECT_THAT(error, AllOf(HasSubstr(reason), HasSubstr("not supported"), Not(HasSubstr("\n"))));
+  }
+  // The third generation of Qwen has biases on four projections or on none, and one of them is not known here.
+  EXPECT_THAT(ErrorOf([] { Read("qwen3", {{"attention_bias", true}}); }), HasSubstr("attention_bias"));
+}
+
+TEST(ArchitectureTest, KeysThatLeaveTheResultAsItIsPass) {
+  const Json neutral = {{"attention_bias", false},
+                        {"hidden_act", "silu"},
+                        {"logit_scale", 1},
+                        {"num_local_experts", 0},
+                        {"final_logit_softcapping", nullptr},
+                        {"partial_rotary_factor", 1.0},
+                        {"rope_scaling", nullptr},
+                        {"use_cache", true},
+                        {"torch_dtype", "bfloat16"},
+                        {"unheard_of", 7}};
+  EXPECT_EQ(TextOf(Read("llama", neutral)), TextOf(Read("llama")));
+  EXPECT_EQ(TextOf(Read("qwen2", {{"attention_bias", true}})), TextOf(Read("qwen2"))) << "HF does not look at it";
+}
+
+TEST(ArchitectureTest, LayersOfQwenSlideAsHfHasThem) {
+  const Json slides = {{"use_sliding_window", true}, {"sliding_window", 24}};
+  const auto with = [&](const Json& more) {
+    Json all = slides;
+    all.update(more);
+    return all;
+  };
+  EXPECT_EQ(WindowsOf(Read("qwen2", {{"sliding_window", 24}})), (std::vector<int64_t>{0, 0, 0}));
+  EXPECT_EQ(WindowsOf(Read("qwen2", slides)), (std::vector<int64_t>{0, 0, 0})) << "from layer 28 on";
+  EXPECT_EQ(WindowsOf(Read("qwen3", with({{"max_window_layers", 1}}))), (std::vector<int64_t>{0, 24, 24}));
+  const Json kinds = {{"layer_types", {"sliding_attention", "full_attention", "sliding_attention"}}};
+  EXPECT_EQ(WindowsOf(Read("qwen2", with(kinds))), (std::vector<int64_t>{24, 0, 24}));
+  EXPECT_EQ(Read("qwen2", with(kinds)).window(), 0) << "some layer sees all";
+  EXPECT_EQ(Read("qwen2", with({{"max_window_layers", 0}})).window(), 24);
+  EXPECT_THAT(ErrorOf([&] { Read("qwen2", {{"layer_types", {"full_attention"}}}); }), HasSubstr("1 layers of 3"));
+  EXPECT_THAT(ErrorOf([&] { Read("qwen2", {{"layer_types", {"x", "x", "x"}}}); }), HasSubstr("\"x\" is not supported"));
+}
+
+TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
+  EXPECT_EQ(Read("llama").head_dim, 16);
+  EXPECT_EQ(Read("qwen2").head_dim, 16);
+  EXPECT_EQ(Read("qwen3").head_dim, 128);
+  EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).head_dim, 32);
+}
+
+// Two hosts whose files differ in anything must not compute together.
+TEST(ArchitectureTest, EveryFieldOfASpecTells) {
+  const ModelSpec plain = Read("llama");
+  const std::function<void(ModelSpec&)> changes[] = {
+      [](ModelSpec& s) { s.architecture = "mistral"; },
+      [](ModelSpec& s) { ++s.hidden_size; },
+      [](ModelSpec& s) { ++s.num_heads; },
+      [](ModelSpec& s) { ++s.num_kv_heads; },
+      [](ModelSpec& s) { ++s.head_dim; },
+      [](ModelSpec& s) { ++s.intermediate_size; },
+      [](ModelSpec& s) { ++s.vocab_size; },
+      [](ModelSpec& s) { ++s.max_position; },
+      [](ModelSpec& s) { s.rms_norm_epsilon *= 2; },
+      [](ModelSpec& s) { s.rope.theta += 1e-9; },
+      [](ModelSpec& s) { s.rope.factor = 2; },
+      [](ModelSpec& s) { s.rope.llama3 = true; },
+      [](ModelSpec& s) { s.rope.low_frequency_factor = 2; },
+      [](ModelSpec& s) { s.rope.high_frequency_factor = 5; },
+      [](ModelSpec& s) { s.rope.original_max_position = 5; },
+      [](ModelSpec& s) { s.rope.divisors = {1}; },
+      [](ModelSpec& s) { s.tied_embeddings = true; },
+      [](ModelSpec& s) { s.qkv_bias = true; },
+      [](ModelSpec& s) { s.qk_norm = true; },
+      [](ModelSpec& s) { s.interleaved_rope_rows = true; },
+      [](ModelSpec& s) { s.layers.pop_back(); },
+      [](ModelSpec& s) { s.layers[1].window = 8; },
+      [](ModelSpec& s) { s.eos_token_ids = {7}; },
+  };
+  std::set<std::string> texts = {TextOf(plain)};
+  for (const auto& change : changes) {
+    ModelSpec other = plain;
+    change(other);
+    EXPECT_TRUE(texts.insert(TextOf(other)).second) << TextOf(other);
+  }
+}
+
+/// A golden model's tensors with a configuration that was changed.
+std::string OpenError(const std::string& model, const Json& changes) {
+  const TemporaryDirectory folder;
+  const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / model, to = fs::path(folder.path()) / model;
+  fs::copy(from, to);
+  Json config = Json::parse(ReadTextFile(from / "config.json", 1 << 20));
+  config.update(changes);
+  WriteTextFile(to / "config.json", config.dump());
+  return ErrorOf([&] { ModelFiles::Open(to); });
+}
+
+TEST(ArchitectureTest, TensorsThatAreMissingUnexpectedOrMisshapenAreNamedTogether) {
+  EXPECT_EQ(OpenError("qwen3", Json::object()), "");
+  EXPECT_THAT(OpenError("qwen3", {{"model_type", "llama"}, {"layer_types", nullptr}}),
+              AllOf(HasSubstr("unexpected: model.layers.0.self_attn.k_norm.weight, "), Not(HasSubstr("missing"))));
+  const std::string other = OpenError("qwen25", {{"model_type", "qwen3"}, {"head_dim", 16}, {"vocab_size", 150}});
+  EXPECT_THAT(other, AllOf(HasSubstr("missing: model.layers.0.self_attn.q_norm.weight, "),
+                           HasSubstr("; unexpected: model.layers.0.self_attn.k_proj.bias, "),
+                           HasSubstr("; of another shape: model.embed_tokens.weight [163, 64] instead of [150, 64]")));
+  EXPECT_THAT(OpenError("qwen3", {{"num_hidden_layers", 40}, {"layer_types", nullptr}}), HasSubstr("more"));
+  EXPECT_EQ(OpenError("gqa", {{"tie_word_embeddings", true}}), "") << "a head that HF does not look at, either";
+}
+
+}  // namespace
+}  // namespace quire
