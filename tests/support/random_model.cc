@@ -71,8 +71,8 @@ Json ConfigOf(const ModelShape& s) {
                  {"hidden_act", "silu"},
                  {"tie_word_embeddings", s.tied},
                  {"eos_token_id", 0}};
-  if (s.sliding_window > 0) {
-    config["sliding_window"] = s.sliding_window;
+  if (s.sliding_window > 0) config["sliding_window"] = s.sliding_window;
+  if (s.sliding_window > 0 && s.family != "llama") {
     config["use_sliding_window"] = true;
     config["max_window_layers"] = 1;
   }
