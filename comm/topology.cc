@@ -177,11 +177,14 @@ void ReadLimits(Section section, Topology::Limits& limits) {
   constexpr int kLongestSeconds = 7 * 24 * 3600;
   section.Integer("head_seconds", limits.head_seconds, 1, kLongestSeconds);
   section.Integer("body_seconds", limits.body_seconds, 1, kLongestSeconds);
+  section.Integer("body_bytes_per_second", limits.body_bytes_per_second, 1, 1 << 30);
   section.Integer("idle_seconds", limits.idle_seconds, 1, kLongestSeconds);
   section.Integer("write_seconds", limits.write_seconds, 1, kLongestSeconds);
+  section.Integer("write_bytes_per_second", limits.write_bytes_per_second, 1, 1 << 30);
   section.Integer("connections", limits.connections, 1, 1 << 20);
   section.Integer("connections_per_address", limits.connections_per_address, 1, 1 << 20);
-  section.Bytes("waiting_bytes", limits.waiting_bytes, Topology::Limits::kLargestBody);
+  section.Bytes("memory_bytes", limits.memory_bytes, Topology::Limits::kLeastMemory);
+  section.Bytes("memory_bytes_per_client", limits.memory_bytes_per_client, Topology::Limits::kLeastMemory);
   section.Integer("queue_seconds", limits.queue_seconds, 1, kLongestSeconds);
   section.Integer("request_seconds", limits.request_seconds, 1, kLongestSeconds);
   section.Done();

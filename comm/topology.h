@@ -69,15 +69,19 @@ struct Topology {
   /// What clients of the data port may take (server.limits; README.md, Limits).
   struct Limits {
     static constexpr int64_t kLargestBody = 2 << 20;
-    int head_seconds = 10;               // until the head of a request is there
-    int body_seconds = 30;               // until its body is, after that
-    int idle_seconds = 75;               // a connection, between two requests
-    int write_seconds = 30;              // until a client that takes nothing is given up
-    int connections = 16384;             // at most; fewer where the process has not so many descriptors
-    int connections_per_address = 1024;  // loopback excepted
-    int64_t waiting_bytes = 256 << 20;   // bodies of the requests that wait or run; at least kLargestBody
-    int queue_seconds = 60;              // before anything of a request was computed
-    int request_seconds = 600;           // from its arrival to its last token
+    static constexpr int64_t kLeastMemory = 32 << 20;  // room for the work on a largest body, whatever it is
+    int head_seconds = 10;                             // until the head of a request is there
+    int body_seconds = 30;                             // until its body is, after that
+    int body_bytes_per_second = 4096;                  // that a body comes with at least, on average after ten seconds
+    int idle_seconds = 75;                             // a connection, between two requests
+    int write_seconds = 30;                            // until a client that takes nothing is given up
+    int write_bytes_per_second = 1024;                 // that a client takes at least, on average after write_seconds
+    int connections = 16384;                           // at most; fewer where the process has not so many descriptors
+    int connections_per_address = 1024;                // loopback excepted
+    int64_t memory_bytes = 512 << 20;                  // of all requests, from body to answer; at least kLeastMemory
+    int64_t memory_bytes_per_client = 0;               // of those of one API key; 0: half of memory_bytes
+    int queue_seconds = 60;                            // before anything of a request was computed
+    int request_seconds = 600;                         // from its arrival to its last token
   } limits;
   Listener admin{"127.0.0.1:8001", ""};
 

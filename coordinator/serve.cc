@@ -27,6 +27,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr auto kDrainLimit = std::chrono::seconds(30);
+constexpr int64_t kAdminMemoryBytes = 64 << 20;  // of requests to the admin port
 
 /// The tokenizer and, when the model has one that we can read, its chat template.
 struct TextTools {
@@ -64,16 +65,17 @@ class Server {
         gates_(std::make_unique<Gates>(topology)),
         model_(OpenModel(topology.model)),
         text_(model_),
+        data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
         io_(std::make_unique<asio::io_context>(1)),
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
         drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
     model_.CloseFiles();  // whatever becomes of them, this process goes on
-    const auto on_data = [this](const HttpRequest& request, HttpResponder& responder) {
-      return HandleData(request, responder);
-    };
-    const auto on_admin = [this](const HttpRequest& request, HttpResponder& responder) {
-      return HandleAdmin(request, responder);
-    };
+    const HttpService on_data = {
+        [this](HttpRequest& head) { return AdmitData(head); },
+        [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); }};
+    const HttpService on_admin = {
+        [this](HttpRequest& head) { return AdmitAdmin(head); },
+        [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); }};
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
                                                 HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data));
     admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
@@ -109,7 +111,7 @@ class Server {
       });
       Metrics metrics(topology_.model.name, topology_.cache.block_size, replicas.Views());
       DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
-                   metrics);
+                   metrics, data_memory_);
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.pending_requests(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
@@ -146,7 +148,6 @@ class Server {
     return {topology_.model.name,
             {static_cast<int>(model_.spec().vocab_size), longest, std::min(128, running)},
             topology_.scheduler.max_waiting + running * replicas.size(),
-            static_cast<size_t>(topology_.limits.waiting_bytes),
             text_.no_chat_reason,
             topology_.seed,
             int64_t{blocks} * topology_.cache.block_size};
@@ -207,13 +208,32 @@ class Server {
     finished_.notify_all();
   }
 
-  asio::awaitable<void> HandleData(const HttpRequest& request, HttpResponder& responder) {
+  /// Before the workers are ready nobody's body is read.
+  static std::optional<HttpResponse> NotReady() {
+    HttpResponse response = ErrorResponse(503, "the workers are not ready yet");
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+
+  std::optional<HttpResponse> AdmitData(HttpRequest& head) {
+    if (data_api_ != nullptr) return data_api_->Admit(head);
+    return head.body_bytes > 0 ? NotReady() : std::nullopt;
+  }
+
+  /// Operators are trusted, and their requests have an allowance of their own: they get in whatever clients hold.
+  std::optional<HttpResponse> AdmitAdmin(HttpRequest& head) {
+    if (admin_api_ == nullptr) return NotReady();
+    head.memory = admin_memory_.For("");
+    if (head.memory.Resize(static_cast<int64_t>(head.body_bytes)) == ByteBudget::Verdict::kTaken) return std::nullopt;
+    return ErrorResponse(429, "too many large requests at once; try again later");
+  }
+
+  asio::awaitable<void> HandleData(HttpRequest& request, HttpResponder& responder) {
     if (data_api_ != nullptr) {
       co_await data_api_->Handle(request, responder);
       co_return;
     }
-    HttpResponse response = ErrorResponse(503, "the workers are not ready yet");
-    response.headers.emplace_back("Retry-After", "1");
+    HttpResponse response = *NotReady();
     if (request.path == "/health" || request.path == "/ping") {
       response = HttpResponse();
       response.body = "{}";
@@ -221,19 +241,15 @@ class Server {
     co_await responder.Send(std::move(response));
   }
 
-  asio::awaitable<void> HandleAdmin(const HttpRequest& request, HttpResponder& responder) {
-    if (admin_api_ != nullptr) {
-      co_await admin_api_->Handle(request, responder);
-      co_return;
-    }
-    HttpResponse response = ErrorResponse(503, "the workers are not ready yet");
-    co_await responder.Send(std::move(response));
+  asio::awaitable<void> HandleAdmin(HttpRequest& request, HttpResponder& responder) {
+    co_await admin_api_->Handle(request, responder);
   }
 
   const Topology& topology_;
   std::unique_ptr<Gates> gates_;
   ModelFiles model_;
   TextTools text_;
+  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts of them
   std::mutex io_mutex_;  // guards the pointer io_ against the engine's thread
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;

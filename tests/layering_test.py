@@ -36,7 +36,7 @@ OWNERS = {
     r"prometheus": {"coordinator/api/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/command.h", "coordinator/command_line.h", "coordinator/bench/commands.cc", "coordinator/options.cc", "worker/main.cc",
               "worker/cuda/bench/main.cc"},
-    r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/connection.h", "coordinator/api/connection.cc",
+    r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/connection.h", "coordinator/api/connection.cc", "coordinator/api/connection_writing.cc",
                      "coordinator/api/authenticate.cc", "coordinator/bench/stream_client.cc"},
     r"cublas": {"worker/cuda/gemm_cublaslt.cc"},
     r"cuda": {"worker/cuda/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",

@@ -1,14 +1,11 @@
 #include "coordinator/api/authenticate.h"
 
-#include <boost/asio/awaitable.hpp>
 #include <boost/beast/core/string.hpp>
 
 #include "comm/error.h"
 #include "coordinator/api/generation.h"
 
 namespace quire {
-
-namespace asio = boost::asio;
 
 namespace {
 
@@ -78,7 +75,8 @@ std::optional<HttpResponse> Gate::RefuseForeign(const HttpRequest& request) cons
 }
 
 std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
-  const bool is_public = options_.public_paths.contains(request.path);
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  const bool is_public = reads && options_.public_paths.contains(request.path);
   const std::string authorization = request.Header("authorization");
   if (!has_keys()) {
     request.client = ClientId(authorization);
@@ -89,22 +87,17 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   if (presented.empty()) return Unauthorized(request, "a key is needed: Authorization: Bearer KEY");
   const ApiKey* key = keys_.Find(presented);
   if (key == nullptr) return Unauthorized(request, "the key is not known here");
-  const bool reads = request.method == "GET" || request.method == "HEAD";
   if (reads ? !key->may_read : !key->may_generate) return ErrorResponse(403, "this key is not for that");
   request.client = key->name;
   return std::nullopt;
 }
 
-HttpHandler Gate::Guard(HttpHandler handler) {
-  return [this, handler = std::move(handler)](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
+HttpService Gate::Guard(HttpService service) {
+  auto admit = [this, next = std::move(service.admit)](HttpRequest& request) {
     std::optional<HttpResponse> refusal = Refuse(request);
-    if (refusal) {
-      HttpResponse response = std::move(*refusal);
-      co_await responder.Send(std::move(response));
-      co_return;
-    }
-    co_await handler(request, responder);
+    return refusal ? refusal : next(request);
   };
+  return {std::move(admit), std::move(service.handle)};
 }
 
 void CheckKeysDiffer(const Gate& data, const Gate& admin) {

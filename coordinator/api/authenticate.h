@@ -34,7 +34,7 @@ class Gate {
  public:
   struct Options {
     std::string key_file;                // empty: no keys
-    std::set<std::string> public_paths;  // exact
+    std::set<std::string> public_paths;  // exact; GET and HEAD only
     bool any_host = false;               // without keys: answer requests under whatever name
   };
   /// Throws Error when the key file is not as it must be.
@@ -50,8 +50,8 @@ class Gate {
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
 
-  /// The same handler behind this gate, which must outlive it.
-  HttpHandler Guard(HttpHandler handler);
+  /// The same service behind this gate, which must outlive it: a refused request's body is never read.
+  HttpService Guard(HttpService service);
 
  private:
   std::optional<HttpResponse> RefuseForeign(const HttpRequest& request) const;

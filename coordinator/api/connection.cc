@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
+#include <optional>
 
 #include "comm/error.h"
 
@@ -24,15 +26,17 @@ namespace {
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr int kSendBufferBytes = 64 << 10;  // of the kernel: a client that stops reading is noticed soon
 constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
+constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body may be slower than its rate that long
+constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
 
 }  // namespace
 
-Connection::Connection(tcp::socket socket, const HttpLimits& limits, const HttpHandler& handler)
+Connection::Connection(tcp::socket socket, const HttpLimits& limits, const HttpService& service)
     : socket_(std::move(socket)),
       deadline_(socket_.get_executor()),
       buffer_(limits.head_bytes),
       limits_(limits),
-      handler_(handler) {
+      service_(service) {
   beast::error_code ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
@@ -41,12 +45,14 @@ Connection::Connection(tcp::socket socket, const HttpLimits& limits, const HttpH
 
 asio::awaitable<void> Connection::Serve() {
   while (keep_alive_ && !gone_) {
-    const bool complete = co_await ReadRequest();
-    if (!complete) break;
-    WatchForEnd();
-    co_await handler_(request_, *this);
-    StopWatching();
-    on_gone = nullptr;
+    const Arrival arrival = co_await ReadRequest();
+    if (arrival == Arrival::kLast) break;
+    if (arrival == Arrival::kWhole) {
+      WatchForEnd();
+      co_await service_.handle(request_, *this);
+      StopWatching();
+      on_gone = nullptr;
+    }
     served_one_ = true;
     request_ = HttpRequest();
   }
@@ -67,10 +73,16 @@ void Connection::Abandon() {
 
 // --- reading ---
 
+Connection::Clock::duration Connection::TimeFor(size_t bytes, int64_t bytes_per_second, std::chrono::seconds shortest,
+                                                std::chrono::seconds longest) {
+  const std::chrono::seconds by_rate(static_cast<int64_t>(bytes) / bytes_per_second);
+  return std::min(std::max(by_rate, shortest), longest);
+}
+
 /// A deadline ends the operation, not the connection: there is still something to say.
-void Connection::SetDeadline(int seconds) {
+void Connection::SetDeadline(Clock::time_point when) {
   timed_out_ = false;
-  deadline_.expires_after(std::chrono::seconds(seconds));
+  deadline_.expires_at(when);
   deadline_.async_wait([self = shared_from_this(), number = ++deadline_number_](beast::error_code error) {
     if (error || number != self->deadline_number_) return;
     self->timed_out_ = true;
@@ -84,31 +96,44 @@ void Connection::ClearDeadline() {
   deadline_.cancel();
 }
 
-/// Head, checks, body. False: answered with an error, or nothing more to come.
-asio::awaitable<bool> Connection::ReadRequest() {
+/// Head, checks, body: nothing of a body is stored before its head was admitted.
+asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   const auto parser = std::make_unique<HttpParser>();
   SetLimits(*parser, limits_);
   head_only_ = false;
   request_id_.clear();
   const bool head = co_await ReadHead(*parser);
-  if (!head) co_return false;
-  const bool body = co_await ReadBody(*parser);
-  if (!body) co_return false;
-  ClearDeadline();
-  chunked_ = parser->get().version() == 11;
-  keep_alive_ = chunked_ && parser->get().keep_alive();
-  head_only_ = parser->get().method() == http::verb::head;
-  request_ = ToRequest(parser->get());
+  if (!head) co_return Arrival::kLast;
+  parser->body_limit(BodyLimit(parser->get(), limits_));
+  request_ = RequestOf(parser->get(), limits_);
   beast::error_code unknown;
   const auto peer = socket_.remote_endpoint(unknown);
   if (!unknown) request_.peer = peer.address().to_string();
   request_id_ = request_.Header("x-request-id");
+  chunked_ = parser->get().version() == 11;
+  keep_alive_ = chunked_ && parser->get().keep_alive();
+  head_only_ = parser->get().method() == http::verb::head;
+  if (std::optional<HttpResponse> refusal = service_.admit(request_)) {
+    ClearDeadline();
+    HttpResponse response = std::move(*refusal);
+    if (parser->is_done()) {
+      co_await Send(std::move(response));
+      co_return Arrival::kAnswered;
+    }
+    co_await Refuse(std::move(response));
+    co_return Arrival::kLast;
+  }
+  const bool body = co_await ReadBody(*parser);
+  if (!body) co_return Arrival::kLast;
+  ClearDeadline();
+  request_.body = std::move(parser->get().body());
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
-  co_return true;
+  co_return Arrival::kWhole;
 }
 
 asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
-  SetDeadline(served_one_ && buffer_.size() == 0 ? limits_.chosen.idle_seconds : limits_.chosen.head_seconds);
+  const bool idle = served_one_ && buffer_.size() == 0;
+  SetDeadline(Clock::now() + std::chrono::seconds(idle ? limits_.chosen.idle_seconds : limits_.chosen.head_seconds));
   auto [error, bytes] = co_await http::async_read_header(socket_, buffer_, parser, kToken);
   HttpResponse refusal{.status = 0};
   if (error) {
@@ -122,14 +147,23 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   co_return !error && refusal.status == 0;
 }
 
+/// The deadline moves as the body comes: whoever sends less than the rate asked for, on average, is cut when it is
+/// certain, and everybody at the latest when body_seconds are over.
 asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const auto fields = std::distance(parser.get().begin(), parser.get().end());
   if (!parser.get()[http::field::expect].empty() && !parser.is_done()) {
     std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await WriteRaw(std::move(go_on));
   }
-  SetDeadline(limits_.chosen.body_seconds);
-  auto [error, bytes] = co_await http::async_read(socket_, buffer_, parser, kToken);
+  const Clock::time_point begin = Clock::now();
+  const std::chrono::seconds longest(limits_.chosen.body_seconds);
+  beast::error_code error;
+  for (size_t received = buffer_.size(); !parser.is_done() && !error;) {
+    SetDeadline(begin + TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest));
+    auto [read_error, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kToken);
+    error = read_error;
+    received += bytes;
+  }
   HttpResponse refusal{.status = 0};
   if (error) {
     refusal = BodyError(error);
@@ -167,69 +201,13 @@ asio::awaitable<void> Connection::Refuse(HttpResponse response) {
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
   char drain[4096];
   const auto view = asio::buffer(drain);
-  SetDeadline(1);
-  for (size_t total = 0; total < (1 << 20);) {
+  SetDeadline(Clock::now() + std::chrono::seconds(1));
+  for (size_t total = 0; total < kDrainBytes;) {
     auto [error, count] = co_await socket_.async_read_some(view, kToken);
     if (error) break;
     total += count;
   }
   ClearDeadline();
-}
-
-// --- writing ---
-
-asio::awaitable<void> Connection::Send(HttpResponse response) {
-  const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
-  std::string text =
-      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nServer: quire\r\nContent-Length: {}\r\n", response.status,
-                  std::string_view(reason.data(), reason.size()), response.content_type, response.body.size());
-  if (!request_id_.empty()) text += "x-request-id: " + request_id_ + "\r\n";
-  for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
-  text += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
-  if (!head_only_) text += response.body;
-  co_await WriteRaw(std::move(text));
-}
-
-asio::awaitable<void> Connection::BeginStream() {
-  std::string head =
-      "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-      "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
-  if (chunked_) head += "Transfer-Encoding: chunked\r\n";  // an HTTP/1.0 client reads to the end
-  if (!request_id_.empty()) head += "x-request-id: " + request_id_ + "\r\n";
-  head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
-  co_await WriteRaw(std::move(head));
-}
-
-asio::awaitable<void> Connection::Write(std::string text) {
-  if (text.empty()) co_return;
-  std::string chunk = chunked_ ? fmt::format("{:x}\r\n", text.size()) : "";
-  chunk += text;
-  if (chunked_) chunk += "\r\n";
-  co_await WriteRaw(std::move(chunk));
-}
-
-asio::awaitable<void> Connection::EndStream() {
-  if (!chunked_) co_return;
-  std::string last = "0\r\n\r\n";
-  co_await WriteRaw(std::move(last));
-}
-
-/// Most writes fit the kernel's buffer and wait for nothing. One that makes no progress for write_seconds ends the
-/// connection.
-asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
-  for (size_t done = 0; done < bytes.size() && !gone_;) {
-    beast::error_code error;
-    done += socket_.write_some(asio::buffer(bytes.data() + done, bytes.size() - done), error);
-    if (error == asio::error::would_block) {
-      stalled_ = true;
-      SetDeadline(limits_.chosen.write_seconds);
-      auto [wait_error] = co_await socket_.async_wait(tcp::socket::wait_write, kToken);
-      ClearDeadline();
-      stalled_ = false;
-      error = wait_error;
-    }
-    if (error) MarkGone();
-  }
 }
 
 // --- the client's end ---

@@ -3,6 +3,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
 #include <memory>
 
 #include "coordinator/api/http_head.h"
@@ -14,7 +15,7 @@ namespace quire {
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   /// The references outlive the connection.
-  Connection(boost::asio::ip::tcp::socket socket, const HttpLimits& limits, const HttpHandler& handler);
+  Connection(boost::asio::ip::tcp::socket socket, const HttpLimits& limits, const HttpService& service);
 
   /// Requests one after another, until either side ends it.
   boost::asio::awaitable<void> Serve();
@@ -25,6 +26,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   boost::asio::awaitable<void> Send(HttpResponse response) override;
   boost::asio::awaitable<void> BeginStream() override;
+  boost::asio::awaitable<void> BeginPieces() override;
   boost::asio::awaitable<void> Write(std::string text) override;
   boost::asio::awaitable<void> EndStream() override;
   void ForgetContent() override {
@@ -35,14 +37,25 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   bool stalled() const override { return stalled_; }
 
  private:
-  boost::asio::awaitable<bool> ReadRequest();
+  using Clock = std::chrono::steady_clock;
+  enum class Arrival {
+    kWhole,     // a request to be served
+    kAnswered,  // refused, and the next one may come
+    kLast,      // refused for good, or nothing more to come
+  };
+
+  /// How long it may take to move so many bytes: what the rate allows, within bounds.
+  static Clock::duration TimeFor(size_t bytes, int64_t bytes_per_second, std::chrono::seconds shortest,
+                                 std::chrono::seconds longest);
+  boost::asio::awaitable<Arrival> ReadRequest();
   boost::asio::awaitable<bool> ReadHead(HttpParser& parser);
   boost::asio::awaitable<bool> ReadBody(HttpParser& parser);
   boost::asio::awaitable<void> WriteRaw(std::string bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
   HttpResponse HeadError(boost::beast::error_code error) const;
   HttpResponse BodyError(boost::beast::error_code error) const;
-  void SetDeadline(int seconds);
+  boost::asio::awaitable<void> Begin(std::string head);
+  void SetDeadline(Clock::time_point when);
   void ClearDeadline();
   void WatchForEnd();
   void AwaitReadable();
@@ -56,7 +69,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
   const HttpLimits& limits_;
-  const HttpHandler& handler_;
+  const HttpService& service_;
   HttpRequest request_;
   std::string request_id_;
   uint64_t deadline_number_ = 0;  // tells a deadline that is over from the one that is set

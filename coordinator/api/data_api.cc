@@ -23,30 +23,60 @@ constexpr size_t kEncodeHereBytes = 64 << 10;  // larger texts would hold up eve
 HttpResponse JsonResponse(const Json& json) { return {200, "application/json", DumpJson(json), {}}; }
 
 /// A page of another site can post text or forms to a local server without asking; JSON it cannot.
-void CheckContentType(const HttpRequest& request) {
+bool IsForeignType(const HttpRequest& request) {
   const std::string type = request.Header("content-type");
-  if (request.method == "POST" && !type.empty() && !type.starts_with("application/json")) {
-    throw ApiError(415, "the Content-Type must be application/json");
-  }
+  return request.method == "POST" && !type.empty() && !type.starts_with("application/json");
+}
+
+bool Generates(const HttpRequest& request) {
+  return request.method == "POST" && (request.path == "/v1/completions" || request.path == "/v1/chat/completions");
 }
 
 }  // namespace
 
-DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics)
+DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics,
+                 ByteBudget& budget)
     : options_(std::move(options)),
       context_(std::move(context)),
       chat_(chat),
       metrics_(metrics),
+      budget_(budget),
       created_(std::time(nullptr)) {}
+
+std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
+  if (IsForeignType(head)) return ErrorResponse(415, "the Content-Type must be application/json");
+  const bool text = head.path == "/tokenize" || head.path == "/detokenize";
+  if (head.method == "POST" && !text && !Generates(head)) return Page(head);  // its error
+  if (Generates(head)) {
+    if (std::optional<HttpResponse> refusal = RefuseForLoad(1)) return refusal;
+  }
+  head.memory = budget_.For(head.client);
+  return Charge(head.memory, head.client, static_cast<int64_t>(head.body_bytes));
+}
+
+/// Holds so many bytes in all, or says why not.
+std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
+  const ByteBudget::Verdict verdict = memory.Resize(bytes);
+  if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
+  metrics_.CountRejection("memory_bytes");
+  const char* limit = client.empty() ? "memory_bytes" : "memory_bytes_per_client";
+  if (verdict == ByteBudget::Verdict::kNever) {
+    return ErrorResponse(400,
+                         fmt::format("the request may need {} bytes of the server's memory, at most {} are allowed "
+                                     "(server.limits.{}); ask for fewer choices, tokens or log-probabilities",
+                                     bytes, budget_.MostFor(client), limit));
+  }
+  HttpResponse response = ErrorResponse(429, "the server's memory for requests is taken; try again later");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
 
 asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder& responder) {
   // A coroutine cannot await inside a catch block.
   HttpResponse failure;
   try {
-    CheckContentType(request);
-    const bool chat = request.path == "/v1/chat/completions";
-    if (request.method == "POST" && (chat || request.path == "/v1/completions")) {
-      co_await Generate(request, responder, chat);
+    if (Generates(request)) {
+      co_await Generate(request, responder, request.path == "/v1/chat/completions");
     } else {
       HttpResponse page = Page(request);
       co_await responder.Send(std::move(page));
@@ -127,12 +157,11 @@ HttpResponse DataApi::TokenizerInfo() const {
                        {"chat_template", data.chat_template.empty() ? Json() : Json(data.chat_template)}});
 }
 
-/// The caller's own place is counted already.
-std::optional<HttpResponse> DataApi::RefuseForLoad() {
+std::optional<HttpResponse> DataApi::RefuseForLoad(int choices_to_come) {
   HttpResponse response;
   if (draining_ || !context_.replicas.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
-  } else if (pending_requests_ > options_.max_pending_requests || pending_bytes_ > options_.max_pending_bytes) {
+  } else if (pending_requests_ + choices_to_come > options_.max_pending_requests) {
     metrics_.CountRejection("max_num_queued_reqs");
     response = !context_.replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
                                           : ErrorResponse(429, "too many requests are waiting; try again later");

@@ -20,14 +20,15 @@ class DataApi {
     std::string model_name;
     RequestLimits request;
     int max_pending_requests = 0;  // choices queued or running
-    size_t max_pending_bytes = 0;  // of their bodies
     std::string no_chat_reason;    // why chat is refused; empty: it is not
     std::optional<int64_t> seed;   // of requests that bring none; absent: random
     int64_t pool_tokens = 0;       // what the KV blocks hold
   };
   /// chat may be null. The references outlive this object.
-  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics);
+  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, ByteBudget& budget);
 
+  /// With the head alone: refuses what would be refused whatever the body says, and charges the body.
+  std::optional<HttpResponse> Admit(HttpRequest& head);
   boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
 
   /// Waits for texts that are being tokenised on another thread. Nothing may be served afterwards.
@@ -48,7 +49,8 @@ class DataApi {
   boost::asio::awaitable<void> AnswerStream(Generation& generation, const GenerateCall& call,
                                             const ResponseBuilder& builder, Usage usage, std::string echo,
                                             HttpResponder& responder);
-  std::optional<HttpResponse> RefuseForLoad();
+  std::optional<HttpResponse> RefuseForLoad(int choices_to_come);
+  std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
   boost::asio::awaitable<std::vector<std::vector<TokenId>>> Encode(const GenerateCall& call, size_t body_bytes);
   std::vector<std::vector<TokenId>> EncodeHere(const GenerateCall& call) const;
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
@@ -61,10 +63,10 @@ class DataApi {
   GenerationContext context_;
   const ChatTemplate* chat_;
   Metrics& metrics_;
+  ByteBudget& budget_;
   boost::asio::thread_pool tokenizer_pool_{1};
   bool draining_ = false;
   int pending_requests_ = 0;
-  size_t pending_bytes_ = 0;
   RequestId next_id_ = 1;
   int64_t created_;
 };

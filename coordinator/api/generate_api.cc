@@ -113,14 +113,8 @@ uint64_t RandomSeed() {
 
 /// Holds a call's place while it is pending: one from its arrival, one for each choice once those are known.
 struct DataApi::Slot {
-  Slot(DataApi& a, size_t bytes) : api(a), num(1), size(bytes) {
-    api.pending_requests_ += num;
-    api.pending_bytes_ += size;
-  }
-  ~Slot() {
-    api.pending_requests_ -= num;
-    api.pending_bytes_ -= size;
-  }
+  explicit Slot(DataApi& a) : api(a), num(1) { api.pending_requests_ += num; }
+  ~Slot() { api.pending_requests_ -= num; }
   void Widen(int choices) {
     api.pending_requests_ += choices - num;
     num = choices;
@@ -129,20 +123,19 @@ struct DataApi::Slot {
   Slot& operator=(const Slot&) = delete;
   DataApi& api;
   int num;
-  size_t size;
 };
 
 asio::awaitable<void> DataApi::Generate(const HttpRequest& request, HttpResponder& responder, bool chat) {
   // Nothing is parsed for a client that there is no room for.
   const size_t body_bytes = request.body.size();
-  Slot slot(*this, body_bytes);
-  std::optional<HttpResponse> refusal = RefuseForLoad();
+  Slot slot(*this);
+  std::optional<HttpResponse> refusal = RefuseForLoad(0);
   GenerateCall call;
   if (!refusal) {
     call = ParseCall(request.body, chat, options_.request);
     responder.ForgetContent();
     slot.Widen(call.best_of * static_cast<int>(std::max<size_t>(1, call.prompts.size())));
-    refusal = RefuseForLoad();
+    refusal = RefuseForLoad(0);
   }
   if (refusal) {
     HttpResponse response = std::move(*refusal);

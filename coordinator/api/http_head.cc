@@ -1,6 +1,9 @@
 #include "coordinator/api/http_head.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 
 #include "comm/json.h"
 
@@ -44,6 +47,15 @@ std::string FramingProblem(const HttpHead& head) {
   return "";
 }
 
+/// The length that a head declares; absent: it declares none.
+std::optional<size_t> DeclaredLength(const HttpHead& head) {
+  const auto text = head[http::field::content_length];
+  size_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return length;
+}
+
 }  // namespace
 
 void SetLimits(HttpParser& parser, const HttpLimits& limits) {
@@ -63,11 +75,19 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
   if (head.count(http::field::authorization) > 1) return ErrorResponse(400, "one Authorization header is enough");
   const auto expect = head[http::field::expect];
   if (!expect.empty() && !iequals(expect, "100-continue")) return ErrorResponse(417, "this Expect is not supported");
+  const size_t longest = BodyLimit(head, limits);
+  if (DeclaredLength(head).value_or(0) > longest)
+    return ErrorResponse(413, fmt::format("the body is larger than {} bytes", longest));
   return std::nullopt;
 }
 
-HttpRequest ToRequest(HttpHead& head) {
+size_t BodyLimit(const HttpHead& head, const HttpLimits& limits) {
+  return head.method() == http::verb::post ? limits.body_bytes : limits.other_body_bytes;
+}
+
+HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   HttpRequest request;
+  request.body_bytes = DeclaredLength(head).value_or(head.chunked() ? BodyLimit(head, limits) : 0);
   request.method = std::string(head.method_string());
   const std::string target(head.target());
   const size_t question = target.find('?');
@@ -80,7 +100,6 @@ HttpRequest ToRequest(HttpHead& head) {
   std::string& id = request.headers["x-request-id"];
   const bool plain = std::all_of(id.begin(), id.end(), [](char c) { return c > 0x20 && c < 0x7f; });
   if (!plain || id.size() > 128) id.clear();
-  request.body = std::move(head.body());
   return request;
 }
 

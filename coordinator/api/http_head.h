@@ -18,7 +18,10 @@ void SetLimits(HttpParser& parser, const HttpLimits& limits);
 /// answered with 400 and a closed connection, so that no request can hide inside another.
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
 
-/// What handlers see of a request that has arrived whole. Takes the body out of it.
-HttpRequest ToRequest(HttpHead& head);
+/// The longest body that is read after this head.
+size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
+
+/// What handlers see of a head that was not refused; the body is still to come.
+HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits);
 
 }  // namespace quire

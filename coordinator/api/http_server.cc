@@ -38,14 +38,14 @@ int OpenSpare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 }  // namespace
 
 struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& io, HttpLimits l, HttpHandler h)
-      : acceptor(io), retry(io), limits(l), handler(std::move(h)), spare(OpenSpare()) {}
+  Impl(asio::io_context& io, HttpLimits l, HttpService s)
+      : acceptor(io), retry(io), limits(l), service(std::move(s)), spare(OpenSpare()) {}
   ~Impl() { ::close(spare); }
 
   tcp::acceptor acceptor;
   asio::steady_timer retry;
   HttpLimits limits;
-  HttpHandler handler;
+  HttpService service;
   int spare;  // a descriptor to give up when there are no others
   int connections = 0, turned_away = 0;
   std::map<asio::ip::address, int> by_address;  // loopback excepted
@@ -100,7 +100,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     if (error) co_return;  // it has gone already
     const bool full = IsFull(address);
     if (full && turned_away >= kMaxTurnedAway) co_return;
-    const auto connection = std::make_shared<Connection>(std::move(socket), limits, handler);
+    const auto connection = std::make_shared<Connection>(std::move(socket), limits, service);
     try {
       if (full) {
         const std::shared_ptr<void> counted(&++turned_away, [this](void*) { --turned_away; });
@@ -124,11 +124,13 @@ Topology::Limits LimitsOfThisProcess(Topology::Limits wanted) {
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
   const auto most = static_cast<int>(std::min<rlim_t>(descriptors.rlim_cur, 1 << 20)) - kReservedDescriptors;
   wanted.connections = std::min(wanted.connections, std::max(most, kFewestConnections));
+  if (wanted.memory_bytes_per_client == 0)
+    wanted.memory_bytes_per_client = std::max(wanted.memory_bytes / 2, Topology::Limits::kLeastMemory);
   return wanted;
 }
 
-HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpHandler handler)
-    : impl_(std::make_shared<Impl>(io, limits, std::move(handler))) {
+HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service)
+    : impl_(std::make_shared<Impl>(io, limits, std::move(service))) {
   beast::error_code error;
   const auto address = asio::ip::make_address(listen.host == "localhost" ? "127.0.0.1" : listen.host, error);
   if (error) Fail("cannot listen on {}: not an IP address", listen.host);

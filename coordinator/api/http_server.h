@@ -8,7 +8,8 @@
 
 namespace quire {
 
-/// The limits that hold here: no more connections than this process has descriptors for; it takes all it may have.
+/// The limits that hold here, where they follow from others: no more connections than this process has descriptors for
+/// (it takes all it may have), and a client's part of the memory.
 Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 
 /// HTTP/1.1 on one listening socket: framing, limits, deadlines, keep-alive, and event streams. Knows no JSON and no
@@ -16,7 +17,7 @@ Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 class HttpServer {
  public:
   /// Binds at once; throws Error when the address is taken or not ours.
-  HttpServer(boost::asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpHandler handler);
+  HttpServer(boost::asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service);
   ~HttpServer();
 
   uint16_t port() const;

@@ -3,21 +3,25 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/topology.h"
+#include "coordinator/api/byte_budget.h"
 
 namespace quire {
 
-/// A request whose head was strict enough and whose body has arrived whole.
+/// A request whose head was strict enough. A handler sees it when its body has arrived whole.
 struct HttpRequest {
   std::string method;
   std::string path;                            // without the query
   std::string query;                           // after the question mark, as it came
   std::map<std::string, std::string> headers;  // names in lower case; only those an API looks at
   std::string body;
-  std::string peer;    // the other end's IP address
+  size_t body_bytes = 0;     // before the body is there: its length, or the most that is taken of one in chunks
+  ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
+  std::string peer;          // the other end's IP address
   std::string client;  // who asks, as far as the port's gate can tell (authenticate.h); empty: nobody in particular
 
   std::string Header(const std::string& name) const {
@@ -42,6 +46,8 @@ class HttpResponder {
 
   /// Begins a server-sent event stream.
   virtual boost::asio::awaitable<void> BeginStream() = 0;
+  /// Begins a JSON answer whose length nobody knows yet: Write and EndStream follow, as for a stream.
+  virtual boost::asio::awaitable<void> BeginPieces() = 0;
   /// Sends text as it is. After the client has gone it does nothing.
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
@@ -57,15 +63,21 @@ class HttpResponder {
   std::function<void()> on_gone;
 };
 
-using HttpHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
+/// What a port does with the requests that come to it.
+struct HttpService {
+  /// Sees the head alone: a refusal, or nothing, and then the body is read. May set `client` and `memory`.
+  std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
+  std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
+};
 
 /// Bounds of every connection (README.md, Limits).
 struct HttpLimits {
   size_t head_bytes = 16 << 10;
   size_t target_bytes = 8 << 10;
   size_t header_fields = 100;
-  size_t body_bytes = Topology::Limits::kLargestBody;
-  Topology::Limits chosen{};  // by the operator: times and connections
+  size_t body_bytes = Topology::Limits::kLargestBody;  // of POST
+  size_t other_body_bytes = 4 << 10;                   // of methods that need none
+  Topology::Limits chosen{};                           // by the operator: times and connections
 };
 
 /// {"error": {...}} in OpenAI's form. `type` follows from the status.

@@ -28,10 +28,17 @@ std::string LogLevelName() {
 }
 
 Json LimitsJson(const Topology::Limits& limits) {
-  return {{"head_seconds", limits.head_seconds},      {"body_seconds", limits.body_seconds},
-          {"idle_seconds", limits.idle_seconds},      {"write_seconds", limits.write_seconds},
-          {"connections", limits.connections},        {"connections_per_address", limits.connections_per_address},
-          {"waiting_bytes", limits.waiting_bytes},    {"queue_seconds", limits.queue_seconds},
+  return {{"head_seconds", limits.head_seconds},
+          {"body_seconds", limits.body_seconds},
+          {"body_bytes_per_second", limits.body_bytes_per_second},
+          {"idle_seconds", limits.idle_seconds},
+          {"write_seconds", limits.write_seconds},
+          {"write_bytes_per_second", limits.write_bytes_per_second},
+          {"connections", limits.connections},
+          {"connections_per_address", limits.connections_per_address},
+          {"memory_bytes", limits.memory_bytes},
+          {"memory_bytes_per_client", limits.memory_bytes_per_client},
+          {"queue_seconds", limits.queue_seconds},
           {"request_seconds", limits.request_seconds}};
 }
 

@@ -37,7 +37,8 @@ server:
   api_keys: keys/api.keys
   allow_unauthenticated: true
   limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5, connections_per_address: 6,
-           waiting_bytes: 7MiB, queue_seconds: 8, request_seconds: 9}
+           memory_bytes: 70MiB, queue_seconds: 8, request_seconds: 9, memory_bytes_per_client: 40MiB,
+           body_bytes_per_second: 10, write_bytes_per_second: 11}
 admin: {listen: "[::1]:9001", token: t}
 transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true}
 launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
@@ -63,9 +64,10 @@ threads_per_worker: 3
   EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
   const Topology::Limits& limits = t.limits;
   EXPECT_EQ((std::vector<int64_t>{limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds,
-                                  limits.connections, limits.connections_per_address, limits.waiting_bytes,
-                                  limits.queue_seconds, limits.request_seconds}),
-            (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7 << 20, 8, 9}));
+                                  limits.connections, limits.connections_per_address, limits.memory_bytes,
+                                  limits.queue_seconds, limits.request_seconds, limits.memory_bytes_per_client,
+                                  limits.body_bytes_per_second, limits.write_bytes_per_second}),
+            (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 70 << 20, 8, 9, 40 << 20, 10, 11}));
 }
 
 TEST(TopologyTest, MistakesNameFileLineAndReason) {
@@ -103,7 +105,7 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
        "server.limits: head_seconds must be an integer from 1"},
       {"model: {path: /m}\nserver: {limits: {request_seconds: 1.5}}\n", "request_seconds must be an integer"},
       {"model: {path: /m}\nserver: {limits: {connections: 0}}\n", "connections must be an integer from 1"},
-      {"model: {path: /m}\nserver: {limits: {waiting_bytes: 1MiB}}\n", "waiting_bytes must be at least 2097152 bytes"},
+      {"model: {path: /m}\nserver: {limits: {memory_bytes: 31MiB}}\n", "memory_bytes must be at least 33554432 bytes"},
       {"model: {path: /m}\nserver: {limits: {body_bytes: 1MiB}}\n", "unknown key \"body_bytes\"; known: head_seconds"},
       {"model: {path: /m}\nserver: {limits: 5}\n", "server.limits: expected a mapping"},
       {"model: {path: /m}\nadmin: {limits: {}}\n", "unknown key \"limits\""},

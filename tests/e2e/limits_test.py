@@ -233,7 +233,8 @@ class SizeTest(LimitCase):
         self.assertLessEqual(limits["connections"], 16384)
         for phrase in (f"head {limits['head_seconds']} s", f"body {limits['body_seconds']} s", f"idle {limits['idle_seconds']} s",
                        f"stalled write {limits['write_seconds']} s", f"{limits['connections_per_address']:,} from one address",
-                       f"and {limits['waiting_bytes'] >> 20} MiB", f"{limits['queue_seconds']} s in the queue",
+                       f"memory of requests, from body to answer: {limits['memory_bytes'] >> 20} MiB, half of it for one key",
+                       f"{limits['body_bytes_per_second'] >> 10} KiB/s on average", f"{limits['write_bytes_per_second'] >> 10} KiB/s must be taken", f"{limits['queue_seconds']} s in the queue",
                        f"{limits['request_seconds']} s in all", f"waiting requests {self.status()['settings']['max_num_queued_reqs']:,}"):
             self.assertIn(phrase, text)
 
@@ -345,11 +346,10 @@ class TimeTest(LimitCase):
 
 class WaitingTest(LimitCase):
     """Requests that wait while nothing is computed."""
-    BYTES = 2 << 20
 
     @classmethod
     def setUpClass(cls):
-        cls.start(f"{{connections: 20, waiting_bytes: {cls.BYTES}}}", "scheduler: {max_running: 1, max_waiting: 2}\n")
+        cls.start("{connections: 20}", "scheduler: {max_running: 1, max_waiting: 2}\n")
 
     def sized(self, size):
         empty = len(json.dumps({**GOOD, "user": ""}))
@@ -378,25 +378,83 @@ class WaitingTest(LimitCase):
             thread.join()
         self.assertEqual(answers, [200] * 3)
 
-    def test_bytes(self):
-        with self.paused():
-            threads, answers = self.wait_with(self.sized(1000))
-            self.refused(self.sized(self.BYTES - 999))
-            more, last = self.wait_with_another(self.sized(self.BYTES - 1000))
-        for thread in threads + more:
-            thread.join()
-        self.assertEqual(answers + last, [200, 200])
-
-    def wait_with_another(self, body):
-        answers = []
-        thread = threading.Thread(target=lambda: answers.append(self.server.post("/v1/completions", body)[0]))
-        thread.start()
-        wait_until(lambda: self.server.get("/load")["server_load"] == 2)
-        return [thread], answers
-
     def test_connections(self):
         self.assertEqual(self.status()["settings"]["limits"]["connections"], 20)
         self.full(20)
+
+
+class MemoryTest(LimitCase):
+    """Bodies that are promised and do not come: each is charged with its whole length before it is read."""
+    BODY, OF_ONE = 2 << 20, 16  # so many bodies of one key
+
+    @classmethod
+    def setUpClass(cls):
+        cls.keys = tempfile.TemporaryDirectory()
+        keys = os.path.join(cls.keys.name, "api.keys")
+        cls.key = {name: subprocess.run([QUIRE, "keygen", "--api", name, "--file", keys], check=True, capture_output=True, text=True).stdout.split()[0]
+                   for name in ("alice", "bob", "carol")}
+        cls.start(f"{{memory_bytes: {2 * cls.OF_ONE * cls.BODY}}}", flags=("--api-key-file", keys))
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.keys.cleanup()
+
+    def promise(self, name):
+        """The connection and the status of the first answer to a head alone: 100 when the body may come."""
+        s = self.connect()
+        s.sendall(post(b"", "Authorization: Bearer " + self.key[name], "Expect: 100-continue", length=self.BODY))
+        return s, int(s.recv(65536)[9:12])
+
+    def test_of_all_and_of_one(self):
+        self.assertEqual(self.status()["settings"]["limits"]["memory_bytes_per_client"], self.OF_ONE * self.BODY)
+        held = {}
+        for name, others in (("alice", 100), ("bob", 429)):
+            held[name] = [self.promise(name) for _ in range(self.OF_ONE)]
+            self.assertEqual([status for _, status in held[name]], [100] * self.OF_ONE)
+            self.assertEqual(self.probe(name), 429, "its own part is full")
+            wait_until(lambda want=others: self.probe("carol") == want)  # what is closed is forgotten a moment later
+        held["alice"][0][0].close()
+        wait_until(lambda: self.probe("carol") == 100)
+
+    def probe(self, name):
+        s, status = self.promise(name)
+        s.close()
+        return status
+
+
+class RateTest(LimitCase):
+    """Rates far above what anybody is held to otherwise, and times far above those that the rates lead to."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.start(f"{{body_seconds: 600, body_bytes_per_second: {1 << 20}, write_seconds: 2, write_bytes_per_second: {1 << 20}}}")
+
+    def test_slow_body(self):
+        body = json.dumps({**GOOD, "user": "x" * 1000}).encode()
+        s = self.connect()
+        begin = time.monotonic()
+        s.sendall(post(body[:5], length=len(body)))
+        answered = False
+        for i in range(5, 305):  # ten bytes a second
+            answered = bool(select.select([s], [], [], 0.1)[0])
+            if answered:
+                break
+            s.sendall(body[i:i + 1])
+        self.assertTrue(answered, "it was never cut")
+        self.assertGreater(time.monotonic() - begin, 9)
+        status, answer = answer_of(s)
+        self.assertEqual((status, json.loads(answer)["error"]["message"]), (408, "the request body took too long"))
+
+    def test_slow_reader(self):
+        s = self.connect(receive_buffer=64 << 10)
+        s.sendall(post(json.dumps(TimeTest.LARGE).encode(), "Connection: close"))
+        data, pause = b"", 0.3  # something within every second, and a fifth of the rate
+        with contextlib.suppress(ConnectionError):
+            while chunk := s.recv(64 << 10):
+                data += chunk
+                time.sleep(pause)
+        self.assertLess(data.count(b'"finish_reason":"length"'), 128, "it got all of it")
 
 
 class PatienceTest(LimitCase):
@@ -495,7 +553,9 @@ TESTS = {
     "512 fewer than there are descriptors": DescriptorTest.test_connections_leave_512_descriptors,
     "1,024 from one address": AddressTest.test_connections_from_one_address,
     "waiting requests 1,024": WaitingTest.test_requests,
-    "and 256 MiB": WaitingTest.test_bytes,
+    "512 MiB, half of it for one key": MemoryTest.test_of_all_and_of_one,
+    "after 10 s, 4 KiB/s on average": RateTest.test_slow_body,
+    "1 KiB/s must be taken": RateTest.test_slow_reader,
     "60 s in the queue": PatienceTest.test_in_the_queue,
     "600 s in all": PatienceTest.test_in_all,
 }

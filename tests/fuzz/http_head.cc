@@ -65,7 +65,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   parser.eager(true);
   Feed(parser, text.substr(head_bytes), piece, false, error);
   if (!parser.is_done()) return 0;
-  const HttpRequest request = ToRequest(parser.get());
+  HttpRequest request = RequestOf(parser.get(), kLimits);
+  request.body = std::move(parser.get().body());
+  QUIRE_CHECK(request.body.size() <= request.body_bytes, "{} bytes of {}", request.body.size(), request.body_bytes);
   QUIRE_CHECK(request.body.size() <= kLimits.body_bytes, "a body of {} bytes", request.body.size());
   QUIRE_CHECK(request.path.starts_with('/'), "path {}", request.path);
   return 0;

@@ -1,0 +1,104 @@
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http.hpp>
+#include <optional>
+
+#include "comm/error.h"
+#include "coordinator/api/connection.h"
+
+// The writing half of a connection. The house rule of connection.cc for coroutines holds here, too.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr size_t kOneWriteBytes = 64 << 10;                               // an answer of that size leaves with its head
+constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // whatever the rate
+
+}  // namespace
+
+asio::awaitable<void> Connection::Send(HttpResponse response) {
+  const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
+  std::string text =
+      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nServer: quire\r\nContent-Length: {}\r\n", response.status,
+                  std::string_view(reason.data(), reason.size()), response.content_type, response.body.size());
+  if (!request_id_.empty()) text += "x-request-id: " + request_id_ + "\r\n";
+  for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
+  text += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  if (!head_only_ && response.body.size() <= kOneWriteBytes) {
+    text += response.body;
+    response.body.clear();
+  }
+  co_await WriteRaw(std::move(text));
+  if (head_only_) co_return;
+  co_await WriteRaw(std::move(response.body));
+}
+
+asio::awaitable<void> Connection::BeginStream() {
+  std::string head =
+      "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+      "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
+  co_await Begin(std::move(head));
+}
+
+asio::awaitable<void> Connection::BeginPieces() {
+  std::string head = "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: application/json\r\n";
+  co_await Begin(std::move(head));
+}
+
+/// The head of an answer that ends with its last chunk; to an HTTP/1.0 client, with the connection.
+asio::awaitable<void> Connection::Begin(std::string head) {
+  if (chunked_) head += "Transfer-Encoding: chunked\r\n";
+  if (!request_id_.empty()) head += "x-request-id: " + request_id_ + "\r\n";
+  head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  co_await WriteRaw(std::move(head));
+}
+
+asio::awaitable<void> Connection::Write(std::string text) {
+  if (text.empty()) co_return;
+  std::string chunk = chunked_ ? fmt::format("{:x}\r\n", text.size()) : "";
+  chunk += text;
+  if (chunked_) chunk += "\r\n";
+  co_await WriteRaw(std::move(chunk));
+}
+
+asio::awaitable<void> Connection::EndStream() {
+  if (!chunked_) co_return;
+  std::string last = "0\r\n\r\n";
+  co_await WriteRaw(std::move(last));
+}
+
+/// Most writes fit the kernel's buffer and wait for nothing. One that makes no progress for write_seconds, or on
+/// average less than write_bytes_per_second after that time, ends the connection.
+asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
+  const std::chrono::seconds patience(limits_.chosen.write_seconds);
+  std::optional<Clock::time_point> begin;  // of waiting for the client
+  size_t before = 0;                       // bytes that were gone then
+  for (size_t done = 0; done < bytes.size() && !gone_;) {
+    beast::error_code error;
+    done += socket_.write_some(asio::buffer(bytes.data() + done, bytes.size() - done), error);
+    if (error == asio::error::would_block) {
+      stalled_ = true;
+      const Clock::time_point now = Clock::now();
+      if (!begin) {
+        begin = now;
+        before = done;
+      }
+      const auto allowed = TimeFor(done - before, limits_.chosen.write_bytes_per_second, patience, kLongestWrite);
+      SetDeadline(std::min(now + patience, *begin + allowed));
+      auto [wait_error] = co_await socket_.async_wait(tcp::socket::wait_write, kToken);
+      ClearDeadline();
+      stalled_ = false;
+      error = wait_error;
+    }
+    if (error) MarkGone();
+  }
+}
+
+}  // namespace quire
