@@ -109,14 +109,15 @@ class Server {
         const std::lock_guard lock(io_mutex_);
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
       });
+      WorkPool pool({});
       Metrics metrics(topology_.model.name, topology_.cache.block_size, replicas.Views());
       DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
-                   metrics, data_memory_);
+                   metrics, {data_memory_, pool});
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
-                                      [&] { return data.pending_requests(); }});
+                                      [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_)}, replicas, metrics, text_.tokenizer,
-                     control);
+                     control, pool);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
@@ -126,7 +127,7 @@ class Server {
       // Connections refer to the APIs and to the replicas: they go first.
       StopIo([&] {
         replicas.StopLoops();
-        data.StopTokenizing();
+        pool.Stop();
       });
       status = workers_lost_ ? 1 : 0;
     }
@@ -195,7 +196,7 @@ class Server {
   }
 
   void AwaitIdle(std::chrono::steady_clock::time_point deadline) {
-    const bool idle = data_api_ == nullptr || data_api_->pending_requests() == 0;
+    const bool idle = data_api_ == nullptr || data_api_->unfinished() == 0;
     if (idle || std::chrono::steady_clock::now() > deadline) return Finish();
     drain_timer_->expires_after(std::chrono::milliseconds(20));
     drain_timer_->async_wait([this, deadline](boost::system::error_code error) {

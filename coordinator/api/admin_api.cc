@@ -9,6 +9,8 @@
 #include "coordinator/api/generation.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/on_engine.h"
+#include "coordinator/api/on_pool.h"
+#include "coordinator/api/pin_order.h"
 #include "coordinator/api/settings_report.h"
 
 namespace quire {
@@ -55,13 +57,20 @@ Json JournalJson(const std::optional<JournalHealth>& health) {
           {"error", health->error.empty() ? Json() : Json(health->error)}};
 }
 
-constexpr double kDefaultPinSeconds = 600, kLongestPinSeconds = 7 * 24 * 3600.0;
+constexpr const char* kPoolClient = "(admin)";  // no API key has such a name
+constexpr size_t kPageBytes = 64 << 10;
+constexpr size_t kLongestOrder = 4 << 10;  // bodies of everything but pins
 
 }  // namespace
 
 AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer,
-                   AdminControl& control)
-    : options_(std::move(options)), replicas_(replicas), metrics_(metrics), tokenizer_(tokenizer), control_(control) {}
+                   AdminControl& control, WorkPool& pool)
+    : options_(std::move(options)),
+      replicas_(replicas),
+      metrics_(metrics),
+      tokenizer_(tokenizer),
+      control_(control),
+      pool_(pool) {}
 
 Json AdminApi::Status(const Engine& engine, int index) const {
   Replica& replica = replicas_.at(index);
@@ -155,42 +164,42 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
   co_return response;
 }
 
-AdminApi::EngineTask AdminApi::ReadTask(const std::string& path) const {
-  if (path == "/admin/blocks") return [](Engine& engine) { return DumpJson(BlocksJson(engine)); };
-  return nullptr;
+/// The engine's thread looks, the pool spells it out.
+asio::awaitable<HttpResponse> AdminApi::BlocksPage(int replica, HttpResponder& responder) {
+  std::function<std::shared_ptr<Json>(Engine&)> read = [](Engine& engine) {
+    return std::make_shared<Json>(BlocksJson(engine));
+  };
+  std::shared_ptr<Json> blocks = co_await OnEngine(replicas_.at(replica).loop(), std::move(read));
+  std::function<std::string(const std::stop_token&)> spell =
+      [blocks = std::exchange(blocks, nullptr)](const std::stop_token&) { return DumpJson(*blocks); };
+  std::optional<std::string> text = co_await OnPool(pool_, responder, kPoolClient, kPageBytes, std::move(spell));
+  HttpResponse response;
+  response.body = std::move(text).value_or("");
+  co_return response;
 }
 
-/// Pins the cached blocks of a prompt: {"prompt": text or token ids, "ttl_seconds", "cache_salt", "api_key"}; the key
-/// is the one with which the prompt's clients come.
-AdminApi::EngineTask AdminApi::PinTask(const HttpRequest& request) const {
-  const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
-  const JsonFields fields(body);
-  const Json* prompt = fields.Find("prompt");
-  std::vector<TokenId> tokens;
-  if (prompt != nullptr && prompt->is_string()) {
-    tokens = tokenizer_.EncodePrompt(prompt->get<std::string>(), fields.Flag("add_special_tokens", true));
-  } else if (prompt != nullptr && prompt->is_array()) {
-    for (const Json& token : *prompt) {
-      if (!token.is_number_integer() || token < 0 || token >= INT32_MAX)
-        JsonFields::Refuse("prompt", "must be text or token ids");
-      tokens.push_back(token.get<TokenId>());
-    }
-  } else {
-    JsonFields::Refuse("prompt", "must be text or token ids");
-  }
-  const auto key = fields.Text("api_key");
-  const std::string salt = CacheSalt(key ? options_.client_of_key(*key) : "", fields.Text("cache_salt").value_or(""));
-  const double seconds = fields.Number("ttl_seconds", 0.001, kLongestPinSeconds).value_or(kDefaultPinSeconds);
-  return [=, tokens = std::move(tokens)](Engine& engine) {
-    const auto pin = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
-    if (!pin) return DumpJson({{"pinned_tokens", 0}, {"pin", nullptr}});
+/// Pins the cached blocks of a prompt.
+asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder& responder) {
+  const size_t size = request.body.size();
+  std::function<PinOrder(const std::stop_token&)> read =
+      [this, body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        return ReadPinOrder(body, tokenizer_, replicas_.size(), stop);
+      };
+  std::optional<PinOrder> order = co_await OnPool(pool_, responder, kPoolClient, size, std::move(read));
+  HttpResponse response;
+  if (!order) co_return response;  // nobody waits for it any more
+  const std::string salt = CacheSalt(order->key ? options_.client_of_key(*order->key) : "", order->cache_salt);
+  EngineTask pin = [salt, tokens = std::move(order->tokens), seconds = order->seconds](Engine& engine) {
+    const auto made = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
+    if (!made) return DumpJson({{"pinned_tokens", 0}, {"pin", nullptr}});
     const size_t blocks = engine.blocks().pins().back().blocks.size();
-    return DumpJson({{"pinned_tokens", blocks * static_cast<size_t>(engine.blocks().block_size())}, {"pin", *pin}});
+    return DumpJson({{"pinned_tokens", blocks * static_cast<size_t>(engine.blocks().block_size())}, {"pin", *made}});
   };
+  response.body = co_await OnEngine(replicas_.at(order->replica).loop(), std::move(pin));
+  co_return response;
 }
 
 AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
-  if (request.path == "/admin/pin") return PinTask(request);
   if (request.path == "/admin/unpin") {
     const Json body = ParseJson(request.body, "body");
     const auto pin = JsonFields(body).Integer("pin", 1, INT64_MAX);
@@ -222,10 +231,12 @@ asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
       200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges, replicas_.migrations().counts()), {}};
 }
 
-asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminApi::Answer(HttpRequest& request, HttpResponder& responder) {
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
   if (!get && !post) throw ApiError(405, "use GET or POST");
   const std::string& path = request.path;
+  if (request.body.size() > kLongestOrder && path != "/admin/pin")
+    throw ApiError(413, fmt::format("the body is larger than {} bytes", kLongestOrder));
   HttpResponse response;
   if (post && AdminControl::Handles(path)) {
     response = co_await control_.Handle(request);
@@ -235,8 +246,12 @@ asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
     response = co_await MetricsPage();
   } else if (get && path == "/admin/status") {
     response = co_await StatusPage();
+  } else if (get && path == "/admin/blocks") {
+    response = co_await BlocksPage(ReplicaOf(request), responder);
+  } else if (post && path == "/admin/pin") {
+    response = co_await Pin(request, responder);
   } else {
-    EngineTask task = get ? ReadTask(path) : ChangeTask(request);
+    EngineTask task = get ? EngineTask() : ChangeTask(request);
     if (task == nullptr) throw ApiError(404, "no such admin endpoint");
     const int replica = ReplicaOf(request);
     response.body = co_await OnEngine(replicas_.at(replica).loop(), std::move(task));
@@ -244,10 +259,10 @@ asio::awaitable<HttpResponse> AdminApi::Answer(const HttpRequest& request) {
   co_return response;
 }
 
-asio::awaitable<void> AdminApi::Handle(const HttpRequest& request, HttpResponder& responder) {
+asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& responder) {
   HttpResponse response;
   try {
-    response = co_await Answer(request);
+    response = co_await Answer(request, responder);
   } catch (const ApiError& error) {
     response = ErrorResponse(error.status, error.what(), error.param);
   } catch (const Error& error) {

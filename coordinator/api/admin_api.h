@@ -8,6 +8,7 @@
 #include "coordinator/api/admin_control.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
+#include "coordinator/api/work_pool.h"
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/text/tokenizer.h"
 
@@ -21,20 +22,22 @@ class AdminApi {
     std::function<std::string(const std::string&)> client_of_key;  // as the data port's gate names clients
     std::vector<std::string> warnings;                             // protections that are switched off
   };
-  AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control);
+  /// The pool must be stopped before this object goes.
+  AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control,
+           WorkPool& pool);
 
-  boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
 
  private:
   using EngineTask = std::function<std::string(Engine&)>;
 
   /// The replica that a request names, in its query or its body; the first when it names none.
   int ReplicaOf(const HttpRequest& request) const;
-  /// What an endpoint does on the engine's thread; null when there is no such endpoint.
-  EngineTask ReadTask(const std::string& path) const;
+  /// What a POST endpoint does on the engine's thread; null when there is no such endpoint.
   EngineTask ChangeTask(const HttpRequest& request) const;
-  EngineTask PinTask(const HttpRequest& request) const;
-  boost::asio::awaitable<HttpResponse> Answer(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> Answer(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<HttpResponse> BlocksPage(int replica, HttpResponder& responder);
+  boost::asio::awaitable<HttpResponse> Pin(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> MetricsPage();
   boost::asio::awaitable<HttpResponse> StatusPage();
   boost::asio::awaitable<HttpResponse> FlushCaches();
@@ -45,6 +48,7 @@ class AdminApi {
   Metrics& metrics_;
   const Tokenizer& tokenizer_;
   AdminControl& control_;
+  WorkPool& pool_;
 };
 
 }  // namespace quire

@@ -55,6 +55,10 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   HttpResponse HeadError(boost::beast::error_code error) const;
   HttpResponse BodyError(boost::beast::error_code error) const;
   boost::asio::awaitable<void> Begin(std::string head);
+  void BeginAnswer() {
+    waited_ = {};
+    taken_ = 0;
+  }
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
   void WatchForEnd();
@@ -72,6 +76,8 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   const HttpService& service_;
   HttpRequest request_;
   std::string request_id_;
+  Clock::duration waited_{};      // for the client to take more of the answer
+  size_t taken_ = 0;              // of the answer, since it was first waited for
   uint64_t deadline_number_ = 0;  // tells a deadline that is over from the one that is set
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
   bool timed_out_ = false, stalled_ = false;

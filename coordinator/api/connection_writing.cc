@@ -1,7 +1,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
-#include <optional>
 
 #include "comm/error.h"
 #include "coordinator/api/connection.h"
@@ -24,6 +23,7 @@ constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // wha
 }  // namespace
 
 asio::awaitable<void> Connection::Send(HttpResponse response) {
+  BeginAnswer();
   const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
   std::string text =
       fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nServer: quire\r\nContent-Length: {}\r\n", response.status,
@@ -54,6 +54,7 @@ asio::awaitable<void> Connection::BeginPieces() {
 
 /// The head of an answer that ends with its last chunk; to an HTTP/1.0 client, with the connection.
 asio::awaitable<void> Connection::Begin(std::string head) {
+  BeginAnswer();
   if (chunked_) head += "Transfer-Encoding: chunked\r\n";
   if (!request_id_.empty()) head += "x-request-id: " + request_id_ + "\r\n";
   head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
@@ -74,26 +75,23 @@ asio::awaitable<void> Connection::EndStream() {
   co_await WriteRaw(std::move(last));
 }
 
-/// Most writes fit the kernel's buffer and wait for nothing. One that makes no progress for write_seconds, or on
-/// average less than write_bytes_per_second after that time, ends the connection.
+/// Most writes fit the kernel's buffer and wait for nothing. A client that takes nothing for write_seconds, or that was
+/// waited for longer than that and took less than write_bytes_per_second meanwhile, loses the connection.
 asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
-  std::optional<Clock::time_point> begin;  // of waiting for the client
-  size_t before = 0;                       // bytes that were gone then
   for (size_t done = 0; done < bytes.size() && !gone_;) {
     beast::error_code error;
-    done += socket_.write_some(asio::buffer(bytes.data() + done, bytes.size() - done), error);
+    const size_t taken = socket_.write_some(asio::buffer(bytes.data() + done, bytes.size() - done), error);
+    done += taken;
+    if (waited_ > Clock::duration::zero()) taken_ += taken;
     if (error == asio::error::would_block) {
       stalled_ = true;
       const Clock::time_point now = Clock::now();
-      if (!begin) {
-        begin = now;
-        before = done;
-      }
-      const auto allowed = TimeFor(done - before, limits_.chosen.write_bytes_per_second, patience, kLongestWrite);
-      SetDeadline(std::min(now + patience, *begin + allowed));
+      const auto allowed = TimeFor(taken_, limits_.chosen.write_bytes_per_second, patience, kLongestWrite) - waited_;
+      SetDeadline(now + std::min<Clock::duration>(patience, allowed));
       auto [wait_error] = co_await socket_.async_wait(tcp::socket::wait_write, kToken);
       ClearDeadline();
+      waited_ += Clock::now() - now;
       stalled_ = false;
       error = wait_error;
     }

@@ -2,15 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include <boost/asio/post.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <ctime>
 
 #include "comm/error.h"
 #include "comm/messages.h"
-#include "coordinator/api/handoff.h"
 #include "coordinator/api/json_fields.h"
-#include "coordinator/text/detokenizer.h"
+#include "coordinator/api/on_pool.h"
 
 namespace quire {
 
@@ -18,7 +15,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr size_t kEncodeHereBytes = 64 << 10;  // larger texts would hold up every other connection
+constexpr size_t kWorkHereBytes =
+    4 << 10;  // bodies that cost less than a millisecond: no thread need be woken for them
 
 HttpResponse JsonResponse(const Json& json) { return {200, "application/json", DumpJson(json), {}}; }
 
@@ -28,33 +26,36 @@ bool IsForeignType(const HttpRequest& request) {
   return request.method == "POST" && !type.empty() && !type.starts_with("application/json");
 }
 
+bool IsTextPage(const HttpRequest& request) {
+  return request.method == "POST" && (request.path == "/tokenize" || request.path == "/detokenize");
+}
+
 bool Generates(const HttpRequest& request) {
   return request.method == "POST" && (request.path == "/v1/completions" || request.path == "/v1/chat/completions");
 }
 
 }  // namespace
 
-DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics,
-                 ByteBudget& budget)
+DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means)
     : options_(std::move(options)),
       context_(std::move(context)),
-      chat_(chat),
       metrics_(metrics),
-      budget_(budget),
+      means_(means),
+      preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests},
+                context_.tokenizer, chat),
+      text_pages_(context_.tokenizer, options_.request.vocab_size, options_.request.max_model_len),
       created_(std::time(nullptr)) {}
 
 std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
   if (IsForeignType(head)) return ErrorResponse(415, "the Content-Type must be application/json");
-  const bool text = head.path == "/tokenize" || head.path == "/detokenize";
-  if (head.method == "POST" && !text && !Generates(head)) return Page(head);  // its error
+  if (head.method == "POST" && !IsTextPage(head) && !Generates(head)) return Page(head);  // its error
   if (Generates(head)) {
     if (std::optional<HttpResponse> refusal = RefuseForLoad(1)) return refusal;
   }
-  head.memory = budget_.For(head.client);
+  head.memory = means_.memory.For(head.client);
   return Charge(head.memory, head.client, static_cast<int64_t>(head.body_bytes));
 }
 
-/// Holds so many bytes in all, or says why not.
 std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
   const ByteBudget::Verdict verdict = memory.Resize(bytes);
   if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
@@ -64,27 +65,34 @@ std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std
     return ErrorResponse(400,
                          fmt::format("the request may need {} bytes of the server's memory, at most {} are allowed "
                                      "(server.limits.{}); ask for fewer choices, tokens or log-probabilities",
-                                     bytes, budget_.MostFor(client), limit));
+                                     bytes, means_.memory.MostFor(client), limit));
   }
   HttpResponse response = ErrorResponse(429, "the server's memory for requests is taken; try again later");
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
-asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder& responder) {
+asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& responder) {
   // A coroutine cannot await inside a catch block.
   HttpResponse failure;
   try {
     if (Generates(request)) {
       co_await Generate(request, responder, request.path == "/v1/chat/completions");
-    } else {
-      HttpResponse page = Page(request);
-      co_await responder.Send(std::move(page));
+      co_return;
     }
+    std::optional<HttpResponse> page;
+    if (IsTextPage(request)) {
+      page = co_await TextPage(request, responder);
+    } else {
+      page = Page(request);
+    }
+    if (!page) co_return;  // nobody waits for it any more
+    HttpResponse response = std::move(*page);
+    co_await responder.Send(std::move(response));
     co_return;
   } catch (const ApiError& error) {
     failure = ErrorResponse(error.status, error.what(), error.param);
-    if (error.status == 503) failure.headers.emplace_back("Retry-After", "1");
+    if (error.status == 503 || error.status == 429) failure.headers.emplace_back("Retry-After", "1");
   } catch (const Error& error) {
     failure = ErrorResponse(400, error.what());
   } catch (const std::exception& error) {
@@ -94,15 +102,13 @@ asio::awaitable<void> DataApi::Handle(const HttpRequest& request, HttpResponder&
   co_await responder.Send(std::move(failure));
 }
 
-/// What is answered at once: everything but generation.
+/// What is answered at once: everything but generation and texts.
 HttpResponse DataApi::Page(const HttpRequest& request) const {
   const std::string& path = request.path;
-  const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
+  const bool get = request.method == "GET" || request.method == "HEAD";
   if (path == "/v1/completions" || path == "/v1/chat/completions") return ErrorResponse(405, "use POST");
   if (path == "/v1/models" && get) return Models("");
   if (path.starts_with("/v1/models/") && get) return Models(path.substr(11));
-  if (path == "/tokenize" && post) return Tokenize(request);
-  if (path == "/detokenize" && post) return Detokenize(request);
   if (path == "/tokenizer_info" && get) return TokenizerInfo();
   if (path == "/version" && get) return JsonResponse({{"version", kBuildVersion}});
   if ((path == "/health" || path == "/ping") && get) return JsonResponse(Json::object());
@@ -125,28 +131,28 @@ HttpResponse DataApi::Models(const std::string& id) const {
   return JsonResponse(model);
 }
 
-HttpResponse DataApi::Tokenize(const HttpRequest& request) const {
-  const Json body = ParseJson(request.body, "body");
-  const JsonFields fields(body);
-  const auto prompt = fields.Text("prompt");
-  if (!prompt) JsonFields::Refuse("prompt", "is missing");
-  const auto tokens = context_.tokenizer.EncodePrompt(*prompt, fields.Flag("add_special_tokens", true));
-  return JsonResponse(
-      {{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", options_.request.max_model_len}});
-}
-
-HttpResponse DataApi::Detokenize(const HttpRequest& request) const {
-  const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
-  const JsonFields fields(body);
-  const Json* list = fields.Find("tokens");
-  std::vector<TokenId> tokens;
-  if (list == nullptr || !list->is_array()) JsonFields::Refuse("tokens", "must be a list of token ids");
-  for (const Json& token : *list) {
-    if (!token.is_number_integer() || token < 0 || token >= options_.request.vocab_size)
-      JsonFields::Refuse("tokens", "must be token ids of this model");
-    tokens.push_back(token.get<TokenId>());
+/// Nothing when the client went meanwhile.
+asio::awaitable<std::optional<HttpResponse>> DataApi::TextPage(HttpRequest& request, HttpResponder& responder) {
+  const bool tokenize = request.path == "/tokenize";
+  const size_t size = request.body.size();
+  const int64_t bytes = tokenize ? text_pages_.TokenizeBytes(size) : text_pages_.DetokenizeBytes(size);
+  std::optional<HttpResponse> refusal = Charge(request.memory, request.client, bytes);
+  if (refusal) co_return refusal;
+  std::function<std::string(const std::stop_token&)> work =
+      [this, tokenize, body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        return tokenize ? text_pages_.Tokenize(body, stop) : text_pages_.Detokenize(body, stop);
+      };
+  std::optional<std::string> text;
+  if (size <= kWorkHereBytes) {
+    text = work({});
+  } else {
+    text = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
   }
-  return JsonResponse({{"prompt", Decode(context_.tokenizer, tokens, false)}});
+  if (!text) co_return std::nullopt;
+  HttpResponse page;
+  page.body = std::move(*text);
+  (void)request.memory.Resize(std::min(bytes, static_cast<int64_t>(page.body.capacity())));
+  co_return page;
 }
 
 HttpResponse DataApi::TokenizerInfo() const {
@@ -172,50 +178,30 @@ std::optional<HttpResponse> DataApi::RefuseForLoad(int choices_to_come) {
   return response;
 }
 
-std::vector<std::vector<TokenId>> DataApi::EncodeHere(const GenerateCall& call) const {
-  if (call.chat) {
-    if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
-    return {context_.tokenizer.Encode(chat_->Render(call.messages, call.add_generation_prompt))};
-  }
-  std::vector<std::vector<TokenId>> prompts;
-  for (const PromptInput& prompt : call.prompts) {
-    const auto* text = std::get_if<std::string>(&prompt);
-    prompts.push_back(text != nullptr ? context_.tokenizer.EncodePrompt(*text, call.add_special_tokens)
-                                      : std::get<std::vector<TokenId>>(prompt));
-  }
-  return prompts;
-}
-
-asio::awaitable<std::vector<std::vector<TokenId>>> DataApi::Encode(const GenerateCall& call, size_t body_bytes) {
-  if (body_bytes <= kEncodeHereBytes) co_return EncodeHere(call);
-  struct Encoded {
-    std::vector<std::vector<TokenId>> prompts;
-    std::exception_ptr error;
-  };
-  const asio::any_io_executor io = co_await asio::this_coro::executor;
-  const auto handoff = std::make_shared<Handoff<Encoded>>(io);
-  asio::post(tokenizer_pool_, [this, handoff, call] {
-    Encoded encoded;
-    try {
-      encoded.prompts = EncodeHere(call);
-    } catch (...) {
-      encoded.error = std::current_exception();
-    }
-    handoff->Deliver(std::move(encoded));
-  });
-  Encoded encoded = co_await handoff->Take();
-  if (encoded.error) std::rethrow_exception(encoded.error);
-  co_return std::move(encoded.prompts);
+/// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
+/// not bounded by its length.
+asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& request, HttpResponder& responder,
+                                                              bool chat) {
+  const size_t size = request.body.size();
+  const int room = options_.max_pending_requests - pending_requests_ + 1;  // its own place is taken already
+  std::function<PreparedCall(const std::stop_token&)> work =
+      [this, chat, room, body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        return preparer_.Prepare(body, chat, room, stop);
+      };
+  if (size <= kWorkHereBytes && !chat) co_return work({});
+  std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
+  co_return prepared;
 }
 
 int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
   constexpr int kCompletionDefault = 16, kChatDefault = 4096;
   const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
   if (room < 1) {
-    throw ApiError(400,
-                   fmt::format("the prompt has {} tokens; this model serves {} in all, the answer counted in",
-                               longest_prompt, options_.request.max_model_len),
-                   call.chat ? "messages" : "prompt");
+    throw ApiError(
+        400,
+        fmt::format("this model's maximum context length is {} tokens, the answer counted in; the prompt has {}",
+                    options_.request.max_model_len, longest_prompt),
+        call.chat ? "messages" : "prompt");
   }
   if (!call.max_tokens) {
     const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);

@@ -1,17 +1,21 @@
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <memory>
 #include <string>
 
+#include "coordinator/api/call_preparer.h"
 #include "coordinator/api/generation.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
-#include "coordinator/api/openai_response.h"
+#include "coordinator/api/text_pages.h"
+#include "coordinator/api/work_pool.h"
 #include "coordinator/text/chat_template.h"
 
 namespace quire {
+
+class WholeAnswer;
+struct AnswerChoice;
 
 /// The data port: OpenAI's endpoints and the few around them. One thread: the I/O thread.
 class DataApi {
@@ -24,49 +28,56 @@ class DataApi {
     std::optional<int64_t> seed;   // of requests that bring none; absent: random
     int64_t pool_tokens = 0;       // what the KV blocks hold
   };
+  /// What requests take besides their place; the pool must be stopped before this object goes.
+  struct Means {
+    ByteBudget& memory;
+    WorkPool& pool;
+  };
   /// chat may be null. The references outlive this object.
-  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, ByteBudget& budget);
+  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
 
   /// With the head alone: refuses what would be refused whatever the body says, and charges the body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
-  boost::asio::awaitable<void> Handle(const HttpRequest& request, HttpResponder& responder);
-
-  /// Waits for texts that are being tokenised on another thread. Nothing may be served afterwards.
-  void StopTokenizing() { tokenizer_pool_.join(); }
+  boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
 
   /// New generating requests get 503 meanwhile.
   void SetDraining(bool draining) { draining_ = draining; }
-  int pending_requests() const { return pending_requests_; }
+  /// Choices that wait or run, and answers that are still being sent.
+  int unfinished() const { return pending_requests_ + num_sending_; }
 
  private:
-  struct Slot;  // a reserved place among the pending requests
+  class Slot;       // a reserved place among the pending requests
+  struct Exchange;  // one call and where its answer goes
 
   HttpResponse Page(const HttpRequest& request) const;
-  boost::asio::awaitable<void> Generate(const HttpRequest& request, HttpResponder& responder, bool chat);
-  boost::asio::awaitable<void> AnswerWhole(Generation& generation, const GenerateCall& call,
-                                           const ResponseBuilder& builder, Usage usage, std::string echo,
-                                           HttpResponder& responder);
-  boost::asio::awaitable<void> AnswerStream(Generation& generation, const GenerateCall& call,
-                                            const ResponseBuilder& builder, Usage usage, std::string echo,
-                                            HttpResponder& responder);
-  std::optional<HttpResponse> RefuseForLoad(int choices_to_come);
-  std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
-  boost::asio::awaitable<std::vector<std::vector<TokenId>>> Encode(const GenerateCall& call, size_t body_bytes);
-  std::vector<std::vector<TokenId>> EncodeHere(const GenerateCall& call) const;
-  int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
   HttpResponse Models(const std::string& id) const;
-  HttpResponse Tokenize(const HttpRequest& request) const;
-  HttpResponse Detokenize(const HttpRequest& request) const;
   HttpResponse TokenizerInfo() const;
+  boost::asio::awaitable<std::optional<HttpResponse>> TextPage(HttpRequest& request, HttpResponder& responder);
+
+  boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, bool chat);
+  boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
+                                                              bool chat);
+  boost::asio::awaitable<void> AnswerWhole(Generation& generation, Exchange& exchange);
+  boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
+  boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<WholeAnswer> answer, Exchange& exchange);
+  boost::asio::awaitable<void> AnswerStream(Generation& generation, Exchange& exchange);
+  static std::string ChunksOf(const GenerationEvent& event, const Exchange& exchange);
+  int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
+
+  /// Why there is no room for so many choices more; nothing when there is.
+  std::optional<HttpResponse> RefuseForLoad(int choices_to_come);
+  /// Holds so many bytes in all, or says why not.
+  std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
 
   Options options_;
   GenerationContext context_;
-  const ChatTemplate* chat_;
   Metrics& metrics_;
-  ByteBudget& budget_;
-  boost::asio::thread_pool tokenizer_pool_{1};
+  Means means_;
+  CallPreparer preparer_;
+  TextPages text_pages_;
   bool draining_ = false;
-  int pending_requests_ = 0;
+  int pending_requests_ = 0;  // choices, or 1 while their number is not known
+  int num_sending_ = 0;       // calls that gave their places back
   RequestId next_id_ = 1;
   int64_t created_;
 };

@@ -14,8 +14,7 @@ namespace {
 size_t BytesOf(const GenerationEvent& event) {
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();
   for (const ReportedToken& token : event.tokens) {
-    bytes += sizeof(token) + token.text.size();
-    for (const auto& [text, logprob] : token.top) bytes += sizeof(token.top[0]) + text.size();
+    bytes += sizeof(token) + token.top.size() * sizeof(token.top[0]);
   }
   return bytes;
 }
@@ -33,7 +32,8 @@ void EventQueue::Keep(GenerationEvent event) {
   if (overflowed_) return;
   bytes_ += BytesOf(event);
   events_.push_back(std::move(event));
-  if (bytes_ <= kMaxBytes || !is_stalled || !is_stalled()) return;
+  if (bytes_ <= kFreeBytes || !is_stalled || !is_stalled()) return;
+  if (bytes_ <= kMaxBytes && (!may_hold || may_hold(bytes_))) return;
   overflowed_ = true;
   events_.clear();
   GenerationEvent end;

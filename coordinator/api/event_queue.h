@@ -16,11 +16,11 @@
 
 namespace quire {
 
-/// A token with its log-probability, as responses report it.
+/// A token with its log-probability, as responses report it: ids, whose bytes the tokenizer knows.
 struct ReportedToken {
-  std::string text;  // the token's own bytes
+  TokenId token = 0;
   float logprob = 0;
-  std::vector<std::pair<std::string, float>> top;
+  std::vector<std::pair<TokenId, float>> top;
   size_t text_offset = 0;  // characters of the choice's generated text before it
 };
 
@@ -59,9 +59,12 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   void Abandon() { abandoned_ = true; }
   bool Abandoned() const { return abandoned_; }
 
-  /// On the I/O thread. When is_stalled says that the client takes nothing, and kMaxBytes wait for it, on_overflow is
-  /// called once; an error takes the place of all that waits, and nothing more is kept.
+  /// On the I/O thread. When is_stalled says that the client takes nothing, and kMaxBytes wait for it or may_hold
+  /// allows no more (asked from kFreeBytes on), on_overflow is called once; an error takes the place of all that waits,
+  /// and nothing more is kept.
+  static constexpr size_t kFreeBytes = 16 << 10;
   std::function<bool()> is_stalled;
+  std::function<bool(size_t bytes)> may_hold;
   std::function<void()> on_overflow;
 
  private:

@@ -105,10 +105,8 @@ class TextSink : public RequestSink {
     size_t num_characters = 0;  // of text so far; counted when tokens are reported
   };
 
-  ReportedToken Report(const TokenEvent& token, size_t text_offset) const {
-    ReportedToken out{std::string(tokenizer_.Bytes(token.token)), token.logprob, {}, text_offset};
-    for (const auto& [id, logprob] : token.top) out.top.emplace_back(std::string(tokenizer_.Bytes(id)), logprob);
-    return out;
+  static ReportedToken Report(const TokenEvent& token, size_t text_offset) {
+    return {token.token, token.logprob, token.top, text_offset};
   }
 
   void Emit(int index, std::string text, std::optional<FinishReason> finished) {

@@ -96,8 +96,7 @@ Metrics::Metrics(const std::string& model_name, int block_size, const std::vecto
          f.Gauge("quire:epoch", "The life of the worker group that serves now, from 1"),
          f.Gauge("quire:last_recovery_seconds", "From the last loss of the worker group to the next one's readiness"),
          f.Counter("quire:journal_lost_records_total", "Records of the step journal that the disk did not take"),
-         f.Gauge("quire:journal_waiting_bytes", "Bytes of the step journal that wait for the disk"),
-         f.LossCounters()});
+         f.Gauge("quire:journal_waiting_bytes", "Bytes of the step journal that wait for the disk"), f.LossCounters()});
     auto info = f.labels;
     info["block_size"] = std::to_string(block_size);
     info["num_gpu_blocks"] = std::to_string(replicas[r].usable_blocks);

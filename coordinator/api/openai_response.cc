@@ -10,23 +10,6 @@ namespace {
 
 constexpr float kLowestLogprob = -9999.0f;  // JSON has no infinity
 
-Json ChatToken(const std::string& bytes, float logprob) {
-  Json list = Json::array();
-  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
-  return {{"token", bytes}, {"logprob", std::max(logprob, kLowestLogprob)}, {"bytes", std::move(list)}};
-}
-
-Json ChatLogprobs(const std::vector<ReportedToken>& tokens) {
-  Json content = Json::array();
-  for (const ReportedToken& token : tokens) {
-    Json entry = ChatToken(token.text, token.logprob);
-    entry["top_logprobs"] = Json::array();
-    for (const auto& [text, logprob] : token.top) entry["top_logprobs"].push_back(ChatToken(text, logprob));
-    content.push_back(std::move(entry));
-  }
-  return {{"content", std::move(content)}};
-}
-
 }  // namespace
 
 Json Usage::ToJson() const {
@@ -41,48 +24,67 @@ const char* FinishReasonName(FinishReason reason) { return reason == FinishReaso
 
 Json ResponseBuilder::Envelope(bool chunk) const {
   const char* object = !chat_ ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
-  return {{"id", id_},
-          {"object", object},
-          {"created", created_},
-          {"model", model_},
-          {"system_fingerprint", nullptr},
-          {"choices", Json::array()}};
+  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", nullptr}};
+}
+
+Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
+  const std::string bytes(tokenizer_->Bytes(token));
+  Json list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return {{"token", bytes}, {"logprob", std::max(logprob, kLowestLogprob)}, {"bytes", std::move(list)}};
+}
+
+/// Several may be parts of characters and look alike; the likeliest of them is shown.
+Json ResponseBuilder::TopOf(const ReportedToken& token) const {
+  Json top = Json::object();
+  for (const auto& [id, logprob] : token.top)
+    top.emplace(ValidUtf8(std::string(tokenizer_->Bytes(id))), std::max(logprob, kLowestLogprob));
+  return top;
+}
+
+const std::vector<const char*>& ResponseBuilder::LogprobLists() const {
+  static const std::vector<const char*> kOfChat = {"content"};
+  static const std::vector<const char*> kOfText = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+  return chat_ ? kOfChat : kOfText;
+}
+
+Json ResponseBuilder::LogprobEntry(size_t list, const ReportedToken& token) const {
+  if (chat_) {
+    Json entry = ChatToken(token.token, token.logprob);
+    entry["top_logprobs"] = Json::array();
+    for (const auto& [id, logprob] : token.top) entry["top_logprobs"].push_back(ChatToken(id, logprob));
+    return entry;
+  }
+  switch (list) {
+    case 0:
+      return std::string(tokenizer_->Bytes(token.token));
+    case 1:
+      return std::max(token.logprob, kLowestLogprob);
+    case 2:
+      return TopOf(token);
+    default:
+      return token.text_offset;
+  }
 }
 
 Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens) const {
-  if (chat_) return ChatLogprobs(tokens);
-  Json out = {{"tokens", Json::array()},
-              {"token_logprobs", Json::array()},
-              {"top_logprobs", Json::array()},
-              {"text_offset", Json::array()}};
-  for (const ReportedToken& token : tokens) {
-    out["tokens"].push_back(token.text);
-    out["token_logprobs"].push_back(std::max(token.logprob, kLowestLogprob));
-    Json top = Json::object();
-    // Several may be parts of characters and look alike; the likeliest of them is shown.
-    for (const auto& [text, logprob] : token.top) top.emplace(ValidUtf8(text), std::max(logprob, kLowestLogprob));
-    out["top_logprobs"].push_back(std::move(top));
-    out["text_offset"].push_back(token.text_offset);
+  Json out = Json::object();
+  for (size_t list = 0; list < LogprobLists().size(); ++list) {
+    Json& entries = out[LogprobLists()[list]] = Json::array();
+    for (const ReportedToken& token : tokens) entries.push_back(LogprobEntry(list, token));
   }
   return out;
 }
 
-Json ResponseBuilder::Full(const std::vector<Choice>& choices, bool with_logprobs, const Usage& usage) const {
-  Json body = Envelope(false);
-  for (size_t i = 0; i < choices.size(); ++i) {
-    const Choice& choice = choices[i];
-    Json entry = {{"index", i},
-                  {"logprobs", with_logprobs ? Logprobs(choice.tokens) : Json()},
-                  {"finish_reason", choice.finished ? Json(FinishReasonName(*choice.finished)) : Json()}};
-    if (chat_) {
-      entry["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
-    } else {
-      entry["text"] = choice.text;
-    }
-    body["choices"].push_back(std::move(entry));
+Json ResponseBuilder::WholeChoice(size_t index, const AnswerChoice& choice) const {
+  Json entry = {{"index", index},
+                {"finish_reason", choice.finished ? Json(FinishReasonName(*choice.finished)) : Json()}};
+  if (chat_) {
+    entry["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  } else {
+    entry["text"] = choice.text;
   }
-  body["usage"] = usage.ToJson();
-  return body;
+  return entry;
 }
 
 Json ResponseBuilder::Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
@@ -98,12 +100,13 @@ Json ResponseBuilder::Chunk(int index, bool role, const std::string& text, const
     if (role) entry["delta"] = {{"role", "assistant"}, {"content", ""}};
     if (!text.empty()) entry["delta"]["content"] = text;
   }
-  body["choices"].push_back(std::move(entry));
+  body["choices"] = Json::array({std::move(entry)});
   return body;
 }
 
 Json ResponseBuilder::UsageChunk(const Usage& usage) const {
   Json body = Envelope(true);
+  body["choices"] = Json::array();
   body["usage"] = usage.ToJson();
   return body;
 }

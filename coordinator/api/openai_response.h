@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -18,31 +19,40 @@ struct Usage {
 /// "stop" or "length"; clients know no other reasons.
 const char* FinishReasonName(FinishReason reason);
 
-/// Builds the JSON of one call's answer: what all its chunks share, and the pieces of each.
+/// One choice of a whole answer.
+struct AnswerChoice {
+  std::string text;
+  std::deque<ReportedToken> tokens;  // when log-probabilities were asked for
+  std::optional<FinishReason> finished;
+  double mean_logprob = 0;  // of its tokens
+};
+
+/// Builds the JSON of one call's answer: what all its chunks share, and the pieces of each. The tokenizer outlives it.
 class ResponseBuilder {
  public:
-  ResponseBuilder(bool chat, std::string id, std::string model, int64_t created)
-      : chat_(chat), id_(std::move(id)), model_(std::move(model)), created_(created) {}
+  ResponseBuilder(const Tokenizer& tokenizer, bool chat, std::string id, std::string model, int64_t created)
+      : tokenizer_(&tokenizer), chat_(chat), id_(std::move(id)), model_(std::move(model)), created_(created) {}
 
-  /// A whole answer.
-  struct Choice {
-    std::string text;
-    std::vector<ReportedToken> tokens;
-    std::optional<FinishReason> finished;
-    double mean_logprob = 0;  // of its tokens
-  };
-  Json Full(const std::vector<Choice>& choices, bool with_logprobs, const Usage& usage) const;
-
+  /// What all chunks of a stream have, or a whole answer; without choices.
+  Json Envelope(bool chunk) const;
+  /// A choice of a whole answer, without its log-probabilities.
+  Json WholeChoice(size_t index, const AnswerChoice& choice) const;
   /// One chunk of a stream. `role` marks the first of a chat choice.
   Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
              bool with_logprobs, std::optional<FinishReason> finished) const;
   /// The last chunk when usage was asked for.
   Json UsageChunk(const Usage& usage) const;
 
- private:
-  Json Envelope(bool chunk) const;
-  Json Logprobs(const std::vector<ReportedToken>& tokens) const;
+  /// Log-probabilities are an object of lists that have an entry for each token: one list for chat, four otherwise.
+  const std::vector<const char*>& LogprobLists() const;
+  Json LogprobEntry(size_t list, const ReportedToken& token) const;
 
+ private:
+  Json Logprobs(const std::vector<ReportedToken>& tokens) const;
+  Json ChatToken(TokenId token, float logprob) const;
+  Json TopOf(const ReportedToken& token) const;
+
+  const Tokenizer* tokenizer_;
   bool chat_;
   std::string id_, model_;
   int64_t created_;

@@ -2,6 +2,8 @@
 
 #include <queue>
 
+#include "coordinator/text/encode_bounds.h"
+
 namespace quire {
 
 namespace {
@@ -9,6 +11,8 @@ namespace {
 uint64_t Key(TokenId left, TokenId right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
+
+constexpr size_t kMergesBetweenLooks = 4096;
 
 struct Symbol {
   TokenId token;
@@ -34,7 +38,7 @@ const Bpe::Merge* Bpe::Find(TokenId left, TokenId right) const {
   return it == merges_.end() ? nullptr : &it->second;
 }
 
-void Bpe::Encode(std::string_view piece, std::vector<TokenId>& out) const {
+void Bpe::Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const {
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
   for (const char c : piece) {
@@ -53,7 +57,8 @@ void Bpe::Encode(std::string_view piece, std::vector<TokenId>& out) const {
     if (const Merge* merge = Find(a, b)) queue.push({merge->rank, left, a, b});
   };
   for (int i = 0; i + 1 < static_cast<int>(symbols.size()); ++i) consider(i);
-  while (!queue.empty()) {
+  for (size_t merges = 1; !queue.empty(); ++merges) {
+    if (merges % kMergesBetweenLooks == 0) CheckStop(stop);
     const Candidate best = queue.top();
     queue.pop();
     Symbol& left = symbols[static_cast<size_t>(best.left)];

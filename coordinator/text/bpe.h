@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -18,8 +19,10 @@ class Bpe {
   /// Ranks rise in the order of calls; a pair that is given twice keeps its first rank.
   void AddMerge(TokenId left, TokenId right, TokenId merged);
 
-  /// Appends the tokens of one piece. Time is O(n log n) in its length.
-  void Encode(std::string_view piece, std::vector<TokenId>& out) const;
+  /// Appends the tokens of one piece. Time is O(n log n) in its length. Throws Stopped when asked to stop.
+  void Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const;
+
+  bool HasToken(unsigned char byte) const { return byte_tokens_[byte] >= 0; }
 
  private:
   struct Merge {

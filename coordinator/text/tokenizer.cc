@@ -94,6 +94,7 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
       Fail("tokenizer: prefix token {} is not in the vocabulary of {}", token, vocab_size());
   }
   AddSplitters();
+  MeasureTokens();
 }
 
 void Tokenizer::AddSplitters() {
@@ -108,6 +109,27 @@ void Tokenizer::AddSplitters() {
            error.what());
     }
   }
+}
+
+/// Spaces that an added token strips cost nothing, however many they are. So do bytes that no token stands for, which
+/// SurelyExceeds leaves out; but after normalisation nobody knows which they are.
+void Tokenizer::MeasureTokens() {
+  for (const std::string& bytes : bytes_) longest_token_ = std::max(longest_token_, bytes.size());
+  bool drops_bytes = false;
+  for (int byte = 0; byte <= 0xf4; ++byte)  // those of UTF-8
+    drops_bytes = drops_bytes || (byte != 0xc0 && byte != 0xc1 && !bpe_.HasToken(static_cast<unsigned char>(byte)));
+  any_length_ = (drops_bytes && data_.nfc) || std::ranges::any_of(data_.added, [](const AddedToken& token) {
+                  return token.left_strip || token.right_strip;
+                });
+}
+
+bool Tokenizer::SurelyExceeds(std::string_view text, size_t num_tokens) const {
+  constexpr size_t kComposing = 3;  // no text of valid UTF-8 becomes shorter than a third of itself by composition
+  const size_t per_token = longest_token_ * (data_.nfc ? kComposing : 1);
+  if (any_length_ || text.size() / std::max<size_t>(1, per_token) <= num_tokens) return false;
+  const auto kept = static_cast<size_t>(
+      std::ranges::count_if(text, [&](char c) { return bpe_.HasToken(static_cast<unsigned char>(c)); }));
+  return kept / per_token > num_tokens;
 }
 
 std::string_view Tokenizer::Bytes(TokenId token) const {
@@ -145,20 +167,21 @@ std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const TokenT
   return pieces;
 }
 
-std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked) const {
+std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBounds& bounds) const {
   std::vector<TokenId> out;
   SplitBudget budget(marked.text.size());
   for (const Piece& piece : Cut(marked.text, as_written_, &marked)) {
     if (piece.token != nullptr) {
       out.push_back(piece.token->id);
     } else {
-      EncodeBetween(piece.text, budget, out);
+      EncodeBetween(piece.text, bounds, budget, out);
     }
   }
   return out;
 }
 
-void Tokenizer::EncodeBetween(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const {
+void Tokenizer::EncodeBetween(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
+                              std::vector<TokenId>& out) const {
   // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
   std::string storage;
@@ -167,18 +190,20 @@ void Tokenizer::EncodeBetween(std::string_view text, SplitBudget& budget, std::v
     if (piece.token != nullptr) {
       out.push_back(piece.token->id);
     } else {
-      EncodeWords(piece.text, budget, out);
+      EncodeWords(piece.text, bounds, budget, out);
     }
   }
 }
 
-std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_special_tokens) const {
-  std::vector<TokenId> tokens = Encode(MarkedText(text, MarkedText::kTrusted));
+std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_special_tokens,
+                                             const EncodeBounds& bounds) const {
+  std::vector<TokenId> tokens = Encode(MarkedText(text, MarkedText::kTrusted), bounds);
   if (add_special_tokens) tokens.insert(tokens.begin(), data_.prefix.begin(), data_.prefix.end());
   return tokens;
 }
 
-void Tokenizer::EncodeWords(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const {
+void Tokenizer::EncodeWords(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
+                            std::vector<TokenId>& out) const {
   std::string storage;
   if (data_.add_prefix_space && !text.starts_with(' ')) {
     storage = std::string(text).insert(0, 1, ' ');
@@ -187,18 +212,24 @@ void Tokenizer::EncodeWords(std::string_view text, SplitBudget& budget, std::vec
   std::vector<std::string_view> pieces = {text}, next;
   for (const Splitter& splitter : splitters_) {
     next.clear();
-    for (const std::string_view piece : pieces) splitter.Split(piece, next, budget);
+    for (const std::string_view piece : pieces) {
+      CheckStop(bounds.stop);
+      splitter.Split(piece, next, budget);
+    }
     pieces.swap(next);
   }
   for (const std::string_view piece : pieces) {
+    CheckStop(bounds.stop);
+    if (out.size() > bounds.max_tokens) throw TooManyTokens();
     if (data_.whole_words_first) {
       if (const auto it = whole_words_.find(std::string(piece)); it != whole_words_.end()) {
         out.push_back(it->second);
         continue;
       }
     }
-    bpe_.Encode(piece, out);
+    bpe_.Encode(piece, bounds.stop, out);
   }
+  if (out.size() > bounds.max_tokens) throw TooManyTokens();
 }
 
 }  // namespace quire

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/text/bpe.h"
+#include "coordinator/text/encode_bounds.h"
 #include "coordinator/text/marked_text.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/token_trie.h"
@@ -24,11 +27,18 @@ class Tokenizer {
 
   /// Tokens of valid UTF-8 text, in time that is linear in its length, but for patterns that a model brings; those end
   /// with an Error when they take too long (SplitBudget). Control tokens are recognised in trusted bytes only; other
-  /// added tokens everywhere.
-  std::vector<TokenId> Encode(const MarkedText& text) const;
+  /// added tokens everywhere. Throws Stopped or TooManyTokens when the bounds end it.
+  std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
   /// The same for a raw prompt: everything is trusted, and the tokenizer's prefix (BOS) goes first when wanted.
-  std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens) const;
+  std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
+                                    const EncodeBounds& bounds = {}) const;
+
+  /// True when it takes no tokenising to see that the text has more tokens than that: it is too long for them, whatever
+  /// it says. Looks at every byte once.
+  bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
+  /// Bytes of the token that stands for the most.
+  size_t longest_token() const { return longest_token_; }
 
   /// The bytes a token stands for; ids outside the vocabulary stand for none.
   std::string_view Bytes(TokenId token) const;
@@ -44,14 +54,19 @@ class Tokenizer {
   /// The text in pieces: tokens, with what they strip, and what lies between. Control tokens only where `marks` trusts.
   static std::vector<Piece> Cut(std::string_view text, const TokenTrie& tokens, const MarkedText* marks);
   void AddSplitters();
-  void EncodeBetween(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const;
-  void EncodeWords(std::string_view text, SplitBudget& budget, std::vector<TokenId>& out) const;
+  void MeasureTokens();
+  void EncodeBetween(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
+                     std::vector<TokenId>& out) const;
+  void EncodeWords(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
+                   std::vector<TokenId>& out) const;
 
   TokenizerData data_;
   Bpe bpe_;
   std::vector<Splitter> splitters_;
   std::vector<std::string> bytes_;                        // by id
   std::vector<bool> special_;                             // by id
+  size_t longest_token_ = 0;                              // bytes
+  bool any_length_ = false;                               // some text of any length has few tokens
   std::unordered_map<std::string, TokenId> whole_words_;  // filled when whole_words_first
   /// First one kind is looked for in the text, then the other in what is left of it, normalised.
   TokenTrie as_written_, in_normalized_;

@@ -131,7 +131,7 @@ TEST_F(AuthenticateTest, GuessingIsSlowedPerAddressAndValidKeysPass) {
   EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + alice_.key)), 200);
   HttpRequest other = Ask("/v1/models", "");
   other.peer = "10.1.1.2";
-  EXPECT_EQ(Status(gate, other), 401);
+  EXPECT_EQ(Status(gate, std::move(other)), 401);
 }
 
 TEST_F(AuthenticateTest, TheLimitForgetsEverySecondAndItsMemoryIsBounded) {
@@ -178,7 +178,7 @@ TEST_F(AuthenticateTest, WithoutKeysOnlyLocalPagesAndProgramsAreAnswered) {
   Gate open({"", {}, true});
   HttpRequest request = Ask("/v1/models", "");
   request.headers["host"] = "models.example";
-  EXPECT_EQ(Status(open, request), 200);
+  EXPECT_EQ(Status(open, std::move(request)), 200);
 }
 
 TEST_F(AuthenticateTest, WithoutKeysClientsAreToldApartByWhatTheyPresent) {

@@ -74,6 +74,30 @@ TEST(EventQueueTest, AClientThatStopsReadingIsNotWaitedForWithoutEnd) {
   EXPECT_FALSE(queue->TryNext()) << "nothing is kept beside the error";
 }
 
+TEST(EventQueueTest, WhatWaitsForASlowClientIsKeptOnlyWhileItMayBe) {
+  asio::io_context io(1);
+  const auto queue = std::make_shared<EventQueue>(io.get_executor());
+  size_t asked = 0;
+  queue->is_stalled = [] { return true; };
+  queue->may_hold = [&](size_t bytes) {
+    asked = bytes;
+    return bytes < 100'000;
+  };
+  const std::string text(10'000, 'x');
+  queue->Push(EventOf(0, text));
+  io.run();
+  EXPECT_EQ(asked, 0u) << "a little is every stream's own";
+  for (int i = 0; i < 8; ++i) queue->Push(EventOf(0, text));
+  io.restart();
+  io.run();
+  EXPECT_GE(asked, 90'000u);
+  EXPECT_EQ(queue->TryNext()->error, "");
+  for (int i = 0; i < 2; ++i) queue->Push(EventOf(0, text));
+  io.restart();
+  io.run();
+  EXPECT_NE(queue->TryNext()->error, "");
+}
+
 TEST(HandoffTest, AValueOfAnotherThreadIsTakenOnce) {
   asio::io_context io(1);
   int sum = 0;

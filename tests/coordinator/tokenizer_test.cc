@@ -47,6 +47,13 @@ class SmallTokenizerTest : public testing::TestWithParam<std::string> {
 
 TEST_P(SmallTokenizerTest, EqualsHfOnGeneratedAndHostileText) { ExpectCases(tokenizer_, directory_ + "/cases.json"); }
 
+TEST_P(SmallTokenizerTest, NoTextIsLongerThanItsTokensCanBe) {
+  const Json cases =
+      ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_depth = 8, .max_nodes = 2'000'000});
+  for (const Json& c : cases["encode"])
+    ASSERT_FALSE(tokenizer_.SurelyExceeds(c[0].get_ref<const std::string&>(), c[1].size())) << DumpJson(c[0]);
+}
+
 TEST_P(SmallTokenizerTest, UserTextNeverBecomesControlTokens) {
   const Json cases =
       ParseJson(ReadTextFile(directory_ + "/cases.json", 64 << 20), "cases", {.max_depth = 8, .max_nodes = 2'000'000});
@@ -101,6 +108,36 @@ TEST_P(AddedTokensTest, UserTextNeverBecomesControlTokens) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, AddedTokensTest, testing::Values("added", "added_space"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
+
+TEST(EncodeBoundsTest, EndTheWorkEarly) {
+  const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));
+  std::string words;
+  for (int i = 0; i < 1000; ++i) words += "word ";
+  const size_t count = tokenizer.EncodePrompt(words, false).size();
+  EXPECT_EQ(tokenizer.EncodePrompt(words, false, {.max_tokens = count}).size(), count);
+  EXPECT_THROW(tokenizer.EncodePrompt(words, false, {.max_tokens = count - 1}), TooManyTokens);
+  std::stop_source stop;
+  EXPECT_EQ(tokenizer.EncodePrompt(words, false, {.stop = stop.get_token()}).size(), count);
+  stop.request_stop();
+  EXPECT_THROW(tokenizer.EncodePrompt(words, false, {.stop = stop.get_token()}), Stopped);
+  const std::string one_piece(100'000, 'a');
+  EXPECT_THROW(tokenizer.EncodePrompt(one_piece, false, {.stop = stop.get_token()}), Stopped);
+}
+
+TEST(SurelyExceedsTest, CountsOnlyBytesThatNeedATokenOfTheLongestAtTheBest) {
+  TokenizerData data = TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/models/gqa");
+  const Tokenizer plain(data);
+  const size_t longest = plain.longest_token();
+  EXPECT_FALSE(plain.SurelyExceeds(std::string(10 * longest, 'a'), 10));
+  EXPECT_TRUE(plain.SurelyExceeds(std::string(11 * longest, 'a'), 10));
+  data.tokens[5] = "unspeakable";  // it was that of an ampersand, for which no token stands now
+  const Tokenizer without(data);
+  ASSERT_TRUE(without.EncodePrompt(std::string(1000, '&'), false).empty());
+  EXPECT_FALSE(without.SurelyExceeds(std::string(1'000'000, '&'), 10));
+  data.nfc = true;
+  const Tokenizer normalising(data);
+  EXPECT_FALSE(normalising.SurelyExceeds(std::string(1'000'000, 'a'), 10)) << "what is dropped is not known beforehand";
+}
 
 TEST(DetokenizerTest, HandsOutWholeCharactersOnly) {
   const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2"));

@@ -10,14 +10,20 @@ def flags(test):
     return ["e2e/flags_test:" + test]
 
 
+def overload(test):
+    return ["e2e/overload_test:" + test]
+
+
 def limits(test):
     return ["e2e/limits_test:" + test]
 
 
-REQUEST, GENERATION, ANSWER = "coordinator/api/openai_request.cc", "coordinator/api/generation.cc", "coordinator/api/generate_api.cc"
+REQUEST, GENERATION, ANSWER = "coordinator/api/openai_request.cc", "coordinator/api/generation.cc", "coordinator/api/answer_api.cc"
 DATA, METRICS, OPTIONS = "coordinator/api/data_api.cc", "coordinator/api/metrics.cc", "coordinator/options.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/settings_report.cc", "coordinator/api/connection.cc", "coordinator/api/http_server.cc"
 TYPES, SIZING = "coordinator/api/http_types.h", "coordinator/cluster/deployment_sizing.cc"
+PREPARER, EXCHANGE, BUDGET = "coordinator/api/call_preparer.cc", "coordinator/api/exchange.h", "coordinator/api/byte_budget.cc"
+POOL, WRITING = "coordinator/api/work_pool.cc", "coordinator/api/connection_writing.cc"
 
 USAGE = [
     Mutant("usage: EOS is not counted", GENERATION, "if (reason == FinishReason::kStop && !choice.stopped)", "if (false)",
@@ -25,10 +31,10 @@ USAGE = [
     Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine.cc",
            "const bool begins = sequence.choice == 0 && sequence.num_generated() == 1;", "const bool begins = sequence.num_generated() == 1;",
            fields("CompletionTest.test_n_choices_are_counted_all_and_their_prompt_once")),
-    Mutant("usage: the prompt is counted for every choice", ANSWER, "usage.prompt_tokens += static_cast<int>(prompt.size());",
-           "usage.prompt_tokens += static_cast<int>(prompt.size()) * call.n;",
+    Mutant("usage: the prompt is counted for every choice", PREPARER, "prepared.prompt_tokens += prompt.size();",
+           "prepared.prompt_tokens += prompt.size() * static_cast<size_t>(call.n);",
            fields("CompletionTest.test_n_choices_are_counted_all_and_their_prompt_once")),
-    Mutant("usage: a stream's chunks have none", ANSWER, "call.continuous_usage ? usage.ToJson() : Json()", "Json()",
+    Mutant("usage: a stream's chunks have none", EXCHANGE, "call.continuous_usage ? usage.ToJson() : Json()", "Json()",
            fields("CompletionTest.test_stream_options_add_usage")),
 ]
 
@@ -43,16 +49,16 @@ FIELDS = [
            fields("CompletionTest.test_top_k_keeps_so_many")),
     Mutant("stop_token_ids are ignored", GENERATION, "request->limits.stop_token_ids = call.stop_token_ids;", "",
            fields("CompletionTest.test_stop_token_ids_end_the_text_and_count")),
-    Mutant("echo is ignored", ANSWER, "initial.text = echo;", "(void)echo;", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
-    Mutant("echo is ignored by streams", ANSWER, "if (call.chat || call.echo)", "if (call.chat)",
+    Mutant("echo is ignored", ANSWER, "initial.text = exchange.echo;", "", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
+    Mutant("echo is ignored by streams", ANSWER, "(call.chat || call.echo)", "call.chat",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("priority goes the other way", GENERATION, "request->priority = call.priority;", "request->priority = -call.priority;",
            fields("PriorityTest")),
     Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens)", "Detokenizer(tokenizer, true)",
            fields("CompletionTest.test_skip_special_tokens_hides_them_and_counts_them")),
-    Mutant("add_generation_prompt is ignored", DATA, "chat_->Render(call.messages, call.add_generation_prompt)", "chat_->Render(call.messages, true)",
+    Mutant("add_generation_prompt is ignored", PREPARER, "chat_->Render(call.messages, call.add_generation_prompt)", "chat_->Render(call.messages, true)",
            fields("ChatTest.test_add_generation_prompt_opens_the_answer")),
-    Mutant("add_special_tokens is ignored", DATA, "EncodePrompt(*text, call.add_special_tokens)", "EncodePrompt(*text, true)",
+    Mutant("add_special_tokens is ignored", PREPARER, "EncodePrompt(*text, call.add_special_tokens, bounds)", "EncodePrompt(*text, true, bounds)",
            fields("SpecialTokenTest")),
     Mutant("include_stop_str_in_output is ignored", GENERATION, "StopMatcher(call.stop, call.include_stop)", "StopMatcher(call.stop, false)",
            fields("CompletionTest.test_include_stop_str_in_output_leaves_it_there")),
@@ -64,10 +70,9 @@ FIELDS = [
            fields("CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens")),
     Mutant("text_offset counts bytes", GENERATION, "choice.num_characters += NumCharacters(text);", "choice.num_characters += text.size();",
            fields("CompletionTest.test_text_offset_counts_characters_also_of_streams")),
-    Mutant("text_offset is where a token ends", GENERATION, "return out;\n  }\n\n  void Emit",
-           "out.text_offset += out.text.size();\n    return out;\n  }\n\n  void Emit",
+    Mutant("text_offset is where a token ends", GENERATION, "token.top, text_offset}", "token.top, text_offset + 1}",
            fields("CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand")),
-    Mutant("top_logprobs have equal keys", "coordinator/api/openai_response.cc", "top.emplace(ValidUtf8(text),", "top.emplace(text,",
+    Mutant("top_logprobs have equal keys", "coordinator/api/openai_response.cc", "top.emplace(ValidUtf8(std::string(tokenizer_->Bytes(id))),", "top.emplace(std::string(tokenizer_->Bytes(id)),",
            fields("CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand")),
     Mutant("ignore_eos is ignored", GENERATION, "if (!call.ignore_eos) {", "if (true) {", fields("CompletionTest.test_ignore_eos_makes_it_text")),
     Mutant("cache_salt is ignored", GENERATION, "request->cache_salt = CacheSalt(call.client, call.cache_salt);",
@@ -129,7 +134,7 @@ LIMITS = [
            limits("SizeTest.test_stop_strings")),
     Mutant("limit: 17 prompts", "coordinator/api/openai_request.h", "max_prompts = 16", "max_prompts = 17", limits("SizeTest.test_prompts")),
     Mutant("limit: 129 choices", "coordinator/serve.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_choices")),
-    Mutant("limit: JSON depth 33", ANSWER, ".max_depth = 32", ".max_depth = 33", limits("SizeTest.test_json_depth")),
+    Mutant("limit: JSON depth 33", PREPARER, ".max_depth = 32", ".max_depth = 33", limits("SizeTest.test_json_depth")),
     Mutant("limit: 101 header fields", TYPES, "header_fields = 100", "header_fields = 101", limits("SizeTest.test_header_fields")),
     Mutant("limit: a head of one byte more", TYPES, "head_bytes = 16 << 10", "head_bytes = (16 << 10) + 1", limits("SizeTest.test_head")),
     Mutant("limit: a head that comes in packets has no end", CONNECTION, "bytes > limits_.head_bytes", "false", limits("SizeTest.test_head")),
@@ -140,9 +145,9 @@ LIMITS = [
            "? limits_.chosen.idle_seconds : limits_.chosen.body_seconds", limits("TimeTest.test_head") + limits("TimeTest.test_idle")),
     Mutant("limit: an idle connection has the head's time", CONNECTION, "? limits_.chosen.idle_seconds : limits_.chosen.head_seconds",
            "? limits_.chosen.head_seconds : limits_.chosen.head_seconds", limits("TimeTest.test_idle")),
-    Mutant("limit: the body has the head's time", CONNECTION, "SetDeadline(limits_.chosen.body_seconds);", "SetDeadline(limits_.chosen.head_seconds);",
+    Mutant("limit: the body has the head's time", CONNECTION, "longest(limits_.chosen.body_seconds);", "longest(limits_.chosen.head_seconds);",
            limits("TimeTest.test_body")),
-    Mutant("limit: writing has no end", CONNECTION, "SetDeadline(limits_.chosen.write_seconds);", "SetDeadline(3600);",
+    Mutant("limit: writing has no end", WRITING, "patience(limits_.chosen.write_seconds);", "patience(3600);",
            limits("TimeTest.test_stalled_write")),
     Mutant("limit: what waits for a client is not bounded", "coordinator/api/event_queue.h", "kMaxBytes = 256 << 10", "kMaxBytes = 256 << 20",
            limits("SizeTest.test_events_that_wait_for_a_client_that_reads_nothing")),
@@ -151,10 +156,23 @@ LIMITS = [
     Mutant("limit: one connection more from an address", SERVER, "it->second >= limits.chosen.connections_per_address",
            "it->second > limits.chosen.connections_per_address", limits("AddressTest")),
     Mutant("limit: one descriptor fewer is left", SERVER, "kReservedDescriptors = 512", "kReservedDescriptors = 511", limits("DescriptorTest")),
-    Mutant("limit: one request less may wait", DATA, "pending_requests_ > options_.max_pending_requests",
-           "pending_requests_ >= options_.max_pending_requests", limits("WaitingTest.test_requests")),
-    Mutant("limit: one byte less may wait", DATA, "pending_bytes_ > options_.max_pending_bytes", "pending_bytes_ >= options_.max_pending_bytes",
-           limits("WaitingTest.test_bytes")),
+    Mutant("limit: one request less may wait", DATA, "pending_requests_ + choices_to_come > options_.max_pending_requests",
+           "pending_requests_ + choices_to_come >= options_.max_pending_requests", limits("WaitingTest.test_requests")),
+    Mutant("limit: a key has one byte less", BUDGET, "account_->second.bytes + more > most", "account_->second.bytes + more >= most",
+           limits("MemoryTest.test_of_all_and_of_one")),
+    Mutant("limit: all have one byte less", BUDGET, "budget_->taken_ + more > budget_", "budget_->taken_ + more >= budget_",
+           limits("MemoryTest.test_of_all_and_of_one")),
+    Mutant("limit: a slow body has all its time", CONNECTION, "TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest)", "longest",
+           limits("RateTest.test_slow_body")),
+    Mutant("limit: a slow reader has no least rate", WRITING, "std::min<Clock::duration>(patience, allowed)", "patience",
+           limits("RateTest.test_slow_reader")),
+    Mutant("overload: a finished answer keeps its place", EXCHANGE, "    Widen(0);\n", "", overload("SlowReaderTest.test_finished_answers_hold_no_place")),
+    Mutant("overload: choices that can never run are told to wait", PREPARER, "prepared.num_sampled() > options_.most_choices", "false",
+           overload("AnswerTest.test_what_can_never_fit_is_told_so")),
+    Mutant("overload: large jobs take all threads", POOL, "job->large && num_large_ >= limits_.threads - 1", "false",
+           ["coordinator/work_pool_test:WorkPoolTest.LargeJobsLeaveAThreadToSmallOnes"]),
+    Mutant("overload: clients do not take turns", POOL, "turns_.splice(turns_.end(), turns_, turn);", "",
+           ["coordinator/work_pool_test:WorkPoolTest.ClientsTakeTurnsWhateverOneOfThemQueued"]),
     Mutant("limit: the queue's seconds are the request's", SIZING, "options.max_wait_seconds = topology_.limits.queue_seconds;",
            "options.max_wait_seconds = topology_.limits.request_seconds;", limits("PatienceTest.test_in_the_queue")),
     Mutant("limit: a request has its default seconds", SIZING, "  options.max_request_seconds = topology_.limits.request_seconds;\n", "",

@@ -1,0 +1,214 @@
+// The answering half of DataApi: from events to an answer, whole or as a stream.
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include "comm/error.h"
+#include "coordinator/api/answer_memory.h"
+#include "coordinator/api/exchange.h"
+#include "coordinator/api/on_pool.h"
+#include "coordinator/api/whole_answer.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr size_t kSmallAnswerBytes = 16 << 10;  // made at once, without waking a thread
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// A stream that is quiet for long says that it lives, and why, if the workers are being replaced.
+constexpr auto kQuiet = std::chrono::seconds(2);
+constexpr int kQuietsToPing = 7;
+
+/// Follows one call for the metrics; reports when it goes out of scope.
+class CallTimer {
+ public:
+  CallTimer(Metrics& metrics, int prompt_tokens, int choices)
+      : metrics_(metrics), last_token_(static_cast<size_t>(choices)) {
+    finished_.reason = "abort";
+    finished_.prompt_tokens = prompt_tokens;
+  }
+  ~CallTimer() {
+    finished_.end_to_end = Seconds(Clock::now() - begin_).count();
+    metrics_.Observe(finished_);
+  }
+  CallTimer(const CallTimer&) = delete;
+  CallTimer& operator=(const CallTimer&) = delete;
+
+  void OnEvent(const GenerationEvent& event) {
+    if (!event.error.empty()) finished_.reason = "error";
+    if (event.finished) finished_.reason = FinishReasonName(*event.finished);
+    if (event.num_tokens == 0) return;
+    const auto now = Clock::now();
+    if (finished_.generated_tokens == 0) finished_.time_to_first_token = Seconds(now - begin_).count();
+    auto& last = last_token_[static_cast<size_t>(event.choice)];
+    if (last) metrics_.ObserveInterTokenLatency(Seconds(now - *last).count() / event.num_tokens);
+    last = now;
+    finished_.generated_tokens += event.num_tokens;
+  }
+
+ private:
+  Metrics& metrics_;
+  Metrics::Finished finished_;
+  Clock::time_point begin_ = Clock::now();
+  std::vector<std::optional<Clock::time_point>> last_token_;
+};
+
+/// Keeps, of every prompt's best_of choices, the n with the highest log-probability per token, best first.
+void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
+  std::vector<AnswerChoice> best;
+  for (auto begin = choices.begin(); begin != choices.end(); begin += call.best_of) {
+    std::stable_sort(begin, begin + call.best_of,
+                     [](const auto& a, const auto& b) { return a.mean_logprob > b.mean_logprob; });
+    best.insert(best.end(), std::make_move_iterator(begin), std::make_move_iterator(begin + call.n));
+  }
+  choices = std::move(best);
+}
+
+std::string StreamError(const GenerationEvent& event) {
+  return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
+}
+
+}  // namespace
+
+asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exchange) {
+  const GenerateCall& call = exchange.call;
+  Usage& usage = exchange.usage;
+  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
+  AnswerChoice initial;
+  initial.text = exchange.echo;
+  std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()), initial);
+  size_t finished = 0;
+  int64_t text_bytes = 0;
+  while (finished < choices.size() && !exchange.responder.gone()) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    if (!event || event->accepted) continue;
+    timer.OnEvent(*event);
+    if (!event->error.empty()) throw ApiError(event->error_status, event->error);
+    text_bytes += 2 * static_cast<int64_t>(event->text.size());
+    if (text_bytes > exchange.text_bytes) {
+      if (exchange.memory.Resize(exchange.memory.bytes() + text_bytes) != ByteBudget::Verdict::kTaken)
+        throw ApiError(503, "the answer grew longer than the server's memory for requests allows now");
+      exchange.text_bytes += text_bytes;
+    }
+    auto& choice = choices[static_cast<size_t>(event->choice)];
+    choice.text += event->text;
+    std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
+    choice.finished = event->finished;
+    if (event->finished) choice.mean_logprob = event->mean_logprob;
+    usage.completion_tokens += event->num_tokens;
+    usage.cached_tokens += event->cached_tokens;
+    finished += event->finished.has_value();
+  }
+  if (exchange.responder.gone()) co_return;
+  exchange.slot.Release();
+  if (call.num_delivered() > call.n) KeepBest(choices, call);
+  co_await SendWhole(std::move(choices), exchange);
+}
+
+/// Nothing when the client went meanwhile.
+asio::awaitable<std::optional<std::string>> DataApi::NextPiece(std::shared_ptr<WholeAnswer> answer,
+                                                               Exchange& exchange) {
+  std::function<std::string(const std::stop_token&)> work = [answer](const std::stop_token&) {
+    return answer->Next(kPieceBytes);
+  };
+  std::optional<std::string> piece =
+      co_await OnPool(means_.pool, exchange.responder, exchange.client, kPieceBytes, std::move(work));
+  co_return piece;
+}
+
+/// A long answer goes out piece by piece, each of them made when the client took the one before. Meanwhile the call
+/// holds what its records take, and no place.
+asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
+  HttpResponder& responder = exchange.responder;
+  const int64_t held = RecordBytes(choices) + kSendBytes;
+  if (held < exchange.memory.bytes()) (void)exchange.memory.Resize(held);
+  const auto answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices),
+                                                    exchange.call.num_top_logprobs >= 0, exchange.usage);
+  if (answer->estimated_bytes() <= kSmallAnswerBytes) {
+    HttpResponse response;
+    response.body = answer->Next(SIZE_MAX);
+    co_await responder.Send(std::move(response));
+    co_return;
+  }
+  co_await responder.BeginPieces();
+  while (!answer->done()) {
+    std::optional<std::string> piece = co_await NextPiece(answer, exchange);
+    if (!piece) co_return;  // nobody waits for it any more
+    co_await responder.Write(std::move(*piece));
+  }
+  co_await responder.EndStream();
+}
+
+/// What the client sees of one event: text or tokens, and the end of a choice.
+std::string DataApi::ChunksOf(const GenerationEvent& event, const Exchange& exchange) {
+  const bool with_logprobs = exchange.call.num_top_logprobs >= 0;
+  std::string text;
+  if (!event.text.empty() || !event.tokens.empty()) {
+    text += exchange.ChunkText(
+        exchange.builder.Chunk(event.choice, false, event.text, event.tokens, with_logprobs, std::nullopt));
+  }
+  if (event.finished) {
+    text += exchange.ChunkText(exchange.builder.Chunk(event.choice, false, "", {}, false, event.finished));
+  }
+  return text;
+}
+
+asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& exchange) {
+  const GenerateCall& call = exchange.call;
+  HttpResponder& responder = exchange.responder;
+  Usage& usage = exchange.usage;
+  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
+  const auto choices = static_cast<size_t>(generation.num_choices());
+  // 200 only after the engine took every request: a refusal is an error answer, not a stream.
+  const int num_requests = generation.num_choices() / call.num_delivered();
+  for (int accepted = 0; accepted < num_requests && !responder.gone();) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    if (!event) continue;
+    timer.OnEvent(*event);
+    if (!event->error.empty()) throw ApiError(event->error_status, event->error);
+    ++accepted;
+  }
+  co_await responder.BeginStream();
+  std::string opening;
+  for (size_t i = 0; i < choices && (call.chat || call.echo); ++i) {
+    opening += exchange.ChunkText(
+        exchange.builder.Chunk(static_cast<int>(i), call.chat, exchange.echo, {}, false, std::nullopt));
+  }
+  co_await responder.Write(std::move(opening));
+
+  int quiets = 0;
+  for (size_t finished = 0; finished < choices && !responder.gone();) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(kQuiet);
+    quiets = event ? 0 : quiets + 1;
+    std::string text;
+    if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
+    if (!event && quiets % kQuietsToPing == 0) text = ": ping\n\n";
+    // What has piled up while the client was reading goes out in one write.
+    for (; event; event = generation.events().TryNext()) {
+      timer.OnEvent(*event);
+      if (!event->error.empty()) {
+        text += StreamError(*event);
+        finished = choices;
+        break;
+      }
+      usage.completion_tokens += event->num_tokens;
+      usage.cached_tokens += event->cached_tokens;
+      text += ChunksOf(*event, exchange);
+      finished += event->finished.has_value();
+    }
+    if (finished == choices) exchange.slot.Release();
+    co_await responder.Write(std::move(text));
+  }
+  std::string last;
+  if (call.include_usage) last += exchange.EventText(exchange.builder.UsageChunk(usage));
+  last += "data: [DONE]\n\n";
+  co_await responder.Write(std::move(last));
+  co_await responder.EndStream();
+}
+
+}  // namespace quire

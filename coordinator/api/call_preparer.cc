@@ -1,0 +1,96 @@
+#include "coordinator/api/call_preparer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "coordinator/api/json_fields.h"
+#include "coordinator/text/detokenizer.h"
+
+namespace quire {
+
+namespace {
+
+const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
+
+}  // namespace
+
+CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat)
+    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat) {}
+
+PreparedCall CallPreparer::Prepare(const std::string& body, bool chat, int room, const std::stop_token& stop) const {
+  PreparedCall prepared;
+  GenerateCall& call = prepared.call;
+  {
+    const Json json = ParseJson(body, "body", {.max_depth = 32, .max_nodes = 200'000});
+    call = chat ? ParseChatRequest(json, options_.request) : ParseCompletionRequest(json, options_.request);
+  }
+  CheckModel(call);
+  prepared.num_prompts = chat ? 1 : static_cast<int>(call.prompts.size());
+  if (prepared.num_sampled() > options_.most_choices) {
+    throw ApiError(400,
+                   fmt::format("{} prompts with {} choices each are {} sequences; at most {} may ever wait and run at "
+                               "once here (--max-num-queued-reqs, --max-num-seqs)",
+                               prepared.num_prompts, call.best_of, prepared.num_sampled(), options_.most_choices),
+                   call.best_of > call.n ? "best_of" : "n");
+  }
+  if (prepared.num_sampled() > room) return prepared;
+  EncodePrompts(prepared, stop);
+  call.prompts.clear();
+  call.prompts.shrink_to_fit();
+  call.messages = Json();
+  return prepared;
+}
+
+void CallPreparer::CheckModel(const GenerateCall& call) const {
+  if (call.model.empty() || call.model == options_.model_name) return;
+  throw ApiError(
+      404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
+}
+
+/// Refuses what cannot fit whatever its tokens are, before any of them is looked for.
+void CallPreparer::CheckSize(std::string_view text, const char* field) const {
+  if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
+  throw ApiError(400,
+                 fmt::format("this model's maximum context length is {} tokens; a prompt of {} bytes has more",
+                             options_.request.max_model_len, text.size()),
+                 field);
+}
+
+std::vector<TokenId> CallPreparer::EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const {
+  if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
+  const MarkedText text = chat_->Render(call.messages, call.add_generation_prompt);
+  CheckSize(text.text, "messages");
+  return tokenizer_.Encode(text, bounds);
+}
+
+void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const {
+  const GenerateCall& call = prepared.call;
+  const EncodeBounds bounds{stop, static_cast<size_t>(options_.request.max_model_len)};
+  try {
+    if (call.chat) prepared.prompts.push_back(EncodeChat(call, bounds));
+    for (const PromptInput& prompt : call.prompts) {
+      if (const auto* text = std::get_if<std::string>(&prompt)) {
+        CheckSize(*text, "prompt");
+        prepared.prompts.push_back(tokenizer_.EncodePrompt(*text, call.add_special_tokens, bounds));
+      } else {
+        prepared.prompts.push_back(std::get<std::vector<TokenId>>(prompt));
+      }
+    }
+  } catch (const TooManyTokens&) {
+    throw ApiError(400,
+                   fmt::format("this model's maximum context length is {} tokens; the prompt has more",
+                               options_.request.max_model_len),
+                   FieldOf(call));
+  }
+  for (const auto& prompt : prepared.prompts) {
+    if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));
+    prepared.prompt_tokens += prompt.size();
+    prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());
+  }
+  if (!call.echo) return;
+  if (prepared.prompts.size() > 1) throw ApiError(400, "echo takes one prompt", "echo");
+  prepared.echo = Decode(tokenizer_, prepared.prompts[0], call.skip_special_tokens);
+}
+
+}  // namespace quire

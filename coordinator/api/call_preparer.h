@@ -1,0 +1,56 @@
+#pragma once
+
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/openai_request.h"
+#include "coordinator/text/chat_template.h"
+#include "coordinator/text/tokenizer.h"
+
+namespace quire {
+
+/// A call as the engine wants it.
+struct PreparedCall {
+  GenerateCall call;                          // without the texts that became `prompts`
+  std::vector<std::vector<TokenId>> prompts;  // none: there was no room for so many choices, and nothing was tokenised
+  size_t longest_prompt = 0, prompt_tokens = 0;
+  std::string echo;  // the prompt's text, when the answer begins with it
+
+  /// Choices over all prompts.
+  int num_sampled() const { return call.best_of * num_prompts; }
+  int num_prompts = 1;
+};
+
+/// From the body of a generating request to its tokens: all of the work whose cost grows with what a client sent.
+/// Touches nothing but its arguments; may be used by several threads.
+class CallPreparer {
+ public:
+  struct Options {
+    std::string model_name;
+    RequestLimits request;
+    std::string no_chat_reason;  // why chat is refused; empty: it is not
+    int most_choices = 0;        // that can ever wait and run at once
+  };
+  /// chat may be null. The references outlive this object.
+  CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
+
+  /// room: choices that may wait or run now. Throws ApiError or Error for what cannot be served as it is asked, and
+  /// Stopped.
+  PreparedCall Prepare(const std::string& body, bool chat, int room, const std::stop_token& stop) const;
+
+  /// What the work on a body of that size may hold besides the body: its texts, then tokens.
+  static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
+
+ private:
+  void CheckModel(const GenerateCall& call) const;
+  void CheckSize(std::string_view text, const char* field) const;
+  std::vector<TokenId> EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const;
+  void EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const;
+
+  Options options_;
+  const Tokenizer& tokenizer_;
+  const ChatTemplate* chat_;
+};
+
+}  // namespace quire

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+
+#include "coordinator/api/data_api.h"
+#include "coordinator/api/openai_response.h"
+
+namespace quire {
+
+/// Holds a call's places while it is pending: one from its arrival, one for each choice once those are known. They are
+/// given back when the generation ends, whatever time its client takes to read.
+class DataApi::Slot {
+ public:
+  explicit Slot(DataApi& api) : api_(api) { Widen(1); }
+  ~Slot() {
+    Release();
+    --api_.num_sending_;
+  }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+  void Widen(int choices) {
+    api_.pending_requests_ += choices - num_;
+    num_ = choices;
+  }
+  void Release() {
+    if (num_ == 0) return;
+    Widen(0);
+    ++api_.num_sending_;
+  }
+
+ private:
+  DataApi& api_;
+  int num_ = 0;
+};
+
+/// One call and where its answer goes.
+struct DataApi::Exchange {
+  /// A server-sent event.
+  static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
+  /// The same for a chunk of a choice: each carries usage, null but where it is wanted all along, when usage was asked
+  /// for.
+  std::string ChunkText(Json chunk) const {
+    if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
+    return EventText(chunk);
+  }
+
+  const GenerateCall& call;
+  const std::string client;
+  ResponseBuilder builder;
+  Usage usage;
+  std::string echo;
+  int64_t text_bytes;  // charged for texts
+  HttpResponder& responder;
+  ByteBudget::Lease& memory;
+  Slot& slot;
+};
+
+}  // namespace quire

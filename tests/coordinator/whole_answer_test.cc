@@ -1,0 +1,128 @@
+// The text of answers that are not streamed, whole and in pieces.
+#include "coordinator/api/whole_answer.h"
+
+#include <gtest/gtest.h>
+
+#include "coordinator/api/answer_memory.h"
+
+namespace quire {
+namespace {
+
+class WholeAnswerTest : public testing::TestWithParam<bool> {
+ protected:
+  ResponseBuilder Builder() const { return {tokenizer_, GetParam(), "id-1", "model", 17}; }
+  /// Choices of different texts, tokens and ends; their texts need escaping.
+  std::vector<AnswerChoice> Choices(size_t count, size_t tokens, size_t top) const {
+    std::vector<AnswerChoice> choices(count);
+    for (size_t c = 0; c < count; ++c) {
+      choices[c].text = "ch\"oice\n" + std::to_string(c) + std::string(c * 50, 'x');
+      choices[c].finished = c % 2 == 0 ? FinishReason::kStop : FinishReason::kLength;
+      for (size_t t = 0; t < tokens; ++t) {
+        ReportedToken token{static_cast<TokenId>(c + t), -0.5f * static_cast<float>(t), {}, 3 * t};
+        for (size_t k = 0; k < top; ++k)
+          token.top.emplace_back(static_cast<TokenId>(300 + k), -1.0f - static_cast<float>(k));
+        choices[c].tokens.push_back(std::move(token));
+      }
+    }
+    return choices;
+  }
+  std::string Text(size_t piece, size_t count, size_t tokens, bool with_logprobs, size_t* longest = nullptr) const {
+    WholeAnswer answer(Builder(), Choices(count, tokens, 4), with_logprobs, {5, 6, 1});
+    std::string text;
+    while (!answer.done()) {
+      const std::string next = answer.Next(piece);
+      if (longest != nullptr) *longest = std::max(*longest, next.size());
+      text += next;
+    }
+    return text;
+  }
+
+  const Tokenizer tokenizer_{TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/gpt2")};
+};
+
+TEST_P(WholeAnswerTest, IsTheSameInPiecesOfAnySize) {
+  for (const bool with_logprobs : {false, true}) {
+    const std::string whole = Text(SIZE_MAX, 5, 7, with_logprobs);
+    for (const size_t piece : {1, 10, 100, 1000}) EXPECT_EQ(Text(piece, 5, 7, with_logprobs), whole);
+    const Json json = ParseJson(whole, "answer");
+    ASSERT_EQ(json["choices"].size(), 5u);
+    EXPECT_EQ(json["usage"]["total_tokens"], 11);
+    EXPECT_EQ(json["id"], "id-1");
+    EXPECT_EQ(json["choices"][3]["index"], 3);
+    EXPECT_EQ(json["choices"][3]["finish_reason"], "length");
+    const Json& choice = json["choices"][2];
+    EXPECT_EQ((GetParam() ? choice["message"]["content"] : choice["text"]), "ch\"oice\n2" + std::string(100, 'x'));
+    EXPECT_EQ(choice["logprobs"].is_null(), !with_logprobs);
+  }
+}
+
+TEST_P(WholeAnswerTest, ReportsTokensAsStreamsDo) {
+  const std::vector<AnswerChoice> choices = Choices(1, 6, 4);
+  const std::vector<ReportedToken> tokens(choices[0].tokens.begin(), choices[0].tokens.end());
+  // Bytes that are no text by themselves are replaced when it is spelled.
+  const Json chunk = ParseJson(DumpJson(Builder().Chunk(0, false, "", tokens, true, std::nullopt)), "chunk");
+  const Json whole = ParseJson(Text(SIZE_MAX, 1, 6, true), "answer");
+  EXPECT_EQ(whole["choices"][0]["logprobs"], chunk["choices"][0]["logprobs"]);
+  EXPECT_EQ(Builder().LogprobLists().size(), GetParam() ? 1u : 4u);
+  const Json& first =
+      GetParam() ? chunk["choices"][0]["logprobs"]["content"] : chunk["choices"][0]["logprobs"]["tokens"];
+  EXPECT_EQ(first.size(), 6u);
+}
+
+TEST_P(WholeAnswerTest, NoPieceIsMuchLongerThanWhatWasAskedFor) {
+  size_t longest = 0;
+  const std::string text = Text(10'000, 20, 200, true, &longest);
+  EXPECT_GT(text.size(), 200'000u);
+  EXPECT_LT(longest, 12'000u);
+}
+
+TEST_P(WholeAnswerTest, AnEmptyAnswerIsWhole) {
+  const Json json = ParseJson(Text(1, 1, 0, true), "answer");
+  EXPECT_TRUE(json["choices"][0]["logprobs"].is_object());
+}
+
+INSTANTIATE_TEST_SUITE_P(Endpoints, WholeAnswerTest, testing::Bool(),
+                         [](const testing::TestParamInfo<bool>& chat) { return chat.param ? "chat" : "text"; });
+
+TEST(AnswerMemoryTest, GrowsWithEverythingThatAnAnswerHolds) {
+  PreparedCall plain;
+  plain.longest_prompt = 100;
+  const auto more = [&](const std::function<void(PreparedCall&)>& change) {
+    PreparedCall other;
+    other.longest_prompt = 100;
+    change(other);
+    return HeldBytes(other, 50) + TextBytes(other, 50) - HeldBytes(plain, 50) - TextBytes(plain, 50);
+  };
+  EXPECT_GT(more([](PreparedCall& p) { p.longest_prompt = 200; }), 0);
+  EXPECT_GT(more([](PreparedCall& p) { p.call.n = p.call.best_of = 2; }), 0);
+  EXPECT_GT(more([](PreparedCall& p) { p.num_prompts = 2; }), 0);
+  EXPECT_GT(more([](PreparedCall& p) { p.call.num_top_logprobs = 0; }), 50 * 8);
+  EXPECT_GT(more([](PreparedCall& p) { p.call.num_top_logprobs = 20; }), 50 * 20 * 8);
+  EXPECT_GT(HeldBytes(plain, 51), HeldBytes(plain, 50));
+  PreparedCall stream;
+  stream.longest_prompt = 100;
+  stream.call.stream = true;
+  stream.call.num_top_logprobs = 20;
+  EXPECT_EQ(TextBytes(stream, 50), 0);
+  EXPECT_LT(HeldBytes(stream, 4000), 64 << 10) << "a stream keeps no answer";
+}
+
+TEST(AnswerMemoryTest, RecordsOfAnAnswerFitWhatWasChargedForThem) {
+  PreparedCall prepared;
+  prepared.longest_prompt = 1;
+  prepared.call.num_top_logprobs = 20;
+  prepared.call.n = prepared.call.best_of = 3;
+  std::vector<AnswerChoice> choices(3);
+  for (AnswerChoice& choice : choices) {
+    for (int t = 0; t < 1000; ++t) {
+      ReportedToken token;
+      token.top.resize(20);
+      choice.tokens.push_back(std::move(token));
+    }
+    choice.text.resize(10'000);
+  }
+  EXPECT_LE(RecordBytes(choices) + kSendBytes, HeldBytes(prepared, 1000) + TextBytes(prepared, 1000));
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,243 @@
+// Work beside the I/O thread: whose turn it is, what is dropped, and how a coroutine waits for it. Made to be run under
+// the thread sanitizer, too (CONTRIBUTING.md).
+#include "coordinator/api/work_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <future>
+#include <string>
+
+#include "coordinator/api/on_pool.h"
+
+namespace quire {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr size_t kSmall = 100, kLarge = 1 << 20;
+
+/// Work that goes on until it is let go.
+class Gate {
+ public:
+  WorkPool::Work Work() {
+    return [this](const std::stop_token&) {
+      ++entered_;
+      entered_.notify_all();
+      open_.wait(false);
+    };
+  }
+  void AwaitEntered(int count) {
+    for (int now = entered_; now < count; now = entered_) entered_.wait(now);
+  }
+  void Open() {
+    open_ = true;
+    open_.notify_all();
+  }
+
+ private:
+  std::atomic<int> entered_{0};
+  std::atomic<bool> open_{false};
+};
+
+TEST(WorkPoolTest, ClientsTakeTurnsWhateverOneOfThemQueued) {
+  WorkPool pool({.threads = 2});
+  Gate gate;
+  pool.Add("z", kSmall, gate.Work());
+  pool.Add("z", kLarge, gate.Work());
+  gate.AwaitEntered(2);  // nothing else begins
+  std::mutex mutex;
+  std::string order;
+  const auto note = [&](char who) {
+    return [&, who](const std::stop_token&) {
+      const std::lock_guard lock(mutex);
+      order += who;
+    };
+  };
+  for (int i = 0; i < 5; ++i) pool.Add("a", kLarge, note('a'));  // large ones keep to one thread: the order is theirs
+  pool.Add("b", kLarge, note('b'));
+  for (int i = 0; i < 2; ++i) pool.Add("c", kLarge, note('c'));
+  EXPECT_EQ(pool.num_waiting(), 8u);
+  std::promise<void> last;
+  pool.Add("a", kLarge, [&](const std::stop_token&) { last.set_value(); });
+  gate.Open();
+  last.get_future().wait();
+  EXPECT_EQ(order, "abcacaaa");
+}
+
+TEST(WorkPoolTest, LargeJobsLeaveAThreadToSmallOnes) {
+  WorkPool pool({.threads = 2});
+  Gate gate;
+  for (int i = 0; i < 10; ++i) pool.Add(std::to_string(i), kLarge, gate.Work());
+  gate.AwaitEntered(1);
+  std::promise<void> done;
+  pool.Add("patient", kSmall, [&](const std::stop_token&) { done.set_value(); });
+  done.get_future().wait();  // for ever, if both threads were taken
+  EXPECT_EQ(pool.num_waiting(), 9u);
+  gate.Open();
+}
+
+TEST(WorkPoolTest, WhatWaitsIsBoundedForOneAndForAll) {
+  WorkPool pool({.threads = 2, .jobs = 5, .jobs_per_client = 3});
+  Gate gate;
+  pool.Add("z", kSmall, gate.Work());
+  pool.Add("z", kSmall, gate.Work());
+  gate.AwaitEntered(2);
+  const auto add = [&](const char* client) {
+    return pool.Add(client, kSmall, [](const std::stop_token&) {}) != nullptr;
+  };
+  EXPECT_TRUE(add("a") && add("a") && add("a"));
+  EXPECT_FALSE(add("a"));
+  EXPECT_TRUE(add("b") && add("b"));
+  EXPECT_FALSE(add("c"));
+  gate.Open();
+}
+
+TEST(WorkPoolTest, CancelledWorkIsDroppedAtOnceOrAskedToStop) {
+  WorkPool pool({.threads = 2});
+  Gate gate;
+  std::promise<void> begun;
+  const auto endless = pool.Add("a", kLarge, [&](const std::stop_token& stop) {
+    begun.set_value();
+    while (!stop.stop_requested()) std::this_thread::yield();
+  });
+  begun.get_future().wait();
+  const auto held = std::make_shared<int>(5);
+  bool ran = false;
+  const auto waiting = pool.Add("a", kLarge, [&ran, held](const std::stop_token&) { ran = true; });
+  EXPECT_EQ(held.use_count(), 2);
+  EXPECT_TRUE(pool.Cancel(waiting));
+  EXPECT_EQ(held.use_count(), 1) << "what it needed is freed at once";
+  EXPECT_FALSE(pool.Cancel(waiting));
+  EXPECT_EQ(pool.num_waiting(), 0u);
+  EXPECT_FALSE(pool.Cancel(endless));
+  std::promise<void> after;
+  pool.Add("a", kLarge, [&](const std::stop_token&) { after.set_value(); });
+  after.get_future().wait();  // the endless one has ended
+  EXPECT_FALSE(ran);
+}
+
+TEST(WorkPoolTest, StopDropsWhatWaitsAndWaitsForWhatRuns) {
+  std::atomic<int> ended{0}, ran{0};
+  {
+    WorkPool pool({.threads = 2});
+    std::promise<void> begun;
+    pool.Add("a", kLarge, [&](const std::stop_token& stop) {
+      begun.set_value();
+      while (!stop.stop_requested()) std::this_thread::yield();
+      ++ended;
+    });
+    begun.get_future().wait();
+    for (int i = 0; i < 100; ++i) pool.Add("b", kLarge, [&](const std::stop_token&) { ++ran; });
+    pool.Stop();
+    EXPECT_EQ(pool.Add("c", kSmall, [&](const std::stop_token&) { ++ran; }), nullptr);
+  }
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(ran, 0);
+}
+
+/// A client that can leave.
+class FakeResponder : public HttpResponder {
+ public:
+  asio::awaitable<void> Send(HttpResponse) override { co_return; }
+  asio::awaitable<void> BeginStream() override { co_return; }
+  asio::awaitable<void> BeginPieces() override { co_return; }
+  asio::awaitable<void> Write(std::string) override { co_return; }
+  asio::awaitable<void> EndStream() override { co_return; }
+  bool gone() const override { return gone_; }
+  void Leave() {
+    gone_ = true;
+    if (on_gone) on_gone();
+  }
+
+ private:
+  bool gone_ = false;
+};
+
+class OnPoolTest : public testing::Test {
+ protected:
+  using Work = std::function<int(const std::stop_token&)>;
+  struct Result {
+    bool ended = false;
+    std::optional<int> value;
+    std::string error;
+  };
+
+  asio::awaitable<void> Await(Work work, Result& result) {
+    try {
+      result.value = co_await OnPool(pool_, responder_, "a", kLarge, std::move(work));
+    } catch (const std::exception& error) {
+      result.error = error.what();
+    }
+    result.ended = true;
+  }
+  void Begin(Work work, Result& result) { asio::co_spawn(io_, Await(std::move(work), result), asio::detached); }
+  void RunUntil(const std::function<bool()>& condition) {
+    const auto busy = asio::make_work_guard(io_);
+    io_.restart();
+    while (!condition()) io_.run_one_for(std::chrono::milliseconds(10));
+  }
+
+  asio::io_context io_{1};
+  WorkPool pool_{{.threads = 2}};
+  FakeResponder responder_;
+};
+
+TEST_F(OnPoolTest, BringsBackValuesAndErrors) {
+  Result five, failed;
+  Begin([](const std::stop_token&) { return 5; }, five);
+  RunUntil([&] { return five.ended; });
+  Begin([](const std::stop_token&) -> int { throw std::runtime_error("broken"); }, failed);
+  RunUntil([&] { return failed.ended; });
+  EXPECT_EQ(five.value, 5);
+  EXPECT_EQ(failed.error, "broken");
+  EXPECT_FALSE(responder_.on_gone);
+}
+
+TEST_F(OnPoolTest, AClientThatGoesEndsItsWork) {
+  bool told = false;
+  responder_.on_gone = [&] { told = true; };
+  std::atomic<bool> begun{false};
+  Result running;
+  Begin(
+      [&](const std::stop_token& stop) {
+        begun = true;
+        while (!stop.stop_requested()) std::this_thread::yield();
+        return 1;
+      },
+      running);
+  RunUntil([&] { return begun.load(); });
+  responder_.Leave();
+  RunUntil([&] { return running.ended; });
+  EXPECT_EQ(running.value, std::nullopt);
+  EXPECT_FALSE(told) << "while the work goes on, leaving means to end it";
+  EXPECT_TRUE(responder_.on_gone) << "afterwards it means what it meant before";
+}
+
+TEST_F(OnPoolTest, WorkThatWaitsForAThreadIsNotDoneForAClientThatIsGone) {
+  Gate gate;
+  pool_.Add("z", kLarge, gate.Work());
+  gate.AwaitEntered(1);
+  bool ran = false;
+  Result waiting, late;
+  const auto work = [&](const std::stop_token&) {
+    ran = true;
+    return 1;
+  };
+  Begin(work, waiting);
+  RunUntil([&] { return pool_.num_waiting() == 1; });
+  responder_.Leave();
+  RunUntil([&] { return waiting.ended; });
+  Begin(work, late);  // it had left before
+  RunUntil([&] { return late.ended; });
+  EXPECT_EQ(pool_.num_waiting(), 0u);
+  gate.Open();
+  pool_.Stop();
+  EXPECT_FALSE(ran || waiting.value || late.value);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,325 @@
+"""What one client sends or does not read holds up nobody else: while it goes on, /health is answered and another client's
+stream goes on within half a second, and the coordinator's memory grows by no more than the README says."""
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import verdict
+from server import QUIRE, TINY, Server, wait_gone
+
+PROMISE = 0.5  # seconds
+MIB = 1 << 20
+HEAVY = 2 * MIB - 4096  # bytes of text in a body that is just taken
+
+
+def request_bytes(path, body, *lines):
+    head = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *lines, f"Content-Length: {len(body)}"]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def text_of(size):
+    """Words and numbers, as a tokenizer finds them in books and tables."""
+    words = " ".join(f"word{i % 977} {i}" for i in range(size // 8))
+    return words[:size]
+
+
+class Watcher(threading.Thread):
+    """Asks for something again and again; the longest that it had to wait."""
+
+    def __init__(self, wait_once):
+        super().__init__(daemon=True)
+        self.wait_once, self.longest, self.going, self.failure = wait_once, 0.0, True, None
+        self.start()
+
+    def run(self):
+        try:
+            while self.going:
+                self.longest = max(self.longest, self.wait_once())
+        except Exception as failure:
+            self.failure = failure
+
+    def stop(self):
+        self.going = False
+        self.join(60)
+        if self.failure:
+            raise self.failure
+        return self.longest
+
+
+class OverloadCase(unittest.TestCase):
+    MEMORY = 64 * MIB  # server.limits.memory_bytes
+    WORK = 128 * MIB   # that the README allows beside it, for what is being worked on
+
+    @classmethod
+    def start(cls, sections="", flags=(), keys=False):
+        cls.files = contextlib.ExitStack()
+        directory = cls.files.enter_context(tempfile.TemporaryDirectory())
+        topology = os.path.join(directory, "t.yaml")
+        with open(topology, "w", encoding="utf-8") as f:
+            f.write(f"model: {{path: {TINY}}}\nthreads_per_worker: 1\n{sections}server: {{limits: {{memory_bytes: {cls.MEMORY}}}}}\n")
+        cls.key = None
+        if keys:
+            path = os.path.join(directory, "api.keys")
+            made = subprocess.run([QUIRE, "keygen", "--api", "alice", "--file", path], check=True, capture_output=True, text=True)
+            cls.key, flags = made.stdout.split()[0], (*flags, "--api-key-file", path)
+        cls.server = cls.files.enter_context(Server(topology, *flags))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.files.close()
+
+    def connect(self, receive_buffer=None, port=None):
+        s = socket.socket()
+        self.addCleanup(s.close)
+        if receive_buffer:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        s.settimeout(300)
+        s.connect(("127.0.0.1", port or self.server.port))
+        return s
+
+    def memory(self, what="VmHWM"):
+        with open(f"/proc/{self.server.process.pid}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) << 10 for line in f if line.startswith(what))
+
+    def cpu_seconds(self):
+        with open(f"/proc/{self.server.process.pid}/stat", encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def health(self):
+        begin = time.monotonic()
+        self.server.get("/health")
+        waited = time.monotonic() - begin
+        time.sleep(0.02)
+        return waited
+
+    def gaps_of_a_stream(self):
+        """A stream of another client, begun again when it ends; returns a function that waits for its next event."""
+        body = json.dumps({"prompt": [5, 6], "max_tokens": 1900, "stream": True, "ignore_eos": True}).encode()
+        lines = [f"Authorization: Bearer {self.key}"] if self.key else []
+        state = {}
+
+        def wait_once():
+            if "file" not in state:
+                s = self.connect()
+                s.sendall(request_bytes("/v1/completions", body, *lines))
+                state["file"] = s.makefile("rb")
+                while not state["file"].readline().startswith(b"data: "):
+                    pass
+            begin = time.monotonic()
+            for line in state["file"]:
+                if line.startswith(b"data: [DONE]"):
+                    del state["file"]
+                    return 0.0
+                if line.startswith(b"data: "):
+                    assert b'"error"' not in line, line
+                    break
+            return time.monotonic() - begin
+        return wait_once
+
+    @contextlib.contextmanager
+    def nobody_else_notices(self, stream=True):
+        """The promise of this file, kept while the block runs. A machine that is busy with other things makes everybody wait:
+        that is measured first, and allowed for."""
+        waits = {"health": self.health, **({"stream": self.gaps_of_a_stream()} if stream else {})}
+        watchers = {name: Watcher(wait) for name, wait in waits.items()}
+        time.sleep(1.5)
+        usual = {name: watcher.longest for name, watcher in watchers.items()}
+        for watcher in watchers.values():
+            watcher.longest = 0.0
+        before = self.memory("VmRSS")
+        yield
+        longest = {name: watcher.stop() for name, watcher in watchers.items()}
+        grown = self.memory() - before
+        print(f"{self.id().split('.')[-1]}: " + ", ".join(f"{name} {1000 * longest[name]:.0f} ms (before {1000 * usual[name]:.0f})" for name in longest)
+              + f", {grown / MIB:.0f} MiB more")
+        for name in longest:
+            self.assertLess(longest[name], PROMISE + 2 * usual[name], name)
+        self.assertLess(grown, self.MEMORY + self.WORK)
+
+    def drain(self, s):
+        """Status of the answer, and its bytes counted."""
+        with s.makefile("rb") as f:
+            status, size = int(f.readline().split()[1]), 0
+            while chunk := f.read1(1 << 20):
+                size += len(chunk)
+        return status, size
+
+
+class AnswerTest(OverloadCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.start("scheduler: {max_running: 256}\n")
+
+    def test_log_probabilities_of_many_choices(self):
+        body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "n": 128, "max_tokens": 250, "logprobs": True, "top_logprobs": 20,
+                           "ignore_eos": True}).encode()
+        with self.nobody_else_notices(stream=False):  # it takes half of every step for itself: that is no matter of this file
+            s = self.connect()
+            s.sendall(request_bytes("/v1/chat/completions", body, "Connection: close"))
+            status, size = self.drain(s)
+        self.assertEqual(status, 200)
+        self.assertGreater(size, 30 * MIB)
+
+    def test_what_can_never_fit_is_told_so(self):
+        status, answer = self.server.post("/v1/completions", {"prompt": [5], "n": 128, "max_tokens": 2000, "logprobs": 20, "min_tokens": 1})
+        self.assertEqual(status, 200 if 128 * 2000 * 240 < self.MEMORY else 400)
+        status, answer = self.server.post("/v1/completions", {"prompt": [[5]] * 4, "n": 128, "max_tokens": 2000, "logprobs": 20})
+        self.assertEqual(status, 400)
+        self.assertIn("server.limits.memory_bytes", answer["error"]["message"])
+        status, answer = self.server.post("/v1/completions", {"prompt": [[5]] * 16, "n": 128, "max_tokens": 1})
+        self.assertEqual(status, 400)
+        self.assertIn("16 prompts with 128 choices each are 2048 sequences; at most 1280", answer["error"]["message"])
+
+
+class TextTest(OverloadCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.start()
+        cls.text = text_of(HEAVY)
+
+    def ask_all(self, *requests, times=4):
+        """Each of these again and again, all at once; how many of them were done."""
+        done = []
+
+        def one(path, body, admin):
+            for _ in range(times):
+                done.append(self.server.post(path, body, admin=admin)[0])
+        threads = [threading.Thread(target=one, args=request) for request in requests]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return done
+
+    def test_long_texts_to_tokenize_and_pin(self):
+        body = json.dumps({"prompt": self.text}).encode()
+        with self.nobody_else_notices():
+            done = self.ask_all(("/tokenize", body, False), ("/tokenize", body, False), *[("/admin/pin", body, True)] * 8)
+        self.assertEqual(done, [200] * len(done))
+
+    def test_long_lists_to_detokenize(self):
+        body = json.dumps({"tokens": [5] * 190_000}).encode()
+        with self.nobody_else_notices():
+            done = self.ask_all(*[("/detokenize", body, False)] * 3)
+        self.assertEqual(done, [200] * len(done))
+
+    def test_prompts_that_cannot_fit_are_refused_unread(self):
+        body = json.dumps({"prompt": self.text}).encode()
+        before = self.cpu_seconds()
+        with self.nobody_else_notices():
+            done = self.ask_all(*[("/v1/completions", body, False)] * 4, times=10)
+        self.assertEqual(done, [400] * 40)
+        status, answer = self.server.post("/v1/completions", body)
+        self.assertEqual((status, answer["error"]["param"]), (400, "prompt"))
+        self.assertIn("maximum context length is 2048 tokens", answer["error"]["message"])
+        print(f"40 prompts of {len(body)} bytes: {self.cpu_seconds() - before:.2f} s of the coordinator")
+
+    def test_texts_of_clients_that_are_gone_cost_nothing(self):
+        """Their bodies are read, at the most: counted in seconds of the processor, which no other load changes."""
+        body = json.dumps({"prompt": self.text}).encode()
+        before = self.cpu_seconds()
+        self.assertEqual(self.server.post("/tokenize", body)[0], 200)
+        alone = self.cpu_seconds() - before
+        with self.nobody_else_notices(stream=False):  # it would use the processor
+            before = self.cpu_seconds()
+            for _ in range(160):
+                s = self.connect()
+                with contextlib.suppress(OSError):  # it may be turned away before it has said all
+                    s.sendall(request_bytes("/tokenize", body))
+                s.close()
+            deadline, last = time.monotonic() + 120, before
+            while time.monotonic() < deadline:  # until it does no more than tell its health
+                time.sleep(2)
+                now = self.cpu_seconds()
+                if now - last < 0.15:
+                    break
+                last = now
+            used = self.cpu_seconds() - before
+        print(f"160 abandoned texts: {used:.1f} s of the coordinator; one that is waited for: {alone:.2f} s")
+        self.assertLess(used, 40 * alone)
+
+
+class KeylessTest(OverloadCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.start(keys=True)
+
+    def test_bodies_without_a_key_are_not_kept(self):
+        body = b"x" * HEAVY
+        before = self.memory("VmRSS")
+        with self.nobody_else_notices():
+            connections = [self.connect() for _ in range(400)]
+            data = request_bytes("/v1/completions", body)[:-1]
+            for s in connections:
+                s.setblocking(False)
+            sent = [0] * len(connections)
+            deadline = time.monotonic() + 3
+            while time.monotonic() < deadline and min(sent) < len(data):
+                for i, s in enumerate(connections):
+                    try:
+                        sent[i] += s.send(data[sent[i]:sent[i] + (256 << 10)])
+                    except BlockingIOError:
+                        pass
+                    except OSError:
+                        sent[i] = len(data)
+            statuses = set()
+            for s in connections:
+                s.settimeout(20)
+                with contextlib.suppress(OSError):
+                    statuses.add(s.recv(12))
+        self.assertLessEqual(statuses, {b"HTTP/1.1 401", b"HTTP/1.1 429"})
+        self.assertTrue(statuses)
+        self.assertLess(self.memory() - before, 64 * MIB)
+
+
+class SlowReaderTest(OverloadCase):
+    LARGE = {"prompt": [5], "n": 4, "max_tokens": 1000, "logprobs": 20, "ignore_eos": True}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.start("scheduler: {max_running: 4, max_waiting: 0}\n")
+
+    def begin_to_read(self, port):
+        """A client that has read the beginning of its answer, and takes little at a time."""
+        s = self.connect(receive_buffer=4096, port=port)
+        s.sendall(request_bytes("/v1/completions", json.dumps(self.LARGE).encode(), "Connection: close"))
+        beginning = s.recv(100)
+        self.assertTrue(beginning.startswith(b"HTTP/1.1 200"), beginning)
+        return s, beginning
+
+    def read_to_the_end(self, s, beginning):
+        with s.makefile("rb") as f:
+            self.assertEqual((beginning + f.read()).count(b'"finish_reason":"length"'), 4, "all of the answer")
+
+    def test_finished_answers_hold_no_place(self):
+        readers = [self.begin_to_read(self.server.port) for _ in range(3)]
+        for _ in range(5):  # 4 KB a second
+            self.assertEqual(self.server.post("/v1/completions", {"prompt": [5], "n": 4, "max_tokens": 1})[0], 200)
+            readers = [(s, data + s.recv(4096)) for s, data in readers]
+            time.sleep(1)
+        self.assertEqual(self.server.get("/load")["server_load"], 0)
+        self.assertEqual(self.server.post("/admin/drain", {}, admin=True)[1]["pending"], 3, "they are still waited for at an end")
+        self.server.post("/admin/resume", {}, admin=True)
+        for s, data in readers:
+            self.read_to_the_end(s, data)
+
+    def test_an_answer_that_is_being_read_is_whole_although_the_server_ends(self):
+        with Server("--threads-per-worker", "1", model=TINY) as server:
+            s, beginning = self.begin_to_read(server.port)
+            ended = threading.Thread(target=server.terminate)
+            ended.start()
+            time.sleep(0.5)
+            self.read_to_the_end(s, beginning)
+            ended.join()
+            self.assertEqual(wait_gone([server.process.pid], 10), [])
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
