@@ -11,11 +11,11 @@ namespace asio = boost::asio;
 
 namespace {
 
+constexpr size_t kSpelledToken = 40;  // of an answer, with a log-probability; here it is kept as less
+
 size_t BytesOf(const GenerationEvent& event) {
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();
-  for (const ReportedToken& token : event.tokens) {
-    bytes += sizeof(token) + token.top.size() * sizeof(token.top[0]);
-  }
+  for (const ReportedToken& token : event.tokens) bytes += sizeof(token) + (1 + token.top.size()) * kSpelledToken;
   return bytes;
 }
 
