@@ -1,6 +1,7 @@
 #include "coordinator/api/admin_api.h"
 
 #include <charconv>
+#include <utility>
 
 #include "comm/error.h"
 #include "comm/json.h"

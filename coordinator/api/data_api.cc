@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <ctime>
+#include <utility>
 
 #include "comm/error.h"
 #include "comm/messages.h"
