@@ -59,7 +59,8 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
 
 std::vector<TokenId> CallPreparer::EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const {
   if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
-  const MarkedText text = chat_->Render(call.messages, call.add_generation_prompt);
+  const MarkedText text =
+      chat_->Render(call.messages, call.add_generation_prompt, [&] { return bounds.stop.stop_requested(); });
   CheckSize(text.text, "messages");
   return tokenizer_.Encode(text, bounds);
 }
