@@ -265,7 +265,7 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
   try {
     response = co_await Answer(request, responder);
   } catch (const ApiError& error) {
-    response = ErrorResponse(error.status, error.what(), error.param);
+    response = ErrorResponse(error);
   } catch (const Error& error) {
     response = ErrorResponse(400, error.what());
   }

@@ -69,6 +69,12 @@ void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
   choices = std::move(best);
 }
 
+ApiError ErrorOf(const GenerationEvent& event) {
+  ApiError error(event.error_status, event.error);
+  error.retry_in_vain = event.retry_in_vain;
+  return error;
+}
+
 std::string StreamError(const GenerationEvent& event) {
   return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
 }
@@ -88,7 +94,7 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
     std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
     if (!event || event->accepted) continue;
     timer.OnEvent(*event);
-    if (!event->error.empty()) throw ApiError(event->error_status, event->error);
+    if (!event->error.empty()) throw ErrorOf(*event);
     text_bytes += 2 * static_cast<int64_t>(event->text.size());
     if (text_bytes > exchange.text_bytes) {
       if (exchange.memory.Resize(exchange.memory.bytes() + text_bytes) != ByteBudget::Verdict::kTaken)
@@ -170,7 +176,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
     std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
     if (!event) continue;
     timer.OnEvent(*event);
-    if (!event->error.empty()) throw ApiError(event->error_status, event->error);
+    if (!event->error.empty()) throw ErrorOf(*event);
     ++accepted;
   }
   co_await responder.BeginStream();

@@ -51,10 +51,8 @@ void CallPreparer::CheckModel(const GenerateCall& call) const {
 /// Refuses what cannot fit whatever its tokens are, before any of them is looked for.
 void CallPreparer::CheckSize(std::string_view text, const char* field) const {
   if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
-  throw ApiError(400,
-                 fmt::format("this model's maximum context length is {} tokens; a prompt of {} bytes has more",
-                             options_.request.max_model_len, text.size()),
-                 field);
+  throw ContextLengthError(options_.request.max_model_len, fmt::format("a prompt of {} bytes has more", text.size()),
+                           field);
 }
 
 std::vector<TokenId> CallPreparer::EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const {
@@ -79,10 +77,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& 
       }
     }
   } catch (const TooManyTokens&) {
-    throw ApiError(400,
-                   fmt::format("this model's maximum context length is {} tokens; the prompt has more",
-                               options_.request.max_model_len),
-                   FieldOf(call));
+    throw ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
   }
   for (const auto& prompt : prepared.prompts) {
     if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));

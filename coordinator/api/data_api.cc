@@ -92,8 +92,7 @@ asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& respo
     co_await responder.Send(std::move(response));
     co_return;
   } catch (const ApiError& error) {
-    failure = ErrorResponse(error.status, error.what(), error.param);
-    if (error.status == 503 || error.status == 429) failure.headers.emplace_back("Retry-After", "1");
+    failure = ErrorResponse(error);
   } catch (const Error& error) {
     failure = ErrorResponse(400, error.what());
   } catch (const std::exception& error) {
@@ -198,11 +197,9 @@ int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
   constexpr int kCompletionDefault = 16, kChatDefault = 4096;
   const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
   if (room < 1) {
-    throw ApiError(
-        400,
-        fmt::format("this model's maximum context length is {} tokens, the answer counted in; the prompt has {}",
-                    options_.request.max_model_len, longest_prompt),
-        call.chat ? "messages" : "prompt");
+    throw ContextLengthError(options_.request.max_model_len,
+                             fmt::format("the prompt has {}, and the answer needs room, too", longest_prompt),
+                             call.chat ? "messages" : "prompt");
   }
   if (!call.max_tokens) {
     const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
@@ -210,10 +207,10 @@ int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
     return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, most, per_choice})));
   }
   if (*call.max_tokens > room) {
-    throw ApiError(400,
-                   fmt::format("max_tokens {} and the prompt's {} tokens exceed the {} that this model serves",
-                               *call.max_tokens, longest_prompt, options_.request.max_model_len),
-                   "max_tokens");
+    throw ContextLengthError(
+        options_.request.max_model_len,
+        fmt::format("max_tokens {} and the prompt's {} tokens exceed it", *call.max_tokens, longest_prompt),
+        "max_tokens");
   }
   return *call.max_tokens;
 }

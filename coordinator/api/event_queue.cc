@@ -39,6 +39,7 @@ void EventQueue::Keep(GenerationEvent event) {
   GenerationEvent end;
   end.error = "the client reads too slowly";
   end.error_status = 408;
+  end.retry_in_vain = true;
   events_.push_back(std::move(end));
   if (on_overflow) on_overflow();
 }

@@ -33,9 +33,10 @@ struct GenerationEvent {
   int cached_tokens = 0;              // of the prompt, taken from the prefix cache; once per prompt
   double mean_logprob = 0;            // with `finished`: of the choice's tokens, when best_of asks for it
   std::optional<FinishReason> finished;
-  std::string error;       // ends the whole call
-  bool accepted = false;   // one of the call's requests is in the queue; nothing else is set
-  int error_status = 500;  // with error: the HTTP status it maps to
+  std::string error;           // ends the whole call
+  bool accepted = false;       // one of the call's requests is in the queue; nothing else is set
+  int error_status = 500;      // with error: the HTTP status it maps to
+  bool retry_in_vain = false;  // with error: the same call would end in the same way
 };
 
 /// Events on their way from the engine's thread to one coroutine on the I/O thread.

@@ -15,18 +15,30 @@ namespace asio = boost::asio;
 
 namespace {
 
-int StatusOf(RequestError error) {
+/// What a request's end without a result is to its client. Only where nothing was computed, or the fault was not the
+/// request's, is there sense in sending it again.
+GenerationEvent EventOf(RequestError error, const std::string& message) {
+  GenerationEvent event;
+  event.error = message;
+  event.retry_in_vain = error != RequestError::kNoRoom && error != RequestError::kWorkersLost;
   switch (error) {
+    case RequestError::kNoRoom:
+      event.error_status = 503;
+      break;
     case RequestError::kTimedOut:
-    case RequestError::kAborted:
-      return 503;
     case RequestError::kDeadline:
-      return 504;
+      event.error_status = 504;
+      break;
+    case RequestError::kAborted:
+      event.error_status = 410;
+      break;
     case RequestError::kWorkersLost:
     case RequestError::kNoNumbers:
+    case RequestError::kGivenUp:
+      event.error_status = 500;
       break;
   }
-  return 500;
+  return event;
 }
 
 /// Lives with its request in the engine: turns tokens into text there, so that stop strings end a choice at once.
@@ -86,12 +98,7 @@ class TextSink : public RequestSink {
 
   bool Abandoned() const override { return events_->Abandoned(); }
 
-  void OnError(RequestError error, const std::string& message) override {
-    GenerationEvent event;
-    event.error = message;
-    event.error_status = StatusOf(error);
-    events_->Push(std::move(event));
-  }
+  void OnError(RequestError error, const std::string& message) override { events_->Push(EventOf(error, message)); }
 
  private:
   struct Choice {

@@ -103,21 +103,25 @@ HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   return request;
 }
 
-HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param) {
+HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param, const std::string& code) {
   const char* type = "InternalServerError";
   if (status == 401 || status == 403)
     type = "AuthenticationError";
   else if (status == 404)
     type = "NotFoundError";
+  else if (status == 410)
+    type = "RequestAbortedError";
   else if (status == 429)
     type = "RateLimitError";
   else if (status == 503)
     type = "ServiceUnavailableError";
   else if (status < 500)
     type = "BadRequestError";
-  const Json body = {
-      {"error",
-       {{"message", message}, {"type", type}, {"param", param.empty() ? Json() : Json(param)}, {"code", status}}}};
+  const Json body = {{"error",
+                      {{"message", message},
+                       {"type", type},
+                       {"param", param.empty() ? Json() : Json(param)},
+                       {"code", code.empty() ? Json(status) : Json(code)}}}};
   return {status, "application/json", DumpJson(body), {}};
 }
 

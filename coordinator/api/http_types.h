@@ -80,7 +80,8 @@ struct HttpLimits {
   Topology::Limits chosen{};                           // by the operator: times and connections
 };
 
-/// {"error": {...}} in OpenAI's form. `type` follows from the status.
-HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "");
+/// {"error": {...}} in OpenAI's form. `type` follows from the status; `code` is the status where it is empty.
+HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
+                           const std::string& code = "");
 
 }  // namespace quire

@@ -2,21 +2,13 @@
 
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "comm/json.h"
+#include "coordinator/api/api_error.h"
 
 namespace quire {
-
-/// A request that cannot be served as asked; becomes an error answer with this status.
-struct ApiError : std::runtime_error {
-  ApiError(int s, const std::string& message, std::string p = "")
-      : std::runtime_error(message), status(s), param(std::move(p)) {}
-  int status;
-  std::string param;  // the field at fault
-};
 
 /// Typed access to a request body. null counts as absent; anything of the wrong type or out of range throws ApiError
 /// 400 that names the field and what it takes.

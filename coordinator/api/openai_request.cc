@@ -157,9 +157,11 @@ void ReadCommon(const JsonFields& fields, const RequestLimits& limits, GenerateC
 
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
-    if (const auto value = fields.Integer(name, 1, limits.max_model_len); value && !call.max_tokens) {
-      call.max_tokens = static_cast<int>(*value);
-    }
+    const auto value = fields.Integer(name, 1, INT32_MAX);
+    if (!value) continue;
+    if (*value > limits.max_model_len)
+      throw ContextLengthError(limits.max_model_len, fmt::format("{} is {}", name, *value), name);
+    if (!call.max_tokens) call.max_tokens = static_cast<int>(*value);
   }
 }
 
@@ -169,6 +171,8 @@ std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& li
   };
   if (prompt == nullptr) JsonFields::Refuse("prompt", "is missing");
   const auto ids = [&](const Json& list) {
+    if (list.size() > static_cast<size_t>(limits.max_model_len))
+      throw ContextLengthError(limits.max_model_len, fmt::format("the prompt has {}", list.size()), "prompt");
     return TokenIds(list, "prompt", static_cast<size_t>(limits.max_model_len), limits.vocab_size);
   };
   if (prompt->is_string()) return {prompt->get<std::string>()};

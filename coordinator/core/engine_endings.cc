@@ -44,7 +44,8 @@ void Engine::ExpireOverdue(double now) {
     if (!waited && arrival + MaxSeconds(request) >= now) continue;
     if (observer_ != nullptr) observer_->OnDecision({DecisionKind::kTimedOut, request.id});
     const bool own = request.limits.max_seconds > 0 && MaxSeconds(request) < options_.max_request_seconds;
-    EndWithError(request, own && !waited ? RequestError::kDeadline : RequestError::kTimedOut,
+    const RequestError overdue = own ? RequestError::kDeadline : RequestError::kTimedOut;
+    EndWithError(request, waited ? RequestError::kNoRoom : overdue,
                  waited ? fmt::format("no room within {} s in the queue; try again later", options_.max_wait_seconds)
                         : fmt::format("not done within {} s", MaxSeconds(request)));
     Erase(request.id);
@@ -80,7 +81,7 @@ void Engine::StartEpoch(EpochId epoch, const PoolSizes& pools) {
     if (std::string reason = ReasonToGiveUp(*request); !reason.empty()) given_up.emplace_back(id, std::move(reason));
   }
   for (const auto& [id, reason] : given_up) {
-    EndWithError(*requests_.at(id), RequestError::kWorkersLost, reason);
+    EndWithError(*requests_.at(id), RequestError::kGivenUp, reason);
     Erase(id);
   }
 }

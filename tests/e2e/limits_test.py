@@ -488,7 +488,7 @@ class PatienceTest(LimitCase):
                         self.assertLess(time.monotonic(), deadline, "the request has no end")
                         if line.startswith(b"data: "):
                             events.append(json.loads(line[6:]))
-            self.assertEqual((events[-1]["error"]["code"], events[-1]["error"]["message"]), (503, "not done within 3 s"))
+            self.assertEqual((events[-1]["error"]["code"], events[-1]["error"]["message"]), (504, "not done within 3 s"))
 
 
 class DescriptorTest(LimitCase):

@@ -73,7 +73,7 @@ Endings Judge::OverdueBy(double now, double rounding) const {
     if (record.away) continue;
     const double age = now - record.arrival - rounding, most = MaxSeconds(record);
     if (!record.began && age > options_.max_wait_seconds) {
-      due[id] = {RequestError::kTimedOut, fmt::format("no room within {} s", options_.max_wait_seconds)};
+      due[id] = {RequestError::kNoRoom, fmt::format("no room within {} s", options_.max_wait_seconds)};
     } else if (age > most) {
       const bool wished = most < options_.max_request_seconds;
       due[id] = {wished ? RequestError::kDeadline : RequestError::kTimedOut, fmt::format("not done within {} s", most)};
@@ -87,9 +87,9 @@ Endings Judge::GivenUp(int usable_blocks) const {
   for (const auto& [id, record] : records_) {
     if (record.away) continue;
     if (options_.max_lost_epochs > 0 && record.lost_alone >= options_.max_lost_epochs) {
-      due[id] = {RequestError::kWorkersLost, fmt::format("lost {} times", options_.max_lost_epochs)};
+      due[id] = {RequestError::kGivenUp, fmt::format("lost {} times", options_.max_lost_epochs)};
     } else if (BlocksAtLongest(record.ask, options_) > usable_blocks) {
-      due[id] = {RequestError::kWorkersLost, fmt::format("has {} blocks", usable_blocks)};
+      due[id] = {RequestError::kGivenUp, fmt::format("has {} blocks", usable_blocks)};
     }
   }
   return due;

@@ -179,9 +179,8 @@ void Simulation::Settle() {
 void Simulation::Settle(RequestId id, const Client& client) {
   if (client.ended()) {
     const RequestError error = client.ended()->error;
-    const bool waited = error == RequestError::kTimedOut && !judge_.has_begun(id);
     Trace(id << 8 | static_cast<uint64_t>(error));
-    ++(waited                              ? outcome_.no_room
+    ++(error == RequestError::kNoRoom      ? outcome_.no_room
        : error == RequestError::kTimedOut  ? outcome_.overtime
        : error == RequestError::kDeadline  ? outcome_.past_deadline
        : error == RequestError::kAborted   ? outcome_.aborted

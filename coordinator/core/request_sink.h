@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/sequence.h"
+
+namespace quire {
+
+/// One generated token on its way to the client.
+struct TokenEvent {
+  int choice = 0;
+  TokenId token = 0;
+  float logprob = 0;
+  std::vector<std::pair<TokenId, float>> top;
+};
+
+/// Why a request ended without its result.
+enum class RequestError {
+  kWorkersLost,  // the worker group is gone
+  kTimedOut,     // it ran longer than a request may
+  kDeadline,     // it ran longer than its client wanted it to
+  kAborted,      // an operator ended it
+  kNoNumbers,    // the model computed none for it
+  kNoRoom,       // it waited longer than a request may, and nothing of it was computed
+  kGivenUp,      // worker groups were lost with it again and again, or the pools are too small for it now
+};
+
+/// Where a request's results go. Called on the engine's thread, in order; it must not block.
+/// Per choice: OnToken*, OnFinish; or OnError once for the whole request instead of whatever is still missing.
+class RequestSink {
+ public:
+  virtual ~RequestSink() = default;
+  /// Returns true when the text now ends the choice (a stop string): the engine finishes it with kStop.
+  virtual bool OnToken(const TokenEvent& event) = 0;
+  /// The choice ends by a stop token, which is not delivered; its log-probability when that was asked for.
+  virtual void OnHiddenStop(int, float) {}
+  /// So many prompt tokens came from the prefix cache. At most once, before the first token.
+  virtual void OnCached(int) {}
+  virtual void OnFinish(int choice, FinishReason reason) = 0;
+  virtual void OnError(RequestError error, const std::string& message) = 0;
+  /// True once nobody wants the results any more; asked when the request enters an engine that was not told so.
+  virtual bool Abandoned() const { return false; }
+};
+
+}  // namespace quire
