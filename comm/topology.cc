@@ -209,6 +209,7 @@ void ReadTransport(Section section, Topology::Transport& transport) {
   section.Integers("ports", transport.ports, 1, 65535);
   section.Text("keys", transport.keys);
   section.Flag("insecure", transport.insecure);
+  section.Choice("private_network", transport.private_network, {"auto", "on", "off"});
   if (const YamlNode* ports = section.Take("mpi_ports")) {
     transport.mpi_ports.clear();
     section.Integers(*ports, "mpi_ports", transport.mpi_ports, 1024, 65535);

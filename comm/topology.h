@@ -91,6 +91,7 @@ struct Topology {
     std::string keys;        // directory (comm/curve_keys.h); empty: neither encryption nor authentication
     bool insecure = false;   // no keys although other machines can reach it
     std::vector<int> mpi_ports = {46000, 46099};  // first and last of what MPI listens on, on several nodes
+    std::string private_network = "auto";         // on one host, mpirun where nobody can reach it: auto, on, off
   } transport;
 
   struct Launch {

@@ -11,6 +11,7 @@
 #include "comm/model/mapping_errors.h"
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
+#include "coordinator/cluster/private_network.h"
 #include "coordinator/command_line.h"
 #include "coordinator/explain_paging.h"
 #include "coordinator/gates.h"
@@ -110,6 +111,7 @@ Command AddKeygen(CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == quire::kInPrivateNetwork) return quire::BecomeInPrivateNetwork(argv + 2);
   quire::ReportMappingErrors("quire");
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);

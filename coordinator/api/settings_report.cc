@@ -80,6 +80,7 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
           {"admin_listen", topology.admin.listen},
           {"api_key_file", TextOrNull(topology.server.key_file)},
           {"admin_token_file", TextOrNull(topology.admin.key_file)},
+          {"private_network", topology.transport.private_network},
           {"limits", LimitsJson(topology.limits)}};
 }
 

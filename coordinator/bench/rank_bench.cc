@@ -7,6 +7,7 @@
 #include "comm/topology.h"
 #include "coordinator/cluster/child_process.h"
 #include "coordinator/cluster/launcher.h"
+#include "coordinator/cluster/private_network.h"
 #include "coordinator/cluster/runtime_dir.h"
 
 namespace quire {
@@ -19,7 +20,10 @@ std::string RunOnRanks(int ranks, const std::string& flag, const std::vector<std
   worker.insert(worker.end(), more.begin(), more.end());
   Topology topology;
   topology.parallel.tensor = ranks;
-  ChildProcess mpirun(MpirunCommand(topology, worker, directory.path(), {}));
+  std::vector<std::string> command = ChoosePrivateNetwork(topology).prefix;
+  const auto line = MpirunCommand(topology, worker, directory.path(), {});
+  command.insert(command.end(), line.begin(), line.end());
+  ChildProcess mpirun(command);
   while (!mpirun.WaitFor(1000)) {
   }
   if (const std::string ended = *mpirun.Ended(); ended != "exited with status 0") Fail("mpirun {}", ended);

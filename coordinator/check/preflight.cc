@@ -12,6 +12,7 @@
 #include "coordinator/check/node_probe.h"
 #include "coordinator/check/program.h"
 #include "coordinator/cluster/launcher.h"
+#include "coordinator/cluster/private_network.h"
 #include "coordinator/cluster/runtime_dir.h"
 
 namespace quire {
@@ -35,6 +36,7 @@ class Preflight {
 
   void Run() {
     CheckMpirun();
+    CheckNetwork();
     CheckAddresses();
     CheckModel();
     CheckChecksums();
@@ -70,6 +72,17 @@ class Preflight {
     }
     const ProgramResult version = RunProgram({*path, "--version"}, options_.host_limit);
     Ok("mpirun", "", fmt::format("{}: {}", *path, version.output.substr(0, version.output.find('\n'))));
+  }
+
+  /// Who can reach what mpirun listens on.
+  void CheckNetwork() {
+    if (topology_.launch.method != "mpirun") return;
+    try {
+      network_ = ChoosePrivateNetwork(topology_);
+      Ok("network", "", "mpirun " + network_.InWords());
+    } catch (const Error& error) {
+      Fails("network", "", error.what(), "set transport.private_network to auto, or allow user namespaces");
+    }
   }
 
   void CheckAddress(const char* setting, const std::string& address, int port) {
@@ -166,8 +179,10 @@ class Preflight {
                                              "4096",
                                              "--bench-rounds",
                                              "20"};
-    const ProgramResult result = RunProgram(MpirunCommand(topology_, worker, directory.path(), placement_.nodes),
-                                            std::chrono::milliseconds(options_.sums_limit));
+    std::vector<std::string> command = network_.prefix;
+    const auto mpirun = MpirunCommand(topology_, worker, directory.path(), placement_.nodes);
+    command.insert(command.end(), mpirun.begin(), mpirun.end());
+    const ProgramResult result = RunProgram(command, std::chrono::milliseconds(options_.sums_limit));
     if (result.status == 0)
       return Ok("sums", "", fmt::format("{} ranks agree on the sums of 4 KiB messages", topology_.parallel.tensor));
     const std::string how = result.timed_out ? fmt::format("no end within {} s", options_.sums_limit.count())
@@ -179,6 +194,7 @@ class Preflight {
   const Topology& topology_;
   const PreflightOptions options_;
   const std::function<void(const CheckLine&)>& report_;
+  PrivateNetwork network_;
   Placement placement_;
   std::map<std::string, std::string> node_of_name_;
   std::string fingerprint_;  // empty: the model cannot be read here

@@ -24,7 +24,7 @@ constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 }  // namespace
 
 Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
-    : topology_(topology), model_(model), cancel_(cancel) {
+    : topology_(topology), model_(model), cancel_(cancel), network_(ChoosePrivateNetwork(topology)) {
   CheckShape(shape());
   max_model_len_ = static_cast<int>(model.spec().max_position);
   if (topology.scheduler.max_model_len > max_model_len_) {
@@ -35,6 +35,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   group_ = std::make_unique<WorkerGroup>(GroupOptions());
   group_->check_launcher = [this] { CheckLauncher(); };
   group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
+  if (!external()) spdlog::info("mpirun {}", network_.InWords());
   Place(topology_.parallel.tensor);
   BringUp();
   const PoolSizes pools = ChoosePools(1);
@@ -80,11 +81,13 @@ void Deployment::Launch() {
     return;
   }
   std::filesystem::create_directory(EpochDir());
-  const auto command =
+  std::vector<std::string> command = network_.prefix;
+  const auto mpirun =
       MpirunCommand(topology_, WorkerBinary(topology_), group_->data_endpoint(), epoch_, EpochDir(), placement_.nodes);
+  command.insert(command.end(), mpirun.begin(), mpirun.end());
   spdlog::debug("launching: {}", fmt::join(command, " "));
   CheckMpirunAllowed();
-  launcher_ = std::make_unique<Mpirun>(command);
+  launcher_ = std::make_unique<MpirunProcess>(command);
 }
 
 void Deployment::EndWorkers() {

@@ -10,11 +10,11 @@
 
 #include "comm/model/model_files.h"
 #include "comm/topology.h"
-#include "coordinator/cluster/child_process.h"
 #include "coordinator/cluster/group_shape.h"
 #include "coordinator/cluster/host_health.h"
-#include "coordinator/cluster/mpirun_report.h"
+#include "coordinator/cluster/mpirun_process.h"
 #include "coordinator/cluster/placement.h"
+#include "coordinator/cluster/private_network.h"
 #include "coordinator/cluster/runtime_dir.h"
 #include "coordinator/cluster/worker_group.h"
 #include "coordinator/core/engine.h"
@@ -78,17 +78,12 @@ class Deployment {
   Topology topology_;  // parallel: the shape that the group has
   const ModelFiles& model_;
   const std::atomic<bool>& cancel_;
+  const PrivateNetwork network_;
   RuntimeDir runtime_dir_;
   std::unique_ptr<WorkerGroup> group_;
-  struct Mpirun {
-    explicit Mpirun(const std::vector<std::string>& command)
-        : process(command, [this](const std::string& line) { report.AddLine(line); }) {}
-    MpirunReport report;
-    ChildProcess process;
-  };
   Placement placement_;  // of the epoch; nothing on one host
   HostHealth host_health_;
-  std::unique_ptr<Mpirun> launcher_;  // null: the workers were started by someone else
+  std::unique_ptr<MpirunProcess> launcher_;  // null: the workers were started by someone else
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
   std::unique_ptr<Engine> engine_;
   int max_model_len_ = 0, max_step_tokens_ = 0;

@@ -40,7 +40,7 @@ server:
            memory_bytes: 70MiB, queue_seconds: 8, request_seconds: 9, memory_bytes_per_client: 40MiB,
            body_bytes_per_second: 10, write_bytes_per_second: 11}
 admin: {listen: "[::1]:9001", token: t}
-transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true}
+transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true, private_network: on}
 launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
 threads_per_worker: 3
 )",
@@ -62,6 +62,7 @@ threads_per_worker: 3
   EXPECT_EQ(t.server.key_file, "keys/api.keys");
   EXPECT_EQ(t.transport.keys, "keys/");
   EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
+  EXPECT_EQ(t.transport.private_network, "on");
   const Topology::Limits& limits = t.limits;
   EXPECT_EQ((std::vector<int64_t>{limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds,
                                   limits.connections, limits.connections_per_address, limits.memory_bytes,
@@ -109,6 +110,7 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
       {"model: {path: /m}\nserver: {limits: {body_bytes: 1MiB}}\n", "unknown key \"body_bytes\"; known: head_seconds"},
       {"model: {path: /m}\nserver: {limits: 5}\n", "server.limits: expected a mapping"},
       {"model: {path: /m}\nadmin: {limits: {}}\n", "unknown key \"limits\""},
+      {"model: {path: /m}\ntransport: {private_network: yes}\n", "must be one of auto, on, off"},
       {"model: {path: /m}\ntransport: {bind: 10.0.0.1}\n", "two different ports"},
       {"model: {path: /m}\nlaunch: {method: external}\n", "needs transport.bind"},
       {"model: {path: /m}\nscheduler: {max_running: 100, max_step_tokens: 50}\n", "cannot serve 100"},

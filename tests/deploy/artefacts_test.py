@@ -107,6 +107,12 @@ class KubernetesTest(unittest.TestCase):
         for service in of_kind(objects, "Service"):
             self.assertLessEqual(service["spec"]["selector"].items(), templates[0]["metadata"]["labels"].items())
         self.assertTrue(of_kind(objects, "PodDisruptionBudget") and of_kind(objects, "Service"))
+        policy, = of_kind(objects, "NetworkPolicy")
+        self.assertTrue(all(policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items() for pod in templates))
+        self.assertIn("Ingress", policy["spec"]["policyTypes"])
+        # From everywhere the port of the API alone: not the admin port, and not what mpirun listens on.
+        open_to_all = [port for rule in policy["spec"]["ingress"] if "from" not in rule for port in rule["ports"]]
+        self.assertEqual([port["port"] in (8000, "http") for port in open_to_all], [True])
 
     def test_the_leader_worker_set_is_whole_and_confined(self):
         objects = manifests()
@@ -126,6 +132,8 @@ class KubernetesTest(unittest.TestCase):
         self.check_objects(chart())
         limits = chart(gpus=0)[0]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
         self.assertEqual(limits, {"memory": "32Gi"})
+        policy = of_kind(chart(), "NetworkPolicy")[0]["spec"]
+        self.assertEqual((policy["egress"], "Egress" in policy["policyTypes"]), ([], True))  # nobody calls out
         self.assertEqual(yaml.safe_load(read("k8s", "chart", "Chart.yaml"))["apiVersion"], "v2")
 
 
@@ -242,6 +250,11 @@ class HostTest(unittest.TestCase):
                                   text=True, timeout=20)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(reason, done.stderr)
+
+    def test_the_unit_reloads_and_may_give_mpirun_a_network_of_its_own(self):
+        lines = read("systemd", "quire.service").splitlines()
+        self.assertIn("ExecReload=/bin/kill -HUP $MAINPID", lines)
+        self.assertIn("RestrictNamespaces=user net", lines)
 
     def test_the_unit_is_confined(self):
         if shutil.which("systemd-analyze") is None:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -266,6 +267,94 @@ class RunningTest(WithKeys):
                     self.assertRegex(f.read(), r"Max core file size\s+0\s+0")
             for secret in secrets:
                 self.assertNotIn(secret.decode(), server.text())
+
+
+class PrivateNetworkTest(unittest.TestCase):
+    """Where mpirun listens when all workers are on this host and speak to the coordinator by Unix sockets."""
+
+    def mpirun_and_its_ports(self, server):
+        """(process id, TCP ports that it listens on)."""
+        pids = [pid for pid in processes_below(server.process.pid) if read(f"/proc/{pid}/comm").strip() == b"mpirun"]
+        self.assertEqual(len(pids), 1)
+        inodes = owners_of_sockets(pids)
+        ports = set()
+        for name in ("tcp", "tcp6"):
+            for line in read(f"/proc/{pids[0]}/net/{name}").decode().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and fields[9] in inodes:
+                    ports.add(int(fields[1].split(":")[1], 16))
+        return pids[0], ports
+
+    def reachable(self, ports):
+        def connects(port):
+            with contextlib.suppress(OSError), socket.create_connection((NETWORK, port), timeout=5):
+                return True
+            return False
+        return {port for port in ports if connects(port)}
+
+    def start(self, network, *flags, **named):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        topology = os.path.join(directory.name, "t.yaml")
+        write(topology, f"model: {{path: {TINY}, name: tiny}}\nbackend: cpu\ntransport: {{private_network: {network}}}\nparallel: {{tensor: 2}}\n".encode())
+        os.chmod(directory.name, 0o755)
+        return Server(topology, *flags, **named)
+
+    def serves(self, server):
+        status, answer = server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 4})
+        self.assertEqual(status, 200, answer)
+
+    def test_nobody_reaches_mpirun(self):
+        with self.start("on") as server:
+            self.serves(server)
+            pid, ports = self.mpirun_and_its_ports(server)
+            self.assertTrue(ports)
+            self.assertEqual(self.reachable(ports), set())
+            self.assertNotEqual(os.readlink(f"/proc/{pid}/ns/net"), os.readlink("/proc/self/ns/net"))
+            listening = {end for end, _ in tcp_sockets()[0]}
+            self.assertEqual(listening & {end for end in listening if end[1] in ports}, set())
+            # A lost worker's successor lives in such a network, too.
+            lost = server.worker_pids()[1]
+            os.kill(lost, signal.SIGKILL)
+            deadline = time.monotonic() + 60
+            while lost in server.worker_pids() or server.get("/admin/status", admin=True)["state"] != "serving":
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.1)
+            self.serves(server)
+            self.assertEqual(self.reachable(self.mpirun_and_its_ports(server)[1]), set())
+
+    def test_without_it_everybody_does(self):  # what the other test would see
+        with self.start("off") as server:
+            _, ports = self.mpirun_and_its_ports(server)
+            self.assertTrue(self.reachable(ports))
+            self.assertIn("listens on all interfaces", server.text())
+
+    def test_an_ordinary_user_has_it_too(self):
+        try:
+            subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urn", "true"], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            self.skipTest("ordinary users may not make network namespaces here")
+        home = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, home, True)
+        os.chown(home, 65534, 65534)
+        prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        for path in (QUIRE, TINY):
+            if subprocess.run([*prefix, "test", "-r", path], check=False).returncode != 0:
+                self.skipTest("user nobody may not read the build folder")
+        with self.start("on", prefix=prefix, env={"HOME": home, "TMPDIR": home, "XDG_RUNTIME_DIR": home}) as server:
+            self.serves(server)
+            pid, ports = self.mpirun_and_its_ports(server)
+            self.assertEqual(os.stat(f"/proc/{pid}").st_uid, 65534)
+            self.assertTrue(ports)
+            self.assertEqual(self.reachable(ports), set())
+
+    def test_check_says_which_holds(self):
+        for network, expected in (("auto", "mpirun runs in a network of its own"), ("off", "mpirun listens on all interfaces")):
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+                f.write(f"model: {{path: {TINY}}}\nbackend: cpu\ntransport: {{private_network: {network}}}\n")
+                f.flush()
+                result = quire("check", f.name, "--port", str(free_port()), "--admin-port", str(free_port()))
+            self.assertRegex(result.stdout, f"ok +network +this host +{expected}")
 
 
 # --- the workers' port ---

@@ -1,0 +1,45 @@
+#include "coordinator/cluster/private_network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comm/error.h"
+
+namespace quire {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(PrivateNetworkTest, IsForWorkersOfThisHostThatUseUnixSockets) {
+  Topology t;
+  t.backend = "cpu";
+  t.transport.private_network = "off";
+  EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("is off"));
+  t.transport.private_network = "auto";
+  t.transport.bind = "127.0.0.1";
+  EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("transport.bind"));
+  t.nodes = {{"node-a", {}, "eth0", 0, false}, {"node-b", {}, "eth0", 0, false}};
+  EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("several hosts"));
+  t.launch.method = "external";
+  const PrivateNetwork external = ChoosePrivateNetwork(t);
+  EXPECT_FALSE(external.used);
+  EXPECT_TRUE(external.prefix.empty());
+  EXPECT_THAT(external.reason, HasSubstr("somebody else"));
+}
+
+TEST(PrivateNetworkTest, GpusHaveItOnlyWhenAskedFor) {
+  Topology t;
+  t.backend = "cuda";
+  EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("GPUs"));
+}
+
+TEST(PrivateNetworkTest, OnIsAnErrorWhereItCannotBe) {
+  Topology t;
+  t.backend = "cpu";
+  t.transport.private_network = "on";
+  t.transport.bind = "127.0.0.1";
+  EXPECT_THROW(ChoosePrivateNetwork(t), Error);
+}
+
+}  // namespace
+}  // namespace quire
