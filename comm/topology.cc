@@ -190,17 +190,34 @@ void ReadLimits(Section section, Topology::Limits& limits) {
   section.Done();
 }
 
+void ReadTls(Section section, Topology::Listener& listener) {
+  section.Text("certificate", listener.certificate);
+  section.Text("key", listener.key);
+  section.Done();
+}
+
+void ReadLogs(Section section, Topology::Logs& logs) {
+  section.Choice("access", logs.access, {"off", "text", "json"});
+  section.Text("access_file", logs.access_file);
+  section.Text("audit_file", logs.audit_file);
+  section.Done();
+}
+
 void ReadServer(Section section, const std::string& file, Topology& t) {
   section.Text("listen", t.server.listen);
   section.Text("api_keys", t.server.key_file);
   section.Flag("allow_unauthenticated", t.server.allow_unauthenticated);
+  section.Texts("allowed_origins", t.server.allowed_origins);
+  section.Texts("allowed_hosts", t.server.allowed_hosts);
+  if (const YamlNode* tls = section.Take("tls")) ReadTls(Section(*tls, "server.tls", file), t.server);
   if (const YamlNode* limits = section.Take("limits")) ReadLimits(Section(*limits, "server.limits", file), t.limits);
   section.Done();
 }
 
-void ReadAdmin(Section section, Topology::Listener& admin) {
+void ReadAdmin(Section section, const std::string& file, Topology::Listener& admin) {
   section.Text("listen", admin.listen);
   section.Text("token", admin.key_file);
+  if (const YamlNode* tls = section.Take("tls")) ReadTls(Section(*tls, "admin.tls", file), admin);
   section.Done();
 }
 
@@ -244,7 +261,8 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file) {
   if (const YamlNode* node = root.Take("cache")) ReadCache(Section(*node, "cache", file), t.cache);
   if (const YamlNode* node = root.Take("scheduler")) ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
   if (const YamlNode* node = root.Take("server")) ReadServer(Section(*node, "server", file), file, t);
-  if (const YamlNode* node = root.Take("admin")) ReadAdmin(Section(*node, "admin", file), t.admin);
+  if (const YamlNode* node = root.Take("admin")) ReadAdmin(Section(*node, "admin", file), file, t.admin);
+  if (const YamlNode* node = root.Take("logs")) ReadLogs(Section(*node, "logs", file), t.logs);
   if (const YamlNode* node = root.Take("transport")) ReadTransport(Section(*node, "transport", file), t.transport);
   if (const YamlNode* node = root.Take("launch")) ReadLaunch(Section(*node, "launch", file), t.launch);
   root.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);
@@ -288,11 +306,16 @@ void ValidateTopology(const Topology& t, const std::string& where) {
     Fail("{}: {} shares for tensor parallel size {}", where, t.parallel.shares.size(), t.parallel.tensor);
   }
   CheckReplicas(t, where);
-  const auto check_listener = [&](const char* name, const std::string& address) {
-    if (!ParseHostPort(address)) Fail("{}: {}.listen \"{}\" must be ADDRESS:PORT", where, name, address);
+  const auto check_listener = [&](const char* name, const Topology::Listener& listener) {
+    if (!ParseHostPort(listener.listen))
+      Fail("{}: {}.listen \"{}\" must be ADDRESS:PORT", where, name, listener.listen);
+    if (listener.certificate.empty() != listener.key.empty())
+      Fail("{}: {}.tls needs both a certificate and its key", where, name);
   };
-  check_listener("server", t.server.listen);
-  check_listener("admin", t.admin.listen);
+  check_listener("server", t.server);
+  check_listener("admin", t.admin);
+  if (t.logs.access == "off" && !t.logs.access_file.empty())
+    Fail("{}: an access log file needs --access-log text or json (logs.access)", where);
   if (t.server.listen == t.admin.listen && ParseHostPort(t.server.listen)->port != 0) {
     Fail("{}: server and admin both listen on {}", where, t.server.listen);
   }

@@ -61,8 +61,11 @@ struct Topology {
 
   struct Listener {
     std::string listen;
-    std::string key_file;                // who may call: API keys, or the admin's token; empty: everybody who can
-    bool allow_unauthenticated = false;  // server only: serve without keys beyond loopback, too
+    std::string key_file;                      // who may call: API keys, or the admin's token; empty: everybody who can
+    bool allow_unauthenticated = false;        // server only: serve without keys beyond loopback, too
+    std::vector<std::string> allowed_origins;  // server only: of web pages that may ask; "*": of all, with keys
+    std::vector<std::string> allowed_hosts;    // server only: names that are answered beside localhost
+    std::string certificate, key;              // PEM files for TLS; empty: clear text
   };
   Listener server{"127.0.0.1:8000", ""};
 
@@ -84,6 +87,12 @@ struct Topology {
     int request_seconds = 600;                         // from its arrival to its last token
   } limits;
   Listener admin{"127.0.0.1:8001", ""};
+
+  struct Logs {
+    std::string access = "off";  // a line for each request: off, text, json
+    std::string access_file;     // empty: standard error
+    std::string audit_file;      // what operators did; empty: standard error
+  } logs;
 
   struct Transport {
     std::string bind;        // address; empty: a Unix socket on this host

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "comm/error.h"
+#include "comm/plain_word.h"
 
 namespace quire {
 
@@ -63,6 +64,26 @@ void CheckServer(const Topology::Listener& server, const std::string& where) {
                                 : ", or listen on 127.0.0.1 behind an authenticating proxy");
 }
 
+bool IsOrigin(const std::string& text) {
+  const size_t scheme = text.starts_with("https://") ? 8 : text.starts_with("http://") ? 7 : 0;
+  return scheme > 0 && text.size() > scheme && IsMadeOf(text.substr(scheme), ".:-[]");
+}
+
+void CheckBrowsers(const Topology::Listener& server, const std::string& where) {
+  for (const std::string& origin : server.allowed_origins) {
+    if (origin == "*" && server.key_file.empty())
+      Fail("{}: allowed_origins \"*\" without API keys would let every web page use this server; name the origins",
+           where);
+    if (origin != "*" && !IsOrigin(origin))
+      Fail("{}: allowed_origins: \"{}\" must be SCHEME://HOST[:PORT], as https://chat.example, or \"*\"", where,
+           origin);
+  }
+  for (const std::string& host : server.allowed_hosts) {
+    if (host.empty() || !IsMadeOf(host, ".-"))
+      Fail("{}: allowed_hosts: \"{}\" must be a host name or an IPv4 address, without a port", where, host);
+  }
+}
+
 void CheckAdmin(const Topology::Listener& admin, const std::string& where) {
   const std::string host = ParseHostPort(admin.listen)->host;
   const Reach reach = ReachOf(host);
@@ -88,6 +109,7 @@ Reach ReachOf(const std::string& address) {
 void CheckExposure(const Topology& topology, const std::string& where) {
   CheckTransport(topology.transport, where);
   CheckServer(topology.server, where);
+  CheckBrowsers(topology.server, where);
   CheckAdmin(topology.admin, where);
 }
 

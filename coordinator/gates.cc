@@ -11,15 +11,39 @@ namespace quire {
 namespace {
 
 Gate::Options DataOptions(const Topology::Listener& server) {
-  return {server.key_file, {"/health", "/ready", "/ping"}, server.allow_unauthenticated};
+  return {.key_file = server.key_file,
+          .public_paths = {"/health", "/ready", "/ping"},
+          .any_host = server.allow_unauthenticated,
+          .origins = server.allowed_origins,
+          .hosts = server.allowed_hosts,
+          .encrypted = !server.certificate.empty()};
 }
 
-Gate::Options AdminOptions(const Topology::Listener& admin) { return {admin.key_file, {"/"}, false}; }
+Gate::Options AdminOptions(const Topology::Listener& admin) {
+  return {.key_file = admin.key_file,
+          .public_paths = {"/"},
+          .kind = KeyKind::kAdmin,
+          .encrypted = !admin.certificate.empty()};
+}
 
-void ReloadOne(Gate& gate, const char* what) {
+std::unique_ptr<TlsCertificate> CertificateOf(const Topology::Listener& listener) {
+  return listener.certificate.empty() ? nullptr : std::make_unique<TlsCertificate>(listener.certificate, listener.key);
+}
+
+void ReloadOne(TlsCertificate* certificate, const char* what) {
+  if (certificate == nullptr) return;
+  try {
+    certificate->Reload();
+    spdlog::info("read the {} again", what);
+  } catch (const Error& error) {
+    spdlog::error("kept the {} as it was: {}", what, error.what());
+  }
+}
+
+void ReloadOne(Gate& gate, const Gate& other, const char* what) {
   if (!gate.has_keys()) return;
   try {
-    gate.Reload();
+    gate.Reload(other);
     spdlog::info("read {} {} again", gate.keys().keys().size(), what);
   } catch (const Error& error) {
     spdlog::error("kept the {} as they were: {}", what, error.what());
@@ -28,8 +52,12 @@ void ReloadOne(Gate& gate, const char* what) {
 
 }  // namespace
 
-Gates::Gates(const Topology& topology) : data(DataOptions(topology.server)), admin(AdminOptions(topology.admin)) {
-  CheckKeysDiffer(data, admin);
+Gates::Gates(const Topology& topology)
+    : data(DataOptions(topology.server)),
+      admin(AdminOptions(topology.admin)),
+      data_certificate(CertificateOf(topology.server)),
+      admin_certificate(CertificateOf(topology.admin)) {
+  CheckKeysDiffer(data.keys(), admin.keys());
 }
 
 void CheckKeyFiles(const Topology& topology) {
@@ -38,7 +66,8 @@ void CheckKeyFiles(const Topology& topology) {
   if (!transport.empty()) (void)LoadCoordinatorKeys(transport, topology.parallel.tensor);
 }
 
-void Gates::ReloadOnSignal(boost::asio::io_context& io) {
+void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also) {
+  also_ = std::move(also);
   signal_.emplace(io, SIGHUP);  // also without keys: whoever reloads all services must not end this one
   AwaitSignal();
 }
@@ -46,8 +75,11 @@ void Gates::ReloadOnSignal(boost::asio::io_context& io) {
 void Gates::AwaitSignal() {
   signal_->async_wait([this](boost::system::error_code error, int) {
     if (error) return;
-    ReloadOne(data, "API keys");
-    ReloadOne(admin, "admin tokens");
+    ReloadOne(data, admin, "API keys");
+    ReloadOne(admin, data, "admin tokens");
+    ReloadOne(data_certificate.get(), "certificate");
+    ReloadOne(admin_certificate.get(), "admin port's certificate");
+    also_();
     AwaitSignal();
   });
 }

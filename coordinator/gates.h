@@ -2,31 +2,37 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "comm/topology.h"
 #include "coordinator/api/authenticate.h"
+#include "coordinator/api/tls.h"
 
 namespace quire {
 
-/// The gates of both ports as the topology wants them. On SIGHUP their key files are read again; a bad one changes
-/// nothing and is logged. Must be gone before the io_context is.
+/// The gates and certificates of both ports as the topology wants them. On SIGHUP their files are read again; a bad one
+/// changes nothing and is logged. Must be gone before the io_context is.
 class Gates {
  public:
   /// Throws Error when a key file is not as it must be, or a key opens both ports.
   explicit Gates(const Topology& topology);
 
-  /// Begins to listen for SIGHUP, which changes nothing where there are no keys.
-  void ReloadOnSignal(boost::asio::io_context& io);
+  /// Begins to listen for SIGHUP, which changes nothing where there are no keys; `also` is called after each.
+  void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
 
   Gate data, admin;
+  std::unique_ptr<TlsCertificate> data_certificate, admin_certificate;  // null: clear text
 
  private:
   void AwaitSignal();
   std::optional<boost::asio::signal_set> signal_;
+  std::function<void()> also_;
 };
 
-/// Reads every key file that the topology names, and throws Error when one is not as it must be: before anything starts.
+/// Reads every key file that the topology names, and throws Error when one is not as it must be: before anything
+/// starts.
 void CheckKeyFiles(const Topology& topology);
 
 }  // namespace quire

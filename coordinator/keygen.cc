@@ -39,7 +39,13 @@ void CheckKeygen(const KeygenCommand& command) {
   if (!transport && command.file.empty()) Fail("--api and --admin need --file F");
   if (transport ? !command.file.empty() : command.ranks.has_value())
     Fail("--file goes with --api and --admin, --ranks with --transport");
-  if (api && !IsKeyName(command.api_name)) Fail("--api: a name has 1 to 64 letters, digits or -_.@");
+  const std::string& name = api ? command.api_name : command.admin_name;
+  if (!name.empty() && !IsKeyName(name))
+    Fail("{}: a name has 1 to 64 letters, digits or -_.@", api ? "--api" : "--admin");
+  if (command.scopes.empty()) return;
+  const KeyKind kind = api ? KeyKind::kApi : KeyKind::kAdmin;
+  if (transport || !AreScopes(command.scopes, kind))
+    Fail("--scopes \"{}\": read, {}, or both with a comma", command.scopes, PostScope(kind));
 }
 
 int RunKeygen(const KeygenCommand& command) {
@@ -51,8 +57,10 @@ int RunKeygen(const KeygenCommand& command) {
     return 0;
   }
   ForbidCoreDumps();
-  const NewApiKey made = command.admin ? MakeApiKey("admin", "qa-") : MakeApiKey(command.api_name, "qk-");
-  if (command.admin)
+  const std::string token_name = command.admin_name.empty() ? "admin" : command.admin_name;
+  const NewApiKey made = command.admin ? MakeApiKey(token_name, "qa-", command.scopes)
+                                       : MakeApiKey(command.api_name, "qk-", command.scopes);
+  if (command.admin && command.admin_name.empty())
     CreateFile(command.file, made.line, 0600);
   else
     AppendLine(command.file, made.line);

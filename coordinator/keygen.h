@@ -10,8 +10,10 @@ struct KeygenCommand {
   std::string transport_directory;
   std::optional<int> ranks;
   std::string api_name;
-  bool admin = false;
-  std::string file;  // of API keys, or of the admin's token
+  bool admin = false;  // a token; it is called "admin", if admin_name does not say otherwise
+  std::string admin_name;
+  std::string scopes;  // of an API key or token; empty: all
+  std::string file;    // of API keys, or of the admin's token
 };
 
 /// Throws Error (exit status 2) unless exactly one thing is to be made, with all it needs.

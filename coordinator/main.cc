@@ -98,11 +98,17 @@ Command AddKeygen(CLI::App& app) {
                      "Directory for the keys of coordinator and workers; those that are there stay");
   keygen->add_option("--ranks", command->ranks, "Workers to make keys for")->check(CLI::Range(1, 1024));
   keygen->add_option("--api", command->api_name, "Name of a client: appends its key's hash to --file");
-  keygen->add_flag("--admin", command->admin, "Token of the admin port: writes its hash to --file");
+  CLI::Option* admin = keygen->add_option(
+      "--admin", command->admin_name,
+      "Token of the admin port: writes its hash to --file, which must be new, or, with a NAME, appends it");
+  admin->expected(0, 1);
+  keygen->add_option("--scopes", command->scopes,
+                     "What it is for: read, generate; of admin tokens read, control (both)");
   keygen->add_option("--file", command->file, "File of API keys, or of the admin token");
   return {keygen,
-          [command] {
+          [command, admin] {
             quire::SetUpLog("info");
+            command->admin = admin->count() > 0;
             quire::CheckKeygen(*command);
           },
           [command] { return quire::RunKeygen(*command); }};

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "comm/error.h"
+#include "comm/json.h"
 #include "comm/model/mapped_file.h"
 #include "comm/yaml_tree.h"
 #include "coordinator/cluster/backend_settings.h"
@@ -48,6 +49,24 @@ void Override(const std::string& flag, std::string& setting) {
   if (!flag.empty()) setting = flag;
 }
 
+/// Words with commas between them, or a JSON list, which is how vLLM takes them.
+std::vector<std::string> WordsOf(const std::string& text, const char* flag) {
+  std::vector<std::string> words;
+  if (text.starts_with('[')) {
+    for (const Json& item : ParseJson(text, flag)) {
+      if (!item.is_string()) Fail("{}: {} must be a list of strings", flag, text);
+      words.push_back(item.get<std::string>());
+    }
+    return words;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.model, t.model.path);
   Override(flags.served_model_name, t.model.name);
@@ -65,6 +84,15 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   t.admin.listen = WithHostOrPort(t.admin.listen, "", flags.admin_port);
   Override(flags.api_key_file, t.server.key_file);
   Override(flags.admin_token_file, t.admin.key_file);
+  Override(flags.ssl_certfile, t.server.certificate);
+  Override(flags.ssl_keyfile, t.server.key);
+  Override(flags.admin_ssl_certfile, t.admin.certificate);
+  Override(flags.admin_ssl_keyfile, t.admin.key);
+  if (!flags.allowed_origins.empty()) t.server.allowed_origins = WordsOf(flags.allowed_origins, "--allowed-origins");
+  if (!flags.allowed_hosts.empty()) t.server.allowed_hosts = WordsOf(flags.allowed_hosts, "--allowed-hosts");
+  Override(flags.access_log, t.logs.access);
+  Override(flags.access_log_file, t.logs.access_file);
+  Override(flags.audit_log_file, t.logs.audit_file);
   Override(flags.max_model_len, t.scheduler.max_model_len);
   Override(flags.max_num_seqs, t.scheduler.max_running);
   Override(flags.max_num_queued_reqs, t.scheduler.max_waiting);
@@ -99,6 +127,26 @@ std::string DefaultModelName(const std::string& given, const std::string& found)
   return path.extension() == ".gguf" ? path.stem() : path.filename();
 }
 
+/// Who may come in, how, and what is written down of it.
+void AddDoorFlags(CLI::App& app, ServeFlags& f) {
+  app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
+  app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
+  app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));
+  app.add_option("--api-key-file", f.api_key_file, "Keys that clients must present (quire keygen --api NAME)");
+  app.add_option("--admin-token-file", f.admin_token_file, "Token of the admin port (quire keygen --admin)");
+  app.add_option("--ssl-certfile", f.ssl_certfile, "Certificate chain (PEM): serve HTTPS; needs --ssl-keyfile");
+  app.add_option("--ssl-keyfile", f.ssl_keyfile, "Its private key (PEM)");
+  app.add_option("--admin-ssl-certfile", f.admin_ssl_certfile, "The same for the admin port");
+  app.add_option("--admin-ssl-keyfile", f.admin_ssl_keyfile, "Its private key (PEM)");
+  app.add_option("--allowed-origins", f.allowed_origins,
+                 "Origins of web pages that may ask, with commas (none); * with API keys: all");
+  app.add_option("--allowed-hosts", f.allowed_hosts, "Host names that are answered beside localhost, with commas");
+  app.add_option("--access-log", f.access_log, "A line for each request: off (the default), text or json")
+      ->check(CLI::IsMember({"off", "text", "json"}));
+  app.add_option("--access-log-file", f.access_log_file, "File of the access log (standard error)");
+  app.add_option("--audit-log-file", f.audit_log_file, "File of what operators did (standard error)");
+}
+
 }  // namespace
 
 void AddServeFlags(CLI::App& app, ServeFlags& f) {
@@ -115,11 +163,7 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--backend", f.backend, "cpu, cuda or auto")->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   app.add_option("--threads-per-worker", f.threads_per_worker, "Compute threads of each worker")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
-  app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
-  app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));
-  app.add_option("--api-key-file", f.api_key_file, "Keys that clients must present (quire keygen --api NAME)");
-  app.add_option("--admin-token-file", f.admin_token_file, "Token of the admin port (quire keygen --admin)");
+  AddDoorFlags(app, f);
   app.add_option("--served-model-name", f.served_model_name, "Name that clients use");
   app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
   app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")

@@ -19,6 +19,7 @@
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
+#include "coordinator/request_logs.h"
 
 namespace quire {
 
@@ -63,6 +64,7 @@ class Server {
   explicit Server(const Topology& topology)
       : topology_(topology),
         gates_(std::make_unique<Gates>(topology)),
+        logs_(topology.logs),
         model_(OpenModel(topology.model)),
         text_(model_),
         data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
@@ -72,15 +74,19 @@ class Server {
     model_.CloseFiles();  // whatever becomes of them, this process goes on
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
-        [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); }};
+        [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
+        logs_.OfAccess("data")};
     const HttpService on_admin = {
         [this](HttpRequest& head) { return AdmitAdmin(head); },
-        [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); }};
+        [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); },
+        logs_.OfAccess("admin")};
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
-                                                HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data));
-    admin_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
-                                                 gates_->admin.Guard(on_admin));
-    gates_->ReloadOnSignal(*io_);
+                                                HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data),
+                                                gates_->data_certificate.get());
+    admin_server_ =
+        std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
+                                     logs_.Audit(gates_->admin.Guard(on_admin)), gates_->admin_certificate.get());
+    gates_->ReloadOnSignal(*io_, [this] { logs_.Reopen(); });
   }
 
   int Run() {
@@ -120,9 +126,10 @@ class Server {
                      control, pool);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-      spdlog::info("ready after {:.1f} s: {} on http://{}:{}, admin on port {}, {} workers", took.count(),
-                   topology_.model.name, ParseHostPort(topology_.server.listen)->host, data_server_->port(),
-                   admin_server_->port(), replicas.size() * topology_.parallel.tensor);
+      spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
+                   topology_.model.name, topology_.server.certificate.empty() ? "http" : "https",
+                   ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(),
+                   replicas.size() * topology_.parallel.tensor);
       finished_.wait(false);
       // Connections refer to the APIs and to the replicas: they go first.
       StopIo([&] {
@@ -224,6 +231,7 @@ class Server {
   /// Operators are trusted, and their requests have an allowance of their own: they get in whatever clients hold.
   std::optional<HttpResponse> AdmitAdmin(HttpRequest& head) {
     if (admin_api_ == nullptr) return NotReady();
+    if (std::optional<HttpResponse> refusal = admin_api_->Admit(head)) return refusal;
     head.memory = admin_memory_.For("");
     if (head.memory.Resize(static_cast<int64_t>(head.body_bytes)) == ByteBudget::Verdict::kTaken) return std::nullopt;
     return ErrorResponse(429, "too many large requests at once; try again later");
@@ -248,6 +256,7 @@ class Server {
 
   const Topology& topology_;
   std::unique_ptr<Gates> gates_;
+  RequestLogs logs_;
   ModelFiles model_;
   TextTools text_;
   ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts of them
@@ -268,8 +277,9 @@ class Server {
 int Serve(const Topology& topology) {
   ::signal(SIGPIPE, SIG_IGN);
   HardenProcess();
-  const bool has_secrets =
-      !topology.transport.keys.empty() || !topology.server.key_file.empty() || !topology.admin.key_file.empty();
+  const bool has_secrets = !topology.transport.keys.empty() || !topology.server.key_file.empty() ||
+                           !topology.admin.key_file.empty() || !topology.server.key.empty() ||
+                           !topology.admin.key.empty();
   if (has_secrets) ForbidCoreDumps();
   for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
   Topology here = topology;

@@ -71,7 +71,27 @@ AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const 
       metrics_(metrics),
       tokenizer_(tokenizer),
       control_(control),
-      pool_(pool) {}
+      pool_(pool),
+      routes_(MakeRoutes()) {}
+
+Routes<AdminApi::Handler> AdminApi::MakeRoutes() {
+  const Handler flush = [this](HttpRequest&, HttpResponder&) { return FlushCaches(); };
+  std::vector<Routes<Handler>::Route> routes = {
+      {"GET", "/admin/status", [this](HttpRequest&, HttpResponder&) { return StatusPage(); }},
+      {"GET", "/admin/blocks",
+       [this](HttpRequest& request, HttpResponder& responder) { return BlocksPage(ReplicaOf(request), responder); }},
+      {"GET", "/metrics", [this](HttpRequest&, HttpResponder&) { return MetricsPage(); }},
+      {"POST", "/admin/flush_cache", flush},
+      {"POST", "/reset_prefix_cache", flush},
+      {"POST", "/admin/pin",
+       [this](HttpRequest& request, HttpResponder& responder) { return Pin(request, responder); }},
+      {"POST", "/admin/unpin",
+       [this](HttpRequest& request, HttpResponder&) { return OnReplica(request, UnpinTask(request)); }},
+  };
+  for (const char* path : AdminControl::kPaths)
+    routes.push_back({"POST", path, [this](HttpRequest& request, HttpResponder&) { return control_.Handle(request); }});
+  return Routes<Handler>(std::move(routes));
+}
 
 Json AdminApi::Status(const Engine& engine, int index) const {
   Replica& replica = replicas_.at(index);
@@ -200,14 +220,11 @@ asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder&
   co_return response;
 }
 
-AdminApi::EngineTask AdminApi::ChangeTask(const HttpRequest& request) const {
-  if (request.path == "/admin/unpin") {
-    const Json body = ParseJson(request.body, "body");
-    const auto pin = JsonFields(body).Integer("pin", 1, INT64_MAX);
-    if (!pin) JsonFields::Refuse("pin", "is missing");
-    return [pin](Engine& engine) { return DumpJson({{"unpinned", engine.Unpin(static_cast<uint64_t>(*pin))}}); };
-  }
-  return nullptr;
+AdminApi::EngineTask AdminApi::UnpinTask(const HttpRequest& request) const {
+  const Json body = ParseJson(request.body, "body");
+  const auto pin = JsonFields(body).Integer("pin", 1, INT64_MAX);
+  if (!pin) JsonFields::Refuse("pin", "is missing");
+  return [pin](Engine& engine) { return DumpJson({{"unpinned", engine.Unpin(static_cast<uint64_t>(*pin))}}); };
 }
 
 asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
@@ -232,38 +249,21 @@ asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
       200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges, replicas_.migrations().counts()), {}};
 }
 
-asio::awaitable<HttpResponse> AdminApi::Answer(HttpRequest& request, HttpResponder& responder) {
-  const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
-  if (!get && !post) throw ApiError(405, "use GET or POST");
-  const std::string& path = request.path;
-  if (request.body.size() > kLongestOrder && path != "/admin/pin")
-    throw ApiError(413, fmt::format("the body is larger than {} bytes", kLongestOrder));
+asio::awaitable<HttpResponse> AdminApi::OnReplica(const HttpRequest& request, EngineTask task) {
+  const int replica = ReplicaOf(request);
   HttpResponse response;
-  if (post && AdminControl::Handles(path)) {
-    response = co_await control_.Handle(request);
-  } else if (post && (path == "/admin/flush_cache" || path == "/reset_prefix_cache")) {
-    response = co_await FlushCaches();
-  } else if (get && path == "/metrics") {
-    response = co_await MetricsPage();
-  } else if (get && path == "/admin/status") {
-    response = co_await StatusPage();
-  } else if (get && path == "/admin/blocks") {
-    response = co_await BlocksPage(ReplicaOf(request), responder);
-  } else if (post && path == "/admin/pin") {
-    response = co_await Pin(request, responder);
-  } else {
-    EngineTask task = get ? EngineTask() : ChangeTask(request);
-    if (task == nullptr) throw ApiError(404, "no such admin endpoint");
-    const int replica = ReplicaOf(request);
-    response.body = co_await OnEngine(replicas_.at(replica).loop(), std::move(task));
-  }
+  response.body = co_await OnEngine(replicas_.at(replica).loop(), std::move(task));
   co_return response;
 }
 
 asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& responder) {
   HttpResponse response;
   try {
-    response = co_await Answer(request, responder);
+    const Handler* handler = routes_.Find(request);
+    QUIRE_CHECK(handler != nullptr, "{} {} was admitted", request.method, request.path);
+    if (request.body.size() > kLongestOrder && request.path != "/admin/pin")
+      throw ApiError(413, fmt::format("the body is larger than {} bytes", kLongestOrder));
+    response = co_await (*handler)(request, responder);
   } catch (const ApiError& error) {
     response = ErrorResponse(error);
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include "coordinator/api/admin_control.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
+#include "coordinator/api/routes.h"
 #include "coordinator/api/work_pool.h"
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/text/tokenizer.h"
@@ -26,18 +27,22 @@ class AdminApi {
   AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control,
            WorkPool& pool);
 
+  /// With the head alone: 404 or 405 where nothing is.
+  std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
 
  private:
+  using Handler = std::function<boost::asio::awaitable<HttpResponse>(HttpRequest&, HttpResponder&)>;
   using EngineTask = std::function<std::string(Engine&)>;
 
   /// The replica that a request names, in its query or its body; the first when it names none.
   int ReplicaOf(const HttpRequest& request) const;
-  /// What a POST endpoint does on the engine's thread; null when there is no such endpoint.
-  EngineTask ChangeTask(const HttpRequest& request) const;
-  boost::asio::awaitable<HttpResponse> Answer(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> BlocksPage(int replica, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> Pin(HttpRequest& request, HttpResponder& responder);
+  /// What an endpoint does on the engine's thread.
+  EngineTask UnpinTask(const HttpRequest& request) const;
+  Routes<Handler> MakeRoutes();
+  boost::asio::awaitable<HttpResponse> OnReplica(const HttpRequest& request, EngineTask task);
   boost::asio::awaitable<HttpResponse> MetricsPage();
   boost::asio::awaitable<HttpResponse> StatusPage();
   boost::asio::awaitable<HttpResponse> FlushCaches();
@@ -49,6 +54,7 @@ class AdminApi {
   const Tokenizer& tokenizer_;
   AdminControl& control_;
   WorkPool& pool_;
+  Routes<Handler> routes_;
 };
 
 }  // namespace quire

@@ -55,12 +55,6 @@ HttpResponse SetLogLevel(const HttpRequest& request) {
 AdminControl::AdminControl(Replicas& replicas, DataPort data_port)
     : replicas_(replicas), data_port_(std::move(data_port)) {}
 
-bool AdminControl::Handles(const std::string& path) {
-  constexpr const char* kPaths[] = {"/admin/pause", "/admin/resume",  "/admin/drain",           "/admin/log_level",
-                                    "/admin/abort", "/admin/reshard", "/admin/restart_workers", "/admin/migrate"};
-  return std::ranges::find(kPaths, path) != std::end(kPaths);
-}
-
 asio::awaitable<HttpResponse> AdminControl::Handle(const HttpRequest& request) {
   const std::string& path = request.path;
   HttpResponse response;

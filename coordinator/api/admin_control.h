@@ -20,10 +20,12 @@ class AdminControl {
   };
   AdminControl(Replicas& replicas, DataPort data_port);
 
-  /// True when the path is one of this class's.
-  static bool Handles(const std::string& path);
-  /// The answer of such a path. Throws ApiError. Replacing workers answers when it is done; it goes through the
-  /// replicas one after another, or takes the one that "replica" names. The other verbs are for all of them.
+  static constexpr const char* kPaths[] = {"/admin/pause",           "/admin/resume", "/admin/drain",
+                                           "/admin/log_level",       "/admin/abort",  "/admin/reshard",
+                                           "/admin/restart_workers", "/admin/migrate"};
+  /// The answer to a POST to one of the paths. Throws ApiError. Replacing workers answers when it is done; it goes
+  /// through the replicas one after another, or takes the one that "replica" names. The other verbs are for all of
+  /// them.
   boost::asio::awaitable<HttpResponse> Handle(const HttpRequest& request);
 
  private:

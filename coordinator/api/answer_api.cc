@@ -24,13 +24,13 @@ using Seconds = std::chrono::duration<double>;
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
 
-/// Follows one call for the metrics; reports when it goes out of scope.
+/// Follows one call for the metrics and the request's record; reports when it goes out of scope.
 class CallTimer {
  public:
-  CallTimer(Metrics& metrics, int prompt_tokens, int choices)
-      : metrics_(metrics), last_token_(static_cast<size_t>(choices)) {
+  CallTimer(Metrics& metrics, int prompt_tokens, int choices, RequestRecord& record)
+      : metrics_(metrics), record_(record), last_token_(static_cast<size_t>(choices)) {
     finished_.reason = "abort";
-    finished_.prompt_tokens = prompt_tokens;
+    finished_.prompt_tokens = record_.prompt_tokens = prompt_tokens;
   }
   ~CallTimer() {
     finished_.end_to_end = Seconds(Clock::now() - begin_).count();
@@ -42,6 +42,7 @@ class CallTimer {
   void OnEvent(const GenerationEvent& event) {
     if (!event.error.empty()) finished_.reason = "error";
     if (event.finished) finished_.reason = FinishReasonName(*event.finished);
+    if (event.queue_seconds) record_.queue_seconds = std::max(record_.queue_seconds.value_or(0), *event.queue_seconds);
     if (event.num_tokens == 0) return;
     const auto now = Clock::now();
     if (finished_.generated_tokens == 0) finished_.time_to_first_token = Seconds(now - begin_).count();
@@ -49,10 +50,13 @@ class CallTimer {
     if (last) metrics_.ObserveInterTokenLatency(Seconds(now - *last).count() / event.num_tokens);
     last = now;
     finished_.generated_tokens += event.num_tokens;
+    record_.completion_tokens = finished_.generated_tokens;
+    record_.first_token_seconds = finished_.time_to_first_token;
   }
 
  private:
   Metrics& metrics_;
+  RequestRecord& record_;
   Metrics::Finished finished_;
   Clock::time_point begin_ = Clock::now();
   std::vector<std::optional<Clock::time_point>> last_token_;
@@ -84,7 +88,7 @@ std::string StreamError(const GenerationEvent& event) {
 asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
+  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices(), exchange.responder.record);
   AnswerChoice initial;
   initial.text = exchange.echo;
   std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()), initial);
@@ -168,7 +172,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   const GenerateCall& call = exchange.call;
   HttpResponder& responder = exchange.responder;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices());
+  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices(), responder.record);
   const auto choices = static_cast<size_t>(generation.num_choices());
   // 200 only after the engine took every request: a refusal is an error answer, not a stream.
   const int num_requests = generation.num_choices() / call.num_delivered();

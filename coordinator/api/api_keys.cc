@@ -30,20 +30,20 @@ std::string_view TakeUntil(std::string_view& text, char separator) {
   return taken;
 }
 
-void ReadScopes(std::string_view scopes, ApiKey& key, const std::string& where) {
-  key.may_read = key.may_generate = false;
+void ReadScopes(std::string_view scopes, KeyKind kind, ApiKey& key, const std::string& where) {
+  key.may_read = key.may_post = false;
   while (!scopes.empty()) {
     const std::string_view scope = TakeUntil(scopes, ',');
     if (scope == "read")
       key.may_read = true;
-    else if (scope == "generate")
-      key.may_generate = true;
+    else if (scope == PostScope(kind))
+      key.may_post = true;
     else
-      Fail("{}: unknown scope \"{}\"; known: read, generate", where, std::string(scope.substr(0, 40)));
+      Fail("{}: unknown scope \"{}\"; known: read, {}", where, std::string(scope.substr(0, 40)), PostScope(kind));
   }
 }
 
-ApiKey ReadLine(std::string_view line, const std::string& where) {
+ApiKey ReadLine(std::string_view line, KeyKind kind, const std::string& where) {
   const size_t colons = static_cast<size_t>(std::count(line.begin(), line.end(), ':'));
   const std::string_view name = TakeUntil(line, ':');
   if (!IsKeyName(name)) Fail("{}: a line is name:sha256hex, and the name has 1 to 64 letters, digits or -_.@", where);
@@ -57,7 +57,7 @@ ApiKey ReadLine(std::string_view line, const std::string& where) {
   if (!decoded || size != key.sha256.size() || end != hex.data() + hex.size())
     Fail("{}: after {}: must stand the SHA-256 of the key, 64 hexadecimal digits", where, key.name);
   if (colons > 2 || (colons == 2 && line.empty())) Fail("{}: a line is name:sha256hex[:scopes]", where);
-  if (colons == 2) ReadScopes(line, key, where);
+  if (colons == 2) ReadScopes(line, kind, key, where);
   return key;
 }
 
@@ -70,14 +70,15 @@ bool IsKeyName(std::string_view name) {
   });
 }
 
-ApiKeys ApiKeys::Load(const std::string& file) {
+ApiKeys ApiKeys::Load(const std::string& file, KeyKind kind) {
   const Secret content = ReadGuardedFile(file, FileAccess::kOwnerOnly, kMaxFileBytes);
   std::string_view rest = content.view();
   ApiKeys loaded;
   for (int number = 1; !rest.empty(); ++number) {
     std::string_view line = TakeUntil(rest, '\n');
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (!line.empty() && line[0] != '#') loaded.keys_.push_back(ReadLine(line, fmt::format("{}:{}", file, number)));
+    if (!line.empty() && line[0] != '#')
+      loaded.keys_.push_back(ReadLine(line, kind, fmt::format("{}:{}", file, number)));
   }
   if (loaded.keys_.empty()) Fail("{} has no keys; make one with quire keygen", file);
   return loaded;
@@ -93,7 +94,18 @@ const ApiKey* ApiKeys::Find(std::string_view key) const {
   return found;
 }
 
-NewApiKey MakeApiKey(const std::string& name, const std::string& prefix) {
+bool AreScopes(std::string_view scopes, KeyKind kind) {
+  if (scopes.empty()) return false;
+  while (!scopes.empty()) {
+    const std::string_view scope = TakeUntil(scopes, ',');
+    if (scope != "read" && scope != PostScope(kind)) return false;
+  }
+  return true;
+}
+
+const char* PostScope(KeyKind kind) { return kind == KeyKind::kApi ? "generate" : "control"; }
+
+NewApiKey MakeApiKey(const std::string& name, const std::string& prefix, const std::string& scopes) {
   std::array<unsigned char, kKeyBytes> random;
   ::randombytes_buf(random.data(), random.size());
   constexpr int kForm = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
@@ -106,7 +118,7 @@ NewApiKey MakeApiKey(const std::string& name, const std::string& prefix) {
   std::string hex(2 * hash.size() + 1, '\0');
   ::sodium_bin2hex(hex.data(), hex.size(), hash.data(), hash.size());
   hex.pop_back();
-  made.line = name + ":" + hex + "\n";
+  made.line = name + ":" + hex + (scopes.empty() ? "" : ":" + scopes) + "\n";
   return made;
 }
 

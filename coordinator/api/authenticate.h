@@ -33,9 +33,13 @@ class FailureLimit {
 class Gate {
  public:
   struct Options {
-    std::string key_file;                // empty: no keys
-    std::set<std::string> public_paths;  // exact; GET and HEAD only
-    bool any_host = false;               // without keys: answer requests under whatever name
+    std::string key_file;                   // empty: no keys
+    std::set<std::string> public_paths;     // exact; GET and HEAD only
+    bool any_host = false;                  // without keys: answer requests under whatever name
+    std::vector<std::string> origins = {};  // of web pages that may ask, "https://chat.example"; "*": all
+    std::vector<std::string> hosts = {};  // names that are answered beside localhost; empty: any, where there are keys
+    KeyKind kind = KeyKind::kApi;         // of the file's lines
+    bool encrypted = false;               // the port speaks TLS: its own pages come from https
   };
   /// Throws Error when the key file is not as it must be.
   explicit Gate(Options options);
@@ -45,7 +49,8 @@ class Gate {
   /// Who comes with this key: its name where keys are needed, a digest of it otherwise.
   std::string ClientOf(const std::string& key) const;
   /// Takes the file's new keys; a file that cannot be read or parsed changes nothing and throws Error.
-  void Reload();
+  /// So does one with a key that opens the `other` port.
+  void Reload(const Gate& other);
 
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
@@ -54,6 +59,10 @@ class Gate {
   HttpService Guard(HttpService service);
 
  private:
+  /// Answers a browser's question whether a page may send what it wants to, and marks the answers that a page may read.
+  std::optional<HttpResponse> AnswerBrowser(HttpRequest& request) const;
+  bool IsAllowedOrigin(const std::string& origin) const;
+  bool IsAllowedHost(const std::string& host) const;
   std::optional<HttpResponse> RefuseForeign(const HttpRequest& request) const;
   HttpResponse Unauthorized(const HttpRequest& request, const char* reason);
 
@@ -62,7 +71,7 @@ class Gate {
   FailureLimit failures_;
 };
 
-/// Data keys never open the admin port, nor the other way round: throws Error when a key is in both files.
-void CheckKeysDiffer(const Gate& data, const Gate& admin);
+/// Data keys never open the admin port, nor the other way round: throws Error when a key is on both sides.
+void CheckKeysDiffer(const ApiKeys& some, const ApiKeys& others);
 
 }  // namespace quire

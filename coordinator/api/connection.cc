@@ -1,9 +1,10 @@
 #include "coordinator/api/connection.h"
 
-#include <poll.h>
-#include <sys/socket.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
@@ -24,26 +25,40 @@ using asio::ip::tcp;
 namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr int kNothing = 0, kLeft = -1;     // instead of a refusal's status: all is well; there is nobody to tell
+constexpr size_t kReadBytes = 2048;         // of a head, at once
 constexpr int kSendBufferBytes = 64 << 10;  // of the kernel: a client that stops reading is noticed soon
-constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
 constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body may be slower than its rate that long
 constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
 
+/// Of a request that brought none.
+std::string NewRequestId() {
+  std::array<unsigned char, 16> bytes{};
+  (void)::getentropy(bytes.data(), bytes.size());  // it cannot fail for so few
+  return fmt::format("req-{:02x}", fmt::join(bytes, ""));
+}
+
 }  // namespace
 
-Connection::Connection(tcp::socket socket, const HttpLimits& limits, const HttpService& service)
-    : socket_(std::move(socket)),
+Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::context>& tls, const HttpLimits& limits,
+                       const HttpService& service)
+    : socket_(std::move(socket), tls),
       deadline_(socket_.get_executor()),
       buffer_(limits.head_bytes),
       limits_(limits),
       service_(service) {
+  record.id = NewRequestId();
   beast::error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
-  socket_.set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
-  socket_.non_blocking(true, ignored);
+  socket_.tcp().set_option(tcp::no_delay(true), ignored);
+  socket_.tcp().set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
+  socket_.tcp().non_blocking(true, ignored);
 }
 
 asio::awaitable<void> Connection::Serve() {
+  if (socket_.encrypted()) {
+    const bool secure = co_await Secure();
+    keep_alive_ = keep_alive_ && secure;
+  }
   while (keep_alive_ && !gone_) {
     const Arrival arrival = co_await ReadRequest();
     if (arrival == Arrival::kLast) break;
@@ -51,11 +66,14 @@ asio::awaitable<void> Connection::Serve() {
       WatchForEnd();
       co_await service_.handle(request_, *this);
       StopWatching();
+      if (reading_early_) co_await AwaitEarlyRead();
       on_gone = nullptr;
     }
+    Tell();
     served_one_ = true;
     request_ = HttpRequest();
   }
+  if (socket_.encrypted()) co_await SayGoodbye();
   Close();
 }
 
@@ -64,6 +82,12 @@ asio::awaitable<void> Connection::TurnAway() {
   response.headers.emplace_back("Retry-After", "1");
   co_await Refuse(std::move(response));
   Close();
+}
+
+void Connection::Tell() {
+  if (!service_.answered || (record.method.empty() && record.status == 0)) return;
+  record.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  service_.answered(record);
 }
 
 void Connection::Abandon() {
@@ -87,7 +111,7 @@ void Connection::SetDeadline(Clock::time_point when) {
     if (error || number != self->deadline_number_) return;
     self->timed_out_ = true;
     beast::error_code ignored;
-    self->socket_.cancel(ignored);
+    self->socket_.tcp().cancel(ignored);
   });
 }
 
@@ -101,19 +125,22 @@ asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   const auto parser = std::make_unique<HttpParser>();
   SetLimits(*parser, limits_);
   head_only_ = false;
-  request_id_.clear();
+  record = RequestRecord();
+  record.id = NewRequestId();
   const bool head = co_await ReadHead(*parser);
   if (!head) co_return Arrival::kLast;
   parser->body_limit(BodyLimit(parser->get(), limits_));
   request_ = RequestOf(parser->get(), limits_);
-  beast::error_code unknown;
-  const auto peer = socket_.remote_endpoint(unknown);
-  if (!unknown) request_.peer = peer.address().to_string();
-  request_id_ = request_.Header("x-request-id");
+  request_.peer = record.peer;
+  if (const std::string wish = request_.Header("x-request-id"); !wish.empty()) record.id = wish;
+  record.method = request_.method;
+  record.path = request_.path;
   chunked_ = parser->get().version() == 11;
   keep_alive_ = chunked_ && parser->get().keep_alive();
   head_only_ = parser->get().method() == http::verb::head;
-  if (std::optional<HttpResponse> refusal = service_.admit(request_)) {
+  std::optional<HttpResponse> refusal = service_.admit(request_);
+  record.client = request_.client;
+  if (refusal) {
     ClearDeadline();
     HttpResponse response = std::move(*refusal);
     if (parser->is_done()) {
@@ -134,24 +161,49 @@ asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
 asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   const bool idle = served_one_ && buffer_.size() == 0;
   SetDeadline(Clock::now() + std::chrono::seconds(idle ? limits_.chosen.idle_seconds : limits_.chosen.head_seconds));
-  auto [error, bytes] = co_await http::async_read_header(socket_, buffer_, parser, kToken);
-  HttpResponse refusal{.status = 0};
-  if (error) {
-    refusal = HeadError(error);
-  } else if (bytes > limits_.head_bytes) {  // the parser bounds only what it has to look at once more
-    refusal = HeadError(http::error::header_limit);
-  } else if (std::optional<HttpResponse> reason = RefuseHead(parser.get(), limits_)) {
-    refusal = std::move(*reason);
+  HttpResponse refusal = co_await ParseHead(parser);
+  begin_ = Clock::now();
+  beast::error_code unknown;
+  const auto peer = socket_.tcp().remote_endpoint(unknown);
+  if (!unknown) record.peer = peer.address().to_string();
+  if (refusal.status == kNothing) co_return true;
+  if (refusal.status > 0) co_await Refuse(std::move(refusal));
+  co_return false;
+}
+
+/// Reads until the head is whole, and no further. The raw bytes are looked at before the parser takes them.
+asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
+  size_t bytes = 0;
+  for (bool folded = false;;) {
+    beast::error_code error;
+    if (buffer_.size() > 0) {
+      const size_t taken = parser.put(buffer_.data(), error);
+      folded = folded || IsFolded({static_cast<const char*>(buffer_.data().data()), taken});
+      bytes += taken;
+      buffer_.consume(taken);
+      if (error == http::error::need_more) error = {};
+      if (!error && parser.is_header_done()) {
+        if (bytes > limits_.head_bytes) co_return HeadError(http::error::header_limit);
+        if (folded) co_return ErrorResponse(400, "header lines may not be folded");
+        std::optional<HttpResponse> reason = RefuseHead(parser.get(), limits_);
+        co_return reason ? std::move(*reason) : HttpResponse{.status = kNothing};
+      }
+    }
+    if (!error && buffer_.size() == buffer_.max_size()) error = http::error::buffer_overflow;
+    if (error) co_return HeadError(error);
+    const auto room = buffer_.prepare(std::min(kReadBytes, buffer_.max_size() - buffer_.size()));
+    auto [read_error, count] = co_await socket_.async_read_some(room, kToken);
+    if (read_error) co_return HeadError(read_error);
+    buffer_.commit(count);
   }
-  if (refusal.status != 0) co_await Refuse(std::move(refusal));
-  co_return !error && refusal.status == 0;
 }
 
 /// The deadline moves as the body comes: whoever sends less than the rate asked for, on average, is cut when it is
 /// certain, and everybody at the latest when body_seconds are over.
 asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const auto fields = std::distance(parser.get().begin(), parser.get().end());
-  if (!parser.get()[http::field::expect].empty() && !parser.is_done()) {
+  const bool may_wait = parser.get().version() == 11 && !parser.get()[http::field::expect].empty();
+  if (may_wait && !parser.is_done()) {
     std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await WriteRaw(std::move(go_on));
   }
@@ -164,17 +216,17 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
     error = read_error;
     received += bytes;
   }
-  HttpResponse refusal{.status = 0};
+  HttpResponse refusal{.status = kNothing};
   if (error) {
     refusal = BodyError(error);
   } else if (std::distance(parser.get().begin(), parser.get().end()) != fields) {  // they would merge into the headers
     refusal = ErrorResponse(400, "trailers are not accepted");
   }
-  if (refusal.status != 0) co_await Refuse(std::move(refusal));
-  co_return !error && refusal.status == 0;
+  if (refusal.status > 0) co_await Refuse(std::move(refusal));
+  co_return refusal.status == kNothing;
 }
 
-/// Status 0: the client left without a word, and gets none.
+/// Status kLeft: the client left without a word, and gets none.
 HttpResponse Connection::HeadError(beast::error_code error) const {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return ErrorResponse(431, "the request head is too large");
@@ -185,7 +237,7 @@ HttpResponse Connection::HeadError(beast::error_code error) const {
       error != http::error::end_of_stream && error != http::error::partial_message) {
     return ErrorResponse(400, "malformed HTTP request: " + error.message());
   }
-  return {.status = 0};
+  return {.status = kLeft};
 }
 
 HttpResponse Connection::BodyError(beast::error_code error) const {
@@ -196,70 +248,20 @@ HttpResponse Connection::BodyError(beast::error_code error) const {
 asio::awaitable<void> Connection::Refuse(HttpResponse response) {
   keep_alive_ = false;
   co_await Send(std::move(response));
+  Tell();
+  if (socket_.encrypted()) co_await SayGoodbye();
   // Let the client read the answer before the close: unread input would turn it into a reset.
   beast::error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
   char drain[4096];
   const auto view = asio::buffer(drain);
   SetDeadline(Clock::now() + std::chrono::seconds(1));
   for (size_t total = 0; total < kDrainBytes;) {
-    auto [error, count] = co_await socket_.async_read_some(view, kToken);
+    auto [error, count] = co_await socket_.tcp().async_read_some(view, kToken);
     if (error) break;
     total += count;
   }
   ClearDeadline();
-}
-
-// --- the client's end ---
-
-/// While a handler works, the socket is watched for the client's end. A half-close counts as one. Bytes of a next
-/// request stay in the socket.
-void Connection::WatchForEnd() {
-  watching_ = true;
-  AwaitReadable();
-}
-
-void Connection::AwaitReadable() {
-  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](beast::error_code error) {
-    if (error || !self->watching_) return;
-    char byte = 0;
-    const ssize_t count = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && errno != EAGAIN)) return self->MarkGone();
-    if (count < 0) return self->AwaitReadable();
-    self->PollForEnd();  // pipelined bytes keep the socket readable: waiting would return at once
-  });
-}
-
-void Connection::PollForEnd() {
-  if (poll_timer_ == nullptr) poll_timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
-  poll_timer_->expires_after(kPollForEndEvery);
-  poll_timer_->async_wait([self = shared_from_this()](beast::error_code error) {
-    if (error || !self->watching_) return;
-    pollfd state{self->socket_.native_handle(), POLLRDHUP, 0};
-    ::poll(&state, 1, 0);
-    if ((state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return self->MarkGone();
-    self->PollForEnd();
-  });
-}
-
-void Connection::StopWatching() {
-  watching_ = false;
-  if (poll_timer_ != nullptr) poll_timer_->cancel();
-  beast::error_code ignored;
-  if (!gone_) socket_.cancel(ignored);
-}
-
-void Connection::MarkGone() {
-  if (gone_) return;
-  gone_ = true;
-  if (on_gone) on_gone();
-}
-
-void Connection::Close() {
-  ClearDeadline();  // it would keep the connection until then
-  beast::error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_both, ignored);
-  socket_.close(ignored);
 }
 
 }  // namespace quire

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "coordinator/api/client_socket.h"
 #include "coordinator/api/http_head.h"
 
 namespace quire {
@@ -15,7 +16,9 @@ namespace quire {
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   /// The references outlive the connection.
-  Connection(boost::asio::ip::tcp::socket socket, const HttpLimits& limits, const HttpService& service);
+  /// `tls` is null for clear text.
+  Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
+             const HttpLimits& limits, const HttpService& service);
 
   /// Requests one after another, until either side ends it.
   boost::asio::awaitable<void> Serve();
@@ -49,6 +52,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
                                  std::chrono::seconds longest);
   boost::asio::awaitable<Arrival> ReadRequest();
   boost::asio::awaitable<bool> ReadHead(HttpParser& parser);
+  boost::asio::awaitable<HttpResponse> ParseHead(HttpParser& parser);
   boost::asio::awaitable<bool> ReadBody(HttpParser& parser);
   boost::asio::awaitable<void> WriteRaw(std::string bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
@@ -59,8 +63,17 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
     waited_ = {};
     taken_ = 0;
   }
+  /// Lines that every answer has, and the empty one that ends its head.
+  std::string LastLines() const;
+  /// Tells of the request that is over.
+  void Tell();
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
+  /// The handshake; false: there was none, and whoever spoke clear text was told so.
+  boost::asio::awaitable<bool> Secure();
+  boost::asio::awaitable<void> SayGoodbye();
+  boost::asio::awaitable<void> AwaitEarlyRead();
+  void ReadEarly();
   void WatchForEnd();
   void AwaitReadable();
   void PollForEnd();
@@ -68,19 +81,20 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void MarkGone();
   void Close();
 
-  boost::asio::ip::tcp::socket socket_;
+  ClientSocket socket_;
   boost::asio::steady_timer deadline_;                     // of the read or write that is going on
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;
-  std::string request_id_;
-  Clock::duration waited_{};      // for the client to take more of the answer
-  size_t taken_ = 0;              // of the answer, since it was first waited for
-  uint64_t deadline_number_ = 0;  // tells a deadline that is over from the one that is set
+  Clock::time_point begin_ = Clock::now();  // of the request
+  Clock::duration waited_{};                // for the client to take more of the answer
+  size_t taken_ = 0;                        // of the answer, since it was first waited for
+  uint64_t deadline_number_ = 0;            // tells a deadline that is over from the one that is set
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
-  bool timed_out_ = false, stalled_ = false;
+  bool timed_out_ = false, stalled_ = false, reading_early_ = false, said_goodbye_ = false;
+  char early_ = 0;  // what ReadEarly read
 };
 
 }  // namespace quire

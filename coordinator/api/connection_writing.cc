@@ -22,15 +22,23 @@ constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // wha
 
 }  // namespace
 
+std::string Connection::LastLines() const {
+  std::string lines = "x-request-id: " + record.id + "\r\n";
+  for (const auto& [name, value] : request_.answer_headers) lines += name + ": " + value + "\r\n";
+  lines += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  return lines;
+}
+
 asio::awaitable<void> Connection::Send(HttpResponse response) {
   BeginAnswer();
+  record.status = response.status;
   const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
-  std::string text =
-      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nServer: quire\r\nContent-Length: {}\r\n", response.status,
-                  std::string_view(reason.data(), reason.size()), response.content_type, response.body.size());
-  if (!request_id_.empty()) text += "x-request-id: " + request_id_ + "\r\n";
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: quire\r\n", response.status,
+                                 std::string_view(reason.data(), reason.size()));
+  if (response.status != 204)  // which has no content
+    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type, response.body.size());
   for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
-  text += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  text += LastLines();
   if (!head_only_ && response.body.size() <= kOneWriteBytes) {
     text += response.body;
     response.body.clear();
@@ -55,9 +63,9 @@ asio::awaitable<void> Connection::BeginPieces() {
 /// The head of an answer that ends with its last chunk; to an HTTP/1.0 client, with the connection.
 asio::awaitable<void> Connection::Begin(std::string head) {
   BeginAnswer();
+  record.status = 200;
   if (chunked_) head += "Transfer-Encoding: chunked\r\n";
-  if (!request_id_.empty()) head += "x-request-id: " + request_id_ + "\r\n";
-  head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  head += LastLines();
   co_await WriteRaw(std::move(head));
 }
 
@@ -80,21 +88,31 @@ asio::awaitable<void> Connection::EndStream() {
 asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
   for (size_t done = 0; done < bytes.size() && !gone_;) {
-    beast::error_code error;
-    const size_t taken = socket_.write_some(asio::buffer(bytes.data() + done, bytes.size() - done), error);
-    done += taken;
-    if (waited_ > Clock::duration::zero()) taken_ += taken;
+    const auto rest = asio::buffer(bytes.data() + done, bytes.size() - done);
+    const bool waited_before = waited_ > Clock::duration::zero();
+    beast::error_code error = asio::error::would_block;
+    size_t sent = 0;
+    if (!socket_.encrypted()) sent = socket_.tcp().write_some(rest, error);
     if (error == asio::error::would_block) {
       stalled_ = true;
       const Clock::time_point now = Clock::now();
       const auto allowed = TimeFor(taken_, limits_.chosen.write_bytes_per_second, patience, kLongestWrite) - waited_;
       SetDeadline(now + std::min<Clock::duration>(patience, allowed));
-      auto [wait_error] = co_await socket_.async_wait(tcp::socket::wait_write, kToken);
+      if (socket_.encrypted()) {
+        auto [write_error, count] = co_await socket_.tls().async_write_some(rest, kToken);
+        error = write_error;
+        sent = count;
+      } else {
+        auto [wait_error] = co_await socket_.tcp().async_wait(tcp::socket::wait_write, kToken);
+        error = wait_error;
+      }
       ClearDeadline();
       waited_ += Clock::now() - now;
       stalled_ = false;
-      error = wait_error;
     }
+    done += sent;
+    if (waited_before) taken_ += sent;
+    record.bytes += static_cast<int64_t>(sent);
     if (error) MarkGone();
   }
 }

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <boost/beast/core/string.hpp>
 #include <ctime>
 #include <utility>
 
@@ -23,16 +24,22 @@ HttpResponse JsonResponse(const Json& json) { return {200, "application/json", D
 
 /// A page of another site can post text or forms to a local server without asking; JSON it cannot.
 bool IsForeignType(const HttpRequest& request) {
-  const std::string type = request.Header("content-type");
-  return request.method == "POST" && !type.empty() && !type.starts_with("application/json");
-}
-
-bool IsTextPage(const HttpRequest& request) {
-  return request.method == "POST" && (request.path == "/tokenize" || request.path == "/detokenize");
+  const std::string value = request.Header("content-type");
+  std::string_view type = std::string_view(value).substr(0, value.find(';'));  // without parameters
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return request.method == "POST" && !value.empty() && !boost::beast::iequals(type, "application/json");
 }
 
 bool Generates(const HttpRequest& request) {
   return request.method == "POST" && (request.path == "/v1/completions" || request.path == "/v1/chat/completions");
+}
+
+/// An endpoint that answers at once.
+DataHandler At(std::function<HttpResponse(const HttpRequest&)> answer) {
+  return [answer = std::move(answer)](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
+    HttpResponse response = answer(request);
+    co_await responder.Send(std::move(response));
+  };
 }
 
 }  // namespace
@@ -45,11 +52,43 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests},
                 context_.tokenizer, chat),
       text_pages_(context_.tokenizer, options_.request.vocab_size, options_.request.max_model_len),
-      created_(std::time(nullptr)) {}
+      created_(std::time(nullptr)),
+      routes_(MakeRoutes()) {}
+
+Routes<DataHandler> DataApi::MakeRoutes() {
+  const auto generate = [this](bool chat) {
+    return [this, chat](HttpRequest& request, HttpResponder& responder) { return Generate(request, responder, chat); };
+  };
+  const DataHandler text = [this](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
+    std::optional<HttpResponse> page = co_await TextPage(request, responder);
+    if (!page) co_return;  // nobody waits for it any more
+    HttpResponse response = std::move(*page);
+    co_await responder.Send(std::move(response));
+  };
+  const auto alive = At([](const HttpRequest&) { return JsonResponse(Json::object()); });
+  return Routes<DataHandler>({
+      {"POST", "/v1/completions", generate(false)},
+      {"POST", "/v1/chat/completions", generate(true)},
+      {"GET", "/v1/models", At([this](const HttpRequest&) { return Models(""); })},
+      {"GET", "/v1/models/*", At([this](const HttpRequest& request) { return Models(request.path.substr(11)); })},
+      {"POST", "/tokenize", text},
+      {"POST", "/detokenize", text},
+      {"GET", "/tokenizer_info", At([this](const HttpRequest&) { return TokenizerInfo(); })},
+      {"GET", "/version", At([](const HttpRequest&) {
+         return JsonResponse({{"version", kBuildVersion}});
+       })},
+      {"GET", "/health", alive},
+      {"GET", "/ping", alive},
+      {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
+      {"GET", "/load", At([this](const HttpRequest&) {
+         return JsonResponse({{"server_load", pending_requests_}});
+       })},
+  });
+}
 
 std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
+  if (std::optional<HttpResponse> refusal = routes_.Refusal(head)) return refusal;
   if (IsForeignType(head)) return ErrorResponse(415, "the Content-Type must be application/json");
-  if (head.method == "POST" && !IsTextPage(head) && !Generates(head)) return Page(head);  // its error
   if (Generates(head)) {
     if (std::optional<HttpResponse> refusal = RefuseForLoad(1)) return refusal;
   }
@@ -77,19 +116,9 @@ asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& respo
   // A coroutine cannot await inside a catch block.
   HttpResponse failure;
   try {
-    if (Generates(request)) {
-      co_await Generate(request, responder, request.path == "/v1/chat/completions");
-      co_return;
-    }
-    std::optional<HttpResponse> page;
-    if (IsTextPage(request)) {
-      page = co_await TextPage(request, responder);
-    } else {
-      page = Page(request);
-    }
-    if (!page) co_return;  // nobody waits for it any more
-    HttpResponse response = std::move(*page);
-    co_await responder.Send(std::move(response));
+    const DataHandler* handler = routes_.Find(request);
+    QUIRE_CHECK(handler != nullptr, "{} {} was admitted", request.method, request.path);
+    co_await (*handler)(request, responder);
     co_return;
   } catch (const ApiError& error) {
     failure = ErrorResponse(error);
@@ -102,22 +131,9 @@ asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& respo
   co_await responder.Send(std::move(failure));
 }
 
-/// What is answered at once: everything but generation and texts.
-HttpResponse DataApi::Page(const HttpRequest& request) const {
-  const std::string& path = request.path;
-  const bool get = request.method == "GET" || request.method == "HEAD";
-  if (path == "/v1/completions" || path == "/v1/chat/completions") return ErrorResponse(405, "use POST");
-  if (path == "/v1/models" && get) return Models("");
-  if (path.starts_with("/v1/models/") && get) return Models(path.substr(11));
-  if (path == "/tokenizer_info" && get) return TokenizerInfo();
-  if (path == "/version" && get) return JsonResponse({{"version", kBuildVersion}});
-  if ((path == "/health" || path == "/ping") && get) return JsonResponse(Json::object());
-  if (path == "/ready" && get) {
-    const bool ready = context_.replicas.ready() && !draining_;
-    return ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
-  }
-  if (path == "/load" && get) return JsonResponse({{"server_load", pending_requests_}});
-  return ErrorResponse(404, "no such endpoint: " + path.substr(0, 100));
+HttpResponse DataApi::Readiness() const {
+  const bool ready = context_.replicas.ready() && !draining_;
+  return ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
 }
 
 HttpResponse DataApi::Models(const std::string& id) const {

@@ -8,6 +8,7 @@
 #include "coordinator/api/generation.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
+#include "coordinator/api/routes.h"
 #include "coordinator/api/text_pages.h"
 #include "coordinator/api/work_pool.h"
 #include "coordinator/text/chat_template.h"
@@ -16,6 +17,8 @@ namespace quire {
 
 class WholeAnswer;
 struct AnswerChoice;
+
+using DataHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
 
 /// The data port: OpenAI's endpoints and the few around them. One thread: the I/O thread.
 class DataApi {
@@ -49,7 +52,8 @@ class DataApi {
   class Slot;       // a reserved place among the pending requests
   struct Exchange;  // one call and where its answer goes
 
-  HttpResponse Page(const HttpRequest& request) const;
+  Routes<DataHandler> MakeRoutes();
+  HttpResponse Readiness() const;
   HttpResponse Models(const std::string& id) const;
   HttpResponse TokenizerInfo() const;
   boost::asio::awaitable<std::optional<HttpResponse>> TextPage(HttpRequest& request, HttpResponder& responder);
@@ -80,6 +84,7 @@ class DataApi {
   int num_sending_ = 0;       // calls that gave their places back
   RequestId next_id_ = 1;
   int64_t created_;
+  Routes<DataHandler> routes_;
 };
 
 }  // namespace quire

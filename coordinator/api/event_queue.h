@@ -28,10 +28,11 @@ struct ReportedToken {
 struct GenerationEvent {
   int choice = 0;  // over the whole call: prompt index * num_delivered + choice
   std::string text;
-  std::vector<ReportedToken> tokens;  // when log-probabilities were asked for
-  int num_tokens = 0;                 // generated since the last event of this choice
-  int cached_tokens = 0;              // of the prompt, taken from the prefix cache; once per prompt
-  double mean_logprob = 0;            // with `finished`: of the choice's tokens, when best_of asks for it
+  std::vector<ReportedToken> tokens;    // when log-probabilities were asked for
+  int num_tokens = 0;                   // generated since the last event of this choice
+  int cached_tokens = 0;                // of the prompt, taken from the prefix cache; once per prompt
+  double mean_logprob = 0;              // with `finished`: of the choice's tokens, when best_of asks for it
+  std::optional<double> queue_seconds;  // once per prompt: how long it waited
   std::optional<FinishReason> finished;
   std::string error;           // ends the whole call
   bool accepted = false;       // one of the call's requests is in the queue; nothing else is set

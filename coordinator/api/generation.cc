@@ -55,6 +55,8 @@ class TextSink : public RequestSink {
     }
   }
 
+  void OnStart(double waited_seconds) override { waited_ = waited_seconds; }
+
   bool OnToken(const TokenEvent& token) override {
     Choice& choice = choices_[static_cast<size_t>(token.choice)];
     ++choice.pending_count;
@@ -123,6 +125,7 @@ class TextSink : public RequestSink {
     event.text = std::move(text);
     event.tokens = std::exchange(choice.pending_tokens, {});
     event.num_tokens = std::exchange(choice.pending_count, 0);
+    event.queue_seconds = std::exchange(waited_, std::nullopt);
     event.finished = finished;
     if (finished && choice.num_tokens > 0) event.mean_logprob = choice.logprob_sum / choice.num_tokens;
     events_->Push(std::move(event));
@@ -133,6 +136,7 @@ class TextSink : public RequestSink {
   bool report_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;
+  std::optional<double> waited_;  // until it is told
 };
 
 std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call,

@@ -81,6 +81,10 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
   return std::nullopt;
 }
 
+bool IsFolded(std::string_view head) {
+  return head.find("\n ") != std::string_view::npos || head.find("\n\t") != std::string_view::npos;
+}
+
 size_t BodyLimit(const HttpHead& head, const HttpLimits& limits) {
   return head.method() == http::verb::post ? limits.body_bytes : limits.other_body_bytes;
 }
@@ -93,7 +97,8 @@ HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   const size_t question = target.find('?');
   request.path = target.substr(0, question);
   if (question != std::string::npos) request.query = target.substr(question + 1);
-  for (const char* name : {"authorization", "x-request-id", "content-type", "host", "origin"}) {
+  for (const char* name : {"authorization", "x-request-id", "content-type", "host", "origin",
+                           "access-control-request-method", "access-control-request-headers"}) {
     const auto value = head[name];
     if (!value.empty()) request.headers[name] = std::string(value.substr(0, 4096));
   }

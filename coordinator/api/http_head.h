@@ -21,6 +21,9 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
 /// The longest body that is read after this head.
 size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
 
+/// True when a line of the raw head goes on in the next one (obs-fold): the parser joins such lines, others may not.
+bool IsFolded(std::string_view head);
+
 /// What handlers see of a head that was not refused; the body is still to come.
 HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits);
 

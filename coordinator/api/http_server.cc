@@ -38,17 +38,18 @@ int OpenSpare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 }  // namespace
 
 struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& io, HttpLimits l, HttpService s)
-      : acceptor(io), retry(io), limits(l), service(std::move(s)), spare(OpenSpare()) {}
+  Impl(asio::io_context& io, HttpLimits l, HttpService s, const TlsCertificate* c)
+      : acceptor(io), retry(io), limits(l), service(std::move(s)), certificate(c), spare(OpenSpare()) {}
   ~Impl() { ::close(spare); }
 
   tcp::acceptor acceptor;
   asio::steady_timer retry;
   HttpLimits limits;
   HttpService service;
-  int spare;  // a descriptor to give up when there are no others
+  const TlsCertificate* certificate;  // null: clear text
+  int spare;                          // a descriptor to give up when there are no others
   int connections = 0, turned_away = 0;
-  std::map<asio::ip::address, int> by_address;  // loopback excepted
+  std::map<asio::ip::address, int> by_address;  // IPv6 by network; loopback excepted
 
   asio::awaitable<void> Accept() {
     for (;;) {
@@ -73,7 +74,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
 
   /// Counts a connection for as long as it is served.
   struct Place {
-    Place(Impl& i, const asio::ip::address& a) : impl(i), address(a) {
+    Place(Impl& i, const asio::ip::address& a) : impl(i), address(NetworkOf(a)) {
       ++impl.connections;
       if (!address.is_loopback()) ++impl.by_address[address];
     }
@@ -88,7 +89,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   };
 
   bool IsFull(const asio::ip::address& address) const {
-    const auto it = by_address.find(address);
+    const auto it = by_address.find(NetworkOf(address));
     return connections >= limits.chosen.connections ||
            (it != by_address.end() && it->second >= limits.chosen.connections_per_address);
   }
@@ -99,8 +100,9 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     const asio::ip::address address = socket.remote_endpoint(error).address();
     if (error) co_return;  // it has gone already
     const bool full = IsFull(address);
-    if (full && turned_away >= kMaxTurnedAway) co_return;
-    const auto connection = std::make_shared<Connection>(std::move(socket), limits, service);
+    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshakes for those
+    const auto tls = certificate != nullptr ? certificate->context() : nullptr;
+    const auto connection = std::make_shared<Connection>(std::move(socket), tls, limits, service);
     try {
       if (full) {
         const std::shared_ptr<void> counted(&++turned_away, [this](void*) { --turned_away; });
@@ -129,8 +131,18 @@ Topology::Limits LimitsOfThisProcess(Topology::Limits wanted) {
   return wanted;
 }
 
-HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service)
-    : impl_(std::make_shared<Impl>(io, limits, std::move(service))) {
+asio::ip::address NetworkOf(const asio::ip::address& address) {
+  if (!address.is_v6() || address.is_loopback()) return address;
+  const asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6);
+  asio::ip::address_v6::bytes_type bytes = v6.to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), uint8_t{0});
+  return asio::ip::address_v6(bytes);
+}
+
+HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,
+                       const TlsCertificate* certificate)
+    : impl_(std::make_shared<Impl>(io, limits, std::move(service), certificate)) {
   beast::error_code error;
   const auto address = asio::ip::make_address(listen.host == "localhost" ? "127.0.0.1" : listen.host, error);
   if (error) Fail("cannot listen on {}: not an IP address", listen.host);

@@ -9,6 +9,7 @@
 
 #include "comm/topology.h"
 #include "coordinator/api/byte_budget.h"
+#include "coordinator/api/request_record.h"
 
 namespace quire {
 
@@ -23,6 +24,7 @@ struct HttpRequest {
   ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
   std::string peer;          // the other end's IP address
   std::string client;  // who asks, as far as the port's gate can tell (authenticate.h); empty: nobody in particular
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
 
   std::string Header(const std::string& name) const {
     const auto it = headers.find(name);
@@ -61,6 +63,8 @@ class HttpResponder {
   virtual bool stalled() const { return false; }
   /// Called on the I/O thread at that moment, so that work for the client can stop.
   std::function<void()> on_gone;
+  /// Of the request that is being answered; handlers fill in what they know of tokens.
+  RequestRecord record;
 };
 
 /// What a port does with the requests that come to it.
@@ -68,6 +72,8 @@ struct HttpService {
   /// Sees the head alone: a refusal, or nothing, and then the body is read. May set `client` and `memory`.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
   std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
+  /// Hears of every request that is over, refused ones included; may be empty.
+  std::function<void(const RequestRecord&)> answered = {};
 };
 
 /// Bounds of every connection (README.md, Limits).

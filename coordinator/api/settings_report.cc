@@ -80,6 +80,15 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
           {"admin_listen", topology.admin.listen},
           {"api_key_file", TextOrNull(topology.server.key_file)},
           {"admin_token_file", TextOrNull(topology.admin.key_file)},
+          {"ssl_certfile", TextOrNull(topology.server.certificate)},
+          {"ssl_keyfile", TextOrNull(topology.server.key)},
+          {"admin_ssl_certfile", TextOrNull(topology.admin.certificate)},
+          {"admin_ssl_keyfile", TextOrNull(topology.admin.key)},
+          {"allowed_origins", topology.server.allowed_origins},
+          {"allowed_hosts", topology.server.allowed_hosts},
+          {"access_log", topology.logs.access},
+          {"access_log_file", TextOrNull(topology.logs.access_file)},
+          {"audit_log_file", TextOrNull(topology.logs.audit_file)},
           {"private_network", topology.transport.private_network},
           {"limits", LimitsJson(topology.limits)}};
 }

@@ -108,7 +108,9 @@ const StepPlan* Engine::NextPlan(double now) {
   stats_.computed_tokens += static_cast<int64_t>(plan.decodes.size());
   for (const Chunk& chunk : plan.chunks) stats_.computed_tokens += chunk.count;
   for (Request* request : scheduler_.running()) {
-    if (request->first_scheduled_seconds < 0) request->first_scheduled_seconds = now;
+    if (request->first_scheduled_seconds >= 0) continue;
+    request->first_scheduled_seconds = now;
+    request->sink->OnStart(now - request->arrival_seconds);
   }
   if (observer_ != nullptr) observer_->OnPlan(now, plan);
   return &plan;

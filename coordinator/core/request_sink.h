@@ -32,6 +32,8 @@ enum class RequestError {
 class RequestSink {
  public:
   virtual ~RequestSink() = default;
+  /// Something of the request is computed for the first time, after it waited so long. At most once, before all else.
+  virtual void OnStart(double /*waited_seconds*/) {}
   /// Returns true when the text now ends the choice (a stop string): the engine finishes it with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
   /// The choice ends by a stop token, which is not delivered; its log-probability when that was asked for.

@@ -36,10 +36,14 @@ server:
   listen: "127.0.0.1:9000"
   api_keys: keys/api.keys
   allow_unauthenticated: true
+  tls: {certificate: c.pem, key: k.pem}
+  allowed_origins: ["https://a.example", "*"]
+  allowed_hosts: [b.example]
   limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5, connections_per_address: 6,
            memory_bytes: 70MiB, queue_seconds: 8, request_seconds: 9, memory_bytes_per_client: 40MiB,
            body_bytes_per_second: 10, write_bytes_per_second: 11}
-admin: {listen: "[::1]:9001", token: t}
+admin: {listen: "[::1]:9001", token: t, tls: {certificate: c2.pem, key: k2.pem}}
+logs: {access: json, access_file: a.log, audit_file: b.log}
 transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true, private_network: on}
 launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
 threads_per_worker: 3
@@ -63,6 +67,18 @@ threads_per_worker: 3
   EXPECT_EQ(t.transport.keys, "keys/");
   EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
   EXPECT_EQ(t.transport.private_network, "on");
+  const std::vector<std::string> doors = {t.server.certificate,
+                                          t.server.key,
+                                          t.admin.certificate,
+                                          t.admin.key,
+                                          t.server.allowed_origins.at(0),
+                                          t.server.allowed_origins.at(1),
+                                          t.server.allowed_hosts.at(0),
+                                          t.logs.access,
+                                          t.logs.access_file,
+                                          t.logs.audit_file};
+  EXPECT_EQ(doors, (std::vector<std::string>{"c.pem", "k.pem", "c2.pem", "k2.pem", "https://a.example", "*",
+                                             "b.example", "json", "a.log", "b.log"}));
   const Topology::Limits& limits = t.limits;
   EXPECT_EQ((std::vector<int64_t>{limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds,
                                   limits.connections, limits.connections_per_address, limits.memory_bytes,
@@ -110,6 +126,11 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
       {"model: {path: /m}\nserver: {limits: {body_bytes: 1MiB}}\n", "unknown key \"body_bytes\"; known: head_seconds"},
       {"model: {path: /m}\nserver: {limits: 5}\n", "server.limits: expected a mapping"},
       {"model: {path: /m}\nadmin: {limits: {}}\n", "unknown key \"limits\""},
+      {"model: {path: /m}\nserver: {tls: {certificate: c}}\n", "server.tls needs both a certificate and its key"},
+      {"model: {path: /m}\nadmin: {tls: {key: k}}\n", "admin.tls needs both"},
+      {"model: {path: /m}\nadmin: {allowed_origins: []}\n", "unknown key \"allowed_origins\""},
+      {"model: {path: /m}\nlogs: {access: loud}\n", "must be one of off, text, json"},
+      {"model: {path: /m}\nlogs: {access_file: f}\n", "needs --access-log text or json"},
       {"model: {path: /m}\ntransport: {private_network: yes}\n", "must be one of auto, on, off"},
       {"model: {path: /m}\ntransport: {bind: 10.0.0.1}\n", "two different ports"},
       {"model: {path: /m}\nlaunch: {method: external}\n", "needs transport.bind"},

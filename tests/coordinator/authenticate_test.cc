@@ -149,12 +149,13 @@ TEST_F(AuthenticateTest, TheLimitForgetsEverySecondAndItsMemoryIsBounded) {
 TEST_F(AuthenticateTest, ReloadTakesNewKeysAndKeepsTheOldOnesWhenTheyAreBad) {
   const std::string path = File(alice_.line);
   Gate gate({path, {}, false});
+  const Gate nobody({"", {}, false});
   std::ofstream(path) << bob_.line;
-  gate.Reload();
+  gate.Reload(nobody);
   EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + alice_.key)), 401);
   EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + bob_.key)), 200);
   std::ofstream(path) << alice_.line << "rubbish\n";
-  EXPECT_THROW(gate.Reload(), Error);
+  EXPECT_THROW(gate.Reload(nobody), Error);
   EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + bob_.key)), 200);
 }
 
@@ -195,10 +196,113 @@ TEST_F(AuthenticateTest, WithoutKeysClientsAreToldApartByWhatTheyPresent) {
 }
 
 TEST_F(AuthenticateTest, NoKeyOpensBothPorts) {
-  const Gate data({File(alice_.line), {}, false}), admin({File(bob_.line), {}, false});
-  EXPECT_NO_THROW(CheckKeysDiffer(data, admin));
+  const std::string path = File(alice_.line);
+  Gate data({path, {}, false});
+  const Gate admin({File(bob_.line), {}, false});
+  EXPECT_NO_THROW(CheckKeysDiffer(data.keys(), admin.keys()));
   const Gate both({File("root" + alice_.line.substr(5)), {}, false});
-  EXPECT_THROW(CheckKeysDiffer(data, both), Error);
+  EXPECT_THROW(CheckKeysDiffer(data.keys(), both.keys()), Error);
+  std::ofstream(path) << alice_.line << "carol" << bob_.line.substr(3);
+  EXPECT_THROW(data.Reload(admin), Error);
+  EXPECT_EQ(Status(data, Ask("/v1/models", "Bearer " + bob_.key)), 401);  // the old keys are in force
+  EXPECT_EQ(Status(data, Ask("/v1/models", "Bearer " + alice_.key)), 200);
+}
+
+TEST_F(AuthenticateTest, ARefusalForWantOfAScopeNamesIt) {
+  const NewApiKey reader = MakeApiKey("watch", "qa-", "read"), other = MakeApiKey("ops", "qa-", "control");
+  Gate gate({.key_file = File(reader.line + other.line), .public_paths = {}, .kind = KeyKind::kAdmin});
+  const auto message = [&](const NewApiKey& key, const char* method) {
+    HttpRequest request = Ask("/admin/pause", "Bearer " + key.key, method);
+    const auto refusal = gate.Refuse(request);
+    EXPECT_NE(request.client, "");  // the audit log tells whose it was
+    return refusal ? refusal->body : "";
+  };
+  EXPECT_EQ(message(reader, "GET"), "");
+  EXPECT_NE(message(reader, "POST").find("the key of watch lacks the scope control"), std::string::npos);
+  EXPECT_EQ(message(other, "POST"), "");
+  EXPECT_NE(message(other, "GET").find("the key of ops lacks the scope read"), std::string::npos);
+  const std::string generate = MakeApiKey("x", "qa-", "generate").line;
+  EXPECT_THROW(ApiKeys::Load(File(generate), KeyKind::kAdmin), Error);
+  EXPECT_NO_THROW(ApiKeys::Load(File(generate), KeyKind::kApi));
+  EXPECT_TRUE(AreScopes("read,control", KeyKind::kAdmin));
+  EXPECT_FALSE(AreScopes("generate", KeyKind::kAdmin));
+  EXPECT_FALSE(AreScopes("", KeyKind::kAdmin));
+}
+
+class BrowserTest : public AuthenticateTest {
+ protected:
+  static HttpRequest From(const std::string& origin, const std::string& method = "POST",
+                          const std::string& host = "localhost:8000") {
+    HttpRequest request = Ask("/v1/completions", "", method);
+    request.headers["host"] = host;
+    if (!origin.empty()) request.headers["origin"] = origin;
+    return request;
+  }
+  static std::string HeaderOf(const std::vector<std::pair<std::string, std::string>>& headers, const char* name) {
+    for (const auto& [key, value] : headers) {
+      if (key == name) return value;
+    }
+    return "";
+  }
+};
+
+TEST_F(BrowserTest, OnlyPagesOfAllowedOriginsMayReadAnswers) {
+  Gate gate({.key_file = "", .public_paths = {}, .origins = {"https://chat.example"}});
+  HttpRequest ours = From("https://chat.example"), others = From("https://evil.example"), none = From("");
+  EXPECT_FALSE(gate.Refuse(ours));
+  EXPECT_EQ(HeaderOf(ours.answer_headers, "Access-Control-Allow-Origin"), "https://chat.example");
+  EXPECT_EQ(HeaderOf(ours.answer_headers, "Vary"), "Origin");
+  EXPECT_EQ(gate.Refuse(others)->status, 403);
+  EXPECT_EQ(HeaderOf(others.answer_headers, "Access-Control-Allow-Origin"), "");
+  EXPECT_EQ(HeaderOf(others.answer_headers, "Vary"), "Origin");
+  EXPECT_FALSE(gate.Refuse(none));
+  EXPECT_EQ(HeaderOf(none.answer_headers, "Access-Control-Allow-Origin"), "");
+  HttpRequest rebound = From("https://chat.example", "POST", "evil.example");  // an allowed page, but not by this name
+  EXPECT_EQ(gate.Refuse(rebound)->status, 403);
+}
+
+TEST_F(BrowserTest, QuestionsBeforeRequestsAreAnsweredWithoutAKey) {
+  Gate gate({.key_file = File(alice_.line), .public_paths = {}, .origins = {"https://chat.example"}});
+  const auto ask = [&](const std::string& origin, const std::string& fields) {
+    HttpRequest request = From(origin, "OPTIONS", "api.example");
+    request.headers["access-control-request-method"] = "POST";
+    if (!fields.empty()) request.headers["access-control-request-headers"] = fields;
+    return *gate.Refuse(request);
+  };
+  const HttpResponse answer = ask("https://chat.example", "authorization, content-type,x-stainless-lang");
+  EXPECT_EQ(answer.status, 204);
+  EXPECT_EQ(HeaderOf(answer.headers, "Access-Control-Allow-Methods"), "GET, POST");
+  EXPECT_EQ(HeaderOf(answer.headers, "Access-Control-Allow-Headers"), "authorization, content-type,x-stainless-lang");
+  EXPECT_EQ(HeaderOf(ask("https://chat.example", "a:b").headers, "Access-Control-Allow-Headers"), "");
+  EXPECT_EQ(ask("https://evil.example", "").status, 401);
+  HttpRequest request = From("https://chat.example");  // the request itself needs one, and the page may read that
+  EXPECT_EQ(gate.Refuse(request)->status, 401);
+  EXPECT_EQ(HeaderOf(request.answer_headers, "Access-Control-Allow-Origin"), "https://chat.example");
+}
+
+TEST_F(BrowserTest, AnOriginStarStandsForAll) {
+  Gate gate({.key_file = File(alice_.line), .public_paths = {}, .origins = {"*"}});
+  HttpRequest request = From("https://any.example");
+  EXPECT_EQ(gate.Refuse(request)->status, 401);
+  EXPECT_EQ(HeaderOf(request.answer_headers, "Access-Control-Allow-Origin"), "https://any.example");
+}
+
+TEST_F(BrowserTest, AllowedHostsAreTheOnlyNamesBesideLocalhost) {
+  Gate open({.key_file = "", .public_paths = {"/health"}, .hosts = {"models.example"}});
+  Gate keys({.key_file = File(alice_.line), .public_paths = {"/health"}, .hosts = {"models.example"}});
+  for (Gate* gate : {&open, &keys}) {
+    const auto status = [&](const std::string& host, const char* path = "/v1/models") {
+      HttpRequest request = Ask(path, "Bearer " + alice_.key);
+      request.headers["host"] = host;
+      return Status(*gate, std::move(request));
+    };
+    for (const char* host : {"models.example", "MODELS.example:8000", "localhost:8000", "127.0.0.1"})
+      EXPECT_EQ(status(host), 200) << host;
+    for (const char* host : {"evil.example", "models.example.evil.example", "10.0.0.1:8000"}) {
+      EXPECT_EQ(status(host), 403) << host;
+      EXPECT_EQ(status(host, "/health"), 200) << host;  // probes come by address
+    }
+  }
 }
 
 }  // namespace

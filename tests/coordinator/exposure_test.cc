@@ -98,6 +98,30 @@ TEST(ExposureTest, RefusalsNameThePlaceAndTheRemedy) {
   }
 }
 
+TEST(ExposureTest, BrowsersGetInByNameOnly) {
+  const auto verdict = [](const char* origin, const char* host, bool keys) -> std::string {
+    Topology t;
+    t.server.allowed_origins = {origin};
+    t.server.allowed_hosts = {host};
+    if (keys) t.server.key_file = "api.keys";
+    try {
+      CheckExposure(t, "t.yaml");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const char* origin : {"https://chat.example", "http://localhost:3000", "http://[::1]:3000"})
+    EXPECT_EQ(verdict(origin, "models.example", false), "") << origin;
+  for (const char* origin :
+       {"chat.example", "https://", "https://chat.example/x", "https://a b", "null", "ftp://a", ""})
+    EXPECT_NE(verdict(origin, "a", true).find("allowed_origins"), std::string::npos) << origin;
+  EXPECT_EQ(verdict("*", "a", true), "");
+  EXPECT_NE(verdict("*", "a", false).find("without API keys"), std::string::npos);
+  for (const char* host : {"", "*", "a:8000", "a/b", "http://a"})
+    EXPECT_NE(verdict("https://a", host, true).find("allowed_hosts"), std::string::npos) << host;
+}
+
 TEST(ExposureTest, WarnsOfWhatIsSwitchedOff) {
   Topology t;
   t.transport.insecure = true;

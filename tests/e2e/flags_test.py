@@ -1,14 +1,18 @@
 """Every flag of quire serve: what it does, and that /admin/status tells the setting that is in force."""
+import json
 import os
 import re
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
 import urllib.error
+import urllib.request
 
+import tls_test
 import verdict
 from server import QUIRE, TINY, Server
 
@@ -108,7 +112,8 @@ class PlainTest(FlagCase):
             "served_model_name": "gqa", "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
             "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
-            "private_network": "auto",
+            "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
+            "access_log": "off", "access_log_file": None, "audit_log_file": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
             "verify_checksum": None,
@@ -344,6 +349,72 @@ class FileTest(FlagCase):
         self.assertEqual(self.cached_again(11), 8)
 
 
+class DoorsTest(FlagCase):
+    """Who may come in, how, and what is written down of it: what each does in full is in signs_test, tls_test and logs_test."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.logs = [os.path.join(cls.directory.name, name) for name in ("access.log", "audit.log")]
+        cls.server = Server("--allowed-origins", '["https://a.example", "https://b.example"]', "--allowed-hosts", "one.example,two.example",
+                            "--access-log", "text", "--access-log-file", cls.logs[0], "--audit-log-file", cls.logs[1], model=TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.directory.cleanup()
+
+    def headers_of(self, **headers):
+        request = urllib.request.Request(self.server.url + "/v1/models", headers=headers)
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.headers
+
+    def test_allowed_origins(self):
+        self.assertEqual(self.setting("allowed_origins"), ["https://a.example", "https://b.example"])
+        self.assertEqual(self.headers_of(Origin="https://b.example")["Access-Control-Allow-Origin"], "https://b.example")
+        for origins in ("*", "chat.example", "https://chat.example/x", '["https://chat.example"'):
+            self.assertEqual(quire("serve", "--model", TINY, "--allowed-origins", origins).returncode, 2, origins)
+
+    def test_allowed_hosts(self):
+        self.assertEqual(self.setting("allowed_hosts"), ["one.example", "two.example"])
+        self.headers_of(Host="two.example")
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            self.headers_of(Host="three.example")
+        self.assertEqual(refused.exception.code, 403)
+        self.assertEqual(quire("serve", "--model", TINY, "--allowed-hosts", "a/b").returncode, 2)
+
+    def written(self, path, text):
+        deadline = time.monotonic() + 20
+        while True:
+            with open(path, encoding="utf-8") as f:
+                if text in f.read():
+                    return
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def test_access_log(self):
+        self.assertEqual((self.setting("access_log"), self.setting("access_log_file")), ("text", self.logs[0]))
+        self.complete()
+        self.written(self.logs[0], 'POST "/v1/completions" status=200 ')
+        self.assertEqual(quire("serve", "--model", TINY, "--access-log-file", self.logs[0]).returncode, 2)  # of which kind?
+
+    def test_audit_log_file(self):
+        self.assertEqual(self.setting("audit_log_file"), self.logs[1])
+        self.server.post("/admin/resume", {}, admin=True)
+        self.written(self.logs[1], '"audit":"/admin/resume"')
+
+    def test_ssl_files(self):
+        first, second = (tls_test.make_certificate(self.directory.name, name) for name in ("data", "admin"))
+        with tls_test.TlsServer("--ssl-certfile", first[0], "--ssl-keyfile", first[1], "--admin-ssl-certfile", second[0], "--admin-ssl-keyfile", second[1],
+                                model=TINY) as server:
+            for port, (certificate, _), path in ((server.port, first, "/v1/models"), (server.admin_port, second, "/admin/status")):
+                context = ssl.create_default_context(cafile=certificate)
+                with urllib.request.urlopen(f"https://localhost:{port}{path}", timeout=20, context=context) as response:
+                    answer = json.load(response)
+            settings = answer["settings"]
+            self.assertEqual([settings[name] for name in ("ssl_certfile", "ssl_keyfile", "admin_ssl_certfile", "admin_ssl_keyfile")], [*first, *second])
+
+
 # Where the effect of each flag is seen.
 TESTS = {
     "model_or_topology": FileTest.test_topology_holds_where_no_flag_speaks,
@@ -357,6 +428,15 @@ TESTS = {
     "--admin-port": PlainTest.test_model_port_and_admin_port,
     "--api-key-file": FileTest.test_api_key_file,
     "--admin-token-file": FileTest.test_admin_token_file,
+    "--ssl-certfile": DoorsTest.test_ssl_files,
+    "--ssl-keyfile": DoorsTest.test_ssl_files,
+    "--admin-ssl-certfile": DoorsTest.test_ssl_files,
+    "--admin-ssl-keyfile": DoorsTest.test_ssl_files,
+    "--allowed-origins": DoorsTest.test_allowed_origins,
+    "--allowed-hosts": DoorsTest.test_allowed_hosts,
+    "--access-log": DoorsTest.test_access_log,
+    "--access-log-file": DoorsTest.test_access_log,
+    "--audit-log-file": DoorsTest.test_audit_log_file,
     "--served-model-name": SmallTest.test_served_model_name,
     "--max-model-len": SmallTest.test_max_model_len,
     "--max-num-seqs": SmallTest.test_max_num_seqs,

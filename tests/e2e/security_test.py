@@ -553,6 +553,13 @@ class HttpKeysTest(unittest.TestCase):
         reload("kept the API keys as they were")
         self.assertEqual(self.ask("/v1/models", bob)[0], 200)
         os.chmod(self.keys.api_file, 0o600)
+        # A token of the admin port is no API key, however it came to be in the file.
+        before, token = read(self.keys.api_file), read(self.keys.admin_file)
+        write(self.keys.api_file, before + b"dave" + token[token.index(b":"):])
+        reload("are the same; make another")
+        self.assertEqual(self.refused("/v1/models", self.keys.admin)[0], 401)
+        self.assertEqual(self.ask("/v1/models", bob)[0], 200)
+        write(self.keys.api_file, before)
 
     def test_clients_of_different_keys_share_no_prefix(self):
         carol = keygen("--api", "carol", "--file", self.keys.api_file)

@@ -1,6 +1,7 @@
 """What answers tell programs beside their text: whether to try again, what was wrong, and which request it was."""
 import contextlib
 import json
+import socket
 import threading
 import time
 import unittest
@@ -89,6 +90,84 @@ class SignsTest(unittest.TestCase):
                 error = answer["error"]
                 self.assertEqual((status, error["code"], error["param"]), (400, "context_length_exceeded", param))
                 self.assertIn("maximum context length is 2048 tokens", error["message"])
+
+    def test_a_wrong_method_is_told_the_right_ones(self):
+        for method, path, allow in (("GET", "/v1/completions", "POST"), ("DELETE", "/v1/models", "GET, HEAD"), ("OPTIONS", "/tokenize", "POST"),
+                                    ("POST", "/v1/models/x", "GET, HEAD"), ("PUT", "/health", "GET, HEAD")):
+            status, headers, answer = self.ask(path, method=method)
+            self.assertEqual((status, headers["Allow"], answer["error"]["code"]), (405, allow, 405))
+        for path, allow in (("/admin/pause", "POST"), ("/metrics", "GET, HEAD")):
+            request = urllib.request.Request(self.server.admin_url + path, method="DELETE")
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=20)
+            self.assertEqual((refused.exception.code, refused.exception.headers["Allow"]), (405, allow))
+            refused.exception.close()
+        self.assertEqual(self.ask("/nope", {})[0], 404)
+
+    # --- which request it was ---
+
+    def test_every_answer_has_an_id(self):
+        ids = {self.ask(path, body, method)[1]["x-request-id"] for path, body, method in
+               (("/health", None, None), ("/nope", None, None), ("/v1/models", {}, "DELETE"), ("/v1/completions", {"prompt": 5}, None),
+                ("/v1/completions", {"prompt": [5], "max_tokens": 1}, None))}
+        self.assertEqual(len(ids), 5)
+        for one in ids:
+            self.assertRegex(one, "^req-[0-9a-f]{32}$")
+        self.assertEqual(self.ask("/nope", headers={"x-request-id": "mine"})[1]["x-request-id"], "mine")
+        for broken in (b"GET /\xff HTTP/1.1\r\n\r\n", b"nonsense\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
+                s.sendall(broken)
+                self.assertRegex(s.makefile("rb").read(), b"(?s)^HTTP/1.1 400 .*\r\nx-request-id: req-")
+
+
+class BrowserTest(unittest.TestCase):
+    """A server that one site's pages may use, under one name of its own."""
+    PAGE = "https://chat.example"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "1", "--allowed-origins", cls.PAGE, "--allowed-hosts", "models.example", model=TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def ask(self, method, path, origin, body=b"", *lines, host="models.example"):
+        """(status, headers, body)."""
+        head = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", f"Content-Length: {len(body)}", *lines]
+        head += [f"Origin: {origin}"] if origin else []
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as s:
+            s.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+            reply = s.makefile("rb").read().decode()
+        head, _, body = reply.partition("\r\n\r\n")
+        lines = head.split("\r\n")
+        return int(lines[0].split()[1]), dict(line.split(": ", 1) for line in lines[1:]), body
+
+    def test_a_page_may_ask_first(self):
+        status, headers, body = self.ask("OPTIONS", "/v1/chat/completions", self.PAGE, b"", "Access-Control-Request-Method: POST",
+                                         "Access-Control-Request-Headers: authorization,content-type,x-stainless-os")
+        self.assertEqual((status, body), (204, ""))
+        self.assertNotIn("Content-Length", headers)
+        self.assertEqual(headers["Access-Control-Allow-Origin"], self.PAGE)
+        self.assertEqual(headers["Access-Control-Allow-Headers"], "authorization,content-type,x-stainless-os")
+        self.assertIn("POST", headers["Access-Control-Allow-Methods"])
+
+    def test_a_page_may_read_answers_streams_and_errors(self):
+        stream = json.dumps({"prompt": [5], "max_tokens": 2, "stream": True}).encode()
+        for method, path, body, expected in (("GET", "/v1/models", b"", 200), ("POST", "/v1/completions", stream, 200), ("GET", "/nope", b"", 404),
+                                             ("POST", "/v1/completions", b"{", 400)):
+            status, headers, _ = self.ask(method, path, self.PAGE, body)
+            self.assertEqual((status, headers["Access-Control-Allow-Origin"], headers["Vary"]), (expected, self.PAGE, "Origin"))
+            self.assertIn("x-request-id", headers["Access-Control-Expose-Headers"])
+
+    def test_others_may_not(self):
+        for origin in ("https://evil.example", "http://chat.example", "https://chat.example:444", "null"):
+            status, headers, _ = self.ask("GET", "/v1/models", origin)
+            self.assertEqual(status, 403)
+            self.assertFalse([name for name in headers if name.startswith("Access-Control")])
+            self.assertEqual(self.ask("OPTIONS", "/v1/models", origin, b"", "Access-Control-Request-Method: GET")[0], 403)
+        self.assertEqual(self.ask("GET", "/v1/models", "")[0], 200)
+        self.assertEqual(self.ask("GET", "/v1/models", "", host="evil.example")[0], 403)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   boost::beast::error_code error;
   const size_t head_bytes = Feed(parser, text, piece, true, error);
   if (!parser.is_header_done()) return 0;
-  if (RefuseHead(parser.get(), kLimits)) return 0;
+  if (RefuseHead(parser.get(), kLimits) || IsFolded(text.substr(0, head_bytes))) return 0;
   CheckFraming(std::string(text.substr(0, head_bytes)));
   parser.eager(true);
   Feed(parser, text.substr(head_bytes), piece, false, error);

@@ -99,8 +99,8 @@ TOKEN_METRICS = [
     Mutant("token metrics: the histogram of prompts shows answers", METRICS, "f.request_prompt_tokens->Observe(finished.prompt_tokens);",
            "f.request_prompt_tokens->Observe(finished.generated_tokens);", fields("MetricsTest")),
     Mutant("token metrics: a stream that was refused counts as aborted", ANSWER,
-           "timer.OnEvent(*event);\n    if (!event->error.empty()) throw ApiError(event->error_status, event->error);\n    ++accepted;",
-           "if (!event->error.empty()) throw ApiError(event->error_status, event->error);\n    ++accepted;", fields("RefusalMetricsTest")),
+           "timer.OnEvent(*event);\n    if (!event->error.empty()) throw ErrorOf(*event);\n    ++accepted;",
+           "if (!event->error.empty()) throw ErrorOf(*event);\n    ++accepted;", fields("RefusalMetricsTest")),
     Mutant("token metrics: hits of the prefix cache are its queries", METRICS, "raise_to(*engine.cache_hits, g.stats.cached_tokens);",
            "raise_to(*engine.cache_hits, g.stats.ended_prompt_tokens);", fields("MetricsTest")),
 ]

@@ -148,7 +148,7 @@ MUTANTS = [
     ("engine_endings.cc", "whoever runs ends by the limit of waiting",
      "request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now",
      "arrival + options_.max_wait_seconds < now"),
-    ("engine_endings.cc", "a client's own limit is told as the server's", "own && !waited", "false"),
+    ("engine_endings.cc", "a client's own limit is told as the server's", "overdue = own ?", "overdue = false ?"),
     ("engine_endings.cc", "a request is given up one lost epoch too late",
      "request.num_lost_alone >= options_.max_lost_epochs", "request.num_lost_alone > options_.max_lost_epochs"),
     ("engine_endings.cc", "a smaller pool keeps who lacks one token's room",

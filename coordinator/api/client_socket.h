@@ -1,0 +1,50 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <memory>
+
+namespace quire {
+
+/// A client's connection, in clear text or under TLS; a stream as Asio and Beast understand it. In clear text it is its
+/// socket and costs nothing more.
+class ClientSocket {
+ public:
+  using Tcp = boost::asio::ip::tcp::socket;
+  using Tls = boost::asio::ssl::stream<Tcp&>;
+  using executor_type = Tcp::executor_type;
+
+  /// `tls` is null for clear text.
+  ClientSocket(Tcp socket, const std::shared_ptr<boost::asio::ssl::context>& tls) : socket_(std::move(socket)) {
+    if (tls != nullptr) tls_ = std::make_unique<Tls>(socket_, *tls);
+  }
+  ClientSocket(const ClientSocket&) = delete;
+  ClientSocket& operator=(const ClientSocket&) = delete;
+
+  executor_type get_executor() { return socket_.get_executor(); }
+  /// The socket below, whatever is spoken on it.
+  Tcp& tcp() { return socket_; }
+  /// What is spoken on it; only when `encrypted`.
+  Tls& tls() { return *tls_; }
+  bool encrypted() const { return tls_ != nullptr; }
+  /// The client speaks clear text where TLS is spoken; so will the answer.
+  void SpeakClearText() { tls_.reset(); }
+
+  template <class Buffers, class Token>
+  auto async_read_some(const Buffers& buffers, Token&& token) {
+    const auto begin = [this](auto handler, const Buffers& into) {
+      if (tls_ != nullptr)
+        tls_->async_read_some(into, std::move(handler));
+      else
+        socket_.async_read_some(into, std::move(handler));
+    };
+    return boost::asio::async_initiate<Token, void(boost::system::error_code, size_t)>(begin, token, buffers);
+  }
+
+ private:
+  Tcp socket_;
+  std::unique_ptr<Tls> tls_;
+};
+
+}  // namespace quire

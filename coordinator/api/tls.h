@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace quire {
+
+/// A port's certificate chain and private key, from PEM files, and how TLS is spoken with them: 1.2 or later, forward
+/// secrecy, authenticated encryption, HTTP/1.1. Belongs to the I/O thread.
+class TlsCertificate {
+ public:
+  /// Throws Error that names the file: one that cannot be read, a key that others could read or that needs a
+  /// passphrase, a key of another certificate.
+  TlsCertificate(std::string certificate_file, std::string key_file);
+
+  /// Takes what the files hold now; connections that are open go on with what they had. Throws Error and changes
+  /// nothing when they are not as they must be.
+  void Reload();
+
+  /// For the next connection.
+  std::shared_ptr<boost::asio::ssl::context> context() const { return context_; }
+
+ private:
+  std::string certificate_file_, key_file_;
+  std::shared_ptr<boost::asio::ssl::context> context_;
+};
+
+}  // namespace quire

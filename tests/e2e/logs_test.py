@@ -1,0 +1,160 @@
+"""Who did what: the access log, the audit log, and admin tokens of several operators."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+import verdict
+from server import QUIRE, TINY, Server
+
+
+def keygen(*arguments):
+    """What it prints: the key."""
+    return subprocess.run([QUIRE, "keygen", *arguments], check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def lines_of(path, number, seconds=20):
+    """The file's lines once there are so many: another thread writes them."""
+    deadline = time.monotonic() + seconds
+    while True:
+        text = ""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+        if text.count("\n") >= number:
+            return text.splitlines()
+        assert time.monotonic() < deadline, text
+        time.sleep(0.02)
+
+
+class LogsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        api, admin, cls.access, cls.audit = (os.path.join(cls.directory.name, name) for name in ("api.keys", "admin.token", "access.log", "audit.log"))
+        cls.key = keygen("--api", "alice", "--file", api)
+        cls.root = keygen("--admin", "--file", admin)
+        cls.watch = keygen("--admin", "watch", "--scopes", "read", "--file", admin)
+        cls.ops = keygen("--admin", "ops", "--scopes", "read,control", "--file", admin)
+        cls.server = Server("-tp", "1", "--api-key-file", api, "--admin-token-file", admin, "--access-log", "json", "--access-log-file", cls.access,
+                            "--audit-log-file", cls.audit, model=TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+        cls.directory.cleanup()
+
+    def entries(self, path, request_id):
+        """Lines about that request, once there is one."""
+        deadline = time.monotonic() + 20
+        while True:
+            found = [line for line in map(json.loads, lines_of(path, 1)) if line["request_id"] == request_id]
+            if found:
+                return found
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def admin(self, token, path, body, request_id="-"):
+        return self.server.post(path, body, admin=True, headers={"Authorization": "Bearer " + token, "x-request-id": request_id})
+
+    def test_a_request_is_one_line(self):
+        for request_id, more in (("whole", {}), ("stream", {"stream": True})):
+            headers = {"Authorization": "Bearer " + self.key, "x-request-id": request_id}
+            body = json.dumps({"prompt": "the prompt is nobody's business", "max_tokens": 7, "ignore_eos": True, **more}).encode()
+            begin = time.monotonic()
+            with socket.create_connection(("127.0.0.1", self.server.port), timeout=60) as s:
+                lines = ["POST /v1/completions?secret=1 HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {len(body)}"]
+                s.sendall("\r\n".join(lines + [f"{name}: {value}" for name, value in headers.items()]).encode() + b"\r\n\r\n" + body)
+                sent = len(s.makefile("rb").read())
+            took = time.monotonic() - begin
+            entry, = self.entries(self.access, request_id)
+            told = {name: entry[name] for name in ("port", "client", "peer", "method", "path", "status", "completion_tokens", "bytes")}
+            self.assertEqual(told, {"port": "data", "client": "alice", "peer": "127.0.0.1", "method": "POST", "path": "/v1/completions", "status": 200,
+                                    "completion_tokens": 7, "bytes": sent})
+            self.assertGreater(entry["prompt_tokens"], 5)
+            self.assertLess(0, entry["first_token_seconds"])
+            self.assertLessEqual(entry["queue_seconds"], entry["first_token_seconds"])
+            self.assertLessEqual(entry["first_token_seconds"], entry["total_seconds"])
+            self.assertLessEqual(entry["total_seconds"], took + 0.1)
+
+    def test_refusals_and_clients_that_left_are_told_too(self):
+        for request_id, key, path, status in (("unknown", "guess", "/v1/completions", 401), ("nowhere", self.key, "/nope", 404)):
+            self.assertEqual(self.server.post(path, {}, headers={"Authorization": "Bearer " + key, "x-request-id": request_id})[0], status)
+            entry, = self.entries(self.access, request_id)
+            self.assertEqual((entry["status"], entry["client"]), (status, "" if status == 401 else "alice"))
+        body = json.dumps({"prompt": [5], "max_tokens": 2000, "ignore_eos": True}).encode()
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=60) as s:
+            s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nx-request-id: left\r\nAuthorization: Bearer {self.key}\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.1)
+        entry, = self.entries(self.access, "left")
+        self.assertEqual((entry["status"], entry["bytes"]), (0, 0))
+
+    def test_verbs_of_operators_are_kept_with_their_names(self):
+        self.assertEqual(self.admin(self.ops, "/admin/log_level", {"level": "info"}, "one")[0], 200)
+        entry, = self.entries(self.audit, "one")
+        self.assertEqual({name: entry[name] for name in ("audit", "token", "peer", "parameters", "outcome", "status")},
+                         {"audit": "/admin/log_level", "token": "ops", "peer": "127.0.0.1", "parameters": {"level": "info"}, "outcome": "done", "status": 200})
+        self.assertEqual(self.admin(self.root, "/admin/abort", {}, "two")[0], 400)
+        entry, = self.entries(self.audit, "two")
+        self.assertEqual((entry["token"], entry["outcome"], entry["status"]), ("admin", "refused", 400))
+        self.assertEqual(self.admin(self.root, "/admin/pin", {"prompt": "hush hush", "api_key": self.key}, "three")[0], 200)
+        entry, = self.entries(self.audit, "three")
+        self.assertEqual(entry["parameters"], {"prompt": "(not shown)", "api_key": "(not shown)"})
+
+    def test_a_token_without_the_scope_is_told_which_it_lacks(self):
+        self.assertEqual(self.server.admin_get("/admin/status", self.watch)["running"], 0)
+        status, answer = self.admin(self.watch, "/admin/pause", {}, "four")
+        self.assertEqual((status, answer["error"]["message"]), (403, "the key of watch lacks the scope control"))
+        entry, = self.entries(self.audit, "four")
+        self.assertEqual((entry["token"], entry["audit"], entry["status"]), ("watch", "/admin/pause", 403))
+        self.assertEqual(self.server.admin_get("/admin/status", self.ops)["state"], "serving")
+
+    def test_sighup_goes_on_in_new_files(self):
+        # The name is taken back at the end: other tests look there.
+        os.rename(self.access, self.access + ".1")
+        self.server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 20
+        while not os.path.exists(self.access):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.server.get("/health")
+        self.assertEqual(json.loads(lines_of(self.access, 1)[0])["path"], "/health")
+        self.assertEqual(os.stat(self.access).st_mode & 0o777, 0o600)
+
+    def test_nothing_secret_is_in_any_log(self):
+        self.server.post("/v1/completions", {"prompt": "nobody's business", "max_tokens": 1}, headers={"Authorization": "Bearer " + self.key, "x-request-id": "last"})
+        self.entries(self.access, "last")
+        texts = [self.server.text()]
+        for name in os.listdir(self.directory.name):
+            if ".log" in name:
+                with open(os.path.join(self.directory.name, name), encoding="utf-8") as f:
+                    texts.append(f.read())
+        for text in texts:
+            for secret in (self.key, self.root, self.ops, self.watch, "business", "hush hush", "secret=1"):
+                self.assertNotIn(secret, text)
+
+
+class PlainTextTest(unittest.TestCase):
+    def test_text_goes_to_standard_error(self):
+        with Server("-tp", "1", "--access-log", "text", model=TINY) as server:
+            server.post("/v1/completions", {"prompt": [5], "max_tokens": 1})
+            deadline = time.monotonic() + 20
+            while 'POST "/v1/completions" status=200 prompt_tokens=1 completion_tokens=1 queue=' not in server.text():
+                self.assertLess(time.monotonic(), deadline, server.text())
+                time.sleep(0.02)
+
+    def test_a_log_that_cannot_be_written_ends_the_start(self):
+        with tempfile.NamedTemporaryFile() as f:
+            result = subprocess.run([QUIRE, "serve", "--model", TINY, "--audit-log-file", f.name + "/x"], stdin=subprocess.DEVNULL, capture_output=True,
+                                    text=True, timeout=60)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("cannot write the log", result.stderr)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()

@@ -1,0 +1,276 @@
+"""TLS on both ports: which versions, whose certificate, what happens to handshakes that go wrong, and that a request is the
+same under it."""
+import contextlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import unittest
+
+import openai
+
+import verdict
+from server import QUIRE, TINY, Server
+
+BODY = json.dumps({"prompt": [5], "max_tokens": 4, "ignore_eos": True}).encode()
+
+
+def make_certificate(directory, name, *more):
+    """Paths of a self-signed certificate for localhost, whose subject is `name`, and of its key."""
+    certificate, key = (os.path.join(directory, name + end) for end in (".pem", ".key"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate, *more],
+                   check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    os.chmod(key, 0o600)
+    return certificate, key
+
+
+def head(method, path, *lines, body=b""):
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *lines]).encode() + b"\r\n\r\n" + body
+
+
+class TlsServer(Server):
+    """The harness asks for readiness by clear text: here a test asks itself."""
+
+    def __init__(self, *flags, **named):
+        super().__init__(*flags, wait=False, **named)
+        self.url, self.admin_url = self.url.replace("http:", "https:"), self.admin_url.replace("http:", "https:")
+        deadline = time.monotonic() + 60
+        while "ready after" not in self.text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                text = self.text()
+                self.__exit__()
+                raise AssertionError(text)
+            time.sleep(0.02)
+
+
+class TlsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.certificate, cls.key = make_certificate(cls.directory.name, "first")
+        topology = os.path.join(cls.directory.name, "t.yaml")
+        with open(topology, "w", encoding="utf-8") as f:
+            f.write(f"model: {{path: {TINY}}}\nserver: {{limits: {{head_seconds: 2, connections: 40}}}}\nadmin: {{tls: {{certificate: {cls.certificate}, key: {cls.key}}}}}\n")
+        cls.server = TlsServer(topology, "-tp", "1", "--ssl-certfile", cls.certificate, "--ssl-keyfile", cls.key)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+        cls.directory.cleanup()
+
+    def plain(self):
+        return socket.create_connection(("127.0.0.1", self.server.port), timeout=20)
+
+    def connect(self, certificate=None, port=None, **settings):
+        """A connection that trusts the certificate alone."""
+        context = ssl.create_default_context(cafile=certificate or self.certificate)
+        for name, value in settings.items():
+            setattr(context, name, value)
+        raw = socket.create_connection(("127.0.0.1", port or self.server.port), timeout=20)
+        try:
+            return context.wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False)
+        except BaseException:
+            raw.close()
+            raise
+
+    def running(self):
+        with self.connect(port=self.server.admin_port) as s:
+            s.sendall(head("GET", "/admin/status", "Connection: close"))
+            return json.loads(s.makefile("rb").read().partition(b"\r\n\r\n")[2])["running"]
+
+    def await_running(self, number):
+        deadline = time.monotonic() + 20
+        while self.running() != number:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def test_an_official_client_and_its_streams(self):
+        http = openai.DefaultHttpxClient(verify=ssl.create_default_context(cafile=self.certificate))
+        with openai.OpenAI(base_url=f"https://localhost:{self.server.port}/v1", api_key="none", max_retries=0, http_client=http) as client:
+            ask = dict(model="gqa", prompt=[5, 6, 7], max_tokens=200, temperature=0, extra_body={"ignore_eos": True})
+            whole = client.completions.create(**ask).choices[0].text
+            self.assertEqual("".join(chunk.choices[0].text for chunk in client.completions.create(**ask, stream=True)), whole)
+            large = client.completions.create(model="gqa", prompt=[5] * 1500, max_tokens=100, logprobs=5, n=8)  # many records each way
+            self.assertEqual(len(large.choices), 8)
+
+    def test_the_admin_port_speaks_it_too(self):
+        self.assertEqual(self.running(), 0)
+
+    def test_versions_from_12_on(self):
+        for version, spoken in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
+            with self.connect(minimum_version=version, maximum_version=version) as s:
+                self.assertEqual(s.version(), spoken)
+                self.assertRegex(s.cipher()[0], "GCM|CHACHA20")
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+        old.set_ciphers("ALL:@SECLEVEL=0")  # what keeps a client of today from asking
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        with self.plain() as raw, self.assertRaisesRegex(ssl.SSLError, "(?i)protocol"):
+            old.wrap_socket(raw)
+
+    def test_protocols_that_are_not_spoken_are_refused_in_the_handshake(self):
+        def connect(*protocols):
+            context = ssl.create_default_context(cafile=self.certificate)
+            context.set_alpn_protocols(protocols)
+            with self.plain() as raw, context.wrap_socket(raw, server_hostname="localhost") as s:
+                return s.selected_alpn_protocol()
+
+        self.assertEqual(connect("h2", "http/1.1"), "http/1.1")
+        with self.assertRaises(ssl.SSLError):
+            connect("h2")
+
+    def test_clear_text_is_told_where_it_is(self):
+        with self.plain() as s:
+            s.sendall(head("POST", "/v1/completions", "Authorization: Bearer k", body=BODY))
+            reply = s.makefile("rb").read()
+        self.assertTrue(reply.startswith(b"HTTP/1.1 400 "), reply)
+        self.assertIn(b"https://", reply)
+        with self.plain() as s:  # neither TLS nor HTTP
+            s.sendall(b"\x00\x01\x02\x03")
+            self.assertEqual(s.recv(100), b"")
+
+    def test_slow_handshakes_are_cut_and_count_as_connections(self):
+        slow = [self.plain() for _ in range(40)]
+        try:
+            for s in slow[:20]:
+                s.sendall(b"\x16\x03\x01\x02\x00\x01")
+            begin = time.monotonic()
+            with self.assertRaises((ssl.SSLError, OSError)):  # there are 40 of 40
+                self.connect().close()
+            for s in slow:
+                with contextlib.suppress(ConnectionResetError):
+                    while s.recv(4096):
+                        pass
+            self.assertLess(time.monotonic() - begin, 15)  # head_seconds is 2
+        finally:
+            for s in slow:
+                s.close()
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                self.connect().close()
+                break
+            except (ssl.SSLError, OSError):
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+
+    def test_keep_alive_and_pipelining(self):
+        with self.connect() as s, s.makefile("rb") as f:
+            for _ in range(3):
+                s.sendall(head("POST", "/v1/completions", body=BODY))
+                self.assertEqual(self.read_answer(f)[0], 200)
+            s.sendall(head("POST", "/v1/completions", body=BODY) * 5 + head("GET", "/version", "Connection: close"))
+            statuses = [self.read_answer(f)[0] for _ in range(6)]
+            self.assertEqual(statuses, [200] * 6)
+            self.assertEqual(f.read(), b"")  # the server's end comes with a goodbye, or this would raise
+
+    def read_answer(self, f):
+        status = int(f.readline().split()[1])
+        length = 0
+        while (line := f.readline()) != b"\r\n":
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        return status, f.read(length)
+
+    def test_a_request_that_comes_while_another_runs_is_next(self):
+        long = json.dumps({"prompt": [5], "max_tokens": 300, "ignore_eos": True}).encode()
+        with self.connect() as s, s.makefile("rb") as f:
+            s.sendall(head("POST", "/v1/completions", body=long))
+            time.sleep(0.05)
+            s.sendall(head("GET", "/version"))
+            self.assertIn(b"choices", self.read_answer(f)[1])
+            self.assertIn(b"version", self.read_answer(f)[1])
+
+    def test_clients_that_leave_are_noticed(self):
+        def goodbye(s):
+            with contextlib.suppress(OSError):
+                s.unwrap()  # the socket stays open: only TLS has ended
+
+        body = json.dumps({"prompt": [5, 6], "max_tokens": 2000, "ignore_eos": True, "n": 4, "stream": True}).encode()
+        for leave in (goodbye, lambda s: s.shutdown(socket.SHUT_WR), lambda s: s.close()):
+            with self.connect() as s:
+                s.settimeout(2)
+                s.sendall(head("POST", "/v1/completions", body=body))
+                s.recv(100)
+                self.await_running(1)
+                leave(s)
+                begin = time.monotonic()
+                self.await_running(0)
+                self.assertLess(time.monotonic() - begin, 10)
+
+    def test_sighup_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_bad(self):
+        def reload(expect):
+            before = self.server.text().count(expect)
+            self.server.process.send_signal(signal.SIGHUP)
+            deadline = time.monotonic() + 10
+            while self.server.text().count(expect) == before:
+                self.assertLess(time.monotonic(), deadline, self.server.text())
+                time.sleep(0.02)
+
+        def subject(trusted):
+            with self.connect(trusted) as s:
+                return dict(pair[0] for pair in s.getpeercert()["subject"])["commonName"]
+
+        def put(path, content):
+            with open(path, "wb") as f:
+                f.write(content)
+
+        def get(path):
+            with open(path, "rb") as f:
+                return f.read()
+
+        second, second_key = make_certificate(self.directory.name, "second")
+        first_pair = get(self.certificate), get(self.key)
+        with self.connect() as open_before:
+            put(self.certificate, get(second))
+            reload("kept the certificate as it was")  # the key is still the first one's
+            put(self.certificate, first_pair[0])
+            self.assertEqual(subject(self.certificate), "first")
+            put(self.certificate, get(second))
+            put(self.key, get(second_key))
+            reload("read the certificate again")
+            self.assertEqual(subject(second), "second")
+            with self.assertRaises(ssl.SSLCertVerificationError):
+                put(os.path.join(self.directory.name, "old.pem"), first_pair[0])
+                subject(os.path.join(self.directory.name, "old.pem"))
+            open_before.sendall(head("GET", "/version", "Connection: close"))
+            self.assertIn(b"version", open_before.makefile("rb").read())
+        os.chmod(self.key, 0o644)
+        reload("kept the certificate as it was")
+        os.chmod(self.key, 0o600)
+        put(self.certificate, first_pair[0])
+        put(self.key, first_pair[1])
+        reload("read the certificate again")
+
+
+class StartTest(unittest.TestCase):
+    def test_bad_pairs_are_refused_with_the_remedy(self):
+        with tempfile.TemporaryDirectory() as directory:
+            certificate, key = make_certificate(directory, "good")
+            _, other_key = make_certificate(directory, "other")
+            rubbish, locked, shown = (os.path.join(directory, name) for name in ("rubbish", "locked", "shown"))
+            with open(rubbish, "w", encoding="utf-8") as f:
+                f.write("rubbish\n")
+            os.chmod(rubbish, 0o600)
+            subprocess.run(["openssl", "pkey", "-in", key, "-aes256", "-passout", "pass:x", "-out", locked], check=True, capture_output=True)
+            os.chmod(locked, 0o600)
+            subprocess.run(["cp", key, shown], check=True)
+            os.chmod(shown, 0o644)
+            for flags, expected in (((certificate, other_key), "is not the private key"), ((rubbish, key), "no certificate chain"),
+                                    ((certificate, rubbish), "is not the private key"), ((certificate, locked), "passphrase"),
+                                    ((certificate, shown), "chmod 0600"), ((directory + "/none", key), "none"), ((certificate, directory + "/none"), "none"),
+                                    ((certificate, None), "both a certificate and its key")):
+                words = ["--ssl-certfile", flags[0]] + (["--ssl-keyfile", flags[1]] if flags[1] else [])
+                result = subprocess.run([QUIRE, "serve", "--model", TINY, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                with self.subTest(flags=flags):
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertIn(expected, result.stderr)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()

@@ -1,0 +1,51 @@
+"""Mistakes in who may come in, what clients are told, and what is written down."""
+from mutant import Mutant
+
+
+def signs(test):
+    return ["e2e/signs_test:" + test]
+
+
+def tls(test):
+    return ["e2e/tls_test:" + test]
+
+
+def logs(test):
+    return ["e2e/logs_test:" + test]
+
+
+AUTHENTICATE, CONNECTION, END = "coordinator/api/authenticate.cc", "coordinator/api/connection.cc", "coordinator/api/connection_end.cc"
+GENERATION, ERROR, ROUTES = "coordinator/api/generation.cc", "coordinator/api/api_error.cc", "coordinator/api/routes.cc"
+NETWORK = "coordinator/cluster/private_network.cc"
+
+MUTANTS = [
+    Mutant("sign: what an operator ended may be sent again", GENERATION, "error != RequestError::kNoRoom && error != RequestError::kWorkersLost",
+           "error == RequestError::kNoNumbers", signs("SignsTest.test_what_an_operator_ended_is_not_for_retrying")),
+    Mutant("sign: whoever shall not retry is told when to", ERROR, "else if (error.status == 503 || error.status == 429)", "if (error.status >= 410)",
+           signs("SignsTest.test_a_deadline_is_not_for_retrying")),
+    Mutant("sign: what is too long has no code", ERROR, 'error.code = "context_length_exceeded";', "", signs("SignsTest.test_what_is_too_long")),
+    Mutant("sign: 405 does not say what is allowed", ROUTES, 'response.headers.emplace_back("Allow", allow);', "", signs("SignsTest.test_a_wrong_method")),
+    Mutant("sign: a request's own id is lost", CONNECTION, "!wish.empty()", "wish.empty()", signs("SignsTest.test_every_answer_has_an_id")),
+    Mutant("browsers: every origin is allowed", AUTHENTICATE, 'allowed == "*" ||', "true ||", signs("BrowserTest.test_others_may_not")),
+    Mutant("browsers: names are not looked at", AUTHENTICATE, "boost::beast::iequals(allowed, name)", "true", signs("BrowserTest.test_others_may_not")),
+    Mutant("browsers: a page may not read answers", AUTHENTICATE, 'headers.emplace_back("Access-Control-Allow-Origin", origin);', "",
+           signs("BrowserTest.test_a_page_may_read_answers_streams_and_errors")),
+    Mutant("keys: after SIGHUP a token of the admin port is a key", AUTHENTICATE, "CheckKeysDiffer(keys, other.keys());", "",
+           ["coordinator/authenticate_test:*NoKeyOpensBothPorts"]),
+    Mutant("scopes: all tokens may control", AUTHENTICATE, "reads ? key->may_read : key->may_post", "reads ? key->may_read : true",
+           logs("LogsTest.test_a_token_without_the_scope_is_told_which_it_lacks")),
+    Mutant("head: folded lines are joined", CONNECTION, "if (folded) co_return", "if (false) co_return", ["e2e/http_test:HttpTest.test_folded_lines_are_refused"]),
+    Mutant("head: HTTP/1.0 is told to continue", CONNECTION, "parser.get().version() == 11 &&", "", ["e2e/http_test:HttpTest.test_http_10_is_never_told_to_continue"]),
+    Mutant("connections: IPv6 by whole addresses", "coordinator/api/http_server.cc", "bytes.begin() + 8", "bytes.end()", ["coordinator/http_server_test:*"]),
+    Mutant("tls: any version", "coordinator/api/tls.cc", "TLS1_2_VERSION", "TLS1_VERSION", ["e2e/tls_test:TlsTest.test_versions_from_12_on"]),
+    Mutant("tls: handshakes have no end", END, "SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));", "",
+           tls("TlsTest.test_slow_handshakes_are_cut_and_count_as_connections")),
+    Mutant("tls: a client's end is seen with its socket's only", END, "  ReadEarly();\n}", "  PollForEnd();\n}", tls("TlsTest.test_clients_that_leave_are_noticed")),
+    Mutant("tls: the connection ends without a goodbye", END, "if (gone_ || said_goodbye_) co_return;", "co_return;", tls("TlsTest.test_keep_alive_and_pipelining")),
+    Mutant("tls: what came early is lost", END, "self->buffer_.commit(1);", "", tls("TlsTest.test_a_request_that_comes_while_another_runs_is_next")),
+    Mutant("audit: prompts are shown", "coordinator/api/audit_log.cc", "const bool brief = IsShown(name) &&", "const bool brief =",
+           logs("LogsTest.test_verbs_of_operators_are_kept_with_their_names")),
+    Mutant("access log: paths with their query", CONNECTION, "record.path = request_.path;", 'record.path = request_.path + "?" + request_.query;',
+           logs("LogsTest.test_a_request_is_one_line")),
+    Mutant("network: mpirun stays where it was", NETWORK, "if (::unshare(CLONE_NEWNET) == 0) return;", "return;", ["e2e/security_test:PrivateNetworkTest.test_nobody_reaches_mpirun"]),
+]
