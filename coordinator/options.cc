@@ -1,6 +1,7 @@
 #include "coordinator/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "comm/error.h"
