@@ -39,7 +39,7 @@ Json HashJson(const std::optional<BlockHash>& hash) {
 
 Json SwappedOut(const Engine& engine) {
   Json list = Json::array();
-  for (const Request* request : engine.scheduler().queue().preempted()) {
+  for (const Request* request : engine.scheduler().queue().All()) {
     if (!request->swapped_out()) continue;
     list.push_back({{"request", request->id}, {"blocks", request->num_swapped_blocks}});
   }

@@ -47,6 +47,10 @@ std::string What(const Decision& d) {
       return fmt::format("leaves for another replica: takes {} blocks along and gives {} up", d.a, d.b);
     case DecisionKind::kArrived:
       return fmt::format("comes from another replica with {} blocks; {} requests wait", d.a, d.b);
+    case DecisionKind::kGivesUpPlaces:
+      return fmt::format("gives way to request {}: its client runs {} sequences, its share is {}", d.cause, d.a, d.b);
+    case DecisionKind::kGivesUpBlocks:
+      return fmt::format("gives way to request {}: its client has {} blocks, its share is {}", d.cause, d.a, d.b);
   }
   return "an unknown decision";
 }

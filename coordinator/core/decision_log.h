@@ -24,6 +24,8 @@ enum class DecisionKind : uint8_t {
   kTimedOut,            // a: computed tokens
   kDeparted,            // to another replica; a: blocks that it takes along, b: blocks that it gives up
   kArrived,             // from another replica; a: blocks that it brings, b: requests that wait
+  kGivesUpPlaces,       // for `cause`, of another client; a: sequences that its client runs, b: that client's share
+  kGivesUpBlocks,       // likewise; a: blocks that its client's requests have and need next, b: that client's share
 };
 
 struct Decision {

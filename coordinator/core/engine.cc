@@ -33,6 +33,14 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
                        n, prompt, max_tokens, blocks_.num_usable(), blocks_.block_size(),
                        options_.scheduler.max_running);
   }
+  const ClientLimits& own = request.client_limits;
+  if (own.max_running_seqs > 0 && n > own.max_running_seqs)
+    return fmt::format("{} sequences at a time are more than the max_running_seqs of this API key, {}", n,
+                       own.max_running_seqs);
+  const int64_t blocks = scheduler_.BlocksAtLongest(prompt, max_tokens, n);
+  if (own.max_blocks > 0 && blocks > own.max_blocks)
+    return fmt::format("{} x ({} + {}) tokens take {} blocks, more than the max_blocks of this API key, {}", n, prompt,
+                       max_tokens, blocks, own.max_blocks);
   return std::nullopt;
 }
 

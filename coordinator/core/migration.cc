@@ -124,6 +124,7 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
     sequence.contents.Restart();
   }
   request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;
+  for (Sequence& sequence : request.sequences) sequence.last_step = 0;  // steps count anew in every engine
   if (!has_blocks) request.forked = false;
   request.told_to_wait = false;
   Tell(DecisionKind::kArrived, request, request.num_swapped_blocks, queue_.size());

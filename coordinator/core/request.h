@@ -18,14 +18,24 @@ struct GenerationLimits {
   double max_seconds = 0;               // from arrival to the last token; 0: the server's limit
 };
 
-/// What a client (an API key) was served; see WaitingQueue.
+/// What a client may have of one engine at a time; 0: no limit of its own. Part of every request, so that whoever
+/// adopts or replays it knows them; those of a client's latest request count.
+struct ClientLimits {
+  int max_running_seqs = 0;  // sequences that run
+  int max_blocks = 0;        // blocks that its running requests take at their longest
+
+  bool operator==(const ClientLimits&) const = default;
+};
+
+/// What a client (an API key) has, wants and was served; see WaitingQueue.
 struct ClientAccount;
 
 /// One prompt of an API call: sequences that share it. They are scheduled, preempted and admitted together.
 struct Request {
   RequestId id = 0;
-  std::string name;            // as the client knows it
-  std::string client;          // whose share of the server it takes; empty: everybody's
+  std::string name;    // as the client knows it
+  std::string client;  // whose share of the server it takes; empty: everybody's
+  ClientLimits client_limits;
   int priority = 0;            // lower goes first among the requests of one client
   double arrival_seconds = 0;  // on the engine's clock
   GenerationLimits limits;
@@ -41,6 +51,8 @@ struct Request {
   bool forked = false;
   double rank = 0;  // orders its client's waiting requests; lower goes first
   int num_preemptions = 0;
+  int num_yields = 0;                           // of those, because its client had more than its share
+  int64_t admitted_step = 0;                    // the number of the step with which it last got its place
   double last_moved_seconds = -1e9;             // when it came from another engine
   int num_lost_epochs = 0, num_lost_alone = 0;  // in a row, without a token: while it was computed; it and nobody else
   int num_swapped_blocks = 0;                   // on the host, distinct; while it is swapped out
@@ -57,8 +69,8 @@ struct Request {
   }
 };
 
-/// True when `a` is senior to `b`: who runs first in a step and who is preempted last. Arrival alone: a priority that a
-/// client gives itself must not push others aside.
+/// True when `a` is senior to `b`: who runs first in a step and who is preempted last, as far as shares do not decide
+/// (Scheduler). Arrival alone: a priority that a client gives itself must not push others aside.
 inline bool Senior(const Request& a, const Request& b) {
   return a.arrival_seconds != b.arrival_seconds ? a.arrival_seconds < b.arrival_seconds : a.id < b.id;
 }

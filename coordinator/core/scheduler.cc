@@ -53,6 +53,10 @@ StepPlan& Scheduler::Schedule() {
   steps_.making().Clear();
   added_bytes_ = 0;
   int budget = limits_.max_step_tokens;
+  in_company_ = queue_.num_active() > 1;
+  use_counted_ = false;
+  queue_.BeginPlan();
+  if (in_company_ && !ShareOut(budget)) return plan_;
   const int64_t preemptions_before = num_preemptions_;
   ScheduleRunning(budget);
   if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(budget);
@@ -61,21 +65,23 @@ StepPlan& Scheduler::Schedule() {
   plan_.released.swap(released_);
   plan_.branches.swap(branches_);
   steps_.making().num_moved_blocks = static_cast<int>(plan_.swap_outs.size() + plan_.swap_ins.size());
+  ++num_steps_;
   steps_.Launch();
   return plan_;
 }
 
 void Scheduler::ScheduleRunning(int& budget) {
-  for (size_t i = 0; i < running_.size() && budget > 0; ++i) {
-    Request& request = *running_[i];
-    FindWork(request, budget);
+  OrderForService();
+  for (size_t i = 0; i < order_.size() && budget > 0; ++i) {
+    Request& request = *order_[i];
+    FindWork(request, Allowance(request, budget));
     if (work_.empty()) continue;
     if (!MakeRoomFor(request)) return;
     Emit(request, budget);
   }
 }
 
-/// False when the request itself had to go, because it is the most junior, or must wait until nothing is outstanding.
+/// False when the request itself had to go, because it is the last in order, or must wait until nothing is outstanding.
 bool Scheduler::MakeRoomFor(Request& request) {
   while (BlocksForWork() > blocks_.num_free()) {
     if (ahead()) {
@@ -88,126 +94,11 @@ bool Scheduler::MakeRoomFor(Request& request) {
       Tell(DecisionKind::kPinsBroken, request, 0, 0);
       continue;
     }
-    Request& victim = *running_.back();
+    Request& victim = *order_.back();
     Preempt(victim, request);
     if (&victim == &request) return false;
   }
   return true;
-}
-
-bool Scheduler::MayJoin(const Request& request) {
-  if (request.swapped_out() && ahead() && steps_.making().members.empty()) return false;
-  return running_.empty() || (!IsSuspect(request) && !crowd_.suspect);
-}
-
-void Scheduler::CountIn(const Request& request) {
-  crowd_.sequences += static_cast<int>(request.sequences.size());
-  crowd_.blocks += OutstandingBlocks(request);
-  crowd_.suspect = crowd_.suspect || IsSuspect(request);
-}
-
-void Scheduler::AdmitWaiting(int& budget) {
-  if (queue_.empty() || budget <= 0) return;
-  crowd_ = {};
-  for (const Request* request : running_) CountIn(*request);
-  while (!queue_.empty() && budget > 0 && MayJoin(queue_.Head()) && HasRoomFor(queue_.Head())) {
-    Request& request = queue_.Head();
-    queue_.Remove(request);
-    running_.insert(std::ranges::upper_bound(running_, &request, [](auto* a, auto* b) { return Senior(*a, *b); }),
-                    &request);
-    const int free = blocks_.num_free();
-    if (request.num_preemptions > 0) Readmit(request);
-    FindWork(request, budget);
-    if (request.num_preemptions == 0) {
-      WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
-      Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);
-    }
-    // Others have their place in this step already, so none may be preempted. HasRoomFor saw to it that none must;
-    // should it have been wrong, the request begins with the next step.
-    if (running_.size() == 1) MakeRoomFor(request);
-    if (!work_.empty() && BlocksForWork() <= blocks_.num_free()) Emit(request, budget);
-    CountIn(request);
-  }
-}
-
-/// What a preempted request needs before it goes on.
-void Scheduler::Readmit(Request& request) {
-  if (!request.swapped_out()) {
-    int tokens = 0;
-    for (const Sequence& sequence : request.sequences) tokens += sequence.finished ? 0 : sequence.num_tokens();
-    return Tell(DecisionKind::kReadmitted, request, tokens, blocks_.num_free());
-  }
-  Tell(DecisionKind::kSwappedIn, request, request.num_swapped_blocks, blocks_.num_free());
-  blocks_.SwapIn(request.sequences, plan_);
-  request.num_swapped_blocks = 0;
-}
-
-/// Blocks that the sequence still has to take for num_tokens, beside those it holds and `shared` ones that others hold.
-int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens, int shared) const {
-  int blocks = blocks_.BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size()) - shared;
-  if (blocks_.sliding_window() > 0) {  // what it takes later comes from what it gives back
-    const int most = blocks_.BlocksFor(int64_t{blocks_.sliding_window()} + limits_.max_step_tokens) + 1;
-    blocks = std::min(blocks, most - sequence.num_held_blocks());
-  }
-  return std::max(0, blocks);
-}
-
-/// Blocks for all known tokens of a request that holds none.
-int Scheduler::BlocksToBegin(Request& request) {
-  const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full blocks that choices share
-  const bool window = blocks_.sliding_window() > 0;  // what is shared may leave one's window and not another's
-  int needed = 0;
-  for (Sequence& sequence : request.sequences) {
-    if (sequence.finished) continue;
-    const int shared = needed > 0 ? prompt : window ? 0 : std::min(prompt, blocks_.HeldPrefixBlocks(sequence));
-    needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens(), shared));
-  }
-  return needed;
-}
-
-/// Blocks for what was swapped out and for the tokens that are known but not computed.
-int Scheduler::BlocksToComeBack(const Request& request) const {
-  int needed = request.num_swapped_blocks;
-  for (const Sequence& sequence : request.sequences) {
-    if (sequence.finished) continue;
-    needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - static_cast<int>(sequence.host_blocks.size()));
-    // The block it writes into may be shared: a copy.
-    needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
-  }
-  return needed;
-}
-
-/// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
-/// compute and will draw soon, so that it rarely costs anybody's preemption.
-bool Scheduler::HasRoomFor(Request& request) {
-  if (crowd_.sequences + static_cast<int>(request.sequences.size()) > limits_.max_running) {
-    Tell(DecisionKind::kHeldForSlots, request, crowd_.sequences, limits_.max_running);
-    return false;
-  }
-  const int needed = request.swapped_out() ? BlocksToComeBack(request) : BlocksToBegin(request);
-  if (running_.empty()) {
-    if (needed > blocks_.num_free() && blocks_.BreakPins()) Tell(DecisionKind::kPinsBroken, request, 0, 0);
-    return true;
-  }
-  const int free = blocks_.num_free() - crowd_.blocks - blocks_.watermark_blocks();
-  if (needed <= free) return true;
-  Tell(DecisionKind::kHeldForBlocks, request, needed, free);
-  return false;
-}
-
-/// Blocks that a running request will take soon.
-int Scheduler::OutstandingBlocks(const Request& request) const {
-  int blocks = 0;
-  const int shared = request.forked ? 0 : (request.num_prompt_tokens() - 1) / blocks_.block_size();
-  bool first = true;  // the one that has the shared blocks, before the others have forked
-  for (const Sequence& sequence : request.sequences) {
-    if (sequence.finished) continue;
-    const int longest = sequence.num_prompt_tokens + request.limits.max_tokens - 1;  // the last is never computed
-    const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
-    blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
-    first = false;
-  }
-  return blocks;
 }
 
 bool Scheduler::SwapIsBetter(int blocks) const {
@@ -219,7 +110,7 @@ bool Scheduler::SwapIsBetter(int blocks) const {
 }
 
 void Scheduler::Preempt(Request& victim, const Request& cause) {
-  QUIRE_CHECK(running_.back() == &victim && !ahead(), "request {} is not the most junior, or in flight", victim.id);
+  QUIRE_CHECK(!ahead(), "request {} may be in flight", victim.id);
   // What is swapped out must come back whole: a block given up on arrival could be written twice in one step.
   for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
   const int blocks = blocks_.DistinctBlocks(victim.sequences);
@@ -236,7 +127,8 @@ void Scheduler::Preempt(Request& victim, const Request& cause) {
   }
   ++victim.num_preemptions;
   ++num_preemptions_;
-  running_.pop_back();
+  std::erase(running_, &victim);
+  std::erase(order_, &victim);
   queue_.AddPreempted(victim);
 }
 
@@ -279,7 +171,7 @@ void Scheduler::Reset() {
   plan_.Clear();
   blocks_.BreakPins();
   blocks_.ReleaseHoldings();
-  for (Request* request : queue_.preempted()) {  // what was swapped out is lost with the workers' memory
+  for (Request* request : queue_.All()) {  // what was swapped out is lost with the workers' memory
     for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
     request->num_swapped_blocks = 0;
     request->forked = false;

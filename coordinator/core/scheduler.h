@@ -24,12 +24,19 @@ struct SchedulerLimits {
 /// When blocks run out the most junior running request is preempted, all its sequences together; its blocks move to the
 /// host, or are computed again later, whichever is cheaper.
 ///
+/// While several clients are active, each has a share of everything (fair_shares.cc): of the running places, of the
+/// blocks, and of every step. A client that waits and has less than its share gets room at once: the youngest requests
+/// of whoever has more give way. Steps are kept short then, and split evenly.
+///
 /// A step may be planned ahead, while the one before it is outstanding. What that one draws counts as known then,
 /// though its value is not. Two things need values or a clear field and wait for the results: beams, which go on as
 /// their draws say, and preemption. When a step planned ahead had no room for somebody, the next one is planned with
 /// nothing outstanding.
 class Scheduler {
  public:
+  /// Steps for which a request that gave way to another client's is left in peace once it is back; doubled every time.
+  static constexpr int64_t kProtectedSteps = 8;
+
   Scheduler(SchedulerLimits limits, BlockManager& blocks);
 
   /// Queues a request. It must outlive its stay and be able to run alone (see CanEverRun).
@@ -37,6 +44,8 @@ class Scheduler {
 
   /// True when the pool could hold the request at its longest with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
+  /// Fills the accounts' `use` with what every client has.
+  void CountUse();
   /// The blocks that it needs then.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const;
 
@@ -94,6 +103,8 @@ class Scheduler {
   int64_t num_preemptions() const { return num_preemptions_; }
   int64_t num_swapped_out() const { return num_swapped_out_; }
   const WaitingQueue& queue() const { return queue_; }
+  /// Steps planned so far.
+  int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_; }
   RecoveryCost& cost() { return cost_; }
   void set_decision_log(DecisionLog* log) { log_ = log; }
@@ -109,10 +120,41 @@ class Scheduler {
     int count;  // tokens
   };
 
+  enum class Resource { kSlots, kBlocks };
+  /// What a request lacks, if anything, and the numbers of kHeldForSlots or kHeldForBlocks.
+  struct Room {
+    std::optional<Resource> lacks;
+    int a, b;
+  };
+
   bool ahead() const { return steps_.size() > 0; }
+  void OrderForService();
   void ScheduleRunning(int& budget);
   void AdmitWaiting(int& budget);
+  void Admit(Request& request, int budget);
   bool MakeRoomFor(Request& request);
+
+  // Between clients (fair_shares.cc).
+  bool ShareOut(int budget);
+  bool SharePlaces(int budget);
+  void ShareStep(int budget);
+  int ShareOf(Resource resource) const;
+  int Has(const ClientAccount& account, Resource resource);
+  int Needs(Request& request, Resource resource);
+  bool IsAtLimit(const ClientAccount& account);
+  bool IsHeldUp(const ClientAccount& account, bool others_held);
+  bool IsWithinShare(Request& head);
+  bool MakeWayFor(Request& head);
+  Request* WhoGivesWay(const Request& head, Resource resource);
+  bool IsProtected(const Request& request) const;
+  bool MayRunShort() const;
+  void CountDemand(Request& request);
+  int StepTokensInCompany() const;
+  void SplitStep(int tokens);
+  void TakeTurns(const ClientAccount& account, int decodes);
+  int Allowance(const Request& request, int budget) const;
+  void ChargeStep(const Request& request);
+
   void Readmit(Request& request);
   void FindWork(Request& request, int budget);
   bool ShareLeadersPrefix(Request& request, int budget);
@@ -125,11 +167,14 @@ class Scheduler {
   int BlocksToComeBack(const Request& request) const;
   int OutstandingBlocks(const Request& request) const;
   bool HasRoomFor(Request& request);
-  /// A request that may be what kills the workers runs alone, so that it takes nobody along. One whose blocks are on the
-  /// host comes back with a plan that is sure to be sent: made ahead, it has work of others already.
+  Room RoomFor(Request& request);
+  /// A request that may be what kills the workers runs alone, so that it takes nobody along. One whose blocks are on
+  /// the host comes back with a plan that is sure to be sent: made ahead, it has work of others already.
   bool MayJoin(const Request& request);
   bool IsSuspect(const Request& request) const { return request.num_lost_epochs >= limits_.suspect_after; }
+  void CountCrowd();
   void CountIn(const Request& request);
+  void CountOut(const Request& request);
   void Emit(Request& request, int& budget);
   void AddToWorkers(const Request& request, Sequence& sequence);
   static int64_t BytesToAdd(const Sequence& sequence);
@@ -145,6 +190,8 @@ class Scheduler {
   BlockManager& blocks_;
   WaitingQueue queue_;
   std::vector<Request*> running_;  // most senior first
+  std::vector<Request*> order_;    // of service in the step being made: all that run; the last gives way first
+  int64_t num_steps_ = 0;
   RecoveryCost cost_;
   DecisionLog* log_ = nullptr;
   Decision last_held_{};  // not told again while nothing changes
@@ -160,11 +207,14 @@ class Scheduler {
     int sequences = 0, blocks = 0;  // blocks: that they will take soon
     bool suspect = false;
   } crowd_;
+  bool in_company_ = false;   // several clients are active, while a plan is made
+  bool use_counted_ = false;  // in their accounts, likewise
   // Scratch that keeps its memory between steps.
   std::vector<Work> work_;           // of the request at hand
   std::vector<GrowTarget> targets_;  // likewise
   int64_t added_bytes_ = 0;          // of the plan being made: sequences sent whole
   std::vector<Drawn> drawn_;
+  std::vector<ClientAccount*> sharers_;  // of a step
 
   friend class EngineArchive;
 };

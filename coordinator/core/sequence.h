@@ -26,6 +26,8 @@ struct Sequence {
   int told_first_block = 0;          // what the workers know of first_block
   std::vector<BlockId> host_blocks;  // swapped out: where the content of `blocks` waits; same indices
   std::optional<SlotId> slot;        // while the workers know the sequence
+  int64_t last_step = 0;             // the number of the last step that computed it
+  bool sits_out = false;             // of the step being planned: its client's other sequences take its turn
   std::optional<FinishReason> finished;
 
   /// What the full blocks hold, for the prefix cache.

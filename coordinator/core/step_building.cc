@@ -32,7 +32,7 @@ void Scheduler::FindWork(Request& request, int budget) {
   for (Sequence& sequence : request.sequences) {
     // Its last token may be drawn already, though not known; that one is never computed.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
-    if (sequence.finished || complete) continue;
+    if (sequence.finished || complete || (in_company_ && sequence.sits_out)) continue;
     Attach(request, sequence, sequence.num_tokens());
     const int count = std::min(budget, sequence.length() - sequence.num_planned());
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
@@ -131,6 +131,7 @@ void Scheduler::NotePrefixes(Sequence& sequence, int end) {
 
 /// Puts work_ into the plan.
 void Scheduler::Emit(Request& request, int& budget) {
+  if (in_company_) ChargeStep(request);
   for (const auto& [sequence, count] : work_) {
     const int start = sequence->num_planned();
     for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
@@ -141,6 +142,7 @@ void Scheduler::Emit(Request& request, int& budget) {
     NotePrefixes(*sequence, start + count);
     const bool draws = start + count == sequence->length();
     steps_.making().members.push_back({&request, sequence, *sequence->slot, start, count, draws});
+    sequence->last_step = num_steps_;
     plan_.position_sum += static_cast<uint64_t>(start);
     budget -= count;
   }

@@ -14,10 +14,16 @@ bool ByRank(const Request* a, const Request* b) { return a->rank != b->rank ? a-
 
 /// Of two clients that wait.
 bool GoesBefore(const ClientAccount& a, const ClientAccount& b) {
-  return a.served != b.served ? a.served < b.served : Senior(*a.waiting.front(), *b.waiting.front());
+  return a.served != b.served ? a.served < b.served : Senior(a.head(), b.head());
 }
 
 }  // namespace
+
+Request& ClientAccount::head() const {
+  QUIRE_CHECK(waits(), "nobody waits");
+  if (!preempted.empty()) return *preempted.front();
+  return *waiting.front();
+}
 
 void WaitingQueue::Join(Request& request) {
   ClientAccount& account = clients_[request.client];
@@ -33,7 +39,8 @@ void WaitingQueue::Join(Request& request) {
     // Nobody is active: level with whoever was served most, so that a counter never lags for ever.
     account.served = std::max(account.served, others ? least : most);
   }
-  ++account.active;
+  if (account.active++ == 0) ++num_active_;
+  account.limits = request.client_limits;
   request.rank = request.arrival_seconds + request.priority * kSecondsPerPriority;
   request.account = &account;
 }
@@ -50,29 +57,56 @@ void WaitingQueue::Restore(Request& request) {
   ++size_;
 }
 
+ClientAccount& WaitingQueue::Restore(const std::string& client, int active) {
+  ClientAccount& account = clients_[client];
+  account.active = active;
+  num_active_ += active > 0;
+  return account;
+}
+
 void WaitingQueue::AddPreempted(Request& request) {
-  preempted_.insert(std::ranges::upper_bound(preempted_, &request, BySeniority), &request);
+  auto& preempted = request.account->preempted;
+  preempted.insert(std::ranges::upper_bound(preempted, &request, BySeniority), &request);
   ++size_;
 }
 
-Request& WaitingQueue::Head() const {
-  QUIRE_CHECK(size_ > 0, "nobody waits");
-  if (!preempted_.empty()) return *preempted_.front();
-  const ClientAccount* least = nullptr;
-  for (const auto& [name, account] : clients_) {
-    if (account.waiting.empty()) continue;
+ClientAccount* WaitingQueue::Next() {
+  ClientAccount* least = nullptr;
+  for (auto& [name, account] : clients_) {
+    if (!account.waits() || account.use.passed_over) continue;
     if (least == nullptr || GoesBefore(account, *least)) least = &account;
   }
-  return *least->waiting.front();
+  return least;
+}
+
+void WaitingQueue::BeginPlan() {
+  for (auto& [name, account] : clients_) account.use.gave_way = account.use.passed_over = false;
+}
+
+void WaitingQueue::BeginTurns() {
+  for (auto& [name, account] : clients_) account.use.passed_over = account.use.gave_way;
+}
+
+void WaitingQueue::ChargePrompt(Request& request, int tokens) {
+  request.account->served += kPromptWeight * tokens;
+  request.account->prompt_tokens += tokens;
+}
+
+void WaitingQueue::ChargeGenerated(Request& request, int tokens) {
+  request.account->served += kGeneratedWeight * tokens;
+  request.account->generated_tokens += tokens;
 }
 
 void WaitingQueue::Remove(Request& request) {
-  size_ -= static_cast<int>(std::erase(preempted_, &request) + std::erase(request.account->waiting, &request));
+  ClientAccount& account = *request.account;
+  size_ -= static_cast<int>(std::erase(account.preempted, &request) + std::erase(account.waiting, &request));
 }
 
 void WaitingQueue::Left(Request& request) {
   request.account->left = ++num_left_;
-  if (--request.account->active > 0 || clients_.size() <= kMaxIdleClients) return;
+  if (--request.account->active > 0) return;
+  --num_active_;
+  if (clients_.size() <= kMaxIdleClients) return;
   auto longest_idle = clients_.end();
   for (auto it = clients_.begin(); it != clients_.end(); ++it) {
     if (it->second.active > 0) continue;
@@ -82,8 +116,11 @@ void WaitingQueue::Left(Request& request) {
 }
 
 std::vector<Request*> WaitingQueue::All() const {
-  std::vector<Request*> all = preempted_;
-  for (const auto& [name, account] : clients_) all.insert(all.end(), account.waiting.begin(), account.waiting.end());
+  std::vector<Request*> all;
+  for (const auto& [name, account] : clients_) {
+    all.insert(all.end(), account.preempted.begin(), account.preempted.end());
+    all.insert(all.end(), account.waiting.begin(), account.waiting.end());
+  }
   return all;
 }
 

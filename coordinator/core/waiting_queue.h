@@ -10,17 +10,37 @@
 namespace quire {
 
 struct ClientAccount {
-  double served = 0;             // weighted tokens
-  int active = 0;                // requests that wait or run
-  int64_t left = 0;              // when a request of its last ended, as a count of ends
-  std::deque<Request*> waiting;  // by rank
+  double served = 0;                                // weighted tokens
+  int64_t prompt_tokens = 0, generated_tokens = 0;  // computed for it: the first without those from the cache
+  int active = 0;                                   // requests that wait or run
+  int64_t left = 0;                                 // when a request of its last ended, as a count of ends
+  ClientLimits limits;
+  std::vector<Request*> preempted;  // most senior first; they go before
+  std::deque<Request*> waiting;     // by rank
+
+  bool waits() const { return !preempted.empty() || !waiting.empty(); }
+  /// The next of its requests to admit. Somebody waits.
+  Request& head() const;
+
+  /// Of the plan that is being made (Scheduler); nothing that outlives it.
+  struct Use {
+    int sequences = 0, blocks = 0;  // that its running requests have; blocks: and will take soon
+    int64_t longest_blocks = 0;     // that they take at their longest
+    bool passed_over = false;       // nobody of it is admitted any more, in this round of turns
+    bool gave_way = false;          // nor with this plan
+    int decodes = 0,
+        beams = 0;        // sequences that have one token to compute; of those, the ones that draw together apart
+    int64_t chunks = 0;   // tokens of its other sequences
+    int chunks_left = 0;  // of those, that it may still compute in this step
+    int64_t demand() const { return decodes + chunks; }
+  } use;
 };
 
-/// Who is admitted next. First those that were preempted, by seniority. Then fairness between clients: the one that was
-/// served least (Sheng et al., "Fairness in Serving Large Language Models", 2024: virtual token counters); a client
-/// that comes back from idleness starts level with the others, so that nobody saves up; between
-/// equals the most senior request decides. Among the requests of one client arrival decides, where one priority level
-/// is worth kSecondsPerPriority of waiting; so nothing starves.
+/// Who is admitted next. Fairness between clients: the one that was served least goes first (Sheng et al., "Fairness in
+/// Serving Large Language Models", 2024: virtual token counters); a client that comes back from idleness starts level
+/// with the others, so that nobody saves up; between equals the more senior request decides. Among the requests of one
+/// client those that were preempted go first, by seniority; then arrival decides, where one priority level is worth
+/// kSecondsPerPriority of waiting; so nothing starves.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
@@ -36,31 +56,38 @@ class WaitingQueue {
 
   bool empty() const { return size_ == 0; }
   int size() const { return size_; }
-  /// The next to admit. Not empty.
-  Request& Head() const;
+  /// Clients with requests that wait or run.
+  int num_active() const { return num_active_; }
+  /// The client whose turn it is among those that wait and are not passed over; null when there is none.
+  ClientAccount* Next();
+  /// Nobody is passed over any more, but for those that gave way.
+  void BeginTurns();
+  /// Nobody has given way with this plan.
+  void BeginPlan();
   /// Takes a request out; unknown ones are ignored. It stays active: see Left.
   void Remove(Request& request);
   /// The request has ended.
   void Left(Request& request);
 
   /// The client of the request was served.
-  static void ChargePrompt(Request& request, int tokens) { request.account->served += kPromptWeight * tokens; }
-  static void ChargeGenerated(Request& request, int tokens) { request.account->served += kGeneratedWeight * tokens; }
+  static void ChargePrompt(Request& request, int tokens);
+  static void ChargeGenerated(Request& request, int tokens);
 
   // From a snapshot: an account, and a request that waits in its account, with the rank it has.
-  ClientAccount& Restore(const std::string& client) { return clients_[client]; }
+  ClientAccount& Restore(const std::string& client, int active);
   void Restore(Request& request);
 
-  const std::vector<Request*>& preempted() const { return preempted_; }
   /// Every request that waits, in no promised order.
   std::vector<Request*> All() const;
   const std::map<std::string, ClientAccount>& clients() const { return clients_; }
+  std::map<std::string, ClientAccount>& clients() { return clients_; }
 
  private:
-  std::vector<Request*> preempted_;  // most senior first
   std::map<std::string, ClientAccount> clients_;
-  int size_ = 0;
+  int size_ = 0, num_active_ = 0;
   int64_t num_left_ = 0;
+
+  friend class EngineArchive;
 };
 
 }  // namespace quire

@@ -16,22 +16,22 @@ void TransferSampling(Archive& archive, SamplingSpec& s) {
 
 template <class Archive>
 void TransferHead(Archive& archive, Request& r) {
-  archive(r.id, r.name, r.client, r.priority, r.arrival_seconds, r.limits.max_tokens, r.limits.stop_token_ids,
-          r.limits.max_seconds, r.cache_salt);
+  archive(r.id, r.name, r.client, r.client_limits, r.priority, r.arrival_seconds, r.limits.max_tokens,
+          r.limits.stop_token_ids, r.limits.max_seconds, r.cache_salt);
   TransferSampling(archive, r.sampling);
 }
 
 template <class Archive>
 void TransferProgress(Archive& archive, Request& r) {
-  archive(r.forked, r.rank, r.num_preemptions, r.num_lost_epochs, r.num_lost_alone, r.num_swapped_blocks,
-          r.num_cached_tokens, r.told_to_wait, r.first_scheduled_seconds, r.last_moved_seconds);
+  archive(r.forked, r.rank, r.num_preemptions, r.num_yields, r.admitted_step, r.num_lost_epochs, r.num_lost_alone,
+          r.num_swapped_blocks, r.num_cached_tokens, r.told_to_wait, r.first_scheduled_seconds, r.last_moved_seconds);
 }
 
 template <class Archive>
 void TransferSequence(Archive& archive, Sequence& s) {
   archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.num_in_flight, s.num_pending, s.blocks,
-          s.first_block, s.told_first_block, s.host_blocks, s.slot, s.finished, s.contents.root, s.contents.hashes,
-          s.contents.last, s.contents.num_named);
+          s.first_block, s.told_first_block, s.host_blocks, s.slot, s.last_step, s.finished, s.contents.root,
+          s.contents.hashes, s.contents.last, s.contents.num_named);
 }
 
 void SaveBeamOptions(ArchiveWriter& out, const Request& r) {
@@ -105,7 +105,8 @@ template <class Archive>
 void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
   Scheduler& s = engine.scheduler_;
   archive(engine.blocks_, s.cost_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.left_out_,
-          s.num_preemptions_, s.num_swapped_out_, engine.stats_, engine.epoch_, engine.step_, engine.next_sequence_id_);
+          s.num_preemptions_, s.num_swapped_out_, s.num_steps_, s.queue_.num_left_, engine.stats_, engine.epoch_,
+          engine.step_, engine.next_sequence_id_);
 }
 
 void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
@@ -114,9 +115,10 @@ void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
     for (const Request* request : requests) list.push_back(request->id);
     return list;
   };
-  out(ids(scheduler.running_), ids(scheduler.queue_.preempted()), scheduler.queue_.clients().size());
+  out(ids(scheduler.running_), scheduler.queue_.clients().size());
   for (const auto& [name, account] : scheduler.queue_.clients()) {
-    out(name, account.served, account.active, ids(account.waiting));
+    out(name, account.active, account.served, account.prompt_tokens, account.generated_tokens, account.left,
+        account.limits, ids(account.waiting), ids(account.preempted));
   }
 }
 
@@ -160,15 +162,17 @@ void EngineArchive::LoadSteps(ArchiveReader& in, Engine& engine) {
 
 void EngineArchive::LoadQueue(ArchiveReader& in, Engine& engine) {
   const auto find = [&](RequestId id) { return Find(engine, id); };
-  const auto running = in.Next<std::vector<RequestId>>(), preempted = in.Next<std::vector<RequestId>>();
+  const auto running = in.Next<std::vector<RequestId>>();
+  std::vector<RequestId> preempted;
   WaitingQueue& queue = engine.scheduler_.queue_;
   for (auto count = in.Next<size_t>(); count > 0; --count) {
     const auto name = in.Next<std::string>();
-    ClientAccount& account = queue.Restore(name);
-    in(account.served, account.active);
+    ClientAccount& account = queue.Restore(name, in.Next<int>());
+    in(account.served, account.prompt_tokens, account.generated_tokens, account.left, account.limits);
     for (const RequestId id : in.Next<std::vector<RequestId>>()) queue.Restore(*find(id));
+    for (const RequestId id : in.Next<std::vector<RequestId>>()) preempted.push_back(id);
   }
-  for (auto& [id, request] : engine.requests_) request->account = &queue.Restore(request->client);
+  for (auto& [id, request] : engine.requests_) request->account = &queue.clients().at(request->client);
   for (const RequestId id : running) engine.scheduler_.running_.push_back(find(id));
   for (const RequestId id : preempted) queue.AddPreempted(*find(id));
 }

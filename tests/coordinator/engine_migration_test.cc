@@ -177,7 +177,7 @@ TEST_F(EngineMigrationTest, AWaitingRequestSimplyGoes) {
   auto departure = source_->Depart(1, kTicket, 9);
   EXPECT_TRUE(departure->host_blocks.empty());
   ASSERT_FALSE(destination_->Adopt(departure->request, 0, {}));
-  EXPECT_EQ(destination_->scheduler().queue().preempted().size(), 0u) << "a newcomer like others";
+  EXPECT_EQ(destination_->scheduler().queue().clients().at("").preempted.size(), 0u) << "a newcomer like others";
   Finish(*destination_);
   ExpectWhole(1, 9, 4);
 }

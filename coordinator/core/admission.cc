@@ -1,0 +1,161 @@
+// The part of Scheduler that admits: who has a place, and what room there is.
+#include <algorithm>
+
+#include "comm/error.h"
+#include "coordinator/core/scheduler.h"
+
+namespace quire {
+
+bool Scheduler::MayJoin(const Request& request) {
+  if (request.swapped_out() && ahead() && steps_.making().members.empty()) return false;
+  return running_.empty() || (!IsSuspect(request) && !crowd_.suspect);
+}
+
+void Scheduler::CountCrowd() {
+  crowd_ = {};
+  for (const Request* request : running_) CountIn(*request);
+}
+
+void Scheduler::CountIn(const Request& request) {
+  crowd_.sequences += static_cast<int>(request.sequences.size());
+  crowd_.blocks += OutstandingBlocks(request);
+  crowd_.suspect = crowd_.suspect || IsSuspect(request);
+}
+
+void Scheduler::CountOut(const Request& request) {
+  crowd_.sequences -= static_cast<int>(request.sequences.size());
+  crowd_.blocks -= OutstandingBlocks(request);
+}
+
+/// Into the room that there is, clients in turn. Whoever finds none holds up the others (but see IsHeldUp).
+void Scheduler::AdmitWaiting(int& budget) {
+  if (queue_.empty() || budget <= 0) return;
+  CountCrowd();
+  queue_.BeginTurns();
+  bool others_held = false;
+  while (ClientAccount* client = budget > 0 ? queue_.Next() : nullptr) {
+    Request& request = client->head();
+    if (!MayJoin(request)) return;
+    client->use.passed_over = IsAtLimit(*client) || IsHeldUp(*client, others_held);
+    if (client->use.passed_over) continue;
+    if (!HasRoomFor(request)) {
+      client->use.passed_over = others_held = true;
+      continue;
+    }
+    Admit(request, Allowance(request, budget));
+    // Others have their place in this step already, so none may be preempted. HasRoomFor saw to it that none must;
+    // should it have been wrong, the request begins with the next step.
+    if (running_.size() == 1) MakeRoomFor(request);
+    if (!work_.empty() && BlocksForWork() <= blocks_.num_free()) Emit(request, budget);
+    CountIn(request);
+  }
+}
+
+/// The request gets its place. Leaves in work_ what it computes first.
+void Scheduler::Admit(Request& request, int budget) {
+  queue_.Remove(request);
+  running_.insert(std::ranges::upper_bound(running_, &request, [](auto* a, auto* b) { return Senior(*a, *b); }),
+                  &request);
+  request.admitted_step = num_steps_;
+  for (Sequence& sequence : request.sequences) sequence.sits_out = false;
+  const int free = blocks_.num_free();
+  if (request.num_preemptions > 0) Readmit(request);
+  FindWork(request, budget);
+  if (request.num_preemptions == 0) {
+    WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
+    Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);
+  }
+  use_counted_ = false;
+}
+
+/// What a preempted request needs before it goes on.
+void Scheduler::Readmit(Request& request) {
+  if (!request.swapped_out()) {
+    int tokens = 0;
+    for (const Sequence& sequence : request.sequences) tokens += sequence.finished ? 0 : sequence.num_tokens();
+    return Tell(DecisionKind::kReadmitted, request, tokens, blocks_.num_free());
+  }
+  Tell(DecisionKind::kSwappedIn, request, request.num_swapped_blocks, blocks_.num_free());
+  blocks_.SwapIn(request.sequences, plan_);
+  request.num_swapped_blocks = 0;
+}
+
+/// Blocks that the sequence still has to take for num_tokens, beside those it holds and `shared` ones that others hold.
+int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens, int shared) const {
+  int blocks = blocks_.BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size()) - shared;
+  if (blocks_.sliding_window() > 0) {  // what it takes later comes from what it gives back
+    const int most = blocks_.BlocksFor(int64_t{blocks_.sliding_window()} + limits_.max_step_tokens) + 1;
+    blocks = std::min(blocks, most - sequence.num_held_blocks());
+  }
+  return std::max(0, blocks);
+}
+
+/// Blocks for all known tokens of a request that holds none.
+int Scheduler::BlocksToBegin(Request& request) {
+  const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full blocks that choices share
+  const bool window = blocks_.sliding_window() > 0;  // what is shared may leave one's window and not another's
+  int needed = 0;
+  for (Sequence& sequence : request.sequences) {
+    if (sequence.finished) continue;
+    const int shared = needed > 0 ? prompt : window ? 0 : std::min(prompt, blocks_.HeldPrefixBlocks(sequence));
+    needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens(), shared));
+  }
+  return needed;
+}
+
+/// Blocks for what was swapped out and for the tokens that are known but not computed.
+int Scheduler::BlocksToComeBack(const Request& request) const {
+  int needed = request.num_swapped_blocks;
+  for (const Sequence& sequence : request.sequences) {
+    if (sequence.finished) continue;
+    needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - static_cast<int>(sequence.host_blocks.size()));
+    // The block it writes into may be shared: a copy.
+    needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
+  }
+  return needed;
+}
+
+/// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
+/// compute and will draw soon, so that it rarely costs anybody's preemption.
+Scheduler::Room Scheduler::RoomFor(Request& request) {
+  const int slots = Needs(request, Resource::kSlots);
+  if (crowd_.sequences + slots > limits_.max_running) return {Resource::kSlots, crowd_.sequences, limits_.max_running};
+  const int blocks = Needs(request, Resource::kBlocks);
+  const int free = blocks_.num_free() - crowd_.blocks - blocks_.watermark_blocks();
+  if (running_.empty() || blocks <= free) return {std::nullopt, blocks, free};
+  return {Resource::kBlocks, blocks, free};
+}
+
+int Scheduler::Needs(Request& request, Resource resource) {
+  if (resource == Resource::kSlots) return static_cast<int>(request.sequences.size());
+  return request.swapped_out() ? BlocksToComeBack(request) : BlocksToBegin(request);
+}
+
+bool Scheduler::HasRoomFor(Request& request) {
+  const Room room = RoomFor(request);
+  if (!room.lacks) {
+    const bool pins_are_in_the_way = running_.empty() && room.a > blocks_.num_free();
+    if (pins_are_in_the_way && blocks_.BreakPins()) Tell(DecisionKind::kPinsBroken, request, 0, 0);
+    return true;
+  }
+  const bool slots = room.lacks == Resource::kSlots;
+  Tell(slots ? DecisionKind::kHeldForSlots : DecisionKind::kHeldForBlocks, request, room.a, room.b);
+  return false;
+}
+
+/// Blocks that a running request will take soon.
+int Scheduler::OutstandingBlocks(const Request& request) const {
+  int blocks = 0;
+  const int shared = request.forked ? 0 : (request.num_prompt_tokens() - 1) / blocks_.block_size();
+  bool first = true;  // the one that has the shared blocks, before the others have forked
+  for (const Sequence& sequence : request.sequences) {
+    if (sequence.finished) continue;
+    const int longest = sequence.num_prompt_tokens + request.limits.max_tokens - 1;  // the last is never computed
+    const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
+    blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
+    first = false;
+  }
+  return blocks;
+}
+
+}  // namespace quire

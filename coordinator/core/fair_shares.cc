@@ -1,0 +1,274 @@
+// The part of Scheduler that shares places, blocks and steps between clients. Nothing here touches a client that is
+// alone: Schedule comes here while several are active.
+#include <algorithm>
+#include <cmath>
+
+#include "comm/error.h"
+#include "coordinator/core/scheduler.h"
+
+namespace quire {
+
+namespace {
+
+// A step with work of several clients is to last so long at most, because all of them wait for it: a tenth of a second
+// between two tokens still reads as a stream. Never fewer tokens than the second number, so that a machine for which
+// even these take longer still computes batches.
+constexpr double kCompanySeconds = 0.1;
+constexpr int kLeastCompanyTokens = 64;
+
+int TokensToCompute(const Request& request, const Sequence& sequence) {
+  const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
+  return sequence.finished || complete ? 0 : sequence.length() - sequence.num_planned();
+}
+
+bool Decodes(const Request& request, const Sequence& sequence) { return TokensToCompute(request, sequence) == 1; }
+
+/// The sequence that computes the prompt for all of its request; null once it has.
+const Sequence* LeaderAtWork(const Request& request) {
+  if (request.forked || request.sequences.size() == 1) return nullptr;
+  const auto leader = std::ranges::find_if(request.sequences, [](const Sequence& s) { return !s.finished; });
+  return leader->num_computed < request.num_prompt_tokens() - 1 ? &*leader : nullptr;
+}
+
+}  // namespace
+
+/// False when the step must wait for results, because somebody has to give way first.
+bool Scheduler::ShareOut(int budget) {
+  if (!SharePlaces(budget)) return false;
+  ShareStep(budget);
+  return true;
+}
+
+/// Clients in turn get the places and the blocks that they find or have a right to. What was swapped out comes back
+/// with AdmitWaiting, after the work of the others, and finds its room made here.
+bool Scheduler::SharePlaces(int budget) {
+  if (queue_.empty()) return true;
+  CountCrowd();
+  bool others_held = false;
+  while (ClientAccount* client = queue_.Next()) {
+    Request& head = client->head();
+    if (!running_.empty() && (IsSuspect(head) || crowd_.suspect)) return true;
+    client->use.passed_over = IsAtLimit(*client) || IsHeldUp(*client, others_held);
+    if (client->use.passed_over) continue;
+    const bool fits = !RoomFor(head).lacks || MakeWayFor(head);
+    if (left_out_) return false;
+    client->use.passed_over = !fits || head.swapped_out();
+    others_held = others_held || client->use.passed_over;
+    if (client->use.passed_over) continue;
+    Admit(head, budget);
+    CountIn(head);
+  }
+  return true;
+}
+
+/// True when the client has a limit of its own and its next request would exceed it. The others are not held up by
+/// that.
+bool Scheduler::IsAtLimit(const ClientAccount& account) {
+  const ClientLimits& limits = account.limits;
+  if (limits == ClientLimits{}) return false;
+  CountUse();
+  const Request& head = account.head();
+  const int n = static_cast<int>(head.sequences.size());
+  const int64_t longest = BlocksAtLongest(head.num_prompt_tokens(), head.limits.max_tokens, n);
+  return (limits.max_running_seqs > 0 && account.use.sequences + n > limits.max_running_seqs) ||
+         (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
+}
+
+/// While a request is held for want of room, only clients of which nothing runs go before it, each with what its share
+/// covers. So a newcomer never waits for a large request to fit, and the large one waits for nobody who has something.
+bool Scheduler::IsHeldUp(const ClientAccount& account, bool others_held) {
+  return others_held && (Has(account, Resource::kSlots) > 0 || !IsWithinShare(account.head()));
+}
+
+/// Preempts the youngest requests of clients that have more than their share until the request fits, if that is within
+/// its own client's share. False when it does not fit, or must wait until nothing is outstanding.
+bool Scheduler::MakeWayFor(Request& head) {
+  if (!IsWithinShare(head)) return false;
+  while (const std::optional<Resource> lacks = RoomFor(head).lacks) {
+    Request* victim = WhoGivesWay(head, *lacks);
+    left_out_ = victim != nullptr && ahead();
+    if (victim == nullptr || left_out_) return false;
+    const auto kind = *lacks == Resource::kSlots ? DecisionKind::kGivesUpPlaces : DecisionKind::kGivesUpBlocks;
+    Tell(kind, *victim, Has(*victim->account, *lacks), ShareOf(*lacks), head.id);
+    ++victim->num_yields;
+    victim->account->use.gave_way = victim->account->use.passed_over = true;
+    CountOut(*victim);
+    Preempt(*victim, head);
+    use_counted_ = false;
+  }
+  return true;
+}
+
+bool Scheduler::IsWithinShare(Request& head) {
+  const auto covers = [&](Resource resource) {
+    return Has(*head.account, resource) + Needs(head, resource) <= ShareOf(resource);
+  };
+  return covers(Resource::kSlots) && covers(Resource::kBlocks);
+}
+
+/// The youngest request of the client that has most of what is lacking, and more than its share. A request that gave
+/// way before is left in peace for a while, twice as long every time; so each comes to its end.
+Request* Scheduler::WhoGivesWay(const Request& head, Resource resource) {
+  Request* youngest = nullptr;
+  int most = ShareOf(resource);
+  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
+    Request& request = **it;
+    if (request.account == head.account || IsProtected(request)) continue;
+    const int has = Has(*request.account, resource);
+    if (has <= most) continue;
+    youngest = &request;
+    most = has;
+  }
+  return youngest;
+}
+
+bool Scheduler::IsProtected(const Request& request) const {
+  constexpr int kMostDoublings = 20;
+  if (request.num_yields == 0) return false;
+  const int64_t steps = kProtectedSteps << std::min(request.num_yields - 1, kMostDoublings);
+  return num_steps_ - request.admitted_step < steps;
+}
+
+/// What one of the active clients may have while another one waits for it.
+int Scheduler::ShareOf(Resource resource) const {
+  const int all =
+      resource == Resource::kSlots ? limits_.max_running : blocks_.num_usable() - blocks_.watermark_blocks();
+  return std::max(1, all / std::max(1, queue_.num_active()));
+}
+
+int Scheduler::Has(const ClientAccount& account, Resource resource) {
+  CountUse();
+  return resource == Resource::kSlots ? account.use.sequences : account.use.blocks;
+}
+
+void Scheduler::CountUse() {
+  if (use_counted_) return;
+  use_counted_ = true;
+  for (auto& [name, account] : queue_.clients()) {
+    account.use.sequences = account.use.blocks = 0;
+    account.use.longest_blocks = 0;
+  }
+  for (const Request* request : running_) {
+    ClientAccount::Use& use = request->account->use;
+    const int n = static_cast<int>(request->sequences.size());
+    use.sequences += n;
+    use.blocks += BlocksOf(*request) + OutstandingBlocks(*request);
+    use.longest_blocks += BlocksAtLongest(request->num_prompt_tokens(), request->limits.max_tokens, n);
+  }
+}
+
+/// The most senior request first, by seniority. While several clients are active and blocks may run short, the requests
+/// of whoever has more than its share come after all others, and those of whoever has most of all are last: they give
+/// way first. Only the most senior of all is in front whatever its client has, so that every step computes something.
+void Scheduler::OrderForService() {
+  order_ = running_;
+  if (!in_company_ || order_.empty() || !MayRunShort()) return;
+  const int share = ShareOf(Resource::kBlocks);
+  CountUse();
+  const auto excess = [&](const Request* request) { return std::max(0, request->account->use.blocks - share); };
+  std::stable_sort(order_.begin() + 1, order_.end(),
+                   [&](const Request* a, const Request* b) { return excess(a) < excess(b); });
+}
+
+/// False when the free blocks are enough for whatever this step can take, copies included.
+bool Scheduler::MayRunShort() const {
+  int most = 0;
+  for (const Request* request : running_) {
+    for (const Sequence& sequence : request->sequences) {
+      if (sequence.finished) continue;
+      most += 1 + std::max(0, blocks_.BlocksFor(sequence.length()) - static_cast<int>(sequence.blocks.size()));
+    }
+  }
+  return most > blocks_.num_free();
+}
+
+/// Splits the step evenly between the clients that have work in it, and keeps it short. What a client leaves the others
+/// take. Beams draw together or not at all, so they compute whatever their client's part is.
+void Scheduler::ShareStep(int budget) {
+  for (auto& [name, account] : queue_.clients()) {
+    account.use.decodes = account.use.beams = account.use.chunks_left = 0;
+    account.use.chunks = 0;
+  }
+  for (Request* request : running_) CountDemand(*request);
+  sharers_.clear();
+  int beams = 0, clients = 0;
+  for (auto& [name, account] : queue_.clients()) {
+    beams += account.use.beams;
+    clients += account.use.beams + account.use.demand() > 0;
+    if (account.use.demand() > 0) sharers_.push_back(&account);
+  }
+  const int least = beams + static_cast<int>(sharers_.size());
+  SplitStep((clients > 1 ? std::clamp(StepTokensInCompany(), least, budget) : budget) - beams);
+}
+
+int Scheduler::StepTokensInCompany() const {
+  const double seconds = cost_.RecomputeSeconds(1);
+  if (!(seconds * limits_.max_step_tokens > kCompanySeconds)) return limits_.max_step_tokens;
+  return std::max(kLeastCompanyTokens, static_cast<int>(kCompanySeconds / seconds));
+}
+
+void Scheduler::CountDemand(Request& request) {
+  ClientAccount::Use& use = request.account->use;
+  for (Sequence& sequence : request.sequences) sequence.sits_out = false;
+  const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
+  if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;  // waits for results
+  if (const Sequence* leader = LeaderAtWork(request)) {
+    use.chunks += request.num_prompt_tokens() - 1 - leader->num_planned();
+    return;
+  }
+  for (const Sequence& sequence : request.sequences) {
+    const int tokens = TokensToCompute(request, sequence);
+    if (tokens > 1) use.chunks += tokens;
+    if (tokens == 1) ++(request.beams != nullptr ? use.beams : use.decodes);
+  }
+}
+
+/// Max-min fair: whoever wants least is served first and never gets more than an even part of what is left. Of its part
+/// a client's decodes and its chunks take half each, and what the others do not need.
+void Scheduler::SplitStep(int tokens) {
+  std::ranges::stable_sort(sharers_, {}, [](const ClientAccount* account) { return account->use.demand(); });
+  auto left = static_cast<int>(sharers_.size());
+  for (ClientAccount* account : sharers_) {
+    ClientAccount::Use& use = account->use;
+    const int part = static_cast<int>(std::min<int64_t>(use.demand(), tokens / left--));
+    tokens -= part;
+    use.chunks_left = static_cast<int>(std::min<int64_t>(use.chunks, std::max((part + 1) / 2, part - use.decodes)));
+    const int decodes = part - use.chunks_left;
+    if (decodes < use.decodes) TakeTurns(*account, decodes);
+  }
+}
+
+/// Only so many of the client's sequences compute their next token: those that did not for the longest time. The most
+/// senior request of all never sits out.
+void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
+  std::vector<Sequence*> waiting;
+  for (Request* request : running_) {
+    if (request->account != &account || request->beams != nullptr || LeaderAtWork(*request) != nullptr) continue;
+    for (Sequence& sequence : request->sequences) {
+      if (Decodes(*request, sequence)) waiting.push_back(&sequence);
+    }
+  }
+  auto turn = waiting.begin();
+  if (!waiting.empty() && running_.front()->account == &account) ++turn;
+  std::stable_sort(turn, waiting.end(),
+                   [](const Sequence* a, const Sequence* b) { return a->last_step < b->last_step; });
+  for (auto i = static_cast<size_t>(std::max(decodes, 1)); i < waiting.size(); ++i) waiting[i]->sits_out = true;
+}
+
+/// Tokens that the request may compute in the step being made.
+int Scheduler::Allowance(const Request& request, int budget) const {
+  if (!in_company_) return budget;
+  int tokens = request.account->use.chunks_left;
+  for (const Sequence& sequence : request.sequences) tokens += !sequence.sits_out && Decodes(request, sequence);
+  return std::min(tokens, budget);
+}
+
+/// What work_ takes of its client's part.
+void Scheduler::ChargeStep(const Request& request) {
+  int& left = request.account->use.chunks_left;
+  for (const Work& work : work_) {
+    if (!Decodes(request, *work.sequence)) left = std::max(0, left - work.count);
+  }
+}
+
+}  // namespace quire
