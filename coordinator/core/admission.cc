@@ -14,6 +14,7 @@ bool Scheduler::MayJoin(const Request& request) {
 void Scheduler::CountCrowd() {
   crowd_ = {};
   for (const Request* request : running_) CountIn(*request);
+  CountReserves();
 }
 
 void Scheduler::CountIn(const Request& request) {
@@ -32,6 +33,10 @@ void Scheduler::AdmitWaiting(int& budget) {
   if (queue_.empty() || budget <= 0) return;
   CountCrowd();
   queue_.BeginTurns();
+  for (Request* request : returning_) {
+    const bool lost_its_turn = request->account->use.gave_way;
+    if (budget > 0 && !lost_its_turn && MayJoin(*request) && HasRoomFor(*request)) Begin(*request, budget);
+  }
   bool others_held = false;
   while (ClientAccount* client = budget > 0 ? queue_.Next() : nullptr) {
     Request& request = client->head();
@@ -42,13 +47,17 @@ void Scheduler::AdmitWaiting(int& budget) {
       client->use.passed_over = others_held = true;
       continue;
     }
-    Admit(request, Allowance(request, budget));
-    // Others have their place in this step already, so none may be preempted. HasRoomFor saw to it that none must;
-    // should it have been wrong, the request begins with the next step.
-    if (running_.size() == 1) MakeRoomFor(request);
-    if (!work_.empty() && BlocksForWork() <= blocks_.num_free()) Emit(request, budget);
-    CountIn(request);
+    Begin(request, budget);
   }
+}
+
+/// Others have their place in this step already, so none may be preempted. HasRoomFor saw to it that none must; should
+/// it have been wrong, the request computes something with the next step.
+void Scheduler::Begin(Request& request, int& budget) {
+  Admit(request, budget);
+  if (running_.size() == 1) MakeRoomFor(request);
+  if (!work_.empty() && BlocksForWork() <= blocks_.num_free()) Emit(request, budget);
+  CountIn(request);
 }
 
 /// The request gets its place. Leaves in work_ what it computes first.
@@ -57,6 +66,8 @@ void Scheduler::Admit(Request& request, int budget) {
   running_.insert(std::ranges::upper_bound(running_, &request, [](auto* a, auto* b) { return Senior(*a, *b); }),
                   &request);
   request.admitted_step = num_steps_;
+  auto& reserve = request.account->reserve;
+  if (reserve.until_step > num_steps_) reserve.until_step = num_steps_ + kReservedSteps;
   for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const int free = blocks_.num_free();
   if (request.num_preemptions > 0) Readmit(request);
@@ -118,10 +129,14 @@ int Scheduler::BlocksToComeBack(const Request& request) const {
 /// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
 /// compute and will draw soon, so that it rarely costs anybody's preemption.
 Scheduler::Room Scheduler::RoomFor(Request& request) {
-  const int slots = Needs(request, Resource::kSlots);
-  if (crowd_.sequences + slots > limits_.max_running) return {Resource::kSlots, crowd_.sequences, limits_.max_running};
+  // Whoever runs something already leaves what is reserved.
+  const bool leaves = crowd_.reserved_sequences > 0 && Has(*request.account, Resource::kSlots) > 0;
+  const int taken = crowd_.sequences + (leaves ? crowd_.reserved_sequences : 0);
+  if (taken + Needs(request, Resource::kSlots) > limits_.max_running)
+    return {Resource::kSlots, taken, limits_.max_running};
   const int blocks = Needs(request, Resource::kBlocks);
-  const int free = blocks_.num_free() - crowd_.blocks - blocks_.watermark_blocks();
+  const int promised = crowd_.blocks + (leaves ? crowd_.reserved_blocks : 0);
+  const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
   if (running_.empty() || blocks <= free) return {std::nullopt, blocks, free};
   return {Resource::kBlocks, blocks, free};
 }

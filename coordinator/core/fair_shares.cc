@@ -33,9 +33,9 @@ const Sequence* LeaderAtWork(const Request& request) {
 }  // namespace
 
 /// False when the step must wait for results, because somebody has to give way first.
-bool Scheduler::ShareOut(int budget) {
+bool Scheduler::ShareOut(int& budget) {
   if (!SharePlaces(budget)) return false;
-  ShareStep(budget);
+  budget = ShareStep(budget);
   return true;
 }
 
@@ -54,8 +54,8 @@ bool Scheduler::SharePlaces(int budget) {
     if (left_out_) return false;
     client->use.passed_over = !fits || head.swapped_out();
     others_held = others_held || client->use.passed_over;
-    if (client->use.passed_over) continue;
-    Admit(head, budget);
+    if (!fits) continue;
+    head.swapped_out() ? returning_.push_back(&head) : Admit(head, budget);
     CountIn(head);
   }
   return true;
@@ -95,8 +95,20 @@ bool Scheduler::MakeWayFor(Request& head) {
     CountOut(*victim);
     Preempt(*victim, head);
     use_counted_ = false;
+    head.account->reserve = {Needs(head, Resource::kSlots), Needs(head, Resource::kBlocks),
+                             num_steps_ + kReservedSteps};
   }
   return true;
+}
+
+/// What clients that are away will find when they come again.
+void Scheduler::CountReserves() {
+  crowd_.reserved_sequences = crowd_.reserved_blocks = 0;
+  for (const auto& [name, account] : queue_.clients()) {
+    if (account.active > 0 || account.reserve.until_step <= num_steps_) continue;
+    crowd_.reserved_sequences += account.reserve.sequences;
+    crowd_.reserved_blocks += account.reserve.blocks;
+  }
 }
 
 bool Scheduler::IsWithinShare(Request& head) {
@@ -183,13 +195,15 @@ bool Scheduler::MayRunShort() const {
 }
 
 /// Splits the step evenly between the clients that have work in it, and keeps it short. What a client leaves the others
-/// take. Beams draw together or not at all, so they compute whatever their client's part is.
-void Scheduler::ShareStep(int budget) {
+/// take. Beams draw together or not at all, so they compute whatever their client's part is. Returns the tokens of the
+/// step.
+int Scheduler::ShareStep(int budget) {
   for (auto& [name, account] : queue_.clients()) {
     account.use.decodes = account.use.beams = account.use.chunks_left = 0;
     account.use.chunks = 0;
   }
   for (Request* request : running_) CountDemand(*request);
+  for (Request* request : returning_) CountDemand(*request);
   sharers_.clear();
   int beams = 0, clients = 0;
   for (auto& [name, account] : queue_.clients()) {
@@ -197,8 +211,10 @@ void Scheduler::ShareStep(int budget) {
     clients += account.use.beams + account.use.demand() > 0;
     if (account.use.demand() > 0) sharers_.push_back(&account);
   }
-  const int least = beams + static_cast<int>(sharers_.size());
-  SplitStep((clients > 1 ? std::clamp(StepTokensInCompany(), least, budget) : budget) - beams);
+  const int least = beams + static_cast<int>(sharers_.size());  // no more than may run
+  const int tokens = clients > 1 ? std::clamp(StepTokensInCompany(), least, budget) : budget;
+  SplitStep(tokens - beams);
+  return tokens;
 }
 
 int Scheduler::StepTokensInCompany() const {

@@ -55,7 +55,8 @@ StepPlan& Scheduler::Schedule() {
   int budget = limits_.max_step_tokens;
   in_company_ = queue_.num_active() > 1;
   use_counted_ = false;
-  queue_.BeginPlan();
+  returning_.clear();
+  if (!queue_.empty()) queue_.BeginPlan();
   if (in_company_ && !ShareOut(budget)) return plan_;
   const int64_t preemptions_before = num_preemptions_;
   ScheduleRunning(budget);

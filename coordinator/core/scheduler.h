@@ -36,6 +36,8 @@ class Scheduler {
  public:
   /// Steps for which a request that gave way to another client's is left in peace once it is back; doubled every time.
   static constexpr int64_t kProtectedSteps = 8;
+  /// Steps for which room is left to a client after way was made for it or it made use of that room.
+  static constexpr int64_t kReservedSteps = 128;
 
   Scheduler(SchedulerLimits limits, BlockManager& blocks);
 
@@ -131,13 +133,14 @@ class Scheduler {
   void OrderForService();
   void ScheduleRunning(int& budget);
   void AdmitWaiting(int& budget);
+  void Begin(Request& request, int& budget);
   void Admit(Request& request, int budget);
   bool MakeRoomFor(Request& request);
 
   // Between clients (fair_shares.cc).
-  bool ShareOut(int budget);
+  bool ShareOut(int& budget);
   bool SharePlaces(int budget);
-  void ShareStep(int budget);
+  int ShareStep(int budget);
   int ShareOf(Resource resource) const;
   int Has(const ClientAccount& account, Resource resource);
   int Needs(Request& request, Resource resource);
@@ -147,6 +150,7 @@ class Scheduler {
   bool MakeWayFor(Request& head);
   Request* WhoGivesWay(const Request& head, Resource resource);
   bool IsProtected(const Request& request) const;
+  void CountReserves();
   bool MayRunShort() const;
   void CountDemand(Request& request);
   int StepTokensInCompany() const;
@@ -206,6 +210,7 @@ class Scheduler {
   struct Crowd {
     int sequences = 0, blocks = 0;  // blocks: that they will take soon
     bool suspect = false;
+    int reserved_sequences = 0, reserved_blocks = 0;  // for clients that are away
   } crowd_;
   bool in_company_ = false;   // several clients are active, while a plan is made
   bool use_counted_ = false;  // in their accounts, likewise
@@ -215,6 +220,7 @@ class Scheduler {
   int64_t added_bytes_ = 0;          // of the plan being made: sequences sent whole
   std::vector<Drawn> drawn_;
   std::vector<ClientAccount*> sharers_;  // of a step
+  std::vector<Request*> returning_;      // swapped out, and there is room for them
 
   friend class EngineArchive;
 };

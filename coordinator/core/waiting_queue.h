@@ -15,6 +15,12 @@ struct ClientAccount {
   int active = 0;                                   // requests that wait or run
   int64_t left = 0;                                 // when a request of its last ended, as a count of ends
   ClientLimits limits;
+  /// What others leave free for it while it is away, because way was made for it: it is likely to come again, and who
+  /// came back in between would have to give way again.
+  struct Reserve {
+    int sequences = 0, blocks = 0;
+    int64_t until_step = 0;
+  } reserve;
   std::vector<Request*> preempted;  // most senior first; they go before
   std::deque<Request*> waiting;     // by rank
 

@@ -118,7 +118,7 @@ void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
   out(ids(scheduler.running_), scheduler.queue_.clients().size());
   for (const auto& [name, account] : scheduler.queue_.clients()) {
     out(name, account.active, account.served, account.prompt_tokens, account.generated_tokens, account.left,
-        account.limits, ids(account.waiting), ids(account.preempted));
+        account.limits, account.reserve, ids(account.waiting), ids(account.preempted));
   }
 }
 
@@ -168,7 +168,7 @@ void EngineArchive::LoadQueue(ArchiveReader& in, Engine& engine) {
   for (auto count = in.Next<size_t>(); count > 0; --count) {
     const auto name = in.Next<std::string>();
     ClientAccount& account = queue.Restore(name, in.Next<int>());
-    in(account.served, account.prompt_tokens, account.generated_tokens, account.left, account.limits);
+    in(account.served, account.prompt_tokens, account.generated_tokens, account.left, account.limits, account.reserve);
     for (const RequestId id : in.Next<std::vector<RequestId>>()) queue.Restore(*find(id));
     for (const RequestId id : in.Next<std::vector<RequestId>>()) preempted.push_back(id);
   }

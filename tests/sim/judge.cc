@@ -17,7 +17,10 @@ int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options) {
 std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usable_blocks) {
   if (static_cast<int>(ask.prompt.size()) + ask.limits.max_tokens > options.max_model_len) return "this model serves";
   if (ask.n > options.scheduler.max_running) return "sequences";
-  return BlocksAtLongest(ask, options) > usable_blocks ? "KV cache" : "";
+  if (BlocksAtLongest(ask, options) > usable_blocks) return "KV cache";
+  const ClientLimits& own = ask.client_limits;
+  if (own.max_running_seqs > 0 && ask.n > own.max_running_seqs) return "max_running_seqs";
+  return own.max_blocks > 0 && BlocksAtLongest(ask, options) > own.max_blocks ? "max_blocks" : "";
 }
 
 void Judge::Took(RequestId id, const Ask& ask, double now) {

@@ -14,6 +14,7 @@ struct Ask {
   int n = 1;
   int sink_stops_after = 0;  // the text ends after so many tokens, as with a stop string; 0: never
   std::optional<BeamOptions> beams;
+  ClientLimits client_limits;  // of its API key
 };
 
 struct Answer {

@@ -80,7 +80,8 @@ void Simulation::CheckLeftOut(int num_tokens) {
            });
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
-  left_out_ = ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
+  const bool one_client = turns_.NumActive() == 1;  // of several, some sit out although there is room
+  left_out_ = one_client && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
 
 void Simulation::CheckTables(const SimWorker& worker, const Sent& sent) const {

@@ -1,6 +1,7 @@
 #include "tests/sim/turns.h"
 
-#include <optional>
+#include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -40,26 +41,54 @@ void Turns::GroupLost() {
   }
 }
 
-RequestId Turns::Next() const {
-  std::map<std::string, RequestId> firsts;  // of every client
-  std::optional<std::tuple<bool, double, double, RequestId>> best;
-  const auto consider = [&](bool waits, double served, RequestId id) {
-    const std::tuple key{waits, served, entries_.at(id).arrival, id};
-    if (!best || key < *best) best = key;
+int Turns::NumActive() const {
+  std::set<std::string> clients;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.state != State::kGone) clients.insert(entry.client);
+  }
+  return static_cast<int>(clients.size());
+}
+
+bool Turns::Runs(const std::string& client) const {
+  return std::ranges::any_of(
+      entries_, [&](const auto& e) { return e.second.client == client && e.second.state == State::kRunning; });
+}
+
+/// Of every client that waits the next: whoever was preempted, by seniority; then by rank.
+std::map<std::string, RequestId> Turns::Heads() const {
+  std::map<std::string, RequestId> heads;
+  const auto key = [&](RequestId id) {
+    const Entry& entry = entries_.at(id);
+    const bool waits = entry.state == State::kWaiting;
+    return std::tuple{waits, waits ? entry.rank : entry.arrival, id};
   };
   for (const auto& [id, entry] : entries_) {
-    if (entry.state == State::kPreempted) consider(false, 0, id);
-    if (entry.state != State::kWaiting) continue;
-    const auto [first, is_new] = firsts.emplace(entry.client, id);
-    if (!is_new && entry.rank < entries_.at(first->second).rank) first->second = id;
+    if (entry.state != State::kWaiting && entry.state != State::kPreempted) continue;
+    const auto [head, is_new] = heads.emplace(entry.client, id);
+    if (!is_new && key(id) < key(head->second)) head->second = id;
   }
-  for (const auto& [client, id] : firsts) consider(true, served_.at(client), id);
-  return best ? std::get<RequestId>(*best) : 0;
+  return heads;
+}
+
+std::vector<RequestId> Turns::Before(RequestId id) const {
+  const auto key = [&](RequestId head) {
+    const Entry& entry = entries_.at(head);
+    return std::tuple{served_.at(entry.client), entry.arrival, head};
+  };
+  std::vector<RequestId> before;
+  for (const auto& [client, head] : Heads()) {
+    if (client != entries_.at(id).client && key(head) < key(id)) before.push_back(head);
+  }
+  return before;
 }
 
 void Turns::Held(RequestId id, const Requests& requests) {
   NoteCached(requests, id);
-  if (Next() != id) throw Failure{fmt::format("request {} is looked at where it is the turn of {}", id, Next())};
+  const auto heads = Heads();
+  const auto head = heads.find(entries_.at(id).client);
+  if (head == heads.end() || head->second != id)
+    throw Failure{
+        fmt::format("request {} is looked at where it is the turn of {}", id, head == heads.end() ? 0 : head->second)};
 }
 
 void Turns::Admitted(RequestId id, const Requests& requests) {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "coordinator/core/request.h"
 
@@ -12,6 +13,7 @@ class WaitingQueue;
 namespace quire::sim {
 
 /// Whose turn it is, worked out a second time from README's rules: who waits, and what every client was served.
+/// A client's own requests have an order; of several clients, see Watcher for who may be passed over.
 class Turns {
  public:
   using Requests = std::map<RequestId, std::unique_ptr<Request>>;
@@ -22,9 +24,17 @@ class Turns {
   void Preempted(RequestId id) { entries_.at(id).state = State::kPreempted; }
   /// Whoever ran waits again.
   void GroupLost();
-  /// Throw Failure unless the request is the next. `requests`: what the engine says of tokens from the cache.
+  /// Throw Failure unless the request is the next of its client. `requests`: what the engine says of tokens from the
+  /// cache.
   void Admitted(RequestId id, const Requests& requests);
   void Held(RequestId id, const Requests& requests);
+  /// The next requests of other clients whose turn was before that of this one. Before Admitted.
+  std::vector<RequestId> Before(RequestId id) const;
+  /// Clients of which somebody waits or runs.
+  int NumActive() const;
+  bool Runs(const std::string& client) const;
+  bool IsAlone(RequestId id) const { return Active(entries_.at(id).client) == 1; }
+  const std::string& ClientOf(RequestId id) const { return entries_.at(id).client; }
   void Drew(RequestId id) { served_[entries_.at(id).client] += 2; }
   /// Tokens that came from the cache are not charged.
   void NoteCached(const Requests& requests, RequestId but_not = 0);
@@ -42,7 +52,7 @@ class Turns {
     State state = State::kWaiting;
   };
   int Active(const std::string& client) const;
-  RequestId Next() const;
+  std::map<std::string, RequestId> Heads() const;
 
   std::map<RequestId, Entry> entries_;
   std::map<std::string, double> served_;

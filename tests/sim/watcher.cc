@@ -1,6 +1,7 @@
 #include "tests/sim/watcher.h"
 
 #include "comm/error.h"
+#include "tests/sim/client.h"
 #include "tests/sim/simulator.h"
 
 namespace quire::sim {
@@ -15,8 +16,11 @@ void Watcher::OnDecision(const Decision& d) {
     case DecisionKind::kAdmitted:
     case DecisionKind::kReadmitted:
     case DecisionKind::kSwappedIn:
-      turns_.Admitted(d.request, engine_.requests());
-      if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
+      OnAdmitted(d);
+      break;
+    case DecisionKind::kGivesUpPlaces:
+    case DecisionKind::kGivesUpBlocks:
+      OnGivesWay(d);
       break;
     case DecisionKind::kHeldForSlots:
     case DecisionKind::kHeldForBlocks:
@@ -34,10 +38,100 @@ void Watcher::OnDecision(const Decision& d) {
   }
 }
 
+void Watcher::BeginPlan() {
+  preempted_in_step = admitted_beside_others = pins_broken = false;
+  clients_that_gave_way_.clear();
+}
+
+/// Of several clients the one that was served least is admitted first. Passed over is who gave way with this plan,
+/// whose next request is to be swapped in, who has a limit of its own, and everybody by a client of which nothing runs.
+void Watcher::OnAdmitted(const Decision& d) {
+  const std::string& client = turns_.ClientOf(d.request);
+  turns_.NoteCached(engine_.requests(), d.request);
+  for (const RequestId head : turns_.Before(d.request)) {
+    const Request& passed_over = *engine_.requests().at(head);
+    if (!clients_that_gave_way_.contains(passed_over.client) && !passed_over.swapped_out() && !IsAtLimit(passed_over) &&
+        turns_.Runs(client))
+      throw Failure{fmt::format("request {} is admitted where it is the turn of {}", d.request, head)};
+  }
+  if (IsAtLimit(*engine_.requests().at(d.request)))
+    throw Failure{fmt::format("request {} is admitted beyond its client's limit", d.request)};
+  turns_.Admitted(d.request, engine_.requests());
+  admitted_step_[d.request] = engine_.stats().steps;
+  if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
+}
+
+/// The request is not among those that run yet, or just is: then it is not counted.
+bool Watcher::IsAtLimit(const Request& head) const {
+  const ClientLimits& limits = head.client_limits;
+  const auto longest = [&](const Request& r) {
+    const auto& client = dynamic_cast<const Client&>(*r.sink);
+    return BlocksAtLongest(client.ask(), engine_.options());
+  };
+  int sequences = static_cast<int>(head.sequences.size());
+  int64_t blocks = longest(head);
+  for (const Request* request : engine_.scheduler().running()) {
+    if (request == &head || request->client != head.client) continue;
+    sequences += static_cast<int>(request->sequences.size());
+    blocks += longest(*request);
+  }
+  return (limits.max_running_seqs > 0 && sequences > limits.max_running_seqs) ||
+         (limits.max_blocks > 0 && blocks > limits.max_blocks);
+}
+
+int Watcher::RunningSequences(const std::string& client) const {
+  int sequences = 0;
+  for (const Request* request : engine_.scheduler().running()) {
+    if (request->client == client) sequences += static_cast<int>(request->sequences.size());
+  }
+  return sequences;
+}
+
+int Watcher::ShareOfBlocks() const {
+  const int usable = engine_.blocks().num_usable();
+  return std::max(1, (usable - static_cast<int>(engine_.options().blocks.watermark * usable)) / turns_.NumActive());
+}
+
+bool Watcher::IsProtected(RequestId id) const {
+  const auto yields = num_yields_.find(id);
+  if (yields == num_yields_.end()) return false;
+  return engine_.stats().steps - admitted_step_.at(id) < int64_t{8} << (yields->second - 1);
+}
+
+/// Only the youngest request of a client that has more than its share gives way, to a client that has less.
+void Watcher::OnGivesWay(const Decision& d) {
+  const Request &victim = *engine_.requests().at(d.request), &cause = *engine_.requests().at(d.cause);
+  const auto fails = [&](const char* what) { throw Failure{fmt::format("request {} gives way {}", d.request, what)}; };
+  const int n = static_cast<int>(cause.sequences.size());
+  const int share = std::max(1, engine_.options().scheduler.max_running / turns_.NumActive());
+  if (victim.client == cause.client) fails("to its own client's");
+  if (RunningSequences(cause.client) + n > share) fails("to a client that has its share");
+  if (d.kind == DecisionKind::kGivesUpPlaces && RunningSequences(victim.client) <= share)
+    fails("whose client has no more places than its share");
+  if (d.kind == DecisionKind::kGivesUpBlocks && (d.a <= ShareOfBlocks() || d.b != ShareOfBlocks()))
+    fails("whose client has no more blocks than its share");
+  if (IsProtected(d.request)) fails("so soon again");
+  for (const Request* other : engine_.scheduler().running()) {
+    if (other->client == victim.client && Senior(victim, *other) && !IsProtected(other->id))
+      fails("before a younger one");
+  }
+  ++num_yields_[d.request];
+  ++gave_way;
+  clients_that_gave_way_.insert(victim.client);
+  gives_way_ = {d.request, d.cause};
+}
+
+/// For want of blocks a junior gives way, and of several clients first whoever has most beyond its share.
+void Watcher::CheckSeniority(const Request& victim, const Request& cause) const {
+  if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
+  const auto excess = [&](const Request& r) { return std::max(0, r.account->use.blocks - ShareOfBlocks()); };
+  const bool has_more = turns_.NumActive() > 1 && excess(victim) > excess(cause);
+  if (Senior(victim, cause) && !has_more) throw Failure{fmt::format("request {} is preempted for a junior", victim.id)};
+}
+
 void Watcher::OnPreempted(const Decision& d) {
   const Request &victim = *engine_.requests().at(d.request), &cause = *engine_.requests().at(d.cause);
-  if (Senior(victim, cause)) throw Failure{fmt::format("request {} is preempted for a junior", d.request)};
-  if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
+  if (std::exchange(gives_way_, {}) != std::pair{d.request, d.cause}) CheckSeniority(victim, cause);
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
   const bool may_swap = d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();  // of one that is computed again

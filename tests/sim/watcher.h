@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "coordinator/core/engine.h"
@@ -9,17 +11,30 @@
 
 namespace quire::sim {
 
-/// Follows the decisions: whose turn it is, who may be preempted for whom and how, and what admission leaves free.
+/// Follows the decisions: whose turn it is, who may be preempted for whom and how, who gives way to other clients, and
+/// what admission leaves free.
 class Watcher : public DecisionLog {
  public:
   Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)
       : engine_(engine), mode_(mode), turns_(turns), judge_(judge), aloud_(aloud) {}
   void OnDecision(const Decision& decision) override;
 
+  /// A plan is about to be made.
+  void BeginPlan();
+  /// The request gave way before and is not to give way again so soon.
+  bool IsProtected(RequestId id) const;
+
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
+  int64_t gave_way = 0;
 
  private:
+  void OnAdmitted(const Decision& decision);
+  void OnGivesWay(const Decision& decision);
   void OnPreempted(const Decision& decision);
+  void CheckSeniority(const Request& victim, const Request& cause) const;
+  bool IsAtLimit(const Request& head) const;
+  int RunningSequences(const std::string& client) const;
+  int ShareOfBlocks() const;
 
   const Engine& engine_;
   PreemptionMode mode_;
@@ -27,6 +42,10 @@ class Watcher : public DecisionLog {
   Judge& judge_;
   bool aloud_;
   std::set<std::pair<RequestId, int64_t>> ended_;
+  std::set<std::string> clients_that_gave_way_;  // with the plan that is being made
+  std::pair<RequestId, RequestId> gives_way_;    // victim and cause, until it is preempted
+  std::map<RequestId, int> num_yields_;
+  std::map<RequestId, int64_t> admitted_step_;
 };
 
 /// The engine's observer that passes decisions on; inputs are of no interest here.
