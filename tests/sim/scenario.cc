@@ -1,5 +1,8 @@
 #include "tests/sim/scenario.h"
 
+#include <algorithm>
+#include <map>
+
 #include "tests/sim/judge.h"
 #include "tests/sim/virtual_model.h"
 
@@ -137,6 +140,64 @@ void Crowd(uint64_t seed, Scenario& scenario) {
   }
 }
 
+/// What somebody sends who wants everything: many choices, many requests, long prompts, beams, or any of it.
+Ask MakeFloodAsk(Random& random, const EngineOptions& options, int kind) {
+  Ask ask;
+  const int pool = (options.blocks.num_blocks - 1) * options.blocks.block_size;
+  const bool is_long = kind == 2 || (kind == 4 && Chance(random, 30));
+  const int prompt = is_long ? static_cast<int>(random.Between(20, 100)) : static_cast<int>(random.Between(1, 12));
+  for (int i = 0; i < prompt; ++i) ask.prompt.push_back(static_cast<TokenId>(random.Below(kVocab)));
+  ask.limits.max_tokens = static_cast<int>(random.Between(1, std::clamp(pool, 1, 60)));
+  const bool is_wide = kind == 0 || kind == 3 || (kind == 4 && Chance(random, 30));
+  if (is_wide) ask.n = static_cast<int>(random.Between(1, options.scheduler.max_running));
+  ask.sampling.temperature = 0;
+  ask.sampling.seed = static_cast<uint64_t>(random.Below(3));
+  if (kind == 3 || (kind == 4 && Chance(random, 10))) {
+    ask.n = std::min(ask.n, 6);
+    ask.beams = MakeBeams(random, ask.n);
+  }
+  return ask;
+}
+
+/// In some lives one client floods, and others come now and then with a short request.
+void Flood(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 13));
+  if (!Chance(random, 25)) return;
+  scenario.own_salts = true;
+  EngineOptions& options = scenario.engine;
+  options.scheduler.max_running = OneOf(random, {4, 8, 20, 20});
+  options.scheduler.max_step_tokens = options.scheduler.max_running + OneOf(random, {4, 16, 64, 100});
+  if (options.blocks.num_blocks < 40) options.blocks.num_blocks += 40;
+  options.blocks.hash_bits = 128;  // nobody waits for a block that is another one of the same hash
+  const int kind = static_cast<int>(random.Below(5));
+  const auto count = random.Between(8, 40);
+  scenario.arrivals.clear();
+  for (int i = 0; i < count; ++i)
+    scenario.arrivals.push_back({Chance(random, 80) ? 0 : static_cast<double>(random.Below(1000)) / 1000,
+                                 MakeFloodAsk(random, options, kind), "a", "a", 0});
+  const auto newcomers = random.Between(2, 10);
+  for (int i = 0; i < newcomers; ++i) {
+    const std::string client = OneOf<std::string>(random, {"b", "b", "c", "d"});
+    Arrival arrival{static_cast<double>(random.Below(3000)) / 1000, MakeFloodAsk(random, options, 1), client, client,
+                    0};
+    arrival.ask.limits.max_tokens = static_cast<int>(random.Between(1, 8));
+    scenario.arrivals.push_back(std::move(arrival));
+  }
+  std::ranges::stable_sort(scenario.arrivals, {}, &Arrival::seconds);
+}
+
+/// In some lives some clients have limits of their own.
+void LimitClients(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 14));
+  if (!Chance(random, 15)) return;
+  std::map<std::string, ClientLimits> limits;
+  for (const char* client : {"", "a", "b"}) {
+    if (Chance(random, 50)) limits[client].max_running_seqs = static_cast<int>(random.Between(1, 6));
+    if (Chance(random, 30)) limits[client].max_blocks = static_cast<int>(random.Between(1, 40));
+  }
+  for (Arrival& arrival : scenario.arrivals) arrival.ask.client_limits = limits[arrival.client];
+}
+
 /// What ends requests without an answer.
 void MakeTroubles(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 9));
@@ -193,6 +254,8 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.interference.migrate = OneOf(moves, {0.0, 0.0, 0.05, 0.3});
   Random sizes(Mix(seed, 6));
   scenario.resize = OneOf(sizes, {0.0, 0.0, 0.3, 1.0});
+  Flood(seed, scenario);
+  LimitClients(seed, scenario);
   Crowd(seed, scenario);
   MeetLimits(seed, scenario);
   MakeTroubles(seed, scenario);

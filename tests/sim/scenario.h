@@ -55,6 +55,9 @@ struct Scenario {
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // by time
+  /// One client floods and others come with short requests; no client shares cached blocks with another one, as in the
+  /// real server.
+  bool own_salts = false;
 };
 
 Scenario MakeScenario(uint64_t seed);

@@ -14,6 +14,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       more_(Mix(seed, 11)),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
+      newcomers_(engine_),
       watcher_(engine_, scenario_.engine.scheduler.preemption, turns_, judge_, aloud),
       aloud_(aloud),
       decisions_(watcher_) {
@@ -40,6 +41,10 @@ Outcome Simulation::Run() {
   outcome_.swap_outs = engine_.scheduler().num_swapped_out();
   outcome_.cached_tokens = engine_.stats().cached_tokens;
   outcome_.dropped = num_drawn_ - num_wanted_;
+  outcome_.gave_way = watcher_.gave_way;
+  outcome_.newcomers = newcomers_.num_promised;
+  outcome_.prompt_newcomers = newcomers_.num_prompt;
+  outcome_.floods = scenario_.own_salts;
   outcome_.asked = static_cast<int64_t>(scenario_.arrivals.size());
   outcome_.may_fail = scenario_.faults.any();
   outcome_.lost_a_group = outcome_.epochs > 1;
@@ -80,6 +85,7 @@ void Simulation::Submit(const Arrival& arrival, RequestId id) {
   outcome_.refused += refusal.has_value();
   if (refusal) return;
   turns_.Joined(*engine_.requests().at(id));
+  if (turns_.IsAlone(id) && scenario_.own_salts) newcomers_.Came(id, arrival.ask);
   judge_.Took(id, arrival.ask, now_);
   clients_[id] = std::move(client);
   open_.insert(id);
@@ -166,8 +172,44 @@ bool Simulation::Plan() {
   if (aloud_) Say(*plan);
   sent_.push_back({EncodePlan(*plan), {}});
   NoteMembers(*plan, sent_.back());
+  CheckNewcomers(*plan);
+  CheckClientLimits();
   Trace(sent_.back().frame.header.body_hash);
   return true;
+}
+
+/// In lives in which no two clients share a prefix: whoever waits for another one's is not promised anything.
+void Simulation::CheckNewcomers(const StepPlan& plan) {
+  std::set<RequestId> draws;
+  bool may_give_way = true;
+  for (const Request* request : engine_.scheduler().running()) {
+    may_give_way = may_give_way && !watcher_.IsProtected(request->id);
+    for (const Sequence& sequence : request->sequences) {
+      const bool is_decode = sequence.slot && std::ranges::find(plan.decodes, *sequence.slot) != plan.decodes.end();
+      const bool ends_prompt =
+          sequence.slot && std::ranges::any_of(plan.chunks, [&](const Chunk& chunk) {
+            return chunk.slot == *sequence.slot && chunk.start + chunk.count >= sequence.num_tokens();
+          });
+      if (is_decode || ends_prompt) draws.insert(request->id);
+    }
+  }
+  for (const RequestId id : open_) may_give_way = may_give_way && !judge_.IsSuspect(id);
+  newcomers_.Planned(draws, turns_.NumActive(), may_give_way);
+}
+
+/// What a client's own limits say of those that run.
+void Simulation::CheckClientLimits() const {
+  std::map<std::string, std::pair<int, int64_t>> has;  // sequences, blocks at their longest
+  for (const Request* request : engine_.scheduler().running()) {
+    const Ask& ask = clients_.at(request->id)->ask();
+    auto& [sequences, blocks] = has[request->client];
+    sequences += ask.n;
+    blocks += BlocksAtLongest(ask, scenario_.engine);
+    const ClientLimits& own = ask.client_limits;
+    if ((own.max_running_seqs > 0 && sequences > own.max_running_seqs) ||
+        (own.max_blocks > 0 && blocks > own.max_blocks))
+      throw Failure{fmt::format("client \"{}\" runs {} sequences of {} blocks", request->client, sequences, blocks)};
+  }
 }
 
 void Simulation::Settle() {
@@ -200,6 +242,7 @@ void Simulation::Settle(RequestId id, const Client& client) {
     judge_.CheckWork(id, client.cached_tokens());
   }
   Forget(id);
+  newcomers_.Left(id);
   judge_.Ended(id);
   turns_.Left(id);
 }

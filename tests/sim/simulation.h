@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/sim/client.h"
+#include "tests/sim/newcomers.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/sim_worker.h"
 #include "tests/sim/simulator.h"
@@ -83,6 +84,8 @@ class Simulation {
   void StartEpoch();
   void NoteMembers(const StepPlan& plan, Sent& sent);
   void CheckLeftOut(int num_tokens);
+  void CheckNewcomers(const StepPlan& plan);
+  void CheckClientLimits() const;
   void CheckTables(const SimWorker& worker, const Sent& sent) const;
   void Forget(RequestId id);
   bool IsWanted(const Member& member) const;
@@ -105,6 +108,7 @@ class Simulation {
   Engine engine_;
   Judge judge_;
   Turns turns_;
+  Newcomers newcomers_;
   Watcher watcher_;
   bool aloud_;
   DecisionsOnly decisions_;

@@ -134,6 +134,7 @@ void Simulation::LoseGroup() {
   }
   sent_.clear();
   judge_.GroupLost(computed);
+  newcomers_.GroupLost();
   if (Happens(more_, scenario_.faults.no_new_group)) {
     const Ending ending{RequestError::kWorkersLost, "no new workers"};
     turns_.GroupLost();
@@ -264,6 +265,7 @@ void Simulation::Depart(RequestId id) {
   Forget(id);
   judge_.Departed(id, brings);
   turns_.Left(id);
+  newcomers_.Left(id);
 }
 
 void Simulation::Pack(const Traveller& traveller) {
@@ -299,6 +301,9 @@ void Simulation::ComeBack(Traveller traveller) {
   if (!client.over()) {
     const Request& back = *engine_.requests().at(id);
     turns_.Joined(back);
+    for (const RequestId other : open_) {  // goes after it now, where the client had nothing else before
+      if (turns_.ClientOf(other) == back.client) newcomers_.Left(other);
+    }
     if (back.swapped_out() != brings) throw Failure{fmt::format("the blocks of request {} were lost on the way", id)};
   }
   Settle();

@@ -11,7 +11,10 @@ struct Outcome {
   int64_t ahead = 0, dropped = 0;     // steps planned with one outstanding; draws of sequences that had ended
   int64_t moved = 0, moved_bare = 0;  // requests that left and came back, with blocks and without
   int64_t epochs = 0, pins_broken = 0;
-  int64_t may_fail = 0, lost_a_group = 0;  // 1 when faults were possible in this life; when one ended an epoch
+  int64_t floods = 0;                           // 1 when one client floods and others come with short requests
+  int64_t gave_way = 0;                         // requests, to other clients'
+  int64_t newcomers = 0, prompt_newcomers = 0;  // that were promised a quick token; of those, with the next plan
+  int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this life; when one ended an epoch
   // What became of the requests that came: these add up to all of them.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long, took too long, too long for the client

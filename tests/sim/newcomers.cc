@@ -1,0 +1,35 @@
+#include "tests/sim/newcomers.h"
+
+#include <algorithm>
+
+#include "comm/error.h"
+#include "tests/sim/simulator.h"
+
+namespace quire::sim {
+
+/// What is asked for is within a client's share of the places, of the blocks and of the shortest step; nothing is
+/// pinned.
+bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
+  constexpr int kShortestStep = 64;
+  const EngineOptions& options = engine_.options();
+  const BlockManager& blocks = engine_.blocks();
+  const int step = std::min(kShortestStep, options.scheduler.max_step_tokens);
+  const int usable = blocks.num_usable() - static_cast<int>(options.blocks.watermark * blocks.num_usable());
+  return num_clients <= options.scheduler.max_running && wait.prompt <= step / num_clients &&
+         blocks.BlocksFor(wait.prompt) <= usable / num_clients && blocks.pins().empty();
+}
+
+void Newcomers::Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way) {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    auto& [id, wait] = *it;
+    wait.plans += others_may_give_way && IsPromised(wait, num_clients);
+    if (wait.plans > kMostPlans)
+      throw Failure{fmt::format("request {} of a client that has nothing gets no token with {} plans", id, wait.plans)};
+    const bool drawn = draws.contains(id);
+    num_promised += drawn && wait.plans > 0;
+    num_prompt += drawn && wait.plans == 1;
+    it = drawn ? waiting_.erase(it) : std::next(it);
+  }
+}
+
+}  // namespace quire::sim
