@@ -203,6 +203,23 @@ void ReadLogs(Section section, Topology::Logs& logs) {
   section.Done();
 }
 
+void ReadKeyLimits(const YamlNode& node, const std::string& file, std::map<std::string, Topology::KeyLimits>& limits) {
+  if (node.kind != YamlNode::Kind::kMapping) Fail("{}:{}: server.key_limits: expected a mapping", file, node.line);
+  for (const auto& [name, entry] : node.entries) {
+    Section section(entry, fmt::format("server.key_limits.{}", name), file);
+    if (name.empty() || name.size() > 64 || !IsMadeOf(name, "-_.@"))
+      section.Refuse(entry, "must stand under the name of a key, or under default");
+    Topology::KeyLimits& of_key = limits[name];
+    section.Integer("max_running_seqs", of_key.max_running_seqs, 1, 65536);
+    section.Integer("max_queued_reqs", of_key.max_queued_reqs, 0, 1 << 20);
+    int per_minute = 0;
+    section.Integer("tokens_per_minute", per_minute, 1, INT32_MAX);
+    of_key.tokens_per_minute = per_minute;
+    section.Integer("max_blocks", of_key.max_blocks, 1, INT32_MAX - 1);
+    section.Done();
+  }
+}
+
 void ReadServer(Section section, const std::string& file, Topology& t) {
   section.Text("listen", t.server.listen);
   section.Text("api_keys", t.server.key_file);
@@ -211,6 +228,7 @@ void ReadServer(Section section, const std::string& file, Topology& t) {
   section.Texts("allowed_hosts", t.server.allowed_hosts);
   if (const YamlNode* tls = section.Take("tls")) ReadTls(Section(*tls, "server.tls", file), t.server);
   if (const YamlNode* limits = section.Take("limits")) ReadLimits(Section(*limits, "server.limits", file), t.limits);
+  if (const YamlNode* limits = section.Take("key_limits")) ReadKeyLimits(*limits, file, t.key_limits);
   section.Done();
 }
 
@@ -319,6 +337,8 @@ void ValidateTopology(const Topology& t, const std::string& where) {
   if (t.server.listen == t.admin.listen && ParseHostPort(t.server.listen)->port != 0) {
     Fail("{}: server and admin both listen on {}", where, t.server.listen);
   }
+  if (!t.key_limits.empty() && t.server.key_file.empty())
+    Fail("{}: server.key_limits are for clients with keys; give server.api_keys or --api-key-file", where);
   if (!t.transport.bind.empty() && (t.transport.ports.size() != 2 || t.transport.ports[0] == t.transport.ports[1])) {
     Fail("{}: transport.ports must be two different ports: data and control", where);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,6 +87,16 @@ struct Topology {
     int queue_seconds = 60;                            // before anything of a request was computed
     int request_seconds = 600;                         // from its arrival to its last token
   } limits;
+
+  /// What one API key may have and use up; 0, or nothing for the queue: no limit of its own.
+  struct KeyLimits {
+    int max_running_seqs = 0;       // sequences that run at a time, in each replica
+    int max_queued_reqs = -1;       // choices beyond those that may run; more are refused
+    int64_t tokens_per_minute = 0;  // of prompts and answers
+    int max_blocks = 0;             // KV blocks that its running requests take at their longest, in each replica
+  };
+  std::map<std::string, KeyLimits> key_limits;  // server.key_limits, by key name; "default": of all others
+
   Listener admin{"127.0.0.1:8001", ""};
 
   struct Logs {

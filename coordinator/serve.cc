@@ -158,7 +158,9 @@ class Server {
             topology_.scheduler.max_waiting + running * replicas.size(),
             text_.no_chat_reason,
             topology_.seed,
-            int64_t{blocks} * topology_.cache.block_size};
+            int64_t{blocks} * topology_.cache.block_size,
+            topology_.key_limits,
+            running * replicas.size()};
   }
 
   /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.

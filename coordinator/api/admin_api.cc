@@ -39,6 +39,20 @@ const char* StateOf(const Replica& replica) {
   return replica.loop().paused() ? "paused" : "serving";
 }
 
+/// What the clients have that were served last; a server without keys has no end of them.
+Json ClientsJson(const Engine& engine) {
+  Json clients = Json::object();
+  for (const auto& [name, c] : engine.scheduler().Clients()) {
+    clients[name] = {{"running", c.running},
+                     {"waiting", c.waiting},
+                     {"running_seqs", c.running_seqs},
+                     {"blocks", c.blocks},
+                     {"prompt_tokens", c.prompt_tokens},
+                     {"generated_tokens", c.generated_tokens}};
+  }
+  return clients;
+}
+
 Json LossJson(const LossLog::Entry& loss) {
   const std::chrono::duration<double> ago = LossLog::Clock::now() - loss.when;
   return {{"epoch", loss.epoch},
@@ -114,6 +128,7 @@ Json AdminApi::Status(const Engine& engine, int index) const {
           {"journal", JournalJson(replica.journal_health())},
           {"running", engine.scheduler().num_running()},
           {"waiting", engine.scheduler().num_waiting()},
+          {"clients", ClientsJson(engine)},
           {"steps", stats.steps},
           {"generated_tokens", stats.generated_tokens},
           {"computed_tokens", stats.computed_tokens},
@@ -240,7 +255,8 @@ asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
                     engine.scheduler().num_preemptions(),
                     engine.epoch(),
                     replica.loop().losses().snapshot(),
-                    replica.journal_health().value_or(JournalHealth{})};
+                    replica.journal_health().value_or(JournalHealth{}),
+                    engine.scheduler().Clients()};
       return std::string();
     };
     const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(read));

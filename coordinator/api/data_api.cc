@@ -52,6 +52,7 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests},
                 context_.tokenizer, chat),
       text_pages_(context_.tokenizer, options_.request.vocab_size, options_.request.max_model_len),
+      quotas_(options_.key_limits, options_.max_running),
       created_(std::time(nullptr)),
       routes_(MakeRoutes()) {}
 
@@ -192,6 +193,12 @@ std::optional<HttpResponse> DataApi::RefuseForLoad(int choices_to_come) {
   }
   response.headers.emplace_back("Retry-After", "1");
   return response;
+}
+
+std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, int choices) {
+  std::optional<HttpResponse> refusal = quotas_.Refuse(client, choices);
+  if (refusal) metrics_.CountRejection("key_limits");
+  return refusal;
 }
 
 /// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is

@@ -7,6 +7,7 @@
 #include "coordinator/api/call_preparer.h"
 #include "coordinator/api/generation.h"
 #include "coordinator/api/http_types.h"
+#include "coordinator/api/key_quotas.h"
 #include "coordinator/api/metrics.h"
 #include "coordinator/api/routes.h"
 #include "coordinator/api/text_pages.h"
@@ -30,6 +31,8 @@ class DataApi {
     std::string no_chat_reason;    // why chat is refused; empty: it is not
     std::optional<int64_t> seed;   // of requests that bring none; absent: random
     int64_t pool_tokens = 0;       // what the KV blocks hold
+    std::map<std::string, Topology::KeyLimits> key_limits;
+    int max_running = 0;  // sequences, of all replicas
   };
   /// What requests take besides their place; the pool must be stopped before this object goes.
   struct Means {
@@ -70,6 +73,8 @@ class DataApi {
 
   /// Why there is no room for so many choices more; nothing when there is.
   std::optional<HttpResponse> RefuseForLoad(int choices_to_come);
+  /// Why this client may not have so many choices pending, or no tokens now; nothing when it may.
+  std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
   /// Holds so many bytes in all, or says why not.
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
 
@@ -79,6 +84,7 @@ class DataApi {
   Means means_;
   CallPreparer preparer_;
   TextPages text_pages_;
+  KeyQuotas quotas_;
   bool draining_ = false;
   int pending_requests_ = 0;  // choices, or 1 while their number is not known
   int num_sending_ = 0;       // calls that gave their places back

@@ -70,6 +70,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
     slot.Widen(prepared->num_sampled());
     const bool had_room = !prepared->prompts.empty();
     refusal = RefuseForLoad(had_room ? 0 : options_.max_pending_requests + 1);
+    if (!refusal) refusal = RefuseForQuota(request.client, prepared->num_sampled());
   }
   if (!refusal) {
     max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
@@ -81,9 +82,13 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
     co_return;
   }
   GenerateCall& call = prepared->call;
+  const KeyQuotas::Place place(quotas_, request.client, prepared->num_sampled());
   call.client = request.client;
+  call.client_limits = quotas_.EngineLimits(call.client);
+  call.client_tokens = quotas_.Meter(call.client);
   if (!call.has_seed)
     call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
+  if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens;
   const RequestId id = next_id_;
   next_id_ += prepared->prompts.size();
   const std::string name = fmt::format("{}-{:016x}", call.chat ? "chatcmpl" : "cmpl", id ^ RandomSeed() << 20);

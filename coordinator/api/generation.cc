@@ -48,6 +48,7 @@ class TextSink : public RequestSink {
       : tokenizer_(tokenizer),
         first_choice_(first_choice),
         report_tokens_(call.num_top_logprobs >= 0),
+        client_tokens_(call.client_tokens),
         events_(std::move(events)) {
     for (int i = 0; i < call.num_delivered(); ++i) {
       choices_.push_back(
@@ -59,6 +60,7 @@ class TextSink : public RequestSink {
 
   bool OnToken(const TokenEvent& token) override {
     Choice& choice = choices_[static_cast<size_t>(token.choice)];
+    if (client_tokens_ != nullptr) ++*client_tokens_;
     ++choice.pending_count;
     choice.logprob_sum += token.logprob;
     ++choice.num_tokens;
@@ -134,6 +136,7 @@ class TextSink : public RequestSink {
   const Tokenizer& tokenizer_;
   int first_choice_;
   bool report_tokens_;
+  std::shared_ptr<std::atomic<int64_t>> client_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;
   std::optional<double> waited_;  // until it is told
@@ -146,6 +149,7 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
   request->id = id;
   request->name = name;
   request->client = call.client;
+  request->client_limits = call.client_limits;
   request->cache_salt = CacheSalt(call.client, call.cache_salt);
   request->priority = call.priority;
   request->arrival_seconds = EngineLoop::Now();

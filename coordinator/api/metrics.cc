@@ -6,6 +6,9 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <set>
+
 namespace quire {
 
 namespace {
@@ -61,10 +64,17 @@ struct Metrics::Families {
     }
     return counters;
   }
+  std::string LabelOf(const std::string& client);
+  void SetClients(const std::map<std::string, Scheduler::ClientReport>& clients, size_t replica);
+  prometheus::Family<prometheus::Gauge>* GaugeFamily(const char* name, const char* help) {
+    return &prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+  }
   prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, buckets);
   }
 
+  std::set<std::string> known_clients;
+  prometheus::Family<prometheus::Gauge>*client_running, *client_waiting, *client_blocks, *client_tokens;
   std::vector<Engine> engines;
   prometheus::Counter* moved_with_blocks;
   prometheus::Counter* moved_bare;
@@ -107,6 +117,10 @@ Metrics::Metrics(const std::string& model_name, int block_size, const std::vecto
         .Add(info)
         .Set(1);
   }
+  f.client_running = f.GaugeFamily("quire:client_running_seqs", "Sequences of a client that run");
+  f.client_waiting = f.GaugeFamily("quire:client_waiting_requests", "Requests of a client that wait");
+  f.client_blocks = f.GaugeFamily("quire:client_blocks", "KV blocks that a client's running requests hold");
+  f.client_tokens = f.GaugeFamily("quire:client_tokens", "Tokens computed for a client, prompts and answers");
   f.labels.erase("engine");
   f.moved_with_blocks =
       f.Counter("quire:migrated_with_blocks_total", "Requests that took their KV blocks to another replica");
@@ -154,6 +168,37 @@ void Metrics::CountRejection(const std::string& reason) {
   families_->rejections->Add({{"model_name", families_->labels["model_name"]}, {"reason", reason}}).Increment();
 }
 
+/// The first kMostClients names that come get series of their own, all others share the last one: a server without keys
+/// has no end of clients, and every value of a label is a series for ever.
+std::string Metrics::Families::LabelOf(const std::string& client) {
+  constexpr size_t kMostClients = 128;
+  if (known_clients.size() < kMostClients) known_clients.insert(client);
+  return known_clients.contains(client) ? client : "others";
+}
+
+void Metrics::Families::SetClients(const std::map<std::string, Scheduler::ClientReport>& clients, size_t replica) {
+  std::map<std::string, Scheduler::ClientReport> sums;
+  for (const std::string& name : known_clients) sums[name];  // who is forgotten has nothing
+  for (const auto& [name, c] : clients) {
+    Scheduler::ClientReport& sum = sums[LabelOf(name)];
+    sum.running_seqs += c.running_seqs;
+    sum.waiting += c.waiting;
+    sum.blocks += c.blocks;
+    sum.prompt_tokens += c.prompt_tokens;
+    sum.generated_tokens += c.generated_tokens;
+  }
+  auto with_client = labels;
+  with_client["engine"] = std::to_string(replica);
+  for (const auto& [name, sum] : sums) {
+    with_client["client"] = name;
+    client_running->Add(with_client).Set(sum.running_seqs);
+    client_waiting->Add(with_client).Set(sum.waiting);
+    client_blocks->Add(with_client).Set(sum.blocks);
+    auto& tokens = client_tokens->Add(with_client);
+    tokens.Set(std::max(tokens.Value(), static_cast<double>(sum.prompt_tokens + sum.generated_tokens)));
+  }
+}
+
 std::string Metrics::Page(const std::vector<std::optional<Gauges>>& gauges, const MigrationCounts& migrations) {
   const auto raise_to = [](prometheus::Counter& counter, int64_t value) {
     counter.Increment(static_cast<double>(value) - counter.Value());
@@ -174,6 +219,7 @@ std::string Metrics::Page(const std::vector<std::optional<Gauges>>& gauges, cons
     engine.stall->Set(g.losses.last_stall_seconds);
     raise_to(*engine.journal_lost, static_cast<int64_t>(g.journal.lost_records));
     engine.journal_waiting->Set(static_cast<double>(g.journal.waiting_bytes));
+    families_->SetClients(g.clients, r);
     for (size_t cause = 0; cause < LossLog::kNumCauses; ++cause)
       raise_to(*engine.losses[cause], g.losses.count_by_cause[cause]);
   }

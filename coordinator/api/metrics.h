@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,7 @@ class Metrics {
     EpochId epoch = 0;
     LossLog::Snapshot losses;
     JournalHealth journal;
+    std::map<std::string, Scheduler::ClientReport> clients;
   };
   std::string Page(const std::vector<std::optional<Gauges>>& gauges, const MigrationCounts& migrations);
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -8,6 +10,7 @@
 #include "comm/json.h"
 #include "comm/step_plan.h"
 #include "coordinator/core/beam_search.h"
+#include "coordinator/core/request.h"
 
 namespace quire {
 
@@ -28,6 +31,8 @@ struct GenerateCall {
   std::optional<int> max_tokens;  // absent: the endpoint's default
   SamplingSpec sampling;          // choice and min-token bans are filled in later
   bool has_seed = false;
+  ClientLimits client_limits;                           // of the caller's key, filled in later
+  std::shared_ptr<std::atomic<int64_t>> client_tokens;  // where its tokens are counted, likewise; null: nowhere
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   bool ignore_eos = false;

@@ -42,6 +42,18 @@ Json LimitsJson(const Topology::Limits& limits) {
           {"request_seconds", limits.request_seconds}};
 }
 
+Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {
+  Json out = Json::object();
+  const auto or_null = [](int64_t limit) { return limit > 0 ? Json(limit) : Json(); };
+  for (const auto& [name, limits] : all) {
+    out[name] = {{"max_running_seqs", or_null(limits.max_running_seqs)},
+                 {"max_queued_reqs", limits.max_queued_reqs >= 0 ? Json(limits.max_queued_reqs) : Json()},
+                 {"tokens_per_minute", or_null(limits.tokens_per_minute)},
+                 {"max_blocks", or_null(limits.max_blocks)}};
+  }
+  return out;
+}
+
 }  // namespace
 
 Json SettingsJson(const Topology& topology, const Deployment& deployment, const EngineOptions& engine) {
@@ -90,7 +102,8 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
           {"access_log_file", TextOrNull(topology.logs.access_file)},
           {"audit_log_file", TextOrNull(topology.logs.audit_file)},
           {"private_network", topology.transport.private_network},
-          {"limits", LimitsJson(topology.limits)}};
+          {"limits", LimitsJson(topology.limits)},
+          {"key_limits", KeyLimitsJson(topology.key_limits)}};
 }
 
 }  // namespace quire

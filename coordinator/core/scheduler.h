@@ -1,6 +1,9 @@
 #pragma once
 
+#include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "coordinator/core/block_manager.h"
@@ -46,8 +49,6 @@ class Scheduler {
 
   /// True when the pool could hold the request at its longest with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
-  /// Fills the accounts' `use` with what every client has.
-  void CountUse();
   /// The blocks that it needs then.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const;
 
@@ -98,6 +99,14 @@ class Scheduler {
   /// How long the oldest outstanding step took; before Commit.
   void ObserveStep(double seconds, double swap_seconds);
 
+  /// What a client has of this engine, and what was computed for it since it was first seen or last forgotten.
+  struct ClientReport {
+    int running = 0, waiting = 0;  // requests
+    int running_seqs = 0, blocks = 0;
+    int64_t prompt_tokens = 0, generated_tokens = 0;
+  };
+  std::map<std::string, ClientReport> Clients() const;
+
   int num_outstanding() const { return steps_.size(); }
   const OutstandingSteps& outstanding() const { return steps_; }
   int num_waiting() const { return queue_.size(); }
@@ -142,6 +151,7 @@ class Scheduler {
   bool SharePlaces(int budget);
   int ShareStep(int budget);
   int ShareOf(Resource resource) const;
+  void CountUse();
   int Has(const ClientAccount& account, Resource resource);
   int Needs(Request& request, Resource resource);
   bool IsAtLimit(const ClientAccount& account);

@@ -1,0 +1,256 @@
+// What clients have of one another: places, blocks and steps. That nobody breaks these rules in any crowd is for the
+// simulator (tests/sim) to show; here stands each rule by itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+
+namespace quire {
+namespace {
+
+using test::CollectingSink;
+using test::MakeRequest;
+
+class FairSharesTest : public testing::Test {
+ protected:
+  void Make(int usable_blocks, int max_running, int max_step_tokens, bool plan_ahead = false) {
+    EngineOptions options;
+    options.scheduler.max_step_tokens = max_step_tokens;
+    options.scheduler.max_running = max_running;
+    options.scheduler.lookahead_tokens = 0;
+    options.scheduler.preemption = PreemptionMode::kRecompute;
+    options.blocks.num_blocks = usable_blocks + 1;
+    options.blocks.block_size = 4;
+    options.blocks.watermark = 0;
+    options.blocks.prefix_caching = false;
+    options.max_model_len = 10'000;
+    options.plan_ahead = plan_ahead;
+    engine_ = std::make_unique<Engine>(options);
+  }
+
+  std::optional<std::string> Submit(RequestId id, const std::string& client, int prompt, int max_tokens, int n = 1,
+                                    ClientLimits limits = {}) {
+    auto request = MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), max_tokens, sinks_[id], n);
+    request->client = client;
+    request->client_limits = limits;
+    request->arrival_seconds = static_cast<double>(id);
+    return engine_->Submit(std::move(request));
+  }
+
+  const StepPlan* Plan() {
+    const StepPlan* plan = engine_->NextPlan(0);
+    engine_->scheduler().CheckIntegrity();
+    if (plan != nullptr) draws_.push_back(DrawsOf(*plan));
+    return plan;
+  }
+  void Commit(StepTimes times = {}) {
+    std::vector<SampledToken> tokens = draws_.front();
+    draws_.erase(draws_.begin());
+    engine_->CommitStep(tokens, times);
+    engine_->scheduler().CheckIntegrity();
+  }
+  StepPlan Step(StepTimes times = {}) {
+    const StepPlan* plan = Plan();
+    EXPECT_NE(plan, nullptr);
+    if (plan == nullptr) return {};
+    const StepPlan copy = *plan;
+    Commit(times);
+    return copy;
+  }
+
+  std::vector<SampledToken> DrawsOf(const StepPlan& plan) const {
+    std::vector<SampledToken> out;
+    for (const SlotId slot : plan.decodes) out.push_back({slot, 9, 0, {}});
+    for (const Chunk& chunk : plan.chunks) {
+      for (const Request* request : engine_->scheduler().running()) {
+        for (const Sequence& s : request->sequences) {
+          if (s.slot == chunk.slot && chunk.start + chunk.count == s.num_tokens())
+            out.push_back({chunk.slot, 9, 0, {}});
+        }
+      }
+    }
+    return out;
+  }
+
+  bool Runs(RequestId id) const {
+    return std::ranges::any_of(engine_->scheduler().running(), [&](const Request* r) { return r->id == id; });
+  }
+  size_t TokensOf(RequestId id) { return sinks_[id].choices[0].tokens.size(); }
+  /// Tokens that the step computes for a running request.
+  int Computed(const StepPlan& plan, RequestId id) const {
+    int tokens = 0;
+    for (const Request* request : engine_->scheduler().running()) {
+      if (request->id != id) continue;
+      for (const Sequence& s : request->sequences) {
+        for (const SlotId slot : plan.decodes) tokens += s.slot == slot;
+        for (const Chunk& chunk : plan.chunks) tokens += s.slot == chunk.slot ? chunk.count : 0;
+      }
+    }
+    return tokens;
+  }
+
+  std::unique_ptr<Engine> engine_;
+  std::map<RequestId, CollectingSink> sinks_;
+  std::vector<std::vector<SampledToken>> draws_;
+};
+
+TEST_F(FairSharesTest, AFullHouseMakesWayForANewcomerAtOnce) {
+  Make(1000, 8, 64);
+  for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
+  Step();
+  ASSERT_FALSE(Submit(9, "b", 4, 3));
+  Step();
+  EXPECT_EQ(TokensOf(9), 1u);
+  EXPECT_FALSE(Runs(8)) << "the youngest gives way";
+  EXPECT_EQ(engine_->scheduler().num_running(), 8);
+  Step();
+  Step();
+  EXPECT_EQ(TokensOf(9), 3u);
+}
+
+TEST_F(FairSharesTest, AheadTheNextPlanWaitsForResultsAndThenMakesWay) {
+  Make(1000, 8, 64, true);
+  for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
+  Plan();
+  ASSERT_NE(Plan(), nullptr);
+  ASSERT_FALSE(Submit(9, "b", 4, 3));
+  Commit();
+  EXPECT_EQ(Plan(), nullptr);
+  Commit();
+  Step();
+  EXPECT_EQ(TokensOf(9), 1u) << "the first plan that was made for it";
+}
+
+TEST_F(FairSharesTest, NobodyGivesWayWhoseClientHasNoMoreThanItsShare) {
+  Make(1000, 8, 64);
+  for (RequestId id = 1; id <= 4; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
+  for (RequestId id = 5; id <= 8; ++id) ASSERT_FALSE(Submit(id, "b", 4, 100));
+  Step();
+  ASSERT_FALSE(Submit(9, "b", 4, 1));
+  ASSERT_FALSE(Submit(10, "a", 4, 1));
+  for (int i = 0; i < 20; ++i) Step();
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 0);
+}
+
+TEST_F(FairSharesTest, BlocksAreSharedLikePlaces) {
+  Make(40, 8, 64);
+  ASSERT_FALSE(Submit(1, "a", 60, 60));
+  ASSERT_FALSE(Submit(2, "a", 60, 60));
+  for (int i = 0; i < 3; ++i) Step();
+  ASSERT_EQ(engine_->scheduler().num_running(), 2);  // 32 of 40 blocks
+  ASSERT_FALSE(Submit(3, "b", 40, 4));               // 10 blocks of its 20
+  Step();
+  EXPECT_FALSE(Runs(2));
+  EXPECT_TRUE(Runs(3));
+}
+
+TEST_F(FairSharesTest, WhoCameBackIsLeftInPeaceForAWhile) {
+  Make(1000, 4, 64);
+  ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
+  Step();
+  Step();
+  ASSERT_FALSE(Submit(2, "b", 4, 1));
+  Step();
+  ASSERT_EQ(TokensOf(2), 1u);
+  Step();
+  ASSERT_TRUE(Runs(1)) << "nothing of its client ran, so it need not leave room";
+  ASSERT_FALSE(Submit(3, "b", 4, 1));
+  for (int64_t i = 1; i < Scheduler::kProtectedSteps; ++i) {
+    Step();
+    ASSERT_TRUE(Runs(1)) << i;
+  }
+  Step();
+  EXPECT_EQ(TokensOf(3), 1u);
+}
+
+TEST_F(FairSharesTest, WhoHasMoreThanEnoughLeavesRoomForOneThatComesAgain) {
+  Make(1000, 8, 64);
+  ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
+  ASSERT_FALSE(Submit(2, "a", 4, 1000, 4));
+  Step();
+  Step();
+  for (RequestId id = 3; id <= 5; ++id) {
+    ASSERT_FALSE(Submit(id, "b", 4, 1));
+    Step();
+    EXPECT_EQ(TokensOf(id), 1u);
+    for (int i = 0; i < 20; ++i) Step();
+  }
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 1) << "the place of the first time was kept";
+  for (int64_t i = 0; i < Scheduler::kReservedSteps; ++i) Step();
+  EXPECT_TRUE(Runs(2)) << "it did not come again";
+}
+
+TEST_F(FairSharesTest, APromptDoesNotWaitForALongOne) {
+  Make(1000, 8, 64);
+  ASSERT_FALSE(Submit(1, "a", 1000, 5));
+  Step();
+  ASSERT_FALSE(Submit(2, "b", 30, 5));
+  const StepPlan plan = Step();
+  EXPECT_EQ(TokensOf(2), 1u);
+  EXPECT_EQ(Computed(plan, 1), 34) << "what the other one leaves";
+}
+
+TEST_F(FairSharesTest, InCompanyStepsAreShortAndTheSequencesOfOneClientTakeTurns) {
+  Make(1000, 200, 512);
+  ASSERT_FALSE(Submit(1, "a", 5, 1000, 190));
+  for (int i = 0; i < 20; ++i) Step({1'000'000, 0});  // about 5 ms for a token: 64 of them are the least
+  ASSERT_FALSE(Submit(2, "b", 10, 1000));
+  const auto fewest = [&] {
+    size_t tokens = 1000;
+    for (int choice = 0; choice < 190; ++choice) tokens = std::min(tokens, sinks_[1].choices[choice].tokens.size());
+    return tokens;
+  };
+  const size_t before = fewest();
+  for (int i = 0; i < 19; ++i) {
+    const StepPlan plan = Step({320'000, 0});
+    EXPECT_EQ(Computed(plan, 1) + Computed(plan, 2), 64);
+    EXPECT_GE(Computed(plan, 2), 1);
+  }
+  EXPECT_EQ(TokensOf(2), 19u);
+  EXPECT_GE(fewest(), before + 5) << "19 steps of 63 or 54 tokens for 190 sequences";
+}
+
+TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
+  Make(1000, 200, 512);
+  ASSERT_FALSE(Submit(1, "a", 4000, 5));
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({5'000'000, 0}), 1), 512);
+}
+
+TEST_F(FairSharesTest, ANewcomerDoesNotWaitUntilALargeRequestFits) {
+  Make(1000, 8, 64);
+  ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
+  Step();
+  ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // needs all places
+  Step();
+  ASSERT_FALSE(Submit(3, "c", 4, 1));
+  Step();
+  EXPECT_EQ(TokensOf(3), 1u);
+  ASSERT_FALSE(Submit(4, "a", 4, 1));
+  for (int i = 0; i < 10; ++i) Step();
+  EXPECT_EQ(TokensOf(4), 0u) << "but a client that runs something waits for the large one";
+}
+
+TEST_F(FairSharesTest, AClientAtItsLimitHoldsUpNobody) {
+  Make(1000, 8, 64);
+  const ClientLimits two{2, 0}, blocks{0, 10};
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(Submit(id, "a", 4, 50, 1, two));
+  ASSERT_FALSE(Submit(4, "b", 4, 29, 1, blocks));  // 8 blocks at its longest
+  ASSERT_FALSE(Submit(5, "b", 4, 29, 1, blocks));
+  ASSERT_FALSE(Submit(6, "c", 4, 5));
+  Step();
+  EXPECT_TRUE(Runs(1) && Runs(2) && Runs(4) && Runs(6));
+  EXPECT_FALSE(Runs(3) || Runs(5));
+  const auto clients = engine_->scheduler().Clients();
+  EXPECT_EQ(clients.at("a").running_seqs, 2);
+  EXPECT_EQ(clients.at("a").waiting, 1);
+  EXPECT_EQ(clients.at("a").prompt_tokens, 8);
+  EXPECT_EQ(clients.at("c").blocks, 1);
+  EXPECT_THAT(*Submit(7, "a", 4, 5, 3, two), testing::HasSubstr("max_running_seqs of this API key, 2"));
+  EXPECT_THAT(*Submit(8, "b", 4, 60, 1, blocks), testing::HasSubstr("max_blocks of this API key, 10"));
+}
+
+}  // namespace
+}  // namespace quire
