@@ -10,7 +10,7 @@
 #include "comm/json.h"
 #include "comm/step_plan.h"
 #include "coordinator/core/beam_search.h"
-#include "coordinator/core/request.h"
+#include "coordinator/core/client_limits.h"
 
 namespace quire {
 

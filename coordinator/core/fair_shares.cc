@@ -169,21 +169,6 @@ void Scheduler::CountUse() {
   }
 }
 
-std::map<std::string, Scheduler::ClientReport> Scheduler::Clients() const {
-  std::map<std::string, ClientReport> reports;
-  for (const auto& [name, account] : queue_.clients()) {
-    const auto waiting = static_cast<int>(account.waiting.size() + account.preempted.size());
-    reports[name] = {0, waiting, 0, 0, account.prompt_tokens, account.generated_tokens};
-  }
-  for (const Request* request : running_) {
-    ClientReport& report = reports[request->client];
-    ++report.running;
-    report.running_seqs += static_cast<int>(request->sequences.size());
-    report.blocks += BlocksOf(*request);
-  }
-  return reports;
-}
-
 /// The most senior request first, by seniority. While several clients are active and blocks may run short, the requests
 /// of whoever has more than its share come after all others, and those of whoever has most of all are last: they give
 /// way first. Only the most senior of all is in front whatever its client has, so that every step computes something.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/core/beam_search.h"
+#include "coordinator/core/client_limits.h"
 #include "coordinator/core/request_sink.h"
 #include "coordinator/core/sequence.h"
 
@@ -16,15 +17,6 @@ struct GenerationLimits {
   int max_tokens = 16;                  // generated per choice
   std::vector<TokenId> stop_token_ids;  // end the choice, are not delivered; includes the model's own unless ignored
   double max_seconds = 0;               // from arrival to the last token; 0: the server's limit
-};
-
-/// What a client may have of one engine at a time; 0: no limit of its own. Part of every request, so that whoever
-/// adopts or replays it knows them; those of a client's latest request count.
-struct ClientLimits {
-  int max_running_seqs = 0;  // sequences that run
-  int max_blocks = 0;        // blocks that its running requests take at their longest
-
-  bool operator==(const ClientLimits&) const = default;
 };
 
 /// What a client (an API key) has, wants and was served; see WaitingQueue.

@@ -148,7 +148,7 @@ TEST_F(FairSharesTest, BlocksAreSharedLikePlaces) {
 }
 
 TEST_F(FairSharesTest, WhoCameBackIsLeftInPeaceForAWhile) {
-  Make(1000, 4, 64);
+  Make(60'000, 4, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
   Step();
@@ -167,7 +167,7 @@ TEST_F(FairSharesTest, WhoCameBackIsLeftInPeaceForAWhile) {
 }
 
 TEST_F(FairSharesTest, WhoHasMoreThanEnoughLeavesRoomForOneThatComesAgain) {
-  Make(1000, 8, 64);
+  Make(60'000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   ASSERT_FALSE(Submit(2, "a", 4, 1000, 4));
   Step();
@@ -194,7 +194,7 @@ TEST_F(FairSharesTest, APromptDoesNotWaitForALongOne) {
 }
 
 TEST_F(FairSharesTest, InCompanyStepsAreShortAndTheSequencesOfOneClientTakeTurns) {
-  Make(1000, 200, 512);
+  Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 5, 1000, 190));
   for (int i = 0; i < 20; ++i) Step({1'000'000, 0});  // about 5 ms for a token: 64 of them are the least
   ASSERT_FALSE(Submit(2, "b", 10, 1000));
@@ -214,13 +214,13 @@ TEST_F(FairSharesTest, InCompanyStepsAreShortAndTheSequencesOfOneClientTakeTurns
 }
 
 TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
-  Make(1000, 200, 512);
+  Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4000, 5));
   for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({5'000'000, 0}), 1), 512);
 }
 
 TEST_F(FairSharesTest, ANewcomerDoesNotWaitUntilALargeRequestFits) {
-  Make(1000, 8, 64);
+  Make(60'000, 8, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
   ASSERT_FALSE(Submit(2, "b", 4, 100, 8));  // needs all places
