@@ -101,11 +101,12 @@ bool Scheduler::MakeWayFor(Request& head) {
   return true;
 }
 
-/// What clients that are away will find when they come again.
+/// What clients of which nothing runs will find when they come again.
 void Scheduler::CountReserves() {
   crowd_.reserved_sequences = crowd_.reserved_blocks = 0;
   for (const auto& [name, account] : queue_.clients()) {
-    if (account.active > 0 || account.reserve.until_step <= num_steps_) continue;
+    const auto waiting = static_cast<int>(account.waiting.size() + account.preempted.size());
+    if (account.active > waiting || account.reserve.until_step <= num_steps_) continue;
     crowd_.reserved_sequences += account.reserve.sequences;
     crowd_.reserved_blocks += account.reserve.blocks;
   }
@@ -266,8 +267,8 @@ void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
   }
   auto turn = waiting.begin();
   if (!waiting.empty() && running_.front()->account == &account) ++turn;
-  std::stable_sort(turn, waiting.end(),
-                   [](const Sequence* a, const Sequence* b) { return a->last_step < b->last_step; });
+  const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // of equals the shorter one
+  std::stable_sort(turn, waiting.end(), [&](const Sequence* a, const Sequence* b) { return key(a) < key(b); });
   for (auto i = static_cast<size_t>(std::max(decodes, 1)); i < waiting.size(); ++i) waiting[i]->sits_out = true;
 }
 
