@@ -42,7 +42,8 @@ int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
   const Json json = ParseJson(config_json, path);
   const HfConfig config(json, path);
-  const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), path);
+  const std::string family = config.Text("model_type", "");
+  const Architecture& architecture = Find(&Architecture::hf, family, path);
   ModelSpec spec = architecture.from_hf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;

@@ -1,6 +1,7 @@
 #include "comm/model/config_reader.h"
 
-#include <cmath>
+#include <type_traits>
+#include <variant>
 
 #include "comm/error.h"
 

@@ -1,6 +1,7 @@
 // Llama and Mistral: RMS norms before attention and MLP, rotated positions, grouped queries, a gated MLP.
 #include "comm/model/architectures/llama.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "comm/error.h"
