@@ -20,8 +20,8 @@ struct ApiError : std::runtime_error {
 /// 400 with the code and the words by which clients see that they must send less. `rest` tells what does not fit.
 ApiError ContextLengthError(int max_model_len, const std::string& rest, std::string param);
 
-/// The answer that tells of it. Clients that retry what failed heed `x-should-retry: false`; others of 503 and 429 carry
-/// Retry-After.
+/// The answer that tells of it. Clients that retry what failed heed `x-should-retry: false`; others of 503 and 429
+/// carry Retry-After.
 HttpResponse ErrorResponse(const ApiError& error);
 
 }  // namespace quire

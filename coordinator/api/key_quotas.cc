@@ -52,8 +52,14 @@ std::optional<HttpResponse> KeyQuotas::Refuse(const std::string& client, int cho
   const Topology::KeyLimits& limits = LimitsOf(client);
   if (limits.max_queued_reqs >= 0) {
     const int running = limits.max_running_seqs > 0 ? limits.max_running_seqs : max_running_;
-    const int64_t pending = int64_t{pending_[client]} + choices;
-    if (pending > int64_t{limits.max_queued_reqs} + running)
+    const int64_t most = int64_t{limits.max_queued_reqs} + running;
+    if (choices > most)
+      return ErrorResponse(400, fmt::format("{} choices are more than max_queued_reqs of this API key, {}, beside {} "
+                                            "that may run",
+                                            choices, limits.max_queued_reqs, running));
+    const auto it = pending_.find(client);
+    const int64_t pending = (it == pending_.end() ? 0 : it->second) + int64_t{choices};
+    if (pending > most)
       return TryLater(fmt::format("max_queued_reqs of this API key, {} beside {} that may run, would be exceeded by {} "
                                   "pending choices; try again later",
                                   limits.max_queued_reqs, running, pending),

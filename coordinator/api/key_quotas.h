@@ -24,8 +24,8 @@ class KeyQuotas {
   KeyQuotas(std::map<std::string, Topology::KeyLimits> limits, int max_running)
       : limits_(std::move(limits)), max_running_(max_running) {}
 
-  /// The answer 429 when the client has too much pending for `choices` more, or has used up its tokens. It names the
-  /// limit and says when to try again.
+  /// The answer 429 when the client has too much pending for `choices` more, or has used up its tokens; 400 when so
+  /// many are too many even by themselves. It names the limit, and a 429 says when to try again.
   std::optional<HttpResponse> Refuse(const std::string& client, int choices, Clock::time_point now = Clock::now());
   /// What the scheduler is to keep for this client's requests.
   ClientLimits EngineLimits(const std::string& client) const;
@@ -36,15 +36,18 @@ class KeyQuotas {
   class Place {
    public:
     Place(KeyQuotas& quotas, const std::string& client, int choices)
-        : pending_(quotas.pending_[client]), num_(choices) {
-      pending_ += num_;
+        : quotas_(quotas), pending_(quotas.pending_.try_emplace(client, 0).first), num_(choices) {
+      pending_->second += num_;
     }
-    ~Place() { pending_ -= num_; }
+    ~Place() {
+      if ((pending_->second -= num_) == 0) quotas_.pending_.erase(pending_);
+    }
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
    private:
-    int& pending_;
+    KeyQuotas& quotas_;
+    std::map<std::string, int>::iterator pending_;
     int num_;
   };
 
@@ -61,8 +64,8 @@ class KeyQuotas {
 
   std::map<std::string, Topology::KeyLimits> limits_;
   int max_running_;
-  std::map<std::string, int> pending_;     // by client; those of the key file
-  std::map<std::string, Bucket> buckets_;  // likewise
+  std::map<std::string, int> pending_;     // by client, of those that have some
+  std::map<std::string, Bucket> buckets_;  // by client; limits need keys, so there are no more than those
 };
 
 }  // namespace quire
