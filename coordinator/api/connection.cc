@@ -8,6 +8,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
+#include <cerrno>
 #include <optional>
 
 #include "comm/error.h"
@@ -34,7 +35,8 @@ constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body
 /// Of a request that brought none.
 std::string NewRequestId() {
   std::array<unsigned char, 16> bytes{};
-  (void)::getentropy(bytes.data(), bytes.size());  // it cannot fail for so few
+  const int failed = ::getentropy(bytes.data(), bytes.size());
+  QUIRE_CHECK(failed == 0, "the system gives no random bytes: errno {}", errno);
   return fmt::format("req-{:02x}", fmt::join(bytes, ""));
 }
 

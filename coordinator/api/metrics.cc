@@ -129,7 +129,8 @@ Metrics::Metrics(const std::string& model_name, int block_size, const std::vecto
   f.transfers_failed =
       f.Counter("quire:migration_failures_total", "Transfers of KV blocks between replicas that broke off");
   f.moved_bytes = f.Counter("quire:migrated_bytes_total", "Bytes of KV blocks that went between replicas");
-  f.labels["engine"] = "0";  // calls are timed as their clients see them, wherever they are computed
+  // Move-assigned: of a plain literal g++ 12 warns here that it might overlap itself.
+  f.labels["engine"] = std::string("0");  // calls are timed as their clients see them, wherever they are computed
   f.first_token = &f.Histogram("vllm:time_to_first_token_seconds", "From the request to its first token", kFirstToken);
   f.inter_token = &f.Histogram("vllm:inter_token_latency_seconds", "Between two tokens of a choice", kInterToken);
   f.end_to_end = &f.Histogram("vllm:e2e_request_latency_seconds", "From the request to its last token", kEndToEnd);
