@@ -117,7 +117,7 @@ class PlainTest(FlagCase):
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
             "verify_checksum": None,
-            "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits})
+            "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
     def test_log_level_that_an_operator_changed_is_told(self):
         self.assertNotIn("launching: ", self.server.text())
