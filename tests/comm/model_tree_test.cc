@@ -159,7 +159,7 @@ TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
     EXPECT_EQ(model.Fingerprint(), fingerprint);
     EXPECT_EQ(model.GpuDtype(), dtype);
     EXPECT_EQ(model.TotalBytes(), bytes);
-    EXPECT_TRUE(model.Get("model.norm.weight").data.empty());
+    EXPECT_TRUE(model.Get(Role::kFinalNorm).data.empty());
     EXPECT_EQ(model.gguf() != nullptr, name == "mqa.gguf");
   }
 }
