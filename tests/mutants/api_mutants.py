@@ -56,7 +56,7 @@ FIELDS = [
            fields("PriorityTest")),
     Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens)", "Detokenizer(tokenizer, true)",
            fields("CompletionTest.test_skip_special_tokens_hides_them_and_counts_them")),
-    Mutant("add_generation_prompt is ignored", PREPARER, "chat_->Render(call.messages, call.add_generation_prompt)", "chat_->Render(call.messages, true)",
+    Mutant("add_generation_prompt is ignored", PREPARER, "chat_->Render(call.messages, call.add_generation_prompt,", "chat_->Render(call.messages, true,",
            fields("ChatTest.test_add_generation_prompt_opens_the_answer")),
     Mutant("add_special_tokens is ignored", PREPARER, "EncodePrompt(*text, call.add_special_tokens, bounds)", "EncodePrompt(*text, true, bounds)",
            fields("SpecialTokenTest")),

@@ -38,7 +38,7 @@ MUTANTS = [
            CORE + "migration.cc", "request.num_preemptions == 0", "request.first_scheduled_seconds < 0",
            ["coordinator/engine_migration_test:*ChargedOnce*:*LostWithTheWorkers*"]),
     Mutant("moving: blocks come back with a plan that is never sent",
-           CORE + "scheduler.cc",
+           CORE + "admission.cc",
            "  if (request.swapped_out() && ahead() && steps_.making().members.empty()) return false;\n", "",
            ["coordinator/engine_migration_test:*PlanThatIsSent*"]),
     Mutant("api: a client and its cache salt are joined without a separator",

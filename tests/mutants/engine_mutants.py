@@ -72,8 +72,8 @@ MUTANTS = [
     Mutant("control tokens that count as normalised are found in what users write", "coordinator/text/tokenizer.cc",
            "if (token.normalized && !token.special)", "if (token.normalized)", ["coordinator/tokenizer_test:*AddedTokens*"]),
     Mutant("a shorter token takes the place of a single_word inside a word", "coordinator/text/tokenizer.cc",
-           "    size_t begin = at, end = at + found->text.size();\n    at = end;",
-           "    size_t begin = at, end = at + found->text.size();\n    ++at;", ["coordinator/tokenizer_test:*AddedTokens*"]),
+           "    size_t begin = at, end = at + found.length;\n    at = end;",
+           "    size_t begin = at, end = at + found.length;\n    ++at;", ["coordinator/tokenizer_test:*AddedTokens*"]),
 
     # What reaches the workers.
     Mutant("--activations does not reach the workers", "coordinator/cluster/deployment_sizing.cc",
