@@ -1,5 +1,8 @@
 // The answering half of DataApi: from events to an answer, whole or as a stream.
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <iterator>
 
@@ -16,6 +19,8 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr size_t kSmallAnswerBytes = 16 << 10;  // made at once, without waking a thread
+
+constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // for a piece, while too much work waits
 
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
@@ -120,15 +125,26 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
   co_await SendWhole(std::move(choices), exchange);
 }
 
-/// Nothing when the client went meanwhile.
+/// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
+/// waits, so does the piece.
 asio::awaitable<std::optional<std::string>> DataApi::NextPiece(std::shared_ptr<WholeAnswer> answer,
                                                                Exchange& exchange) {
-  std::function<std::string(const std::stop_token&)> work = [answer](const std::stop_token&) {
-    return answer->Next(kPieceBytes);
-  };
-  std::optional<std::string> piece =
-      co_await OnPool(means_.pool, exchange.responder, exchange.client, kPieceBytes, std::move(work));
-  co_return piece;
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor);
+  while (!exchange.responder.gone()) {
+    std::function<std::string(const std::stop_token&)> work = [answer](const std::stop_token&) {
+      return answer->Next(kPieceBytes);
+    };
+    try {
+      std::optional<std::string> piece =
+          co_await OnPool(means_.pool, exchange.responder, exchange.client, kPieceBytes, std::move(work));
+      co_return piece;
+    } catch (const ApiError&) {  // too much work waits
+    }
+    timer.expires_after(kUntilThereIsRoom);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return std::nullopt;
 }
 
 /// A long answer goes out piece by piece, each of them made when the client took the one before. Meanwhile the call

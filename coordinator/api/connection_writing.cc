@@ -29,7 +29,13 @@ std::string Connection::LastLines() const {
   return lines;
 }
 
+/// An answer that has begun cannot become another one: the connection ends without the last chunk, so that the client
+/// sees that it is not whole.
 asio::awaitable<void> Connection::Send(HttpResponse response) {
+  if (record.status != 0) {
+    MarkGone();
+    co_return;
+  }
   BeginAnswer();
   record.status = response.status;
   const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));

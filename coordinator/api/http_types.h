@@ -44,6 +44,7 @@ class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
 
+  /// After a stream or pieces have begun it ends the connection instead.
   virtual boost::asio::awaitable<void> Send(HttpResponse response) = 0;
 
   /// Begins a server-sent event stream.

@@ -2,10 +2,46 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <thread>
+
 #include "coordinator/api/http_head.h"
 
 namespace quire {
 namespace {
+
+namespace asio = boost::asio;
+
+/// An answer that fails when half of it is out.
+asio::awaitable<void> FailLate(HttpRequest&, HttpResponder& responder) {
+  co_await responder.BeginPieces();
+  std::string half = "[1,";
+  co_await responder.Write(std::move(half));
+  HttpResponse failure = ErrorResponse(429, "too much work is waiting");
+  co_await responder.Send(std::move(failure));
+}
+
+TEST(HttpServerTest, AnAnswerThatHasBegunIsCutAndNothingElseFollows) {
+  asio::io_context io;
+  HttpServer server(io, {"127.0.0.1", 0}, {},
+                    {.admit = [](HttpRequest&) { return std::optional<HttpResponse>(); }, .handle = FailLate});
+  std::thread thread([&io] { io.run(); });
+  asio::io_context here;
+  asio::ip::tcp::socket client(here);
+  client.connect({asio::ip::make_address("127.0.0.1"), server.port()});
+  asio::write(client, asio::buffer(std::string_view("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+  std::string answer;
+  boost::system::error_code end;
+  asio::read(client, asio::dynamic_buffer(answer), end);
+  io.stop();
+  thread.join();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK")) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n3\r\n[1,\r\n")) << answer;
+  EXPECT_EQ(answer.find("429"), std::string::npos) << answer;
+}
 
 TEST(HttpServerTest, ConnectionsCountByIpv4AddressOrIpv6Network) {
   const auto network = [](const char* address) {
