@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "comm/error.h"
+#include "coordinator/text/encode_bounds.h"
 
 namespace quire {
 
@@ -78,11 +79,12 @@ std::chrono::nanoseconds ThreadTime() {
 
 struct SplitBudget::State {
   std::chrono::nanoseconds time, end;
+  std::stop_token stop;
   int callouts = 0;
   pcre2_match_context* context = pcre2_match_context_create(nullptr);
   pcre2_jit_stack* stack = nullptr;  // made for the first search that needs more than the usual one
 
-  explicit State(std::chrono::nanoseconds t) : time(t), end(ThreadTime() + t) {
+  State(std::chrono::nanoseconds t, std::stop_token s) : time(t), end(ThreadTime() + t), stop(std::move(s)) {
     pcre2_set_match_limit(context, kMatchLimit);
     pcre2_set_heap_limit(context, kHeapKibibytes);
     pcre2_set_callout(context, &State::OnItem, this);
@@ -94,11 +96,12 @@ struct SplitBudget::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Between two items of a pattern, which take time that is linear in the text. Ends the search when time is up.
+  /// Between two items of a pattern, which take time that is linear in the text. Ends the search when time is up, or
+  /// nobody waits for the text any more.
   static int OnItem(pcre2_callout_block*, void* data) {
     auto& state = *static_cast<State*>(data);
     if (++state.callouts % kCalloutsBetweenLooks != 0) return 0;
-    return ThreadTime() > state.end ? PCRE2_ERROR_CALLOUT : 0;
+    return state.stop.stop_requested() || ThreadTime() > state.end ? PCRE2_ERROR_CALLOUT : 0;
   }
 
   /// False: there is no more to be had.
@@ -110,8 +113,8 @@ struct SplitBudget::State {
   }
 };
 
-SplitBudget::SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time)
-    : state_(std::make_unique<State>(time ? *time : kLeastTime + text_bytes * kTimePerByte)) {}
+SplitBudget::SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time, std::stop_token stop)
+    : state_(std::make_unique<State>(time ? *time : kLeastTime + text_bytes * kTimePerByte, std::move(stop))) {}
 SplitBudget::~SplitBudget() = default;
 
 struct Splitter::Pattern {
@@ -119,10 +122,10 @@ struct Splitter::Pattern {
   ~Pattern() { pcre2_code_free(code); }
 };
 
-Splitter::Splitter(const std::string& original) : pattern_(std::make_unique<Pattern>()) {
+Splitter::Splitter(const std::string& original) : pattern_(std::make_unique<Pattern>()), is_linear_(IsKnown(original)) {
   if (original.size() > kMaxPatternBytes) Fail("{} bytes, at most {} are allowed", original.size(), kMaxPatternBytes);
   const Rewritten pattern = WithUnicodeSpaces(original);
-  const uint32_t watch = IsKnown(original) ? 0 : PCRE2_AUTO_CALLOUT;
+  const uint32_t watch = is_linear_ ? 0 : PCRE2_AUTO_CALLOUT;
   int error = 0;
   PCRE2_SIZE offset = 0;
   pattern_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.text.data()), pattern.text.size(),
@@ -151,8 +154,10 @@ void Splitter::Split(std::string_view text, std::vector<std::string_view>& piece
         pcre2_match(pattern_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.get(), state.context);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && state.GrowStack()) continue;
-    if (found == PCRE2_ERROR_CALLOUT)
+    if (found == PCRE2_ERROR_CALLOUT) {
+      CheckStop(state.stop);
       Fail("tokenizer: the text takes more than {:.1f} s to split", std::chrono::duration<double>(state.time).count());
+    }
     if (found < 0) Fail("tokenizer: the text is too intricate to split (matcher error {})", found);
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match.get());
     if (range[0] < done || range[1] < range[0] || range[1] < at || range[1] > text.size())

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,8 @@ namespace quire {
 class SplitBudget {
  public:
   /// `text_bytes`: of the text that will be split; the time goes with it. A deadline that is given counts instead.
-  explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {});
+  /// `stop` ends the work within a few milliseconds.
+  explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {}, std::stop_token stop = {});
   ~SplitBudget();
 
  private:
@@ -33,13 +35,17 @@ class Splitter {
   ~Splitter();
   Splitter(Splitter&&) noexcept;
 
+  /// True when the pattern is one whose time is known to be linear in any text.
+  bool is_linear() const { return is_linear_; }
+
   /// Appends the pieces of `text` (valid UTF-8). Throws Error when the text drives the matcher over its limits, or the
-  /// budget is spent.
+  /// budget is spent, and Stopped when the budget's stop token says so.
   void Split(std::string_view text, std::vector<std::string_view>& pieces, SplitBudget& budget) const;
 
  private:
   struct Pattern;
   std::unique_ptr<Pattern> pattern_;
+  bool is_linear_;
 };
 
 /// GPT-2's word pattern, which byte-level pre-tokenizers apply unless told otherwise.

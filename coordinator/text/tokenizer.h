@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,10 @@ class Tokenizer {
   /// True when it takes no tokenising to see that the text has more tokens than that: it is too long for them, whatever
   /// it says. Looks at every byte once.
   bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
+  /// True when a text's length bounds the time that it takes: no pattern of the model's own cuts it.
+  bool is_linear() const {
+    return std::ranges::all_of(splitters_, [](const Splitter& splitter) { return splitter.is_linear(); });
+  }
   /// Bytes of the token that stands for the most.
   size_t longest_token() const { return longest_token_; }
 

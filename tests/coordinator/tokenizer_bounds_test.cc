@@ -94,6 +94,26 @@ TEST(SplitterBoundsTest, PatternsThatTakeTooLongAreStopped) {
   EXPECT_THAT(ErrorOf([&] { Split("(?=.*=)a", text, std::chrono::milliseconds(200)); }), HasSubstr("takes more than"));
 }
 
+TEST(SplitterBoundsTest, NobodySplitsForAClientThatIsGone) {
+  const std::string text(1'000'000, 'a');
+  std::stop_source stop;
+  stop.request_stop();
+  std::vector<std::string_view> pieces;
+  SplitBudget budget(text.size(), std::chrono::seconds(60), stop.get_token());
+  const auto begin = ThreadTime();
+  EXPECT_THROW(Splitter("(?=.*=)a").Split(text, pieces, budget), Stopped);
+  EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(2));
+}
+
+TEST(SplitterBoundsTest, OnlyKnownPatternsAreLinear) {
+  TokenizerData data;
+  EXPECT_TRUE(Tokenizer(data).is_linear());
+  data.split_patterns = {R"(\p{N})", kLlama3Pattern};
+  EXPECT_TRUE(Tokenizer(data).is_linear());
+  data.split_patterns.emplace_back(R"(\p{N}{1,3})");
+  EXPECT_FALSE(Tokenizer(data).is_linear());
+}
+
 TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
   TokenizerData data;
   data.split_patterns = {R"(\p{N})", "(?=.*[ab]*=)[ab]"};
