@@ -53,6 +53,7 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
                 context_.tokenizer, chat),
       text_pages_(context_.tokenizer, options_.request.vocab_size, options_.request.max_model_len),
       quotas_(options_.key_limits, options_.max_running),
+      places_(options_.max_pending_requests),
       created_(std::time(nullptr)),
       routes_(MakeRoutes()) {}
 
@@ -82,7 +83,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
       {"GET", "/ping", alive},
       {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
       {"GET", "/load", At([this](const HttpRequest&) {
-         return JsonResponse({{"server_load", pending_requests_}});
+         return JsonResponse({{"server_load", places_.taken()}});
        })},
   });
 }
@@ -91,7 +92,7 @@ std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
   if (std::optional<HttpResponse> refusal = routes_.Refusal(head)) return refusal;
   if (IsForeignType(head)) return ErrorResponse(415, "the Content-Type must be application/json");
   if (Generates(head)) {
-    if (std::optional<HttpResponse> refusal = RefuseForLoad(1)) return refusal;
+    if (std::optional<HttpResponse> refusal = RefuseForLoad(head.client, 1)) return refusal;
   }
   head.memory = means_.memory.For(head.client);
   return Charge(head.memory, head.client, static_cast<int64_t>(head.body_bytes));
@@ -160,7 +161,7 @@ asio::awaitable<std::optional<HttpResponse>> DataApi::TextPage(HttpRequest& requ
         return tokenize ? text_pages_.Tokenize(body, stop) : text_pages_.Detokenize(body, stop);
       };
   std::optional<std::string> text;
-  if (size <= kWorkHereBytes) {
+  if (size <= kWorkHereBytes && (!tokenize || context_.tokenizer.is_linear())) {
     text = work({});
   } else {
     text = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
@@ -180,11 +181,11 @@ HttpResponse DataApi::TokenizerInfo() const {
                        {"chat_template", data.chat_template.empty() ? Json() : Json(data.chat_template)}});
 }
 
-std::optional<HttpResponse> DataApi::RefuseForLoad(int choices_to_come) {
+std::optional<HttpResponse> DataApi::RefuseForLoad(const std::string& client, int choices_to_come) {
   HttpResponse response;
   if (draining_ || !context_.replicas.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
-  } else if (pending_requests_ + choices_to_come > options_.max_pending_requests) {
+  } else if (places_.RoomFor(client) < choices_to_come) {
     metrics_.CountRejection("max_num_queued_reqs");
     response = !context_.replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
                                           : ErrorResponse(429, "too many requests are waiting; try again later");
@@ -202,16 +203,16 @@ std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, i
 }
 
 /// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
-/// not bounded by its length.
+/// not bounded by its length. So does all text that patterns of the model's own cut.
 asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& request, HttpResponder& responder,
                                                               bool chat) {
   const size_t size = request.body.size();
-  const int room = options_.max_pending_requests - pending_requests_ + 1;  // its own place is taken already
+  const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
   std::function<PreparedCall(const std::stop_token&)> work =
       [this, chat, room, body = std::exchange(request.body, {})](const std::stop_token& stop) {
         return preparer_.Prepare(body, chat, room, stop);
       };
-  if (size <= kWorkHereBytes && !chat) co_return work({});
+  if (size <= kWorkHereBytes && !chat && context_.tokenizer.is_linear()) co_return work({});
   std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
   co_return prepared;
 }

@@ -9,6 +9,7 @@
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/key_quotas.h"
 #include "coordinator/api/metrics.h"
+#include "coordinator/api/pending_places.h"
 #include "coordinator/api/routes.h"
 #include "coordinator/api/text_pages.h"
 #include "coordinator/api/work_pool.h"
@@ -27,7 +28,7 @@ class DataApi {
   struct Options {
     std::string model_name;
     RequestLimits request;
-    int max_pending_requests = 0;  // choices queued or running
+    int max_pending_requests = 0;  // choices queued or running, of one client
     std::string no_chat_reason;    // why chat is refused; empty: it is not
     std::optional<int64_t> seed;   // of requests that bring none; absent: random
     int64_t pool_tokens = 0;       // what the KV blocks hold
@@ -49,7 +50,7 @@ class DataApi {
   /// New generating requests get 503 meanwhile.
   void SetDraining(bool draining) { draining_ = draining; }
   /// Choices that wait or run, and answers that are still being sent.
-  int unfinished() const { return pending_requests_ + num_sending_; }
+  int unfinished() const { return places_.taken() + num_sending_; }
 
  private:
   class Slot;       // a reserved place among the pending requests
@@ -71,8 +72,8 @@ class DataApi {
   static std::string ChunksOf(const GenerationEvent& event, const Exchange& exchange);
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
-  /// Why there is no room for so many choices more; nothing when there is.
-  std::optional<HttpResponse> RefuseForLoad(int choices_to_come);
+  /// Why there is no room for so many choices more of this client; nothing when there is.
+  std::optional<HttpResponse> RefuseForLoad(const std::string& client, int choices_to_come);
   /// Why this client may not have so many choices pending, or no tokens now; nothing when it may.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
   /// Holds so many bytes in all, or says why not.
@@ -86,8 +87,8 @@ class DataApi {
   TextPages text_pages_;
   KeyQuotas quotas_;
   bool draining_ = false;
-  int pending_requests_ = 0;  // choices, or 1 while their number is not known
-  int num_sending_ = 0;       // calls that gave their places back
+  PendingPlaces places_;  // of choices; a call has 1 while their number is not known
+  int num_sending_ = 0;   // calls that gave their places back
   RequestId next_id_ = 1;
   int64_t created_;
   Routes<DataHandler> routes_;

@@ -11,7 +11,7 @@ namespace quire {
 /// given back when the generation ends, whatever time its client takes to read.
 class DataApi::Slot {
  public:
-  explicit Slot(DataApi& api) : api_(api) { Widen(1); }
+  Slot(DataApi& api, const std::string& client) : api_(api), places_(api.places_, client) { Widen(1); }
   ~Slot() {
     Release();
     --api_.num_sending_;
@@ -19,19 +19,16 @@ class DataApi::Slot {
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
 
-  void Widen(int choices) {
-    api_.pending_requests_ += choices - num_;
-    num_ = choices;
-  }
+  void Widen(int choices) { places_.Resize(choices); }
   void Release() {
-    if (num_ == 0) return;
+    if (places_.count() == 0) return;
     Widen(0);
     ++api_.num_sending_;
   }
 
  private:
   DataApi& api_;
-  int num_ = 0;
+  PendingPlaces::Taken places_;
 };
 
 /// One call and where its answer goes.

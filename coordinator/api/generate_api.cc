@@ -56,10 +56,10 @@ uint64_t RandomSeed() {
 
 asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, bool chat) {
   // Nothing is parsed for a client that there is no room for.
-  Slot slot(*this);
+  Slot slot(*this, request.client);
   ByteBudget::Lease memory = std::move(request.memory);
   const auto body_bytes = static_cast<int64_t>(request.body.size());
-  std::optional<HttpResponse> refusal = RefuseForLoad(0);
+  std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
   std::optional<PreparedCall> prepared;
   int max_tokens = 0;
@@ -69,7 +69,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
     responder.ForgetContent();
     slot.Widen(prepared->num_sampled());
     const bool had_room = !prepared->prompts.empty();
-    refusal = RefuseForLoad(had_room ? 0 : options_.max_pending_requests + 1);
+    refusal = RefuseForLoad(request.client, had_room ? 0 : options_.max_pending_requests + 1);
     if (!refusal) refusal = RefuseForQuota(request.client, prepared->num_sampled());
   }
   if (!refusal) {

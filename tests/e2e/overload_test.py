@@ -9,9 +9,10 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import verdict
-from server import QUIRE, TINY, Server, wait_gone
+from server import QUIRE, TINY, Server, altered_tiny, wait_gone
 
 PROMISE = 0.5  # seconds
 MIB = 1 << 20
@@ -57,17 +58,20 @@ class OverloadCase(unittest.TestCase):
     WORK = 128 * MIB   # that the README allows beside it, for what is being worked on
 
     @classmethod
-    def start(cls, sections="", flags=(), keys=False):
+    def start(cls, sections="", flags=(), keys=False, **changes):
+        """changes: of the model's files, as altered_tiny takes them."""
         cls.files = contextlib.ExitStack()
         directory = cls.files.enter_context(tempfile.TemporaryDirectory())
+        model = altered_tiny(directory, **changes) if changes else TINY
         topology = os.path.join(directory, "t.yaml")
         with open(topology, "w", encoding="utf-8") as f:
-            f.write(f"model: {{path: {TINY}}}\nthreads_per_worker: 1\n{sections}server: {{limits: {{memory_bytes: {cls.MEMORY}}}}}\n")
+            f.write(f"model: {{path: {model}}}\nthreads_per_worker: 1\n{sections}server: {{limits: {{memory_bytes: {cls.MEMORY}}}}}\n")
         cls.key = None
         if keys:
             path = os.path.join(directory, "api.keys")
-            made = subprocess.run([QUIRE, "keygen", "--api", "alice", "--file", path], check=True, capture_output=True, text=True)
-            cls.key, flags = made.stdout.split()[0], (*flags, "--api-key-file", path)
+            made = [subprocess.run([QUIRE, "keygen", "--api", name, "--file", path], check=True, capture_output=True, text=True).stdout.split()[0]
+                    for name in ("alice", "bob")]
+            cls.key, cls.other_key, flags = *made, (*flags, "--api-key-file", path)
         cls.server = cls.files.enter_context(Server(topology, *flags))
 
     @classmethod
@@ -246,6 +250,51 @@ class TextTest(OverloadCase):
             used = self.cpu_seconds() - before
         print(f"160 abandoned texts: {used:.1f} s of the coordinator; one that is waited for: {alone:.2f} s")
         self.assertLess(used, 40 * alone)
+
+
+class PatternTest(OverloadCase):
+    """A model's pattern takes more time than a text's length tells, also where the text is short."""
+
+    @classmethod
+    def setUpClass(cls):
+        def cut_slowly(config):
+            split = {"type": "Split", "pattern": {"Regex": "(?=.*.*=)a"}, "behavior": "Isolated", "invert": False}
+            config["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, {"type": "ByteLevel", "add_prefix_space": False}]}
+        cls.start(tokenizer=cut_slowly)
+
+    def test_short_texts_that_take_long(self):
+        text = "a" * 3900
+        with self.nobody_else_notices():
+            for path in ("/v1/completions", "/tokenize"):
+                status, answer = self.server.post(path, {"prompt": text})
+                self.assertEqual(status, 400)
+                self.assertIn("s to split", answer["error"]["message"])
+
+
+class PlacesTest(OverloadCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.start("scheduler: {max_running: 4, max_waiting: 4}\n", keys=True)
+
+    def load(self):
+        request = urllib.request.Request(self.server.url + "/load", headers={"Authorization": "Bearer " + self.key})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)["server_load"]
+
+    def test_a_client_that_takes_all_places_keeps_out_nobody(self):
+        def headers(key):
+            return {"Authorization": "Bearer " + key}
+        long = json.dumps({"prompt": [5], "n": 4, "max_tokens": 2000, "ignore_eos": True}).encode()
+        for _ in range(2):
+            self.connect().sendall(request_bytes("/v1/completions", long, f"Authorization: Bearer {self.key}"))
+        deadline = time.monotonic() + 20
+        while self.load() < 8:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        for _ in range(3):
+            self.assertEqual(self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 2}, headers=headers(self.key))[0], 429)
+            status, answer = self.server.post("/v1/completions", {"prompt": [5], "n": 2, "max_tokens": 2}, headers=headers(self.other_key))
+            self.assertEqual(status, 200, answer)
 
 
 class KeylessTest(OverloadCase):
