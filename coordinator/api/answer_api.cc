@@ -5,6 +5,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <iterator>
+#include <utility>
 
 #include "comm/error.h"
 #include "coordinator/api/answer_memory.h"
@@ -204,6 +205,9 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   for (size_t i = 0; i < choices && (call.chat || call.echo); ++i) {
     opening += exchange.ChunkText(
         exchange.builder.Chunk(static_cast<int>(i), call.chat, exchange.echo, {}, false, std::nullopt));
+    if (opening.size() < kPieceBytes) continue;
+    std::string piece = std::exchange(opening, {});  // prompts that are echoed for many choices are no small matter
+    co_await responder.Write(std::move(piece));
   }
   co_await responder.Write(std::move(opening));
 
