@@ -120,7 +120,8 @@ bool Scheduler::IsWithinShare(Request& head) {
 }
 
 /// The youngest request of the client that has most of what is lacking, and more than its share. A request that gave
-/// way before is left in peace for a while, twice as long every time; so each comes to its end.
+/// way before is left in peace for a while, each time twice as long up to a bound, which is how long others may have to
+/// wait for it. One that needs more than its client's share may give way for ever while others keep coming.
 Request* Scheduler::WhoGivesWay(const Request& head, Resource resource) {
   Request* youngest = nullptr;
   int most = ShareOf(resource);
@@ -136,7 +137,7 @@ Request* Scheduler::WhoGivesWay(const Request& head, Resource resource) {
 }
 
 bool Scheduler::IsProtected(const Request& request) const {
-  constexpr int kMostDoublings = 20;
+  constexpr int kMostDoublings = 3;
   if (request.num_yields == 0) return false;
   const int64_t steps = kProtectedSteps << std::min(request.num_yields - 1, kMostDoublings);
   return num_steps_ - request.admitted_step < steps;

@@ -37,7 +37,8 @@ struct SchedulerLimits {
 /// nothing outstanding.
 class Scheduler {
  public:
-  /// Steps for which a request that gave way to another client's is left in peace once it is back; doubled every time.
+  /// Steps for which a request that gave way to another client's is left in peace once it is back; doubled every
+  /// time, three times at most.
   static constexpr int64_t kProtectedSteps = 8;
   /// Steps for which room is left to a client after way was made for it or it made use of that room.
   static constexpr int64_t kReservedSteps = 128;

@@ -95,7 +95,7 @@ int Watcher::ShareOfBlocks() const {
 bool Watcher::IsProtected(RequestId id) const {
   const auto yields = num_yields_.find(id);
   if (yields == num_yields_.end()) return false;
-  return engine_.stats().steps - admitted_step_.at(id) < int64_t{8} << (yields->second - 1);
+  return engine_.stats().steps - admitted_step_.at(id) < int64_t{8} << std::min(yields->second - 1, 3);
 }
 
 /// Only the youngest request of a client that has more than its share gives way, to a client that has less.
