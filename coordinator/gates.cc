@@ -1,7 +1,11 @@
 #include "coordinator/gates.h"
 
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "comm/curve_keys.h"
 #include "comm/error.h"
@@ -58,6 +62,9 @@ Gates::Gates(const Topology& topology)
       data_certificate(CertificateOf(topology.server)),
       admin_certificate(CertificateOf(topology.admin)) {
   CheckKeysDiffer(data.keys(), admin.keys());
+  for (const auto& [name, limits] : topology.key_limits) {
+    if (name != "default") limited_keys_.push_back(name);
+  }
 }
 
 void CheckKeyFiles(const Topology& topology) {
@@ -69,7 +76,19 @@ void CheckKeyFiles(const Topology& topology) {
 void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also) {
   also_ = std::move(also);
   signal_.emplace(io, SIGHUP);  // also without keys: whoever reloads all services must not end this one
+  WarnOfLimitsWithoutKey();
   AwaitSignal();
+}
+
+/// A name that is spelled in another way than in the key file limits nobody, and nothing else would show it.
+void Gates::WarnOfLimitsWithoutKey() const {
+  const std::vector<ApiKey>& keys = data.keys().keys();
+  std::vector<std::string> unknown;
+  std::ranges::copy_if(limited_keys_, std::back_inserter(unknown), [&](const std::string& name) {
+    return std::ranges::none_of(keys, [&](const ApiKey& key) { return key.name == name; });
+  });
+  if (unknown.empty()) return;
+  spdlog::warn("server.key_limits limits nobody under {}: no API key has such a name", fmt::join(unknown, ", "));
 }
 
 void Gates::AwaitSignal() {
@@ -77,6 +96,7 @@ void Gates::AwaitSignal() {
     if (error) return;
     ReloadOne(data, admin, "API keys");
     ReloadOne(admin, data, "admin tokens");
+    WarnOfLimitsWithoutKey();
     ReloadOne(data_certificate.get(), "certificate");
     ReloadOne(admin_certificate.get(), "admin port's certificate");
     also_();

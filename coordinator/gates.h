@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "comm/topology.h"
 #include "coordinator/api/authenticate.h"
@@ -19,7 +21,8 @@ class Gates {
   /// Throws Error when a key file is not as it must be, or a key opens both ports.
   explicit Gates(const Topology& topology);
 
-  /// Begins to listen for SIGHUP, which changes nothing where there are no keys; `also` is called after each.
+  /// Begins to listen for SIGHUP, which changes nothing where there are no keys; `also` is called after each. Now and
+  /// then a warning names the limits (server.key_limits) of keys that there are not.
   void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
 
   Gate data, admin;
@@ -27,8 +30,11 @@ class Gates {
 
  private:
   void AwaitSignal();
+  void WarnOfLimitsWithoutKey() const;
+
   std::optional<boost::asio::signal_set> signal_;
   std::function<void()> also_;
+  std::vector<std::string> limited_keys_;  // names in server.key_limits, but for "default"
 };
 
 /// Reads every key file that the topology names, and throws Error when one is not as it must be: before anything

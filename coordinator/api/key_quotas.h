@@ -31,6 +31,8 @@ class KeyQuotas {
   ClientLimits EngineLimits(const std::string& client) const;
   /// Where tokens that the client takes are counted, from any thread; null where nobody asks.
   std::shared_ptr<std::atomic<int64_t>> Meter(const std::string& client);
+  /// Clients of whom something is pending; nothing is kept of the others.
+  size_t num_pending_clients() const { return pending_.size(); }
 
   /// Choices of a call that is pending, for as long as this lives.
   class Place {

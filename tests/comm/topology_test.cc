@@ -42,6 +42,7 @@ server:
   limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5, connections_per_address: 6,
            memory_bytes: 70MiB, queue_seconds: 8, request_seconds: 9, memory_bytes_per_client: 40MiB,
            body_bytes_per_second: 10, write_bytes_per_second: 11}
+  key_limits: {default: {max_running_seqs: 1, max_queued_reqs: 0}, a.b@c: {tokens_per_minute: 2147483647, max_blocks: 7}}
 admin: {listen: "[::1]:9001", token: t, tls: {certificate: c2.pem, key: k2.pem}}
 logs: {access: json, access_file: a.log, audit_file: b.log}
 transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true, private_network: on}
@@ -85,6 +86,12 @@ threads_per_worker: 3
                                   limits.queue_seconds, limits.request_seconds, limits.memory_bytes_per_client,
                                   limits.body_bytes_per_second, limits.write_bytes_per_second}),
             (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 70 << 20, 8, 9, 40 << 20, 10, 11}));
+  const auto of_key = [&](const char* name) {
+    const Topology::KeyLimits& key = t.key_limits.at(name);
+    return std::vector<int64_t>{key.max_running_seqs, key.max_queued_reqs, key.tokens_per_minute, key.max_blocks};
+  };
+  EXPECT_EQ(of_key("default"), (std::vector<int64_t>{1, 0, 0, 0}));
+  EXPECT_EQ(of_key("a.b@c"), (std::vector<int64_t>{0, -1, INT32_MAX, 7}));
 }
 
 TEST(TopologyTest, MistakesNameFileLineAndReason) {
@@ -125,6 +132,23 @@ TEST(TopologyTest, MistakesNameFileLineAndReason) {
       {"model: {path: /m}\nserver: {limits: {memory_bytes: 31MiB}}\n", "memory_bytes must be at least 33554432 bytes"},
       {"model: {path: /m}\nserver: {limits: {body_bytes: 1MiB}}\n", "unknown key \"body_bytes\"; known: head_seconds"},
       {"model: {path: /m}\nserver: {limits: 5}\n", "server.limits: expected a mapping"},
+      {"model: {path: /m}\nserver: {key_limits: 5}\n", "t.yaml:2: server.key_limits: expected a mapping"},
+      {"model: {path: /m}\nserver: {key_limits: {a: 5}}\n", "t.yaml:2: server.key_limits.a: expected a mapping"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {max_seqs: 1}}}\n", "unknown key \"max_seqs\"; known: max_running"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {max_running_seqs: 0}}}\n",
+       "server.key_limits.a: max_running_seqs must be an integer from 1"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {max_queued_reqs: -1}}}\n",
+       "max_queued_reqs must be an integer from 0"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {tokens_per_minute: 0}}}\n",
+       "tokens_per_minute must be an integer from 1"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {tokens_per_minute: 2147483648}}}\n",
+       "tokens_per_minute must be an integer"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {max_blocks: 1.5}}}\n", "max_blocks must be an integer"},
+      {"model: {path: /m}\nserver: {key_limits: {\"a b\": {max_blocks: 1}}}\n", "must stand under the name of a key"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {max_blocks: 1}, a: {max_blocks: 2}}}\n",
+       "key \"a\" is given twice"},
+      {"model: {path: /m}\nserver: {key_limits: {a: {max_blocks: 1}}}\n",
+       "server.key_limits are for clients with keys"},
       {"model: {path: /m}\nadmin: {limits: {}}\n", "unknown key \"limits\""},
       {"model: {path: /m}\nserver: {tls: {certificate: c}}\n", "server.tls needs both a certificate and its key"},
       {"model: {path: /m}\nadmin: {tls: {key: k}}\n", "admin.tls needs both"},

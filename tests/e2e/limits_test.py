@@ -67,13 +67,13 @@ def wait_until(condition, seconds=60):
 
 class LimitCase(unittest.TestCase):
     @classmethod
-    def start(cls, limits="{}", sections="", flags=(), **keywords):
+    def start(cls, limits="{}", sections="", flags=(), key_limits="{}", **keywords):
         """A server with these limits."""
         cls.files = contextlib.ExitStack()
         directory = cls.files.enter_context(tempfile.TemporaryDirectory())
         topology = os.path.join(directory, "t.yaml")
         with open(topology, "w", encoding="utf-8") as f:
-            f.write(f"model: {{path: {TINY}}}\nthreads_per_worker: 1\n{sections}server: {{limits: {limits}}}\n")
+            f.write(f"model: {{path: {TINY}}}\nthreads_per_worker: 1\n{sections}server: {{limits: {limits}, key_limits: {key_limits}}}\n")
         cls.server = cls.files.enter_context(Server(topology, *flags, **keywords))
 
     @classmethod
@@ -421,6 +421,93 @@ class MemoryTest(LimitCase):
         s, status = self.promise(name)
         s.close()
         return status
+
+
+class KeyTest(LimitCase):
+    """Limits of single keys, each of which has the name of its limit."""
+    LIMITS = {"seqs": "{max_running_seqs: 2}", "queue": "{max_running_seqs: 1, max_queued_reqs: 1}",
+              "tokens": "{tokens_per_minute: 60}", "blocks": "{max_blocks: 10}", "default": "{max_queued_reqs: 3}"}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.directory.cleanup)
+        keys = os.path.join(cls.directory.name, "api.keys")
+        cls.key = {name: subprocess.run([QUIRE, "keygen", "--api", name, "--file", keys], check=True, capture_output=True, text=True).stdout.split()[0]
+                   for name in ("seqs", "queue", "tokens", "blocks", "other")}
+        limits = ", ".join(f"{name}: {limit}" for name, limit in cls.LIMITS.items())
+        cls.start(key_limits="{" + limits + "}", sections="scheduler: {max_running: 4}\ncache: {num_blocks: 200}\n", flags=("--api-key-file", keys))
+
+    def ask_as(self, name, **fields):
+        """(status, error message or "", Retry-After or None)"""
+        body = json.dumps({"prompt": [5], "max_tokens": 1, "ignore_eos": True, **fields}).encode()
+        s = self.connect()
+        s.sendall(post(body, "Authorization: Bearer " + self.key[name], "Connection: close"))
+        with s.makefile("rb") as f:
+            head, _, body = f.read().partition(b"\r\n\r\n")
+        retry = re.search(rb"\r\nRetry-After: (\d+)", head)
+        return int(head[9:12]), json.loads(body).get("error", {}).get("message", ""), retry and int(retry[1])
+
+    def together(self, name, count, **fields):
+        pool = concurrent.futures.ThreadPoolExecutor(count)
+        self.addCleanup(pool.shutdown)
+        return [pool.submit(self.ask_as, name, **fields) for _ in range(count)]
+
+    def client(self, name):
+        return self.status()["clients"].get(name, {"running": 0, "waiting": 0, "running_seqs": 0})
+
+    def test_running_sequences(self):
+        self.assertEqual(self.ask_as("seqs", n=2)[0], 200)
+        self.assertEqual(self.ask_as("seqs", n=3), (400, "3 sequences at a time are more than the max_running_seqs of this API key, 2", None))
+        answers, most = self.together("seqs", 4, max_tokens=300), 0
+        while not all(answer.done() for answer in answers):
+            client = self.client("seqs")
+            most = max(most, client["running_seqs"])
+            if client["running_seqs"] == 2 and client["waiting"] > 0:
+                self.assertEqual(self.ask_as("other")[0], 200, "it holds up nobody")
+        self.assertEqual((most, [answer.result()[0] for answer in answers]), (2, [200] * 4))
+
+    def test_blocks(self):
+        self.assertEqual(self.ask_as("blocks", max_tokens=160)[0], 200)  # the last token is never computed
+        status, message, _ = self.ask_as("blocks", max_tokens=161)
+        self.assertEqual((status, message), (400, "1 x (1 + 161) tokens take 11 blocks, more than the max_blocks of this API key, 10"))
+        self.assertEqual(self.ask_as("other", max_tokens=161)[0], 200)
+
+    def test_queue(self):
+        with self.paused():
+            answers = self.together("queue", 2)
+            wait_until(lambda: self.client("queue")["waiting"] == 2)
+            status, message, retry = self.ask_as("queue")
+            self.assertEqual((status, retry), (429, 1))
+            self.assertRegex(message, "^max_queued_reqs of this API key, 1 beside 1 that may run, would be exceeded by 3")
+            rejections = self.server.get("/metrics", admin=True)
+            self.assertRegex(rejections, r'vllm:admission_rejections_total\{[^}]*reason="key_limits"[^}]*\} [1-9]')
+            others = self.together("other", 2)
+            wait_until(lambda: self.client("other")["waiting"] == 2)
+        self.assertEqual([answer.result()[0] for answer in answers + others], [200] * 4)
+        self.assertEqual(self.ask_as("queue")[0], 200, "the places are free again")
+        status, message, retry = self.ask_as("queue", prompt=[[5]] * 3)
+        self.assertEqual((status, retry), (400, None))
+        self.assertRegex(message, "^3 choices are more than max_queued_reqs of this API key, 1, beside 1 that may run")
+
+    def test_queue_of_a_key_without_limits_of_its_own(self):
+        self.assertEqual(self.ask_as("other", prompt=[[5]] * 7)[0], 200)
+        status, message, _ = self.ask_as("other", prompt=[[5]] * 8)
+        self.assertEqual(status, 400)
+        self.assertRegex(message, "^8 choices are more than max_queued_reqs of this API key, 3, beside 4 that may run")
+
+    def test_tokens(self):
+        self.assertEqual(self.ask_as("tokens", max_tokens=600)[0], 200, "what is begun is finished")
+        status, message, retry = self.ask_as("tokens")
+        self.assertEqual(status, 429)
+        self.assertRegex(message, "^tokens_per_minute of this API key, 60, are used up; try again in [0-9]+ s$")
+        self.assertTrue(60 < retry <= 542, retry)  # 541 too many at one a second, less what came back meanwhile
+        self.assertEqual(self.ask_as("other")[0], 200)
+
+    def test_settings(self):
+        limits = self.status()["settings"]["key_limits"]
+        self.assertEqual(limits["queue"], {"max_running_seqs": 1, "max_queued_reqs": 1, "tokens_per_minute": None, "max_blocks": None})
+        self.assertEqual(set(limits), set(self.LIMITS))
 
 
 class RateTest(LimitCase):

@@ -1,0 +1,223 @@
+"""What a client gets while another one floods the server (coordinator/README.md, Fairness), and what is told of each."""
+import http.client
+import json
+import os
+import re
+import selectors
+import signal
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import verdict
+from server import QUIRE, TINY, Server
+
+REQUESTS = 10  # of the client that is flooded
+MOST_SECONDS = 10  # for each; without fairness it is told after 60 that there is no room
+# Of the typical one: 7 or 8, and what is planned while this process looks at the count. Each flood takes several times as
+# many until something of it ends, so whoever waits for that has more.
+TYPICAL_STEPS = 40
+STEP_TOKENS, LONG = 256, 2000
+FLOODS = {
+    "two requests of 128 choices": [{"n": 128}] * 2,
+    "256 requests": [{}] * 256,
+    "one call of 16 prompts of 16 choices": [{"n": 16, "prompt": [[3 + i] for i in range(16)]}],
+    "20 long prompts": [{"prompt": [2 + (7 * i + k * (i + 1)) % 250 for k in range(LONG)], "max_tokens": 16} for i in range(20)],
+}
+
+
+def make_keys(directory, *names):
+    """The file, and the key of each name."""
+    path = os.path.join(directory, "api.keys")
+    keys = {}
+    for name in names:
+        made = subprocess.run([QUIRE, "keygen", "--api", name, "--file", path], check=True, capture_output=True, text=True)
+        keys[name] = made.stdout.split()[0]
+    return path, keys
+
+
+class Flood:
+    """Calls that are sent again whenever they are answered, until the end of the block; then they are given up."""
+
+    def __init__(self, server, key, calls):
+        self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()
+        self.statuses = set()  # of its answers
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run, args=(calls,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def send(self, call):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        body = {"prompt": [5], "max_tokens": 1000, "ignore_eos": True, **call}
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json", "Authorization": "Bearer " + self.key})
+        self.waiting.register(connection.sock, selectors.EVENT_READ, (connection, call))
+
+    def run(self, calls):
+        for call in calls:
+            self.send(call)
+        while not self.over.is_set():
+            for ready, _ in self.waiting.select(0.1):
+                self.waiting.unregister(ready.fileobj)
+                self.statuses.add(ready.data[0].getresponse().status)
+                ready.data[0].close()
+                self.send(ready.data[1])
+        for waiting in list(self.waiting.get_map().values()):
+            waiting.data[0].close()
+        self.waiting.close()
+
+
+class FloodTest(unittest.TestCase):
+    FLAGS = ("--num-kv-blocks", "20000")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.directory.cleanup)
+        path, cls.keys = make_keys(cls.directory.name, "flooder", "patient")
+        flags = ("-tp", "2", "--threads-per-worker", "1", "--max-num-batched-tokens", str(STEP_TOKENS), "--no-enable-prefix-caching")
+        cls.server = cls.enterClassContext(Server(*flags, "--api-key-file", path, *cls.FLAGS, model=TINY))
+
+    def status(self):
+        return self.server.get("/admin/status", admin=True)
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition(self.status()):
+            self.assertLess(time.monotonic(), deadline, self.status())
+            time.sleep(0.05)
+
+    def ask(self):
+        """Steps that were planned meanwhile."""
+        before, begin = self.status()["steps"], time.monotonic()
+        body = {"prompt": [7, 8, 9], "max_tokens": 5, "ignore_eos": True}
+        status, answer = self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys["patient"]})
+        seconds = time.monotonic() - begin
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["usage"]["completion_tokens"], 5)
+        self.assertLess(seconds, MOST_SECONDS)
+        return self.status()["steps"] - before
+
+    def flood(self, name, is_full):
+        with Flood(self.server, self.keys["flooder"], FLOODS[name]) as flood:
+            self.wait_until(lambda status: status["steps"] > 0 and is_full(status["clients"].get("flooder")))
+            steps = []
+            for _ in range(REQUESTS):
+                self.wait_until(lambda status: status["clients"]["flooder"]["running"] > 0)
+                before = self.status()
+                steps.append(self.ask())
+                after = self.status()
+                self.assertGreater(after["computed_tokens"], before["computed_tokens"] + 7, "the flood does not stand still")
+            self.assertLess(statistics.median(steps), TYPICAL_STEPS, steps)
+        self.assertNotIn(400, flood.statuses, "it asks for more than there ever is")
+        self.wait_until(lambda status: status["running"] + status["waiting"] == 0)
+
+    def test_choices(self):
+        self.flood("two requests of 128 choices", lambda client: client and client["running_seqs"] >= 128)
+
+    def test_requests(self):
+        self.flood("256 requests", lambda client: client and client["running"] + client["waiting"] == 256)
+
+    def test_prompts_of_one_call(self):
+        self.flood("one call of 16 prompts of 16 choices", lambda client: client and client["running"] + client["waiting"] == 16)
+
+    def test_long_prompts(self):
+        self.flood("20 long prompts", lambda client: client and client["running"] + client["waiting"] >= 15)
+
+
+class SwappingFloodTest(FloodTest):
+    """Whoever gives way is swapped out; blocks run short, too."""
+    FLAGS = ("--num-kv-blocks", "9000", "--swap-space", "1", "--preemption-mode", "swap")
+
+
+class UsageTest(unittest.TestCase):
+    """What is told of single clients, and of limits that nobody has."""
+
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.path, cls.keys = make_keys(directory.name, "alice", "bob", "carol")
+        topology = os.path.join(directory.name, "t.yaml")
+        with open(topology, "w", encoding="utf-8") as f:
+            f.write(f"model: {{path: {TINY}}}\nserver: {{key_limits: {{default: {{max_queued_reqs: 99}}, alice: {{max_blocks: 999}}, "
+                    "ghost: {max_blocks: 5}}}\n")
+        cls.server = cls.enterClassContext(Server(topology, "--threads-per-worker", "1", "--api-key-file", cls.path))
+
+    def ask(self, name, **fields):
+        body = {"prompt": [5] * 10, "max_tokens": 6, "ignore_eos": True, **fields}
+        return self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys[name]})
+
+    def metrics(self, client):
+        """Values of quire:client_*, by the rest of their name."""
+        page = self.server.get("/metrics", admin=True)
+        return {what: float(value) for what, labels, value in re.findall(r"^quire:client_(\w+)\{(.*)\} (\S+)$", page, re.M)
+                if f'client="{client}"' in labels}
+
+    def of(self, client):
+        return self.server.get("/admin/status", admin=True)["clients"].get(client)
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.server.text())
+            time.sleep(0.02)
+
+    def test_usage(self):
+        self.assertEqual(self.ask("alice", n=2)[0], 200)
+        self.assertEqual(self.ask("bob")[0], 200)
+        idle = {"running": 0, "waiting": 0, "running_seqs": 0, "blocks": 0}
+        self.assertEqual(self.of("alice"), {**idle, "prompt_tokens": 10, "generated_tokens": 12})
+        self.assertEqual(self.of("bob"), {**idle, "prompt_tokens": 10, "generated_tokens": 6})
+        self.assertEqual(self.metrics("alice"), {"running_seqs": 0, "waiting_requests": 0, "blocks": 0, "tokens": 22})
+        self.assertEqual(self.metrics("bob")["tokens"], 16)
+        self.assertEqual(self.metrics("dave"), {})
+
+    def test_what_waits_and_what_runs(self):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.ask("carol", n=3, max_tokens=1200)[0]))
+        self.server.post("/admin/pause", {}, admin=True)
+        thread.start()
+        self.wait_until(lambda: (self.of("carol") or {}).get("waiting") == 1)
+        self.assertEqual(self.metrics("carol")["waiting_requests"], 1)
+        self.server.post("/admin/resume", {}, admin=True)
+        self.wait_until(lambda: self.of("carol")["running_seqs"] == 3)
+        self.server.post("/admin/pause", {}, admin=True)  # while it runs
+        now, told = self.of("carol"), self.metrics("carol")
+        self.assertEqual((now["running"], now["running_seqs"], told["running_seqs"], told["blocks"]), (1, 3, 3, now["blocks"]))
+        self.assertGreaterEqual(now["blocks"], 3)
+        self.server.post("/admin/resume", {}, admin=True)
+        thread.join()
+        self.assertEqual(answers, [200])
+
+    def test_limits_of_nobody(self):
+        def reload(times):
+            before = self.server.text().count("API keys again")
+            self.server.process.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: self.server.text().count("API keys again") > before)
+            for _ in range(20):  # the signal has been handled when the I/O thread has answered so often since
+                self.server.get("/health")
+            self.assertEqual(self.server.text().count(warning), times, self.server.text())
+
+        warning = "server.key_limits limits nobody under ghost: no API key has such a name"
+        self.assertEqual(self.server.text().count(warning), 1)
+        with open(self.path, encoding="utf-8") as f:
+            keys = f.read()
+        make_keys(os.path.dirname(self.path), "ghost")
+        reload(1)
+        with open(self.path, "w", encoding="utf-8") as f:
+            f.write(keys)
+        reload(2)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
