@@ -209,6 +209,11 @@ MUTANTS = [
      "account.use.sequences + n > limits.max_running_seqs", "account.use.sequences + n > limits.max_running_seqs + 1"),
     ("fair_shares.cc", "a limit of blocks forgets what comes",
      "account.use.longest_blocks + longest > limits.max_blocks", "account.use.longest_blocks > limits.max_blocks"),
+    ("admission.cc", "whoever runs something takes the room that is kept",
+     "crowd_.reserved_sequences > 0 && Has(*request.account, Resource::kSlots) > 0", "false"),
+    ("fair_shares.cc", "no place is kept for who is away", "crowd_.reserved_sequences += account.reserve.sequences;", ";"),
+    ("admission.cc", "room is kept no longer for who came again",
+     "reserve.until_step > num_steps_", "false"),
     ("admission.cc", "everybody overtakes a request that is held",
      "client->use.passed_over = others_held = true;", "client->use.passed_over = true;"),
     # Preemption and swapping.

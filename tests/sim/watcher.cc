@@ -1,5 +1,7 @@
 #include "tests/sim/watcher.h"
 
+#include <algorithm>
+
 #include "comm/error.h"
 #include "tests/sim/client.h"
 #include "tests/sim/simulator.h"
@@ -56,8 +58,11 @@ void Watcher::OnAdmitted(const Decision& d) {
   }
   if (IsAtLimit(*engine_.requests().at(d.request)))
     throw Failure{fmt::format("request {} is admitted beyond its client's limit", d.request)};
+  CheckKeptRoom(*engine_.requests().at(d.request));
   turns_.Admitted(d.request, engine_.requests());
   admitted_step_[d.request] = engine_.stats().steps;
+  KeptRoom& room = kept_rooms_[client];
+  if (room.until_step > engine_.stats().steps) room.until_step = engine_.stats().steps + Scheduler::kReservedSteps;
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
@@ -77,6 +82,23 @@ bool Watcher::IsAtLimit(const Request& head) const {
   }
   return (limits.max_running_seqs > 0 && sequences > limits.max_running_seqs) ||
          (limits.max_blocks > 0 && blocks > limits.max_blocks);
+}
+
+/// Whoever runs something when it is admitted leaves the places of clients that are away and for which somebody gave
+/// way within the last steps, or that came again within them.
+void Watcher::CheckKeptRoom(const Request& request) const {
+  const auto of_it = [&](const Request* r) { return r == &request; };
+  const int n = static_cast<int>(request.sequences.size());
+  const bool counted = std::ranges::any_of(engine_.scheduler().running(), of_it);
+  if (RunningSequences(request.client) - (counted ? n : 0) == 0) return;
+  int taken = counted ? 0 : n;
+  for (const Request* running : engine_.scheduler().running()) taken += static_cast<int>(running->sequences.size());
+  for (const auto& [client, room] : kept_rooms_) {
+    const bool away = RunningSequences(client) == 0 && !clients_that_gave_way_.contains(client);
+    if (away && room.until_step > engine_.stats().steps) taken += room.sequences;
+  }
+  if (taken > engine_.options().scheduler.max_running)
+    throw Failure{fmt::format("request {} takes the room that is kept for a client that is away", request.id)};
 }
 
 int Watcher::RunningSequences(const std::string& client) const {
@@ -119,6 +141,7 @@ void Watcher::OnGivesWay(const Decision& d) {
   ++gave_way;
   clients_that_gave_way_.insert(victim.client);
   gives_way_ = {d.request, d.cause};
+  kept_rooms_[cause.client] = {n, engine_.stats().steps + Scheduler::kReservedSteps};
 }
 
 /// For want of blocks a junior gives way, and of several clients first whoever has most beyond its share.

@@ -31,6 +31,7 @@ class Watcher : public DecisionLog {
   void OnAdmitted(const Decision& decision);
   void OnGivesWay(const Decision& decision);
   void OnPreempted(const Decision& decision);
+  void CheckKeptRoom(const Request& request) const;
   void CheckSeniority(const Request& victim, const Request& cause) const;
   bool IsAtLimit(const Request& head) const;
   int RunningSequences(const std::string& client) const;
@@ -46,6 +47,11 @@ class Watcher : public DecisionLog {
   std::pair<RequestId, RequestId> gives_way_;    // victim and cause, until it is preempted
   std::map<RequestId, int> num_yields_;
   std::map<RequestId, int64_t> admitted_step_;
+  struct KeptRoom {
+    int sequences = 0;
+    int64_t until_step = 0;
+  };
+  std::map<std::string, KeptRoom> kept_rooms_;  // by client: what others left it the last time that one gave way
 };
 
 /// The engine's observer that passes decisions on; inputs are of no interest here.
