@@ -7,15 +7,18 @@
 
 namespace quire::sim {
 
-/// What is asked for is within a client's share of the places, of the blocks and of the shortest step; nothing is
-/// pinned.
+/// What is asked for is within a client's share of the places, of the blocks and of what beams, which always draw
+/// together, leave of the shortest step; nothing is pinned.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();
   const BlockManager& blocks = engine_.blocks();
   const int step = std::min(kShortestStep, options.scheduler.max_step_tokens);
+  int beams = 0;
+  for (const Request* request : engine_.scheduler().running())
+    beams += request->beams != nullptr ? static_cast<int>(request->sequences.size()) : 0;
   const int usable = blocks.num_usable() - static_cast<int>(options.blocks.watermark * blocks.num_usable());
-  return num_clients <= options.scheduler.max_running && wait.prompt <= step / num_clients &&
+  return num_clients <= options.scheduler.max_running && wait.prompt <= (step - beams) / num_clients &&
          blocks.BlocksFor(wait.prompt) <= usable / num_clients && blocks.pins().empty();
 }
 
