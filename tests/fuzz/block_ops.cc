@@ -96,7 +96,7 @@ class Life {
     auto request = test::MakeRequest(next_id_++, tokens, max_tokens, sink, n, {.seed = salt << 32 | bytes_.Byte()});
     request->arrival_seconds = now_;
     request->cache_salt = Salt(salt);
-    request->client = bytes_.Flag() ? "a" : "";
+    request->client = std::string(bytes_.Flag() ? 1 : 0, 'a');
     request->limits.stop_token_ids = {static_cast<TokenId>(bytes_.Below(48))};
     if (bytes_.Below(4) == 3) {
       const BeamOptions beams{n, n, 1, static_cast<EarlyStopping>(bytes_.Below(3))};
