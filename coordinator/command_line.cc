@@ -100,8 +100,8 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& argu
   const CLI::App* command = &app;
   for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
     if (IsFlag(*argument)) {
-      const std::string unknown = UnknownFlag(*command, *argument);
-      if (!unknown.empty() && argument->starts_with("--")) return unknown;
+      const std::string unknown = argument->starts_with("--") ? UnknownFlag(*command, *argument) : "";
+      if (!unknown.empty()) return unknown;
       continue;
     }
     if (command->get_subcommands([](const CLI::App*) { return true; }).empty()) continue;

@@ -57,8 +57,7 @@ std::optional<HttpResponse> KeyQuotas::Refuse(const std::string& client, int cho
       return ErrorResponse(400, fmt::format("{} choices are more than max_queued_reqs of this API key, {}, beside {} "
                                             "that may run",
                                             choices, limits.max_queued_reqs, running));
-    const auto it = pending_.find(client);
-    const int64_t pending = (it == pending_.end() ? 0 : it->second) + int64_t{choices};
+    const int64_t pending = int64_t{pending_.taken_by(client)} + choices;
     if (pending > most)
       return TryLater(fmt::format("max_queued_reqs of this API key, {} beside {} that may run, would be exceeded by {} "
                                   "pending choices; try again later",

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "comm/topology.h"
 #include "coordinator/api/http_types.h"
+#include "coordinator/api/pending_places.h"
 #include "coordinator/core/request.h"
 
 namespace quire {
@@ -32,25 +34,17 @@ class KeyQuotas {
   /// Where tokens that the client takes are counted, from any thread; null where nobody asks.
   std::shared_ptr<std::atomic<int64_t>> Meter(const std::string& client);
   /// Clients of whom something is pending; nothing is kept of the others.
-  size_t num_pending_clients() const { return pending_.size(); }
+  size_t num_pending_clients() const { return pending_.num_clients(); }
 
   /// Choices of a call that is pending, for as long as this lives.
   class Place {
    public:
-    Place(KeyQuotas& quotas, const std::string& client, int choices)
-        : quotas_(quotas), pending_(quotas.pending_.try_emplace(client, 0).first), num_(choices) {
-      pending_->second += num_;
+    Place(KeyQuotas& quotas, const std::string& client, int choices) : taken_(quotas.pending_, client) {
+      taken_.Resize(choices);
     }
-    ~Place() {
-      if ((pending_->second -= num_) == 0) quotas_.pending_.erase(pending_);
-    }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
 
    private:
-    KeyQuotas& quotas_;
-    std::map<std::string, int>::iterator pending_;
-    int num_;
+    PendingPlaces::Taken taken_;
   };
 
  private:
@@ -66,7 +60,7 @@ class KeyQuotas {
 
   std::map<std::string, Topology::KeyLimits> limits_;
   int max_running_;
-  std::map<std::string, int> pending_;     // by client, of those that have some
+  PendingPlaces pending_{INT_MAX};         // only counted here: each client has a limit of its own
   std::map<std::string, Bucket> buckets_;  // by client; limits need keys, so there are no more than those
 };
 

@@ -4,9 +4,13 @@
 
 namespace quire {
 
-int PendingPlaces::RoomFor(const std::string& client) const {
+int PendingPlaces::taken_by(const std::string& client) const {
   const auto known = by_client_.find(client);
-  const int has = known == by_client_.end() ? 0 : known->second;
+  return known == by_client_.end() ? 0 : known->second;
+}
+
+int PendingPlaces::RoomFor(const std::string& client) const {
+  const int has = taken_by(client);
   const int clients = static_cast<int>(by_client_.size()) + (has == 0);
   return std::max(most_ - taken_, most_ / clients - has);
 }

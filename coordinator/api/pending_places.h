@@ -18,6 +18,9 @@ class PendingPlaces {
   /// How many more this client may take; below 0 when it has more than it may.
   int RoomFor(const std::string& client) const;
   int taken() const { return taken_; }
+  int taken_by(const std::string& client) const;
+  /// Clients that have some; nothing is kept of the others.
+  size_t num_clients() const { return by_client_.size(); }
 
   /// Some client's places. Must go before what they are of.
   class Taken {

@@ -176,8 +176,7 @@ int Scheduler::OutstandingBlocks(const Request& request) const {
 std::map<std::string, Scheduler::ClientReport> Scheduler::Clients() const {
   std::map<std::string, ClientReport> reports;
   for (const auto& [name, account] : queue_.clients()) {
-    const auto waiting = static_cast<int>(account.waiting.size() + account.preempted.size());
-    reports[name] = {0, waiting, 0, 0, account.prompt_tokens, account.generated_tokens};
+    reports[name] = {0, account.num_waiting(), 0, 0, account.prompt_tokens, account.generated_tokens};
   }
   for (const Request* request : running_) {
     ClientReport& report = reports[request->client];

@@ -105,8 +105,7 @@ bool Scheduler::MakeWayFor(Request& head) {
 void Scheduler::CountReserves() {
   crowd_.reserved_sequences = crowd_.reserved_blocks = 0;
   for (const auto& [name, account] : queue_.clients()) {
-    const auto waiting = static_cast<int>(account.waiting.size() + account.preempted.size());
-    if (account.active > waiting || account.reserve.until_step <= num_steps_) continue;
+    if (account.active > account.num_waiting() || account.reserve.until_step <= num_steps_) continue;
     crowd_.reserved_sequences += account.reserve.sequences;
     crowd_.reserved_blocks += account.reserve.blocks;
   }

@@ -24,7 +24,8 @@ struct ClientAccount {
   std::vector<Request*> preempted;  // most senior first; they go before
   std::deque<Request*> waiting;     // by rank
 
-  bool waits() const { return !preempted.empty() || !waiting.empty(); }
+  int num_waiting() const { return static_cast<int>(preempted.size() + waiting.size()); }
+  bool waits() const { return num_waiting() > 0; }
   /// The next of its requests to admit. Somebody waits.
   Request& head() const;
 

@@ -202,10 +202,10 @@ class SupplyTest(unittest.TestCase):
                 self.assertRegex(line, r"^[a-z0-9.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+$", path)
 
     def test_what_is_pinned_is_locked(self):
-        with open(os.path.join(ROOT, "tests", "requirements.in"), encoding="utf-8") as pinned, \
-                open(os.path.join(ROOT, "tests", "requirements.txt"), encoding="utf-8") as locked:
-            names = {line.strip().lower() for line in pinned if line.strip() and not line.startswith("#")}
-            self.assertLessEqual(names, set(re.findall(r"^(\S+==\S+)", locked.read(), re.M)))
+        for path in (os.path.join(ROOT, "tests", "requirements"), os.path.join(DEPLOY, "fetch-requirements")):
+            with open(path + ".in", encoding="utf-8") as pinned, open(path + ".txt", encoding="utf-8") as locked:
+                names = {line.strip().lower() for line in pinned if line.strip() and not line.startswith("#")}
+                self.assertLessEqual(names, set(re.findall(r"^(\S+==\S+)", locked.read(), re.M)), path)
 
     def test_the_bill_of_materials_names_every_library(self):
         build = os.environ.get("QUIRE_TEST_BUILD", os.path.join(ROOT, "build"))

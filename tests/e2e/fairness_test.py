@@ -4,7 +4,6 @@ import json
 import os
 import re
 import selectors
-import signal
 import statistics
 import subprocess
 import tempfile
@@ -201,9 +200,7 @@ class UsageTest(unittest.TestCase):
 
     def test_limits_of_nobody(self):
         def reload(times):
-            before = self.server.text().count("API keys again")
-            self.server.process.send_signal(signal.SIGHUP)
-            self.wait_until(lambda: self.server.text().count("API keys again") > before)
+            self.server.reload("API keys again")
             for _ in range(20):  # the signal has been handled when the I/O thread has answered so often since
                 self.server.get("/health")
             self.assertEqual(self.server.text().count(warning), times, self.server.text())

@@ -66,6 +66,15 @@ class Server:
         with open(self.log.name) as f:
             return f.read()
 
+    def reload(self, expect):
+        """SIGHUP, and until the log says `expect` once more."""
+        before = self.text().count(expect)
+        self.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10
+        while self.text().count(expect) == before:
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.02)
+
     def wait_until_ready(self, seconds=60):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
