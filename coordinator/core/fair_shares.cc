@@ -10,25 +10,7 @@ namespace quire {
 
 namespace {
 
-// A step with work of several clients is to last so long at most, because all of them wait for it: a tenth of a second
-// between two tokens still reads as a stream. Never fewer tokens than the second number, so that a machine for which
-// even these take longer still computes batches.
-constexpr double kCompanySeconds = 0.1;
-constexpr int kLeastCompanyTokens = 64;
-
-int TokensToCompute(const Request& request, const Sequence& sequence) {
-  const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
-  return sequence.finished || complete ? 0 : sequence.length() - sequence.num_planned();
-}
-
-bool Decodes(const Request& request, const Sequence& sequence) { return TokensToCompute(request, sequence) == 1; }
-
-/// The sequence that computes the prompt for all of its request; null once it has.
-const Sequence* LeaderAtWork(const Request& request) {
-  if (request.forked || request.sequences.size() == 1) return nullptr;
-  const auto leader = std::ranges::find_if(request.sequences, [](const Sequence& s) { return !s.finished; });
-  return leader->num_computed < request.num_prompt_tokens() - 1 ? &*leader : nullptr;
-}
+bool Decodes(const Request& request, const Sequence& sequence) { return request.TokensToCompute(sequence) == 1; }
 
 }  // namespace
 
@@ -213,15 +195,9 @@ int Scheduler::ShareStep(int budget) {
     if (account.use.demand() > 0) sharers_.push_back(&account);
   }
   const int least = beams + static_cast<int>(sharers_.size());  // no more than may run
-  const int tokens = clients > 1 ? std::clamp(StepTokensInCompany(), least, budget) : budget;
+  const int tokens = clients > 1 ? std::clamp(TokensInCompany(), least, budget) : budget;
   SplitStep(tokens - beams);
   return tokens;
-}
-
-int Scheduler::StepTokensInCompany() const {
-  const double seconds = cost_.RecomputeSeconds(1);
-  if (!(seconds * limits_.max_step_tokens > kCompanySeconds)) return limits_.max_step_tokens;
-  return std::max(kLeastCompanyTokens, static_cast<int>(kCompanySeconds / seconds));
 }
 
 void Scheduler::CountDemand(Request& request) {
@@ -229,12 +205,12 @@ void Scheduler::CountDemand(Request& request) {
   for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;  // waits for results
-  if (const Sequence* leader = LeaderAtWork(request)) {
+  if (const Sequence* leader = request.LeaderAtWork()) {
     use.chunks += request.num_prompt_tokens() - 1 - leader->num_planned();
     return;
   }
   for (const Sequence& sequence : request.sequences) {
-    const int tokens = TokensToCompute(request, sequence);
+    const int tokens = request.TokensToCompute(sequence);
     if (tokens > 1) use.chunks += tokens;
     if (tokens == 1) ++(request.beams != nullptr ? use.beams : use.decodes);
   }
@@ -260,7 +236,7 @@ void Scheduler::SplitStep(int tokens) {
 void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
   std::vector<Sequence*> waiting;
   for (Request* request : running_) {
-    if (request->account != &account || request->beams != nullptr || LeaderAtWork(*request) != nullptr) continue;
+    if (request->account != &account || request->beams != nullptr || request->LeaderAtWork() != nullptr) continue;
     for (Sequence& sequence : request->sequences) {
       if (Decodes(*request, sequence)) waiting.push_back(&sequence);
     }

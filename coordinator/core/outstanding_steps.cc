@@ -13,6 +13,12 @@ int OutstandingStep::num_tokens() const {
   return tokens;
 }
 
+double OutstandingStep::mean_context() const {
+  double contexts = 0;
+  for (const StepMember& m : members) contexts += (m.start + 0.5 * (m.count - 1)) * m.count;
+  return members.empty() ? 0 : contexts / num_tokens();
+}
+
 void OutstandingStep::Clear() {
   members.clear();
   computing.clear();

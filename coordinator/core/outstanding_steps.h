@@ -24,6 +24,8 @@ struct OutstandingStep {
   int num_moved_blocks = 0;          // to and from the host
 
   int num_tokens() const;
+  /// Tokens that come before each computed one in its sequence, in the mean.
+  double mean_context() const;
   void Clear();
 };
 

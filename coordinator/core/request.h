@@ -54,6 +54,17 @@ struct Request {
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
+  /// Tokens of one of its sequences that no step computes yet; 1: it decodes.
+  int TokensToCompute(const Sequence& sequence) const {
+    const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;
+    return sequence.finished || complete ? 0 : sequence.length() - sequence.num_planned();
+  }
+  /// The sequence that computes the prompt for all of them; null once it has.
+  const Sequence* LeaderAtWork() const {
+    if (forked || sequences.size() == 1) return nullptr;
+    const auto leader = std::ranges::find_if(sequences, [](const Sequence& s) { return !s.finished; });
+    return leader->num_computed < num_prompt_tokens() - 1 ? &*leader : nullptr;
+  }
   void GotToken() { num_lost_epochs = num_lost_alone = 0; }
   bool swapped_out() const { return num_swapped_blocks > 0; }
   bool finished() const {

@@ -52,8 +52,8 @@ StepPlan& Scheduler::Schedule() {
   left_out_ = false;
   steps_.making().Clear();
   added_bytes_ = 0;
-  int budget = limits_.max_step_tokens;
   in_company_ = queue_.num_active() > 1;
+  int budget = in_company_ ? limits_.max_step_tokens : TokensAlone();
   use_counted_ = false;
   returning_.clear();
   if (!queue_.empty()) queue_.BeginPlan();

@@ -8,8 +8,8 @@
 
 #include "coordinator/core/block_manager.h"
 #include "coordinator/core/decision_log.h"
+#include "coordinator/core/learned_cost.h"
 #include "coordinator/core/outstanding_steps.h"
-#include "coordinator/core/recovery_cost.h"
 #include "coordinator/core/waiting_queue.h"
 
 namespace quire {
@@ -118,7 +118,7 @@ class Scheduler {
   /// Steps planned so far.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_; }
-  RecoveryCost& cost() { return cost_; }
+  LearnedCost& cost() { return cost_; }
   void set_decision_log(DecisionLog* log) { log_ = log; }
 
   /// Aborts unless block reference counts equal the table entries and pins that name them, tables have the right
@@ -147,6 +147,16 @@ class Scheduler {
   void Admit(Request& request, int budget);
   bool MakeRoomFor(Request& request);
 
+  // How much a step computes (step_length.cc).
+  struct StepWork {
+    int decodes = 0;
+    int deepest_chunk = 0;  // tokens before the next ones of whichever prompt has come farthest
+  };
+  StepWork CountWork() const;
+  int64_t MaxContext() const;
+  int TokensAlone() const;
+  int TokensInCompany() const;
+
   // Between clients (fair_shares.cc).
   bool ShareOut(int& budget);
   bool SharePlaces(int budget);
@@ -164,7 +174,6 @@ class Scheduler {
   void CountReserves();
   bool MayRunShort() const;
   void CountDemand(Request& request);
-  int StepTokensInCompany() const;
   void SplitStep(int tokens);
   void TakeTurns(const ClientAccount& account, int decodes);
   int Allowance(const Request& request, int budget) const;
@@ -207,7 +216,7 @@ class Scheduler {
   std::vector<Request*> running_;  // most senior first
   std::vector<Request*> order_;    // of service in the step being made: all that run; the last gives way first
   int64_t num_steps_ = 0;
-  RecoveryCost cost_;
+  LearnedCost cost_;
   DecisionLog* log_ = nullptr;
   Decision last_held_{};  // not told again while nothing changes
   StepPlan plan_;

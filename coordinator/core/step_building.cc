@@ -182,7 +182,8 @@ std::optional<RequestId> Scheduler::RequestOfDraw(SlotId slot) const {
 }
 
 void Scheduler::ObserveStep(double seconds, double swap_seconds) {
-  cost_.Observe(steps_.oldest().num_tokens(), steps_.oldest().num_moved_blocks, seconds, swap_seconds);
+  const OutstandingStep& step = steps_.oldest();
+  cost_.Observe(step.num_tokens(), step.mean_context(), step.num_moved_blocks, seconds, swap_seconds);
 }
 
 std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {

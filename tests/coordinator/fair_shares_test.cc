@@ -216,7 +216,49 @@ TEST_F(FairSharesTest, InCompanyStepsAreShortAndTheSequencesOfOneClientTakeTurns
 TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4000, 5));
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({5'000'000, 0}), 1), 512);
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({490'000, 0}), 1), 512);
+}
+
+TEST_F(FairSharesTest, ASlowMachineStillComputesBatches) {
+  Make(60'000, 200, 512);
+  ASSERT_FALSE(Submit(1, "a", 4000, 5));
+  EXPECT_EQ(Computed(Step({5'120'000, 0}), 1), 512) << "nothing is known yet";
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({2'560'000, 0}), 1), 256);
+}
+
+/// A token takes half a millisecond, and as much again for every 1,000 before it.
+TEST_F(FairSharesTest, StepsOfALongPromptBecomeSmallerAndNotLonger) {
+  Make(60'000, 200, 512);
+  ASSERT_FALSE(Submit(1, "a", 9000, 5));
+  const auto longest_of = [&](int steps) {
+    double longest = 0;
+    StepPlan plan;
+    for (int i = 0; i < steps; ++i) {
+      const StepPlan* made = Plan();
+      if (made == nullptr) return longest;
+      double seconds = 0;
+      for (const Chunk& chunk : made->chunks)
+        seconds += chunk.count * (0.0005 + 5e-7 * (chunk.start + chunk.count / 2.0));
+      Commit({static_cast<uint32_t>(seconds * 1e6), 0});
+      longest = std::max(longest, seconds);
+    }
+    return longest;
+  };
+  longest_of(2);  // the first ones teach
+  EXPECT_LT(longest_of(1000), 0.7) << "512 tokens would take 2.4 s at the end";
+  ASSERT_FALSE(Submit(2, "a", 9000, 5));
+  longest_of(30);
+  ASSERT_FALSE(Submit(3, "b", 100, 1));
+  EXPECT_LT(longest_of(4), 0.2);
+}
+
+TEST_F(FairSharesTest, DecodesDoNotWaitForALongPromptOfTheSameClient) {
+  Make(60'000, 400, 512);
+  ASSERT_FALSE(Submit(1, "a", 4, 100, 300));
+  Step();
+  ASSERT_FALSE(Submit(2, "a", 4000, 5));
+  Step({5'000'000, 0});
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Step({5'000'000, 0}).decodes.size(), 300u);
 }
 
 TEST_F(FairSharesTest, ANewcomerDoesNotWaitUntilALargeRequestFits) {

@@ -1,0 +1,69 @@
+// The part of Scheduler that says how many tokens a step may have. Whoever comes waits for the steps that are
+// outstanding, and then for the steps that compute its prompt: both are short enough only if every step is.
+#include <algorithm>
+#include <limits>
+
+#include "coordinator/core/scheduler.h"
+
+namespace quire {
+
+namespace {
+
+/// A step lasts so many seconds, or as long as so many tokens without a context take where these take longer, so that
+/// a slow machine still computes batches.
+struct StepLength {
+  double seconds;
+  int tokens;
+};
+
+/// One client alone loses next to nothing: what every step costs, however many tokens it has, is far less than this.
+constexpr StepLength kAlone = {0.5, 256};
+/// All clients wait for each other's work: a tenth of a second between two tokens still reads as a stream.
+constexpr StepLength kInCompany = {0.1, 64};
+
+/// Tokens that may be computed behind a context of so many.
+int TokensWithin(const StepLength& length, const LearnedCost& cost, int context) {
+  const double token = cost.TokenSeconds(context);
+  if (!(token > 0)) return std::numeric_limits<int>::max();  // nothing was measured
+  const double seconds = std::max(length.seconds, length.tokens * cost.TokenSeconds(0));
+  // So few tokens would teach nothing about the cost of the next step.
+  return static_cast<int>(
+      std::clamp<double>(seconds / token, LearnedCost::kFewTokens, std::numeric_limits<int>::max()));
+}
+
+}  // namespace
+
+/// Of a step while one client is alone: its decodes, and of its prompts what takes no longer than a step should.
+int Scheduler::TokensAlone() const {
+  const int limit = limits_.max_step_tokens;
+  const auto deepest = static_cast<int>(std::min<int64_t>(MaxContext(), std::numeric_limits<int>::max()));
+  if (TokensWithin(kAlone, cost_, deepest) >= limit) return limit;
+  const StepWork work = CountWork();
+  return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
+}
+
+/// Of a step that has work of several clients.
+int Scheduler::TokensInCompany() const {
+  return std::min(limits_.max_step_tokens, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
+}
+
+/// Tokens that one sequence can have at most.
+int64_t Scheduler::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }
+
+Scheduler::StepWork Scheduler::CountWork() const {
+  StepWork work;
+  for (const Request* request : running_) {
+    if (const Sequence* leader = request->LeaderAtWork()) {
+      work.deepest_chunk = std::max(work.deepest_chunk, leader->num_planned());
+      continue;
+    }
+    for (const Sequence& sequence : request->sequences) {
+      const int tokens = request->TokensToCompute(sequence);
+      work.decodes += tokens == 1;
+      if (tokens > 1) work.deepest_chunk = std::max(work.deepest_chunk, sequence.num_planned());
+    }
+  }
+  return work;
+}
+
+}  // namespace quire

@@ -1,0 +1,65 @@
+#include "coordinator/core/learned_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace quire {
+namespace {
+
+/// Seconds for a token behind so many others, as a processor might have them.
+double Truth(double context) { return 0.0005 + 5e-7 * context; }
+
+TEST(LearnedCostTest, NothingIsKnownBeforeTheFirstStep) {
+  EXPECT_EQ(LearnedCost().TokenSeconds(0), 0);
+  EXPECT_EQ(LearnedCost().RecomputeSeconds(1000), 0);
+}
+
+TEST(LearnedCostTest, StepsOfFewTokensTeachNothing) {
+  LearnedCost cost;
+  cost.Observe(LearnedCost::kFewTokens - 1, 0, 0, 1, 0);
+  EXPECT_EQ(cost.TokenSeconds(0), 0);
+  cost.Observe(LearnedCost::kFewTokens, 0, 0, 3.2, 0);
+  EXPECT_DOUBLE_EQ(cost.TokenSeconds(0), 0.1);
+}
+
+TEST(LearnedCostTest, FindsWhatATokenAndItsContextCost) {
+  std::mt19937 random(1);
+  std::normal_distribution<> noise(1, 0.05);
+  LearnedCost cost;
+  for (int round = 0; round < 3; ++round) {
+    for (int start = 0; start < 8000; start += 500) {
+      const double context = start + 250;
+      cost.Observe(500, context, 0, 500 * Truth(context) * noise(random), 0);
+      if (round == 0 || start <= 1000) continue;
+      EXPECT_NEAR(cost.TokenSeconds(start), Truth(start), 0.25 * Truth(start)) << start;
+    }
+  }
+  EXPECT_NEAR(cost.RecomputeSeconds(8000), 8000 * Truth(4000), 0.25 * 8000 * Truth(4000));
+}
+
+TEST(LearnedCostTest, NoiseAtOneLengthSaysNothingOfAnother) {
+  std::mt19937 random(1);
+  std::normal_distribution<> noise(1, 0.3), length(100, 5);
+  LearnedCost cost;
+  for (int i = 0; i < 100; ++i) {
+    cost.Observe(100, length(random), 0, 100 * 0.001 * noise(random), 0);
+    EXPECT_LT(cost.TokenSeconds(8000), 0.02);
+  }
+}
+
+TEST(LearnedCostTest, AnEstimateIsNeverNothing) {
+  LearnedCost cost;
+  for (int i = 0; i < 20; ++i) cost.Observe(100, i % 2 == 0 ? 8000 : 4000, 0, i % 2 == 0 ? 1 : 0.1, 0);
+  EXPECT_GT(cost.TokenSeconds(0), 0);
+}
+
+TEST(LearnedCostTest, MovingBlocksIsNotComputing) {
+  LearnedCost cost;
+  cost.Observe(100, 0, 10, 3, 2);
+  EXPECT_DOUBLE_EQ(cost.TokenSeconds(0), 0.01);
+  EXPECT_DOUBLE_EQ(cost.SwapSeconds(10), 4) << "out and back";
+}
+
+}  // namespace
+}  // namespace quire
