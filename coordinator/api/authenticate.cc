@@ -5,6 +5,7 @@
 
 #include "comm/error.h"
 #include "coordinator/api/generation.h"
+#include "coordinator/api/http_server.h"
 
 namespace quire {
 
@@ -71,7 +72,10 @@ std::string Gate::ClientOf(const std::string& key) const {
 }
 
 HttpResponse Gate::Unauthorized(const HttpRequest& request, const char* reason) {
-  if (!failures_.Allow(request.peer, FailureLimit::Clock::now())) {
+  boost::system::error_code unknown;
+  const auto address = boost::asio::ip::make_address(request.peer, unknown);
+  const std::string whose = unknown ? request.peer : NetworkOf(address).to_string();
+  if (!failures_.Allow(whose, FailureLimit::Clock::now())) {
     HttpResponse response = ErrorResponse(429, "too many requests without a valid key");
     response.headers.emplace_back("Retry-After", "1");
     return response;

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// How many wrong keys an address may present each second before it is told to slow down. Bounded memory.
+/// How many wrong keys an address, or a network that one host may have whole, may present each second before it is told to slow down. Bounded memory.
 class FailureLimit {
  public:
   using Clock = std::chrono::steady_clock;

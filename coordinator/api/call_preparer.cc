@@ -11,6 +11,15 @@ namespace quire {
 
 namespace {
 
+/// Of the prompts that came as texts.
+size_t TextBytes(const GenerateCall& call) {
+  size_t bytes = 0;
+  for (const PromptInput& prompt : call.prompts) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) bytes += text->size();
+  }
+  return bytes;
+}
+
 const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
 }  // namespace
@@ -65,9 +74,11 @@ std::vector<TokenId> CallPreparer::EncodeChat(const GenerateCall& call, const En
 
 void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const {
   const GenerateCall& call = prepared.call;
-  const EncodeBounds bounds{stop, static_cast<size_t>(options_.request.max_model_len)};
+  const auto most_tokens = static_cast<size_t>(options_.request.max_model_len);
+  SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
+  const EncodeBounds bounds{stop, most_tokens, &splitting};
   try {
-    if (call.chat) prepared.prompts.push_back(EncodeChat(call, bounds));
+    if (call.chat) prepared.prompts.push_back(EncodeChat(call, {stop, most_tokens}));
     for (const PromptInput& prompt : call.prompts) {
       if (const auto* text = std::get_if<std::string>(&prompt)) {
         CheckSize(*text, "prompt");

@@ -35,7 +35,7 @@ bool Generates(const HttpRequest& request) {
 }
 
 /// An endpoint that answers at once.
-DataHandler At(std::function<HttpResponse(const HttpRequest&)> answer) {
+DataHandler At(std::function<HttpResponse(HttpRequest&)> answer) {
   return [answer = std::move(answer)](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
     HttpResponse response = answer(request);
     co_await responder.Send(std::move(response));
@@ -75,7 +75,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
       {"GET", "/v1/models/*", At([this](const HttpRequest& request) { return Models(request.path.substr(11)); })},
       {"POST", "/tokenize", text},
       {"POST", "/detokenize", text},
-      {"GET", "/tokenizer_info", At([this](const HttpRequest&) { return TokenizerInfo(); })},
+      {"GET", "/tokenizer_info", At([this](HttpRequest& request) { return TokenizerInfo(request); })},
       {"GET", "/version", At([](const HttpRequest&) {
          return JsonResponse({{"version", kBuildVersion}});
        })},
@@ -173,8 +173,11 @@ asio::awaitable<std::optional<HttpResponse>> DataApi::TextPage(HttpRequest& requ
   co_return page;
 }
 
-HttpResponse DataApi::TokenizerInfo() const {
+HttpResponse DataApi::TokenizerInfo(HttpRequest& request) {
   const TokenizerData& data = context_.tokenizer.data();
+  constexpr int64_t kOthers = 4096, kTreeAndText = 1 + 6;  // JSON may spell one byte with six
+  const auto bytes = kOthers + kTreeAndText * static_cast<int64_t>(data.chat_template.size());
+  if (auto refusal = Charge(request.memory, request.client, bytes)) return std::move(*refusal);
   return JsonResponse({{"bos_token", data.bos_token},
                        {"eos_token", data.eos_token},
                        {"pad_token", data.pad_token},

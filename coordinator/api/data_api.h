@@ -59,7 +59,7 @@ class DataApi {
   Routes<DataHandler> MakeRoutes();
   HttpResponse Readiness() const;
   HttpResponse Models(const std::string& id) const;
-  HttpResponse TokenizerInfo() const;
+  HttpResponse TokenizerInfo(HttpRequest& request);
   boost::asio::awaitable<std::optional<HttpResponse>> TextPage(HttpRequest& request, HttpResponder& responder);
 
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, bool chat);

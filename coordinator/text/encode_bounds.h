@@ -7,10 +7,13 @@
 
 namespace quire {
 
+class SplitBudget;
+
 /// What may end the encoding of a text early.
 struct EncodeBounds {
   std::stop_token stop;  // looked at with every piece, and every few thousand merges within one
   size_t max_tokens = SIZE_MAX;
+  SplitBudget* splitting = nullptr;  // for all texts that are encoded with it; null: each has its own
 };
 
 /// There are more tokens than EncodeBounds allow.

@@ -22,7 +22,7 @@ constexpr size_t kMaxPatternBytes = 16 << 10;
 constexpr uint32_t kMatchLimit = 10'000'000;                 // backtracking steps of one search
 constexpr uint32_t kHeapKibibytes = 64 << 10;                // of one search, where patterns are interpreted
 constexpr size_t kStackBytes = 64 << 20;                     // of one search, where they are compiled
-constexpr auto kLeastTime = std::chrono::seconds(2);         // of the thread's time on a processor, for one text
+constexpr auto kLeastTime = std::chrono::seconds(2);         // of the thread's time on a processor
 constexpr auto kTimePerByte = std::chrono::microseconds(4);  // beside it; a text of 2 MiB has ten seconds
 constexpr int kCalloutsBetweenLooks = 256;
 

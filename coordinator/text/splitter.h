@@ -10,10 +10,10 @@
 
 namespace quire {
 
-/// What splitting one text may cost, in all patterns and pieces together. One thread uses it, for one text.
+/// What splitting may cost, in all patterns, pieces and texts together. One thread uses it.
 class SplitBudget {
  public:
-  /// `text_bytes`: of the text that will be split; the time goes with it. A deadline that is given counts instead.
+  /// `text_bytes`: of all that will be split; the time goes with it. A deadline that is given counts instead.
   /// `stop` ends the work within a few milliseconds.
   explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {}, std::stop_token stop = {});
   ~SplitBudget();

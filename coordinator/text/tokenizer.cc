@@ -169,7 +169,9 @@ std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const TokenT
 
 std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBounds& bounds) const {
   std::vector<TokenId> out;
-  SplitBudget budget(marked.text.size(), {}, bounds.stop);
+  std::optional<SplitBudget> own;
+  SplitBudget& budget =
+      bounds.splitting ? *bounds.splitting : own.emplace(marked.text.size(), std::nullopt, bounds.stop);
   for (const Piece& piece : Cut(marked.text, as_written_, &marked)) {
     if (piece.token != nullptr) {
       out.push_back(piece.token->id);

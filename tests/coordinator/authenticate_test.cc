@@ -1,5 +1,6 @@
 #include "coordinator/api/authenticate.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sodium.h>
 
@@ -131,6 +132,21 @@ TEST_F(AuthenticateTest, GuessingIsSlowedPerAddressAndValidKeysPass) {
   EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + alice_.key)), 200);
   HttpRequest other = Ask("/v1/models", "");
   other.peer = "10.1.1.2";
+  EXPECT_EQ(Status(gate, std::move(other)), 401);
+}
+
+/// One host may have all of a /64 network to itself.
+TEST_F(AuthenticateTest, GuessingFromManyAddressesOfANetworkIsGuessingOfOne) {
+  Gate gate({File(alice_.line), {}, false});
+  int slowed = 0;
+  for (int i = 0; i < 200; ++i) {
+    HttpRequest request = Ask("/v1/models", "Bearer guess");
+    request.peer = fmt::format("2001:db8:0:1::{:x}", i + 1);
+    slowed += Status(gate, std::move(request)) == 429;
+  }
+  EXPECT_GE(slowed, 200 - 3 * 20);
+  HttpRequest other = Ask("/v1/models", "Bearer guess");
+  other.peer = "2001:db8:0:2::1";
   EXPECT_EQ(Status(gate, std::move(other)), 401);
 }
 

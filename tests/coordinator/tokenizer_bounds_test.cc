@@ -125,6 +125,20 @@ TEST(SplitterBoundsTest, TheTimeIsOfAllPiecesTogether) {
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(20));
 }
 
+TEST(SplitterBoundsTest, TextsThatShareABudgetHaveItsTimeTogether) {
+  TokenizerData data;
+  data.split_patterns = {"(?=.*[ab]*=)[ab]"};
+  const Tokenizer tokenizer(data);
+  const std::string text(1000, 'a');
+  SplitBudget shared(text.size(), std::chrono::milliseconds(300));
+  int texts = 0;
+  const auto encode = [&] {
+    for (; texts < 100'000; ++texts) tokenizer.EncodePrompt(text, false, {.splitting = &shared});
+  };
+  EXPECT_THAT(ErrorOf(encode), HasSubstr("takes more than 0.3 s"));
+  EXPECT_GT(texts, 0) << "each by itself is well within it";
+}
+
 /// What real models cut text with is linear in texts that are made to hurt.
 TEST(SplitterBoundsTest, KnownPatternsTakeHostileTextsWithinTheirBudget) {
   for (const char* pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
