@@ -122,8 +122,8 @@ class Server {
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_)}, replicas, metrics, text_.tokenizer,
-                     control, pool);
+      AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_), data_memory_}, replicas, metrics,
+                     text_.tokenizer, control, pool);
       asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),

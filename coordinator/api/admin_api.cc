@@ -33,6 +33,13 @@ Json RankJson(const RankInfo& info, Rank rank) {
           {"heartbeat_age_millis", std::chrono::duration_cast<std::chrono::milliseconds>(age).count()}};
 }
 
+Json RequestMemoryJson(const ByteBudget& memory) {
+  return {{"taken_bytes", memory.taken()},
+          {"most_bytes", memory.limits().in_all},
+          {"most_bytes_per_client", memory.limits().per_client},
+          {"clients", memory.num_clients()}};
+}
+
 const char* StateOf(const Replica& replica) {
   if (replica.recovering()) return "recovering";
   if (!replica.serving()) return "failed";
@@ -157,6 +164,7 @@ asio::awaitable<HttpResponse> AdminApi::StatusPage() {
   }
   page["version"] = kBuildVersion;
   page["warnings"] = options_.warnings;
+  page["request_memory"] = RequestMemoryJson(options_.request_memory);
   page["model"]["name"] = options_.topology.model.name;
   page["model"]["path"] = options_.topology.model.path;
   page["replicas"] = std::move(all);

@@ -6,6 +6,7 @@
 
 #include "comm/json.h"
 #include "coordinator/api/admin_control.h"
+#include "coordinator/api/byte_budget.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
 #include "coordinator/api/routes.h"
@@ -22,6 +23,7 @@ class AdminApi {
     Topology topology;                                             // with the limits that hold in this process
     std::function<std::string(const std::string&)> client_of_key;  // as the data port's gate names clients
     std::vector<std::string> warnings;                             // protections that are switched off
+    const ByteBudget& request_memory;                              // of the data port
   };
   /// The pool must be stopped before this object goes.
   AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control,

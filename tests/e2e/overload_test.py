@@ -356,10 +356,18 @@ class SlowReaderTest(OverloadCase):
             readers = [(s, data + s.recv(4096)) for s, data in readers]
             time.sleep(1)
         self.assertEqual(self.server.get("/load")["server_load"], 0)
+        memory = self.server.get("/admin/status", admin=True)["request_memory"]
+        self.assertGreater(memory["taken_bytes"], 3 * 100_000, "three answers of 4,000 tokens with 20 log-probabilities each")
+        self.assertEqual(memory["most_bytes"], 64 * MIB)
         self.assertEqual(self.server.post("/admin/drain", {}, admin=True)[1]["pending"], 3, "they are still waited for at an end")
         self.server.post("/admin/resume", {}, admin=True)
         for s, data in readers:
             self.read_to_the_end(s, data)
+            s.close()
+        deadline = time.monotonic() + 10
+        while self.server.get("/admin/status", admin=True)["request_memory"]["taken_bytes"] > 0:
+            self.assertLess(time.monotonic(), deadline, "nothing is held any more")
+            time.sleep(0.05)
 
     def test_an_answer_that_is_being_read_is_whole_although_the_server_ends(self):
         with Server("--threads-per-worker", "1", model=TINY) as server:
