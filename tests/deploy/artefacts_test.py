@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import yaml
@@ -132,9 +133,41 @@ class KubernetesTest(unittest.TestCase):
         self.check_objects(chart())
         limits = chart(gpus=0)[0]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
         self.assertEqual(limits, {"memory": "32Gi"})
+        self.check_objects(chart(tls="certificate", servicePort=443))
         policy = of_kind(chart(), "NetworkPolicy")[0]["spec"]
         self.assertEqual((policy["egress"], "Egress" in policy["policyTypes"]), ([], True))  # nobody calls out
         self.assertEqual(yaml.safe_load(read("k8s", "chart", "Chart.yaml"))["apiVersion"], "v2")
+
+
+    def test_the_chart_speaks_tls_where_there_is_a_certificate(self):
+        for secret in ("", "certificate"):
+            objects = chart(tls=secret)
+            spec = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]
+            server = spec["containers"][0]
+            schemes = {server[probe]["httpGet"].get("scheme") for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+            self.assertEqual(schemes, {"HTTPS" if secret else None})
+            mounted = [v["secret"]["secretName"] for v in spec["volumes"] if v["name"] == "tls"]
+            self.assertEqual(mounted, [secret] if secret else [])
+            self.assertEqual(self.arguments_of(server), (["--ssl-certfile", "--ssl-keyfile"] if secret else []))
+
+    def arguments_of(self, server):
+        """The TLS flags that the pod's script gives to quire, with a quire that prints what it is given."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "quire")
+            with open(program, "w", encoding="utf-8") as f:
+                f.write("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+            os.chmod(program, 0o755)
+            for name in ("api", "tls", "run"):
+                os.mkdir(os.path.join(folder, name))
+            for name in ("api/api.keys", "tls/tls.crt", "tls/tls.key"):
+                with open(os.path.join(folder, name), "w", encoding="utf-8"):
+                    pass
+            script = server["args"][0].replace("/etc/quire", folder).replace("/run/quire", os.path.join(folder, "run"))
+            environment = {"PATH": folder + ":" + os.environ["PATH"], "POD_IP": "10.0.0.1"}
+            out = subprocess.run([*server["command"], script], env=environment, capture_output=True, text=True, check=True).stdout
+        given = out.splitlines()
+        self.assertIn("--api-key-file", given)
+        return [word for word in given if word.startswith("--ssl-")]
 
 
 class ContainerTest(unittest.TestCase):
