@@ -1,7 +1,8 @@
 # Flags of every Quire target. Third-party headers are system headers and warn about nothing.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # What one checkout has compiled another one finds: paths inside of it count as relative.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE_PROGRAM})
 endif()
 
 add_library(quire_flags INTERFACE)
