@@ -3,6 +3,7 @@
 #include <queue>
 
 #include "coordinator/text/encode_bounds.h"
+#include "coordinator/text/utf8.h"
 
 namespace quire {
 
@@ -29,8 +30,8 @@ struct Candidate {
 
 }  // namespace
 
-void Bpe::AddMerge(TokenId left, TokenId right, TokenId merged) {
-  merges_.try_emplace(Key(left, right), Merge{static_cast<int>(merges_.size()), merged});
+void Bpe::AddMerge(TokenId left, TokenId right, TokenId merged, int rank) {
+  merges_.try_emplace(Key(left, right), Merge{rank, merged});
 }
 
 const Bpe::Merge* Bpe::Find(TokenId left, TokenId right) const {
@@ -38,13 +39,40 @@ const Bpe::Merge* Bpe::Find(TokenId left, TokenId right) const {
   return it == merges_.end() ? nullptr : &it->second;
 }
 
+void Bpe::AddBytes(std::string_view bytes, std::vector<TokenId>& out) const {
+  for (const char c : bytes) {
+    const TokenId token = byte_tokens_[static_cast<unsigned char>(c)];
+    if (token >= 0) out.push_back(token);
+  }
+}
+
+/// Before the first merge.
+std::vector<TokenId> Bpe::Beginning(std::string_view piece) const {
+  std::vector<TokenId> tokens;
+  tokens.reserve(piece.size());
+  if (character_tokens_.empty()) {
+    AddBytes(piece, tokens);
+    return tokens;
+  }
+  while (!piece.empty()) {
+    const Utf8Step step = NextUtf8(piece);
+    const auto it = character_tokens_.find(step.character);
+    if (it != character_tokens_.end() && step.valid) {
+      tokens.push_back(it->second);
+    } else {
+      AddBytes(piece.substr(0, step.length), tokens);
+    }
+    piece.remove_prefix(step.length);
+  }
+  return tokens;
+}
+
 void Bpe::Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const {
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
-  for (const char c : piece) {
-    const TokenId token = byte_tokens_[static_cast<unsigned char>(c)];
+  for (const TokenId token : Beginning(piece)) {
     const int index = static_cast<int>(symbols.size());
-    if (token >= 0) symbols.push_back({token, index - 1, index + 1});
+    symbols.push_back({token, index - 1, index + 1});
   }
   if (symbols.empty()) return;
   symbols.back().next = -1;

@@ -33,7 +33,10 @@ std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& token
   Detokenizer detokenizer(tokenizer, skip_special_tokens);
   std::string text;
   for (const TokenId token : tokens) text += detokenizer.Push(token);
-  return text + detokenizer.Finish();
+  text += detokenizer.Finish();
+  const std::optional<Metaspace>& metaspace = tokenizer.data().metaspace;
+  if (metaspace && metaspace->drops_first_space && text.starts_with(' ')) text.erase(0, 1);
+  return text;
 }
 
 }  // namespace quire

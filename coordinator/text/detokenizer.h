@@ -26,7 +26,7 @@ class Detokenizer {
   std::string pending_;  // bytes that are not handed out yet
 };
 
-/// All tokens at once.
+/// All tokens at once, from the beginning of a text: a space that was put in front of it is left out.
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens);
 
 }  // namespace quire

@@ -59,42 +59,77 @@ bool IsWordCharacter(std::string_view text, size_t at) {
 }  // namespace
 
 Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data_.tokens.size(), false) {
-  std::unordered_map<std::string, TokenId> ids;  // by text in the byte alphabet
-  for (size_t id = 0; id < data_.tokens.size(); ++id) {
-    const auto token = static_cast<TokenId>(id);
-    ids.emplace(data_.tokens[id], token);
-    const auto bytes = AlphabetToBytes(data_.tokens[id]);
-    bytes_.push_back(bytes ? *bytes : data_.tokens[id]);
-    if (bytes && bytes->size() == 1) bpe_.SetByteToken(static_cast<unsigned char>((*bytes)[0]), token);
-    if (bytes && data_.whole_words_first) whole_words_.emplace(*bytes, token);
-  }
-  for (const auto& [left, right] : data_.merges) {
-    const auto a = ids.find(left), b = ids.find(right), merged = ids.find(left + right);
-    if (a == ids.end() || b == ids.end() || merged == ids.end()) {
-      Fail("tokenizer: merge of \"{}\" and \"{}\" names a token that is not in the vocabulary", left.substr(0, 50),
-           right.substr(0, 50));
-    }
-    bpe_.AddMerge(a->second, b->second, merged->second);
-  }
-  for (const AddedToken& token : data_.added) {
-    if (token.text.empty()) continue;
-    if (token.text.size() > kMaxAddedBytes)
-      Fail("tokenizer: added token {} has {} bytes, at most {} are allowed", token.id, token.text.size(),
-           kMaxAddedBytes);
-    bytes_[static_cast<size_t>(token.id)] = token.text;
-    special_[static_cast<size_t>(token.id)] = token.special;
-    if (token.normalized && !token.special) {
-      in_normalized_.Insert(data_.nfc ? ToNfc(token.text) : token.text, token);
-    } else {
-      as_written_.Insert(token.text, token);
-    }
-  }
+  AddVocabulary();
+  AddMerges();
+  AddAddedTokens();
   for (const TokenId token : data_.prefix) {
     if (token < 0 || token >= vocab_size())
       Fail("tokenizer: prefix token {} is not in the vocabulary of {}", token, vocab_size());
   }
   AddSplitters();
   MeasureTokens();
+}
+
+void Tokenizer::AddVocabulary() {
+  bytes_.resize(data_.tokens.size());
+  for (TokenId token = 0; token < vocab_size(); ++token)
+    data_.metaspace ? AddTextToken(token) : AddByteLevelToken(token);
+  if (!data_.metaspace) return;
+  for (int byte = 0; byte < 256; ++byte) {
+    if (!bpe_.HasToken(static_cast<unsigned char>(byte)))
+      Fail("tokenizer: there is no token <0x{:02X}>; vocabularies without one for every byte are not supported", byte);
+  }
+}
+
+void Tokenizer::AddByteLevelToken(TokenId token) {
+  const std::string& text = data_.tokens[static_cast<size_t>(token)];
+  const auto bytes = AlphabetToBytes(text);
+  bytes_[static_cast<size_t>(token)] = bytes ? *bytes : text;
+  if (bytes && bytes->size() == 1) bpe_.SetByteToken(static_cast<unsigned char>((*bytes)[0]), token);
+  if (bytes && data_.whole_words_first) whole_words_.emplace(*bytes, token);
+}
+
+void Tokenizer::AddTextToken(TokenId token) {
+  const std::string& text = data_.tokens[static_cast<size_t>(token)];
+  if (const auto byte = ByteOfToken(text)) {
+    bpe_.SetByteToken(*byte, token);
+    bytes_[static_cast<size_t>(token)] = std::string(1, static_cast<char>(*byte));
+    return;
+  }
+  bytes_[static_cast<size_t>(token)] = ReadMarks(text);
+  if (text.empty()) return;
+  const Utf8Step first = NextUtf8(text);
+  if (first.valid && first.length == text.size()) bpe_.SetCharacterToken(first.character, token);
+}
+
+void Tokenizer::AddMerges() {
+  std::unordered_map<std::string, TokenId> ids;  // by the vocabulary's spelling
+  for (size_t id = 0; id < data_.tokens.size(); ++id) ids.emplace(data_.tokens[id], static_cast<TokenId>(id));
+  for (const auto& [left, right, rank] : data_.merges) {
+    const auto a = ids.find(left), b = ids.find(right), merged = ids.find(left + right);
+    if (a == ids.end() || b == ids.end() || merged == ids.end()) {
+      Fail("tokenizer: merge of \"{}\" and \"{}\" names a token that is not in the vocabulary", left.substr(0, 50),
+           right.substr(0, 50));
+    }
+    bpe_.AddMerge(a->second, b->second, merged->second, rank);
+    const bool marks_meet = right.starts_with(Metaspace::kMark) && !left.ends_with(Metaspace::kMark);
+    merges_cross_words_ = merges_cross_words_ || marks_meet;
+  }
+}
+
+void Tokenizer::AddAddedTokens() {
+  for (const AddedToken& token : data_.added) {
+    if (token.text.empty()) continue;
+    if (token.text.size() > kMaxAddedBytes)
+      Fail("tokenizer: added token {} has {} bytes, at most {} are allowed", token.id, token.text.size(),
+           kMaxAddedBytes);
+    const bool normalized = token.normalized && !token.special;
+    const std::string looked_for = normalized ? Normalize(token.text, true) : token.text;
+    (normalized ? in_normalized_ : as_written_).Insert(looked_for, token);
+    // As HF shows it: with the space that the normalizer puts in front.
+    bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
+    special_[static_cast<size_t>(token.id)] = token.special;
+  }
 }
 
 void Tokenizer::AddSplitters() {
@@ -124,8 +159,9 @@ void Tokenizer::MeasureTokens() {
 }
 
 bool Tokenizer::SurelyExceeds(std::string_view text, size_t num_tokens) const {
-  constexpr size_t kComposing = 3;  // no text of valid UTF-8 becomes shorter than a third of itself by composition
-  const size_t per_token = longest_token_ * (data_.nfc ? kComposing : 1);
+  // No text of valid UTF-8 becomes shorter than a third of itself by composition, or by marks that count as spaces.
+  constexpr size_t kShrinking = 3;
+  const size_t per_token = longest_token_ * (data_.nfc ? kShrinking : 1) * (data_.metaspace ? kShrinking : 1);
   if (any_length_ || text.size() / std::max<size_t>(1, per_token) <= num_tokens) return false;
   const auto kept = static_cast<size_t>(
       std::ranges::count_if(text, [&](char c) { return bpe_.HasToken(static_cast<unsigned char>(c)); }));
@@ -170,29 +206,32 @@ std::vector<Tokenizer::Piece> Tokenizer::Cut(std::string_view text, const TokenT
 std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBounds& bounds) const {
   std::vector<TokenId> out;
   std::optional<SplitBudget> own;
-  SplitBudget& budget =
-      bounds.splitting ? *bounds.splitting : own.emplace(marked.text.size(), std::nullopt, bounds.stop);
+  Work work{bounds, bounds.splitting ? *bounds.splitting : own.emplace(marked.text.size(), std::nullopt, bounds.stop),
+            out};
   for (const Piece& piece : Cut(marked.text, as_written_, &marked)) {
     if (piece.token != nullptr) {
       out.push_back(piece.token->id);
     } else {
-      EncodeBetween(piece.text, bounds, budget, out);
+      EncodeBetween(piece.text, piece.text.data() == marked.text.data(), work);
     }
   }
   return out;
 }
 
-void Tokenizer::EncodeBetween(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
-                              std::vector<TokenId>& out) const {
+std::string Tokenizer::Normalize(std::string_view text, bool is_first) const {
+  std::string out = data_.nfc ? ToNfc(text) : std::string(text);
+  return data_.metaspace && data_.metaspace->normalizes ? WriteMarks(out, *data_.metaspace, is_first) : out;
+}
+
+void Tokenizer::EncodeBetween(std::string_view text, bool is_first, Work& work) const {
   // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
-  std::string storage;
-  if (data_.nfc) text = storage = ToNfc(text);
-  for (const Piece& piece : Cut(text, in_normalized_, nullptr)) {
+  const std::string normalized = Normalize(text, is_first);
+  for (const Piece& piece : Cut(normalized, in_normalized_, nullptr)) {
     if (piece.token != nullptr) {
-      out.push_back(piece.token->id);
+      work.out.push_back(piece.token->id);
     } else {
-      EncodeWords(piece.text, bounds, budget, out);
+      EncodeWords(piece.text, is_first && piece.text.data() == normalized.data(), work);
     }
   }
 }
@@ -204,9 +243,14 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
   return tokens;
 }
 
-void Tokenizer::EncodeWords(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
-                            std::vector<TokenId>& out) const {
+void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
   std::string storage;
+  if (data_.metaspace) {
+    if (!data_.metaspace->normalizes) text = storage = WriteMarks(text, *data_.metaspace, is_first);
+    // No merge joins what the cuts take apart, so they change nothing but the time.
+    const bool whole = merges_cross_words_ && !data_.metaspace->every_mark_cuts;
+    return EncodePieces(whole ? std::vector{text} : CutAtMarks(text, data_.metaspace->every_mark_cuts), work);
+  }
   if (data_.add_prefix_space && !text.starts_with(' ')) {
     storage = std::string(text).insert(0, 1, ' ');
     text = storage;
@@ -215,23 +259,27 @@ void Tokenizer::EncodeWords(std::string_view text, const EncodeBounds& bounds, S
   for (const Splitter& splitter : splitters_) {
     next.clear();
     for (const std::string_view piece : pieces) {
-      CheckStop(bounds.stop);
-      splitter.Split(piece, next, budget);
+      CheckStop(work.bounds.stop);
+      splitter.Split(piece, next, work.budget);
     }
     pieces.swap(next);
   }
+  EncodePieces(pieces, work);
+}
+
+void Tokenizer::EncodePieces(const std::vector<std::string_view>& pieces, Work& work) const {
   for (const std::string_view piece : pieces) {
-    CheckStop(bounds.stop);
-    if (out.size() > bounds.max_tokens) throw TooManyTokens();
+    CheckStop(work.bounds.stop);
+    if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
     if (data_.whole_words_first) {
       if (const auto it = whole_words_.find(std::string(piece)); it != whole_words_.end()) {
-        out.push_back(it->second);
+        work.out.push_back(it->second);
         continue;
       }
     }
-    bpe_.Encode(piece, bounds.stop, out);
+    bpe_.Encode(piece, work.bounds.stop, work.out);
   }
-  if (out.size() > bounds.max_tokens) throw TooManyTokens();
+  if (work.out.size() > work.bounds.max_tokens) throw TooManyTokens();
 }
 
 }  // namespace quire

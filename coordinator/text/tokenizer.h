@@ -18,7 +18,7 @@
 
 namespace quire {
 
-/// Byte-level BPE: text to tokens and tokens to bytes. Immutable; safe to share between threads.
+/// BPE over bytes or over characters: text to tokens and tokens to bytes. Immutable; safe to share between threads.
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerData data);
@@ -58,12 +58,24 @@ class Tokenizer {
   };
   /// The text in pieces: tokens, with what they strip, and what lies between. Control tokens only where `marks` trusts.
   static std::vector<Piece> Cut(std::string_view text, const TokenTrie& tokens, const MarkedText* marks);
+  void AddVocabulary();
+  void AddByteLevelToken(TokenId token);
+  void AddTextToken(TokenId token);
+  void AddMerges();
+  void AddAddedTokens();
   void AddSplitters();
   void MeasureTokens();
-  void EncodeBetween(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
-                     std::vector<TokenId>& out) const;
-  void EncodeWords(std::string_view text, const EncodeBounds& bounds, SplitBudget& budget,
-                   std::vector<TokenId>& out) const;
+  /// What one call of Encode carries along.
+  struct Work {
+    const EncodeBounds& bounds;
+    SplitBudget& budget;
+    std::vector<TokenId>& out;
+  };
+  /// is_first: the text begins with it.
+  std::string Normalize(std::string_view text, bool is_first) const;
+  void EncodeBetween(std::string_view text, bool is_first, Work& work) const;
+  void EncodeWords(std::string_view text, bool is_first, Work& work) const;
+  void EncodePieces(const std::vector<std::string_view>& pieces, Work& work) const;
 
   TokenizerData data_;
   Bpe bpe_;
@@ -72,6 +84,7 @@ class Tokenizer {
   std::vector<bool> special_;                             // by id
   size_t longest_token_ = 0;                              // bytes
   bool any_length_ = false;                               // some text of any length has few tokens
+  bool merges_cross_words_ = false;                       // with a metaspace: some merge has a mark in its middle
   std::unordered_map<std::string, TokenId> whole_words_;  // filled when whole_words_first
   /// First one kind is looked for in the text, then the other in what is left of it, normalised.
   TokenTrie as_written_, in_normalized_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/types.h"
+#include "coordinator/text/metaspace.h"
 
 namespace quire {
 
@@ -23,10 +24,17 @@ struct AddedToken {
   bool normalized = false;   // looked for in the normalised text; control tokens never are
 };
 
-/// What a byte-level BPE tokenizer is made of, whatever file it came from.
+/// Two tokens that become one.
+struct MergeRule {
+  std::string left, right;
+  int rank = 0;  // lower goes first
+};
+
+/// What a BPE tokenizer is made of, whatever file it came from.
 struct TokenizerData {
-  std::vector<std::string> tokens;  // by id, in the byte alphabet; added tokens as plain text
-  std::vector<std::pair<std::string, std::string>> merges;
+  std::vector<std::string> tokens;     // by id; added tokens as plain text
+  std::optional<Metaspace> metaspace;  // the others are text with marks; nothing: in the byte alphabet
+  std::vector<MergeRule> merges;
   std::vector<AddedToken> added;
   std::vector<std::string> split_patterns;  // applied one after another
   bool nfc = false;                         // normalise to NFC first
@@ -38,7 +46,7 @@ struct TokenizerData {
 };
 
 /// Reads tokenizer.json and tokenizer_config.json of an HF directory. Throws Error when they are missing, broken, or of
-/// a kind that is not byte-level BPE.
+/// a kind that is not BPE over bytes, or over characters with bytes for those that have no token.
 TokenizerData TokenizerDataFromHf(const std::string& directory);
 
 /// The texts of an HF directory's files; those that a directory lacks are empty.
@@ -50,7 +58,7 @@ struct HfTokenizerFiles {
 /// The same from what the files hold. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);
 
-/// Reads the "gpt2" tokenizer of a GGUF file. Throws Error for other kinds, and for unknown pre-tokenizers.
+/// Reads the "gpt2" or "llama" tokenizer of a GGUF file. Throws Error for other kinds, and for unknown pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
 
 /// The one of the two that a model has.

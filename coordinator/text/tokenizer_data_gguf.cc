@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <functional>
+#include <unordered_set>
+
 #include "comm/error.h"
 #include "comm/model/gguf.h"
 #include "comm/model/model_files.h"
@@ -8,7 +12,10 @@ namespace quire {
 
 namespace {
 
+constexpr size_t kMaxMergedBytes = 256;  // of a token that is put together from others
+
 // Token types of the GGUF specification.
+constexpr int64_t kNormal = 1;
 constexpr int64_t kControl = 3;
 constexpr int64_t kUserDefined = 4;
 
@@ -34,24 +41,68 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
   return data.tokens[static_cast<size_t>(*id)];
 }
 
-}  // namespace
+/// The number of `key` for every token; nothing when the file has none.
+template <class Number>
+const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const TokenizerData& data) {
+  const auto* numbers = gguf.Find<std::vector<Number>>(key);
+  if (numbers != nullptr && numbers->size() != data.tokens.size())
+    Fail("{}: {} has {} entries for {} tokens", gguf.path, key, numbers->size(), data.tokens.size());
+  return numbers;
+}
 
-TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
-  const auto& model = gguf.Get<std::string>("tokenizer.ggml.model");
-  if (model != "gpt2")
-    Fail("{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE)", gguf.path, model);
-  TokenizerData data;
-  data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
+void ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
   for (const std::string& merge : gguf.Get<std::vector<std::string>>("tokenizer.ggml.merges")) {
     const size_t space = merge.find(' ', 1);
     if (space == std::string::npos) Fail("{}: merge \"{}\" is not a pair", gguf.path, merge.substr(0, 100));
-    data.merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
+    const auto rank = static_cast<int>(data.merges.size());
+    data.merges.push_back({merge.substr(0, space), merge.substr(space + 1), rank});
   }
-  if (const auto* types = gguf.Find<std::vector<int64_t>>("tokenizer.ggml.token_type")) {
-    if (types->size() != data.tokens.size())
-      Fail("{}: {} token types for {} tokens", gguf.path, types->size(), data.tokens.size());
+}
+
+/// SentencePiece's BPE has no list of merges: two neighbours are joined when the vocabulary has what they spell
+/// together, the token of the highest score first.
+void ReadScores(const GgufFile& gguf, TokenizerData& data) {
+  const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
+  const bool has_front = front == nullptr || *front;
+  data.metaspace.emplace().front = has_front ? Metaspace::Front::kAlways : Metaspace::Front::kNone;
+  data.metaspace->drops_first_space = has_front;
+  const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
+  if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);
+  const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data);
+  std::unordered_set<std::string_view> known;
+  std::vector<size_t> by_score;
+  for (size_t id = 0; id < data.tokens.size(); ++id) {
+    if (types != nullptr && (*types)[id] != kNormal && (*types)[id] != kUserDefined) continue;
+    known.insert(data.tokens[id]);
+    by_score.push_back(id);
+  }
+  std::ranges::stable_sort(by_score, std::greater(), [&](size_t id) { return (*scores)[id]; });
+  int rank = -1;
+  for (size_t i = 0; i < by_score.size(); ++i) {
+    if (i == 0 || (*scores)[by_score[i]] != (*scores)[by_score[i - 1]]) ++rank;
+    const std::string_view text = data.tokens[by_score[i]];
+    if (text.size() > kMaxMergedBytes) continue;
+    for (size_t at = 1; at < text.size(); ++at) {
+      if (!known.contains(text.substr(0, at)) || !known.contains(text.substr(at))) continue;
+      data.merges.push_back({std::string(text.substr(0, at)), std::string(text.substr(at)), rank});
+    }
+  }
+}
+
+}  // namespace
+
+TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
+  const auto& model = gguf.Get<std::string>("tokenizer.ggml.model");
+  if (model != "gpt2" && model != "llama") {
+    Fail("{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE), llama (SentencePiece's BPE)",
+         gguf.path, model);
+  }
+  TokenizerData data;
+  data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
+  model == "gpt2" ? ReadByteLevel(gguf, data) : ReadScores(gguf, data);
+  if (const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data)) {
     for (size_t id = 0; id < types->size(); ++id) {
       if ((*types)[id] != kControl && (*types)[id] != kUserDefined) continue;
       data.added.push_back({static_cast<TokenId>(id), data.tokens[id], (*types)[id] == kControl, false, false, false});
@@ -59,8 +110,8 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   const bool* add_bos = gguf.Find<bool>("tokenizer.ggml.add_bos_token");
   const int64_t* bos = gguf.Find<int64_t>("tokenizer.ggml.bos_token_id");
-  if (add_bos != nullptr && *add_bos && bos != nullptr && *bos >= 0 && *bos < INT32_MAX)
-    data.prefix = {static_cast<TokenId>(*bos)};
+  const bool begins = add_bos != nullptr ? *add_bos : model == "llama";  // as llama.cpp has it
+  if (begins && bos != nullptr && *bos >= 0 && *bos < INT32_MAX) data.prefix = {static_cast<TokenId>(*bos)};
   data.bos_token = TokenText(gguf, data, "tokenizer.ggml.bos_token_id");
   data.eos_token = TokenText(gguf, data, "tokenizer.ggml.eos_token_id");
   data.pad_token = TokenText(gguf, data, "tokenizer.ggml.padding_token_id");

@@ -18,6 +18,11 @@ constexpr JsonLimits kLimits = {.max_depth = 64, .max_nodes = 8'000'000};
 constexpr int64_t kMaxTokens = 1 << 24;
 constexpr int64_t kMaxGap = 4096;  // ids without a token in between
 
+const Json& Part(const Json& json, const char* key) {
+  static const Json kNull;
+  return json.contains(key) ? json[key] : kNull;
+}
+
 std::string TypeOf(const Json& node) { return node.is_object() ? node.value("type", "") : ""; }
 
 /// The "content" of a token given as text or as an object.
@@ -41,22 +46,45 @@ void PutToken(TokenizerData& data, TokenId id, const std::string& text, const st
 
 void ReadModel(const Json& model, const std::string& path, TokenizerData& data) {
   const std::string type = model.value("type", "BPE");
-  if (type != "BPE") Fail("{}: model type {} is not supported; supported: BPE (byte-level)", path, type);
-  if (model.value("byte_fallback", false))
-    Fail("{}: byte-fallback BPE is not supported; supported: byte-level BPE", path);
+  if (type != "BPE") Fail("{}: model type {} is not supported; supported: BPE", path, type);
+  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
+    const Json& value = Part(model, key);
+    if (!value.is_null() && value != "" && value != 0) Fail("{}: {} is not supported", path, key);
+  }
   data.whole_words_first = model.value("ignore_merges", false);
   data.tokens.resize(std::min(model.at("vocab").size(), static_cast<size_t>(kMaxTokens)));  // texts come in any order
   for (const auto& [text, id] : model.at("vocab").items()) PutToken(data, ReadTokenId(id, path), text, path);
   for (const Json& merge : model.at("merges")) {
+    const auto rank = static_cast<int>(data.merges.size());
     if (merge.is_array() && merge.size() == 2) {
-      data.merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      data.merges.push_back({merge[0].get<std::string>(), merge[1].get<std::string>(), rank});
       continue;
     }
     const auto text = merge.get<std::string>();
     const size_t space = text.find(' ', 1);
     if (space == std::string::npos) Fail("{}: merge \"{}\" is not a pair", path, text.substr(0, 100));
-    data.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+    data.merges.push_back({text.substr(0, space), text.substr(space + 1), rank});
   }
+}
+
+/// SentencePiece's manner shows in what spaces become: by the normalizer, or by a pre-tokenizer of that name.
+Metaspace& MarksOf(TokenizerData& data) { return data.metaspace ? *data.metaspace : data.metaspace.emplace(); }
+
+void CheckIsMark(const Json& text, const std::string& path) {
+  if (text != Metaspace::kMark) Fail("{}: {} in the place of spaces is not supported", path, DumpJson(text));
+}
+
+void ReadMetaspace(const Json& node, const std::string& path, TokenizerData& data) {
+  using Front = Metaspace::Front;
+  CheckIsMark(node.value("replacement", std::string(Metaspace::kMark)), path);
+  if (data.metaspace) Fail("{}: spaces are replaced twice", path);
+  Metaspace& marks = MarksOf(data);
+  marks.normalizes = false;
+  marks.every_mark_cuts = node.value("split", true);
+  const std::string scheme = node.value("prepend_scheme", node.value("add_prefix_space", true) ? "always" : "never");
+  if (scheme != "always" && scheme != "first" && scheme != "never")
+    Fail("{}: prepend_scheme {} is not supported", path, scheme);
+  marks.front = scheme == "always" ? Front::kPiece : scheme == "first" ? Front::kText : Front::kNone;
 }
 
 void ReadPreTokenizer(const Json& node, const std::string& path, TokenizerData& data) {
@@ -68,13 +96,17 @@ void ReadPreTokenizer(const Json& node, const std::string& path, TokenizerData& 
   } else if (type == "ByteLevel") {
     if (node.value("use_regex", true)) data.split_patterns.emplace_back(kGpt2Pattern);
     data.add_prefix_space = data.add_prefix_space || node.value("add_prefix_space", true);
+  } else if (type == "Metaspace") {
+    ReadMetaspace(node, path, data);
   } else if (type == "Split") {
     const Json& pattern = node.at("pattern");
+    const bool cuts_nothing = data.metaspace && pattern.value("String", "") == " ";  // there are none any more
+    if (cuts_nothing) return;
     if (node.value("behavior", "") != "Isolated" || node.value("invert", false) || !pattern.contains("Regex")) {
       Fail("{}: this kind of Split pre-tokenizer is not supported", path);
     }
     data.split_patterns.push_back(pattern["Regex"].get<std::string>());
-  } else {
+  } else if (!node.is_null() || !data.metaspace) {
     Fail("{}: pre-tokenizer {} is not supported", path, type.empty() ? "null" : type);
   }
 }
@@ -84,9 +116,18 @@ void ReadNormalizer(const Json& node, const std::string& path, TokenizerData& da
   if (type == "Sequence") {
     for (const Json& part : node.at("normalizers")) ReadNormalizer(part, path, data);
   } else if (type == "NFC") {
+    if (data.metaspace) Fail("{}: NFC after other normalizers is not supported", path);
     data.nfc = true;
+  } else if (type == "Prepend") {
+    CheckIsMark(node.at("prepend"), path);
+    MarksOf(data).front = Metaspace::Front::kAlways;
+  } else if (type == "Replace") {
+    if (node.at("pattern").value("String", "") != " ")
+      Fail("{}: this kind of Replace normalizer is not supported", path);
+    CheckIsMark(node.at("content"), path);
+    MarksOf(data);
   } else if (!node.is_null()) {
-    Fail("{}: normalizer {} is not supported; supported: NFC", path, type);
+    Fail("{}: normalizer {} is not supported; supported: NFC, Prepend, Replace", path, type);
   }
 }
 
@@ -113,6 +154,52 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
   }
 }
 
+/// How text is put together again from tokens with marks.
+struct Decoder {
+  bool reads_marks = false, reads_bytes = false, drops_first_space = false;
+};
+
+void ReadDecoder(const Json& node, const std::string& path, Decoder& decoder) {
+  const std::string type = TypeOf(node);
+  if (type == "Sequence") {
+    for (const Json& part : node.at("decoders")) ReadDecoder(part, path, decoder);
+  } else if (type == "Replace" && node.at("pattern").value("String", "") == Metaspace::kMark &&
+             node.at("content") == " ") {
+    decoder.reads_marks = true;
+  } else if (type == "Metaspace") {
+    decoder.reads_marks = true;
+    decoder.drops_first_space = node.value("prepend_scheme", "always") != "never";
+  } else if (type == "ByteFallback") {
+    decoder.reads_bytes = true;
+  } else if (type == "Strip" && node.at("content") == " " && node.at("start") == 1 && node.at("stop") == 0) {
+    decoder.drops_first_space = true;
+  } else if (type != "Fuse") {
+    Fail("{}: decoder {} is not supported", path, type.empty() ? "null" : type);
+  }
+}
+
+/// What must fit together in SentencePiece's manner, or there is no telling what the tokens say.
+void FinishMetaspace(const Json& json, const std::string& path, TokenizerData& data) {
+  if (!data.metaspace) {
+    if (Part(json.at("model"), "byte_fallback") == true)
+      Fail("{}: byte_fallback without a metaspace is not supported", path);
+    return;
+  }
+  if (Part(json.at("model"), "byte_fallback") != true)
+    Fail("{}: a metaspace without byte_fallback is not supported", path);
+  if (!data.split_patterns.empty() || data.whole_words_first)
+    Fail("{}: a metaspace with patterns or ignore_merges is not supported", path);
+  Decoder decoder;
+  ReadDecoder(Part(json, "decoder"), path, decoder);
+  if (!decoder.reads_marks || !decoder.reads_bytes)
+    Fail("{}: the decoder does not say what \u2581 and <0x0A> are", path);
+  data.metaspace->drops_first_space = decoder.drops_first_space;
+  for (const AddedToken& token : data.added) {
+    if (!data.metaspace->normalizes && token.normalized && !token.special && token.text.find(' ') != std::string::npos)
+      Fail("{}: added token {} is normalized and has spaces: not supported", path, token.id);
+  }
+}
+
 void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& data) {
   for (const Json& token : list) {
     const TokenId id = ReadTokenId(token.at("id"), path);
@@ -129,17 +216,13 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
   }
 }
 
-const Json& Part(const Json& json, const char* key) {
-  static const Json kNull;
-  return json.contains(key) ? json[key] : kNull;
-}
-
 void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData& data) {
   ReadModel(json.at("model"), path, data);
   ReadAddedTokens(Part(json, "added_tokens"), path, data);
   ReadNormalizer(Part(json, "normalizer"), path, data);
   ReadPreTokenizer(Part(json, "pre_tokenizer"), path, data);
   ReadPostProcessor(Part(json, "post_processor"), path, data);
+  FinishMetaspace(json, path, data);
 }
 
 /// The template, given as text or as a list of named ones, of which "default" is taken.

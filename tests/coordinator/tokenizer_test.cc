@@ -18,7 +18,7 @@ namespace {
 /// Compares with what HF tokenizers did (tests/golden/make_text_golden.py).
 void ExpectCases(const Tokenizer& tokenizer, const std::string& path) {
   const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_depth = 8, .max_nodes = 2'000'000});
-  ASSERT_GT(cases["encode"].size(), 1000u);
+  ASSERT_GE(cases["encode"].size(), 1000u);
   int wrong = 0;
   for (const Json& c : cases["encode"]) {
     const auto text = c[0].get<std::string>();
@@ -76,7 +76,9 @@ TEST_P(SmallTokenizerTest, ControlTokensSplitAcrossTheBorderOfTrustAreText) {
   EXPECT_EQ(tokenizer_.Encode(MarkedText("<|im_end|>", MarkedText::kTrusted)).size(), 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest, testing::Values("gpt2", "smollm", "llama3", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest,
+                         testing::Values("gpt2", "smollm", "llama3", "qwen2", "metaspace_llama2", "metaspace_gemma",
+                                         "metaspace_first", "metaspace_split", "metaspace_across"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
 // BOS, and added tokens that are special or not, single words, stripped on the left or right, and found in normalised

@@ -4,6 +4,7 @@ Needs: pip install tokenizers jinja2 gguf
 
   make_text_golden.py small           tokenizers/*.json (small BPE of every kind of pre-tokenizer) and templates.json
   make_text_golden.py added           tokenizers/added* (BOS, and added tokens of every kind)
+  make_text_golden.py metaspace       tokenizers/metaspace_* (SentencePiece's manner, as Llama 2, Mistral and Gemma have it)
   make_text_golden.py real FILE.gguf  tokenizer_smollm2.json: cases for the quickstart model's own vocabulary
 """
 import json
@@ -140,6 +141,61 @@ def make_added():
         texts = added_texts(random.Random(name), 700)
         write(f"tokenizers/{name}/cases.json",
               dict(encode=[[text, t.encode(text).ids, t.encode(text, add_special_tokens=False).ids] for text in texts]))
+
+
+MARK = "\u2581"
+TO_MARKS = normalizers.Replace(" ", MARK)
+FROM_MARKS = [decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
+DROPS = decoders.Strip(" ", 1, 0)
+METASPACES = {  # name: normalizer, pre-tokenizer, decoder, what the merges are learnt from
+    "metaspace_llama2": (normalizers.Sequence([normalizers.Prepend(MARK), TO_MARKS]), None, [*FROM_MARKS, DROPS], "words"),
+    "metaspace_gemma": (TO_MARKS, pre_tokenizers.Split(" ", "merged_with_previous"), FROM_MARKS, "words"),
+    "metaspace_first": (None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False), [*FROM_MARKS, DROPS], "words"),
+    "metaspace_split": (None, pre_tokenizers.Metaspace(prepend_scheme="always", split=True), [*FROM_MARKS, DROPS], "words"),
+    "metaspace_across": (TO_MARKS, None, FROM_MARKS, "texts"),  # merges that join words
+}
+
+
+def make_metaspaces():
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    for name, (normalizer, pre, decoder, learnt_from) in METASPACES.items():
+        learner = Tokenizer(models.BPE())
+        learner.normalizer = TO_MARKS
+        if learnt_from == "words":
+            learner.pre_tokenizer = pre_tokenizers.Split(Regex(f"{MARK}+[^{MARK}]*|[^{MARK}]+"), "isolated")
+        learner.train_from_iterator([" " + text for text in prompt_texts()] + ["hello  world   the\n\n    return 2024 100"] * 20,
+                                    trainers.BpeTrainer(vocab_size=500, show_progress=False))
+        learnt = json.loads(learner.to_str())["model"]
+        controls = ["<unk>", "<s>", "</s>"]
+        vocabulary = {text: i for i, text in enumerate([*controls, *byte_tokens, *sorted(learnt["vocab"], key=learnt["vocab"].get)])}
+        t = Tokenizer(models.BPE(vocab=vocabulary, merges=[tuple(pair) for pair in learnt["merges"]], unk_token="<unk>",
+                                 byte_fallback=True, fuse_unk=True))
+        if normalizer is not None:
+            t.normalizer = normalizer
+        if pre is not None:
+            t.pre_tokenizer = pre
+        t.decoder = decoders.Sequence(decoder)
+        t.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in [*controls, *SPECIALS]])
+        t.add_tokens([AddedToken("<tool>", special=False, normalized=False),
+                      AddedToken("<mask>", special=False, normalized=False, lstrip=True),
+                      AddedToken("tool", special=False, normalized=normalizer is not None)])
+        t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", t.token_to_id("<s>"))])
+        os.makedirs(f"{HERE}/tokenizers/{name}", exist_ok=True)
+        t.save(f"{HERE}/tokenizers/{name}/tokenizer.json", pretty=False)
+        write(f"tokenizers/{name}/cases.json", metaspace_cases(t, name))
+
+
+def metaspace_cases(t, seed):
+    """Decoded is what was encoded: of bytes at random, HF shows each as a character that is none, and Quire what is one."""
+    rng = random.Random(seed)
+    out = dict(encode=[], decode=[])
+    around = ["", "", " ", "  ", MARK, "\n", "x", "漢", "<tool>", "<mask>", "tool", "<s>", "<0x0A>", "\u0000"]
+    for text in texts(seed, 700) + ["".join(rng.choice(around) for _ in range(6)) for _ in range(300)]:
+        ids = t.encode(text, add_special_tokens=False).ids
+        out["encode"].append([text, ids])
+        if rng.randrange(4) == 0:
+            out["decode"].append([ids, t.decode(ids, skip_special_tokens=True), t.decode(ids, skip_special_tokens=False)])
+    return out
 
 
 TEMPLATES = [
@@ -307,5 +363,7 @@ if __name__ == "__main__":
         make_templates()
     elif sys.argv[1] == "added":
         make_added()
+    elif sys.argv[1] == "metaspace":
+        make_metaspaces()
     else:
         make_real(sys.argv[2])
