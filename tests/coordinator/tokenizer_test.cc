@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -17,7 +18,7 @@ namespace {
 
 /// Compares with what HF tokenizers did (tests/golden/make_text_golden.py).
 void ExpectCases(const Tokenizer& tokenizer, const std::string& path) {
-  const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_depth = 8, .max_nodes = 2'000'000});
+  const Json cases = ParseJson(ReadTextFile(path, 512 << 20), path, {.max_depth = 8, .max_nodes = 50'000'000});
   ASSERT_GE(cases["encode"].size(), 1000u);
   int wrong = 0;
   for (const Json& c : cases["encode"]) {
@@ -179,6 +180,31 @@ TEST(RealTokenizerTest, EqualsHf) {
   const GgufFile gguf = ReadGguf(file.bytes(), file.path());
   ExpectCases(Tokenizer(TokenizerDataFromGguf(gguf)), std::string(QUIRE_TEST_DATA) + "/tokenizer_smollm2.json");
 }
+
+// Large vocabularies that people use, in folders that tests/golden/compare_tokenizers.py makes. There are none in a run
+// of all tests.
+std::vector<std::string> Vocabularies() {
+  std::vector<std::string> folders;
+  const char* all = std::getenv("QUIRE_TEST_VOCABULARIES");
+  if (all == nullptr) return folders;
+  for (const auto& entry : std::filesystem::directory_iterator(all)) folders.push_back(entry.path());
+  std::ranges::sort(folders);
+  return folders;
+}
+
+class VocabularyTest : public testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(VocabularyTest);
+
+TEST_P(VocabularyTest, EqualsOthers) {
+  const std::string vocabulary = GetParam() + "/vocabulary.gguf";
+  if (!std::filesystem::exists(vocabulary))
+    return ExpectCases(Tokenizer(TokenizerDataFromHf(GetParam())), GetParam() + "/cases.json");
+  const MappedFile file(vocabulary);
+  ExpectCases(Tokenizer(TokenizerDataFromGguf(ReadGguf(file.bytes(), file.path()))), GetParam() + "/cases.json");
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, VocabularyTest, testing::ValuesIn(Vocabularies()),
+                         [](const auto& folder) { return std::filesystem::path(folder.param).filename().string(); });
 
 }  // namespace
 }  // namespace quire

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Compares Quire's tokenizer with others' on vocabularies that people use, as far as PyPI has some: those of Mistral's
+SentencePiece models, as a tokenizer.json by HF tokenizers and as a GGUF file by sentencepiece itself.
+Needs: pip install tokenizers jinja2 gguf sentencepiece mistral-common
+
+  compare_tokenizers.py TEST FOLDER [COUNT]   TEST: build/tests/coordinator_tokenizer_test; COUNT strings (100,000)
+"""
+import glob
+import json
+import os
+import subprocess
+import sys
+
+import gguf
+import mistral_common
+import sentencepiece
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
+
+from make_text_golden import DROPS, FROM_MARKS, MARK, TO_MARKS, texts
+
+
+def merges_of(pieces):
+    """Every way to put a piece together from two others, the best piece first: what HF converts such models to."""
+    scores = {piece: score for piece, score, kind in pieces if kind == gguf.TokenType.NORMAL}
+    ways = [(-score, i, piece[:at], piece[at:]) for i, (piece, score) in enumerate(scores.items()) for at in range(1, len(piece))
+            if piece[:at] in scores and piece[at:] in scores]
+    return [(left, right) for _, _, left, right in sorted(ways)]
+
+
+def pieces_of(model):
+    kinds = [(model.is_unknown, gguf.TokenType.UNKNOWN), (model.is_control, gguf.TokenType.CONTROL), (model.is_byte, gguf.TokenType.BYTE),
+             (model.is_unused, gguf.TokenType.UNUSED)]
+    return [(model.id_to_piece(i), model.get_score(i), next((kind for test, kind in kinds if test(i)), gguf.TokenType.NORMAL))
+            for i in range(model.vocab_size())]
+
+
+def write_hf(folder, pieces, strings):
+    t = Tokenizer(models.BPE(vocab={piece: i for i, (piece, _, _) in enumerate(pieces)}, merges=merges_of(pieces), unk_token="<unk>",
+                             byte_fallback=True, fuse_unk=True))
+    t.normalizer = normalizers.Sequence([normalizers.Prepend(MARK), TO_MARKS])
+    t.decoder = decoders.Sequence([*FROM_MARKS, DROPS])
+    t.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece, _, kind in pieces
+                          if kind in (gguf.TokenType.CONTROL, gguf.TokenType.UNKNOWN)])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", t.token_to_id("<s>"))])
+    t.save(os.path.join(folder, "tokenizer.json"))
+    encoded = [t.encode(text, add_special_tokens=False).ids for text in strings]
+    write_cases(folder, [[text, ids] for text, ids in zip(strings, encoded)],
+                [[ids, t.decode(ids, skip_special_tokens=True), t.decode(ids, skip_special_tokens=False)] for ids in encoded[::4]])
+
+
+def write_gguf(folder, model, pieces, strings):
+    writer = gguf.GGUFWriter(os.path.join(folder, "vocabulary.gguf"), "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([piece for piece, _, _ in pieces])
+    writer.add_token_scores([score for _, score, _ in pieces])
+    writer.add_token_types([kind for _, _, kind in pieces])
+    writer.add_bos_token_id(1)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    # Control tokens in the text are text for sentencepiece; it drops NUL, and trims nothing in these models.
+    controls = [piece for piece, _, kind in pieces if kind in (gguf.TokenType.CONTROL, gguf.TokenType.UNKNOWN)]
+    plain = [text for text in strings if "\0" not in text and not any(piece in text for piece in controls)]
+    write_cases(folder, [[text, model.encode(text)] for text in plain], [])
+
+
+def write_cases(folder, encode, decode):
+    with open(os.path.join(folder, "cases.json"), "w") as out:
+        json.dump(dict(encode=encode, decode=decode), out)
+
+
+def main():
+    test, folder, count = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 100_000
+    strings = texts("real", count)
+    for path in sorted(glob.glob(os.path.join(os.path.dirname(mistral_common.__file__), "data", "*.model.v*"))):
+        name = os.path.basename(path).replace(".", "_")
+        model = sentencepiece.SentencePieceProcessor(model_file=path)
+        pieces = pieces_of(model)
+        for way in ("hf", "gguf"):
+            target = os.path.join(folder, f"{name}_{way}")
+            os.makedirs(target, exist_ok=True)
+            write_hf(target, pieces, strings) if way == "hf" else write_gguf(target, model, pieces, strings)
+    environment = {**os.environ, "QUIRE_TEST_VOCABULARIES": os.path.abspath(folder)}
+    sys.exit(subprocess.run([test, "--gtest_filter=*VocabularyTest*"], env=environment, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()
