@@ -13,6 +13,7 @@ pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(LIBEDIT REQUIRED IMPORTED_TARGET libedit)
 find_program(FLATC flatc REQUIRED)
 find_package(MPI COMPONENTS CXX) # the worker only; the coordinator builds without it
 include(QuireCuda) # the CUDA backend, when it can be built

@@ -12,6 +12,7 @@
 #include "comm/model/mapping_errors.h"
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
+#include "coordinator/client/chat.h"
 #include "coordinator/cluster/private_network.h"
 #include "coordinator/command_line.h"
 #include "coordinator/explain_paging.h"
@@ -49,6 +50,30 @@ Command AddCheck(CLI::App& app) {
   check->add_flag("--json", state->json, "Print the result as JSON");
   return {check, [] { quire::SetUpLog("warn"); },
           [state] { return quire::RunCheckCommand(state->flags, state->json); }};
+}
+
+Command AddChat(CLI::App& app) {
+  struct State {
+    quire::ChatCommand chat;
+    std::optional<double> temperature, top_p;
+    std::optional<int> max_tokens;
+  };
+  const auto state = std::make_shared<State>();
+  CLI::App* chat = app.add_subcommand("chat", "Talk to a server that runs, on the terminal or through pipes");
+  chat->add_option("url", state->chat.url, "http://HOST:PORT of the server, or https")->capture_default_str();
+  chat->add_option("--model", state->chat.model, "What the server calls the model");
+  chat->add_option("--api-key-file", state->chat.api_key_file, "File with the API key to send");
+  chat->add_option("--system", state->chat.system, "What the assistant is told beforehand");
+  chat->add_option("--temperature", state->temperature, "0: always the likeliest token");
+  chat->add_option("--top-p", state->top_p, "Only the likeliest tokens that together have this probability");
+  chat->add_option("--max-tokens", state->max_tokens, "Tokens of an answer at the most");
+  return {chat, [] { quire::SetUpLog("warn"); },
+          [state] {
+            if (state->temperature) state->chat.fields["temperature"] = *state->temperature;
+            if (state->top_p) state->chat.fields["top_p"] = *state->top_p;
+            if (state->max_tokens) state->chat.fields["max_tokens"] = *state->max_tokens;
+            return quire::RunChat(state->chat);
+          }};
 }
 
 Command AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
@@ -123,7 +148,7 @@ int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
   app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");
-  std::vector<Command> commands = {AddServe(app), AddCheck(app)};
+  std::vector<Command> commands = {AddServe(app), AddCheck(app), AddChat(app)};
   for (Command& command : quire::AddBench(app)) commands.push_back(std::move(command));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));

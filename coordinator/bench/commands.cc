@@ -52,7 +52,8 @@ Command AddThroughput(CLI::App& bench) {
 Command AddServeBench(CLI::App& bench) {
   const auto state = std::make_shared<ServeBench>();
   CLI::App* app = bench.add_subcommand("serve", "Streams from a server that runs already, through HTTP");
-  app->add_option("--base-url", state->base_url, "http://HOST:PORT of the server")->capture_default_str();
+  app->add_option("--base-url", state->base_url, "http://HOST:PORT of the server, or https; an end of /v1 may stand")
+      ->capture_default_str();
   app->add_option("--model", state->model, "What the server calls the model");
   app->add_option("--api-key-file", state->api_key_file, "File with the API key to send");
   AddCount(*app, "--num-prompts", state->num_prompts, "Requests");

@@ -10,7 +10,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
-#include <sstream>
 
 #include "comm/error.h"
 #include "comm/json.h"
@@ -26,27 +25,10 @@ namespace asio = boost::asio;
 
 namespace {
 
-StreamTarget TargetOf(const ServeBench& bench) {
-  constexpr std::string_view kScheme = "http://";
-  std::string host = bench.base_url;
-  if (host.starts_with(kScheme)) host = host.substr(kScheme.size());
-  while (host.ends_with('/')) host.pop_back();
-  const size_t colon = host.rfind(':');
-  if (colon == std::string::npos || host.find('/') != std::string::npos)
-    Fail("--base-url \"{}\" is not http://HOST:PORT", bench.base_url);
-  asio::io_context io;
-  asio::ip::tcp::resolver resolver(io);
-  boost::system::error_code error;
-  const auto found = resolver.resolve(host.substr(0, colon), host.substr(colon + 1), error);
-  if (error) Fail("--base-url \"{}\": {}", bench.base_url, error.message());
-  StreamTarget target{found.begin()->endpoint(), host, ""};
-  if (!bench.api_key_file.empty()) {
-    std::istringstream text(ReadTextFile(bench.api_key_file, 1 << 16));
-    std::string key;
-    std::getline(text, key);
-    target.authorization = "Bearer " + key;
-  }
-  return target;
+/// Of every request, but for the body.
+EventRequest RequestTo(const ServeBench& bench) {
+  const ServerAddress server = ParseServerAddress(bench.base_url, "--base-url");
+  return {server, server.Resolve(), AuthorizationFrom(bench.api_key_file), "/v1/completions", ""};
 }
 
 std::string BodyOf(const ServeBench& bench, int index) {
@@ -65,7 +47,7 @@ std::string BodyOf(const ServeBench& bench, int index) {
 class Load {
  public:
   explicit Load(const ServeBench& bench)
-      : bench_(bench), target_(TargetOf(bench)), times_(static_cast<size_t>(bench.num_prompts)) {
+      : bench_(bench), request_(RequestTo(bench)), times_(static_cast<size_t>(bench.num_prompts)) {
     std::mt19937_64 random(bench.seed);
     std::exponential_distribution<double> gap(bench.request_rate > 0 ? bench.request_rate : 1);
     double at = 0;
@@ -97,14 +79,16 @@ class Load {
       asio::steady_timer timer(io_, begin_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                  std::chrono::duration<double>(starts_[mine])));
       co_await timer.async_wait(asio::use_awaitable);
-      co_await ReadStream(target_, std::move(bodies_[mine]), times_[mine]);
+      EventRequest request = request_;
+      request.body = std::move(bodies_[mine]);
+      co_await TimeStream(std::move(request), times_[mine]);
       ++done_;
       if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r{} of {} done", done_, times_.size());
     }
   }
 
   const ServeBench& bench_;
-  const StreamTarget target_;
+  const EventRequest request_;
   asio::io_context io_;
   std::chrono::steady_clock::time_point begin_;
   std::vector<double> starts_;  // seconds from begin_

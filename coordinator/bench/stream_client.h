@@ -1,19 +1,13 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <string>
 #include <vector>
 
-namespace quire {
+#include "coordinator/client/event_stream.h"
 
-/// Where a completion is asked for.
-struct StreamTarget {
-  boost::asio::ip::tcp::endpoint endpoint;
-  std::string host;           // for the Host header: HOST:PORT
-  std::string authorization;  // "Bearer ...", or empty
-};
+namespace quire {
 
 struct StreamTimes {
   std::chrono::steady_clock::time_point begin;
@@ -23,8 +17,7 @@ struct StreamTimes {
   std::string problem;         // why it is not whole; empty: it is
 };
 
-/// POSTs the body to /v1/completions and reads the event stream that comes back to its end. Never throws for what the
-/// network or the server does: that is `problem`.
-boost::asio::awaitable<void> ReadStream(StreamTarget target, std::string body, StreamTimes& times);
+/// Reads a stream to its end. Never throws for what the network or the server does: that is `problem`.
+boost::asio::awaitable<void> TimeStream(EventRequest request, StreamTimes& times);
 
 }  // namespace quire

@@ -91,7 +91,7 @@ class ServeBenchTest(unittest.TestCase):
         self.assertIn("cannot connect", done.stderr)
 
     def test_an_address_that_is_none(self):
-        done = bench("serve", "--base-url", "https://example/", status=1)
+        done = bench("serve", "--base-url", "ftp://example/v1", status=1)
         self.assertIn("is not http://HOST:PORT", done.stderr)
 
 

@@ -1,0 +1,112 @@
+#include "coordinator/client/event_stream.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+
+#include "comm/error.h"
+
+// House rule for coroutines: see coordinator/api/connection.cc.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+namespace ssl = asio::ssl;
+using asio::ip::tcp;
+using OnEvent = std::function<void(const Json&)>;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+
+/// Hands out the whole lines of `text` from `at` on that are events; returns where the first line begins that is not
+/// whole yet.
+size_t ReadLines(const std::string& text, size_t at, const OnEvent& on_event) {
+  constexpr std::string_view kData = "data: {";
+  for (size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    if (text.compare(at, kData.size(), kData) == 0)
+      on_event(ParseJson(std::string_view(text).substr(at + 6, end - at - 6), "an event"));
+  }
+  return at;
+}
+
+http::request<http::string_body> HttpRequestOf(const EventRequest& request) {
+  http::request<http::string_body> out{http::verb::post, request.path, 11};
+  out.set(http::field::host, request.server.authority());
+  out.set(http::field::content_type, "application/json");
+  out.set(http::field::connection, "close");
+  if (!request.authorization.empty()) out.set(http::field::authorization, request.authorization);
+  out.body() = request.body;
+  out.prepare_payload();
+  return out;
+}
+
+/// What a refusal says, in OpenAI's form if it has that.
+std::string RefusalOf(const http::response<http::string_body>& response) {
+  try {
+    const Json body = ParseJson(response.body(), "the answer");
+    if (body.contains("error") && body["error"].is_object() && body["error"].contains("message"))
+      return fmt::format("status {}: {}", response.result_int(), body["error"]["message"].get<std::string>());
+  } catch (const Error&) {  // no JSON: shown as it is
+  }
+  return fmt::format("status {}: {}", response.result_int(), response.body());
+}
+
+template <class Stream>
+asio::awaitable<std::string> Exchange(Stream& stream, const EventRequest& request, const OnEvent& on_event) {
+  const auto written = HttpRequestOf(request);
+  auto [error, size] = co_await http::async_write(stream, written, kToken);
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(boost::none);
+  size_t read = 0;
+  while (!error && !parser.is_done()) {
+    auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
+    error = read_error;
+    if (!parser.is_header_done() || parser.get().result() != http::status::ok) continue;
+    try {
+      read = ReadLines(parser.get().body(), read, on_event);
+    } catch (const std::exception& broken) {
+      co_return broken.what();
+    }
+  }
+  if (error) co_return fmt::format("the connection ended early: {}", error.message());
+  co_return parser.get().result() == http::status::ok ? "" : RefusalOf(parser.get());
+}
+
+}  // namespace
+
+asio::awaitable<std::string> ReadEvents(const EventRequest& request, const OnEvent& on_event) {
+  const auto executor = co_await asio::this_coro::executor;
+  tcp::socket socket(executor);
+  auto [connect_error] = co_await socket.async_connect(request.endpoint, kToken);
+  if (connect_error)
+    co_return fmt::format("cannot connect to {}: {}", request.server.authority(), connect_error.message());
+  std::string problem;
+  if (!request.server.encrypted) {
+    problem = co_await Exchange(socket, request, on_event);
+    co_return problem;
+  }
+  ssl::context context(ssl::context::tls_client);
+  boost::system::error_code trust_error;
+  context.set_default_verify_paths(trust_error);
+  ssl::stream<tcp::socket&> encrypted(socket, context);
+  encrypted.set_verify_mode(ssl::verify_peer);
+  encrypted.set_verify_callback(ssl::host_name_verification(request.server.host));
+  ::SSL_set_tlsext_host_name(encrypted.native_handle(), request.server.host.c_str());
+  auto [tls_error] = co_await encrypted.async_handshake(ssl::stream_base::client, kToken);
+  if (tls_error) co_return fmt::format("{}: {}", request.server.authority(), tls_error.message());
+  problem = co_await Exchange(encrypted, request, on_event);
+  co_return problem;
+}
+
+}  // namespace quire

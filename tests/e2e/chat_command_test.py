@@ -1,0 +1,148 @@
+"""`quire chat`: through pipes, and on a terminal with a keyboard."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import verdict  # noqa: E402
+from server import QUIRE, TINY, Server  # noqa: E402
+
+
+class PipeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--threads-per-worker", "1", model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def chat(self, lines, *flags, url=None):
+        return subprocess.run([QUIRE, "chat", url or self.server.url, *flags], input="".join(line + "\n" for line in lines),
+                              capture_output=True, text=True, timeout=60, check=False)
+
+    def answer_to(self, messages, **fields):
+        status, answer = self.server.post("/v1/chat/completions", {"messages": messages, **fields})
+        self.assertEqual(status, 200, answer)
+        return answer["choices"][0]["message"]["content"]
+
+    def saved(self, lines, *flags):
+        """What `/save` writes at the end of the conversation."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chat.json")
+            done = self.chat([*lines, f"/save {path}"], *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as f:
+                return json.load(f), done
+
+    def test_the_whole_conversation_is_sent_and_answers_are_those_of_the_api(self):
+        flags = ("--temperature", "0", "--max-tokens", "12", "--system", "Be brief.")
+        messages, done = self.saved(["Hello", "And now?"], *flags)
+        self.assertEqual([m["role"] for m in messages], ["system", "user", "assistant", "user", "assistant"])
+        self.assertEqual((messages[0]["content"], messages[1]["content"], messages[3]["content"]), ("Be brief.", "Hello", "And now?"))
+        for end in (2, 4):
+            self.assertEqual(messages[end]["content"], self.answer_to(messages[:end], temperature=0, max_tokens=12))
+        self.assertEqual(done.stdout, messages[2]["content"] + "\n" + messages[4]["content"] + "\n")
+
+    def test_commands_change_what_is_sent(self):
+        messages, done = self.saved(["/set temperature 0", "/set max_tokens 3", "/set stop [\"zz\"]", "/set", "One", "/set max_tokens 9",
+                                     "/system Be kind.", "/retry"])
+        self.assertIn('"max_tokens":3', done.stderr)
+        self.assertEqual([m["role"] for m in messages], ["system", "user", "assistant"])
+        self.assertEqual(messages[2]["content"], self.answer_to(messages[:2], temperature=0, max_tokens=9))
+        first = self.answer_to([messages[1]], temperature=0, max_tokens=3)
+        self.assertEqual(done.stdout, first + "\n" + messages[2]["content"] + "\n")
+
+    def test_what_was_said_can_be_taken_back(self):
+        few = ("--temperature", "0", "--max-tokens", "2")
+        self.assertEqual([m["content"] for m in self.saved(["One", "Two", "/undo"], *few)[0][::2]], ["One"])
+        self.assertEqual(self.saved(["One", "/reset"], *few)[0], [])
+        self.assertIn("nothing was said yet", self.saved(["/undo", "/retry"], *few)[1].stderr)
+
+    def test_errors_say_what_is_wrong_and_the_message_is_not_kept(self):
+        refused = self.chat(["/set max_tokens -1", "Hello"])
+        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
+        self.assertIn("status 400", refused.stderr)
+        self.assertIn("max_tokens", refused.stderr)
+        messages, done = self.saved(["/set max_tokens -1", "Hello", "/set max_tokens 2", "Again"])
+        self.assertEqual([m["content"] for m in messages if m["role"] == "user"], ["Again"], "the refused one is gone")
+        nobody = self.chat(["Hello"], url="127.0.0.1:1")
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIn("cannot connect to 127.0.0.1:1", nobody.stderr)
+        self.assertIn("/bogus is no command", self.chat(["/bogus"]).stderr)
+
+    def test_addresses(self):
+        for url in (self.server.url + "/", self.server.url + "/v1", self.server.url.removeprefix("http://")):
+            self.assertEqual(self.chat(["Hello"], "--max-tokens", "2", url=url).returncode, 0, url)
+        for url in ("http://", "ftp://host:1/x", "host:port"):
+            wrong = self.chat([], url=url)
+            self.assertNotEqual(wrong.returncode, 0, url)
+            self.assertIn("is not http://HOST:PORT", wrong.stderr)
+
+
+class TerminalTest(unittest.TestCase):
+    """What a user types and sees."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--threads-per-worker", "1", model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def setUp(self):
+        leader, follower = pty.openpty()
+        self.addCleanup(os.close, leader)
+        self.terminal, self.seen = leader, b""
+        self.process = subprocess.Popen([QUIRE, "chat", self.server.url, "--temperature", "0", "--max-tokens", "20"], stdin=follower,
+                                        stdout=follower, stderr=follower, start_new_session=True, env={**os.environ, "TERM": "xterm"})
+        os.close(follower)
+        self.addCleanup(self.end)
+        self.wait_for(b"/help")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def wait_for(self, text, count=1):
+        deadline = time.monotonic() + 60
+        while self.seen.count(text) < count:
+            self.assertLess(time.monotonic(), deadline, self.seen)
+            if select.select([self.terminal], [], [], 0.2)[0]:
+                self.seen += os.read(self.terminal, 65536)
+
+    def type(self, keys):
+        os.write(self.terminal, keys)
+
+    def test_answers_history_and_end(self):
+        self.type(b"Hello\r")
+        self.wait_for(b"20 tokens, first after")
+        self.type(b"\x1b[A\r")  # up: the same again
+        self.wait_for(b"20 tokens, first after", 2)
+        self.type(b"\x04")  # Ctrl-D
+        self.assertEqual(self.process.wait(timeout=20), 0)
+
+    def test_an_answer_can_be_stopped(self):
+        self.type(b"/set max_tokens 1900\r/set ignore_eos true\rHello\r")
+        self.wait_for(b"Hello")
+        deadline = time.monotonic() + 30
+        while self.server.get("/admin/status", admin=True)["running"] == 0:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        time.sleep(0.2)
+        self.process.send_signal(signal.SIGINT)
+        self.wait_for(b", stopped")
+        while self.server.get("/admin/status", admin=True)["running"] > 0:
+            self.assertLess(time.monotonic(), deadline, "the server goes on")
+            time.sleep(0.02)
+        self.type(b"/set max_tokens 2\rOnce more\r")
+        self.wait_for(b"2 tokens, first after")
+        self.type(b"/quit\r")
+        self.process.wait(timeout=20)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
