@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <unordered_set>
@@ -19,20 +21,40 @@ constexpr int64_t kNormal = 1;
 constexpr int64_t kControl = 3;
 constexpr int64_t kUserDefined = 4;
 
+/// Pre-tokenizers by the names that llama.cpp's converter gives them, as the families' tokenizer.json have them.
+struct PreTokenizer {
+  std::vector<std::string_view> names;
+  std::vector<std::string> patterns;
+  bool nfc = false;
+  bool whole_words_first = false;
+};
+
+const std::vector<PreTokenizer>& PreTokenizers() {
+  static const std::string kDigit = R"(\p{N})";
+  static const std::vector<PreTokenizer> kAll = {
+      {{"gpt-2", "default", "phi-2", "jais"}, {kGpt2Pattern}},
+      {{"mpt", "olmo"}, {kGpt2Pattern}, true},  // GPT-NeoX's
+      {{"smollm", "starcoder", "refact", "codeshell"}, {kDigit, kGpt2Pattern}},
+      {{"command-r"}, {kDigit, kGpt2Pattern}, true},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2"}, {kLlama3Pattern}, false, true},
+      {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {kLlama3Pattern}},
+      {{"qwen2"}, {kQwen2Pattern}, true},
+  };
+  return kAll;
+}
+
 void SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
-  if (name == "gpt-2" || name == "default") {
-    data.split_patterns = {kGpt2Pattern};
-  } else if (name == "smollm") {
-    data.split_patterns = {R"(\p{N})", kGpt2Pattern};
-  } else if (name == "llama-bpe" || name == "llama3") {
-    data.split_patterns = {kLlama3Pattern};
-    data.whole_words_first = true;
-  } else if (name == "qwen2") {
-    data.split_patterns = {kQwen2Pattern};
-    data.nfc = true;
-  } else {
-    Fail("{}: pre-tokenizer \"{}\" is not supported; supported: gpt-2, smollm, llama-bpe, qwen2", path, name);
+  std::string known;
+  for (const PreTokenizer& pre : PreTokenizers()) {
+    if (std::ranges::find(pre.names, name) != pre.names.end()) {
+      data.split_patterns = pre.patterns;
+      data.nfc = pre.nfc;
+      data.whole_words_first = pre.whole_words_first;
+      return;
+    }
+    for (const std::string_view other : pre.names) known += fmt::format("{}{}", known.empty() ? "" : ", ", other);
   }
+  Fail("{}: pre-tokenizer \"{}\" is not supported; supported: {}", path, name, known);
 }
 
 std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const char* key) {

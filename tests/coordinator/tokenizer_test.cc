@@ -1,5 +1,7 @@
 #include "coordinator/text/tokenizer.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include "comm/json.h"
 #include "comm/model/gguf.h"
 #include "comm/model/mapped_file.h"
+#include "coordinator/text/byte_level.h"
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/utf8.h"
 
@@ -170,6 +173,57 @@ TEST(DetokenizerTest, AnUnfinishedCharacterEndsAsReplacement) {
 
 TEST(TokenizerDataTest, BrokenFilesGiveErrorsThatNameTheFile) {
   EXPECT_THROW(TokenizerDataFromHf("/nonexistent"), Error);
+}
+
+/// A GGUF file's byte-level vocabulary of single bytes, and one token more.
+GgufFile ByteLevelGguf(const std::string& pre) {
+  GgufFile gguf{{}, {}, "file.gguf"};
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.push_back(BytesToAlphabet(std::string(1, static_cast<char>(byte))));
+  tokens.emplace_back("12");
+  gguf.metadata["tokenizer.ggml.model"] = std::string("gpt2");
+  gguf.metadata["tokenizer.ggml.tokens"] = std::move(tokens);
+  gguf.metadata["tokenizer.ggml.merges"] = std::vector<std::string>{"1 2"};
+  gguf.metadata["tokenizer.ggml.pre"] = pre;
+  return gguf;
+}
+
+TEST(GgufTokenizerTest, PreTokenizersCutAndNormaliseAsTheirFamiliesDo) {
+  const auto tokens = [](const std::string& pre, const char* text) {
+    return Tokenizer(TokenizerDataFromGguf(ByteLevelGguf(pre))).EncodePrompt(text, false).size();
+  };
+  for (const char* pre : {"gpt-2", "phi-2", "mpt", "llama-bpe", "chatglm-bpe"}) EXPECT_EQ(tokens(pre, "12"), 1u) << pre;
+  for (const char* pre : {"smollm", "starcoder", "command-r", "qwen2"}) EXPECT_EQ(tokens(pre, "12"), 2u) << pre;
+  for (const char* pre : {"mpt", "olmo", "command-r", "qwen2"}) EXPECT_EQ(tokens(pre, "e\u0301"), 2u) << pre;
+  for (const char* pre : {"gpt-2", "llama3", "refact"}) EXPECT_EQ(tokens(pre, "e\u0301"), 3u) << pre;
+}
+
+TEST(GgufTokenizerTest, WhatIsNotKnownIsRefusedByName) {
+  const auto message = [](const GgufFile& gguf) -> std::string {
+    try {
+      TokenizerDataFromGguf(gguf);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message(ByteLevelGguf("xyz")), testing::HasSubstr("file.gguf: pre-tokenizer \"xyz\" is not supported"));
+  GgufFile gguf = ByteLevelGguf("gpt-2");
+  gguf.metadata["tokenizer.ggml.model"] = std::string("t5");
+  EXPECT_THAT(message(gguf), testing::HasSubstr("tokenizer \"t5\" is not supported"));
+  gguf.metadata["tokenizer.ggml.model"] = std::string("llama");
+  EXPECT_THAT(message(gguf), testing::HasSubstr("no tokenizer.ggml.scores"));
+  gguf.metadata["tokenizer.ggml.scores"] = std::vector<double>(3);
+  EXPECT_THAT(message(gguf), testing::HasSubstr("tokenizer.ggml.scores has 3 entries for 257 tokens"));
+}
+
+TEST(GgufTokenizerTest, AVocabularyWithScoresNeedsEveryByte) {
+  TokenizerData data;
+  data.metaspace.emplace();
+  for (int byte = 0; byte < 255; ++byte) data.tokens.push_back(fmt::format("<0x{:02X}>", byte));
+  EXPECT_THROW(Tokenizer{data}, Error);
+  data.tokens.emplace_back("<0xFF>");
+  EXPECT_EQ(Tokenizer(data).EncodePrompt("é", false), (std::vector<TokenId>{0xc3, 0xa9}));
 }
 
 // The quickstart model's own vocabulary, from its GGUF file.
