@@ -226,6 +226,7 @@ void ReadServer(Section section, const std::string& file, Topology& t) {
   section.Flag("allow_unauthenticated", t.server.allow_unauthenticated);
   section.Texts("allowed_origins", t.server.allowed_origins);
   section.Texts("allowed_hosts", t.server.allowed_hosts);
+  section.Flag("chat_page", t.server.chat_page);
   if (const YamlNode* tls = section.Take("tls")) ReadTls(Section(*tls, "server.tls", file), t.server);
   if (const YamlNode* limits = section.Take("limits")) ReadLimits(Section(*limits, "server.limits", file), t.limits);
   if (const YamlNode* limits = section.Take("key_limits")) ReadKeyLimits(*limits, file, t.key_limits);

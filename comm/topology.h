@@ -67,6 +67,7 @@ struct Topology {
     std::vector<std::string> allowed_origins;  // server only: of web pages that may ask; "*": of all, with keys
     std::vector<std::string> allowed_hosts;    // server only: names that are answered beside localhost
     std::string certificate, key;              // PEM files for TLS; empty: clear text
+    bool chat_page = true;                     // server only: serve the chat page at / and /chat
   };
   Listener server{"127.0.0.1:8000", ""};
 

@@ -9,14 +9,23 @@
 
 #include "comm/curve_keys.h"
 #include "comm/error.h"
+#include "coordinator/web/web_pages.h"
 
 namespace quire {
 
 namespace {
 
+/// What anybody may load: the files of a page, which hold nothing of this server. What the page then asks for needs a
+/// key, which the user types in.
+std::set<std::string> PublicPaths(WebPage page, std::set<std::string> others) {
+  for (std::string& path : WebPaths(page)) others.insert(std::move(path));
+  return others;
+}
+
 Gate::Options DataOptions(const Topology::Listener& server) {
+  const std::set<std::string> probes = {"/health", "/ready", "/ping"};
   return {.key_file = server.key_file,
-          .public_paths = {"/health", "/ready", "/ping"},
+          .public_paths = server.chat_page ? PublicPaths(WebPage::kChat, probes) : probes,
           .any_host = server.allow_unauthenticated,
           .origins = server.allowed_origins,
           .hosts = server.allowed_hosts,
@@ -25,7 +34,7 @@ Gate::Options DataOptions(const Topology::Listener& server) {
 
 Gate::Options AdminOptions(const Topology::Listener& admin) {
   return {.key_file = admin.key_file,
-          .public_paths = {"/"},
+          .public_paths = PublicPaths(WebPage::kDashboard, {}),
           .kind = KeyKind::kAdmin,
           .encrypted = !admin.certificate.empty()};
 }

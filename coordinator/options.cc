@@ -91,6 +91,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.admin_ssl_keyfile, t.admin.key);
   if (!flags.allowed_origins.empty()) t.server.allowed_origins = WordsOf(flags.allowed_origins, "--allowed-origins");
   if (!flags.allowed_hosts.empty()) t.server.allowed_hosts = WordsOf(flags.allowed_hosts, "--allowed-hosts");
+  Override(flags.chat_page, t.server.chat_page);
   Override(flags.access_log, t.logs.access);
   Override(flags.access_log_file, t.logs.access_file);
   Override(flags.audit_log_file, t.logs.audit_file);
@@ -142,6 +143,8 @@ void AddDoorFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--allowed-origins", f.allowed_origins,
                  "Origins of web pages that may ask, with commas (none); * with API keys: all");
   app.add_option("--allowed-hosts", f.allowed_hosts, "Host names that are answered beside localhost, with commas");
+  app.add_flag_callback(
+      "--no-chat-page", [&f] { f.chat_page = false; }, "Serve no chat page at / and /chat");
   app.add_option("--access-log", f.access_log, "A line for each request: off (the default), text or json")
       ->check(CLI::IsMember({"off", "text", "json"}));
   app.add_option("--access-log-file", f.access_log_file, "File of the access log (standard error)");

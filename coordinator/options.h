@@ -22,7 +22,7 @@ struct ServeFlags {
   std::optional<int> tensor_parallel_size, replicas, threads_per_worker, port, admin_port, max_model_len, max_num_seqs,
       max_num_queued_reqs, max_num_batched_tokens, block_size, num_kv_blocks;
   std::optional<double> memory_utilization;
-  std::optional<bool> prefix_caching;
+  std::optional<bool> prefix_caching, chat_page;
   std::optional<int64_t> seed;
 };
 

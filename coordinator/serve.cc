@@ -160,7 +160,8 @@ class Server {
             topology_.seed,
             int64_t{blocks} * topology_.cache.block_size,
             topology_.key_limits,
-            running * replicas.size()};
+            running * replicas.size(),
+            topology_.server.chat_page};
   }
 
   /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.

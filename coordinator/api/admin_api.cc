@@ -1,6 +1,5 @@
 #include "coordinator/api/admin_api.h"
 
-#include <charconv>
 #include <utility>
 
 #include "comm/error.h"
@@ -12,7 +11,10 @@
 #include "coordinator/api/on_engine.h"
 #include "coordinator/api/on_pool.h"
 #include "coordinator/api/pin_order.h"
+#include "coordinator/api/query_fields.h"
+#include "coordinator/api/replica_report.h"
 #include "coordinator/api/settings_report.h"
+#include "coordinator/web/web_pages.h"
 
 namespace quire {
 
@@ -20,63 +22,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-Json RankJson(const RankInfo& info, Rank rank) {
-  const auto age = std::chrono::steady_clock::now() - info.last_beat;
-  return {{"rank", rank},
-          {"host", info.host},
-          {"pid", info.pid},
-          {"isa", info.isa},
-          {"weight_bytes", info.weight_bytes},
-          {"kv_bytes_per_block", info.bytes_per_block},
-          {"last_step", info.last_step},
-          {"last_step_micros", info.compute_micros},
-          {"heartbeat_age_millis", std::chrono::duration_cast<std::chrono::milliseconds>(age).count()}};
-}
-
 Json RequestMemoryJson(const ByteBudget& memory) {
   return {{"taken_bytes", memory.taken()},
           {"most_bytes", memory.limits().in_all},
           {"most_bytes_per_client", memory.limits().per_client},
           {"clients", memory.num_clients()}};
-}
-
-const char* StateOf(const Replica& replica) {
-  if (replica.recovering()) return "recovering";
-  if (!replica.serving()) return "failed";
-  return replica.loop().paused() ? "paused" : "serving";
-}
-
-/// What the clients have that were served last; a server without keys has no end of them.
-Json ClientsJson(const Engine& engine) {
-  Json clients = Json::object();
-  for (const auto& [name, c] : engine.scheduler().Clients()) {
-    clients[name] = {{"running", c.running},
-                     {"waiting", c.waiting},
-                     {"running_seqs", c.running_seqs},
-                     {"blocks", c.blocks},
-                     {"prompt_tokens", c.prompt_tokens},
-                     {"generated_tokens", c.generated_tokens}};
-  }
-  return clients;
-}
-
-Json LossJson(const LossLog::Entry& loss) {
-  const std::chrono::duration<double> ago = LossLog::Clock::now() - loss.when;
-  return {{"epoch", loss.epoch},
-          {"cause", LossCauseName(loss.cause)},
-          {"rank", loss.rank < 0 ? Json() : Json(loss.rank)},
-          {"host", loss.host.empty() ? Json() : Json(loss.host)},
-          {"message", loss.message},
-          {"seconds_ago", ago.count()},
-          {"stall_seconds", loss.stall_seconds < 0 ? Json() : Json(loss.stall_seconds)}};
-}
-
-/// Null without a journal.
-Json JournalJson(const std::optional<JournalHealth>& health) {
-  if (!health) return nullptr;
-  return {{"waiting_bytes", health->waiting_bytes},
-          {"lost_records", health->lost_records},
-          {"error", health->error.empty() ? Json() : Json(health->error)}};
 }
 
 constexpr const char* kPoolClient = "(admin)";  // no API key has such a name
@@ -93,25 +43,48 @@ AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const 
       tokenizer_(tokenizer),
       control_(control),
       pool_(pool),
+      reports_(options_.topology, replicas, pool),
       routes_(MakeRoutes()) {}
 
 Routes<AdminApi::Handler> AdminApi::MakeRoutes() {
+  const auto page = [](HttpRequest& request, HttpResponder&) { return DashboardFile(request.path); };
   const Handler flush = [this](HttpRequest&, HttpResponder&) { return FlushCaches(); };
   std::vector<Routes<Handler>::Route> routes = {
-      {"GET", "/admin/status", [this](HttpRequest&, HttpResponder&) { return StatusPage(); }},
+      {"GET", "/", page, "the dashboard"},
+      {"GET", kWebFiles, page},
+      {"GET", "/admin/help", [this](HttpRequest&, HttpResponder&) { return HelpPage(); }, "this list"},
+      {"GET", "/admin/status", [this](HttpRequest&, HttpResponder&) { return StatusPage(); },
+       "replicas, ranks, pools, clients, losses and settings"},
       {"GET", "/admin/blocks",
-       [this](HttpRequest& request, HttpResponder& responder) { return BlocksPage(ReplicaOf(request), responder); }},
-      {"GET", "/metrics", [this](HttpRequest&, HttpResponder&) { return MetricsPage(); }},
-      {"POST", "/admin/flush_cache", flush},
-      {"POST", "/reset_prefix_cache", flush},
-      {"POST", "/admin/pin",
-       [this](HttpRequest& request, HttpResponder& responder) { return Pin(request, responder); }},
+       [this](HttpRequest& request, HttpResponder& responder) { return BlocksPage(ReplicaOf(request), responder); },
+       "blocks in use and cached ones, one by one, with hashes and ages; ?replica="},
+      {"GET", "/metrics", [this](HttpRequest&, HttpResponder&) { return MetricsPage(); }, "for Prometheus"},
+      {"POST", "/admin/flush_cache", flush, "forgets all cached blocks and pins"},
+      {"POST", "/reset_prefix_cache", flush, "the same, as vLLM names it"},
+      {"POST", "/admin/pin", [this](HttpRequest& request, HttpResponder& responder) { return Pin(request, responder); },
+       "keeps a prompt's cached blocks for a while"},
       {"POST", "/admin/unpin",
-       [this](HttpRequest& request, HttpResponder&) { return OnReplica(request, UnpinTask(request)); }},
+       [this](HttpRequest& request, HttpResponder&) { return OnReplica(request, UnpinTask(request)); }, "ends a pin"},
   };
-  for (const char* path : AdminControl::kPaths)
-    routes.push_back({"POST", path, [this](HttpRequest& request, HttpResponder&) { return control_.Handle(request); }});
+  for (auto& route : reports_.MakeRoutes()) routes.push_back(std::move(route));
+  for (const auto& [path, help] : AdminControl::kPaths)
+    routes.push_back(
+        {"POST", path, [this](HttpRequest& request, HttpResponder&) { return control_.Handle(request); }, help});
   return Routes<Handler>(std::move(routes));
+}
+
+asio::awaitable<HttpResponse> AdminApi::DashboardFile(const std::string& path) {
+  co_return WebFile(WebPage::kDashboard, path);
+}
+
+asio::awaitable<HttpResponse> AdminApi::HelpPage() {
+  Json list = Json::array();
+  for (const auto& route : routes_.all()) {
+    if (!route.help.empty()) list.push_back({{"method", route.method}, {"path", route.path}, {"help", route.help}});
+  }
+  HttpResponse response;
+  response.body = DumpJson({{"endpoints", std::move(list)}});
+  co_return response;
 }
 
 Json AdminApi::Status(const Engine& engine, int index) const {
@@ -178,15 +151,12 @@ asio::awaitable<HttpResponse> AdminApi::StatusPage() {
 
 int AdminApi::ReplicaOf(const HttpRequest& request) const {
   int64_t replica = 0;
-  const auto refuse = [&] { throw ApiError(400, fmt::format("replica must be from 0 to {}", replicas_.size() - 1)); };
   if (request.method == "POST" && !request.body.empty()) {
     const Json body = ParseJson(request.body, "body", {.max_depth = 4, .max_nodes = 200'000});
     replica = JsonFields(body).Integer("replica", 0, replicas_.size() - 1).value_or(0);
-  } else if (!request.query.empty()) {
-    const std::string text = request.query.starts_with("replica=") ? request.query.substr(8) : "";
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), replica);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size()) refuse();
-    if (replica < 0 || replica >= replicas_.size()) refuse();
+  } else {
+    const QueryFields query(request.query, {"replica"});
+    replica = query.Integer("replica", 0, replicas_.size() - 1).value_or(0);
   }
   return static_cast<int>(replica);
 }
@@ -293,7 +263,8 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
   } catch (const Error& error) {
     response = ErrorResponse(400, error.what());
   }
-  co_await responder.Send(std::move(response));
+  const bool streamed = responder.record.status != 0;  // it was the answer
+  if (!streamed) co_await responder.Send(std::move(response));
 }
 
 }  // namespace quire

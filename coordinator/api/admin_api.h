@@ -6,6 +6,7 @@
 
 #include "comm/json.h"
 #include "coordinator/api/admin_control.h"
+#include "coordinator/api/admin_reports.h"
 #include "coordinator/api/byte_budget.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/metrics.h"
@@ -34,7 +35,7 @@ class AdminApi {
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
 
  private:
-  using Handler = std::function<boost::asio::awaitable<HttpResponse>(HttpRequest&, HttpResponder&)>;
+  using Handler = AdminReports::Handler;
   using EngineTask = std::function<std::string(Engine&)>;
 
   /// The replica that a request names, in its query or its body; the first when it names none.
@@ -48,6 +49,8 @@ class AdminApi {
   boost::asio::awaitable<HttpResponse> MetricsPage();
   boost::asio::awaitable<HttpResponse> StatusPage();
   boost::asio::awaitable<HttpResponse> FlushCaches();
+  boost::asio::awaitable<HttpResponse> HelpPage();
+  static boost::asio::awaitable<HttpResponse> DashboardFile(const std::string& path);
   Json Status(const Engine& engine, int replica) const;
 
   Options options_;
@@ -56,6 +59,7 @@ class AdminApi {
   const Tokenizer& tokenizer_;
   AdminControl& control_;
   WorkPool& pool_;
+  AdminReports reports_;
   Routes<Handler> routes_;
 };
 

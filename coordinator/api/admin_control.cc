@@ -75,6 +75,8 @@ asio::awaitable<HttpResponse> AdminControl::Handle(const HttpRequest& request) {
 HttpResponse AdminControl::SetAccepting(bool paused, bool draining) {
   for (int r = 0; r < replicas_.size(); ++r) replicas_.at(r).loop().SetPaused(paused);
   data_port_.set_draining(draining);
+  const EventKind kind = paused ? EventKind::kPaused : draining ? EventKind::kDraining : EventKind::kResumedServing;
+  replicas_.events().Publish(kind, [] { return ServerEvent{.text = "by an operator"}; });
   spdlog::info("{}", paused     ? "paused: requests wait until /admin/resume"
                      : draining ? "draining: new requests are refused until /admin/resume"
                                 : "resumed");
@@ -152,6 +154,8 @@ asio::awaitable<HttpResponse> AdminControl::ReplaceWorkers(const HttpRequest& re
         [handoff](const std::string& error) { handoff->Deliver(error); });
     const std::string error = co_await handoff->Take();
     if (!error.empty()) throw ApiError(500, "the workers were not replaced: " + error);
+    replicas_.events().Publish(EventKind::kWorkersReplaced,
+                               [r] { return ServerEvent{.replica = r, .text = "by an operator"}; });
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   co_return Answer({{"replaced", true}, {"seconds", took.count()}});

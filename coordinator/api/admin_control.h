@@ -3,6 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "coordinator/api/http_types.h"
 #include "coordinator/cluster/replicas.h"
@@ -20,9 +21,16 @@ class AdminControl {
   };
   AdminControl(Replicas& replicas, DataPort data_port);
 
-  static constexpr const char* kPaths[] = {"/admin/pause",           "/admin/resume", "/admin/drain",
-                                           "/admin/log_level",       "/admin/abort",  "/admin/reshard",
-                                           "/admin/restart_workers", "/admin/migrate"};
+  /// With one line for people.
+  static constexpr std::pair<const char*, const char*> kPaths[] = {
+      {"/admin/pause", "requests are taken and wait"},
+      {"/admin/resume", "ends a pause or a drain"},
+      {"/admin/drain", "new requests are refused, those that are here go on"},
+      {"/admin/log_level", "{level: trace, debug, info, warn or error}"},
+      {"/admin/abort", "ends {request: ID}, or {all: true}"},
+      {"/admin/reshard", "{tensor: N, shares: [...]}: other workers under load; also replica"},
+      {"/admin/restart_workers", "the same number of workers anew; also {replica: N}"},
+      {"/admin/migrate", "moves {request: ID} to {replica: N}"}};
   /// The answer to a POST to one of the paths. Throws ApiError. Replacing workers answers when it is done; it goes
   /// through the replicas one after another, or takes the one that "replica" names. The other verbs are for all of
   /// them.

@@ -10,6 +10,7 @@
 #include "comm/messages.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/on_pool.h"
+#include "coordinator/web/web_pages.h"
 
 namespace quire {
 
@@ -68,7 +69,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
     co_await responder.Send(std::move(response));
   };
   const auto alive = At([](const HttpRequest&) { return JsonResponse(Json::object()); });
-  return Routes<DataHandler>({
+  std::vector<Routes<DataHandler>::Route> routes = {
       {"POST", "/v1/completions", generate(false)},
       {"POST", "/v1/chat/completions", generate(true)},
       {"GET", "/v1/models", At([this](const HttpRequest&) { return Models(""); })},
@@ -85,7 +86,12 @@ Routes<DataHandler> DataApi::MakeRoutes() {
       {"GET", "/load", At([this](const HttpRequest&) {
          return JsonResponse({{"server_load", places_.taken()}});
        })},
-  });
+  };
+  if (options_.chat_page) {
+    const auto page = At([](const HttpRequest& request) { return WebFile(WebPage::kChat, request.path); });
+    for (const char* path : {"/", "/chat", kWebFiles}) routes.push_back({"GET", path, page});
+  }
+  return Routes<DataHandler>(std::move(routes));
 }
 
 std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {

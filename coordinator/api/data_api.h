@@ -34,6 +34,7 @@ class DataApi {
     int64_t pool_tokens = 0;       // what the KV blocks hold
     std::map<std::string, Topology::KeyLimits> key_limits;
     int max_running = 0;  // sequences, of all replicas
+    bool chat_page = true;
   };
   /// What requests take besides their place; the pool must be stopped before this object goes.
   struct Means {

@@ -24,6 +24,7 @@ class Routes {
     std::string_view method;  // GET or POST
     std::string_view path;    // exact, or with "*" at its end for whatever follows
     Handler handler;
+    std::string_view help = {};  // one line for people
   };
   explicit Routes(std::vector<Route> routes) : routes_(std::move(routes)) {}
 
@@ -44,6 +45,8 @@ class Routes {
     }
     return NoRoute(request, methods);
   }
+
+  const std::vector<Route>& all() const { return routes_; }
 
  private:
   std::vector<Route> routes_;

@@ -98,6 +98,7 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
           {"admin_ssl_keyfile", TextOrNull(topology.admin.key)},
           {"allowed_origins", topology.server.allowed_origins},
           {"allowed_hosts", topology.server.allowed_hosts},
+          {"chat_page", topology.server.chat_page},
           {"access_log", topology.logs.access},
           {"access_log_file", TextOrNull(topology.logs.access_file)},
           {"audit_log_file", TextOrNull(topology.logs.audit_file)},

@@ -31,8 +31,12 @@ void MakeParent(const std::string& directory) {
 
 }  // namespace
 
-Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel)
-    : topology_(std::move(topology)), deployment_(topology_, model, cancel) {
+Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel, EventFeed& feed)
+    : topology_(std::move(topology)),
+      deployment_(topology_, model, cancel),
+      feed_(feed),
+      watcher_(feed, engine(), topology_.parallel.replica) {
+  engine().set_watcher(&watcher_);
   if (!topology_.journal.empty()) {
     if (topology_.parallel.replicas > 1) MakeParent(topology_.journal);
     journal_.emplace(topology_.journal, JournalLimits{}, engine());
@@ -44,9 +48,25 @@ Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<b
 void Replica::Begin(EngineLoop::Recovery recovery) {
   recovery.between_steps = [this, then = std::move(recovery.between_steps)](Engine& engine) {
     Publish(engine);
+    PublishEpoch(engine);
     then(engine);
   };
+  if (recovery.relaunch) {
+    recovery.relaunch = [this, then = std::move(recovery.relaunch)](const GroupFailure& loss) {
+      feed_.Publish(EventKind::kWorkersLost, [&] { return ServerEvent{.replica = index(), .text = loss.what()}; });
+      then(loss);
+    };
+  }
   loop_ = std::make_unique<EngineLoop>(engine(), group(), std::move(recovery));
+}
+
+void Replica::PublishEpoch(const Engine& engine) {
+  if (std::exchange(told_epoch_, engine.epoch()) == engine.epoch()) return;
+  feed_.Publish(EventKind::kEpoch, [&] {
+    return ServerEvent{.replica = index(),
+                       .text = fmt::format("epoch {} begins with {} workers and {} blocks", engine.epoch(),
+                                           group().size(), engine.blocks().num_usable())};
+  });
 }
 
 void Replica::StopLoop() {

@@ -6,6 +6,7 @@
 
 #include "coordinator/cluster/deployment.h"
 #include "coordinator/cluster/engine_loop.h"
+#include "coordinator/cluster/event_feed.h"
 #include "coordinator/cluster/placement_choice.h"
 #include "coordinator/journal/journal.h"
 
@@ -23,7 +24,8 @@ struct BlockShape {
 class Replica {
  public:
   /// Starts the workers, like Deployment. `topology` is a ReplicaTopology.
-  Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel);
+  /// The feed outlives it.
+  Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel, EventFeed& feed);
 
   /// Begins to serve: starts the engine's thread.
   void Begin(EngineLoop::Recovery recovery);
@@ -57,9 +59,12 @@ class Replica {
 
  private:
   void PublishShape(const Engine& engine);
+  void PublishEpoch(const Engine& engine);
 
   Topology topology_;
   Deployment deployment_;
+  EventFeed& feed_;
+  EngineWatcher watcher_;
   std::optional<Journal> journal_;  // told of what the engine does
   std::unique_ptr<EngineLoop> loop_;
   mutable std::mutex mutex_;  // guards the next four
@@ -68,6 +73,7 @@ class Replica {
   int64_t tokens_on_their_way_ = 0, tokens_arrived_ = 0;  // the second: since the last Publish
   double next_publish_ = 0;
   EpochId shape_epoch_ = 0;  // that shape_ is of; of the engine's thread
+  EpochId told_epoch_ = 0;   // that the feed knows of; likewise
 };
 
 }  // namespace quire

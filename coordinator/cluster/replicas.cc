@@ -19,7 +19,7 @@ Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std:
   const auto start = [&, this](int r) {
     Topology one = ReplicaTopology(topology, r);
     if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
-    auto replica = std::make_unique<Replica>(std::move(one), model, cancel);
+    auto replica = std::make_unique<Replica>(std::move(one), model, cancel, events_);
     replica->Begin(RecoveryOf(*replica));
     return replica;
   };

@@ -39,6 +39,8 @@ class Replicas {
   /// True while the workers of at least one are started again.
   bool recovering() const;
   Migrations& migrations() { return *migrations_; }
+  /// What happens on all of them.
+  EventFeed& events() { return events_; }
 
   /// Runs `task`, which submits requests of so many tokens in all, on the engine thread of the replica that is best for
   /// the first one's prompt. Belongs to one thread.
@@ -55,6 +57,7 @@ class Replicas {
   void EndStarters();
   void OnRound(int replica, Engine& engine);
 
+  EventFeed events_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   /// The threads that started the replicas but for the first. Each stays until the workers have gone: mpirun is told to
   /// end with the thread that it is a child of.

@@ -47,4 +47,16 @@ class DecisionLog {
   virtual void OnDecision(const Decision& decision) = 0;
 };
 
+/// Tells every decision to two listeners; either may be null.
+class DecisionTee : public DecisionLog {
+ public:
+  DecisionLog* first = nullptr;
+  DecisionLog* second = nullptr;
+
+  void OnDecision(const Decision& decision) override {
+    if (first != nullptr) first->OnDecision(decision);
+    if (second != nullptr) second->OnDecision(decision);
+  }
+};
+
 }  // namespace quire

@@ -12,7 +12,13 @@ Engine::Engine(const EngineOptions& options)
 
 void Engine::set_observer(EngineObserver* observer) {
   observer_ = observer;
-  scheduler_.set_decision_log(observer);
+  decisions_.first = observer;
+  scheduler_.set_decision_log(&decisions_);
+}
+
+void Engine::set_watcher(DecisionLog* watcher) {
+  decisions_.second = watcher;
+  scheduler_.set_decision_log(&decisions_);
 }
 
 double Engine::MaxSeconds(const Request& request) const {
@@ -81,10 +87,8 @@ void Engine::Erase(RequestId id) {
 void Engine::Cancel(RequestId id) {
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
-  if (observer_ != nullptr) {
-    observer_->OnCancel(id);
-    observer_->OnDecision({DecisionKind::kCancelled, id});
-  }
+  if (observer_ != nullptr) observer_->OnCancel(id);
+  decisions_.OnDecision({DecisionKind::kCancelled, id});
   for (const Sequence& sequence : it->second->sequences) {
     if (!sequence.finished) Count(FinishReason::kAbort);
   }

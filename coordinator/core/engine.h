@@ -116,6 +116,8 @@ class Engine {
 
   /// Told of every call above and of every decision; null for nobody. Outlives the engine.
   void set_observer(EngineObserver* observer);
+  /// Told of every decision, like the observer, and of nothing else; null for nobody. Outlives the engine.
+  void set_watcher(DecisionLog* watcher);
 
   const Scheduler& scheduler() const { return scheduler_; }
   const BlockManager& blocks() const { return blocks_; }
@@ -159,6 +161,7 @@ class Engine {
   std::vector<RequestId> finished_;  // in the commit that is going on; likewise
   std::vector<StoppedChoice> stopped_;
   EngineObserver* observer_ = nullptr;
+  DecisionTee decisions_;  // to the observer, then to the watcher
 
   friend class EngineArchive;
 };

@@ -42,7 +42,7 @@ void Engine::ExpireOverdue(double now) {
     const double arrival = request.arrival_seconds;
     const bool waited = request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now;
     if (!waited && arrival + MaxSeconds(request) >= now) continue;
-    if (observer_ != nullptr) observer_->OnDecision({DecisionKind::kTimedOut, request.id});
+    decisions_.OnDecision({DecisionKind::kTimedOut, request.id});
     const bool own = request.limits.max_seconds > 0 && MaxSeconds(request) < options_.max_request_seconds;
     const RequestError overdue = own ? RequestError::kDeadline : RequestError::kTimedOut;
     EndWithError(request, waited ? RequestError::kNoRoom : overdue,

@@ -118,6 +118,8 @@ class Scheduler {
   /// Steps planned so far.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_; }
+  /// Who was last held at the head of the queue, and for want of what; told to the decision log.
+  const Decision& last_held() const { return last_held_; }
   LearnedCost& cost() { return cost_; }
   void set_decision_log(DecisionLog* log) { log_ = log; }
 

@@ -39,6 +39,7 @@ server:
   tls: {certificate: c.pem, key: k.pem}
   allowed_origins: ["https://a.example", "*"]
   allowed_hosts: [b.example]
+  chat_page: false
   limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5, connections_per_address: 6,
            memory_bytes: 70MiB, queue_seconds: 8, request_seconds: 9, memory_bytes_per_client: 40MiB,
            body_bytes_per_second: 10, write_bytes_per_second: 11}
@@ -68,6 +69,7 @@ threads_per_worker: 3
   EXPECT_EQ(t.transport.keys, "keys/");
   EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
   EXPECT_EQ(t.transport.private_network, "on");
+  EXPECT_FALSE(t.server.chat_page);
   const std::vector<std::string> doors = {t.server.certificate,
                                           t.server.key,
                                           t.admin.certificate,

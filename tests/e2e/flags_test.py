@@ -113,7 +113,7 @@ class PlainTest(FlagCase):
             "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
-            "access_log": "off", "access_log_file": None, "audit_log_file": None, "private_network": "auto",
+            "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
             "verify_checksum": None,

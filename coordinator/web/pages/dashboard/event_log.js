@@ -1,0 +1,40 @@
+// The latest events, as they come.
+import {$, el, setText} from "../shared/dom.js";
+
+const KEPT = 200, RETRY_MS = 2000;
+
+export class EventLog {
+  constructor(session) {
+    this.session = session;
+    this.last = 0;
+  }
+
+  /** Reads for as long as the page is open; begins with what the server still knows. */
+  async follow(signal) {
+    while (!signal.aborted) {
+      try {
+        setText($("events-state"), "");
+        for await (const {event, data} of this.session.events(`/admin/events?since=${this.last}`, {signal})) this.#add(event, JSON.parse(data));
+      } catch (error) {
+        if (signal.aborted) return;
+        setText($("events-state"), error.status ? error.message : "not connected");
+        if (error.status === 0) this.last = 0;  // another server may come back, and count anew
+      }
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+
+  #add(event, data) {
+    if (event === "lost" || event === "left_out") return this.#line(Date.now() / 1000, `${data.events} events are missing: ${data.reason}`);
+    if (data.number <= this.last) return;
+    this.last = data.number;
+    const where = data.replica === null ? "" : `replica ${data.replica}, `;
+    this.#line(data.time, `${event.replaceAll("_", " ")}: ${where}${data.text}`);
+  }
+
+  #line(time, text) {
+    const line = el("li", {}, el("time", {}, new Date(time * 1000).toLocaleTimeString()), el("span", {className: "text"}, text));
+    $("events").prepend(line);
+    while ($("events").children.length > KEPT) $("events").lastElementChild.remove();
+  }
+}

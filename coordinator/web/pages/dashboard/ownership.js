@@ -1,0 +1,92 @@
+// Who holds which block, as arrays over block ids, from what /admin/block_map says. Ids run from 1 to total.
+
+export const FREE = 0, CACHED = 1, HELD = 2, PINNED = 3;
+
+/** Calls visit(id, index) for the blocks of a table, where index is the place in the table. */
+function eachBlock(ranges, visit) {
+  let index = 0;
+  for (const [first, count] of ranges) {
+    if (first !== 0) for (let i = 0; i < count; ++i) visit(first + i, index + i);
+    index += count;
+  }
+}
+
+export class Ownership {
+  /** owners: [{id, request, client, tables}]; pins, cached: as in /admin/block_map. */
+  constructor({total, blockSize, owners, pins, cached}) {
+    this.total = total;
+    this.blockSize = blockSize;
+    this.owners = owners;
+    this.pins = pins;
+    this.kind = new Uint8Array(total + 1);
+    this.owner = new Int32Array(total + 1).fill(-1);  // the first one's place in owners
+    this.holders = new Uint16Array(total + 1);        // tables that name the block
+    this.filled = new Uint16Array(total + 1);         // computed tokens in it
+    this.counts = {held: 0, shared: 0, cached: 0, pinned: 0};
+    eachBlock(cached, (id) => { this.kind[id] = CACHED; });
+    for (const pin of pins) eachBlock(pin.blocks, (id) => { this.kind[id] = PINNED; this.filled[id] = blockSize; });
+    owners.forEach((owner, place) => this.#take(owner, place));
+    for (let id = 1; id <= total; ++id) {
+      if (this.holders[id] > 1) ++this.counts.shared;
+      if (this.kind[id] === HELD) ++this.counts.held;
+      else if (this.kind[id] === CACHED) ++this.counts.cached;
+      else if (this.kind[id] === PINNED) ++this.counts.pinned;
+    }
+  }
+
+  #take(owner, place) {
+    owner.held = 0;
+    owner.shared = new Set();  // places of owners that it shares a block with
+    owner.sharedBlocks = 0;
+    for (const table of owner.tables) {
+      eachBlock(table.blocks, (id, index) => {
+        if (id > this.total) return;
+        if (this.owner[id] < 0) this.owner[id] = place;
+        else if (this.owner[id] !== place) {
+          owner.shared.add(this.owner[id]);
+          this.owners[this.owner[id]].shared.add(place);
+        }
+        if (this.owner[id] === place && this.holders[id] > 0) ++owner.sharedBlocks;
+        if (this.kind[id] !== PINNED) this.kind[id] = HELD;
+        ++this.holders[id];
+        ++owner.held;
+        const filled = Math.min(this.blockSize, Math.max(0, table.computed_tokens - index * this.blockSize));
+        if (filled > this.filled[id]) this.filled[id] = filled;
+      });
+    }
+  }
+
+  /** What a person wants to know of one block: {title, lines}. */
+  describe(id) {
+    const title = `Block ${id}`;
+    const lines = [];
+    for (const owner of this.owners) {
+      for (const table of owner.tables) {
+        let index = 0;
+        for (const [first, count] of table.blocks) {
+          if (first !== 0 && id >= first && id < first + count) {
+            const begin = (index + id - first) * this.blockSize;
+            const choice = owner.tables.length > 1 ? `, choice ${table.choice}` : "";
+            lines.push(`${owner.id}${choice}: tokens ${begin} to ${begin + this.blockSize - 1}`);
+          }
+          index += count;
+        }
+      }
+    }
+    for (const pin of this.pins) {
+      if (pin.blocks.some(([first, count]) => id >= first && id < first + count)) lines.push(`pin ${pin.pin} keeps it`);
+    }
+    if (this.kind[id] === CACHED) return {title, lines: ["cached: nobody holds it, its content is kept"]};
+    if (lines.length === 0) return {title, lines: ["free"]};
+    const state = this.holders[id] > 1 ? `shared by ${this.holders[id]}` : this.holders[id] === 1 ? "held by one" : "pinned";
+    return {title: `${title}: ${state}, ${this.filled[id]} of ${this.blockSize} tokens filled`, lines};
+  }
+}
+
+export function deviceOwnership(map) {
+  return new Ownership({total: map.total, blockSize: map.block_size, owners: map.requests, pins: map.pins, cached: map.cached});
+}
+
+export function hostOwnership(map) {
+  return new Ownership({total: map.host.total, blockSize: map.block_size, owners: map.swapped_out, pins: [], cached: []});
+}

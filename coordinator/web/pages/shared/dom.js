@@ -1,0 +1,49 @@
+// Elements without markup: nothing that a server or a client said is ever read as HTML.
+
+export const $ = (id) => document.getElementById(id);
+
+/** el("button", {className: "small", onclick: f}, "text", child): attributes with a dash are set as such. */
+export function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.includes("-") || name === "role" || name === "scope") made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+export function svg(tag, attributes = {}, ...children) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** Writes only what changed, so that a selection or a screen reader is not disturbed. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Keeps the children of `parent` like `items`, in their order: make(item) for a new key, update(child, item) for each.
+ * Elements stay for as long as their key does, and with them the focus that they may have.
+ */
+export function keepList(parent, items, keyOf, make, update) {
+  const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  let place = parent.firstElementChild;
+  for (const item of items) {
+    const key = String(keyOf(item));
+    let child = known.get(key);
+    known.delete(key);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = key;
+    }
+    if (child === place) place = place.nextElementSibling;
+    else parent.insertBefore(child, place);
+    update(child, item);
+  }
+  for (const gone of known.values()) gone.remove();
+}

@@ -1,0 +1,67 @@
+#include "coordinator/web/web_pages.h"
+
+#include "coordinator/web/web_texts.h"
+
+namespace quire {
+
+namespace {
+
+constexpr std::string_view kPrefix = "/web/", kShared = "shared/";
+
+std::string_view FolderOf(WebPage page) { return page == WebPage::kDashboard ? "dashboard/" : "chat/"; }
+
+bool IsPath(WebPage page, std::string_view path) { return path == "/" || (page == WebPage::kChat && path == "/chat"); }
+
+/// In web/pages/; empty when the path is not one of the page's.
+std::string FileOf(WebPage page, std::string_view path) {
+  if (IsPath(page, path)) return std::string(FolderOf(page)) + "index.html";
+  if (!path.starts_with(kPrefix)) return "";
+  path.remove_prefix(kPrefix.size());
+  const bool own = path.starts_with(FolderOf(page)) || path.starts_with(kShared);
+  return own ? std::string(path) : "";
+}
+
+std::string TypeOf(std::string_view file) {
+  if (file.ends_with(".html")) return "text/html; charset=utf-8";
+  if (file.ends_with(".css")) return "text/css; charset=utf-8";
+  if (file.ends_with(".js")) return "text/javascript; charset=utf-8";
+  return "image/svg+xml";
+}
+
+/// No script, style, picture or address but this server's own; in no other site's frame; no word of where one was.
+const std::vector<std::pair<std::string, std::string>>& Protections() {
+  static const std::vector<std::pair<std::string, std::string>> headers = {
+      {"Content-Security-Policy",
+       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+       "form-action 'none'; frame-ancestors 'none'"},
+      {"X-Content-Type-Options", "nosniff"},
+      {"X-Frame-Options", "DENY"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Opener-Policy", "same-origin"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Cache-Control", "no-cache"}};
+  return headers;
+}
+
+}  // namespace
+
+std::vector<std::string> WebPaths(WebPage page) {
+  std::vector<std::string> paths = {"/"};
+  if (page == WebPage::kChat) paths.push_back("/chat");
+  for (const EmbeddedFile& file : EmbeddedFiles()) {
+    if (file.path.starts_with(FolderOf(page)) || file.path.starts_with(kShared))
+      paths.push_back(std::string(kPrefix) + std::string(file.path));
+  }
+  return paths;
+}
+
+HttpResponse WebFile(WebPage page, std::string_view path) {
+  const std::string wanted = FileOf(page, path);
+  for (const EmbeddedFile& file : EmbeddedFiles()) {
+    if (file.path != wanted) continue;
+    return {200, TypeOf(file.path), std::string(file.content), Protections()};
+  }
+  return ErrorResponse(404, "no such file");
+}
+
+}  // namespace quire
