@@ -96,7 +96,8 @@ class Reporter {
   std::string WhyWaiting(const Request& request, int ahead) const {
     if (hold_.recovering) return "the workers are being started again";
     if (hold_.paused) return "the server is paused";
-    if (ahead > 0) return fmt::format("{} requests of its client are before it", ahead);
+    if (ahead == 1) return "1 request of its client is before it";
+    if (ahead > 1) return fmt::format("{} requests of its client are before it", ahead);
     const Decision& held = engine_.scheduler().last_held();
     if (held.request == request.id && held.kind == DecisionKind::kHeldForSlots)
       return fmt::format("first in the queue; {} of at most {} sequences run", held.a, held.b);

@@ -33,7 +33,7 @@ export class EventLog {
   }
 
   #line(time, text) {
-    const line = el("li", {}, el("time", {}, new Date(time * 1000).toLocaleTimeString()), el("span", {className: "text"}, text));
+    const line = el("li", {}, el("time", {}, new Date(time * 1000).toLocaleTimeString([], {hour12: false})), el("span", {className: "text"}, text));
     $("events").prepend(line);
     while ($("events").children.length > KEPT) $("events").lastElementChild.remove();
   }

@@ -2,11 +2,12 @@
 import {$, el, setText} from "../shared/dom.js";
 import {count, percent, seconds, short} from "../shared/format.js";
 import {Histogram, LineChart, Sparkline} from "./charts.js";
-import {histograms, quantile} from "./metrics.js";
+import {histograms, quantile, total} from "./metrics.js";
 
 const CAPACITY = 300;  // samples, one a second
 
 const FIRST_TOKEN = "vllm:time_to_first_token_seconds", INTER_TOKEN = "vllm:inter_token_latency_seconds";
+const HITS = "vllm:prefix_cache_hits_total", QUERIES = "vllm:prefix_cache_queries_total";
 
 class Figure {
   constructor(title) {
@@ -52,25 +53,21 @@ export class History {
   onStatus(status) {
     const now = performance.now();
     const generated = sum(status, (r) => r.generated_tokens), preemptions = sum(status, (r) => r.preemptions);
-    const total = sum(status, (r) => r.blocks.device.total), used = sum(status, (r) => r.blocks.device.used);
+    const blocks = sum(status, (r) => r.blocks.device.total), used = sum(status, (r) => r.blocks.device.used);
     const cached = sum(status, (r) => r.blocks.device.cached);
     const rate = this.before ? Math.max(0, (generated - this.before.generated) / ((now - this.before.now) / 1000)) : 0;
     this.before = {now, generated};
-    const cachedTokens = sum(status, (r) => r.cached_tokens), computed = sum(status, (r) => r.computed_tokens) - generated;
-    const hits = cachedTokens / Math.max(1, cachedTokens + Math.max(0, computed));
     const running = sum(status, (r) => r.running), waiting = sum(status, (r) => r.waiting);
     this.#push("running", running);
     this.#push("waiting", waiting);
     this.#push("tokens", rate);
-    this.#push("used", used / Math.max(1, total));
-    this.#push("cached", cached / Math.max(1, total));
-    this.#push("hits", hits);
+    this.#push("used", used / Math.max(1, blocks));
+    this.#push("cached", cached / Math.max(1, blocks));
     const s = this.samples;
     this.figures.running.show(count(running), `${count(sum(status, (r) => r.steps))} steps so far`, s.running);
     this.figures.waiting.show(count(waiting), `${count(preemptions)} preemptions so far`, s.waiting);
     this.figures.tokens.show(short(rate), `${short(generated)} generated so far`, s.tokens);
-    this.figures.used.show(percent(s.used.at(-1)), `${count(used)} of ${count(total)}`, s.used, 1);
-    this.figures.hits.show(percent(hits), `${short(cachedTokens)} prompt tokens saved`, s.hits, 1);
+    this.figures.used.show(percent(s.used.at(-1)), `${count(used)} of ${count(blocks)}`, s.used, 1);
     const shown = Math.min(CAPACITY, (now - this.began) / 1000 + 1);
     this.throughput.show([s.tokens], CAPACITY, shown);
     this.pool.show([s.used, s.cached], CAPACITY, shown);
@@ -81,7 +78,10 @@ export class History {
     const first = found[FIRST_TOKEN], inter = found[INTER_TOKEN];
     this.firstToken.show(first, quantile(first, 0.5), quantile(first, 0.95));
     this.interToken.show(inter, quantile(inter, 0.5), quantile(inter, 0.95));
+    const hits = total(text, HITS), share = hits / Math.max(1, total(text, QUERIES));
+    this.#push("hits", share);
+    this.figures.hits.show(percent(share), `${short(hits)} prompt tokens saved`, this.samples.hits, 1);
     this.#push("first", quantile(first, 0.5) ?? 0);
-    this.figures.first.show(seconds(quantile(first, 0.5)), `half of ${count(first.count)}; 95 %: ${seconds(quantile(first, 0.95))}`, this.samples.first);
+    this.figures.first.show(seconds(quantile(first, 0.5)), first.count === 0 ? "once a request has ended" : `half of ${count(first.count)}; 95 %: ${seconds(quantile(first, 0.95))}`, this.samples.first);
   }
 }

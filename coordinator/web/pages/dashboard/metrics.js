@@ -22,6 +22,15 @@ export function histograms(text, names) {
   return found;
 }
 
+/** The sum of a counter over its labels. */
+export function total(text, name) {
+  let sum = 0;
+  for (const line of text.split("\n")) {
+    if (line.startsWith(name + "{") || line.startsWith(name + " ")) sum += Number(line.slice(line.lastIndexOf(" ") + 1));
+  }
+  return sum;
+}
+
 /** Between the bounds of its bucket; null when there is nothing yet. */
 export function quantile({bounds, counts, count}, share) {
   if (count === 0) return null;

@@ -103,7 +103,7 @@ export class RequestsView {
     }
     if (story.events.length > 0) {
       parts.push(el("h3", {}, "What happened to it"), el("ul", {className: "lines"}, ...story.events.map((event) => el("li", {},
-        el("time", {}, new Date(event.time * 1000).toLocaleTimeString()), el("span", {className: "text"}, event.text)))));
+        el("time", {}, new Date(event.time * 1000).toLocaleTimeString([], {hour12: false})), el("span", {className: "text"}, event.text)))));
     }
     return parts;
   }
