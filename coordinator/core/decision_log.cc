@@ -40,7 +40,7 @@ std::string What(const Decision& d) {
     case DecisionKind::kFinished:
       return fmt::format("choice {} finished: {}", d.a, NameOf(static_cast<FinishReason>(d.b)));
     case DecisionKind::kCancelled:
-      return "cancelled by its client";
+      return "cancelled, by its client or an operator";
     case DecisionKind::kTimedOut:
       return "timed out";
     case DecisionKind::kDeparted:

@@ -17,7 +17,8 @@ from server import free_port
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "Left": "\ue012", "Up": "\ue013", "Right": "\ue014", "Down": "\ue015",
-        "End": "\ue010", "Home": "\ue011", "Shift": "\ue008", "Space": " "}
+        "End": "\ue010", "Home": "\ue011", "Shift": "\ue008", "Space": " ",
+        "Control": "\ue009", "Backspace": "\ue003"}
 
 
 def need_browser():

@@ -383,6 +383,16 @@ class DoorsTest(FlagCase):
         self.assertEqual(refused.exception.code, 403)
         self.assertEqual(quire("serve", "--model", TINY, "--allowed-hosts", "a/b").returncode, 2)
 
+    def test_no_chat_page(self):
+        with urllib.request.urlopen(self.server.url + "/chat", timeout=20) as response:
+            self.assertIn("text/html", response.headers["Content-Type"])
+        with Server("--no-chat-page", model=TINY) as server:
+            self.assertIs(server.get("/admin/status", admin=True)["settings"]["chat_page"], False)
+            for path in ("/", "/chat", "/web/chat/main.js", "/web/shared/base.css"):
+                with self.assertRaises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(server.url + path, timeout=20)
+                self.assertEqual(refused.exception.code, 404)
+
     def written(self, path, text):
         deadline = time.monotonic() + 20
         while True:
@@ -434,6 +444,7 @@ TESTS = {
     "--admin-ssl-keyfile": DoorsTest.test_ssl_files,
     "--allowed-origins": DoorsTest.test_allowed_origins,
     "--allowed-hosts": DoorsTest.test_allowed_hosts,
+    "--no-chat-page": DoorsTest.test_no_chat_page,
     "--access-log": DoorsTest.test_access_log,
     "--access-log-file": DoorsTest.test_access_log,
     "--audit-log-file": DoorsTest.test_audit_log_file,

@@ -2,7 +2,7 @@
 import {$, el, setText} from "../shared/dom.js";
 import {percent, seconds} from "../shared/format.js";
 
-const UNSURE = 0.5, UNLIKELY = 0.1;  // probabilities below which a token is marked
+const UNSURE = 0.2, UNLIKELY = 0.05;  // probabilities below which a token is marked
 
 /** A token as people can see it: spaces and line ends are shown when there is nothing else. */
 function spelled(token) {

@@ -14,7 +14,7 @@ class Figure {
     this.value = el("div", {className: "value"}, "–");
     this.note = el("div", {className: "note"});
     this.spark = new Sparkline();
-    this.element = el("div", {className: "card figure"}, el("h3", {}, title), this.value, this.note, this.spark.element);
+    this.element = el("div", {className: "card figure"}, el("h2", {}, title), this.value, this.note, this.spark.element);
   }
 
   show(value, note, samples, most) {

@@ -1,0 +1,51 @@
+#include "coordinator/api/query_fields.h"
+
+#include <gmock/gmock.h>
+
+#include "coordinator/api/api_error.h"
+#include "coordinator/api/block_ranges.h"
+
+namespace quire {
+namespace {
+
+std::string ErrorOf(std::string_view query) {
+  try {
+    const QueryFields fields(query, {"a", "b"});
+    (void)fields.Integer("a", -5, 100);
+    (void)fields.Choice("b", {"x", "y"});
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(QueryFieldsTest, ValuesAreDecoded) {
+  const QueryFields fields("a=1%2f2+3%25&b=", {"a", "b"});
+  EXPECT_EQ(fields.Text("a"), "1/2 3%");
+  EXPECT_EQ(fields.Text("b"), "");
+  EXPECT_EQ(QueryFields("", {"a"}).Integer("a", 0, 9), std::nullopt);
+  EXPECT_EQ(QueryFields("a=-5", {"a"}).Integer("a", -5, 100), -5);
+  EXPECT_EQ(QueryFields("&&b=x&", {"a", "b"}).Choice("b", {"x", "y"}), "x");
+}
+
+TEST(QueryFieldsTest, WhatIsWrongIsNamed) {
+  EXPECT_EQ(ErrorOf("a=1&b=y"), "");
+  for (const char* query : {"a=101", "a=-6", "a=", "a=1x", "a=99999999999999999999", "a"})
+    EXPECT_THAT(ErrorOf(query), testing::HasSubstr("a must be from -5 to 100")) << query;
+  EXPECT_THAT(ErrorOf("b=z"), testing::HasSubstr("b must be one of x, y"));
+  EXPECT_THAT(ErrorOf("c=1"), testing::HasSubstr("the query takes a, b"));
+  EXPECT_THAT(ErrorOf("a=1&a=1"), testing::HasSubstr("a is there twice"));
+  for (const char* query : {"a=%", "a=%1", "a=%zz", "a=%+1", "%q=1"})
+    EXPECT_THAT(ErrorOf(query), testing::HasSubstr("malformed")) << query;
+}
+
+TEST(BlockRangesTest, NeighboursAreOneRun) {
+  EXPECT_EQ(BlockRangesJson({}).dump(), "[]");
+  EXPECT_EQ(BlockRangesJson({4}).dump(), "[[4,1]]");
+  EXPECT_EQ(BlockRangesJson({4, 5, 6, 9, 8, 7}).dump(), "[[4,3],[9,1],[8,1],[7,1]]");
+  EXPECT_EQ(BlockRangesJson({0, 0, 1, 2, 0}).dump(), "[[0,2],[1,2],[0,1]]");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,34 @@
+"""What axe-core says of a page, and a walk over it with the Tab key."""
+import os
+
+import axe_core_python
+
+AXE = os.path.join(os.path.dirname(axe_core_python.__file__), "axe.min.js")
+
+
+def violations(browser):
+    """Breaches of WCAG 2 A and AA and of axe's best practice, one line for each; in one theme, as the page is now. Colours
+    that are on their way from one theme to another are waited for."""
+    browser.until("no transition runs", lambda: browser.run("return document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"))
+    with open(AXE, encoding="utf-8") as f:
+        browser.run(f.read())
+    found = browser.run("return axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => "
+                        "v.id + ': ' + v.help + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + n.failureSummary).join('; ')))")
+    assert browser.run("return axe.version") >= "4", "no axe"
+    return found
+
+
+def tab_stops(browser, most=200):
+    """Labels of what gets the focus, one Tab after another, from the beginning of the page until it comes round."""
+    browser.run("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); window.scrollTo(0, 0)")
+    stops = []
+    for _ in range(most):
+        browser.press("Tab")
+        if browser.run("return document.activeElement === document.body"):
+            return stops
+        assert browser.run("return document.activeElement.matches(':focus-visible')"), f"no focus is seen on {browser.focused()}"
+        stops.append(browser.focused())
+        if len(stops) > 1 and browser.run("return document.activeElement === window.firstStop"):
+            return stops[:-1]
+        browser.run("window.firstStop ??= document.activeElement")
+    raise AssertionError(f"the focus does not come round: {stops}")

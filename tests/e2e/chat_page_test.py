@@ -1,0 +1,178 @@
+"""The chat page, as a user has it."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+import verdict
+from browser import Browser, need_browser
+from server import QUIRE, REAL, Server
+
+need_browser()
+import accessibility  # noqa: E402  needs what comes with a browser's test environment
+
+if not REAL:
+    verdict.skip_all("QUIRE_TEST_MODEL names no model")
+
+
+class ChatTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "1", model=REAL)
+        cls.addClassCleanup(cls.server.__exit__)
+        cls.browser = Browser(width=1100, height=800)
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def setUp(self):
+        self.browser.open(self.server.url + "/chat")
+        self.browser.until("a model is there", lambda: self.browser.run("return document.getElementById('model').value"))
+
+    def tearDown(self):
+        self.assertEqual(self.browser.console(), [])
+
+    def set(self, field, value):
+        if self.browser.hidden("#settings"):
+            self.browser.click("#settings-button")
+        self.browser.run("document.getElementById(arguments[0]).value = arguments[1]", field, str(value))
+
+    def ask(self, text):
+        self.browser.type("#message", text)
+        self.browser.press("Enter")
+
+    def answered(self, turns=1):
+        """The last answer's text, once it is whole."""
+        self.browser.until("the answer is whole", lambda: self.browser.run(
+            "return [...document.querySelectorAll('.assistant .facts')].filter((f) => f.textContent).length") == turns and self.browser.hidden("#stop"))
+        return self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).textContent")
+
+    def reference(self, messages, **fields):
+        body = {"messages": messages, "temperature": 0, "top_p": 0.95, "max_tokens": 24, **fields}
+        status, answer = self.server.post("/v1/chat/completions", body)
+        self.assertEqual(status, 200, answer)
+        return answer["choices"][0]["message"]["content"]
+
+    def test_a_conversation_is_what_the_endpoint_says(self):
+        self.assertEqual(self.browser.run("return document.getElementById('model').value"), self.server.get("/v1/models")["data"][0]["id"])
+        for field, value in (("temperature", 0), ("max-tokens", 24), ("system", "You answer in French.")):
+            self.set(field, value)
+        messages = [{"role": "system", "content": "You answer in French."}]
+        for turn, question in enumerate(["What is the capital of France?", "And of Italy?"], 1):
+            self.ask(question)
+            messages.append({"role": "user", "content": question})
+            text = self.answered(turn)
+            self.assertEqual(text, self.reference(messages))
+            messages.append({"role": "assistant", "content": text})
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('.user .text')].map((t) => t.textContent)"), ["What is the capital of France?", "And of Italy?"])
+        self.assertIn("from the cache", self.browser.run("return [...document.querySelectorAll('.facts')].at(-1).textContent"))
+        self.browser.click("#new-chat")
+        self.browser.see("#greeting")
+        self.set("system", "")
+        self.ask("What is the capital of France?")
+        self.assertEqual(self.answered(), self.reference([messages[1]]))
+
+    def test_it_streams_and_stops(self):
+        self.set("max-tokens", 2000)
+        self.ask("Write a very long story about a ship.")
+        lengths = [self.browser.until("it grows", lambda n=n: (m := len(self.browser.text(".assistant .text"))) > n and m) for n in (0, 20, 60)]
+        self.assertEqual(lengths, sorted(set(lengths)))
+        self.browser.click("#stop")
+        self.browser.sees("#status", "Stopped.")
+        self.browser.until("the server noticed", lambda: self.server.get("/admin/requests", admin=True)["requests"] == [])
+        text = self.browser.text(".assistant .text")
+        self.browser.sees(".facts", "stopped")
+        self.set("max-tokens", 4)
+        self.ask("Go on.")
+        self.answered(2)
+        self.assertEqual(self.browser.text(".assistant .text"), text)
+
+    def test_tokens_say_how_likely_they_were_by_pointer_and_by_keyboard(self):
+        self.set("temperature", 0)
+        self.set("max-tokens", 12)
+        self.ask("Name a colour.")
+        text = self.answered()
+        tokens = self.browser.run("return [...document.querySelectorAll('.token')].map((t) => t.textContent)")
+        self.assertEqual("".join(tokens), text)
+        self.assertGreater(len(tokens), 3)
+        choice = self.server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Name a colour."}], "temperature": 0, "max_tokens": 12,
+                                                           "logprobs": True, "top_logprobs": 5})[1]["choices"][0]
+        top = [entry["token"].strip() for entry in choice["logprobs"]["content"][1]["top_logprobs"]]
+        self.browser.hover(".token:nth-child(2)")
+        self.browser.sees("#tip .taken", tokens[1].strip())
+        for token in top:
+            self.browser.sees("#tip", token or "")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#tip tr').length"), 5)
+        self.browser.hover("#composer")
+        self.browser.until("it goes", lambda: self.browser.hidden("#tip"))
+        self.browser.run("document.querySelector('.assistant .text').focus()")
+        self.browser.press("Right", "Right")
+        self.browser.sees("#said", "%")
+        self.assertEqual(self.browser.text(".token.chosen"), tokens[1])
+        self.browser.press("Escape")
+        self.browser.until("it goes", lambda: self.browser.hidden("#tip"))
+        self.browser.click("#logprobs")
+        self.ask("Another one.")
+        self.answered(2)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.turn:last-child .token').length"), 0)
+
+    def test_mistakes_are_told(self):
+        self.set("temperature", 9)
+        self.ask("Hello")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.turn').length"), 0)  # the field is marked, nothing is sent
+        self.set("temperature", 1)
+        self.set("max-tokens", 100000)
+        self.browser.press("Escape")
+        self.browser.click("#send")
+        self.browser.sees(".turn .notice", "100000")
+        self.assertIn("400", self.browser.console()[0])
+
+    def test_contrast_labels_and_keyboard(self):
+        self.set("max-tokens", 8)
+        self.ask("Name a colour.")
+        self.answered()
+        self.addCleanup(self.browser.theme, False)
+        for dark in (False, True):
+            self.browser.theme(dark)
+            self.assertEqual(accessibility.violations(self.browser), [])
+        stops = accessibility.tab_stops(self.browser)
+        for wanted in ("Model", "New chat", "Settings", "Conversation", "Answer", "Message", "Send", "System message", "Temperature", "Top p", "Show how likely"):
+            self.assertTrue(any(wanted in stop for stop in stops), (wanted, stops))
+
+    def test_on_a_phone_nothing_is_wider_than_the_screen(self):
+        with Browser(width=390, height=844) as phone:
+            phone.open(self.server.url + "/")
+            phone.type("#message", "Hi")
+            phone.click("#send")
+            phone.until("an answer", lambda: phone.text(".assistant .text"))
+            phone.click("#settings-button")
+            self.assertEqual(phone.run("return [innerWidth, document.documentElement.scrollWidth]"), [390, 390])
+            phone.click("#new-chat")
+            self.assertEqual(accessibility.violations(phone), [])
+
+
+class KeyTest(unittest.TestCase):
+    def test_the_key_is_typed_in_and_stays_in_the_tab(self):
+        with tempfile.TemporaryDirectory() as directory:
+            file = os.path.join(directory, "api.keys")
+            made = subprocess.run([QUIRE, "keygen", "--api", "ann", "--file", file], capture_output=True, text=True, check=True).stdout
+            key = next(word for word in made.split() if len(word) > 40)
+            with Server("-tp", "1", "--api-key-file", file, model=REAL) as server, Browser() as browser:
+                browser.open(server.url + "/")
+                browser.see("#sign-in")
+                self.assertTrue(browser.hidden("#app"))
+                self.assertEqual(accessibility.violations(browser), [])
+                browser.type("#key", "wrong")
+                browser.press("Enter")
+                browser.sees("#sign-in-error", "The key is not known here.")
+                browser.type("#key", key)
+                browser.press("Enter")
+                browser.type("#message", "Hello")
+                browser.click("#send")
+                browser.sees(".facts", "tokens")
+                self.assertEqual(browser.run("return [location.pathname, location.search, document.cookie, localStorage.length]"), ["/", "", "", 0])
+                browser.click("#sign-out")
+                browser.see("#sign-in")
+                self.assertEqual(browser.run("return [sessionStorage.length, document.querySelectorAll('.turn').length]"), [0, 0])
+
+
+if __name__ == "__main__":
+    verdict.run_tests()

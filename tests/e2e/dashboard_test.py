@@ -1,0 +1,397 @@
+"""The dashboard, as a user has it: in a browser, by pointer and by keyboard."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import verdict
+from browser import Browser, need_browser
+from server import QUIRE, TINY, Server, wait_gone
+from stream_client import stream_in_background
+
+need_browser()
+import accessibility  # noqa: E402  needs what comes with a browser's test environment
+
+
+def begin(server, prompt, tokens=1500, **fields):
+    """A stream that has begun; (thread, id)."""
+    thread, lines = stream_in_background(server, tokens, body={"prompt": prompt, **fields})
+    return thread, json.loads(lines[0])["id"]
+
+
+class DashboardCase(unittest.TestCase):
+    FLAGS = ("-tp", "1", "--num-kv-blocks", "300", "--max-num-seqs", "4")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.FLAGS, model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def setUp(self):
+        self.browser.open(self.server.admin_url + "/")
+        self.browser.see("#device-map canvas")
+        self.browser.sees("#map-summary", "blocks of 16 tokens")
+
+    def tearDown(self):
+        self.order("/admin/resume")
+        self.order("/admin/abort", {"all": True})
+        self.assertEqual(self.browser.console(), [])
+
+    def order(self, path, body=None):
+        return self.server.post(path, body or {}, admin=True)
+
+    def row(self, name):
+        self.browser.until(f"{name} has a row", lambda: name in self.browser.text("#requests"))
+        return self.browser.run("return [...document.querySelectorAll('#requests tr')].find((r) => r.textContent.includes(arguments[0])).innerText", name)
+
+
+class RequestsTest(DashboardCase):
+    def test_a_running_request_its_blocks_and_a_waiting_one(self):
+        _, name = begin(self.server, [5] * 100)
+        self.order("/admin/pause")
+        row = self.row(name)
+        self.assertIn("generating", row)
+        self.assertIn("the server is paused", row)
+        self.browser.sees("#state", "paused")
+        self.browser.sees("#owners", name)
+        blocks = self.server.get("/admin/requests?id=" + name, admin=True)["requests"][0]["blocks"]
+        self.browser.sees("#owners .what", f"{blocks} blocks")
+        block = self.first_blocks()[0]
+        self.browser.hover("#device-map canvas", *self.place_of(block))
+        self.browser.sees("#tip b", f"Block {block}: held by one, 16 of 16 tokens filled")
+        self.browser.sees("#tip", f"{name}: tokens 0 to 15")
+        drawn = self.server.get("/admin/block_map", admin=True)
+        taken = {first + i for ranges in (drawn["cached"], drawn["requests"][0]["tables"][0]["blocks"]) for first, count in ranges for i in range(count)}
+        free = max(set(range(1, 301)) - taken)
+        self.browser.hover("#device-map canvas", *self.place_of(free))
+        self.browser.sees("#tip", "free")
+        self.browser.hover("#map-title")
+        self.browser.until("the word on a block goes", lambda: self.browser.hidden("#tip"))
+
+    def first_blocks(self):
+        """The first block of each request."""
+        return [request["tables"][0]["blocks"][0][0] for request in self.server.get("/admin/block_map", admin=True)["requests"]]
+
+    def place_of(self, block):
+        """From the middle of the canvas, in whole pixels."""
+        return self.browser.run("""
+            const box = document.querySelector("#device-map canvas").getBoundingClientRect(), block = arguments[0] - 1;
+            const total = 300;
+            for (let cell = 18; cell >= 2; cell -= 1) {
+              const columns = Math.round(box.width / cell);
+              if (Math.abs(columns * cell - box.width) < 0.01 && Math.abs(Math.ceil(total / columns) * cell - box.height) < 0.01)
+                return [Math.floor((block % columns + 0.5) * cell - box.width / 2), Math.floor((Math.floor(block / columns) + 0.5) * cell - box.height / 2)];
+            }""", block)
+
+    def test_the_picture_has_a_colour_where_the_request_has_blocks(self):
+        def colors():
+            return self.browser.run("""
+                const canvas = document.querySelector("#device-map canvas"), pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+                const found = {};
+                for (let i = 0; i < pixels.length; i += 4) { const c = [...pixels.slice(i, i + 3)].join(); found[c] = (found[c] ?? 0) + 1; }
+                return found""")
+        self.order("/admin/flush_cache")
+        self.browser.sees("#map-summary", "0 cached")
+        before = colors()
+        self.assertEqual(len(before), 2, before)  # ground and free blocks
+        begin(self.server, [5] * 100)
+        self.order("/admin/pause")
+        blocks = self.server.get("/admin/requests", admin=True)["requests"][0]["blocks"]
+        self.browser.until("a third colour", lambda: len(colors()) > 2)
+        self.browser.sees("#owners .what", f"{blocks} blocks")
+        after, free = colors(), max(before, key=lambda c: before[c] if c != "255,255,255" else 0)
+        cell = before[free] / 300
+        self.assertEqual(round((before[free] - after[free]) / cell), blocks)
+
+    def test_shared_blocks(self):
+        self.order("/admin/flush_cache")
+        _, first = begin(self.server, [8] * 64)
+        _, second = begin(self.server, [8] * 64 + [1] * 20)
+        self.order("/admin/pause")
+        self.browser.sees("#map-summary", "4 shared")
+        self.browser.sees("#owners", "shares with 1 other")
+        block, same = self.first_blocks()
+        self.assertEqual(block, same)
+        self.browser.hover("#device-map canvas", *self.place_of(block))
+        self.browser.sees("#tip b", "shared by 2")
+        for name in (first, second):
+            self.browser.sees("#tip", f"{name}: tokens 0 to 15")
+
+    def test_whoever_is_pointed_at_stands_out(self):
+        begin(self.server, [8] * 64)
+        begin(self.server, [1] * 64)
+        self.order("/admin/pause")
+        self.browser.until("two owners", lambda: self.browser.run("return document.querySelectorAll('#owners li').length") == 2)
+        self.browser.hover("#map-title")
+        one, other = self.first_blocks()
+        before = [self.color_of(one), self.color_of(other)]
+        self.browser.hover("#owners li:first-child button")
+        self.browser.until("one of them pales", lambda: sum(a != b for a, b in zip(before, [self.color_of(one), self.color_of(other)])) == 1)
+        self.browser.hover("#map-title")
+        self.browser.until("both are back", lambda: before == [self.color_of(one), self.color_of(other)])
+
+    def color_of(self, block):
+        x, y = self.place_of(block)
+        return self.browser.run("""
+            const canvas = document.querySelector("#device-map canvas");
+            return [...canvas.getContext("2d").getImageData(canvas.width / 2 + arguments[0], canvas.height / 2 + arguments[1], 1, 1).data].join()""", x, y)
+
+    def test_details_filters_and_abort(self):
+        thread, first = begin(self.server, [5] * 40)
+        _, second = begin(self.server, [6] * 40)
+        self.order("/admin/pause")
+        self.row(first), self.row(second)
+        self.browser.type("#filter-client", "nobody")
+        self.browser.until("no row is left", lambda: self.browser.text("#requests") == "")
+        self.browser.see("#no-requests")
+        self.browser.click("#filter-client")
+        self.browser.press("Control+a", "Backspace")
+        self.row(first)
+        self.browser.click("#requests tr:first-child .link")
+        self.browser.sees("#details-title", first)
+        self.browser.sees("#details-body", "queued: 40 prompt tokens")
+        self.browser.sees("#details-body", "Choice 0")
+        self.browser.press("Escape")
+        self.browser.until("the dialog closes", lambda: self.browser.hidden("#details"))
+        self.browser.click(f'button[aria-label="Abort {first}"]')
+        self.browser.sees("#confirm-text", first)
+        self.browser.click('#confirm button[value="no"]')
+        self.assertEqual(len(self.server.get("/admin/requests", admin=True)["requests"]), 2)
+        self.browser.click(f'button[aria-label="Abort {first}"]')
+        self.browser.click("#confirm-yes")
+        self.browser.sees("#control-result", "was aborted")
+        self.browser.until("its row goes", lambda: first not in self.browser.text("#requests"))
+        thread.join(timeout=20)
+        self.assertFalse(thread.is_alive())
+        self.row(second)
+
+    def test_numbers_charts_and_events(self):
+        thread, _ = begin(self.server, [5] * 40)
+        thread.join(timeout=60)
+        self.browser.sees("#charts", "95 %:")
+        self.browser.until("the first token's time is there", lambda: " ms" in self.browser.text("#figures .figure:nth-child(4) .value"))
+        generated = self.server.get("/admin/status", admin=True)["generated_tokens"]
+        self.assertGreaterEqual(generated, 1500)
+        self.browser.sees("#figures .figure:nth-child(3) .note", "generated so far")
+        self.browser.sees("#events", "choice 0 finished: max_tokens")
+        points = self.browser.run("return document.querySelector('#charts polyline').getAttribute('points').split(' ').length")
+        self.assertGreater(points, 1)
+
+
+class ControlsTest(DashboardCase):
+    FLAGS = ("-tp", "2", "--num-kv-blocks", "300")
+
+    def test_pause_resume_and_drain(self):
+        self.browser.click("#controls button:nth-child(1)")
+        self.browser.sees("#state", "paused")
+        self.browser.sees("#controls button:nth-child(1)", "Resume")
+        self.assertEqual(self.server.get("/admin/status", admin=True)["state"], "paused")
+        self.browser.click("#controls button:nth-child(1)")
+        self.browser.sees("#state", "serving")
+        self.browser.click("#controls button:nth-child(2)")
+        self.browser.click("#confirm-yes")
+        self.browser.sees("#state", "draining")
+        self.assertEqual(self.server.post("/v1/completions", {"prompt": [1]})[0], 503)
+        self.browser.click("#controls button:nth-child(2)")
+        self.browser.sees("#state", "serving")
+        self.assertEqual(self.server.post("/v1/completions", {"prompt": [1], "max_tokens": 1})[0], 200)
+
+    def test_flush_reshard_restart_and_abort_all(self):
+        self.server.post("/v1/completions", {"prompt": [3] * 64, "max_tokens": 1})
+        self.browser.sees("#map-summary", "4 cached")
+        self.press_and_confirm("Flush cache", "4 blocks flushed")
+        self.browser.sees("#map-summary", "0 cached")
+        self.browser.click("#reshard-workers")
+        self.browser.press("Control+a", "3", "Enter")
+        self.browser.sees("#confirm-text", "replaced by 3")
+        self.browser.click("#confirm-yes")
+        self.browser.sees("#control-result", "3 workers serve after")
+        self.assertEqual(len(self.server.worker_pids()), 3)
+        self.browser.until("three ranks", lambda: self.browser.run("return document.querySelectorAll('#ranks tr').length") == 3)
+        old = self.server.worker_pids()
+        self.press_and_confirm("Restart workers", "new workers after")
+        self.assertEqual(wait_gone(old, 10), [])
+        thread, _ = begin(self.server, [5] * 4)
+        self.order("/admin/pause")
+        self.press_and_confirm("Abort all", "1 requests aborted")
+        thread.join(timeout=20)
+        self.assertFalse(thread.is_alive())
+        self.browser.sees("#events", "workers replaced")
+
+    def press_and_confirm(self, button, result):
+        script = "[...document.querySelectorAll('#controls button')].find((b) => b.textContent === arguments[0]).click()"
+        self.browser.run(script, button)
+        self.browser.click("#confirm-yes")
+        self.browser.sees("#control-result", result)
+
+    def test_what_the_server_refuses_is_said(self):
+        self.browser.run("document.getElementById('reshard-workers').value = 500")
+        self.browser.click("#controls form button")
+        self.browser.click("#confirm-yes")
+        self.browser.sees("#control-result", "1 to 9 workers")
+        self.assertIn("400", self.browser.console()[0])
+
+    def test_a_lost_worker_shows(self):
+        os.kill(self.server.worker_pids()[0], signal.SIGKILL)
+        self.browser.sees("#losses", "back after")
+        self.browser.sees("#epochs", "1 recoveries")
+        self.browser.sees("#events", "workers lost")
+
+
+class ReplicasTest(DashboardCase):
+    FLAGS = ("-tp", "1", "--data-parallel-size", "2", "--num-kv-blocks", "300", "--swap-space", "0.001")
+
+    def test_one_replica_or_the_other_and_a_move(self):
+        _, name = begin(self.server, [5] * 40, tokens=1900)
+        here = self.server.get("/admin/requests?id=" + name, admin=True)["requests"][0]["replica"]
+        self.row(name)
+        self.browser.click(f'button[aria-label="Move {name} to another replica"]')
+        self.browser.sees("#control-result", f"{name} moves to replica {1 - here}")
+        self.browser.sees("#events", "comes from another replica")
+        self.browser.sees("#cluster-summary", "2 replicas, 2 workers")
+        self.browser.see("#host-map canvas")
+        self.order("/admin/abort", {"all": True})
+        _, name = begin(self.server, [5] * 40)
+        self.order("/admin/pause")
+        here = self.server.get("/admin/requests?id=" + name, admin=True)["requests"][0]["replica"]
+        for replica in (1 - here, here):
+            self.browser.run("const s = document.getElementById('replica'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))", str(replica))
+            self.browser.until("its blocks are there or not", lambda: (name in self.browser.text("#owners")) == (replica == here))
+
+
+class LargeTest(DashboardCase):
+    FLAGS = ("-tp", "1", "--num-kv-blocks", "100000", "--max-num-seqs", "64")
+
+    def test_a_hundred_thousand_blocks_are_drawn_and_walked(self):
+        begin(self.server, [5] * 1000, tokens=900, n=8)
+        self.order("/admin/pause")
+        self.browser.sees("#map-summary", "100,000 blocks")
+        self.browser.sees("#owners", "8 choices")
+        times = self.browser.run("""
+            const {BlockMap} = await import("/web/dashboard/block_map.js"), {deviceOwnership} = await import("/web/dashboard/ownership.js");
+            const map = await (await fetch("/admin/block_map")).json(), parent = document.createElement("div");
+            document.getElementById("device-map").after(parent);
+            const picture = new BlockMap(parent, "", () => {}), taken = [];
+            for (let i = 0; i < 5; ++i) { const begin = performance.now(); picture.show(deviceOwnership(map)); taken.push(performance.now() - begin); }
+            const size = [picture.canvas.width, picture.canvas.height, picture.columns * picture.rows];
+            parent.remove();
+            return {taken, size}""")
+        self.assertGreaterEqual(times["size"][2], 100000)
+        print(f"100,000 blocks are drawn in {min(times['taken']):.1f} to {max(times['taken']):.1f} ms, {times['size'][0]} x {times['size'][1]} pixels")
+        self.browser.run("document.querySelector('#device-map canvas').focus()")
+        self.browser.press("End")
+        self.browser.sees("#tip b", "Block 100000")
+        self.browser.press("Left", "Up", "Home")
+        self.browser.sees("#tip b", "Block 1: shared by 8")
+        self.browser.press("Right")
+        self.browser.sees("#said", "Block 2: shared by 8")
+
+
+class KeyboardAndEyesTest(DashboardCase):
+    def test_everything_is_reached_by_keyboard_and_says_what_it_is(self):
+        _, name = begin(self.server, [5] * 40)
+        self.order("/admin/pause")
+        self.row(name)
+        stops = accessibility.tab_stops(self.browser)
+        for wanted in ("Blocks on the device", name, f"Abort {name}", "State", "Client", "Resume", "Drain", "Flush cache", "Restart workers", "Workers", "Reshard", "Abort all",
+                       "Latest events", "Table of requests"):
+            self.assertTrue(any(wanted in stop for stop in stops), (wanted, stops))
+        self.assertNotIn("", stops)
+        self.browser.run("document.querySelector('#controls button').focus()")
+        self.browser.press("Enter")
+        self.browser.sees("#state", "serving")
+        self.browser.run("document.querySelector('#controls button:last-of-type').focus()")
+        self.browser.press("Enter")
+        self.assertEqual(self.browser.focused(), "Cancel")
+        self.browser.press("Escape")
+        self.browser.until("the dialog closes", lambda: self.browser.hidden("#confirm"))
+
+    def test_contrast_labels_and_structure_in_both_themes(self):
+        begin(self.server, [5] * 40)
+        self.order("/admin/pause")
+        self.browser.see("#requests tr")
+        self.addCleanup(self.browser.theme, False)
+        for dark in (False, True):
+            self.browser.theme(dark)
+            self.assertEqual(accessibility.violations(self.browser), [])
+        self.browser.click("#requests .link")
+        self.browser.see("#details dl")
+        self.assertEqual(accessibility.violations(self.browser), [])
+        self.browser.press("Escape")
+
+    def test_on_a_phone_nothing_is_wider_than_the_screen(self):
+        begin(self.server, [5] * 40)
+        self.order("/admin/pause")
+        with Browser(width=390, height=844) as phone:
+            phone.open(self.server.admin_url + "/")
+            phone.see("#requests tr")
+            self.assertEqual(phone.run("return [innerWidth, document.documentElement.scrollWidth]"), [390, 390])
+            self.assertEqual(accessibility.violations(phone), [])
+
+
+class SignInTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.file = os.path.join(directory.name, "admin.tokens")
+        cls.operator, cls.reader = (cls.make(*words) for words in (("operator",), ("reader", "--scopes", "read")))
+        cls.server = Server("-tp", "1", "--admin-token-file", cls.file, model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    @classmethod
+    def make(cls, *words):
+        made = subprocess.run([QUIRE, "keygen", "--admin", *words, "--file", cls.file], capture_output=True, text=True, check=True).stdout
+        return next(word for word in made.split() if len(word) > 40)
+
+    def test_nothing_but_the_sign_in_without_a_token_and_all_with_it(self):
+        with Browser() as browser:
+            browser.open(self.server.admin_url + "/")
+            browser.see("#sign-in")
+            self.assertTrue(browser.hidden("#app"))
+            self.assertNotIn("gqa", browser.run("return document.body.textContent"))
+            for dark in (False, True):
+                browser.theme(dark)
+                self.assertEqual(accessibility.violations(browser), [])
+            self.assertEqual(browser.focused(), "Admin token")
+            browser.type("#token", "wrong")
+            browser.press("Enter")
+            browser.sees("#sign-in-error", "The token is not known here.")
+            browser.type("#token", self.reader)
+            browser.press("Enter")
+            browser.sees("#model", "gqa")
+            browser.sees("#events-state", "")
+            self.assertTrue(browser.hidden("#sign-in"))
+            self.assertEqual(browser.run("return [location.href, document.cookie, Object.keys(localStorage).length]"), [self.server.admin_url + "/", "", 0])
+            browser.click("#controls button:nth-child(1)")  # it may only look
+            browser.sees("#control-result", "lacks the scope")
+            browser.open(self.server.admin_url + "/")  # the tab still knows it
+            browser.sees("#model", "gqa")
+            browser.click("#sign-out")
+            browser.see("#sign-in")
+            self.assertEqual(browser.run("return sessionStorage.length"), 0)
+            browser.type("#token", self.operator)
+            browser.press("Enter")
+            browser.sees("#state", "serving")
+            browser.click("#controls button:nth-child(1)")
+            browser.sees("#state", "paused")
+            browser.click("#controls button:nth-child(1)")
+            browser.sees("#state", "serving")
+
+
+class ServerGoneTest(unittest.TestCase):
+    def test_what_is_old_is_called_so(self):
+        with Browser() as browser:
+            with Server("-tp", "1", model=TINY) as server:
+                browser.open(server.admin_url + "/")
+                browser.sees("#state", "serving")
+            browser.sees("#trouble", "what is shown here is old")
+            browser.see("#trouble")
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
