@@ -462,9 +462,10 @@ class TransportTest(WithKeys):
 # --- the HTTP ports ---
 
 DATA_ROUTES = ("/v1/models", "/v1/models/tiny", "/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/tokenizer_info",
-               "/version", "/load", "/", "/metrics", "/docs", "/admin/status", "/v1", "/health/", "/health%2f", "//health", "/health;x")
+               "/version", "/load", "//", "/chat/", "/web", "/web/", "/web/chat/", "/web/dashboard/main.js", "/web/shared/../chat/main.js", "/metrics", "/docs", "/admin/status", "/v1", "/health/", "/health%2f", "//health", "/health;x")
 ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cache", "/admin/pin", "/admin/unpin", "/reset_prefix_cache",
-                "/admin/reshard", "/admin/restart_workers", "/health", "/nope")
+                "/admin/reshard", "/admin/restart_workers", "/health", "/nope", "/admin/requests", "/admin/requests/x", "/admin/config",
+                "/admin/topology", "/admin/block_map", "/admin/events", "/admin/help", "//", "/chat", "/web/", "/web/chat/main.js")
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 # What an error must not give away: files, shared memory, addresses in memory.
 LEAK = re.compile(r"/(dev|proc|tmp|home|root|usr|var|run|etc|work)/|0x[0-9a-f]{6,}|\.cc:|\.safetensors|quire\.[A-Za-z0-9]{6}")
@@ -520,6 +521,8 @@ class HttpKeysTest(unittest.TestCase):
     def test_public_paths_need_none(self):
         for path in ("/health", "/ready", "/ping"):
             self.assertEqual(self.ask(path)[0], 200)
+        for path, admin in (("/", False), ("/chat", False), ("/web/chat/main.js", False), ("/", True), ("/web/dashboard/main.js", True)):
+            self.assertEqual([self.ask(path, method=method, admin=admin)[0] for method in ("GET", "HEAD", "POST")], [200, 200, 401], path)
 
     def test_keys_open_their_port(self):
         self.assertEqual(self.ask("/v1/models", self.keys.api)[0], 200)

@@ -1,6 +1,6 @@
 // The card of the block map: both pools, the legend, who has what, and the word on the block that is pointed at.
 import {$, el, keepList, setText} from "../shared/dom.js";
-import {count, percent} from "../shared/format.js";
+import {count, counted, percent} from "../shared/format.js";
 import {BlockMap} from "./block_map.js";
 import {css, onThemeChange, ownerColor, theme} from "./block_colors.js";
 import {deviceOwnership, hostOwnership} from "./ownership.js";
@@ -47,8 +47,9 @@ export class BlocksView {
 
   #summary() {
     const {counts, total} = this.device.ownership;
-    const parts = [`${count(total)} blocks of ${this.map.block_size} tokens`, `${percent(counts.held / total)} in use`,
+    const parts = [`${count(total)} blocks of ${this.map.block_size} tokens`, `${percent((total - this.map.free) / total)} in use`,
                    `${count(counts.shared)} shared`, `${count(counts.cached)} cached`, `${count(this.map.free - counts.cached)} empty`];
+    if (counts.pinned > 0) parts.push(`${count(counts.pinned)} pinned`);
     if (this.map.host.total > 0) parts.push(`${count(this.map.host.used)} of ${count(this.map.host.total)} on the host`);
     if (this.map.not_listed > 0) parts.push(`${count(this.map.not_listed)} table entries are not shown`);
     setText($("map-summary"), parts.join(" · "));
@@ -76,10 +77,10 @@ export class BlocksView {
   #fillRow(row, owner) {
     row.querySelector(".swatch").style.background = ownerColor(owner.request);
     setText(row.querySelector(".who span"), owner.id);
-    const parts = [owner.swapped ? "in host memory" : `${count(owner.held)} blocks`];
+    const parts = [owner.swapped ? "in host memory" : counted(owner.held, "block")];
     if (owner.tables.length > 1) parts.push(`${owner.tables.length} choices`);
     if (owner.sharedBlocks > 0) parts.push(`${count(owner.sharedBlocks)} shared inside`);
-    if (owner.shared?.size > 0) parts.push(`shares with ${owner.shared.size} other${owner.shared.size > 1 ? "s" : ""}`);
+    if (owner.shared?.size > 0) parts.push(`shares with ${counted(owner.shared.size, "other")}`);
     setText(row.querySelector(".what"), parts.join(" · "));
   }
 

@@ -4,8 +4,11 @@ import {seconds} from "../shared/format.js";
 
 const WIDTH = 300, HEIGHT = 110;
 
-/** Of one series: an "x,y x,y" list that fits WIDTH × height. */
-function polyline(values, most, capacity, height) {
+const FEWEST = 60;  // samples that the width stands for, while there are not more
+
+/** Of one series: an "x,y x,y" list that fits WIDTH × height, the newest at the right. */
+function polyline(values, most, height) {
+  const capacity = Math.max(FEWEST, values.length);
   const step = WIDTH / (capacity - 1), begin = capacity - values.length;
   return values.map((value, i) => `${((begin + i) * step).toFixed(1)},${(height - 2 - (height - 4) * Math.min(1, value / most)).toFixed(1)}`).join(" ");
 }
@@ -17,8 +20,8 @@ export class Sparkline {
     this.element = svg("svg", {viewBox: `0 0 ${WIDTH} 26`, preserveAspectRatio: "none", "aria-hidden": "true"}, this.line);
   }
 
-  show(values, capacity, most = Math.max(1e-9, ...values)) {
-    this.line.setAttribute("points", polyline(values, most, capacity, 26));
+  show(values, most = Math.max(1e-9, ...values)) {
+    this.line.setAttribute("points", polyline(values, most, 26));
   }
 }
 
@@ -44,9 +47,9 @@ export class LineChart {
     this.title = title;
   }
 
-  show(values, capacity, secondsShown) {
+  show(values, secondsShown) {
     const most = this.top ?? Math.max(1, ...values.flat());
-    this.lines.forEach((line, i) => line.setAttribute("points", polyline(values[i], most, capacity, HEIGHT)));
+    this.lines.forEach((line, i) => line.setAttribute("points", polyline(values[i], most, HEIGHT)));
     const latest = this.series.map(({name}, i) => `${this.series.length > 1 ? name + " " : ""}${this.format(values[i].at(-1) ?? 0)}`);
     setText(this.now, this.format(values[0].at(-1) ?? 0));
     setText(this.most, `top: ${this.format(most)}`);

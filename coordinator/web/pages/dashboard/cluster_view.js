@@ -1,6 +1,6 @@
 // Replicas and ranks with their step times, epochs and losses.
 import {$, el, keepList, setText} from "../shared/dom.js";
-import {bytes, count, seconds} from "../shared/format.js";
+import {bytes, count, counted, seconds} from "../shared/format.js";
 import {Sparkline} from "./charts.js";
 
 const SAMPLES = 60;
@@ -21,8 +21,8 @@ export class ClusterView {
     const ranks = topology.replicas.flatMap((replica) => this.#ranksOf(replica, topology.replicas.length > 1));
     keepList($("ranks"), ranks, (rank) => rank.key, (rank) => this.#row(rank), (row, rank) => this.#fill(row, rank));
     const hosts = topology.nodes.length, moved = status.migrations;
-    const parts = [`${count(topology.replicas.length)} replica${topology.replicas.length > 1 ? "s" : ""}, ${count(ranks.length)} worker${ranks.length > 1 ? "s" : ""} on ${count(hosts)} host${hosts > 1 ? "s" : ""}`];
-    if (topology.replicas.length > 1) parts.push(`${count(moved.with_blocks)} migrations with blocks, ${count(moved.bare)} without, ${bytes(moved.bytes)} moved`);
+    const parts = [`${counted(topology.replicas.length, "replica")}, ${counted(ranks.length, "worker")} on ${counted(hosts, "host")}`];
+    if (topology.replicas.length > 1) parts.push(`${counted(moved.with_blocks, "migration")} with blocks, ${count(moved.bare)} without, ${bytes(moved.bytes)} moved`);
     for (const replica of topology.replicas) {
       if (replica.state !== "serving") parts.push(`replica ${replica.replica}: ${replica.state}`);
     }
@@ -60,7 +60,7 @@ export class ClusterView {
     at(".pill").className = `pill ${HEALTH_CLASS[rank.health]}`;
     setText(at(".pill"), rank.health);
     setText(at(".time"), `${seconds(rank.last_step_micros / 1e6)} (step ${count(rank.last_step)})`);
-    row.spark.show(rank.times, SAMPLES);
+    row.spark.show(rank.times);
     setText(at(".weights"), bytes(rank.weight_bytes));
     setText(at(".process"), String(rank.pid));
   }
@@ -68,7 +68,7 @@ export class ClusterView {
   #losses(status) {
     const losses = status.replicas.flatMap((replica) => replica.losses.map((loss) => ({...loss, replica: replica.replica})));
     losses.sort((a, b) => a.seconds_ago - b.seconds_ago);
-    setText($("epochs"), status.replicas.map((replica) => (status.replicas.length > 1 ? `replica ${replica.replica}: ` : "") + `epoch ${replica.epoch}, ${replica.recoveries} recoveries`).join(" · "));
+    setText($("epochs"), status.replicas.map((replica) => (status.replicas.length > 1 ? `replica ${replica.replica}: ` : "") + `epoch ${replica.epoch}, ${replica.recoveries === 1 ? "1 recovery" : `${replica.recoveries} recoveries`}`).join(" · "));
     $("no-losses").hidden = losses.length > 0;
     keepList($("losses"), losses, (loss) => `${loss.replica}/${loss.epoch}/${loss.message}`,
              () => el("li", {}, el("time", {}), el("span", {className: "text"})),

@@ -1,6 +1,6 @@
 // What an operator can do. Whatever ends or holds up work asks once more.
 import {$, el, setText} from "../shared/dom.js";
-import {seconds} from "../shared/format.js";
+import {counted, seconds} from "../shared/format.js";
 
 /** Resolves to true when the user says so. */
 function confirmed(title, text) {
@@ -22,11 +22,11 @@ export class Controls {
     this.pause = button("Pause", "", () => this.#togglePause());
     this.drain = button("Drain", "", () => this.#toggleDrain());
     const flush = button("Flush cache", "", () => this.#ask("Flush the cache", "All cached blocks and pins are forgotten. Requests go on.", "/admin/flush_cache", {},
-                                                          (answer) => `${answer.flushed_blocks} blocks flushed`));
+                                                          (answer) => `${counted(answer.flushed_blocks, "block")} flushed`));
     const restart = button("Restart workers", "", () => this.#ask("Restart the workers", "Requests wait until the new workers are there, and go on.", "/admin/restart_workers", {},
                                                                   (answer) => `new workers after ${seconds(answer.seconds)}`));
     const abort = button("Abort all", "danger", () => this.#ask("Abort all requests", "Every request ends with an error.", "/admin/abort", {all: true},
-                                                               (answer) => `${answer.aborted} requests aborted`));
+                                                               (answer) => `${counted(answer.aborted, "request")} aborted`));
     this.workers = el("input", {type: "number", min: 1, max: 1024, required: true, id: "reshard-workers"});
     const reshard = el("form", {onsubmit: (event) => this.#reshard(event)}, el("label", {}, "Workers", this.workers), el("button", {}, "Reshard"));
     $("controls").append(this.pause, this.drain, el("span", {className: "divider"}), flush, restart, reshard, el("span", {className: "divider"}), abort);

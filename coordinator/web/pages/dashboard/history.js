@@ -1,6 +1,6 @@
 // The last minutes of the server's numbers, kept by this page while it is open, and what is drawn of them.
 import {$, el, setText} from "../shared/dom.js";
-import {count, percent, seconds, short} from "../shared/format.js";
+import {count, counted, percent, seconds, short} from "../shared/format.js";
 import {Histogram, LineChart, Sparkline} from "./charts.js";
 import {histograms, quantile, total} from "./metrics.js";
 
@@ -20,7 +20,7 @@ class Figure {
   show(value, note, samples, most) {
     setText(this.value, value);
     setText(this.note, note);
-    this.spark.show(samples, CAPACITY, most);
+    this.spark.show(samples, most);
   }
 }
 
@@ -65,12 +65,12 @@ export class History {
     this.#push("cached", cached / Math.max(1, blocks));
     const s = this.samples;
     this.figures.running.show(count(running), `${count(sum(status, (r) => r.steps))} steps so far`, s.running);
-    this.figures.waiting.show(count(waiting), `${count(preemptions)} preemptions so far`, s.waiting);
+    this.figures.waiting.show(count(waiting), `${counted(preemptions, "preemption")} so far`, s.waiting);
     this.figures.tokens.show(short(rate), `${short(generated)} generated so far`, s.tokens);
     this.figures.used.show(percent(s.used.at(-1)), `${count(used)} of ${count(blocks)}`, s.used, 1);
-    const shown = Math.min(CAPACITY, (now - this.began) / 1000 + 1);
-    this.throughput.show([s.tokens], CAPACITY, shown);
-    this.pool.show([s.used, s.cached], CAPACITY, shown);
+    const shown = Math.max(60, Math.min(CAPACITY, (now - this.began) / 1000));
+    this.throughput.show([s.tokens], shown);
+    this.pool.show([s.used, s.cached], shown);
   }
 
   onMetrics(text) {

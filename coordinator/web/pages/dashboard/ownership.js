@@ -25,7 +25,9 @@ export class Ownership {
     this.counts = {held: 0, shared: 0, cached: 0, pinned: 0};
     eachBlock(cached, (id) => { this.kind[id] = CACHED; });
     for (const pin of pins) eachBlock(pin.blocks, (id) => { this.kind[id] = PINNED; this.filled[id] = blockSize; });
+    this.sharers = new Map();  // of blocks that several owners hold: their places, ascending
     owners.forEach((owner, place) => this.#take(owner, place));
+    this.#relate();
     for (let id = 1; id <= total; ++id) {
       if (this.holders[id] > 1) ++this.counts.shared;
       if (this.kind[id] === HELD) ++this.counts.held;
@@ -42,17 +44,31 @@ export class Ownership {
       eachBlock(table.blocks, (id, index) => {
         if (id > this.total) return;
         if (this.owner[id] < 0) this.owner[id] = place;
-        else if (this.owner[id] !== place) {
-          owner.shared.add(this.owner[id]);
-          this.owners[this.owner[id]].shared.add(place);
-        }
-        if (this.owner[id] === place && this.holders[id] > 0) ++owner.sharedBlocks;
+        else if (this.owner[id] === place) ++owner.sharedBlocks;
+        else this.#shares(id, place);
         if (this.kind[id] !== PINNED) this.kind[id] = HELD;
         ++this.holders[id];
         ++owner.held;
         const filled = Math.min(this.blockSize, Math.max(0, table.computed_tokens - index * this.blockSize));
         if (filled > this.filled[id]) this.filled[id] = filled;
       });
+    }
+  }
+
+  #shares(id, place) {
+    const known = this.sharers.get(id);
+    if (!known) this.sharers.set(id, [this.owner[id], place]);
+    else if (known.at(-1) !== place) known.push(place);
+  }
+
+  /** Who shares with whom. Blocks of a common prefix have the same sharers, which are looked at once. */
+  #relate() {
+    const groups = new Map();
+    for (const sharers of this.sharers.values()) groups.set(sharers.join(), sharers);
+    for (const sharers of groups.values()) {
+      for (const one of sharers) {
+        for (const other of sharers) if (one !== other) this.owners[one].shared.add(other);
+      }
     }
   }
 

@@ -1,6 +1,6 @@
 // The table of requests: what runs, what waits and why; abort and move; the whole story of one in a dialog.
 import {$, el, keepList, setText} from "../shared/dom.js";
-import {count, seconds} from "../shared/format.js";
+import {count, counted, seconds} from "../shared/format.js";
 
 const STATE_CLASS = {generating: "good", prompt: "good", waiting: "", preempted: "warn", swapped_out: "warn"};
 export const LISTED = 100;
@@ -93,7 +93,7 @@ export class RequestsView {
       const pairs = [["State", stateName(request.state)], ["Waits because", request.why_waiting ?? "it does not wait"], ["Client", request.client ?? "no key"],
                      ["Replica", request.replica], ["Came", `${seconds(request.age_seconds)} ago, waited ${seconds(request.waited_seconds)}`],
                      ["Prompt", `${count(request.prompt_tokens)} tokens, ${count(request.cached_tokens)} from the cache`],
-                     ["Blocks", `${count(request.blocks)} on the device, ${count(request.host_blocks)} on the host`], ["Preempted", `${request.preemptions} times`]];
+                     ["Blocks", `${count(request.blocks)} on the device, ${count(request.host_blocks)} on the host`], ["Preempted", counted(request.preemptions, "time")]];
       for (const choice of request.choices) {
         const blocks = choice.blocks.map(([first, n]) => (first === 0 ? `${n} left behind` : n === 1 ? `${first}` : `${first}–${first + n - 1}`));
         const shown = blocks.length > 12 ? [...blocks.slice(0, 12), `… ${blocks.length - 12} more runs`] : blocks;

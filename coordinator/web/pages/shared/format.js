@@ -4,6 +4,11 @@ export function count(value) {
   return Math.round(value).toLocaleString("en-US");
 }
 
+/** "1 block", "2 blocks". */
+export function counted(value, word) {
+  return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+}
+
 export function short(value) {
   if (value >= 1e9) return (value / 1e9).toFixed(1) + " G";
   if (value >= 1e6) return (value / 1e6).toFixed(1) + " M";
