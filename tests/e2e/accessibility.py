@@ -18,6 +18,14 @@ def violations(browser):
     return found
 
 
+def sticking_out(browser):
+    """What reaches beyond the sides of the screen, but for what scrolls by itself."""
+    return browser.run("""
+        return [...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, .unseen, thead, svg") && e.getClientRects().length > 0)
+          .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5 || e.getBoundingClientRect().left < -0.5)
+          .map((e) => e.tagName + "#" + e.id + "." + e.className)""")
+
+
 def tab_stops(browser, most=200):
     """Labels of what gets the focus, one Tab after another, from the beginning of the page until it comes round."""
     browser.run("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); window.scrollTo(0, 0)")

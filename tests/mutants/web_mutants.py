@@ -1,0 +1,49 @@
+"""Mistakes in the pages and in what they read."""
+from mutant import Mutant
+
+
+def admin(test):
+    return ["e2e/admin_pages_test:" + test]
+
+
+def dashboard(test):
+    return ["e2e/dashboard_test:" + test]
+
+
+def chat(test):
+    return ["e2e/chat_page_test:" + test]
+
+
+FEED, STREAM, PAGES = "coordinator/cluster/event_feed.cc", "coordinator/api/event_stream.cc", "coordinator/web/web_pages.cc"
+WEB = "coordinator/web/pages/"
+
+MUTANTS = [
+    Mutant("events: one too many is called lost", FEED, "batch.lost = oldest - last - 1;", "batch.lost = oldest - last;", ["coordinator/event_feed_test:*WhoReadsSlowly*"]),
+    Mutant("events: there is no rate", FEED, "if (allowance.events < 1) {", "if (allowance.events < -1e9) {", ["coordinator/event_feed_test:*HaveARate"]),
+    Mutant("events: readers that left keep their place", STREAM, "~Reader() { --readers_; }", "~Reader() {}",
+           admin("EventsTest.test_readers_that_do_not_read_hold_nobody_up_and_are_limited")),
+    Mutant("requests: the client does not count", "coordinator/api/request_report.cc", "if (!filter_.any_client &&", "if (false &&",
+           admin("RequestsTest.test_who_runs_who_waits_and_why")),
+    Mutant("block map: held blocks are cached ones, too", "coordinator/api/block_map.cc", "blocks.pool().ref_count(id) == 0 &&", "",
+           admin("RequestsTest.test_the_block_map_says_what_the_list_of_blocks_says")),
+    Mutant("query: a name may come twice", "coordinator/api/query_fields.cc", "if (!fields_.emplace(name, value).second)", "if (fields_.insert_or_assign(name, value); false)",
+           ["coordinator/query_fields_test:*WhatIsWrong*"]),
+    Mutant("pages: scripts of anywhere", PAGES, "script-src 'self'", "script-src *", admin("FilesTest.test_pages_come_without_a_key_and_data_does_not")),
+    Mutant("pages: both ports serve both", PAGES, "const bool own = ", "const bool own = true || ", admin("FilesTest.test_pages_come_without_a_key_and_data_does_not")),
+    Mutant("dashboard: the block beside the pointer", WEB + "dashboard/block_map.js", "row * this.columns + column + 1", "row * this.columns + column",
+           dashboard("RequestsTest.test_a_running_request_its_blocks_and_a_waiting_one")),
+    Mutant("dashboard: blocks of two are not shared", WEB + "dashboard/ownership.js", "if (this.holders[id] > 1) ++this.counts.shared;",
+           "if (this.holders[id] > 3) ++this.counts.shared;", dashboard("RequestsTest.test_shared_blocks")),
+    Mutant("dashboard: all blocks pale", WEB + "dashboard/block_map.js", "this.highlight >= 0 && owner[id] !== this.highlight", "this.highlight >= 0",
+           dashboard("RequestsTest.test_whoever_is_pointed_at_stands_out")),
+    Mutant("dashboard: nothing is asked before an abort", WEB + "dashboard/controls.js", "if (await confirmed(title, text)) await", "await",
+           dashboard("RequestsTest.test_details_filters_and_abort")),
+    Mutant("dashboard: faint words", WEB + "shared/base.css", "--muted: #585c64;", "--muted: #9a9ea6;",
+           dashboard("KeyboardAndEyesTest.test_contrast_labels_and_structure_in_both_themes")),
+    Mutant("sign-in: the key stays", WEB + "shared/session.js", "else sessionStorage.removeItem(this.storageName);", "",
+           dashboard("SignInTest.test_nothing_but_the_sign_in_without_a_token_and_all_with_it")),
+    Mutant("chat: stop does nothing", WEB + "chat/main.js", '$("stop").addEventListener("click", () => this.running?.abort());', "", chat("ChatTest.test_it_streams_and_stops")),
+    Mutant("chat: the temperature is not sent", WEB + "chat/main.js", 'temperature: Number($("temperature").value),', "", chat("ChatTest.test_a_conversation_is_what_the_endpoint_says")),
+    Mutant("chat: another token's probabilities", WEB + "chat/answer.js", "token.element === event.target)", "token.element === event.target) + 1",
+           chat("ChatTest.test_tokens_say_how_likely_they_were_by_pointer_and_by_keyboard")),
+]
