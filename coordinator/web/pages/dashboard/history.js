@@ -80,7 +80,7 @@ export class History {
     this.interToken.show(inter, quantile(inter, 0.5), quantile(inter, 0.95));
     const hits = total(text, HITS), share = hits / Math.max(1, total(text, QUERIES));
     this.#push("hits", share);
-    this.figures.hits.show(percent(share), `${short(hits)} prompt tokens saved`, this.samples.hits, 1);
+    this.figures.hits.show(percent(share), `${short(hits)} tokens saved`, this.samples.hits, 1);
     this.#push("first", quantile(first, 0.5) ?? 0);
     this.figures.first.show(seconds(quantile(first, 0.5)), first.count === 0 ? "once a request has ended" : `half of ${count(first.count)}; 95 %: ${seconds(quantile(first, 0.95))}`, this.samples.first);
   }
