@@ -74,7 +74,11 @@ ModelSpec SpecFromGguf(const GgufFile& gguf) {
   return spec;
 }
 
-std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) { return ArchitectureOf(spec).weights(spec); }
+std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = ArchitectureOf(spec).weights(spec);
+  PlaceRows(spec, weights);
+  return weights;
+}
 
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (tensor_name == architectures::kRopeDivisors) return naming == Naming::kGguf;

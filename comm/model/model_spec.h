@@ -9,8 +9,29 @@
 
 namespace quire {
 
+/// How rows of activations are normed.
+enum class NormKind : uint8_t {
+  kRms,    // x / rms(x) * weight
+  kLayer,  // (x - mean(x)) / sqrt(variance(x) + epsilon) * weight, and plus a bias with ModelSpec::norm_bias
+};
+
+/// What makes a model see the order of its tokens.
+enum class Position : uint8_t {
+  kRope,     // queries and keys rotate: ModelSpec::rope
+  kAlibi,    // scores fall with distance: AlibiSlopes
+  kLearned,  // a table of vectors that are added to the embeddings: Role::kPositions
+};
+
+enum class Activation : uint8_t {
+  kSilu,      // x / (1 + exp(-x))
+  kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
+  kGeluTanh,  // the same by x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2
+  kRelu,
+};
+
 /// How positions rotate queries and keys.
 struct Rope {
+  int64_t rotated_dims = 0;  // the first so many of a head's dimensions; 0: all
   double theta = 10000;
   /// What frequencies are divided by; 1: nothing.
   double factor = 1;
@@ -46,6 +67,23 @@ struct ModelSpec {
   bool tied_embeddings = false;  // the output head is the embedding
   bool qkv_bias = false;         // queries, keys and values have biases
   bool qk_norm = false;          // queries and keys are normed head by head before they rotate
+  NormKind norm = NormKind::kRms;
+  bool norm_bias = false;       // norms have biases
+  bool embedding_norm = false;  // the embeddings are normed before the first layer
+  bool out_bias = false;        // the output of attention has a bias
+  bool mlp_bias = false;        // what goes into the MLP and what comes out of it have biases
+  bool head_bias = false;       // the output head has a bias
+  bool gated_mlp = true;        // down(activation(gate) * up); otherwise down(activation(up))
+  Activation activation = Activation::kSilu;
+  /// Attention and MLP both read the residual of before the layer, and what they give is added to it together;
+  /// otherwise the MLP reads what attention has made of it.
+  bool parallel_block = false;
+  bool shared_norm = false;  // of a parallel block: attention and MLP read one and the same norm
+  Position position = Position::kRope;
+  int64_t position_offset = 0;  // with kLearned: the row of the table that position 0 has
+  double alibi_max_bias = 8;    // with kAlibi: the exponents of the slopes run up to it
+  bool fused_by_head = false;   // the file's fused queries, keys and values are Fusion::kByKvHead
+  bool transposed = false;      // the file has the matrices of layers as [columns, rows]
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
   /// dimension i rotates with i + half.
   bool interleaved_rope_rows = false;
@@ -53,6 +91,11 @@ struct ModelSpec {
   std::vector<TokenId> eos_token_ids;
 
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
+  /// Dimensions of a head that positions rotate: the first ones, i with i + half of them.
+  int64_t rotated_dims() const {
+    if (position != Position::kRope) return 0;
+    return rope.rotated_dims > 0 ? rope.rotated_dims : head_dim;
+  }
   /// Tokens behind which no layer looks; 0 where some layer sees all.
   int64_t window() const {
     int64_t widest = layers.empty() ? 0 : layers[0].window;
@@ -68,7 +111,12 @@ void CheckSpec(const ModelSpec& spec, const std::string& path);
 /// Every field as text: specs that say the same have the same text, and others another.
 std::string TextOf(const ModelSpec& spec);
 
-/// inverse frequency of rotation i in fp32, the way HF computes it: [head_dim / 2].
+/// inverse frequency of rotation i in fp32, the way HF computes it: [rotated_dims / 2].
 std::vector<float> RopeFrequencies(const ModelSpec& spec);
+
+/// What a score loses per position of distance: [num_heads], or nothing where the model has no ALiBi. For n heads, n a
+/// power of two, 2^(-alibi_max_bias * (h + 1) / n); otherwise those of the next lower power of two, and then every
+/// other one of the next higher (Press et al. 2022).
+std::vector<float> AlibiSlopes(const ModelSpec& spec);
 
 }  // namespace quire

@@ -1,6 +1,8 @@
 #include "comm/model/weight_spec.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "comm/error.h"
 
@@ -15,8 +17,9 @@ std::string NameOf(const WeightSpec& weight, int64_t layer, Naming naming) {
 }
 
 ExpectedTensor Expect(const ModelSpec& spec, const WeightSpec& weight, int64_t layer, Naming naming) {
-  std::vector<int64_t> shape = {Extent(spec, weight.rows)};
+  std::vector<int64_t> shape = {weight.places.total};
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols));
+  if (weight.transposed) std::swap(shape[0], shape[1]);
   return {NameOf(weight, layer, naming), std::move(shape), weight.role, layer};
 }
 
@@ -33,6 +36,8 @@ int64_t Extent(const ModelSpec& spec, Axis axis) {
     case Axis::kTokens:
     case Axis::kVocab:
       return spec.vocab_size;
+    case Axis::kPositions:
+      return spec.max_position + spec.position_offset;
     case Axis::kQueries:
       return spec.num_heads * spec.head_dim;
     case Axis::kKeyValues:
@@ -41,6 +46,24 @@ int64_t Extent(const ModelSpec& spec, Axis axis) {
       return spec.intermediate_size;
   }
   Fail("unknown axis");
+}
+
+void PlaceRows(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
+  for (WeightSpec& weight : weights) {
+    const int64_t rows = Extent(spec, weight.rows);
+    if (weight.fusion == Fusion::kNone) {
+      weight.places = {0, std::max<int64_t>(1, rows), std::max<int64_t>(1, rows), rows};
+      continue;
+    }
+    const int64_t groups = weight.fusion == Fusion::kByKvHead ? spec.num_kv_heads : 1;
+    int64_t before = 0, total = 0;
+    for (const WeightSpec& other : weights) {
+      if (std::string_view(other.hf) != weight.hf) continue;
+      if (other.role == weight.role) before = total;
+      total += Extent(spec, other.rows);
+    }
+    weight.places = {before / groups, rows / groups, total / groups, total};
+  }
 }
 
 std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::vector<WeightSpec>& weights,

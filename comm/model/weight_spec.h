@@ -11,10 +11,16 @@ namespace quire {
 /// What a weight is for. Whoever needs a weight asks for its role; how files call it is the architecture's business.
 enum class Role : uint8_t {
   kEmbedding,
+  kPositions,
+  kEmbeddingNorm,
+  kEmbeddingNormBias,
   kFinalNorm,
+  kFinalNormBias,
   kHead,
+  kHeadBias,
   // Of a layer.
   kAttentionNorm,
+  kAttentionNormBias,
   kQuery,
   kKey,
   kValue,
@@ -24,12 +30,16 @@ enum class Role : uint8_t {
   kQueryNorm,
   kKeyNorm,
   kAttentionOut,
+  kAttentionOutBias,
   kMlpNorm,
+  kMlpNormBias,
   kGate,
   kUp,
+  kUpBias,
   kDown,
+  kDownBias,
 };
-inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kDown) + 1;
+inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kDownBias) + 1;
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 
 /// What a dimension of a weight counts. The extent follows from the model, and a rank's part of it from the rank's
@@ -39,10 +49,26 @@ enum class Axis : uint8_t {
   kHidden,     // whole on every rank
   kHeadDim,    // whole on every rank
   kTokens,     // the vocabulary, whole on every rank
+  kPositions,  // learned positions, whole on every rank
   kQueries,    // query heads times head_dim
   kKeyValues,  // key and value heads times head_dim
   kMlp,
   kVocab,  // the vocabulary in shards
+};
+
+/// How several weights are the rows of one tensor of a file: those of the list that have its name, in their order.
+enum class Fusion : uint8_t {
+  kNone,      // a tensor of its own, or one of the same numbers: the head of a model whose embedding it is
+  kInOrder,   // all rows of one after all rows of another
+  kByKvHead,  // for every key and value head its queries, its keys, its values
+};
+
+/// Where the rows of a weight are in its tensor: runs of neighbours, the first at `first`, one every `stride` rows.
+struct RowPlaces {
+  int64_t first = 0, run = 1, stride = 1;
+  int64_t total = 0;  // rows of the tensor
+
+  int64_t Of(int64_t row) const { return first + row / run * stride + row % run; }
 };
 
 /// A weight as files have it, y = x * W^T: [rows, cols], or a vector [rows] when cols is kOne.
@@ -52,6 +78,9 @@ struct WeightSpec {
   const char* gguf;  // its name in GGUF
   Axis rows, cols;
   bool rotates = false;  // its rows are numbers of heads that positions rotate: ModelSpec::interleaved_rope_rows
+  Fusion fusion = Fusion::kNone;
+  bool transposed = false;  // the file has [cols, rows]
+  RowPlaces places = {};    // WeightsOf sets it
 
   bool is_matrix() const { return cols != Axis::kOne; }
 };
@@ -69,8 +98,10 @@ struct ExpectedTensor {
 
 int64_t Extent(const ModelSpec& spec, Axis axis);
 
-/// In the order of the list, a layer's weights layer by layer. Weights of one name are one tensor: the head of a model
-/// whose embedding it is.
+/// Sets the places of all weights of a list.
+void PlaceRows(const ModelSpec& spec, std::vector<WeightSpec>& weights);
+
+/// In the order of the list, a layer's weights layer by layer. Weights of one name are one tensor.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::vector<WeightSpec>& weights,
                                             Naming naming);
 

@@ -154,6 +154,7 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { ++s.vocab_size; },
       [](ModelSpec& s) { ++s.max_position; },
       [](ModelSpec& s) { s.rms_norm_epsilon *= 2; },
+      [](ModelSpec& s) { s.rope.rotated_dims = 8; },
       [](ModelSpec& s) { s.rope.theta += 1e-9; },
       [](ModelSpec& s) { s.rope.factor = 2; },
       [](ModelSpec& s) { s.rope.llama3 = true; },
@@ -164,6 +165,21 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.tied_embeddings = true; },
       [](ModelSpec& s) { s.qkv_bias = true; },
       [](ModelSpec& s) { s.qk_norm = true; },
+      [](ModelSpec& s) { s.norm = NormKind::kLayer; },
+      [](ModelSpec& s) { s.norm_bias = true; },
+      [](ModelSpec& s) { s.embedding_norm = true; },
+      [](ModelSpec& s) { s.out_bias = true; },
+      [](ModelSpec& s) { s.mlp_bias = true; },
+      [](ModelSpec& s) { s.head_bias = true; },
+      [](ModelSpec& s) { s.gated_mlp = false; },
+      [](ModelSpec& s) { s.activation = Activation::kGelu; },
+      [](ModelSpec& s) { s.parallel_block = true; },
+      [](ModelSpec& s) { s.shared_norm = true; },
+      [](ModelSpec& s) { s.position = Position::kAlibi; },
+      [](ModelSpec& s) { s.position_offset = 2; },
+      [](ModelSpec& s) { s.alibi_max_bias = 16; },
+      [](ModelSpec& s) { s.fused_by_head = true; },
+      [](ModelSpec& s) { s.transposed = true; },
       [](ModelSpec& s) { s.interleaved_rope_rows = true; },
       [](ModelSpec& s) { s.layers.pop_back(); },
       [](ModelSpec& s) { s.layers[1].window = 8; },
@@ -175,6 +191,50 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
     change(other);
     EXPECT_TRUE(texts.insert(TextOf(other)).second) << TextOf(other);
   }
+}
+
+TEST(ArchitectureTest, SlopesOfAlibiAreThoseOfThePaper) {
+  const auto slopes_of = [](int64_t heads, double max_bias) {
+    ModelSpec spec;
+    spec.num_heads = heads;
+    spec.position = Position::kAlibi;
+    spec.alibi_max_bias = max_bias;
+    return AlibiSlopes(spec);
+  };
+  EXPECT_THAT(slopes_of(1, 8), testing::ElementsAre(0x1p-8f));
+  EXPECT_THAT(slopes_of(4, 8), testing::ElementsAre(0x1p-2f, 0x1p-4f, 0x1p-6f, 0x1p-8f));
+  EXPECT_THAT(slopes_of(6, 8), testing::ElementsAre(0x1p-2f, 0x1p-4f, 0x1p-6f, 0x1p-8f, 0x1p-1f, 0x1p-3f));
+  EXPECT_THAT(slopes_of(2, 16), testing::ElementsAre(0x1p-8f, 0x1p-16f));
+  EXPECT_TRUE(AlibiSlopes(Read("llama")).empty());
+}
+
+TEST(ArchitectureTest, RowsOfFusedWeightsLieInOrderOrByHead) {
+  ModelSpec spec = Read("llama");  // 4 query heads, 2 key and value heads, of 16
+  const auto places = [&](Fusion fusion) {
+    std::vector<WeightSpec> weights;
+    for (const auto& [role, axis] :
+         {std::pair{Role::kQuery, Axis::kQueries}, {Role::kKey, Axis::kKeyValues}, {Role::kValue, Axis::kKeyValues}}) {
+      weights.push_back(
+          {.role = role, .hf = "qkv", .gguf = "qkv", .rows = axis, .cols = Axis::kHidden, .fusion = fusion});
+    }
+    PlaceRows(spec, weights);
+    std::vector<std::vector<int64_t>> rows;
+    for (const WeightSpec& weight : weights) {
+      EXPECT_EQ(weight.places.total, 128);
+      rows.emplace_back();
+      for (int64_t row = 0; row < Extent(spec, weight.rows); ++row) rows.back().push_back(weight.places.Of(row));
+    }
+    return rows;
+  };
+  const auto in_order = places(Fusion::kInOrder), by_head = places(Fusion::kByKvHead);
+  EXPECT_EQ(in_order[0][63], 63);
+  EXPECT_EQ(in_order[1][0], 64);
+  EXPECT_EQ(in_order[2][31], 127);
+  EXPECT_EQ(by_head[0][31], 31);
+  EXPECT_EQ(by_head[0][32], 64);
+  EXPECT_EQ(by_head[1][0], 32);
+  EXPECT_EQ(by_head[1][16], 96);
+  EXPECT_EQ(by_head[2][31], 127);
 }
 
 /// A golden model's tensors with a configuration that was changed.

@@ -8,7 +8,7 @@ namespace quire {
 std::vector<float> RopeTable(const ModelSpec& spec, int64_t max_position) {
   const std::vector<float> frequencies = RopeFrequencies(spec);
   std::vector<float> table;
-  table.reserve(static_cast<size_t>(max_position * spec.head_dim));
+  table.reserve(static_cast<size_t>(max_position * spec.rotated_dims()));
   for (int64_t position = 0; position < max_position; ++position) {
     for (const bool sine : {false, true}) {
       for (const float frequency : frequencies) {

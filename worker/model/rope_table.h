@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// [max_position, head_dim]: head_dim / 2 cosines of a position's angles, then as many sines.
+/// [max_position, rotated_dims]: half as many cosines of a position's angles, then as many sines.
 std::vector<float> RopeTable(const ModelSpec& spec, int64_t max_position);
 
 }  // namespace quire

@@ -49,14 +49,16 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
     case Axis::kHidden:
     case Axis::kHeadDim:
     case Axis::kTokens:
+    case Axis::kPositions:
       return {0, Extent(spec, axis)};
   }
   Fail("unknown axis");
 }
 
 /// Where a file that has rotation's pairs side by side keeps a row of a head.
-int64_t InterleavedRow(int64_t row, int64_t head_dim) {
-  const int64_t head = row / head_dim, i = row % head_dim, half = head_dim / 2;
+int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
+  const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
+  if (i >= rotated_dims) return row;
   return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
@@ -68,7 +70,7 @@ WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankS
   WeightSlice slice{{}, PartOf(spec, weight.cols, shard)};
   slice.rows.reserve(static_cast<size_t>(part.size()));
   for (int64_t row = part.begin; row < part.end; ++row) {
-    slice.rows.push_back(interleaved ? InterleavedRow(row, spec.head_dim) : row);
+    slice.rows.push_back(weight.places.Of(interleaved ? InterleavedRow(row, spec.head_dim, spec.rotated_dims()) : row));
   }
   return slice;
 }

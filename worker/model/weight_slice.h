@@ -15,8 +15,9 @@ struct WeightSlice {
   Range cols;
 };
 
-/// What follows from the weight's axes and the rank's shard. Rows of heads come in the order in which dimension i of a
-/// head rotates with dimension i + head_dim / 2, whatever the file's is.
+/// What follows from the weight's axes and the rank's shard. Rows are counted in the file's tensor, of which other
+/// weights may have rows, too. Rows of heads come in the order in which dimension i of a head rotates with dimension i
+/// + half of those that rotate, whatever the file's is.
 WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankShard& shard);
 
 /// A tensor of a model file as the kernels take a weight, in place.
