@@ -5,12 +5,13 @@
 
 namespace quire::kernels {
 
-/// out[t, :] = table[token_ids[t], :]
+/// out[t, :] = scale * table[token_ids[t], :]
 struct EmbeddingParams {
   Weight table;              // [vocab_size, hidden]
   const int32_t* token_ids;  // [num_tokens], each in [0, vocab_size)
   float* out;                // [num_tokens, hidden]
   int64_t num_tokens;
+  float scale = 1;
 };
 void Embedding(const CpuStream& stream, const EmbeddingParams& params);
 

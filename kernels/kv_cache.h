@@ -10,8 +10,8 @@ namespace quire::kernels {
 /// Tokens of a block on the CPU.
 inline constexpr int64_t kMaxBlockSize = 256;
 
-/// How the CPU keeps keys and values: as they are, in half precision (numbers of 65,520 and more as NaN), or each vector
-/// of a token and head in 8-bit integers with one scale.
+/// How the CPU keeps keys and values: as they are, in half precision (numbers of 65,520 and more as NaN), or each
+/// vector of a token and head in 8-bit integers with one scale.
 enum class KvType { kF32, kF16, kInt8 };
 
 /// Bytes of the keys, or of the values, of one block and one head.

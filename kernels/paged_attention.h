@@ -24,7 +24,8 @@ struct PagedAttentionParams {
   int64_t num_sequences;
   int64_t num_heads;
   float scale;
-  int64_t window;  // a query at position p sees positions p - window + 1 .. p; 0: all
+  int64_t window;      // a query at position p sees positions p - window + 1 .. p; 0: all
+  float soft_cap = 0;  // scores become soft_cap * tanh(score / soft_cap); 0: they stay
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

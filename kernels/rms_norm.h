@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// out = x / rms(x) * weight, row by row.
+/// out = x / rms(x) * weight, row by row; or, where it adds, out += that.
 struct RmsNormParams {
   const float* x;       // [num_tokens, hidden]
   const float* weight;  // [hidden]
@@ -14,6 +14,7 @@ struct RmsNormParams {
   int64_t num_tokens;
   int64_t hidden;
   float epsilon;  // added to the mean of squares
+  bool adds = false;
 };
 void RmsNorm(const CpuStream& stream, const RmsNormParams& params);
 

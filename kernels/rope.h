@@ -6,16 +6,17 @@
 
 namespace quire::kernels {
 
-/// Rotary position embedding in place: dimension i of a head rotates with dimension i + head_dim / 2
-/// (the layout of HF checkpoints). Queries and keys are heads of the same rows, so one call does both.
+/// Rotary position embedding in place: of the first rotary_dim dimensions of a head, i rotates with i + rotary_dim / 2
+/// (the layout of HF checkpoints); the others stay. Queries and keys are heads of the same rows, so one call does both.
 struct RopeParams {
   float* heads;              // [num_tokens, num_heads, head_dim], rows row_stride floats apart
-  const float* cos_sin;      // [max_position, head_dim]: head_dim/2 cosines, then head_dim/2 sines
+  const float* cos_sin;      // [max_position, rotary_dim]: rotary_dim/2 cosines, then as many sines
   const int32_t* positions;  // [num_tokens]
   int64_t num_tokens;
   int64_t num_heads;
-  int64_t head_dim;  // even
+  int64_t head_dim;
   int64_t row_stride;
+  int64_t rotary_dim;  // even, at most head_dim
 };
 void Rope(const CpuStream& stream, const RopeParams& params);
 

@@ -72,6 +72,11 @@ std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double
 
 }  // namespace
 
+int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard) {
+  const bool begins_elsewhere = shard.kv_heads.begin * (spec.num_heads / spec.num_kv_heads) < shard.heads.begin;
+  return shard.kv_heads.size() - (begins_elsewhere ? 1 : 0);
+}
+
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares) {
   const auto ranks = static_cast<int64_t>(shares.size());
   if (ranks < 1 || ranks > spec.num_heads) {

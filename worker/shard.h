@@ -25,6 +25,10 @@ struct RankShard {
   std::vector<int32_t> head_start;
 };
 
+/// KV heads of a rank, its last so many, that it counts where each is to be counted once: a head that several ranks
+/// hold is counted by the one that has its first query head.
+int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard);
+
 /// Columns of the MLP are dealt out in pieces of this many (where the size allows), so that quantisation blocks stay
 /// whole.
 inline constexpr int64_t kMlpUnit = 32;

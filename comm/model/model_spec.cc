@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <numbers>
 
 #include "comm/error.h"
 
@@ -31,40 +30,59 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   if (s.num_heads % s.num_kv_heads != 0) {
     Fail("{}: {} query heads do not divide over {} key/value heads", path, s.num_heads, s.num_kv_heads);
   }
-  if (s.head_dim % 2 != 0 && s.position == Position::kRope) Fail("{}: head_dim {} must be even", path, s.head_dim);
-  if (s.rotated_dims() % 2 != 0 || s.rotated_dims() > s.head_dim || s.rope.rotated_dims < 0) {
-    Fail("{}: {} rotated dimensions of {} must be an even part of them", path, s.rope.rotated_dims, s.head_dim);
+  const int64_t rotated = s.rotated_dims();
+  if (rotated < 0 || rotated % 2 != 0 || rotated > s.head_dim) {
+    Fail("{}: {} of {} dimensions of a head cannot rotate in pairs", path, rotated, s.head_dim);
   }
   if (s.position_offset < 0 || s.position_offset > kMaxExtent) {
     Fail("{}: positions from {} on are out of range", path, s.position_offset);
   }
 }
 
-std::string TextOf(const Rope& rope) {
-  const auto& [rotated, theta, factor, llama3, low, high, original, divisors] = rope;
-  return fmt::format("{} {} {} {} {} {} {} {}", rotated, theta, factor, llama3, low, high, original,
-                     fmt::join(divisors, ","));
+void CheckRopes(const ModelSpec& s, const std::string& path) {
+  const auto pairs = static_cast<size_t>(s.rotated_dims() / 2);
+  for (const Rope& rope : s.ropes) {
+    CheckRope(rope, path);
+    if (rope.rotated_dims != s.ropes[0].rotated_dims) {
+      Fail("{}: kinds of layers whose heads rotate in different numbers of dimensions are not supported", path);
+    }
+    for (const std::vector<float>* divisors : {&rope.divisors, &rope.long_divisors}) {
+      if (divisors->empty() || divisors->size() == pairs) continue;
+      Fail("{}: {} factors for {} frequencies of rotation", path, divisors->size(), pairs);
+    }
+  }
+  for (const LayerSpec& layer : s.layers) {
+    QUIRE_CHECK(layer.rope >= -1 && layer.rope < std::ssize(s.ropes), "{}: no rope {}", path, layer.rope);
+  }
+}
+
+void CheckScales(const ModelSpec& s, const std::string& path) {
+  QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
+  for (const auto& [name, value] : {std::pair{"embeddings", s.embedding_scale},
+                                    {"residuals", s.residual_scale},
+                                    {"logits", s.logit_scale},
+                                    {"attention", AttentionScale(s)}}) {
+    if (!(std::abs(value) >= 1e-6 && std::abs(value) <= 1e6))
+      Fail("{}: the scale of {}, {}, is out of range", path, name, value);
+  }
+  for (const auto& [name, value] : {std::pair{"attention's scores", s.score_cap}, {"logits", s.logit_cap}}) {
+    if (!(value == 0 || (value >= 1e-3 && value <= 1e6)))
+      Fail("{}: the cap of {}, {}, is out of range", path, name, value);
+  }
 }
 
 }  // namespace
 
 void CheckSpec(const ModelSpec& s, const std::string& path) {
   CheckSizes(s, path);
-  const Rope& rope = s.rope;
-  if (!(s.rms_norm_epsilon > 0) || !(rope.theta > 0) || !(rope.factor > 0)) {
-    Fail("{}: rms_norm_eps, rope_theta and the rope factor must be positive", path);
-  }
-  if (s.rms_norm_epsilon > 1 || rope.theta < 1 || rope.theta > 1e12 || rope.factor < 1e-3 || rope.factor > 1e6) {
-    Fail("{}: rms_norm_eps {}, rope_theta {} or rope factor {} is out of range", path, s.rms_norm_epsilon, rope.theta,
-         rope.factor);
-  }
-  if (rope.llama3 && !(rope.low_frequency_factor > 0 && rope.high_frequency_factor > rope.low_frequency_factor &&
-                       rope.original_max_position >= 1)) {
-    Fail("{}: high_freq_factor must be above low_freq_factor, and original_max_position_embeddings at least 1", path);
+  if (!(s.rms_norm_epsilon > 0 && s.rms_norm_epsilon <= 1)) {
+    Fail("{}: rms_norm_eps {} is out of range", path, s.rms_norm_epsilon);
   }
   if (!(s.alibi_max_bias > 0) || s.alibi_max_bias > 64) {
     Fail("{}: a largest exponent {} of ALiBi is out of range", path, s.alibi_max_bias);
   }
+  CheckRopes(s, path);
+  CheckScales(s, path);
   for (const TokenId id : s.eos_token_ids) {
     if (id < 0 || id >= s.vocab_size) {
       Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, s.vocab_size);
@@ -74,47 +92,25 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const ModelSpec& spec) {
-  const auto& [architecture, hidden, heads, kv_heads, head_dim, mlp, vocab, max_position, epsilon, rope, tied, qkv_bias,
-               qk_norm, norm, norm_bias, embedding_norm, out_bias, mlp_bias, head_bias, gated, activation, parallel,
-               shared_norm, position, position_offset, alibi, fused_by_head, transposed, interleaved, layers, eos] =
-      spec;
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {} [{}] {} {} {} {} [{}]", architecture, hidden, heads,
-                                 kv_heads, head_dim, mlp, vocab, max_position, epsilon, TextOf(rope), tied, qkv_bias,
-                                 qk_norm, interleaved, fmt::join(eos, ","));
-  text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(norm), norm_bias,
-                      embedding_norm, out_bias, mlp_bias, head_bias, gated, static_cast<int>(activation), parallel,
-                      shared_norm, static_cast<int>(position), position_offset, alibi, fused_by_head, transposed);
+  const auto& [architecture, hidden, heads, kv_heads, head_dim, mlp, vocab, max_position, epsilon, ropes, tied,
+               qkv_bias, qk_norm, norm, before, after, add_one, norm_bias, embedding_norm, out_bias, mlp_bias,
+               head_bias, gated, activation, parallel, shared_norm, position, position_offset, alibi, fused_by_head,
+               transposed, embedding_scale, attention_scale, residual_scale, logit_scale, score_cap, logit_cap,
+               interleaved, layers, eos] = spec;
+  std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, kv_heads,
+                                 head_dim, mlp, vocab, max_position, epsilon, tied, qkv_bias, static_cast<int>(qk_norm),
+                                 interleaved, fmt::join(eos, ","));
+  text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
+                      embedding_scale, attention_scale, residual_scale, logit_scale, score_cap, logit_cap);
+  text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(norm), norm_bias, embedding_norm,
+                      out_bias, mlp_bias, head_bias, gated, parallel, shared_norm, static_cast<int>(position),
+                      position_offset, alibi, fused_by_head, transposed);
+  for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
   for (const LayerSpec& layer : layers) {
-    const auto& [window] = layer;
-    text += fmt::format(" {}", window);
+    const auto& [window, rope] = layer;
+    text += fmt::format(" {},{}", window, rope);
   }
   return text;
-}
-
-std::vector<float> RopeFrequencies(const ModelSpec& spec) {
-  const Rope& rope = spec.rope;
-  std::vector<float> frequencies;
-  const int64_t rotated = spec.rotated_dims();
-  for (int64_t i = 0; i < rotated / 2; ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(rotated);
-    const float plain = 1.0f / static_cast<float>(std::pow(rope.theta, static_cast<double>(exponent)));
-    double frequency = plain;
-    if (!rope.llama3) {
-      frequency /= rope.factor;
-    } else {
-      const double turns = rope.original_max_position * frequency / (2 * std::numbers::pi);
-      const double smooth =
-          (turns - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor);
-      if (turns < rope.low_frequency_factor) {
-        frequency /= rope.factor;
-      } else if (turns <= rope.high_frequency_factor) {
-        frequency = (1 - smooth) * frequency / rope.factor + smooth * frequency;
-      }
-    }
-    if (!rope.divisors.empty()) frequency /= rope.divisors[static_cast<size_t>(i)];
-    frequencies.push_back(static_cast<float>(frequency));
-  }
-  return frequencies;
 }
 
 std::vector<float> AlibiSlopes(const ModelSpec& spec) {
@@ -127,6 +123,11 @@ std::vector<float> AlibiSlopes(const ModelSpec& spec) {
     slopes.push_back(static_cast<float>(std::exp2(-spec.alibi_max_bias * (h < whole ? of_power_of_two : between))));
   }
   return slopes;
+}
+
+float AttentionScale(const ModelSpec& spec) {
+  return spec.attention_scale != 0 ? static_cast<float>(spec.attention_scale)
+                                   : 1.0f / std::sqrt(static_cast<float>(spec.head_dim));
 }
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/model/rope.h"
 #include "comm/types.h"
 
 namespace quire {
@@ -17,7 +18,7 @@ enum class NormKind : uint8_t {
 
 /// What makes a model see the order of its tokens.
 enum class Position : uint8_t {
-  kRope,     // queries and keys rotate: ModelSpec::rope
+  kRope,     // queries and keys rotate: ModelSpec::ropes
   kAlibi,    // scores fall with distance: AlibiSlopes
   kLearned,  // a table of vectors that are added to the embeddings: Role::kPositions
 };
@@ -29,25 +30,18 @@ enum class Activation : uint8_t {
   kRelu,
 };
 
-/// How positions rotate queries and keys.
-struct Rope {
-  int64_t rotated_dims = 0;  // the first so many of a head's dimensions; 0: all
-  double theta = 10000;
-  /// What frequencies are divided by; 1: nothing.
-  double factor = 1;
-  /// Llama 3's scaling: wavelengths beyond original_max_position / low_frequency_factor are stretched by factor, those
-  /// within original_max_position / high_frequency_factor are kept. Otherwise ("linear") factor holds for all.
-  bool llama3 = false;
-  double low_frequency_factor = 1;
-  double high_frequency_factor = 4;
-  double original_max_position = 8192;
-  std::vector<float> divisors;  // GGUF's rope_freqs: divides frequency i as well; empty for none
-};
-
 /// What may differ from layer to layer.
 struct LayerSpec {
   int64_t window = 0;  // tokens a query sees, itself counted in; 0: all
+  int64_t rope = 0;    // index into ModelSpec::ropes; -1: positions do not rotate anything
   bool operator==(const LayerSpec&) const = default;
+};
+
+/// What queries and keys are normed over before they rotate.
+enum class QkNorm : uint8_t {
+  kNone,
+  kHeads,  // each head by itself, with one weight for all
+  kWhole,  // all heads of a token together, over all ranks, with a weight for each number
 };
 
 /// What a model computes: plain data, read once from config.json or GGUF metadata and never changed. Everything that
@@ -63,11 +57,14 @@ struct ModelSpec {
   int64_t vocab_size = 0;
   int64_t max_position = 0;  // longest sequence the model was trained for
   double rms_norm_epsilon = 0;
-  Rope rope;
-  bool tied_embeddings = false;  // the output head is the embedding
-  bool qkv_bias = false;         // queries, keys and values have biases
-  bool qk_norm = false;          // queries and keys are normed head by head before they rotate
+  std::vector<Rope> ropes = {Rope()};  // kinds of rotation: LayerSpec::rope. Not empty; all rotate as many dimensions
+  bool tied_embeddings = false;        // the output head is the embedding
+  bool qkv_bias = false;               // queries, keys and values have biases
+  QkNorm qk_norm = QkNorm::kNone;
   NormKind norm = NormKind::kRms;
+  bool norms_before = true;     // residual += f(norm(residual)), of attention and MLP
+  bool norms_after = false;     // residual += norm(f(..)); a model may have both
+  bool norms_add_one = false;   // the weights of norms as stored are one less than what is multiplied by
   bool norm_bias = false;       // norms have biases
   bool embedding_norm = false;  // the embeddings are normed before the first layer
   bool out_bias = false;        // the output of attention has a bias
@@ -84,8 +81,14 @@ struct ModelSpec {
   double alibi_max_bias = 8;    // with kAlibi: the exponents of the slopes run up to it
   bool fused_by_head = false;   // the file's fused queries, keys and values are Fusion::kByKvHead
   bool transposed = false;      // the file has the matrices of layers as [columns, rows]
+  double embedding_scale = 1;   // embeddings are multiplied by it
+  double attention_scale = 0;   // scores of attention are; 0: 1 / sqrt(head_dim)
+  double residual_scale = 1;    // what attention and MLP add to the residual is
+  double logit_scale = 1;
+  double score_cap = 0;  // scores of attention become cap * tanh(score / cap) before the softmax; 0: they stay
+  double logit_cap = 0;  // logits likewise, after their scale
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
-  /// dimension i rotates with i + half.
+  /// dimension i rotates with i + half of those that rotate.
   bool interleaved_rope_rows = false;
   std::vector<LayerSpec> layers;
   std::vector<TokenId> eos_token_ids;
@@ -94,7 +97,7 @@ struct ModelSpec {
   /// Dimensions of a head that positions rotate: the first ones, i with i + half of them.
   int64_t rotated_dims() const {
     if (position != Position::kRope) return 0;
-    return rope.rotated_dims > 0 ? rope.rotated_dims : head_dim;
+    return ropes[0].rotated_dims > 0 ? ropes[0].rotated_dims : head_dim;
   }
   /// Tokens behind which no layer looks; 0 where some layer sees all.
   int64_t window() const {
@@ -111,8 +114,8 @@ void CheckSpec(const ModelSpec& spec, const std::string& path);
 /// Every field as text: specs that say the same have the same text, and others another.
 std::string TextOf(const ModelSpec& spec);
 
-/// inverse frequency of rotation i in fp32, the way HF computes it: [rotated_dims / 2].
-std::vector<float> RopeFrequencies(const ModelSpec& spec);
+/// What scores of attention are multiplied by.
+float AttentionScale(const ModelSpec& spec);
 
 /// What a score loses per position of distance: [num_heads], or nothing where the model has no ALiBi. For n heads, n a
 /// power of two, 2^(-alibi_max_bias * (h + 1) / n); otherwise those of the next lower power of two, and then every

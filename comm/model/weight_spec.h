@@ -31,6 +31,7 @@ enum class Role : uint8_t {
   kKeyNorm,
   kAttentionOut,
   kAttentionOutBias,
+  kAttentionAfterNorm,  // of what attention adds to the residual
   kMlpNorm,
   kMlpNormBias,
   kGate,
@@ -38,8 +39,15 @@ enum class Role : uint8_t {
   kUpBias,
   kDown,
   kDownBias,
+  kMlpAfterNorm,  // of what the MLP adds to the residual
 };
-inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kDownBias) + 1;
+inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kMlpAfterNorm) + 1;
+/// True of the weights, not the biases, of norms.
+constexpr bool IsNorm(Role role) {
+  using enum Role;
+  return role == kEmbeddingNorm || role == kFinalNorm || role == kAttentionNorm || role == kQueryNorm ||
+         role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm;
+}
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 
 /// What a dimension of a weight counts. The extent follows from the model, and a rank's part of it from the rank's

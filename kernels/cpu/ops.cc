@@ -54,7 +54,10 @@ class QuantizeBuffer {
 void Embedding(const CpuStream& stream, const EmbeddingParams& p) {
   stream.pool().ForRange(p.num_tokens, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
-      DecodeRow(p.table, p.token_ids[t], 0, p.table.cols, p.out + t * p.table.cols);
+      float* row = p.out + t * p.table.cols;
+      DecodeRow(p.table, p.token_ids[t], 0, p.table.cols, row);
+      if (p.scale == 1) continue;
+      for (int64_t i = 0; i < p.table.cols; ++i) row[i] *= p.scale;
     }
   });
 }
@@ -77,13 +80,28 @@ void AddBias(const CpuStream& stream, const AddBiasParams& p) {
 }
 
 void Rope(const CpuStream& stream, const RopeParams& p) {
-  QUIRE_KERNEL_CHECK(p.head_dim % 2 == 0);
+  QUIRE_KERNEL_CHECK(p.rotary_dim % 2 == 0 && p.rotary_dim <= p.head_dim);
   stream.pool().ForRange(p.num_tokens, 4, [&](int64_t begin, int64_t end, int) { ActiveTable().rope(p, begin, end); });
 }
 
-void SiluMul(const CpuStream& stream, const SiluMulParams& p) {
+void GateMul(const CpuStream& stream, const GateMulParams& p) {
   stream.pool().ForRange(p.num_tokens, 1,
-                         [&](int64_t begin, int64_t end, int) { ActiveTable().silu_mul(p, begin, end); });
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().gate_mul(p, begin, end); });
+}
+
+void CapLogits(const CpuStream& stream, const CapLogitsParams& p) {
+  stream.pool().ForRange(p.count, 64,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().cap_logits(p, begin, end); });
+}
+
+void SumSquares(const CpuStream& stream, const SumSquaresParams& p) {
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().sum_squares(p, begin, end); });
+}
+
+void WideNorm(const CpuStream& stream, const WideNormParams& p) {
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().wide_norm(p, begin, end); });
 }
 
 void Matmul(const CpuStream& stream, const MatmulParams& p) {

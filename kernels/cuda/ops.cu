@@ -53,12 +53,12 @@ void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& p) {
   });
 }
 
-void SiluMul(const CudaStream& stream, const CudaSiluMulParams& p) {
+void GateMul(const CudaStream& stream, const CudaGateMulParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gate_up) && Aligned(p.out));
   QUIRE_KERNEL_CHECK(!p.interleaved || p.columns % 8 == 0);
   if (p.num_tokens == 0 || p.columns == 0) return;
   WithType(p.dtype, [&](auto t) {
-    using Kernel = SiluMulKernel<decltype(t)>;
+    using Kernel = GateMulKernel<decltype(t)>;
     simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
   });
 }

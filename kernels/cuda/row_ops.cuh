@@ -58,8 +58,8 @@ struct RmsNormKernel {
 
 /// Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
-struct SiluMulKernel {
-  using Params = CudaSiluMulParams;
+struct GateMulKernel {
+  using Params = CudaGateMulParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 

@@ -23,7 +23,7 @@ struct CudaRmsNormParams {
 void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& params);
 
 /// out[t, i] = silu(gate of i) * up of i, with silu(x) = x / (1 + exp(-x)).
-struct CudaSiluMulParams {
+struct CudaGateMulParams {
   DType dtype;
   const void* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
   void* out;            // [num_tokens, columns]
@@ -31,7 +31,7 @@ struct CudaSiluMulParams {
   int64_t columns;
   bool interleaved;  // instead: 8 gates, their 8 ups, and so on (skinny_gemm.h); columns is a multiple of 8
 };
-void SiluMul(const CudaStream& stream, const CudaSiluMulParams& params);
+void GateMul(const CudaStream& stream, const CudaGateMulParams& params);
 
 /// out[t, :] = table[token_ids[t] - first_id, :], or zeros for ids outside the table: with a vocabulary in shards, the
 /// sum over ranks is the lookup.

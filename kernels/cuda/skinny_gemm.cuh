@@ -186,7 +186,7 @@ struct SkinnyGemmKernel {
       }
     }
     simt::SyncThreads();
-    const bool pairs = p.epilogue == SkinnyEpilogue::kSiluMul;
+    const bool pairs = p.epilogue == SkinnyEpilogue::kGateMul;
     const int width = pairs ? kTileRows / 2 : kTileRows;
     const int64_t first_out = pairs ? first_row / 2 : first_row, end_out = pairs ? p.n / 2 : p.n;
     for (int i = simt::ThreadX(); i < p.m * width; i += kThreads) {
@@ -219,7 +219,7 @@ struct SkinnyGemmKernel {
     if (p.epilogue == SkinnyEpilogue::kAddResidual) {
       const T residual = out[at];
       sum += simt::ToFloat(residual);
-    } else if (p.epilogue == SkinnyEpilogue::kSiluMul) {
+    } else if (p.epilogue == SkinnyEpilogue::kGateMul) {
       sum = sum / (1 + simt::Exp(-sum)) * up;
     }
     out[at] = simt::FromFloat<T>(sum);

@@ -12,7 +12,7 @@ enum class SkinnyEpilogue {
   kStore,        // out[i, j] = sum
   kStoreFloat,   // the same in fp32: logits
   kAddResidual,  // out[i, j] += sum
-  kSiluMul,      // out [m, n / 2]: silu(gate) * up; the weight's rows are in the order of SkinnyGateUpRow
+  kGateMul,      // out [m, n / 2]: silu(gate) * up; the weight's rows are in the order of SkinnyGateUpRow
 };
 
 /// Rows of the weight per thread block. Results do not depend on it: whoever measures may choose.
@@ -29,9 +29,9 @@ struct SkinnyGemmParams {
   const void* weight;       // [n, k], contiguous
   const void* norm_weight;  // [k], 16-byte aligned, or null
   float epsilon;
-  void* out;           // [m, n] ([m, n / 2] for kSiluMul) of dtype (fp32 for kStoreFloat); not x
+  void* out;           // [m, n] ([m, n / 2] for kGateMul) of dtype (fp32 for kStoreFloat); not x
   int64_t out_stride;  // elements from row to row
-  int64_t n;           // for kSiluMul a multiple of 16
+  int64_t n;           // for kGateMul a multiple of 16
   int64_t k;           // a multiple of 8
   int32_t m;           // 1 .. kSkinnyMaxRows; a launch's shape depends on SkinnyBatch(m), n and k only
   SkinnyEpilogue epilogue;

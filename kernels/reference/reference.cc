@@ -103,7 +103,7 @@ std::vector<double> Rope(const std::vector<double>& head, int64_t position, doub
   return out;
 }
 
-std::vector<double> SiluMul(const std::vector<double>& gate, const std::vector<double>& up) {
+std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up) {
   std::vector<double> out;
   for (size_t i = 0; i < gate.size(); ++i) out.push_back(gate[i] / (1.0 + std::exp(-gate[i])) * up[i]);
   return out;

@@ -55,8 +55,8 @@ TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
     std::set<std::string> hf, gguf;
     for (const WeightSpec& weight : WeightsOf(spec)) {
       EXPECT_TRUE(roles.insert(weight.role).second) << family << " " << weight.hf;
-      EXPECT_TRUE(hf.insert(weight.hf).second) << family << " " << weight.hf;
-      EXPECT_TRUE(gguf.insert(weight.gguf).second) << family << " " << weight.gguf;
+      EXPECT_TRUE(hf.insert(weight.hf).second || weight.fusion != Fusion::kNone) << family << " " << weight.hf;
+      EXPECT_TRUE(gguf.insert(weight.gguf).second || weight.fusion != Fusion::kNone) << family << " " << weight.gguf;
       const bool numbered = std::string(weight.hf).find("{}") != std::string::npos;
       EXPECT_EQ(numbered, IsOfLayer(weight.role)) << weight.hf;
       EXPECT_EQ(std::string(weight.gguf).find("{}") != std::string::npos, numbered) << weight.gguf;
@@ -154,17 +154,33 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { ++s.vocab_size; },
       [](ModelSpec& s) { ++s.max_position; },
       [](ModelSpec& s) { s.rms_norm_epsilon *= 2; },
-      [](ModelSpec& s) { s.rope.rotated_dims = 8; },
-      [](ModelSpec& s) { s.rope.theta += 1e-9; },
-      [](ModelSpec& s) { s.rope.factor = 2; },
-      [](ModelSpec& s) { s.rope.llama3 = true; },
-      [](ModelSpec& s) { s.rope.low_frequency_factor = 2; },
-      [](ModelSpec& s) { s.rope.high_frequency_factor = 5; },
-      [](ModelSpec& s) { s.rope.original_max_position = 5; },
-      [](ModelSpec& s) { s.rope.divisors = {1}; },
+      [](ModelSpec& s) { s.ropes[0].rotated_dims = 8; },
+      [](ModelSpec& s) { s.ropes[0].theta += 1e-9; },
+      [](ModelSpec& s) { s.ropes[0].factor = 2; },
+      [](ModelSpec& s) { s.ropes[0].scaling = RopeScaling::kLlama3; },
+      [](ModelSpec& s) { s.ropes[0].low_frequency_factor = 2; },
+      [](ModelSpec& s) { s.ropes[0].high_frequency_factor = 5; },
+      [](ModelSpec& s) { s.ropes[0].original_max_position = 5; },
+      [](ModelSpec& s) { s.ropes[0].divisors = {1}; },
+      [](ModelSpec& s) { s.ropes[0].long_divisors = {1}; },
+      [](ModelSpec& s) { s.ropes[0].attention_factor = 2; },
+      [](ModelSpec& s) { s.ropes[0].beta_fast = 2; },
+      [](ModelSpec& s) { s.ropes[0].beta_slow = 2; },
+      [](ModelSpec& s) { s.ropes[0].truncate = false; },
+      [](ModelSpec& s) { s.ropes.push_back(s.ropes[0]); },
       [](ModelSpec& s) { s.tied_embeddings = true; },
       [](ModelSpec& s) { s.qkv_bias = true; },
-      [](ModelSpec& s) { s.qk_norm = true; },
+      [](ModelSpec& s) { s.qk_norm = QkNorm::kHeads; },
+      [](ModelSpec& s) { s.qk_norm = QkNorm::kWhole; },
+      [](ModelSpec& s) { s.norms_before = false; },
+      [](ModelSpec& s) { s.norms_after = true; },
+      [](ModelSpec& s) { s.norms_add_one = true; },
+      [](ModelSpec& s) { s.embedding_scale = 2; },
+      [](ModelSpec& s) { s.attention_scale = 2; },
+      [](ModelSpec& s) { s.residual_scale = 2; },
+      [](ModelSpec& s) { s.logit_scale = 2; },
+      [](ModelSpec& s) { s.score_cap = 2; },
+      [](ModelSpec& s) { s.logit_cap = 2; },
       [](ModelSpec& s) { s.norm = NormKind::kLayer; },
       [](ModelSpec& s) { s.norm_bias = true; },
       [](ModelSpec& s) { s.embedding_norm = true; },
@@ -183,6 +199,7 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.interleaved_rope_rows = true; },
       [](ModelSpec& s) { s.layers.pop_back(); },
       [](ModelSpec& s) { s.layers[1].window = 8; },
+      [](ModelSpec& s) { s.layers[1].rope = -1; },
       [](ModelSpec& s) { s.eos_token_ids = {7}; },
   };
   std::set<std::string> texts = {TextOf(plain)};

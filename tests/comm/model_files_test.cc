@@ -231,7 +231,8 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
   };
   EXPECT_EQ(error_of("mamba", "", 0, ""),
             "t.gguf: architecture \"mamba\" is not supported; supported: llama, qwen2, qwen3");
-  EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)), "t.gguf: head_dim 1 must be even");
+  EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)),
+            "t.gguf: 1 of 1 dimensions of a head cannot rotate in pairs");
   EXPECT_EQ(error_of("llama", "expert_count", 4, Number(8, 4)),
             "t.gguf: metadata llama.expert_count = 8 is not supported for this architecture");
   EXPECT_EQ(error_of("qwen3", "rope.dimension_sections", 9, Number(4, 4) + Number(1, 8) + Number(2, 4)),
@@ -263,7 +264,7 @@ TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
   const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
   const ModelFiles mqa = ModelFiles::Open(models + "mqa"), gqa = ModelFiles::Open(models + "gqa");
   EXPECT_EQ(mqa.spec().num_heads, 5);
-  EXPECT_TRUE(mqa.spec().rope.llama3);
+  EXPECT_EQ(mqa.spec().ropes[0].scaling, RopeScaling::kLlama3);
   EXPECT_EQ(gqa.Get(Role::kEmbedding).type, TensorType::kBF16);
   EXPECT_NE(mqa.Fingerprint(), gqa.Fingerprint());
   EXPECT_EQ(gqa.Fingerprint(), ModelFiles::Open(models + "gqa").Fingerprint());

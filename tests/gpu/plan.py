@@ -11,11 +11,11 @@ FIXED_SECONDS, SECONDS_PER_PART = 10, 1
 SMOKE = [
     "PagedDecodeTest.Partitions*", "DecodeAttentionTest.Split*", "PrefillAttentionTest.EqualsReferenceOverGroups",
     "SkinnyGemmTest.FusedNorm*", "SamplingTest.TiesGo*", "RopeKvWriteTest.*", "BlockMoveTest.Copies*", "RmsNormTest.*",
-    "SiluMulTest.*", "EmbeddingTest.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*"]
+    "GateMulTest.*", "EmbeddingTest.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*"]
 
 # What sanitizers see: every kernel, few shapes; they are some hundred times slower.
 SANITIZED = [
-    "RopeKvWriteTest.*", "BlockMoveTest.Copies*", "RmsNormTest.*", "SiluMulTest.*", "EmbeddingTest.*",
+    "RopeKvWriteTest.*", "BlockMoveTest.Copies*", "RmsNormTest.*", "GateMulTest.*", "EmbeddingTest.*",
     "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
     "DecodeAttentionTest.TablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.Cuts*", "SkinnyGemmTest.FusedNorm*",
     "SkinnyGemmTest.ARow*", "SamplingTest.Ties*", "SamplingTest.OneToken*", "SamplingTest.Extreme*", "ScatterTableTest.Writes*",

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "kernels/add_bias.h"
+#include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
-#include "kernels/silu_mul.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"
 
@@ -89,7 +89,7 @@ TEST(RopeTest, RotatesEveryHeadOfAStridedRow) {
   }
   const auto before = random.Floats(3 * stride);
   auto rows = before;
-  Rope(CpuStream(2), {rows.data(), table.data(), positions.data(), 3, heads, dim, stride});
+  Rope(CpuStream(2), {rows.data(), table.data(), positions.data(), 3, heads, dim, stride, dim});
   for (int64_t t = 0; t < 3; ++t) {
     for (int64_t h = 0; h < heads; ++h) {
       const auto at = static_cast<size_t>(t * stride + h * dim);
@@ -104,17 +104,17 @@ TEST(RopeTest, RotatesEveryHeadOfAStridedRow) {
   }
 }
 
-TEST(SiluMulTest, EqualsReferenceFromTinyToHugeGates) {
+TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
   for (const int64_t columns : {1, 7, 8, 33, 1536}) {
     Random random(3);
     auto rows = random.Floats(2 * 2 * columns);
     for (size_t i = 0; i < rows.size(); ++i) rows[i] *= i % 5 == 0 ? 100.0f : 4.0f;
     std::vector<float> out(static_cast<size_t>(2 * columns));
-    SiluMul(CpuStream(2), {rows.data(), out.data(), 2, columns});
+    GateMul(CpuStream(2), {rows.data(), out.data(), 2, columns});
     Doubles expected;
     for (int64_t t = 0; t < 2; ++t) {
       const auto gate = rows.begin() + t * 2 * columns;
-      const auto row = reference::SiluMul({gate, gate + columns}, {gate + columns, gate + 2 * columns});
+      const auto row = reference::GateMul({gate, gate + columns}, {gate + columns, gate + 2 * columns});
       expected.insert(expected.end(), row.begin(), row.end());
     }
     test::ExpectNear(out, expected, 1e-6, "columns " + std::to_string(columns));

@@ -1,19 +1,28 @@
 #include "worker/cpu/cpu_decoder.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/add_bias.h"
+#include "kernels/cap_logits.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/embedding.h"
+#include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
-#include "kernels/silu_mul.h"
+#include "kernels/wide_norm.h"
 #include "worker/model/rope_table.h"
 
 namespace quire {
+
+namespace {
+
+kernels::Activation GateActivation(const ModelSpec& spec) {
+  return spec.activation == Activation::kSilu ? kernels::Activation::kSilu : kernels::Activation::kGeluTanh;
+}
+
+}  // namespace
 
 CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream,
                        Collective& collective, const EngineSizes& sizes)
@@ -23,8 +32,8 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       collective_(collective),
       weights_(files, shard, sizes.quantization),
       activations_(sizes.activations == "int8" ? kernels::Activations::kInt8 : kernels::Activations::kInt16),
-      qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim),
-      rope_(RopeTable(spec_, sizes.max_model_len)) {
+      qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim) {
+  for (const Rope& rope : spec_.ropes) ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
   const auto rows = [&](int64_t width) { return static_cast<size_t>(sizes.max_step_tokens * width); };
   residual_.resize(rows(spec_.hidden_size));
   normed_.resize(rows(spec_.hidden_size));
@@ -33,6 +42,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
   gate_up_.resize(rows(2 * shard.mlp.size()));
   activated_.resize(rows(shard.mlp.size()));
   delta_.resize(rows(spec_.hidden_size));
+  if (spec_.qk_norm == QkNorm::kWhole) squares_.resize(2 * rows(2));
 }
 
 std::span<const float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& cache) {
@@ -44,28 +54,54 @@ std::span<const float> CpuDecoder::Forward(const StepInputs& inputs, const KvCac
 }
 
 void CpuDecoder::Embed() {
-  kernels::Embedding(stream_, {weights_.embedding, inputs_->token_ids.data(), residual_.data(), tokens_});
+  kernels::Embedding(stream_, {weights_.embedding, inputs_->token_ids.data(), residual_.data(), tokens_,
+                               static_cast<float>(spec_.embedding_scale)});
 }
 
 void CpuDecoder::NormQkv(int64_t layer) {
-  Norm(weights(layer).attention_norm);
-  Matmul(normed_.data(), weights(layer).qkv, qkv_.data(), qkv_width_, tokens_, activations_);
+  Matmul(Normed(weights(layer).attention_norm), weights(layer).qkv, qkv_.data(), qkv_width_, tokens_, activations_);
 }
 
 void CpuDecoder::PositionAndStore(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const int64_t dim = spec_.head_dim, heads = shard_.heads.size(), kv_heads = shard_.kv_heads.size();
-  const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
   float* q = qkv_.data();
   float* k = q + heads * dim;
   float* v = k + kv_heads * dim;
   if (spec_.qkv_bias) kernels::AddBias(stream_, {q, w.qkv_bias.data(), tokens_, qkv_width_, qkv_width_});
-  if (spec_.qk_norm) {
+  if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(w);
+  if (const int64_t rope = LayerOf(layer).rope; rope >= 0) {
+    kernels::Rope(stream_, {q, ropes_[static_cast<size_t>(rope)].data(), inputs_->positions.data(), tokens_,
+                            heads + kv_heads, dim, qkv_width_, spec_.rotated_dims()});
+  }
+  kernels::KvWrite(stream_, {k, v, qkv_width_, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
+}
+
+void CpuDecoder::NormQueriesAndKeys(const LayerWeights& w) {
+  const int64_t dim = spec_.head_dim, heads = shard_.heads.size(), kv_heads = shard_.kv_heads.size();
+  const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
+  float* q = qkv_.data();
+  float* k = q + heads * dim;
+  if (spec_.qk_norm == QkNorm::kHeads) {
     kernels::HeadNorm(stream_, {q, w.query_norm.data(), tokens_, heads, dim, qkv_width_, epsilon});
     kernels::HeadNorm(stream_, {k, w.key_norm.data(), tokens_, kv_heads, dim, qkv_width_, epsilon});
+    return;
   }
-  kernels::Rope(stream_, {q, rope_.data(), inputs_->positions.data(), tokens_, heads + kv_heads, dim, qkv_width_});
-  kernels::KvWrite(stream_, {k, v, qkv_width_, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
+  // Ranks sum their squares. A KV head that several hold is summed by the one that has its first query head.
+  const int64_t counted = CountedKvHeads(spec_, shard_) * dim, all = tokens_ * 2;
+  float* part = squares_.data();
+  kernels::SumSquares(stream_, {q, part, tokens_, heads * dim, qkv_width_, 2});
+  kernels::SumSquares(stream_, {k + kv_heads * dim - counted, part + 1, tokens_, counted, qkv_width_, 2});
+  float* squares = part;
+  if (collective_.size() > 1) {
+    squares += all;
+    std::fill_n(squares, all, 0.0f);
+    collective_.AllReduceAdd({part, static_cast<size_t>(all)}, {squares, static_cast<size_t>(all)});
+  }
+  kernels::WideNorm(stream_, {q, w.query_norm.data(), squares, tokens_, heads * dim, qkv_width_, 2,
+                              Extent(spec_, Axis::kQueries), epsilon});
+  kernels::WideNorm(stream_, {k, w.key_norm.data(), squares + 1, tokens_, kv_heads * dim, qkv_width_, 2,
+                              Extent(spec_, Axis::kKeyValues), epsilon});
 }
 
 void CpuDecoder::Attend(int64_t layer) {
@@ -74,22 +110,25 @@ void CpuDecoder::Attend(int64_t layer) {
                           {qkv_.data(), qkv_width_, attended_.data(), heads * dim, cache_->Layer(layer),
                            inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
                            inputs_->context_len.data(), shard_.head_start.data(), inputs_->num_sequences(), heads,
-                           1.0f / std::sqrt(static_cast<float>(dim)), spec_.layers[static_cast<size_t>(layer)].window});
+                           AttentionScale(spec_), LayerOf(layer).window, static_cast<float>(spec_.score_cap)});
 }
 
-void CpuDecoder::AddAttention(int64_t layer) { AddToResidual(attended_.data(), weights(layer).attention_out); }
+void CpuDecoder::AddAttention(int64_t layer) {
+  AddToResidual(attended_.data(), weights(layer).attention_out, weights(layer).attention_after_norm);
+}
 
 void CpuDecoder::NormMlpIn(int64_t layer) {
   const int64_t columns = shard_.mlp.size();
-  Norm(weights(layer).mlp_norm);
-  Matmul(normed_.data(), weights(layer).gate_up, gate_up_.data(), 2 * columns, tokens_, activations_);
-  kernels::SiluMul(stream_, {gate_up_.data(), activated_.data(), tokens_, columns});
+  Matmul(Normed(weights(layer).mlp_norm), weights(layer).gate_up, gate_up_.data(), 2 * columns, tokens_, activations_);
+  kernels::GateMul(stream_, {gate_up_.data(), activated_.data(), tokens_, columns, GateActivation(spec_)});
 }
 
-void CpuDecoder::AddMlp(int64_t layer) { AddToResidual(activated_.data(), weights(layer).down); }
+void CpuDecoder::AddMlp(int64_t layer) {
+  AddToResidual(activated_.data(), weights(layer).down, weights(layer).mlp_after_norm);
+}
 
 void CpuDecoder::Logits() {
-  Norm(weights_.final_norm);
+  Normed(weights_.final_norm);
   // Only rows that draw need logits. Gathering them upwards in place is safe: rows move to lower or equal places.
   const int64_t hidden = spec_.hidden_size;
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
@@ -100,11 +139,16 @@ void CpuDecoder::Logits() {
   logits_.resize(static_cast<size_t>(draws * shard_.vocab.size()));
   // Nothing comes after the output head that would even out its errors.
   Matmul(normed_.data(), weights_.head, logits_.data(), shard_.vocab.size(), draws, kernels::Activations::kInt16);
+  if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
+  kernels::CapLogits(stream_, {logits_.data(), static_cast<int64_t>(logits_.size()),
+                               static_cast<float>(spec_.logit_scale), static_cast<float>(spec_.logit_cap)});
 }
 
-void CpuDecoder::Norm(const std::vector<float>& weight) {
+const float* CpuDecoder::Normed(const std::vector<float>& weight) {
+  if (weight.empty()) return residual_.data();
   kernels::RmsNorm(stream_, {residual_.data(), weight.data(), normed_.data(), tokens_, spec_.hidden_size,
                              static_cast<float>(spec_.rms_norm_epsilon)});
+  return normed_.data();
 }
 
 void CpuDecoder::Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
@@ -113,15 +157,39 @@ void CpuDecoder::Matmul(const float* x, const Matrices& weights, float* y, int64
   kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), count, y, y_stride, m, activations});
 }
 
-void CpuDecoder::AddToResidual(const float* x, const Matrices& weight) {
+void CpuDecoder::AddToResidual(const float* x, const Matrices& weight, const std::vector<float>& after_norm) {
   Matmul(x, weight, delta_.data(), spec_.hidden_size, tokens_, activations_);
+  if (after_norm.empty()) {
+    AddDelta();
+  } else {
+    AddNormOfDelta(after_norm);
+  }
+}
+
+void CpuDecoder::AddDelta() {
+  const auto scale = static_cast<float>(spec_.residual_scale);
   const auto add = [&](int64_t begin, int64_t end, int) {
     const auto count = static_cast<size_t>(end - begin);
+    if (scale != 1) {
+      for (int64_t i = begin; i < end; ++i) delta_[static_cast<size_t>(i)] *= scale;
+    }
     collective_.AllReduceAdd({delta_.data() + begin, count}, {residual_.data() + begin, count});
   };
   const int64_t count = tokens_ * spec_.hidden_size;
   if (collective_.size() > 1) return add(0, count, 0);
   stream_.pool().ForRange(count, 64, add);  // alone there is nobody to meet
+}
+
+void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
+  const int64_t count = tokens_ * spec_.hidden_size;
+  const float* sum = delta_.data();
+  if (collective_.size() > 1) {
+    std::fill_n(normed_.data(), count, 0.0f);
+    collective_.AllReduceAdd({delta_.data(), static_cast<size_t>(count)}, {normed_.data(), static_cast<size_t>(count)});
+    sum = normed_.data();
+  }
+  kernels::RmsNorm(stream_, {sum, weight.data(), residual_.data(), tokens_, spec_.hidden_size,
+                             static_cast<float>(spec_.rms_norm_epsilon), true});
 }
 
 }  // namespace quire

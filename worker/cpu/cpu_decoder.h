@@ -36,12 +36,19 @@ class CpuDecoder final : private DecoderOps {
   void AddMlp(int64_t layer) override;
   void Logits() override;
 
+  const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
-  void Norm(const std::vector<float>& weight);
+  /// norm(residual), or the residual itself where there is no norm, i.e. no weight.
+  const float* Normed(const std::vector<float>& weight);
+  /// Norms queries and keys as the layer's model does.
+  void NormQueriesAndKeys(const LayerWeights& weights);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
-  /// residual += x * weight^T, summed over the ranks.
-  void AddToResidual(const float* x, const Matrices& weight);
+  /// residual += x * weight^T, summed over the ranks and then normed where there is a norm.
+  void AddToResidual(const float* x, const Matrices& weight, const std::vector<float>& after_norm);
+  /// residual += delta, or its norm, of all ranks.
+  void AddDelta();
+  void AddNormOfDelta(const std::vector<float>& weight);
 
   ModelSpec spec_;
   RankShard shard_;
@@ -49,8 +56,8 @@ class CpuDecoder final : private DecoderOps {
   Collective& collective_;
   ModelWeights weights_;
   kernels::Activations activations_;
-  int64_t qkv_width_;        // (local heads + 2 * local kv heads) * head_dim
-  std::vector<float> rope_;  // [max_model_len, head_dim]: cosines, sines
+  int64_t qkv_width_;                      // (local heads + 2 * local kv heads) * head_dim
+  std::vector<std::vector<float>> ropes_;  // [max_model_len, rotated_dims] each: cosines, sines
   // The step under way.
   const StepInputs* inputs_ = nullptr;
   const KvCache* cache_ = nullptr;
@@ -62,6 +69,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<float> attended_;   // [T, local heads * head_dim]
   std::vector<float> gate_up_;    // [T, 2 * local mlp]
   std::vector<float> activated_;  // [T, local mlp]
+  std::vector<float> squares_;    // [T, 2] of queries and keys: first this rank's, then all ranks'
   std::vector<float> delta_;      // [T, hidden] this rank's part of what attention or MLP adds to the residual
   std::vector<float> logits_;     // [R, local vocab]
 };

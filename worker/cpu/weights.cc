@@ -90,8 +90,14 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   };
   const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
   LayerWeights out;
-  out.attention_norm = vector(Role::kAttentionNorm);
-  out.mlp_norm = vector(Role::kMlpNorm);
+  if (files.spec().norms_before) {
+    out.attention_norm = vector(Role::kAttentionNorm);
+    out.mlp_norm = vector(Role::kMlpNorm);
+  }
+  if (files.spec().norms_after) {
+    out.attention_after_norm = vector(Role::kAttentionAfterNorm);
+    out.mlp_after_norm = vector(Role::kMlpAfterNorm);
+  }
   out.qkv = {matrix(Role::kQuery), matrix(Role::kKey), matrix(Role::kValue)};
   if (files.spec().qkv_bias) {
     for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
@@ -99,7 +105,7 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
       out.qkv_bias.insert(out.qkv_bias.end(), bias.begin(), bias.end());
     }
   }
-  if (files.spec().qk_norm) {
+  if (files.spec().qk_norm != QkNorm::kNone) {
     out.query_norm = vector(Role::kQueryNorm);
     out.key_norm = vector(Role::kKeyNorm);
   }

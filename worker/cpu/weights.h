@@ -18,13 +18,14 @@ using Matrices = std::vector<kernels::PackedWeight>;
 
 /// One rank's weights of one layer.
 struct LayerWeights {
-  std::vector<float> attention_norm, mlp_norm;  // [hidden]
-  Matrices qkv;                                 // of local heads, kv heads, kv heads: [* head_dim, hidden]
-  std::vector<float> qkv_bias;                  // one per row of qkv; empty for none
-  std::vector<float> query_norm, key_norm;      // [head_dim]; empty for none
-  Matrices attention_out;                       // [hidden, local heads * head_dim]
-  Matrices gate_up;                             // [local mlp, hidden], [local mlp, hidden]
-  Matrices down;                                // [hidden, local mlp]
+  std::vector<float> attention_norm, mlp_norm;              // [hidden]; empty for none
+  std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]; empty for none
+  Matrices qkv;                                             // of local heads, kv heads, kv heads: [* head_dim, hidden]
+  std::vector<float> qkv_bias;                              // one per row of qkv; empty for none
+  std::vector<float> query_norm, key_norm;                  // [head_dim], or of all local heads; empty for none
+  Matrices attention_out;                                   // [hidden, local heads * head_dim]
+  Matrices gate_up;                                         // [local mlp, hidden], [local mlp, hidden]
+  Matrices down;                                            // [hidden, local mlp]
 };
 
 /// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their

@@ -1,7 +1,6 @@
 #include "worker/cuda/cuda_decoder.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cuda/decode_attention.h"
 #include "kernels/cuda/rope_kv_write.h"
@@ -25,10 +24,18 @@ void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purp
   device.Synchronize();
 }
 
+std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, Pieces& pieces) {
+  std::vector<float*> tables;
+  for (size_t i = 0; i < spec.ropes.size(); ++i) {
+    tables.push_back(pieces.Take<float>(max_model_len * spec.rotated_dims()));
+  }
+  return tables;
+}
+
 }  // namespace
 
 CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
-    : cos_sin(pieces.Take<float>(sizes.max_model_len * spec.head_dim)),
+    : ropes(TakeRopes(spec, sizes.max_model_len, pieces)),
       head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
       workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
       activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
@@ -44,7 +51,9 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       products_(device),
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
       memory_(spec_, sizes, Pieces(reserved_.as())) {
-  CopyNow(device, RopeTable(spec_, sizes.max_model_len), memory_.cos_sin, "the table of rotations");
+  for (size_t i = 0; i < spec_.ropes.size(); ++i) {
+    CopyNow(device, RopeTable(spec_, spec_.ropes[i], sizes.max_model_len), memory_.ropes[i], "the table of rotations");
+  }
   CopyNow(device, sizes.shard.head_start, memory_.head_start, "the groups of heads");
   if (collective_ == nullptr) return;
   shape_.num_rows = 1;  // ranks connect at their first call
@@ -95,15 +104,16 @@ void CudaDecoder::NormQkv(int64_t layer) {
 void CudaDecoder::PositionAndStore(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
+  const int64_t rope = spec_.layers[static_cast<size_t>(layer)].rope;
   kernels::RopeKvWrite(device_.stream(), {.dtype = sizes_.dtype,
                                           .qkv = a.qkv,
                                           .row_stride = a.qkv_width,
-                                          .cos_sin = memory_.cos_sin,
+                                          .cos_sin = rope < 0 ? nullptr : memory_.ropes[static_cast<size_t>(rope)],
                                           .positions = step_->arrays.positions,
                                           .slots = step_->arrays.slots,
                                           .num_tokens = shape_.num_rows,
                                           .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
-                                          .rotary_dim = static_cast<int32_t>(spec_.head_dim),
+                                          .rotary_dim = static_cast<int32_t>(rope < 0 ? 0 : spec_.rotated_dims()),
                                           .cache = cache_->Layer(layer),
                                           .bias = w.qkv_bias,
                                           .query_norm = w.query_norm,
@@ -129,8 +139,8 @@ void CudaDecoder::AttendDecodes(const kernels::PagedCache& cache) {
                                               .table_stride = step_->table_stride,
                                               .table_rows = step_->arrays.decode_table,
                                               .alibi_slopes = nullptr,
-                                              .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
-                                              .soft_cap = 0,
+                                              .scale = AttentionScale(spec_),
+                                              .soft_cap = static_cast<float>(spec_.score_cap),
                                               .work = step_->arrays.decode_work,
                                               .work_size = sizes_.decode_work,
                                               .stages = sizes_.decode_stages,
@@ -157,8 +167,8 @@ void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, int64_t window)
                              .alibi_slopes = nullptr,
                              .tiles = step_->arrays.tiles,
                              .num_tiles = static_cast<int32_t>(shape_.num_tiles),
-                             .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
-                             .soft_cap = 0,
+                             .scale = AttentionScale(spec_),
+                             .soft_cap = static_cast<float>(spec_.score_cap),
                              .window = static_cast<int32_t>(window)});
 }
 
@@ -172,13 +182,13 @@ void CudaDecoder::NormMlpIn(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
     kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.gate_up, a.activated,
-                                                2 * a.mlp_width, shape_.num_rows, SkinnyEpilogue::kSiluMul));
+                                                2 * a.mlp_width, shape_.num_rows, SkinnyEpilogue::kGateMul));
     return;
   }
   Norm(w.mlp_norm);
   if (a.mlp_width == 0) return;  // this rank has no part of the MLP
   products_.Run(Product(a.normed, a.hidden, w.gate_up, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
-  kernels::SiluMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true});
+  kernels::GateMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true});
 }
 
 void CudaDecoder::AddMlp(int64_t layer) {
@@ -252,7 +262,7 @@ kernels::SkinnyGemmParams CudaDecoder::Fused(const void* x, int64_t k, const voi
           .norm_weight = norm,
           .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
           .out = out,
-          .out_stride = epilogue == SkinnyEpilogue::kSiluMul ? n / 2 : n,
+          .out_stride = epilogue == SkinnyEpilogue::kGateMul ? n / 2 : n,
           .n = n,
           .k = k,
           .m = static_cast<int32_t>(m),

@@ -48,9 +48,9 @@ class CudaDecoder final : private DecoderOps {
  private:
   struct Memory {
     Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
-    float* cos_sin;       // [max_model_len, head_dim]
-    int32_t* head_start;  // [local kv heads + 1]
-    float* workspace;     // of decode attention
+    std::vector<float*> ropes;  // of each kind: [max_model_len, rotated_dims]
+    int32_t* head_start;        // [local kv heads + 1]
+    float* workspace;           // of decode attention
     Activations activations;
     int64_t bytes;
   };

@@ -1,5 +1,7 @@
 #include "worker/cuda/cuda_weights.h"
 
+#include <span>
+
 #include "comm/error.h"
 #include "kernels/cuda/skinny_gemm.h"
 #include "worker/cuda/pieces.h"
@@ -17,13 +19,16 @@ struct Layout {
     const int64_t heads = shard.heads.size() * spec.head_dim, kv = shard.kv_heads.size() * spec.head_dim;
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
     const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
+    const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
     for (int64_t i = 0; i < spec.num_layers(); ++i) {
-      layers.push_back({.attention_norm = take(1, hidden),
-                        .mlp_norm = take(1, hidden),
+      layers.push_back({.attention_norm = take_if(spec.norms_before, hidden),
+                        .mlp_norm = take_if(spec.norms_before, hidden),
+                        .attention_after_norm = take_if(spec.norms_after, hidden),
+                        .mlp_after_norm = take_if(spec.norms_after, hidden),
                         .qkv = take(heads + 2 * kv, hidden),
                         .qkv_bias = take_if(spec.qkv_bias, heads + 2 * kv),
-                        .query_norm = take_if(spec.qk_norm, spec.head_dim),
-                        .key_norm = take_if(spec.qk_norm, spec.head_dim),
+                        .query_norm = take_if(norms, whole ? heads : spec.head_dim),
+                        .key_norm = take_if(norms, whole ? kv : spec.head_dim),
                         .attention_out = take(hidden, heads),
                         .gate_up = take(2 * mlp, hidden),
                         .down = take(hidden, mlp)});
@@ -49,8 +54,14 @@ class Loader {
       : files_(files), shard_(shard), element_(kernels::ByteSize(dtype)), uploader_(uploader) {}
 
   void Load(int64_t layer, const CudaLayerWeights& to) const {
-    Vector(to.attention_norm, Role::kAttentionNorm, layer);
-    Vector(to.mlp_norm, Role::kMlpNorm, layer);
+    if (files_.spec().norms_before) {
+      Vector(to.attention_norm, Role::kAttentionNorm, layer);
+      Vector(to.mlp_norm, Role::kMlpNorm, layer);
+    }
+    if (files_.spec().norms_after) {
+      Vector(to.attention_after_norm, Role::kAttentionAfterNorm, layer);
+      Vector(to.mlp_after_norm, Role::kMlpAfterNorm, layer);
+    }
     std::vector<RowSource> qkv;
     for (const Role role : {Role::kQuery, Role::kKey, Role::kValue}) {
       const std::vector<RowSource> rows = Rows(role, layer);
@@ -64,7 +75,7 @@ class Loader {
         bias += Vector(bias, role, layer) * element_;
       }
     }
-    if (files_.spec().qk_norm) {
+    if (files_.spec().qk_norm != QkNorm::kNone) {
       Vector(to.query_norm, Role::kQueryNorm, layer);
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
@@ -78,13 +89,13 @@ class Loader {
     uploader_.Upload(to, Rows(role, layer), Slice(role).cols, width);
   }
 
-  /// Returns how many numbers it has. Such vectors are stored in one piece and in order.
+  /// Returns how many numbers it has.
   int64_t Vector(void* to, Role role, int64_t layer) const {
-    const std::vector<int64_t> rows = Slice(role).rows;
-    const Range part{rows.front(), rows.back() + 1};
-    QUIRE_CHECK(part.size() == static_cast<int64_t>(rows.size()), "a vector in another order than the file's");
-    uploader_.Upload(to, {{&files_.Get(role, layer), 0}}, part, part.size());
-    return part.size();
+    const std::vector<float> part = ReadVector(files_, shard_, role, layer);
+    const auto count = static_cast<int64_t>(part.size());
+    const Tensor row{TensorType::kF32, {count}, std::as_bytes(std::span(part))};
+    uploader_.Upload(to, {{&row, 0}}, {0, count}, count);
+    return count;
   }
 
  private:

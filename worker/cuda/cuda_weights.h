@@ -13,13 +13,14 @@ namespace quire {
 /// One rank's weights of one layer in device memory. Matrices are [rows, cols] with y = x * W^T; rows and columns that
 /// only pad are zero.
 struct CudaLayerWeights {
-  void *attention_norm, *mlp_norm;  // [hidden]
-  void* qkv;                        // [(local heads + 2 * local kv heads) * head_dim, hidden]
-  void* qkv_bias;                   // one for each row of qkv, or null
-  void *query_norm, *key_norm;      // [head_dim], or null
-  void* attention_out;              // [hidden, local heads * head_dim]
-  void* gate_up;                    // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow
-  void* down;                       // [hidden, mlp_width]
+  void *attention_norm, *mlp_norm;              // [hidden], or null
+  void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
+  void* qkv;                                    // [(local heads + 2 * local kv heads) * head_dim, hidden]
+  void* qkv_bias;                               // one for each row of qkv, or null
+  void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
+  void* attention_out;                          // [hidden, local heads * head_dim]
+  void* gate_up;                                // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow
+  void* down;                                   // [hidden, mlp_width]
 };
 
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of

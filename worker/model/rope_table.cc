@@ -5,15 +5,16 @@
 namespace quire {
 
 /// Angles are fp32 products, as HF computes them: at long positions their rounding is visible in the logits.
-std::vector<float> RopeTable(const ModelSpec& spec, int64_t max_position) {
-  const std::vector<float> frequencies = RopeFrequencies(spec);
+std::vector<float> RopeTable(const ModelSpec& spec, const Rope& rope, int64_t max_position) {
+  const std::vector<float> frequencies = RopeFrequencies(rope, spec.rotated_dims(), max_position);
+  const auto factor = static_cast<float>(rope.attention_factor);
   std::vector<float> table;
   table.reserve(static_cast<size_t>(max_position * spec.rotated_dims()));
   for (int64_t position = 0; position < max_position; ++position) {
     for (const bool sine : {false, true}) {
       for (const float frequency : frequencies) {
         const double angle = static_cast<float>(position) * frequency;
-        table.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
+        table.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)) * factor);
       }
     }
   }

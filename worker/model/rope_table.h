@@ -7,6 +7,6 @@
 namespace quire {
 
 /// [max_position, rotated_dims]: half as many cosines of a position's angles, then as many sines.
-std::vector<float> RopeTable(const ModelSpec& spec, int64_t max_position);
+std::vector<float> RopeTable(const ModelSpec& spec, const Rope& rope, int64_t max_position);
 
 }  // namespace quire

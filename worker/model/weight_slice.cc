@@ -84,8 +84,9 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
   const Tensor& tensor = files.Get(role, layer);
   std::vector<float> whole(static_cast<size_t>(tensor.cols())), part;
   kernels::DecodeRow(AsWeight(tensor), 0, 0, tensor.cols(), whole.data());
+  const float add = IsNorm(role) && files.spec().norms_add_one ? 1 : 0;
   for (const int64_t row : SliceOf(files.spec(), files.weight(role), shard).rows) {
-    part.push_back(whole[static_cast<size_t>(row)]);
+    part.push_back(whole[static_cast<size_t>(row)] + add);
   }
   return part;
 }

@@ -23,7 +23,7 @@ WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankS
 /// A tensor of a model file as the kernels take a weight, in place.
 kernels::Weight AsWeight(const Tensor& tensor);
 
-/// A rank's part of a vector in fp32.
+/// A rank's part of a vector in fp32, of norms as what is multiplied by.
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
 
 }  // namespace quire

@@ -35,7 +35,7 @@ Rope RopeFromHf(const HfConfig& config) {
   scaling.RefuseWhatNobodyRead();
   if (type == "default") return rope;
   if (type != "linear" && type != "llama3") Fail("{}: {} of type {} is not supported", config.path(), key, type);
-  rope.llama3 = type == "llama3";
+  if (type == "llama3") rope.scaling = RopeScaling::kLlama3;
   rope.factor = scaling.Real("factor", 1);
   rope.low_frequency_factor = scaling.Real("low_freq_factor", 1);
   rope.high_frequency_factor = scaling.Real("high_freq_factor", 4);
@@ -92,7 +92,7 @@ ModelSpec LlamaFromHf(const HfConfig& config) {
   spec.max_position = config.Count("max_position_embeddings");
   spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-6);
   spec.tied_embeddings = config.Flag("tie_word_embeddings");
-  spec.rope = RopeFromHf(config);
+  spec.ropes = {RopeFromHf(config)};
   return spec;
 }
 
@@ -110,7 +110,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.max_position = config.Count("context_length");
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
   spec.rms_norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
-  spec.rope = RopeFromGguf(config, spec.head_dim);
+  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !config.file().tensors.contains(kHead.gguf);
   return spec;

@@ -43,13 +43,13 @@ ModelSpec Qwen3FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   ReadWindows(config, spec);
   spec.head_dim = config.Count("head_dim", 128);
-  spec.qk_norm = true;
+  spec.qk_norm = QkNorm::kHeads;
   return spec;
 }
 
 ModelSpec Qwen3FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
-  spec.qk_norm = true;
+  spec.qk_norm = QkNorm::kHeads;
   return spec;
 }
 

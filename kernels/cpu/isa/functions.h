@@ -17,7 +17,10 @@ void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
 void HeadNormRows(const HeadNormParams& p, int64_t row_begin, int64_t row_end);
 void AddBiasRows(const AddBiasParams& p, int64_t row_begin, int64_t row_end);
 void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end);
-void SiluMulRows(const SiluMulParams& p, int64_t row_begin, int64_t row_end);
+void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end);
+void CapNumbers(const CapLogitsParams& p, int64_t begin, int64_t end);
+void SumSquaresRows(const SumSquaresParams& p, int64_t row_begin, int64_t row_end);
+void WideNormRows(const WideNormParams& p, int64_t row_begin, int64_t row_end);
 float RowMax(const float* x, int64_t count);
 void Weigh(const WeighParams& p);
 

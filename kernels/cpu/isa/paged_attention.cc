@@ -20,6 +20,7 @@ struct Rows {
   float* max;     // [num_rows]
   float* sum;     // [num_rows]
   float* scores;  // [kRowTile, padded slots of a span]
+  float soft_cap;
 };
 
 int64_t MaxRows(const PagedAttentionParams& p) { return kAttentionTile * p.num_heads; }
@@ -28,7 +29,7 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   const int64_t rows = MaxRows(p), dim = p.cache.head_dim;
   float* out = scratch + rows * dim;
   float* max = out + rows * dim;
-  return {scratch, out, max, max + rows, max + 2 * rows};
+  return {scratch, out, max, max + rows, max + 2 * rows, p.soft_cap};
 }
 
 /// scores[r, j] = query[r, :] . key[:, j] for the slots j of C vectors, summed over the head dimension in order.
@@ -68,6 +69,12 @@ void Scores(const Span<T>& span, Visible visible, const float* query, float* sco
        vector += kColumns)
     ScoreVectors<R, kColumns>(span, vector, query, scores);
   for (; vector * kLanes < visible.end; ++vector) ScoreVectors<R, 1>(span, vector, query, scores);
+}
+
+/// Scores of the vectors of `computed`, capped.
+void Cap(float* scores, Visible computed, float cap) {
+  for (int64_t j = computed.begin / kLanes * kLanes; j < computed.end; j += kLanes)
+    Store(scores + j, SoftCap(Load(scores + j), cap));
 }
 
 /// Turns the scores of one row in the vectors of `computed` into weights relative to the new maximum; slots that the
@@ -174,6 +181,7 @@ void VisitRows(const Span<T>& span, const Visible* visible, const Rows& rows, in
   Scores<R>(span, together, rows.query + row * span.dim, rows.scores);
   for (int r = 0; r < R; ++r) {
     float* weights = rows.scores + r * span.padded;
+    if (rows.soft_cap > 0) Cap(weights, together, rows.soft_cap);
     shrink[r] = Reweigh(weights, together, visible[r], rows.max + row + r, rows.sum + row + r);
     ScaleWeights(span, visible[r], weights);
   }

@@ -1,14 +1,16 @@
 #pragma once
 
 #include "kernels/add_bias.h"
+#include "kernels/cap_logits.h"
 #include "kernels/cpu/isa/attention_item.h"
+#include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/kv_cache.h"
 #include "kernels/matmul.h"
 #include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
-#include "kernels/silu_mul.h"
+#include "kernels/wide_norm.h"
 
 namespace quire::kernels {
 
@@ -62,7 +64,10 @@ struct IsaTable {
   void (*head_norm)(const HeadNormParams&, int64_t row_begin, int64_t row_end);
   void (*add_bias)(const AddBiasParams&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeParams&, int64_t row_begin, int64_t row_end);
-  void (*silu_mul)(const SiluMulParams&, int64_t row_begin, int64_t row_end);
+  void (*gate_mul)(const GateMulParams&, int64_t row_begin, int64_t row_end);
+  void (*cap_logits)(const CapLogitsParams&, int64_t begin, int64_t end);
+  void (*sum_squares)(const SumSquaresParams&, int64_t row_begin, int64_t row_end);
+  void (*wide_norm)(const WideNormParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
   void (*weigh)(const WeighParams&);
   double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: there are no such instructions

@@ -255,7 +255,7 @@ TEST(RmsNormTest, EqualsReferenceAndUpdatesTheResidual) {
   }
 }
 
-TEST(SiluMulTest, EqualsReference) {
+TEST(GateMulTest, EqualsReference) {
   for (const DType dtype : kTypes) {
     for (const int64_t columns : {8, 1032, 5000}) {
       for (const bool interleaved : {false, true}) {
@@ -263,7 +263,7 @@ TEST(SiluMulTest, EqualsReference) {
         const int64_t tokens = 3;
         const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
         reference::WriteNumber(in.data(), dtype, 0, -120);  // exp(120) overflows
-        SiluMul({}, {dtype, in.data(), out.data(), tokens, columns, interleaved});
+        GateMul({}, {dtype, in.data(), out.data(), tokens, columns, interleaved});
         std::vector<double> expected;
         for (int64_t t = 0; t < tokens; ++t) {
           std::vector<double> gate, up;
@@ -272,7 +272,7 @@ TEST(SiluMulTest, EqualsReference) {
             gate.push_back(in[row + at]);
             up.push_back(in[row + at + (interleaved ? 8 : columns)]);
           }
-          Append(expected, reference::SiluMul(gate, up));
+          Append(expected, reference::GateMul(gate, up));
         }
         test::ExpectNear(out.Floats(), expected, Tolerance(dtype), "columns " + std::to_string(columns));
       }
@@ -301,7 +301,7 @@ TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
 
 TEST(RowOpsTest, NoRowsAreNoLaunch) {
   RmsNorm({}, {DType::kF16, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
-  SiluMul({}, {DType::kF16, nullptr, nullptr, 0, 64, false});
+  GateMul({}, {DType::kF16, nullptr, nullptr, 0, 64, false});
   Embedding({}, {DType::kF16, nullptr, nullptr, nullptr, 0, 64, 0, 0});
   BlockMove({}, {nullptr, nullptr, 16, 16, 16, nullptr, nullptr, 0});
 }
@@ -311,7 +311,7 @@ TEST(RowOpsTest, RowTooShortForItsBufferIsFound) {
   const Numbers in = Numbers::Of(DType::kF32, 2 * 2 * 64, random), out(DType::kF32, 64);  // room for one row, not two
   simt::ExpectError(
       [&] {
-        SiluMul({}, {DType::kF32, in.data(), out.data(), 2, 64, false});
+        GateMul({}, {DType::kF32, in.data(), out.data(), 2, 64, false});
       },
       "global access out of bounds");
 }

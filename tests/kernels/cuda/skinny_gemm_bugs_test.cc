@@ -15,7 +15,7 @@ namespace {
 std::vector<SkinnyShape> Shapes() {
   return {
       {.m = 3, .n = 19, .k = 264, .norm = true, .epilogue = SkinnyEpilogue::kStoreFloat},
-      {.m = 9, .n = 48, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kSiluMul, .tile = SkinnyTile::kWide},
+      {.m = 9, .n = 48, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kGateMul, .tile = SkinnyTile::kWide},
       {.m = 9, .n = 40, .k = 1160, .epilogue = SkinnyEpilogue::kAddResidual, .tile = SkinnyTile::kWide},
       {.m = 5, .n = 8, .k = 72, .x_gap = 1'100'000'000, .out_gap = 1'100'000'000},
   };

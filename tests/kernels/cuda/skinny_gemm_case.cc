@@ -97,7 +97,7 @@ std::vector<double> SkinnyCase::Expected() const {
       return sum * scale;
     };
     for (int64_t c = 0; c < Columns(); ++c) {
-      if (shape_.epilogue == SkinnyEpilogue::kSiluMul) {
+      if (shape_.epilogue == SkinnyEpilogue::kGateMul) {
         const double gate = product(SkinnyGateUpRow(c, false)), up = product(SkinnyGateUpRow(c, true));
         out.push_back(gate / (1 + std::exp(-gate)) * up);
       } else {

@@ -40,7 +40,7 @@ class SkinnyCase {
   void CopyRow(int64_t i, const SkinnyCase& other, int64_t row);
 
  private:
-  int64_t Columns() const { return shape_.epilogue == SkinnyEpilogue::kSiluMul ? shape_.n / 2 : shape_.n; }
+  int64_t Columns() const { return shape_.epilogue == SkinnyEpilogue::kGateMul ? shape_.n / 2 : shape_.n; }
   int64_t XStride() const { return shape_.k + shape_.x_gap; }
   int64_t OutStride() const { return Columns() + shape_.out_gap; }
   DType OutType() const { return shape_.epilogue == SkinnyEpilogue::kStoreFloat ? DType::kF32 : shape_.dtype; }

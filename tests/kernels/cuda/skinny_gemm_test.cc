@@ -14,7 +14,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr SkinnyEpilogue kEpilogues[] = {SkinnyEpilogue::kStore, SkinnyEpilogue::kStoreFloat,
-                                         SkinnyEpilogue::kAddResidual, SkinnyEpilogue::kSiluMul};
+                                         SkinnyEpilogue::kAddResidual, SkinnyEpilogue::kGateMul};
 constexpr SkinnyTile kTiles[] = {SkinnyTile::kNarrow, SkinnyTile::kWide};
 
 void ExpectEqualsReference(const SkinnyShape& shape, uint64_t seed) {
@@ -34,7 +34,7 @@ TEST(SkinnyGemmTest, EqualsReferenceOverTypesBatchesProloguesAndEpilogues) {
       for (const bool norm : {false, true}) {
         for (const SkinnyEpilogue epilogue : kEpilogues) {
           const size_t i = ++seed;
-          const int64_t n = epilogue == SkinnyEpilogue::kSiluMul ? pairs[i % 3] : columns[i % 4];
+          const int64_t n = epilogue == SkinnyEpilogue::kGateMul ? pairs[i % 3] : columns[i % 4];
           ExpectEqualsReference({dtype, m, n, depths[i % 5], norm, epilogue, kTiles[(i / 4 + i / 8) % 2]}, seed);
         }
       }
@@ -92,7 +92,7 @@ TEST(SkinnyGemmTest, ARowHasTheSameBitsAloneAndAmongOthersInEveryBatchAndTile) {
 }
 
 TEST(SkinnyGemmTest, ThreadOrderChangesNotABit) {
-  const SkinnyShape shape{.m = 10, .n = 80, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kSiluMul};
+  const SkinnyShape shape{.m = 10, .n = 80, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kGateMul};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const SkinnyCase c(shape, 500);

@@ -54,8 +54,8 @@ void MeasureRowOps(Bench& bench, int64_t rows) {
         }}});
   const Rows gate_up(device, mlp_sets, rows, 2 * kMlp), activated(device, mlp_sets, rows, kMlp);
   bench.Measure(RowCase("SiLU * up", rows, 2.0 * 3 * kMlp * count, "3 rows of 14,336, 2 B", mlp_sets),
-                {{"SiluMul", [&](int64_t set) {
-                    SiluMul(stream, {kBF16, gate_up.of(set), activated.of(set), rows, kMlp, true});
+                {{"GateMul", [&](int64_t set) {
+                    GateMul(stream, {kBF16, gate_up.of(set), activated.of(set), rows, kMlp, true});
                   }}});
   std::vector<int32_t> ids(static_cast<size_t>(rows * norm_sets));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7919 % kVocab);

@@ -2,17 +2,19 @@
 
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "kernels/stream.h"
 
 namespace quire::kernels {
 
-/// out[t, i] = silu(gate_up[t, i]) * gate_up[t, columns + i], with silu(x) = x / (1 + exp(-x)).
-struct SiluMulParams {
+/// out[t, i] = activation(gate_up[t, i]) * gate_up[t, columns + i].
+struct GateMulParams {
   const float* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
   float* out;            // [num_tokens, columns]
   int64_t num_tokens;
   int64_t columns;
+  Activation activation = Activation::kSilu;
 };
-void SiluMul(const CpuStream& stream, const SiluMulParams& params);
+void GateMul(const CpuStream& stream, const GateMulParams& params);
 
 }  // namespace quire::kernels
