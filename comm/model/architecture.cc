@@ -4,17 +4,17 @@
 
 #include "comm/error.h"
 #include "comm/model/architectures/all.h"
-#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/rotation.h"
 
 namespace quire {
 
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,
-    &architectures::kMistral,
-    &architectures::kQwen2,
-    &architectures::kQwen3,
+    &architectures::kLlama,     &architectures::kMistral, &architectures::kQwen2,   &architectures::kQwen3,
+    &architectures::kMinistral, &architectures::kPhi3,    &architectures::kGranite, &architectures::kSmolLm3,
+    &architectures::kOlmo2,     &architectures::kOlmo3,   &architectures::kGemma2,  &architectures::kGemma3,
+    &architectures::kGlm,       &architectures::kGlm4,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -81,7 +81,9 @@ std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {
 }
 
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
-  if (tensor_name == architectures::kRopeDivisors) return naming == Naming::kGguf;
+  for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
+    if (tensor_name == read) return naming == Naming::kGguf;
+  }
   if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.

@@ -32,6 +32,8 @@ constexpr Meaningful kHfKeys[] = {
     {"is_causal", "true"},
     {"is_encoder_decoder", "false"},
     {"layer_types", "null"},
+    {"llama_4_scaling_beta", "0"},  // of rope_parameters: queries grow with their positions
+    {"lm_head_bias", "false"},
     {"logit_scale", "1"},
     {"logits_scaling", "1"},
     {"mlp_bias", "false"},
@@ -66,6 +68,7 @@ constexpr Meaningful kGgufKeys[] = {
     {"attn_logit_softcapping", "0"},
     {"attention.sliding_window_pattern", "0"},
     {"attention.temperature_length", "0"},
+    {"attention.temperature_scale", "0"},
     {"embedding_scale", "1"},
     {"expert_count", "0"},
     {"final_logit_softcapping", "0"},
@@ -73,6 +76,11 @@ constexpr Meaningful kGgufKeys[] = {
     {"pooling_type", "0"},
     {"residual_scale", "1"},
     {"rope.dimension_sections", "0"},
+    {"rope.dimension_count_swa", "0"},
+    {"rope.scaling.attn_factor", "1"},
+    {"rope.scaling.yarn_attn_factor", "1"},
+    {"rope.scaling.yarn_ext_factor", "1"},
+    {"rope.scaling.yarn_log_multiplier", "0"},
     {"use_parallel_residual", "false"},
 };
 
@@ -120,6 +128,10 @@ double HfConfig::Real(const char* key, double otherwise) const {
   return json_[key].get<double>();
 }
 
+double HfConfig::RealOrNull(const char* key, double otherwise) const {
+  return Real(key, json_.contains(key) ? 0 : otherwise);
+}
+
 bool HfConfig::Flag(const char* key, bool otherwise) const {
   if (!Has(key)) return otherwise;
   if (!json_[key].is_boolean()) Fail("{}: {} must be true or false", path_, key);
@@ -141,6 +153,17 @@ std::vector<std::string> HfConfig::Texts(const char* key) const {
     texts.push_back(text.get<std::string>());
   }
   return texts;
+}
+
+std::vector<double> HfConfig::Reals(const char* key) const {
+  std::vector<double> numbers;
+  if (!Has(key)) return numbers;
+  if (!json_[key].is_array()) Fail("{}: {} must be a list of numbers", path_, key);
+  for (const Json& number : json_[key]) {
+    if (!number.is_number()) Fail("{}: {} must be a list of numbers", path_, key);
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
 }
 
 std::vector<TokenId> HfConfig::TokenIds(const char* key) const {
@@ -177,6 +200,11 @@ double GgufConfig::Real(const char* key) const { return gguf_.Get<double>(Full(k
 std::string GgufConfig::Text(const char* key, const std::string& otherwise) const {
   const auto* value = gguf_.Find<std::string>(Full(key));
   return value != nullptr ? *value : otherwise;
+}
+
+std::vector<int64_t> GgufConfig::Counts(const char* key) const {
+  const auto* values = gguf_.Find<std::vector<int64_t>>(Full(key));
+  return values != nullptr ? *values : std::vector<int64_t>();
 }
 
 void GgufConfig::RefuseWhatNobodyRead() const {

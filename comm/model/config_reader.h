@@ -20,9 +20,12 @@ class HfConfig {
   int64_t Count(const char* key) const;
   int64_t Count(const char* key, int64_t otherwise) const { return Has(key) ? Count(key) : otherwise; }
   double Real(const char* key, double otherwise) const;
+  /// `otherwise` where the key is missing, but 0 where it is null.
+  double RealOrNull(const char* key, double otherwise) const;
   bool Flag(const char* key, bool otherwise = false) const;
   std::string Text(const char* key, const std::string& otherwise) const;
   std::vector<std::string> Texts(const char* key) const;  // none: an empty list
+  std::vector<double> Reals(const char* key) const;       // none: an empty list
   std::vector<TokenId> TokenIds(const char* key) const;   // one or a list; none: an empty list
   const Json& At(const char* key) const;
 
@@ -49,6 +52,7 @@ class GgufConfig {
   double Real(const char* key) const;
   double Real(const char* key, double otherwise) const { return Has(key) ? Real(key) : otherwise; }
   std::string Text(const char* key, const std::string& otherwise) const;
+  std::vector<int64_t> Counts(const char* key) const;  // of a list; none: an empty one
 
   const GgufFile& file() const { return gguf_; }
   const std::string& path() const { return gguf_.path; }

@@ -2,8 +2,8 @@
 """Makes the expectations that the engine's greedy tokens and log-probabilities are compared with, by HF transformers in
 float32. Needs: pip install torch transformers accelerate gguf safetensors.
 
-  make_golden.py tiny [NAME...]  random models in models/ (safetensors: MHA, GQA, MQA, sliding window, linear scaling of
-                                 positions, Qwen2 with windows in some layers, Qwen2.5, Qwen3; odd sizes) and tiny_*.json; all of them, or those named
+  make_golden.py tiny [NAME...]  random models in models/ (safetensors; TINY says which, in odd sizes) and tiny_*.json; all of them,
+                                 or those named
   make_golden.py real FILE.gguf  smollm2.json for the quickstart model, on the same dequantised weights
 
 A prompt is kept when its best and second best token differ by more than MARGIN at every step: closer than that the
@@ -15,13 +15,15 @@ import random
 import sys
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma3TextConfig, Glm4Config, GlmConfig, GraniteConfig,
+                          LlamaConfig, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config, Qwen2Config,
+                          Qwen3Config, SmolLM3Config)
 
 from prompts import prompt_texts
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NUM_NEW = 64
-HALF = ("mqa", "linear", "qwen2", "qwen25", "qwen3")
+SINGLE, BRAIN = ("mha", "swa"), ("gqa",)  # stored in fp32 and bf16; all others in fp16
 MARGIN = 2e-3
 
 TINY = {
@@ -47,7 +49,55 @@ TINY = {
                    intermediate_size=72, vocab_size=163, tie_word_embeddings=True, rope_theta=1000000.0),
     "qwen3": dict(kind=Qwen3Config, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=3,
                   head_dim=20, intermediate_size=80, vocab_size=173, tie_word_embeddings=True, rope_theta=1000000.0),
+    # All that is served is shorter than original_max_position_embeddings: the short factors hold.
+    "phi3": dict(kind=Phi3Config, hidden_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                 intermediate_size=72, vocab_size=149, tie_word_embeddings=True, sliding_window=24,
+                 max_position_embeddings=16384, original_max_position_embeddings=4096,
+                 rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75,
+                                      short_factor=[1.0, 1.1, 1.3, 1.7, 2.5, 4.0], long_factor=[1.0, 1.5, 3.0, 6.0, 9.0, 16.0])),
+    # All prompts are longer: the long factors hold, for the first token on.
+    "phi3long": dict(kind=Phi3Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+                     intermediate_size=60, vocab_size=137, tie_word_embeddings=False, max_position_embeddings=2048,
+                     original_max_position_embeddings=4, lengths=[7, 15, 16, 17, 31, 33, 64, 100, 150, 200],
+                     rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.2, 1.4, 2.0],
+                                          long_factor=[1.0, 1.7, 2.9, 5.0])),
+    "granite": dict(kind=GraniteConfig, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+                    intermediate_size=80, vocab_size=157, tie_word_embeddings=True, embedding_multiplier=6.0,
+                    attention_multiplier=0.21, residual_multiplier=0.4, logits_scaling=1.5),
+    # The fourth layer does not rotate anything, and has a window.
+    "smollm3": dict(kind=SmolLM3Config, hidden_size=40, num_hidden_layers=5, num_attention_heads=5, num_key_value_heads=1,
+                    intermediate_size=56, vocab_size=143, tie_word_embeddings=True, use_sliding_window=True,
+                    sliding_window=20),
+    "yarn": dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                 intermediate_size=72, vocab_size=167, tie_word_embeddings=False,
+                 rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)),
+    "ministral": dict(kind=MinistralConfig, hidden_size=48, num_hidden_layers=3, num_attention_heads=4,
+                      num_key_value_heads=2, head_dim=20, intermediate_size=72, vocab_size=163, tie_word_embeddings=False,
+                      sliding_window=24, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                      rope_parameters=dict(rope_type="yarn", rope_theta=100000.0, factor=8.0, beta_fast=16.0, beta_slow=2.0,
+                                           mscale=0.8, mscale_all_dim=1.2, truncate=False,
+                                           original_max_position_embeddings=32)),
+    "olmo2": dict(kind=Olmo2Config, hidden_size=60, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+                  intermediate_size=72, vocab_size=151, tie_word_embeddings=False, rope_theta=500000.0),
+    "olmo3": dict(kind=Olmo3Config, hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=6,
+                  intermediate_size=64, vocab_size=139, tie_word_embeddings=False, sliding_window=24,
+                  rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=500000.0),
+                                       full_attention=dict(rope_type="yarn", rope_theta=500000.0, factor=8.0,
+                                                           attention_factor=1.2, original_max_position_embeddings=64))),
+    "gemma2": dict(kind=Gemma2Config, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                   head_dim=16, intermediate_size=80, vocab_size=157, sliding_window=24, query_pre_attn_scalar=10,
+                   attn_logit_softcapping=5.0, final_logit_softcapping=12.0),
+    "gemma3": dict(kind=Gemma3TextConfig, hidden_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=1,
+                   head_dim=16, intermediate_size=72, vocab_size=149, sliding_window=20, query_pre_attn_scalar=12,
+                   layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+                   rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=10000.0),
+                                        full_attention=dict(rope_type="linear", rope_theta=1000000.0, factor=8.0))),
+    "glm4": dict(kind=Glm4Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+                 head_dim=16, intermediate_size=64, vocab_size=151, tie_word_embeddings=False),
+    "glm": dict(kind=GlmConfig, hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                head_dim=12, intermediate_size=56, vocab_size=131, tie_word_embeddings=False),
 }
+LENGTHS = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]  # of prompts
 # What models of random numbers make of these is all but nothing: biases and norms get numbers of their own.
 SPREAD_OF_VECTORS = 0.5
 
@@ -109,19 +159,22 @@ def make_tiny(names):
         shape = dict(TINY[name])
         torch.manual_seed(len(name) + shape["vocab_size"])
         kind = shape.pop("kind", MistralConfig if "sliding_window" in shape else LlamaConfig)
-        ends = dict(bos_token_id=0, eos_token_id=1)
-        config = kind(max_position_embeddings=2048, initializer_range=0.35, **{**ends, **shape})
+        lengths = shape.pop("lengths", LENGTHS)
+        usual = dict(max_position_embeddings=2048, initializer_range=0.35, bos_token_id=0, eos_token_id=1)
+        if (kind().pad_token_id or 0) >= shape["vocab_size"]:
+            usual["pad_token_id"] = 0
+        config = kind(**{**usual, **shape})
         model = AutoModelForCausalLM.from_config(config).eval()
-        if kind in (Qwen2Config, Qwen3Config):
+        if kind not in (LlamaConfig, MistralConfig):
             scatter_vectors(model)
         directory = f"{HERE}/models/{name}"
-        dtype = torch.bfloat16 if name == "gqa" else torch.float16 if name in HALF else torch.float32
+        dtype = torch.bfloat16 if name in BRAIN else torch.float32 if name in SINGLE else torch.float16
         model.to(dtype).save_pretrained(directory, max_shard_size="40KB" if name == "mqa" else "1GB")
         # Loaded anew: casting a model rounds its rotary frequencies, too, which nobody serves with.
-        eager = dict(attn_implementation="eager") if "sliding_window" in shape else {}  # the plainest form of a window
+        # The plainest form of windows and caps.
+        eager = dict(attn_implementation="eager") if "sliding_window" in shape or kind is Gemma2Config else {}
         model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
         rng = random.Random(name)
-        lengths = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]
         prompts = [[rng.randrange(2, shape["vocab_size"]) for _ in range(n)] for n in lengths for _ in range(2)]
         write(f"tiny_{name}", expectations(model, prompts))
 

@@ -130,7 +130,9 @@ TEST_P(TinyModelTest, OneTokenPerStepMatches) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
                          testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf", "qwen2",
-                                         "qwen25", "qwen25.gguf", "qwen3", "qwen3.gguf"),
+                                         "qwen25", "qwen25.gguf", "qwen3", "qwen3.gguf", "phi3", "phi3long", "granite",
+                                         "smollm3", "yarn", "ministral", "olmo2", "olmo3", "gemma2", "gemma3", "glm4",
+                                         "glm"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '.', '_');

@@ -5,7 +5,13 @@
 // The families that there are; comm/model/architecture.cc lists them.
 namespace quire::architectures {
 
-extern const Architecture kLlama, kMistral;  // llama.cc
-extern const Architecture kQwen2, kQwen3;    // qwen.cc
+extern const Architecture kLlama, kMistral, kMinistral;  // llama.cc
+extern const Architecture kQwen2, kQwen3;                // qwen.cc
+extern const Architecture kPhi3;                         // phi3.cc
+extern const Architecture kGranite;                      // granite.cc
+extern const Architecture kSmolLm3;                      // smollm3.cc
+extern const Architecture kOlmo2, kOlmo3;                // olmo.cc
+extern const Architecture kGemma2, kGemma3;              // gemma.cc
+extern const Architecture kGlm, kGlm4;                   // glm.cc
 
 }  // namespace quire::architectures

@@ -2,7 +2,6 @@
 #include "comm/model/architectures/llama.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "comm/error.h"
 #include "comm/model/architectures/all.h"
@@ -23,46 +22,15 @@ std::vector<LayerSpec> Layers(int64_t count, const std::string& path) {
 
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
-Rope RopeFromHf(const HfConfig& config) {
-  Rope rope;
-  rope.theta = config.Real("rope_theta", rope.theta);
-  // Older files say rope_scaling, newer ones rope_parameters (which then also holds rope_theta).
-  const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!config.Has(key)) return rope;
-  const HfConfig scaling(config.At(key), config.path() + ": " + key);
-  rope.theta = scaling.Real("rope_theta", rope.theta);
-  const std::string type = scaling.Text("rope_type", scaling.Text("type", "default"));
-  scaling.RefuseWhatNobodyRead();
-  if (type == "default") return rope;
-  if (type != "linear" && type != "llama3") Fail("{}: {} of type {} is not supported", config.path(), key, type);
-  if (type == "llama3") rope.scaling = RopeScaling::kLlama3;
-  rope.factor = scaling.Real("factor", 1);
-  rope.low_frequency_factor = scaling.Real("low_freq_factor", 1);
-  rope.high_frequency_factor = scaling.Real("high_freq_factor", 4);
-  rope.original_max_position = scaling.Real("original_max_position_embeddings", 8192);
-  return rope;
-}
+constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim) {
-  Rope rope;
-  if (config.Count("rope.dimension_count", head_dim) != head_dim) {
-    Fail("{}: rotation of a part of each head is not supported", config.path());
+/// Files may list the kinds of layers, where there is nothing to choose.
+void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::string& wanted) {
+  for (const std::string& kind : KindsOfLayers(config, spec)) {
+    if (kind == wanted) continue;
+    Fail("{}: layer_types: \"{}\" is not supported for this architecture with this sliding_window", config.path(),
+         kind.substr(0, 100));
   }
-  rope.theta = config.Real("rope.freq_base", rope.theta);
-  if (const std::string type = config.Text("rope.scaling.type", "none"); type != "none") {
-    if (type != "linear") Fail("{}: rope scaling of type {} is not supported", config.path(), type);
-    rope.factor = config.Real("rope.scaling.factor");
-  }
-  const auto divisors = config.file().tensors.find(kRopeDivisors);
-  if (divisors == config.file().tensors.end()) return rope;
-  const auto count = static_cast<size_t>(std::max<int64_t>(0, head_dim / 2));
-  const Tensor& tensor = divisors->second;
-  if (tensor.type != TensorType::kF32 || tensor.data.size() != count * sizeof(float)) {
-    Fail("{}: {} must hold {} F32 numbers", config.path(), kRopeDivisors, count);
-  }
-  rope.divisors.resize(count);
-  std::memcpy(rope.divisors.data(), tensor.data.data(), tensor.data.size());
-  return rope;
 }
 
 ModelSpec InterleavedFromGguf(const GgufConfig& config) {
@@ -74,13 +42,52 @@ ModelSpec InterleavedFromGguf(const GgufConfig& config) {
 /// HF attends to the whole context in a llama, whatever its file says of a window; in a mistral, only within it.
 ModelSpec MistralFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
-  for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
+  const int64_t window = config.Count("sliding_window", 0);
+  for (LayerSpec& layer : spec.layers) layer.window = window;
+  RequireKinds(config, spec, window > 0 ? kSliding : kFull);
+  return spec;
+}
+
+ModelSpec PlainLlamaFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config);
+  RequireKinds(config, spec, kFull);
+  return spec;
+}
+
+/// Mistral with a window in some layers.
+ModelSpec MinistralFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config);
+  const int64_t window = config.Count("sliding_window", 0);
+  ReadKinds(config, spec, window, [&](int64_t) { return window > 0; });
   return spec;
 }
 
 }  // namespace
 
-ModelSpec LlamaFromHf(const HfConfig& config) {
+bool IsSliding(const HfConfig& config, const std::string& kind) {
+  if (kind != kSliding && kind != kFull) {
+    Fail("{}: layer_types: \"{}\" is not supported", config.path(), kind.substr(0, 100));
+  }
+  return kind == kSliding;
+}
+
+std::vector<std::string> KindsOfLayers(const HfConfig& config, const ModelSpec& spec) {
+  std::vector<std::string> kinds = config.Texts("layer_types");
+  if (!kinds.empty() && kinds.size() != spec.layers.size()) {
+    Fail("{}: layer_types lists {} layers of {}", config.path(), kinds.size(), spec.layers.size());
+  }
+  return kinds;
+}
+
+void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides) {
+  const std::vector<std::string> kinds = KindsOfLayers(config, spec);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const bool sliding = kinds.empty() ? slides(static_cast<int64_t>(i)) : IsSliding(config, kinds[i]);
+    spec.layers[i].window = sliding ? window : 0;
+  }
+}
+
+ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits) {
   ModelSpec spec;
   spec.hidden_size = config.Count("hidden_size");
   spec.layers = Layers(config.Count("num_hidden_layers"), config.path());
@@ -92,7 +99,7 @@ ModelSpec LlamaFromHf(const HfConfig& config) {
   spec.max_position = config.Count("max_position_embeddings");
   spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-6);
   spec.tied_embeddings = config.Flag("tie_word_embeddings");
-  spec.ropes = {RopeFromHf(config)};
+  spec.ropes = {RopeFromHf(config, spec.head_dim, habits)};
   return spec;
 }
 
@@ -114,6 +121,18 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !config.file().tensors.contains(kHead.gguf);
   return spec;
+}
+
+void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every) {
+  const std::vector<int64_t> slides = config.Counts("attention.sliding_window_pattern");
+  if (!slides.empty() && slides.size() != spec.layers.size()) {
+    Fail("{}: attention.sliding_window_pattern lists {} layers of {}", config.path(), slides.size(),
+         spec.layers.size());
+  }
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const bool sliding = slides.empty() ? static_cast<int64_t>(i + 1) % full_every != 0 : slides[i] != 0;
+    if (!sliding) spec.layers[i].window = 0;
+  }
 }
 
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec) {
@@ -147,7 +166,46 @@ std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec) {
   };
 }
 
-constexpr Architecture kLlama = {"llama", "llama", LlamaFromHf, InterleavedFromGguf, LlamaWeights};
+void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf, const char* gguf) {
+  const auto weight = std::ranges::find(weights, role, &WeightSpec::role);
+  QUIRE_CHECK(weight != weights.end(), "no weight {} to rename", static_cast<int>(role));
+  weight->hf = hf;
+  weight->gguf = gguf;
+}
+
+void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf) {
+  for (const Role role : roles) {
+    Rename(weights, role, hf, gguf);
+    std::ranges::find(weights, role, &WeightSpec::role)->fusion = Fusion::kInOrder;
+  }
+}
+
+void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate) {
+  const WeightSpec biases[] = {
+      {Role::kQueryBias, "model.layers.{}.self_attn.q_proj.bias", "blk.{}.attn_q.bias", Axis::kQueries, Axis::kOne,
+       rotate},
+      {Role::kKeyBias, "model.layers.{}.self_attn.k_proj.bias", "blk.{}.attn_k.bias", Axis::kKeyValues, Axis::kOne,
+       rotate},
+      {Role::kValueBias, "model.layers.{}.self_attn.v_proj.bias", "blk.{}.attn_v.bias", Axis::kKeyValues, Axis::kOne}};
+  weights.insert(weights.begin() + 1, std::begin(biases), std::end(biases));
+}
+
+void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key) {
+  const WeightSpec norms[] = {
+      {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight", "blk.{}.attn_q_norm.weight", query, Axis::kOne},
+      {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight", "blk.{}.attn_k_norm.weight", key, Axis::kOne}};
+  weights.insert(weights.begin() + 1, std::begin(norms), std::end(norms));
+}
+
+void AddNormsAfter(std::vector<WeightSpec>& weights, const char* attention, const char* mlp) {
+  const WeightSpec norms[] = {
+      {Role::kAttentionAfterNorm, attention, "blk.{}.post_attention_norm.weight", Axis::kHidden, Axis::kOne},
+      {Role::kMlpAfterNorm, mlp, "blk.{}.post_ffw_norm.weight", Axis::kHidden, Axis::kOne}};
+  weights.insert(weights.begin() + 1, std::begin(norms), std::end(norms));
+}
+
+constexpr Architecture kLlama = {"llama", "llama", PlainLlamaFromHf, InterleavedFromGguf, LlamaWeights};
 constexpr Architecture kMistral = {"mistral", nullptr, MistralFromHf, nullptr, LlamaWeights};
+constexpr Architecture kMinistral = {"ministral", nullptr, MinistralFromHf, nullptr, LlamaWeights};
 
 }  // namespace quire::architectures

@@ -1,22 +1,45 @@
 #pragma once
 
-#include <string_view>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "comm/model/architecture.h"
+#include "comm/model/architectures/rotation.h"
 
 // What families that descend from Llama have in common; their own files add to it.
 namespace quire::architectures {
 
 /// Sizes, rotation, norm; every layer sees all.
-ModelSpec LlamaFromHf(const HfConfig& config);
+ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits = {});
 /// The same and, where the file says so, one window for all layers. Rows of queries and keys are not interleaved.
 ModelSpec LlamaFromGguf(const GgufConfig& config);
 
 /// Embedding, final norm, head and, per layer, norms, attention without biases, and a gated MLP.
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec);
 
-/// The GGUF tensor that LlamaFromGguf reads into Rope::divisors.
-inline constexpr const char* kRopeDivisors = "rope_freqs.weight";
+/// config.json's layer_types, one for each layer, or nothing where the file does not list them.
+std::vector<std::string> KindsOfLayers(const HfConfig& config, const ModelSpec& spec);
+
+/// Whether such a kind has a window; throws Error for a kind that is neither sliding nor full attention.
+bool IsSliding(const HfConfig& config, const std::string& kind);
+
+/// Gives the window to the layers that slide: those that layer_types says or, without it, `slides` of their numbers.
+void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides);
+
+/// Of a GGUF whose window is for all layers, or for those that attention.sliding_window_pattern lists: leaves it to
+/// those or, without the list, to all but each `full_every`-th.
+void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every);
+
+/// `weights` with other names for one of them, in both kinds of files.
+void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf, const char* gguf);
+/// Two or three of them become rows of one tensor with these names.
+void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
+/// Biases of queries, keys and values.
+void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
+/// Norms of queries and keys, over `query` and `key` numbers.
+void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key);
+/// Norms of what attention and the MLP add to the residual, by these names in safetensors.
+void AddNormsAfter(std::vector<WeightSpec>& weights, const char* attention, const char* mlp);
 
 }  // namespace quire::architectures

@@ -1,6 +1,5 @@
 // Qwen2, Qwen2.5 and Qwen3: Llama's layers, where the second generation has biases on queries, keys and values, and the
 // third norms queries and keys head by head.
-#include "comm/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 
@@ -10,19 +9,9 @@ namespace {
 
 /// Layers slide from max_window_layers on, or as newer files list them, and only with use_sliding_window.
 void ReadWindows(const HfConfig& config, ModelSpec& spec) {
-  const bool slides = config.Flag("use_sliding_window");
-  const std::vector<std::string> kinds = config.Texts("layer_types");
-  if (!kinds.empty() && kinds.size() != spec.layers.size()) {
-    Fail("{}: layer_types lists {} layers of {}", config.path(), kinds.size(), spec.layers.size());
-  }
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const bool full =
-        kinds.empty() ? static_cast<int64_t>(i) < config.Count("max_window_layers", 28) : kinds[i] == "full_attention";
-    if (!full && !kinds.empty() && kinds[i] != "sliding_attention") {
-      Fail("{}: layer_types: \"{}\" is not supported", config.path(), kinds[i].substr(0, 100));
-    }
-    if (slides && !full) spec.layers[i].window = config.Count("sliding_window");
-  }
+  const int64_t first = config.Count("max_window_layers", 28);
+  const int64_t window = config.Flag("use_sliding_window") ? config.Count("sliding_window") : 0;
+  ReadKinds(config, spec, window, [&](int64_t layer) { return layer >= first; });
 }
 
 ModelSpec Qwen2FromHf(const HfConfig& config) {
@@ -55,21 +44,13 @@ ModelSpec Qwen3FromGguf(const GgufConfig& config) {
 
 std::vector<WeightSpec> Qwen2Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  const WeightSpec biases[] = {
-      {Role::kQueryBias, "model.layers.{}.self_attn.q_proj.bias", "blk.{}.attn_q.bias", Axis::kQueries, Axis::kOne},
-      {Role::kKeyBias, "model.layers.{}.self_attn.k_proj.bias", "blk.{}.attn_k.bias", Axis::kKeyValues, Axis::kOne},
-      {Role::kValueBias, "model.layers.{}.self_attn.v_proj.bias", "blk.{}.attn_v.bias", Axis::kKeyValues, Axis::kOne}};
-  weights.insert(weights.begin() + 1, std::begin(biases), std::end(biases));
+  AddQkvBiases(weights, false);
   return weights;
 }
 
 std::vector<WeightSpec> Qwen3Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  const WeightSpec norms[] = {{Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight", "blk.{}.attn_q_norm.weight",
-                               Axis::kHeadDim, Axis::kOne},
-                              {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight", "blk.{}.attn_k_norm.weight",
-                               Axis::kHeadDim, Axis::kOne}};
-  weights.insert(weights.begin() + 1, std::begin(norms), std::end(norms));
+  AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
   return weights;
 }
 

@@ -1,4 +1,5 @@
 #include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/soft_cap.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
 

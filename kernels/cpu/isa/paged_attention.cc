@@ -1,5 +1,6 @@
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/kv_span.h"
+#include "kernels/cpu/isa/soft_cap.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
 
@@ -69,12 +70,6 @@ void Scores(const Span<T>& span, Visible visible, const float* query, float* sco
        vector += kColumns)
     ScoreVectors<R, kColumns>(span, vector, query, scores);
   for (; vector * kLanes < visible.end; ++vector) ScoreVectors<R, 1>(span, vector, query, scores);
-}
-
-/// Scores of the vectors of `computed`, capped.
-void Cap(float* scores, Visible computed, float cap) {
-  for (int64_t j = computed.begin / kLanes * kLanes; j < computed.end; j += kLanes)
-    Store(scores + j, SoftCap(Load(scores + j), cap));
 }
 
 /// Turns the scores of one row in the vectors of `computed` into weights relative to the new maximum; slots that the
@@ -181,7 +176,7 @@ void VisitRows(const Span<T>& span, const Visible* visible, const Rows& rows, in
   Scores<R>(span, together, rows.query + row * span.dim, rows.scores);
   for (int r = 0; r < R; ++r) {
     float* weights = rows.scores + r * span.padded;
-    if (rows.soft_cap > 0) Cap(weights, together, rows.soft_cap);
+    if (rows.soft_cap > 0) SoftCapAll(weights, together.begin / kLanes * kLanes, together.end, rows.soft_cap);
     shrink[r] = Reweigh(weights, together, visible[r], rows.max + row + r, rows.sum + row + r);
     ScaleWeights(span, visible[r], weights);
   }

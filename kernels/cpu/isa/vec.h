@@ -82,9 +82,6 @@ __attribute__((always_inline)) inline Vec Exp(Vec x) {
 /// One number through the same arithmetic as the vector form.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
 
-/// cap * tanh(x / cap). NaN stays one.
-inline Vec SoftCap(Vec x, float cap) { return cap - (2.0f * cap) / (Exp(x * (2.0f / cap)) + 1.0f); }
-
 /// Sixteen bytes as floats. By way of 16-bit lanes: the compiler has single instructions for these steps only.
 inline void BytesToFloats(Bytes16 bytes, Vec (&out)[16 / kLanes]) {
   const Shorts16 shorts = __builtin_convertvector(bytes, Shorts16);

@@ -1,0 +1,121 @@
+// Gemma 2 and the text models of Gemma 3: scaled embeddings, norms before and after attention and MLP, a gate through
+// GELU, and windows in most layers. The second generation caps scores and logits; the third norms queries and keys head
+// by head, and rotates layers with and without a window differently.
+#include <cmath>
+
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr int64_t kFullEvery2 = 2, kFullEvery3 = 6;
+
+void MakeGemma(ModelSpec& spec) {
+  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  spec.norms_after = true;
+  spec.activation = Activation::kGeluTanh;
+}
+
+/// What both generations say alike.
+ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits, int64_t full_every) {
+  ModelSpec spec = LlamaFromHf(config, habits);
+  spec.num_kv_heads = config.Count("num_key_value_heads", 4);
+  spec.head_dim = config.Count("head_dim", 256);
+  spec.tied_embeddings = config.Flag("tie_word_embeddings", true);
+  MakeGemma(spec);
+  spec.norms_add_one = true;
+  config.Has("hidden_act");  // older files say so, too; HF does not look at it
+  const std::string activation = config.Text("hidden_activation", "gelu_pytorch_tanh");
+  if (activation != "gelu_pytorch_tanh") {
+    Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));
+  }
+  const double scalar = config.Real("query_pre_attn_scalar", 256);
+  if (!(scalar > 0)) Fail("{}: query_pre_attn_scalar {} is out of range", config.path(), scalar);
+  spec.attention_scale = 1 / std::sqrt(scalar);
+  ReadKinds(config, spec, config.Count("sliding_window", 4096),
+            [&](int64_t layer) { return (layer + 1) % full_every != 0; });
+  return spec;
+}
+
+ModelSpec Gemma2FromHf(const HfConfig& config) {
+  ModelSpec spec = GemmaFromHf(config, {}, kFullEvery2);
+  spec.score_cap = config.RealOrNull("attn_logit_softcapping", 50);
+  spec.logit_cap = config.RealOrNull("final_logit_softcapping", 30);
+  return spec;
+}
+
+void GiveRopes(ModelSpec& spec, const Rope& full, const Rope& sliding) {
+  spec.ropes = {full, sliding};
+  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
+}
+
+ModelSpec Gemma3FromHf(const HfConfig& config) {
+  constexpr double kTheta = 1000000, kLocalTheta = 10000;
+  const int64_t full_every = config.Count("sliding_window_pattern", kFullEvery3);
+  if (full_every < 1) Fail("{}: sliding_window_pattern = {} is out of range", config.path(), full_every);
+  ModelSpec spec = GemmaFromHf(config, {.theta = kTheta, .by_kind = true}, full_every);
+  spec.qk_norm = QkNorm::kHeads;
+  spec.logit_cap = config.Real("final_logit_softcapping", 0);
+  Rope full, local;
+  if (const auto ropes = RopesOfKindsFromHf(config, spec.head_dim, kTheta, kLocalTheta)) {
+    full = ropes->full;
+    local = ropes->sliding;
+  } else {
+    full = spec.ropes[0];
+    local.theta = config.Real("rope_local_base_freq", kLocalTheta);
+  }
+  GiveRopes(spec, full, local);
+  return spec;
+}
+
+/// Such files leave out what the scores are divided by: the largest model of each generation, known by its number of
+/// layers, takes the hidden size of a head for it.
+ModelSpec GemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
+  ModelSpec spec = LlamaFromGguf(config);
+  MakeGemma(spec);
+  KeepWindows(config, spec, full_every);
+  if (spec.num_layers() == layers_of_largest) {
+    spec.attention_scale = 1 / std::sqrt(static_cast<double>(spec.hidden_size) / static_cast<double>(spec.num_heads));
+  }
+  spec.logit_cap = config.Real("final_logit_softcapping", 0);
+  return spec;
+}
+
+ModelSpec Gemma2FromGguf(const GgufConfig& config) {
+  ModelSpec spec = GemmaFromGguf(config, kFullEvery2, 46);
+  spec.score_cap = config.Real("attn_logit_softcapping", 0);
+  return spec;
+}
+
+ModelSpec Gemma3FromGguf(const GgufConfig& config) {
+  ModelSpec spec = GemmaFromGguf(config, kFullEvery3, 62);
+  spec.qk_norm = QkNorm::kHeads;
+  Rope local;
+  local.theta = config.Real("rope.freq_base_swa", local.theta);
+  GiveRopes(spec, spec.ropes[0], local);
+  return spec;
+}
+
+std::vector<WeightSpec> Gemma2Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_feedforward_layernorm.weight", "blk.{}.ffn_norm.weight");
+  AddNormsAfter(weights, "model.layers.{}.post_attention_layernorm.weight",
+                "model.layers.{}.post_feedforward_layernorm.weight");
+  return weights;
+}
+
+std::vector<WeightSpec> Gemma3Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = Gemma2Weights(spec);
+  AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kGemma2 = {"gemma2", "gemma2", Gemma2FromHf, Gemma2FromGguf, Gemma2Weights};
+constexpr Architecture kGemma3 = {"gemma3_text", "gemma3", Gemma3FromHf, Gemma3FromGguf, Gemma3Weights};
+
+}  // namespace quire::architectures

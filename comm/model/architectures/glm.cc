@@ -1,0 +1,51 @@
+// GLM-4: biases of queries, keys and values, a part of each head that rotates, its neighbours with each other, gates
+// and ups in one tensor and, in GLM-4-0414, norms after attention and MLP as well.
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+ModelSpec GlmFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
+  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1.5625e-7);
+  spec.qkv_bias = config.Flag("attention_bias", true);
+  spec.interleaved_rope_rows = true;
+  return spec;
+}
+
+ModelSpec Glm4FromHf(const HfConfig& config) {
+  ModelSpec spec = GlmFromHf(config);
+  spec.norms_after = true;
+  return spec;
+}
+
+ModelSpec Glm4FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  spec.interleaved_rope_rows = true;
+  spec.qkv_bias = config.file().tensors.contains("blk.0.attn_q.bias");
+  spec.norms_after = true;
+  return spec;
+}
+
+std::vector<WeightSpec> GlmWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Fuse(weights, {Role::kGate, Role::kUp}, "model.layers.{}.mlp.gate_up_proj.weight", "blk.{}.ffn_up.weight");
+  if (spec.qkv_bias) AddQkvBiases(weights, true);
+  return weights;
+}
+
+std::vector<WeightSpec> Glm4Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = GlmWeights(spec);
+  AddNormsAfter(weights, "model.layers.{}.post_self_attn_layernorm.weight",
+                "model.layers.{}.post_mlp_layernorm.weight");
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kGlm = {"glm", nullptr, GlmFromHf, nullptr, GlmWeights};
+constexpr Architecture kGlm4 = {"glm4", "glm4", Glm4FromHf, Glm4FromGguf, Glm4Weights};
+
+}  // namespace quire::architectures

@@ -1,0 +1,76 @@
+// OLMo 2 and 3: norms after attention and MLP instead of before them, and over all queries and all keys of a token.
+// Three layers of four of the third generation have a window, and the fourth rotates as longer contexts need it.
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr int64_t kFullEvery = 4;
+
+void AddNorms(ModelSpec& spec) {
+  spec.norms_before = false;
+  spec.norms_after = true;
+  spec.qk_norm = QkNorm::kWhole;
+}
+
+/// Layers with a window rotate without scaling: by the second of the ropes, where the first scales.
+void GiveRopes(ModelSpec& spec) {
+  Rope plain;
+  plain.theta = spec.ropes[0].theta;
+  if (TextOf(plain) == TextOf(spec.ropes[0])) return;
+  spec.ropes.push_back(plain);
+  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
+}
+
+ModelSpec Olmo2FromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config);
+  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  AddNorms(spec);
+  return spec;
+}
+
+ModelSpec Olmo3FromHf(const HfConfig& config) {
+  constexpr double kTheta = 500000;
+  ModelSpec spec = LlamaFromHf(config, {.theta = kTheta, .by_kind = true});
+  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  AddNorms(spec);
+  ReadKinds(config, spec, config.Count("sliding_window", 4096),
+            [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });
+  const std::optional<RopesOfKinds> ropes = RopesOfKindsFromHf(config, spec.head_dim, kTheta, kTheta);
+  if (!ropes) {
+    GiveRopes(spec);
+    return spec;
+  }
+  spec.ropes = {ropes->full, ropes->sliding};
+  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
+  return spec;
+}
+
+/// The third generation is the second with a window.
+ModelSpec Olmo2FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  AddNorms(spec);
+  KeepWindows(config, spec, kFullEvery);
+  if (spec.layers[0].window > 0) GiveRopes(spec);
+  return spec;
+}
+
+std::vector<WeightSpec> OlmoWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  std::erase_if(weights,
+                [](const WeightSpec& w) { return w.role == Role::kAttentionNorm || w.role == Role::kMlpNorm; });
+  AddNormsAfter(weights, "model.layers.{}.post_attention_layernorm.weight",
+                "model.layers.{}.post_feedforward_layernorm.weight");
+  AddQueryKeyNorms(weights, Axis::kQueries, Axis::kKeyValues);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kOlmo2 = {"olmo2", "olmo2", Olmo2FromHf, Olmo2FromGguf, OlmoWeights};
+constexpr Architecture kOlmo3 = {"olmo3", nullptr, Olmo3FromHf, nullptr, OlmoWeights};
+
+}  // namespace quire::architectures

@@ -1,0 +1,28 @@
+// Phi-3, Phi-3.5 and Phi-4: Llama's layers with queries, keys and values in one tensor and gates and ups in another, a
+// part of each head that rotates, longrope, and one window for all layers.
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+ModelSpec Phi3FromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.partial = 1, .calls_longrope_otherwise = true});
+  for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
+  return spec;
+}
+
+std::vector<WeightSpec> Phi3Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Fuse(weights, {Role::kQuery, Role::kKey, Role::kValue}, "model.layers.{}.self_attn.qkv_proj.weight",
+       "blk.{}.attn_qkv.weight");
+  Fuse(weights, {Role::kGate, Role::kUp}, "model.layers.{}.mlp.gate_up_proj.weight", "blk.{}.ffn_up.weight");
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kPhi3 = {"phi3", "phi3", Phi3FromHf, LlamaFromGguf, Phi3Weights};
+
+}  // namespace quire::architectures

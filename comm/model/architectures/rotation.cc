@@ -1,0 +1,162 @@
+#include "comm/model/architectures/rotation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "comm/error.h"
+
+namespace quire::architectures {
+
+namespace {
+
+/// What YaRN multiplies scores by, as the square of what cosines and sines get, for a context `scale` times as long.
+double YarnAttention(double scale, double mscale) { return scale <= 1 ? 1 : 0.1 * mscale * std::log(scale) + 1; }
+
+void ReadYarn(const HfConfig& scaling, Rope& rope) {
+  const double mscale = scaling.Real("mscale", 0), all = scaling.Real("mscale_all_dim", 0);
+  const double usual = mscale != 0 && all != 0 ? YarnAttention(rope.factor, mscale) / YarnAttention(rope.factor, all)
+                                               : YarnAttention(rope.factor, 1);
+  rope.scaling = RopeScaling::kYarn;
+  rope.attention_factor = scaling.Real("attention_factor", usual);
+  const auto or_else = [](double value, double otherwise) { return value != 0 ? value : otherwise; };
+  rope.beta_fast = or_else(scaling.Real("beta_fast", 0), rope.beta_fast);
+  rope.beta_slow = or_else(scaling.Real("beta_slow", 0), rope.beta_slow);
+  rope.truncate = scaling.Flag("truncate", true);
+}
+
+void ReadLongRope(const HfConfig& scaling, Rope& rope) {
+  const double grown = std::log(rope.factor) / std::log(rope.original_max_position);
+  rope.scaling = RopeScaling::kLongRope;
+  rope.attention_factor = scaling.Real("attention_factor", rope.factor <= 1 ? 1 : std::sqrt(1 + grown));
+  for (const auto& [key, divisors] :
+       {std::pair{"short_factor", &rope.divisors}, {"long_factor", &rope.long_divisors}}) {
+    for (const double number : scaling.Reals(key)) divisors->push_back(static_cast<float>(number));
+    if (divisors->empty()) Fail("{}: {} is missing", scaling.path(), key);
+  }
+  rope.factor = 1;
+}
+
+void ReadLlama3(const HfConfig& scaling, Rope& rope) {
+  rope.scaling = RopeScaling::kLlama3;
+  rope.low_frequency_factor = scaling.Real("low_freq_factor", 1);
+  rope.high_frequency_factor = scaling.Real("high_freq_factor", 4);
+}
+
+/// Dimensions that rotate, in Rope's way of saying it.
+int64_t RotatedDims(double part, int64_t head_dim, const std::string& path) {
+  if (!(part > 0 && part <= 1)) Fail("{}: a partial_rotary_factor of {} is out of range", path, part);
+  return part == 1 ? 0 : static_cast<int64_t>(static_cast<double>(head_dim) * part);
+}
+
+/// The vector of F32 numbers with this name, or nothing where the file has none.
+std::vector<float> VectorOf(const GgufConfig& config, const char* name, int64_t count) {
+  const auto found = config.file().tensors.find(name);
+  if (found == config.file().tensors.end()) return {};
+  const Tensor& tensor = found->second;
+  std::vector<float> numbers(static_cast<size_t>(std::max<int64_t>(0, count)));
+  if (tensor.type != TensorType::kF32 || tensor.data.size() != numbers.size() * sizeof(float)) {
+    Fail("{}: {} must hold {} F32 numbers", config.path(), name, numbers.size());
+  }
+  std::memcpy(numbers.data(), tensor.data.data(), tensor.data.size());
+  return numbers;
+}
+
+void ReadScaling(const GgufConfig& config, Rope& rope) {
+  rope.original_max_position = config.Real("rope.scaling.original_context_length", config.Real("context_length"));
+  const std::string type = config.Text("rope.scaling.type", "none");
+  if (!rope.long_divisors.empty()) {
+    if (type != "none" && type != "longrope")
+      Fail("{}: longrope and {} together are not supported", config.path(), type);
+    rope.scaling = RopeScaling::kLongRope;
+    rope.attention_factor = config.Real("rope.scaling.attn_factor", 1);
+  } else if (type == "linear") {
+    rope.factor = config.Real("rope.scaling.factor");
+  } else if (type == "yarn") {
+    rope.scaling = RopeScaling::kYarn;
+    rope.factor = config.Real("rope.scaling.factor");
+    rope.attention_factor = config.Real("rope.scaling.attn_factor", 1) * YarnAttention(rope.factor, 1);
+    rope.beta_fast = config.Real("rope.scaling.yarn_beta_fast", rope.beta_fast);
+    rope.beta_slow = config.Real("rope.scaling.yarn_beta_slow", rope.beta_slow);
+  } else if (type != "none") {
+    Fail("{}: rope scaling of type {} is not supported", config.path(), type);
+  }
+}
+
+}  // namespace
+
+Rope RopeFromHf(const HfConfig& config, int64_t head_dim, const RopeHabits& habits) {
+  RopeHabits said = habits;
+  said.theta = config.Real("rope_theta", habits.theta);
+  if (habits.partial > 0) said.partial = config.Real("partial_rotary_factor", habits.partial);
+  const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!config.Has(key)) {
+    Rope rope;
+    rope.theta = said.theta;
+    rope.rotated_dims = said.partial > 0 ? RotatedDims(said.partial, head_dim, config.path()) : 0;
+    return rope;
+  }
+  const HfConfig scaling(config.At(key), config.path() + ": " + key);
+  if (habits.by_kind && (scaling.Has("full_attention") || scaling.Has("sliding_attention"))) return {};
+  return RopeFromHf(config, scaling, head_dim, said);
+}
+
+Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_dim, const RopeHabits& habits) {
+  Rope rope;
+  rope.theta = scaling.Real("rope_theta", habits.theta);
+  if (habits.partial > 0) {
+    rope.rotated_dims = RotatedDims(scaling.Real("partial_rotary_factor", habits.partial), head_dim, scaling.path());
+  }
+  std::string type = scaling.Text("rope_type", scaling.Text("type", "default"));
+  if (habits.calls_longrope_otherwise && (type == "su" || type == "yarn")) type = "longrope";
+  if (type == "default") {
+    scaling.RefuseWhatNobodyRead();
+    return rope;
+  }
+  // Of the two places the outer one counts; without either, it is what the model was made for.
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const auto made_for = static_cast<double>(config.Count("max_position_embeddings"));
+  rope.original_max_position = config.Real(kOriginal, scaling.Real(kOriginal, made_for));
+  const bool grows = type == "yarn" || type == "longrope";
+  rope.factor = scaling.Real("factor", grows ? made_for / rope.original_max_position : 1);
+  if (type == "llama3") {
+    ReadLlama3(scaling, rope);
+  } else if (type == "yarn") {
+    ReadYarn(scaling, rope);
+  } else if (type == "longrope") {
+    ReadLongRope(scaling, rope);
+  } else if (type != "linear") {
+    Fail("{} of type {} is not supported", scaling.path(), type);
+  }
+  scaling.RefuseWhatNobodyRead();
+  return rope;
+}
+
+std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
+                                               double sliding_theta) {
+  if (!config.Has("rope_parameters")) return std::nullopt;
+  const std::string path = config.path() + ": rope_parameters";
+  const HfConfig kinds(config.At("rope_parameters"), path);
+  if (!kinds.Has("full_attention") && !kinds.Has("sliding_attention")) return std::nullopt;
+  const auto rope_of = [&](const char* kind, double theta) {
+    if (!kinds.Has(kind)) return Rope{.theta = theta};
+    const HfConfig scaling(kinds.At(kind), path + ": " + kind);
+    return RopeFromHf(config, scaling, head_dim, {.theta = theta});
+  };
+  return RopesOfKinds{rope_of("full_attention", full_theta), rope_of("sliding_attention", sliding_theta)};
+}
+
+Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim) {
+  Rope rope;
+  const int64_t rotated = config.Count("rope.dimension_count", head_dim);
+  if (rotated < 1) Fail("{}: {} rotated dimensions", config.path(), rotated);
+  rope.rotated_dims = rotated == head_dim ? 0 : rotated;
+  rope.theta = config.Real("rope.freq_base", rope.theta);
+  rope.divisors = VectorOf(config, kRopeDivisors, rotated / 2);
+  if (rope.divisors.empty()) rope.divisors = VectorOf(config, kShortDivisors, rotated / 2);
+  rope.long_divisors = VectorOf(config, kLongDivisors, rotated / 2);
+  ReadScaling(config, rope);
+  return rope;
+}
+
+}  // namespace quire::architectures
