@@ -1,14 +1,30 @@
 #pragma once
 
+#include <cstdint>
+
+#include "kernels/stream.h"
+
 namespace quire::kernels {
 
-/// What the gate of an MLP goes through.
-enum class Activation {
+/// What an MLP does to each number x, or to those of its gate.
+enum class Activation : uint8_t {
   kSilu,      // x / (1 + exp(-x))
+  kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
   kGeluTanh,  // x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 * x^3), which is x / (1 + exp(-2 u))
+  kRelu,      // max(x, 0)
 };
 
 /// 2 u of kGeluTanh is x * (kGeluLinear + kGeluCubic * x^2).
 inline constexpr float kGeluLinear = 1.5957691216057308f, kGeluCubic = 0.07135481627159759f;
+
+/// rows[t, i] = activation(rows[t, i] + bias[i]). Batch-invariant.
+struct ActivateParams {
+  float* rows;        // [num_tokens, columns]
+  const float* bias;  // [columns], or null
+  int64_t num_tokens;
+  int64_t columns;
+  Activation activation;
+};
+void Activate(const CpuStream& stream, const ActivateParams& params);
 
 }  // namespace quire::kernels

@@ -24,8 +24,9 @@ struct PagedAttentionParams {
   int64_t num_sequences;
   int64_t num_heads;
   float scale;
-  int64_t window;      // a query at position p sees positions p - window + 1 .. p; 0: all
-  float soft_cap = 0;  // scores become soft_cap * tanh(score / soft_cap); 0: they stay
+  int64_t window;                       // a query at position p sees positions p - window + 1 .. p; 0: all
+  float soft_cap = 0;                   // scores become soft_cap * tanh(score / soft_cap); 0: they stay
+  const float* alibi_slopes = nullptr;  // [num_heads]: slope * (key position - query position) joins the score; or null
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

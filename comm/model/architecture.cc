@@ -14,7 +14,8 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kLlama,     &architectures::kMistral, &architectures::kQwen2,   &architectures::kQwen3,
     &architectures::kMinistral, &architectures::kPhi3,    &architectures::kGranite, &architectures::kSmolLm3,
     &architectures::kOlmo2,     &architectures::kOlmo3,   &architectures::kGemma2,  &architectures::kGemma3,
-    &architectures::kGlm,       &architectures::kGlm4,
+    &architectures::kGlm,       &architectures::kGlm4,    &architectures::kBloom,   &architectures::kMpt,
+    &architectures::kGptNeoX,   &architectures::kGpt2,    &architectures::kOpt,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -80,11 +81,18 @@ std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {
   return weights;
 }
 
+std::string HfBaseOf(const ModelSpec& spec) {
+  const char* base = ArchitectureOf(spec).hf_base;
+  return base == nullptr ? "" : base;
+}
+
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
     if (tensor_name == read) return naming == Naming::kGguf;
   }
   if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
+  const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
+  if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.
   ModelSpec untied = spec;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ struct Architecture {
   ModelSpec (*from_hf)(const HfConfig&);
   ModelSpec (*from_gguf)(const GgufConfig&);
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
+  const char* hf_base = nullptr;  // what names begin with, but in files of the model without its head
+  std::span<const char* const> hf_buffers =
+      {};  // ends of names of tensors that HF's older files have beside the weights
 };
 
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. Throws Error beginning with `path`,
@@ -30,6 +34,9 @@ ModelSpec SpecFromGguf(const GgufFile& gguf);
 
 /// Every weight of the model. Each role is there once or, where the model has no such weight, not at all.
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
+
+/// What names of HF's tensors begin with and may lack, or nothing.
+std::string HfBaseOf(const ModelSpec& spec);
 
 /// True of tensors that files may have beside the weights: what they say follows from the configuration or is read with
 /// it, or the model does not use it.

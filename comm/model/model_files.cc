@@ -100,6 +100,15 @@ void ModelFiles::OpenHf() {
       }
     }
   }
+  CompleteNames();
+}
+
+void ModelFiles::CompleteNames() {
+  const std::string base = HfBaseOf(spec_);
+  if (base.empty() || std::ranges::any_of(tensors_, [&](const auto& t) { return t.first.starts_with(base); })) return;
+  TensorMap named;
+  for (auto& [name, tensor] : tensors_) named.emplace(base + name, std::move(tensor));
+  tensors_ = std::move(named);
 }
 
 void ModelFiles::OpenGguf() {

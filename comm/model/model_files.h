@@ -29,6 +29,7 @@ class ModelFiles {
   /// The tensor with this role; `layer` counts for those of a layer. The model has it (WeightsOf(spec())).
   const Tensor& Get(Role role, int64_t layer = 0) const;
   const WeightSpec& weight(Role role) const;
+  bool Has(Role role) const { return placed_[PlaceOf(role, 0)] != nullptr; }
 
   /// Hash of the whole spec, tensor names, types, shapes and the first bytes of every tensor, as 32 hex digits: two
   /// processes with the same fingerprint opened the same model. What it does not see: changes further inside of a
@@ -52,6 +53,8 @@ class ModelFiles {
   ModelFiles() = default;
   void OpenHf();
   void OpenGguf();
+  /// Files of a model that was saved without its head leave out what its names begin with.
+  void CompleteNames();
   void PlaceTensors();
   static size_t PlaceOf(Role role, int64_t layer) {
     return static_cast<size_t>(layer) * kNumRoles + static_cast<size_t>(role);

@@ -20,6 +20,9 @@ TensorType TypeOf(const std::string& dtype, const std::string& what) {
   Fail("{}: dtype {} is not supported; supported are F32, F16, BF16", what, dtype.substr(0, 20));
 }
 
+/// Masks of attention that older files hold: no weights.
+bool IsMask(const std::string& dtype) { return dtype == "BOOL" || dtype == "U8"; }
+
 std::string CheckedName(const std::string& name, const std::string& path) {
   const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c > 0x20 && c < 0x7f; });
   if (name.empty() || name.size() > kMaxNameBytes || !printable) Fail("{}: a tensor has an unacceptable name", path);
@@ -37,6 +40,14 @@ struct Range {
   std::string name;
 };
 
+Range RangeOf(const std::string& name, const Json& offsets, std::span<const std::byte> data, const std::string& what) {
+  const int64_t begin = NonNegative(offsets[0], what), end = NonNegative(offsets[1], what);
+  if (begin > end || end > static_cast<int64_t>(data.size())) {
+    Fail("{}: bytes {}..{} lie outside the file's {} data bytes (truncated download?)", what, begin, end, data.size());
+  }
+  return {begin, end, name};
+}
+
 /// Reads one header entry; adds the tensor and its byte range.
 void ReadEntry(const std::string& name, const Json& entry, std::span<const std::byte> data, const std::string& path,
                TensorMap& tensors, std::vector<Range>& ranges) {
@@ -46,18 +57,16 @@ void ReadEntry(const std::string& name, const Json& entry, std::span<const std::
                         entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
                         entry["data_offsets"].size() == 2;
   if (!complete) Fail("{}: expected exactly dtype, shape and data_offsets", what);
+  ranges.push_back(RangeOf(name, entry["data_offsets"], data, what));
+  if (IsMask(entry["dtype"].get<std::string>())) return;
   Tensor tensor;
   tensor.type = TypeOf(entry["dtype"].get<std::string>(), what);
   for (const Json& extent : entry["shape"]) tensor.shape.push_back(NonNegative(extent, what));
   if (tensor.shape.size() > 8) Fail("{}: more than 8 dimensions", what);
-  const int64_t begin = NonNegative(entry["data_offsets"][0], what), end = NonNegative(entry["data_offsets"][1], what);
-  if (begin > end || end > static_cast<int64_t>(data.size())) {
-    Fail("{}: bytes {}..{} lie outside the file's {} data bytes (truncated download?)", what, begin, end, data.size());
-  }
+  const auto& [begin, end, _] = ranges.back();
   const int64_t expected = CheckedBytes(tensor.type, tensor.shape, what);
   if (end - begin != expected) Fail("{}: {} bytes stored, its shape needs {}", what, end - begin, expected);
   tensor.data = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(expected));
-  ranges.push_back({begin, end, name});
   tensors.emplace(name, std::move(tensor));
 }
 

@@ -36,7 +36,7 @@ int64_t Extent(const ModelSpec& spec, Axis axis) {
     case Axis::kTokens:
     case Axis::kVocab:
       return spec.vocab_size;
-    case Axis::kPositions:
+    case Axis::kPositionRows:
       return spec.max_position + spec.position_offset;
     case Axis::kQueries:
       return spec.num_heads * spec.head_dim;

@@ -53,13 +53,13 @@ constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 /// What a dimension of a weight counts. The extent follows from the model, and a rank's part of it from the rank's
 /// shard (worker/model/weight_slice.h).
 enum class Axis : uint8_t {
-  kOne,        // the second dimension of a vector
-  kHidden,     // whole on every rank
-  kHeadDim,    // whole on every rank
-  kTokens,     // the vocabulary, whole on every rank
-  kPositions,  // learned positions, whole on every rank
-  kQueries,    // query heads times head_dim
-  kKeyValues,  // key and value heads times head_dim
+  kOne,           // the second dimension of a vector
+  kHidden,        // whole on every rank
+  kHeadDim,       // whole on every rank
+  kTokens,        // the vocabulary, whole on every rank
+  kPositionRows,  // learned positions, whole on every rank
+  kQueries,       // query heads times head_dim
+  kKeyValues,     // key and value heads times head_dim
   kMlp,
   kVocab,  // the vocabulary in shards
 };

@@ -54,12 +54,28 @@ class QuantizeBuffer {
 void Embedding(const CpuStream& stream, const EmbeddingParams& p) {
   stream.pool().ForRange(p.num_tokens, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
-      float* row = p.out + t * p.table.cols;
+      float* out = p.out + t * p.table.cols;
+      float* row = p.adds ? ThreadScratch(p.table.cols) : out;
       DecodeRow(p.table, p.token_ids[t], 0, p.table.cols, row);
-      if (p.scale == 1) continue;
-      for (int64_t i = 0; i < p.table.cols; ++i) row[i] *= p.scale;
+      for (int64_t i = 0; p.scale != 1 && i < p.table.cols; ++i) row[i] *= p.scale;
+      for (int64_t i = 0; p.adds && i < p.table.cols; ++i) out[i] += row[i];
     }
   });
+}
+
+void LayerNorm(const CpuStream& stream, const LayerNormParams& p) {
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().layer_norm(p, begin, end); });
+}
+
+void Activate(const CpuStream& stream, const ActivateParams& p) {
+  stream.pool().ForRange(p.num_tokens, 1,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().activate(p, begin, end); });
+}
+
+void AddRows(const CpuStream& stream, const AddRowsParams& p) {
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().add_rows(p, begin, end); });
 }
 
 void RmsNorm(const CpuStream& stream, const RmsNormParams& p) {

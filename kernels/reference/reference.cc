@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "kernels/check.h"
 
@@ -91,6 +92,33 @@ std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<doub
   return out;
 }
 
+std::vector<double> LayerNorm(const std::vector<double>& x, const std::vector<double>& weight,
+                              const std::vector<double>& bias, double epsilon) {
+  const auto n = static_cast<double>(x.size());
+  double mean = 0, variance = 0;
+  for (const double v : x) mean += v / n;
+  for (const double v : x) variance += (v - mean) * (v - mean) / n;
+  std::vector<double> out;
+  for (size_t i = 0; i < x.size(); ++i) {
+    out.push_back((x[i] - mean) / std::sqrt(variance + epsilon) * weight[i] + (bias.empty() ? 0 : bias[i]));
+  }
+  return out;
+}
+
+double Activate(double x, Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kGelu:
+      return x * (1 + std::erf(x / std::numbers::sqrt2)) / 2;
+    case Activation::kGeluTanh:
+      return x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))) / 2;
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+  }
+  QUIRE_KERNEL_CHECK(false);
+}
+
 std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base) {
   const size_t half = head.size() / 2;
   std::vector<double> out(head.size());
@@ -143,7 +171,8 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
             const int64_t offset = t % cache.block_size;
             score += double{query[d]} * KvNumber(cache, cache.keys + slot(t), offset, d * cache.block_size + offset);
           }
-          weight.push_back(score * p.scale);
+          const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[h];
+          weight.push_back(score * p.scale + slope * static_cast<double>(t - (context - 1)));
         }
         const double max = *std::max_element(weight.begin(), weight.end());
         double sum = 0;

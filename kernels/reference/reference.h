@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/paged_attention.h"
 #include "kernels/weight.h"
 
@@ -16,6 +17,12 @@ std::vector<double> Expand(const Weight& weight);
 std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t m, int64_t n, int64_t k);
 
 std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<double>& weight, double epsilon);
+
+/// `bias` may be empty.
+std::vector<double> LayerNorm(const std::vector<double>& x, const std::vector<double>& weight,
+                              const std::vector<double>& bias, double epsilon);
+
+double Activate(double x, Activation activation);
 
 /// One head [head_dim] rotated to `position` with the angles position * base^(-2i/head_dim).
 std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base);

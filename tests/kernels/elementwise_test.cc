@@ -2,9 +2,13 @@
 
 #include <cmath>
 
+#include "kernels/activation.h"
 #include "kernels/add_bias.h"
+#include "kernels/add_rows.h"
+#include "kernels/embedding.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
+#include "kernels/layer_norm.h"
 #include "kernels/reference/reference.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -31,6 +35,75 @@ TEST(RmsNormTest, NormalisesEveryRow) {
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
     test::ExpectNear(out, expected, 2e-6, "hidden " + std::to_string(hidden));
+  }
+}
+
+TEST(LayerNormTest, NormalisesEveryRowAroundItsMean) {
+  Random random(6);
+  for (const int64_t hidden : {1, 7, 64, 100, 576}) {
+    for (const bool biased : {false, true}) {
+      const int64_t tokens = 5;
+      auto x = random.Floats(tokens * hidden);
+      const auto weight = random.Floats(hidden), bias = random.Floats(hidden);
+      for (int64_t i = 0; i < hidden; ++i) x[static_cast<size_t>(i)] += 100;  // a mean far above the spread
+      Doubles expected;
+      for (int64_t t = 0; t < tokens; ++t) {
+        const Doubles row(x.begin() + t * hidden, x.begin() + (t + 1) * hidden);
+        const auto normed = reference::LayerNorm(row, {weight.begin(), weight.end()},
+                                                 biased ? Doubles(bias.begin(), bias.end()) : Doubles(), 1e-5);
+        expected.insert(expected.end(), normed.begin(), normed.end());
+      }
+      std::vector<float> out(x.size());
+      const float* b = biased ? bias.data() : nullptr;
+      LayerNorm(CpuStream(2), {x.data(), weight.data(), b, out.data(), tokens, hidden, 1e-5f});
+      test::ExpectNear(out, expected, 3e-5, "hidden " + std::to_string(hidden));
+      LayerNorm(CpuStream(1), {x.data(), weight.data(), b, x.data(), tokens, hidden, 1e-5f});
+      EXPECT_EQ(x, out) << "in place";
+    }
+  }
+}
+
+TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
+  for (const Activation activation : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
+    for (const int64_t columns : {1, 7, 8, 33, 1000}) {
+      Random random(7);
+      auto rows = random.Floats(3 * columns);
+      const auto bias = random.Floats(columns);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i] *= i % 5 == 0 ? 100.0f : i % 5 == 1 ? 0.01f : 4.0f;
+      for (const bool biased : {false, true}) {
+        Doubles expected;
+        for (size_t i = 0; i < rows.size(); ++i) {
+          const double added = biased ? bias[i % static_cast<size_t>(columns)] : 0;
+          expected.push_back(reference::Activate(rows[i] + added, activation));
+        }
+        auto out = rows;
+        Activate(CpuStream(2), {out.data(), biased ? bias.data() : nullptr, 3, columns, activation});
+        test::ExpectNear(out, expected, 1e-6, "columns " + std::to_string(columns));
+      }
+    }
+  }
+}
+
+TEST(AddRowsTest, AddsRowToRow) {
+  Random random(8);
+  const auto before = random.Floats(5 * 37), from = random.Floats(5 * 37);
+  auto to = before;
+  AddRows(CpuStream(2), {to.data(), from.data(), 5, 37});
+  for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(to[i], before[i] + from[i]);
+}
+
+TEST(EmbeddingTest, LooksUpScaledRowsOrAddsThem) {
+  Random random(9);
+  const auto numbers = random.Floats(7 * 20), before = random.Floats(3 * 20);
+  const Weight table = {WeightType::kF32, reinterpret_cast<const std::byte*>(numbers.data()), 7, 20, 20 * 4};
+  const std::vector<int32_t> ids = {6, 0, 3};
+  for (const bool adds : {false, true}) {
+    auto out = before;
+    Embedding(CpuStream(2), {table, ids.data(), out.data(), 3, adds ? 1.0f : 2.0f, adds});
+    for (size_t i = 0; i < out.size(); ++i) {
+      const float row = numbers[static_cast<size_t>(ids[i / 20]) * 20 + i % 20];
+      EXPECT_EQ(out[i], adds ? before[i] + row : 2 * row);
+    }
   }
 }
 
@@ -73,35 +146,40 @@ TEST(AddBiasTest, AddsToTheColumnsOfEveryRow) {
   }
 }
 
-TEST(RopeTest, RotatesEveryHeadOfAStridedRow) {
+void ExpectRotation(int64_t dim, int64_t rotated) {
   Random random(2);
-  const int64_t dim = 20, heads = 3, stride = 80;
+  const int64_t heads = 3, stride = 3 * dim + 20;
   const std::vector<int32_t> positions = {0, 9, 4};
   Doubles angles;
   std::vector<float> table;
   for (int64_t pos = 0; pos < 10; ++pos) {
     for (const bool sine : {false, true}) {
-      for (int64_t i = 0; i < dim / 2; ++i) {
-        const double angle = static_cast<double>(pos) * std::pow(10000.0, -2.0 * static_cast<double>(i) / dim);
+      for (int64_t i = 0; i < rotated / 2; ++i) {
+        const double angle =
+            static_cast<double>(pos) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(rotated));
         table.push_back(static_cast<float>(sine ? std::sin(angle) : std::cos(angle)));
       }
     }
   }
   const auto before = random.Floats(3 * stride);
   auto rows = before;
-  Rope(CpuStream(2), {rows.data(), table.data(), positions.data(), 3, heads, dim, stride, dim});
+  Rope(CpuStream(2), {rows.data(), table.data(), positions.data(), 3, heads, dim, stride, rotated});
   for (int64_t t = 0; t < 3; ++t) {
     for (int64_t h = 0; h < heads; ++h) {
       const auto at = static_cast<size_t>(t * stride + h * dim);
-      const Doubles head(before.begin() + static_cast<ptrdiff_t>(at),
-                         before.begin() + static_cast<ptrdiff_t>(at) + dim);
-      test::ExpectNear({rows.data() + at, static_cast<size_t>(dim)},
-                       reference::Rope(head, positions[static_cast<size_t>(t)], 10000.0), 1e-6, "head");
+      const auto begin = before.begin() + static_cast<ptrdiff_t>(at);
+      Doubles expected = reference::Rope({begin, begin + rotated}, positions[static_cast<size_t>(t)], 10000.0);
+      expected.insert(expected.end(), begin + rotated, begin + dim);
+      test::ExpectNear({rows.data() + at, static_cast<size_t>(dim)}, expected, 1e-6, "head");
     }
     for (int64_t i = heads * dim; i < stride; ++i) {  // what follows the heads is not touched
       EXPECT_EQ(rows[static_cast<size_t>(t * stride + i)], before[static_cast<size_t>(t * stride + i)]);
     }
   }
+}
+
+TEST(RopeTest, RotatesEveryHeadOfAStridedRowOrTheFirstDimensionsOfIt) {
+  for (const int64_t rotated : {20, 12, 2, 0}) ExpectRotation(20, rotated);
 }
 
 TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {

@@ -25,6 +25,7 @@ struct Case {
   std::vector<float> pool, queries, out;
   std::vector<int32_t> tables;
   int64_t num_blocks = 1, table_stride = 0, window = 0;
+  std::vector<float> slopes;  // of ALiBi, one for each query head, or none
 
   int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }
   int64_t heads() const { return head_start.back(); }
@@ -46,7 +47,14 @@ struct Case {
             static_cast<int64_t>(context_len.size()),
             heads(),
             0.3f,
-            window};
+            window,
+            0,
+            slopes.empty() ? nullptr : slopes.data()};
+  }
+
+  /// Scores fall with distance from now on, with another slope for each head.
+  void Slope() {
+    for (int64_t h = 0; h < heads(); ++h) slopes.push_back(std::exp2(-1.5f * static_cast<float>(h)));
   }
 
   /// Sets the window and does what a server may do then: blocks that no query sees any more leave the tables.
@@ -125,8 +133,9 @@ TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
 }
 
 /// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
-void ExpectChunksEqualWhole(KvType type, int64_t block_size, int64_t head_dim, int64_t window) {
+void ExpectChunksEqualWhole(KvType type, int64_t block_size, int64_t head_dim, int64_t window, bool slopes = false) {
   Case whole = MakeCase(type, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
+  if (slopes) whole.Slope();
   whole.window = window;
   PagedAttention(CpuStream(3), whole.Params());
   for (const int64_t chunk : {1, 7, 16, 40}) {
@@ -152,6 +161,27 @@ TEST_P(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
   ExpectChunksEqualWhole(GetParam(), 8, 80, 0);
+  for (const int64_t window : {0, 24}) ExpectChunksEqualWhole(GetParam(), 16, 64, window, true);
+}
+
+TEST_P(PagedAttentionTest, ScoresFallWithDistanceByTheSlopeOfTheHead) {
+  uint64_t seed = 500;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t block_size : {8, 16, 17, 64}) {
+      for (const int64_t window : {0, 40}) {
+        Case c = MakeCase(GetParam(), block_size, window == 0 ? 64 : 12, grouping,
+                          {{1, 1}, {33, 33}, {70, 21}, {17, 1}, {129, 3}, {300, 2}}, ++seed);
+        if (window > 0) c.Slide(window);
+        PagedAttention(CpuStream(1), c.Params());
+        const std::vector<float> level = c.out;
+        c.Slope();
+        PagedAttention(CpuStream(2), c.Params());
+        EXPECT_NE(c.out, level);
+        test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6,
+                         "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+      }
+    }
+  }
 }
 
 /// Sequence s begins with the first blocks[s] blocks of sequence 0.
@@ -192,6 +222,7 @@ TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
   for (const int64_t block_size : {1, 16, 17, 64}) {
     for (const int64_t head_dim : {64, 12}) {
       Case c = SharingCase(GetParam(), block_size, head_dim, kGroupings[static_cast<size_t>(block_size % 4)]);
+      if (head_dim == 12) c.Slope();
       for (const int threads : {1, 3}) {
         PagedAttention(CpuStream(threads), c.Params());
         test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "block " + std::to_string(block_size));

@@ -109,7 +109,8 @@ class TinyModelTest : public testing::TestWithParam<std::string> {
 TEST_P(TinyModelTest, AloneOneRank) { ExpectGolden(files_, cases_, {.one_at_a_time = true}); }
 
 TEST_P(TinyModelTest, MixedBatchOnOneToFourRanks) {
-  for (const int ranks : {1, 2, 3, 4}) ExpectGolden(files_, cases_, {.ranks = ranks, .arrivals_per_step = 0.4});
+  for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
+    ExpectGolden(files_, cases_, {.ranks = ranks, .arrivals_per_step = 0.4});
 }
 
 TEST_P(TinyModelTest, ThreadsAndOddBlockSizesChangeNothing) {
@@ -132,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
                          testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf", "qwen2",
                                          "qwen25", "qwen25.gguf", "qwen3", "qwen3.gguf", "phi3", "phi3long", "granite",
                                          "smollm3", "yarn", "ministral", "olmo2", "olmo3", "gemma2", "gemma3", "glm4",
-                                         "glm"),
+                                         "glm", "bloom", "mpt", "neox", "neox_serial", "gpt2", "opt"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '.', '_');

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "kernels/activation.h"
 #include "kernels/add_bias.h"
+#include "kernels/add_rows.h"
 #include "kernels/cap_logits.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/embedding.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
+#include "kernels/layer_norm.h"
 #include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -18,9 +21,14 @@ namespace quire {
 
 namespace {
 
-kernels::Activation GateActivation(const ModelSpec& spec) {
-  return spec.activation == Activation::kSilu ? kernels::Activation::kSilu : kernels::Activation::kGeluTanh;
+std::vector<float> LocalSlopes(const ModelSpec& spec, const RankShard& shard) {
+  const std::vector<float> slopes = AlibiSlopes(spec);
+  if (slopes.empty()) return {};
+  return {slopes.begin() + shard.heads.begin, slopes.begin() + shard.heads.end};
 }
+
+/// Null where there is none.
+const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
 }  // namespace
 
@@ -32,14 +40,15 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       collective_(collective),
       weights_(files, shard, sizes.quantization),
       activations_(sizes.activations == "int8" ? kernels::Activations::kInt8 : kernels::Activations::kInt16),
-      qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim) {
+      qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim),
+      alibi_slopes_(LocalSlopes(spec_, shard)) {
   for (const Rope& rope : spec_.ropes) ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
   const auto rows = [&](int64_t width) { return static_cast<size_t>(sizes.max_step_tokens * width); };
   residual_.resize(rows(spec_.hidden_size));
   normed_.resize(rows(spec_.hidden_size));
   qkv_.resize(rows(qkv_width_));
   attended_.resize(rows(shard.heads.size() * spec_.head_dim));
-  gate_up_.resize(rows(2 * shard.mlp.size()));
+  if (spec_.gated_mlp) gate_up_.resize(rows(2 * shard.mlp.size()));
   activated_.resize(rows(shard.mlp.size()));
   delta_.resize(rows(spec_.hidden_size));
   if (spec_.qk_norm == QkNorm::kWhole) squares_.resize(2 * rows(2));
@@ -56,6 +65,10 @@ std::span<const float> CpuDecoder::Forward(const StepInputs& inputs, const KvCac
 void CpuDecoder::Embed() {
   kernels::Embedding(stream_, {weights_.embedding, inputs_->token_ids.data(), residual_.data(), tokens_,
                                static_cast<float>(spec_.embedding_scale)});
+  if (spec_.position == Position::kLearned) {
+    kernels::Embedding(stream_, {weights_.positions, inputs_->positions.data(), residual_.data(), tokens_, 1, true});
+  }
+  if (spec_.embedding_norm) Norm(weights_.embedding_norm, residual_.data());
 }
 
 void CpuDecoder::NormQkv(int64_t layer) {
@@ -68,9 +81,9 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   float* q = qkv_.data();
   float* k = q + heads * dim;
   float* v = k + kv_heads * dim;
-  if (spec_.qkv_bias) kernels::AddBias(stream_, {q, w.qkv_bias.data(), tokens_, qkv_width_, qkv_width_});
+  if (!w.qkv_bias.empty()) kernels::AddBias(stream_, {q, w.qkv_bias.data(), tokens_, qkv_width_, qkv_width_});
   if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(w);
-  if (const int64_t rope = LayerOf(layer).rope; rope >= 0) {
+  if (const int64_t rope = LayerOf(layer).rope; rope >= 0 && spec_.rotated_dims() > 0) {
     kernels::Rope(stream_, {q, ropes_[static_cast<size_t>(rope)].data(), inputs_->positions.data(), tokens_,
                             heads + kv_heads, dim, qkv_width_, spec_.rotated_dims()});
   }
@@ -106,25 +119,42 @@ void CpuDecoder::NormQueriesAndKeys(const LayerWeights& w) {
 
 void CpuDecoder::Attend(int64_t layer) {
   const int64_t dim = spec_.head_dim, heads = shard_.heads.size();
-  kernels::PagedAttention(stream_,
-                          {qkv_.data(), qkv_width_, attended_.data(), heads * dim, cache_->Layer(layer),
-                           inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
-                           inputs_->context_len.data(), shard_.head_start.data(), inputs_->num_sequences(), heads,
-                           AttentionScale(spec_), LayerOf(layer).window, static_cast<float>(spec_.score_cap)});
+  kernels::PagedAttention(stream_, {qkv_.data(), qkv_width_, attended_.data(), heads * dim, cache_->Layer(layer),
+                                    inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
+                                    inputs_->context_len.data(), shard_.head_start.data(), inputs_->num_sequences(),
+                                    heads, AttentionScale(spec_), LayerOf(layer).window,
+                                    static_cast<float>(spec_.score_cap), DataOf(alibi_slopes_)});
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {
-  AddToResidual(attended_.data(), weights(layer).attention_out, weights(layer).attention_after_norm);
+  MultiplyOut(attended_.data(), weights(layer).attention_out, weights(layer).attention_out_bias, delta_.data());
+  AddToResidual(weights(layer).attention_after_norm);
 }
 
 void CpuDecoder::NormMlpIn(int64_t layer) {
   const int64_t columns = shard_.mlp.size();
-  Matmul(Normed(weights(layer).mlp_norm), weights(layer).gate_up, gate_up_.data(), 2 * columns, tokens_, activations_);
-  kernels::GateMul(stream_, {gate_up_.data(), activated_.data(), tokens_, columns, GateActivation(spec_)});
+  const LayerWeights& w = weights(layer);
+  const float* x = spec_.shared_norm ? normed_.data() : Normed(w.mlp_norm);
+  if (spec_.gated_mlp) {
+    Matmul(x, w.mlp_in, gate_up_.data(), 2 * columns, tokens_, activations_);
+    kernels::GateMul(stream_, {gate_up_.data(), activated_.data(), tokens_, columns, AsKernel(spec_.activation)});
+  } else if (columns > 0) {
+    Matmul(x, w.mlp_in, activated_.data(), columns, tokens_, activations_);
+    kernels::Activate(stream_, {activated_.data(), DataOf(w.up_bias), tokens_, columns, AsKernel(spec_.activation)});
+  }
 }
 
 void CpuDecoder::AddMlp(int64_t layer) {
-  AddToResidual(activated_.data(), weights(layer).down, weights(layer).mlp_after_norm);
+  MultiplyOut(activated_.data(), weights(layer).down, weights(layer).down_bias, delta_.data());
+  AddToResidual(weights(layer).mlp_after_norm);
+}
+
+void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
+  const LayerWeights& w = weights(layer);
+  MultiplyOut(attended_.data(), w.attention_out, w.attention_out_bias, delta_.data());
+  MultiplyOut(activated_.data(), w.down, w.down_bias, normed_.data());
+  kernels::AddRows(stream_, {delta_.data(), normed_.data(), tokens_, spec_.hidden_size});
+  AddToResidual({});
 }
 
 void CpuDecoder::Logits() {
@@ -139,16 +169,30 @@ void CpuDecoder::Logits() {
   logits_.resize(static_cast<size_t>(draws * shard_.vocab.size()));
   // Nothing comes after the output head that would even out its errors.
   Matmul(normed_.data(), weights_.head, logits_.data(), shard_.vocab.size(), draws, kernels::Activations::kInt16);
+  if (!weights_.head_bias.empty()) {
+    const int64_t vocab = shard_.vocab.size();
+    kernels::AddBias(stream_, {logits_.data(), weights_.head_bias.data(), draws, vocab, vocab});
+  }
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
   kernels::CapLogits(stream_, {logits_.data(), static_cast<int64_t>(logits_.size()),
                                static_cast<float>(spec_.logit_scale), static_cast<float>(spec_.logit_cap)});
 }
 
-const float* CpuDecoder::Normed(const std::vector<float>& weight) {
-  if (weight.empty()) return residual_.data();
-  kernels::RmsNorm(stream_, {residual_.data(), weight.data(), normed_.data(), tokens_, spec_.hidden_size,
-                             static_cast<float>(spec_.rms_norm_epsilon)});
+const float* CpuDecoder::Normed(const NormWeights& weights) {
+  if (weights.weight.empty()) return residual_.data();
+  Norm(weights, normed_.data());
   return normed_.data();
+}
+
+void CpuDecoder::Norm(const NormWeights& weights, float* out) {
+  const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
+  const float* weight = weights.weight.data();
+  if (spec_.norm == NormKind::kRms) {
+    kernels::RmsNorm(stream_, {residual_.data(), weight, out, tokens_, spec_.hidden_size, epsilon});
+  } else {
+    kernels::LayerNorm(stream_,
+                       {residual_.data(), weight, DataOf(weights.bias), out, tokens_, spec_.hidden_size, epsilon});
+  }
 }
 
 void CpuDecoder::Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
@@ -157,8 +201,13 @@ void CpuDecoder::Matmul(const float* x, const Matrices& weights, float* y, int64
   kernels::Matmul(stream_, {x, weights[0].cols, weights.data(), count, y, y_stride, m, activations});
 }
 
-void CpuDecoder::AddToResidual(const float* x, const Matrices& weight, const std::vector<float>& after_norm) {
-  Matmul(x, weight, delta_.data(), spec_.hidden_size, tokens_, activations_);
+void CpuDecoder::MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out) {
+  Matmul(x, weight, out, spec_.hidden_size, tokens_, activations_);
+  if (bias.empty() || collective_.rank() != 0) return;
+  kernels::AddBias(stream_, {out, bias.data(), tokens_, spec_.hidden_size, spec_.hidden_size});
+}
+
+void CpuDecoder::AddToResidual(const std::vector<float>& after_norm) {
   if (after_norm.empty()) {
     AddDelta();
   } else {

@@ -34,19 +34,23 @@ class CpuDecoder final : private DecoderOps {
   void AddAttention(int64_t layer) override;
   void NormMlpIn(int64_t layer) override;
   void AddMlp(int64_t layer) override;
+  void AddAttentionAndMlp(int64_t layer) override;
   void Logits() override;
 
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   /// norm(residual), or the residual itself where there is no norm, i.e. no weight.
-  const float* Normed(const std::vector<float>& weight);
+  const float* Normed(const NormWeights& weights);
+  /// out = norm(residual).
+  void Norm(const NormWeights& weights, float* out);
   /// Norms queries and keys as the layer's model does.
   void NormQueriesAndKeys(const LayerWeights& weights);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
-  /// residual += x * weight^T, summed over the ranks and then normed where there is a norm.
-  void AddToResidual(const float* x, const Matrices& weight, const std::vector<float>& after_norm);
-  /// residual += delta, or its norm, of all ranks.
+  /// out = this rank's part of x * weight^T + bias, which rank 0 adds.
+  void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out);
+  /// residual += delta, summed over the ranks and then normed where there is a norm.
+  void AddToResidual(const std::vector<float>& after_norm);
   void AddDelta();
   void AddNormOfDelta(const std::vector<float>& weight);
 
@@ -58,6 +62,7 @@ class CpuDecoder final : private DecoderOps {
   kernels::Activations activations_;
   int64_t qkv_width_;                      // (local heads + 2 * local kv heads) * head_dim
   std::vector<std::vector<float>> ropes_;  // [max_model_len, rotated_dims] each: cosines, sines
+  std::vector<float> alibi_slopes_;        // of local heads; empty for none
   // The step under way.
   const StepInputs* inputs_ = nullptr;
   const KvCache* cache_ = nullptr;

@@ -86,32 +86,31 @@ kernels::WeightType ModelWeights::TypeFor(kernels::WeightType stored, Range cols
 
 LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
   const auto matrix = [&](Role role) {
-    return Pack(files.Get(role, layer), SliceOf(files.spec(), files.weight(role), shard));
+    const WeightSpec& weight = files.weight(role);
+    std::vector<std::byte> room;
+    const Tensor& stored = files.Get(role, layer);
+    return Pack(weight.transposed ? Transposed(stored, room) : stored, SliceOf(files.spec(), weight, shard));
   };
   const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
   LayerWeights out;
-  if (files.spec().norms_before) {
-    out.attention_norm = vector(Role::kAttentionNorm);
-    out.mlp_norm = vector(Role::kMlpNorm);
-  }
-  if (files.spec().norms_after) {
-    out.attention_after_norm = vector(Role::kAttentionAfterNorm);
-    out.mlp_after_norm = vector(Role::kMlpAfterNorm);
-  }
+  out.attention_norm = {vector(Role::kAttentionNorm), vector(Role::kAttentionNormBias)};
+  out.mlp_norm = {vector(Role::kMlpNorm), vector(Role::kMlpNormBias)};
+  out.attention_after_norm = vector(Role::kAttentionAfterNorm);
+  out.mlp_after_norm = vector(Role::kMlpAfterNorm);
   out.qkv = {matrix(Role::kQuery), matrix(Role::kKey), matrix(Role::kValue)};
-  if (files.spec().qkv_bias) {
-    for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
-      const std::vector<float> bias = vector(role);
-      out.qkv_bias.insert(out.qkv_bias.end(), bias.begin(), bias.end());
-    }
+  for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
+    const std::vector<float> bias = vector(role);
+    out.qkv_bias.insert(out.qkv_bias.end(), bias.begin(), bias.end());
   }
-  if (files.spec().qk_norm != QkNorm::kNone) {
-    out.query_norm = vector(Role::kQueryNorm);
-    out.key_norm = vector(Role::kKeyNorm);
-  }
+  out.query_norm = vector(Role::kQueryNorm);
+  out.key_norm = vector(Role::kKeyNorm);
   out.attention_out = {matrix(Role::kAttentionOut)};
-  out.gate_up = {matrix(Role::kGate), matrix(Role::kUp)};
+  out.attention_out_bias = vector(Role::kAttentionOutBias);
+  if (files.spec().gated_mlp) out.mlp_in.push_back(matrix(Role::kGate));
+  out.mlp_in.push_back(matrix(Role::kUp));
+  out.up_bias = vector(Role::kUpBias);
   out.down = {matrix(Role::kDown)};
+  out.down_bias = vector(Role::kDownBias);
   return out;
 }
 
@@ -119,7 +118,15 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, cons
   if (quantization == "int8") wanted_ = kernels::WeightType::kQ8_0;
   if (quantization == "int4") wanted_ = kernels::WeightType::kQ4_1;
   for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
-  final_norm = ReadVector(files, shard, Role::kFinalNorm);
+  const auto vector = [&](Role role) { return ReadVector(files, shard, role); };
+  embedding_norm = {vector(Role::kEmbeddingNorm), vector(Role::kEmbeddingNormBias)};
+  final_norm = {vector(Role::kFinalNorm), vector(Role::kFinalNormBias)};
+  head_bias = vector(Role::kHeadBias);
+  if (files.Has(Role::kPositions)) {
+    positions = AsWeight(files.Get(Role::kPositions));
+    positions.data += files.spec().position_offset * positions.row_bytes;
+    positions.rows -= files.spec().position_offset;
+  }
   embedding = AsWeight(files.Get(Role::kEmbedding));
   if (wanted_) wanted_ = kernels::WeightType::kQ8_0;
   head = {Pack(files.Get(Role::kHead), SliceOf(files.spec(), files.weight(Role::kHead), shard))};

@@ -16,16 +16,25 @@ namespace quire {
 /// Matrices that are multiplied with the same x, each of a storage type of its own: y = x * W^T, one after another.
 using Matrices = std::vector<kernels::PackedWeight>;
 
+/// [hidden] both; the bias empty for none, both where there is no norm.
+struct NormWeights {
+  std::vector<float> weight, bias;
+};
+
 /// One rank's weights of one layer.
 struct LayerWeights {
-  std::vector<float> attention_norm, mlp_norm;              // [hidden]; empty for none
+  NormWeights attention_norm;
+  NormWeights mlp_norm;                                     // empty where attention and MLP share one
   std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]; empty for none
   Matrices qkv;                                             // of local heads, kv heads, kv heads: [* head_dim, hidden]
   std::vector<float> qkv_bias;                              // one per row of qkv; empty for none
   std::vector<float> query_norm, key_norm;                  // [head_dim], or of all local heads; empty for none
   Matrices attention_out;                                   // [hidden, local heads * head_dim]
-  Matrices gate_up;                                         // [local mlp, hidden], [local mlp, hidden]
-  Matrices down;                                            // [hidden, local mlp]
+  std::vector<float> attention_out_bias;                    // [hidden]; empty for none
+  Matrices mlp_in;               // gate, where there is one, and up: [local mlp, hidden] each
+  std::vector<float> up_bias;    // [local mlp]; empty for none
+  Matrices down;                 // [hidden, local mlp]
+  std::vector<float> down_bias;  // [hidden]; empty for none
 };
 
 /// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their
@@ -38,9 +47,12 @@ class ModelWeights {
   ModelWeights(const ModelFiles& files, const RankShard& shard, const std::string& quantization);
 
   std::vector<LayerWeights> layers;
-  std::vector<float> final_norm;  // [hidden]
-  kernels::Weight embedding;      // [vocab, hidden], whole, read in place from the mapped file
-  Matrices head;                  // [local vocab, hidden]
+  NormWeights embedding_norm;  // empty for none
+  NormWeights final_norm;
+  kernels::Weight embedding;     // [vocab, hidden], whole, read in place from the mapped file
+  kernels::Weight positions;     // [positions, hidden], likewise, from that of position 0 on; no rows for none
+  Matrices head;                 // [local vocab, hidden]
+  std::vector<float> head_bias;  // [local vocab]; empty for none
 
   int64_t bytes() const { return bytes_; }
 

@@ -8,6 +8,11 @@ void Decode(const ModelSpec& spec, DecoderOps& ops) {
     ops.NormQkv(layer);
     ops.PositionAndStore(layer);
     ops.Attend(layer);
+    if (spec.parallel_block) {
+      ops.NormMlpIn(layer);
+      ops.AddAttentionAndMlp(layer);
+      continue;
+    }
     ops.AddAttention(layer);
 
     ops.NormMlpIn(layer);

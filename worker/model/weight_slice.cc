@@ -1,5 +1,7 @@
 #include "worker/model/weight_slice.h"
 
+#include <cstring>
+
 #include "comm/error.h"
 
 namespace quire {
@@ -49,7 +51,7 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
     case Axis::kHidden:
     case Axis::kHeadDim:
     case Axis::kTokens:
-    case Axis::kPositions:
+    case Axis::kPositionRows:
       return {0, Extent(spec, axis)};
   }
   Fail("unknown axis");
@@ -75,12 +77,41 @@ WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankS
   return slice;
 }
 
+kernels::Activation AsKernel(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return kernels::Activation::kSilu;
+    case Activation::kGelu:
+      return kernels::Activation::kGelu;
+    case Activation::kGeluTanh:
+      return kernels::Activation::kGeluTanh;
+    case Activation::kRelu:
+      return kernels::Activation::kRelu;
+  }
+  Fail("unknown activation");
+}
+
+Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
+  const TensorTypeLayout layout = LayoutOf(tensor.type);
+  if (layout.block_numbers != 1)
+    Fail("a {} tensor with rows for columns is not supported", TensorTypeName(tensor.type));
+  const auto rows = static_cast<size_t>(tensor.rows()), cols = static_cast<size_t>(tensor.cols()),
+             bytes = static_cast<size_t>(layout.block_bytes);
+  room.resize(tensor.data.size());
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t col = 0; col < cols; ++col)
+      std::memcpy(&room[(col * rows + row) * bytes], &tensor.data[(row * cols + col) * bytes], bytes);
+  }
+  return {tensor.type, {tensor.cols(), tensor.rows()}, room};
+}
+
 kernels::Weight AsWeight(const Tensor& tensor) {
   const auto type = TypeOf(tensor.type);
   return {type, tensor.data.data(), tensor.rows(), tensor.cols(), kernels::RowBytes(type, tensor.cols())};
 }
 
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer) {
+  if (!files.Has(role)) return {};
   const Tensor& tensor = files.Get(role, layer);
   std::vector<float> whole(static_cast<size_t>(tensor.cols())), part;
   kernels::DecodeRow(AsWeight(tensor), 0, 0, tensor.cols(), whole.data());

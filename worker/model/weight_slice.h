@@ -3,10 +3,13 @@
 #include <vector>
 
 #include "comm/model/model_files.h"
+#include "kernels/activation.h"
 #include "kernels/weight.h"
 #include "worker/shard.h"
 
 namespace quire {
+
+kernels::Activation AsKernel(Activation activation);
 
 /// The part of a weight that a rank holds: some rows, in the order in which the rank keeps them, and some columns of
 /// each. A vector is a column of one number per row.
@@ -20,10 +23,13 @@ struct WeightSlice {
 /// + half of those that rotate, whatever the file's is.
 WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankShard& shard);
 
+/// Rows for columns, in `room`, which outlives what is returned. Throws Error for quantised tensors.
+Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);
+
 /// A tensor of a model file as the kernels take a weight, in place.
 kernels::Weight AsWeight(const Tensor& tensor);
 
-/// A rank's part of a vector in fp32, of norms as what is multiplied by.
+/// A rank's part of a vector in fp32, of norms as what is multiplied by; nothing where the model has no such vector.
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
 
 }  // namespace quire

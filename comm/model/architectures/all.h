@@ -13,5 +13,10 @@ extern const Architecture kSmolLm3;                      // smollm3.cc
 extern const Architecture kOlmo2, kOlmo3;                // olmo.cc
 extern const Architecture kGemma2, kGemma3;              // gemma.cc
 extern const Architecture kGlm, kGlm4;                   // glm.cc
+extern const Architecture kBloom;                        // bloom.cc
+extern const Architecture kMpt;                          // mpt.cc
+extern const Architecture kGptNeoX;                      // gpt_neox.cc
+extern const Architecture kGpt2;                         // gpt2.cc
+extern const Architecture kOpt;                          // opt.cc
 
 }  // namespace quire::architectures

@@ -15,11 +15,6 @@ constexpr WeightSpec kEmbedding = {Role::kEmbedding, "model.embed_tokens.weight"
                                    Axis::kHidden};
 constexpr WeightSpec kHead = {Role::kHead, "lm_head.weight", "output.weight", Axis::kVocab, Axis::kHidden};
 
-std::vector<LayerSpec> Layers(int64_t count, const std::string& path) {
-  if (count < 1 || count > kMaxLayers) Fail("{}: num_hidden_layers = {} is out of range", path, count);
-  return std::vector<LayerSpec>(static_cast<size_t>(count));
-}
-
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
@@ -64,6 +59,11 @@ ModelSpec MinistralFromHf(const HfConfig& config) {
 
 }  // namespace
 
+std::vector<LayerSpec> LayersOf(int64_t count, const std::string& path) {
+  if (count < 1 || count > kMaxLayers) Fail("{}: num_hidden_layers = {} is out of range", path, count);
+  return std::vector<LayerSpec>(static_cast<size_t>(count));
+}
+
 bool IsSliding(const HfConfig& config, const std::string& kind) {
   if (kind != kSliding && kind != kFull) {
     Fail("{}: layer_types: \"{}\" is not supported", config.path(), kind.substr(0, 100));
@@ -90,7 +90,7 @@ void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const st
 ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits) {
   ModelSpec spec;
   spec.hidden_size = config.Count("hidden_size");
-  spec.layers = Layers(config.Count("num_hidden_layers"), config.path());
+  spec.layers = LayersOf(config.Count("num_hidden_layers"), config.path());
   spec.num_heads = config.Count("num_attention_heads");
   spec.num_kv_heads = config.Count("num_key_value_heads", spec.num_heads);
   spec.head_dim = config.Count("head_dim", UsualHeadDim(spec));
@@ -106,7 +106,7 @@ ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits) {
 ModelSpec LlamaFromGguf(const GgufConfig& config) {
   ModelSpec spec;
   spec.hidden_size = config.Count("embedding_length");
-  spec.layers = Layers(config.Count("block_count"), config.path());
+  spec.layers = LayersOf(config.Count("block_count"), config.path());
   spec.num_heads = config.Count("attention.head_count");
   spec.num_kv_heads = config.Count("attention.head_count_kv", spec.num_heads);
   spec.head_dim = config.Count("attention.key_length", UsualHeadDim(spec));

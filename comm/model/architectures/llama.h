@@ -18,6 +18,9 @@ ModelSpec LlamaFromGguf(const GgufConfig& config);
 /// Embedding, final norm, head and, per layer, norms, attention without biases, and a gated MLP.
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec);
 
+/// So many layers of one kind. Throws Error when there cannot be so many.
+std::vector<LayerSpec> LayersOf(int64_t count, const std::string& path);
+
 /// config.json's layer_types, one for each layer, or nothing where the file does not list them.
 std::vector<std::string> KindsOfLayers(const HfConfig& config, const ModelSpec& spec);
 

@@ -50,6 +50,68 @@ void GateRow(const float* gate, const float* up, float* out, int64_t columns, co
   for (; i < columns; ++i) out[i] = act(Splat(gate[i]))[0] * up[i];
 }
 
+/// The mean first and then the variance around it: their difference would lose what is small beside the mean.
+void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
+  const int64_t count = p.hidden, whole = count / kLanes * kLanes;
+  const auto n = static_cast<float>(count);
+  Vec sum = {};
+  for (int64_t i = 0; i < whole; i += kLanes) sum += Load(x + i);
+  if (whole < count) sum += LoadPart(x + whole, count - whole);
+  const float mean = Sum(sum) / n;
+  Vec squares = {};
+  for (int64_t i = 0; i < whole; i += kLanes) squares += (Load(x + i) - mean) * (Load(x + i) - mean);
+  float variance = Sum(squares);
+  for (int64_t i = whole; i < count; ++i) variance += (x[i] - mean) * (x[i] - mean);
+  const float scale = 1.0f / __builtin_sqrtf(variance / n + p.epsilon);
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    const Vec normed = (Load(x + i) - mean) * scale * Load(p.weight + i);
+    Store(out + i, p.bias == nullptr ? normed : normed + Load(p.bias + i));
+  }
+  for (int64_t i = whole; i < count; ++i) {
+    const float normed = (x[i] - mean) * scale * p.weight[i];
+    out[i] = p.bias == nullptr ? normed : normed + p.bias[i];
+  }
+}
+
+/// The tail of the normal distribution beyond |x| by 7.1.26 of Abramowitz and Stegun, which is off by 1e-7 at the most.
+Vec Gelu(Vec x) {
+  const Vec size = x < Vec{} ? -x : x;
+  const Vec t = 1.0f / (size * (0.3275911f * 0.70710678f) + 1.0f);
+  Vec p = Splat(1.061405429f);
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  const Vec tail = p * t * Exp(x * x * -0.5f) * 0.5f;
+  return x * (x < Vec{} ? tail : 1.0f - tail);
+}
+
+/// Calls use(f) with the activation as a function of a vector.
+template <class Use>
+void WithActivation(Activation activation, const Use& use) {
+  switch (activation) {
+    case Activation::kSilu:
+      return use([](Vec x) QUIRE_INLINE { return x / (Exp(-x) + 1.0f); });
+    case Activation::kGelu:
+      return use([](Vec x) QUIRE_INLINE { return Gelu(x); });
+    case Activation::kGeluTanh:
+      return use([](Vec x) QUIRE_INLINE { return GeluTanh(x); });
+    case Activation::kRelu:
+      return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x; });  // NaN stays one
+  }
+}
+
+template <class Function>
+void ActivateRow(float* x, const float* bias, int64_t count, const Function& function) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t there = Least(kLanes, count - i);
+    Vec v = there == kLanes ? Load(x + i) : LoadPart(x + i, there);
+    if (bias != nullptr) v += there == kLanes ? Load(bias + i) : LoadPart(bias + i, there);
+    const Vec out = function(v);
+    __builtin_memcpy(x + i, &out, static_cast<unsigned long>(there) * sizeof(float));
+  }
+}
+
 }  // namespace
 
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end) {
@@ -109,17 +171,28 @@ void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end) {
   }
 }
 
+void LayerNormRows(const LayerNormParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) LayerNormRow(p, p.x + row * p.hidden, p.out + row * p.hidden);
+}
+
+void ActivateRows(const ActivateParams& p, int64_t row_begin, int64_t row_end) {
+  WithActivation(p.activation, [&](const auto& function) {
+    for (int64_t row = row_begin; row < row_end; ++row)
+      ActivateRow(p.rows + row * p.columns, p.bias, p.columns, function);
+  });
+}
+
+void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t i = row_begin * p.columns; i < row_end * p.columns; ++i) p.to[i] += p.from[i];
+}
+
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
-  for (int64_t row = row_begin; row < row_end; ++row) {
-    const float* gate = p.gate_up + row * 2 * p.columns;
-    const float* up = gate + p.columns;
-    float* out = p.out + row * p.columns;
-    if (p.activation == Activation::kSilu) {
-      GateRow(gate, up, out, p.columns, [](Vec x) QUIRE_INLINE { return x / (Exp(-x) + 1.0f); });
-    } else {
-      GateRow(gate, up, out, p.columns, [](Vec x) QUIRE_INLINE { return GeluTanh(x); });
+  WithActivation(p.activation, [&](const auto& function) {
+    for (int64_t row = row_begin; row < row_end; ++row) {
+      const float* gate = p.gate_up + row * 2 * p.columns;
+      GateRow(gate, gate + p.columns, p.out + row * p.columns, p.columns, function);
     }
-  }
+  });
 }
 
 void CapNumbers(const CapLogitsParams& p, int64_t begin, int64_t end) {

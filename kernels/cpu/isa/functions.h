@@ -21,6 +21,9 @@ void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end);
 void CapNumbers(const CapLogitsParams& p, int64_t begin, int64_t end);
 void SumSquaresRows(const SumSquaresParams& p, int64_t row_begin, int64_t row_end);
 void WideNormRows(const WideNormParams& p, int64_t row_begin, int64_t row_end);
+void LayerNormRows(const LayerNormParams& p, int64_t row_begin, int64_t row_end);
+void ActivateRows(const ActivateParams& p, int64_t row_begin, int64_t row_end);
+void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end);
 float RowMax(const float* x, int64_t count);
 void Weigh(const WeighParams& p);
 

@@ -20,6 +20,8 @@ struct Rows {
   float* out;     // [num_rows, head_dim]
   float* max;     // [num_rows]
   float* sum;     // [num_rows]
+  float* slope;   // [num_rows] of ALiBi, or null
+  float* place;   // [num_rows] the query's position
   float* scores;  // [kRowTile, padded slots of a span]
   float soft_cap;
 };
@@ -30,7 +32,9 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   const int64_t rows = MaxRows(p), dim = p.cache.head_dim;
   float* out = scratch + rows * dim;
   float* max = out + rows * dim;
-  return {scratch, out, max, max + rows, max + 2 * rows, p.soft_cap};
+  float* slope = max + 2 * rows;
+  return {scratch,          out,       max, max + rows, p.alibi_slopes == nullptr ? nullptr : slope, slope + rows,
+          slope + 2 * rows, p.soft_cap};
 }
 
 /// scores[r, j] = query[r, :] . key[:, j] for the slots j of C vectors, summed over the head dimension in order.
@@ -70,6 +74,15 @@ void Scores(const Span<T>& span, Visible visible, const float* query, float* sco
        vector += kColumns)
     ScoreVectors<R, kColumns>(span, vector, query, scores);
   for (; vector * kLanes < visible.end; ++vector) ScoreVectors<R, 1>(span, vector, query, scores);
+}
+
+/// Adds slope * (key position - query position) to the scores of one row in the vectors of `computed`; `distance` is
+/// that of slot 0 of the span.
+void AddSlope(float* scores, Visible computed, float slope, float distance) {
+  Vec lanes;
+  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<float>(lane);
+  for (int64_t j = computed.begin / kLanes * kLanes; j < computed.end; j += kLanes)
+    Store(scores + j, Load(scores + j) + (lanes + (static_cast<float>(j) + distance)) * slope);
 }
 
 /// Turns the scores of one row in the vectors of `computed` into weights relative to the new maximum; slots that the
@@ -168,15 +181,18 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, const float* we
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
 }
 
-/// One span for R rows, each of which sees slots of its own; a later row begins and ends no earlier.
+/// One span, whose first slot is at position `start`, for R rows, each of which sees slots of its own; a later row
+/// begins and ends no earlier.
 template <int R, class T>
-void VisitRows(const Span<T>& span, const Visible* visible, const Rows& rows, int64_t row) {
+void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const Rows& rows, int64_t row) {
   const Visible together = {visible[0].begin, visible[R - 1].end};
   float shrink[R];
   Scores<R>(span, together, rows.query + row * span.dim, rows.scores);
   for (int r = 0; r < R; ++r) {
     float* weights = rows.scores + r * span.padded;
     if (rows.soft_cap > 0) SoftCapAll(weights, together.begin / kLanes * kLanes, together.end, rows.soft_cap);
+    if (rows.slope != nullptr)
+      AddSlope(weights, together, rows.slope[row + r], static_cast<float>(start) - rows.place[row + r]);
     shrink[r] = Reweigh(weights, together, visible[r], rows.max + row + r, rows.sum + row + r);
     ScaleWeights(span, visible[r], weights);
   }
@@ -209,7 +225,7 @@ void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Row
       visible[r] = {Most(query - to_window, 0), Least(query + to_end, span.slots)};
       if (++head == place.group) head = 0, ++query;
     }
-    WithRows<kRowTile>(count, [&]<int R>() { VisitRows<R>(span, visible, rows, place.first_row + row); });
+    WithRows<kRowTile>(count, [&]<int R>() { VisitRows<R>(span, start, visible, rows, place.first_row + row); });
     row += count;
   }
 }
@@ -236,15 +252,14 @@ void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head
   }
 }
 
-/// Calls use(row, query, out) for every row of the item.
+/// Calls use(row, sequence, query, head) for every row of the item.
 template <class Use>
 void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use& use) {
-  const int64_t dim = p.cache.head_dim;
   int64_t row = 0;
   for (const AttentionMember* m = item.members; m != item.members + item.num_members; ++m) {
     for (int64_t query = m->first_query; query < m->first_query + m->num_queries; ++query) {
       for (int64_t head = p.head_start[item.kv_head]; head < p.head_start[item.kv_head + 1]; ++head, ++row)
-        use(row, p.queries + query * p.query_stride + head * dim, p.out + query * p.out_stride + head * dim);
+        use(row, m->sequence, query, head);
     }
   }
 }
@@ -254,10 +269,15 @@ template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim;
   const Rows rows = CarveScratch(p, scratch);
-  EachRow(p, item, [&](int64_t row, const float* query, float*) {
+  EachRow(p, item, [&](int64_t row, int64_t sequence, int64_t query, int64_t head) {
+    const float* from = p.queries + query * p.query_stride + head * dim;
     for (int64_t d = 0; d < dim; ++d) {
-      rows.query[row * dim + d] = query[d] * p.scale;
+      rows.query[row * dim + d] = from[d] * p.scale;
       rows.out[row * dim + d] = 0.0f;
+    }
+    if (rows.slope != nullptr) {
+      rows.slope[row] = p.alibi_slopes[head];
+      rows.place[row] = static_cast<float>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
     }
     rows.max[row] = kMasked;
     rows.sum[row] = 0.0f;
@@ -277,7 +297,8 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     place.first_row += place.num_queries * place.group;
   }
 
-  EachRow(p, item, [&](int64_t row, const float*, float* out) {
+  EachRow(p, item, [&](int64_t row, int64_t, int64_t query, int64_t head) {
+    float* out = p.out + query * p.out_stride + head * dim;
     for (int64_t d = 0; d < dim; ++d) out[d] = rows.out[row * dim + d] / rows.sum[row];
   });
 }
@@ -285,7 +306,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
 }  // namespace
 
 int64_t AttentionScratch(const PagedAttentionParams& p) {
-  return MaxRows(p) * (2 * p.cache.head_dim + 2) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
+  return MaxRows(p) * (2 * p.cache.head_dim + 4) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
 }
 
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {

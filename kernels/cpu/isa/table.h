@@ -1,11 +1,14 @@
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/add_bias.h"
+#include "kernels/add_rows.h"
 #include "kernels/cap_logits.h"
 #include "kernels/cpu/isa/attention_item.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/kv_cache.h"
+#include "kernels/layer_norm.h"
 #include "kernels/matmul.h"
 #include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
@@ -68,6 +71,9 @@ struct IsaTable {
   void (*cap_logits)(const CapLogitsParams&, int64_t begin, int64_t end);
   void (*sum_squares)(const SumSquaresParams&, int64_t row_begin, int64_t row_end);
   void (*wide_norm)(const WideNormParams&, int64_t row_begin, int64_t row_end);
+  void (*layer_norm)(const LayerNormParams&, int64_t row_begin, int64_t row_end);
+  void (*activate)(const ActivateParams&, int64_t row_begin, int64_t row_end);
+  void (*add_rows)(const AddRowsParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
   void (*weigh)(const WeighParams&);
   double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: there are no such instructions

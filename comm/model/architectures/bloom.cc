@@ -1,0 +1,61 @@
+// BLOOM: ALiBi, embeddings that are normed, biases everywhere, queries, keys and values of a head side by side.
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.word_embeddings.weight", "token_embd.weight",
+                                    Axis::kTokens, Axis::kHidden};
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LayerNormFromHf(config,
+                                   {.hidden = {"n_embed", "hidden_size"},
+                                    .layers = {"n_layer", "num_hidden_layers"},
+                                    .heads = {"n_head", "num_attention_heads"},
+                                    .max_position = "seq_length",
+                                    .max_position_otherwise = 2048,
+                                    .epsilon = "layer_norm_epsilon"},
+                                   true);
+  spec.intermediate_size = 4 * spec.hidden_size;
+  spec.activation = Activation::kGeluTanh;
+  spec.position = Position::kAlibi;
+  spec.embedding_norm = true;
+  spec.fused_by_head = true;
+  SetBiases(spec, true, true);
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
+  std::vector<WeightSpec> weights = {
+      kTokenTable,
+      {kEmbeddingNorm, "transformer.word_embeddings_layernorm.weight", "token_embd_norm.weight", kHidden, kOne},
+      {kEmbeddingNormBias, "transformer.word_embeddings_layernorm.bias", "token_embd_norm.bias", kHidden, kOne},
+      {kAttentionNorm, "transformer.h.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
+      {kAttentionNormBias, "transformer.h.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
+      {kAttentionOut, "transformer.h.{}.self_attention.dense.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
+      {kAttentionOutBias, "transformer.h.{}.self_attention.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
+      {kMlpNorm, "transformer.h.{}.post_attention_layernorm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
+      {kMlpNormBias, "transformer.h.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne},
+      {kUp, "transformer.h.{}.mlp.dense_h_to_4h.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
+      {kUpBias, "transformer.h.{}.mlp.dense_h_to_4h.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
+      {kDown, "transformer.h.{}.mlp.dense_4h_to_h.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
+      {kDownBias, "transformer.h.{}.mlp.dense_4h_to_h.bias", "blk.{}.ffn_down.bias", kHidden, kOne}};
+  AddFusedQkv(spec,
+              {"transformer.h.{}.self_attention.query_key_value.weight", "blk.{}.attn_qkv.weight",
+               "transformer.h.{}.self_attention.query_key_value.bias", "blk.{}.attn_qkv.bias"},
+              weights);
+  weights.insert(weights.end(), {{kFinalNorm, "transformer.ln_f.weight", "output_norm.weight", kHidden, kOne},
+                                 {kFinalNormBias, "transformer.ln_f.bias", "output_norm.bias", kHidden, kOne},
+                                 HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kBloom = {"bloom", nullptr, FromHf, nullptr, Weights, "transformer."};
+
+}  // namespace quire::architectures

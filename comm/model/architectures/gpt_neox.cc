@@ -1,0 +1,66 @@
+// GPT-NeoX and Pythia: a part of each head rotates, attention and MLP side by side or one after the other, queries,
+// keys and values of a head side by side.
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+#include "comm/model/architectures/rotation.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "gpt_neox.embed_in.weight", "token_embd.weight", Axis::kTokens,
+                                    Axis::kHidden};
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LayerNormFromHf(config,
+                                   {.hidden = {"hidden_size"},
+                                    .layers = {"num_hidden_layers"},
+                                    .heads = {"num_attention_heads"},
+                                    .max_position = "max_position_embeddings",
+                                    .max_position_otherwise = 2048,
+                                    .epsilon = "layer_norm_eps"},
+                                   false);
+  spec.intermediate_size = config.Count("intermediate_size");
+  spec.activation = ActivationFromHf(config, "hidden_act", "gelu");
+  spec.ropes = {
+      RopeFromHf(config, spec.head_dim,
+                 {.theta = config.Real("rotary_emb_base", 10000), .partial = config.Real("rotary_pct", 0.25)})};
+  spec.parallel_block = config.Flag("use_parallel_residual", true);
+  spec.fused_by_head = true;
+  SetBiases(spec, config.Flag("attention_bias", true), true);
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
+  std::vector<WeightSpec> weights = {
+      kTokenTable,
+      {kAttentionNorm, "gpt_neox.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
+      {kAttentionNormBias, "gpt_neox.layers.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
+      {kAttentionOut, "gpt_neox.layers.{}.attention.dense.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
+      {kAttentionOutBias, "gpt_neox.layers.{}.attention.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
+      {kMlpNorm, "gpt_neox.layers.{}.post_attention_layernorm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
+      {kMlpNormBias, "gpt_neox.layers.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne},
+      {kUp, "gpt_neox.layers.{}.mlp.dense_h_to_4h.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
+      {kUpBias, "gpt_neox.layers.{}.mlp.dense_h_to_4h.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
+      {kDown, "gpt_neox.layers.{}.mlp.dense_4h_to_h.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
+      {kDownBias, "gpt_neox.layers.{}.mlp.dense_4h_to_h.bias", "blk.{}.ffn_down.bias", kHidden, kOne}};
+  AddFusedQkv(spec,
+              {"gpt_neox.layers.{}.attention.query_key_value.weight", "blk.{}.attn_qkv.weight",
+               "gpt_neox.layers.{}.attention.query_key_value.bias", "blk.{}.attn_qkv.bias"},
+              weights);
+  weights.insert(weights.end(), {{kFinalNorm, "gpt_neox.final_layer_norm.weight", "output_norm.weight", kHidden, kOne},
+                                 {kFinalNormBias, "gpt_neox.final_layer_norm.bias", "output_norm.bias", kHidden, kOne},
+                                 HeadOf(spec, kTokenTable, "embed_out.weight", "output.weight")});
+  return WithoutMissingBiases(spec, std::move(weights));
+}
+
+// Masks that older files hold.
+constexpr const char* kBuffers[] = {".attention.bias", ".attention.masked_bias"};
+
+}  // namespace
+
+constexpr Architecture kGptNeoX = {"gpt_neox", nullptr, FromHf, nullptr, Weights, "gpt_neox.", kBuffers};
+
+}  // namespace quire::architectures

@@ -1,0 +1,101 @@
+#include "comm/model/architectures/layer_norm_family.h"
+
+#include "comm/error.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+/// Whether the model has such a weight, as far as its flags tell.
+bool HasBias(const ModelSpec& spec, Role role) {
+  switch (role) {
+    case Role::kEmbeddingNormBias:
+    case Role::kFinalNormBias:
+    case Role::kAttentionNormBias:
+    case Role::kMlpNormBias:
+      return spec.norm_bias;
+    case Role::kQueryBias:
+    case Role::kKeyBias:
+    case Role::kValueBias:
+      return spec.qkv_bias;
+    case Role::kAttentionOutBias:
+      return spec.out_bias;
+    case Role::kUpBias:
+    case Role::kDownBias:
+      return spec.mlp_bias;
+    case Role::kHeadBias:
+      return spec.head_bias;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (config.Has(name)) return config.Count(name);
+  }
+  return config.Count(*names.begin());
+}
+
+Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise) {
+  const std::string name = config.Text(key, otherwise);
+  if (name == "gelu" || name == "gelu_python") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  Fail("{}: {} = \"{}\" is not supported", config.path(), key, name.substr(0, 100));
+}
+
+ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tied) {
+  ModelSpec spec;
+  spec.hidden_size = CountOf(config, sizes.hidden);
+  spec.layers = LayersOf(CountOf(config, sizes.layers), config.path());
+  spec.num_heads = CountOf(config, sizes.heads);
+  spec.num_kv_heads = spec.num_heads;
+  if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0) {
+    Fail("{}: a hidden size of {} does not divide over {} heads", config.path(), spec.hidden_size, spec.num_heads);
+  }
+  spec.head_dim = spec.hidden_size / spec.num_heads;
+  spec.vocab_size = config.Count("vocab_size");
+  spec.max_position = config.Count(sizes.max_position, sizes.max_position_otherwise);
+  spec.rms_norm_epsilon = config.Real(sizes.epsilon, 1e-5);
+  spec.tied_embeddings = config.Flag("tie_word_embeddings", tied);
+  spec.norm = NormKind::kLayer;
+  spec.norm_bias = true;
+  spec.gated_mlp = false;
+  return spec;
+}
+
+void SetBiases(ModelSpec& spec, bool attention, bool mlp) {
+  spec.qkv_bias = spec.out_bias = attention;
+  spec.mlp_bias = mlp;
+}
+
+void AddFusedQkv(const ModelSpec& spec, const FusedNames& names, std::vector<WeightSpec>& weights) {
+  const Fusion fusion = spec.fused_by_head ? Fusion::kByKvHead : Fusion::kInOrder;
+  const auto add = [&](Role role, Axis rows, bool bias, bool rotates) {
+    weights.push_back({role, bias ? names.hf_bias : names.hf, bias ? names.gguf_bias : names.gguf, rows,
+                       bias ? Axis::kOne : Axis::kHidden, rotates, fusion, spec.transposed && !bias});
+  };
+  for (const bool bias : {false, true}) {
+    if (bias && !spec.qkv_bias) continue;
+    add(bias ? Role::kQueryBias : Role::kQuery, Axis::kQueries, bias, true);
+    add(bias ? Role::kKeyBias : Role::kKey, Axis::kKeyValues, bias, true);
+    add(bias ? Role::kValueBias : Role::kValue, Axis::kKeyValues, bias, false);
+  }
+}
+
+WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* hf, const char* gguf) {
+  return {Role::kHead, spec.tied_embeddings ? embedding.hf : hf, spec.tied_embeddings ? embedding.gguf : gguf,
+          Axis::kVocab, Axis::kHidden};
+}
+
+std::vector<WeightSpec> WithoutMissingBiases(const ModelSpec& spec, std::vector<WeightSpec> weights) {
+  std::erase_if(weights, [&](const WeightSpec& weight) { return !HasBias(spec, weight.role); });
+  return weights;
+}
+
+}  // namespace quire::architectures

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "comm/model/architecture.h"
+
+// What families that descend from GPT have in common: LayerNorm, an MLP without a gate, and mostly queries, keys and
+// values in one tensor.
+namespace quire::architectures {
+
+/// The count under the first of these names that the file has.
+int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names);
+
+/// What HF knows under the name that the key says. Throws Error for one that is not supported.
+Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise);
+
+/// How HF's file names the sizes that all of them have.
+struct HfSizes {
+  std::initializer_list<const char*> hidden, layers, heads;
+  const char* max_position;
+  int64_t max_position_otherwise;
+  const char* epsilon;
+};
+
+/// Sizes, LayerNorm with biases, an MLP without a gate, as many key and value heads as queries; the head is the
+/// embedding unless the file says otherwise (tied). The size of the MLP and the kind of positions are left to the
+/// family.
+ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tied);
+
+/// All biases that there are.
+void SetBiases(ModelSpec& spec, bool attention, bool mlp);
+
+/// Adds queries, keys and values that are one tensor, and where the model has biases, those.
+struct FusedNames {
+  const char *hf, *gguf, *hf_bias, *gguf_bias;
+};
+void AddFusedQkv(const ModelSpec& spec, const FusedNames& names, std::vector<WeightSpec>& weights);
+
+/// The output head, a tensor of its own or the embedding.
+WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* hf, const char* gguf);
+
+/// A list without the biases that the model does not have.
+std::vector<WeightSpec> WithoutMissingBiases(const ModelSpec& spec, std::vector<WeightSpec> weights);
+
+}  // namespace quire::architectures

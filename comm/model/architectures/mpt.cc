@@ -1,0 +1,66 @@
+// MPT: ALiBi, LayerNorm without biases, no biases anywhere.
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.wte.weight", "token_embd.weight", Axis::kTokens,
+                                    Axis::kHidden};
+
+/// HF's class has ALiBi whatever the file says, with slopes down to 2^-8; and an MLP four times as wide as the rest.
+void CheckAttention(const HfConfig& config) {
+  if (!config.Has("attn_config")) return;
+  const HfConfig attention(config.At("attn_config"), config.path() + ": attn_config");
+  const std::string type = attention.Text("attn_type", "multihead_attention");
+  if (type != "multihead_attention") Fail("{}: attn_type {} is not supported", attention.path(), type.substr(0, 100));
+  if (!attention.Flag("alibi", true)) Fail("{}: alibi = false is not supported", attention.path());
+  if (attention.Real("alibi_bias_max", 8) != 8) {
+    Fail("{}: alibi_bias_max = {} is not supported", attention.path(), attention.Real("alibi_bias_max", 8));
+  }
+  attention.RefuseWhatNobodyRead();
+}
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LayerNormFromHf(config,
+                                   {.hidden = {"d_model", "hidden_size"},
+                                    .layers = {"n_layers", "num_hidden_layers"},
+                                    .heads = {"n_heads", "num_attention_heads"},
+                                    .max_position = "max_seq_len",
+                                    .max_position_otherwise = 2048,
+                                    .epsilon = "layer_norm_epsilon"},
+                                   true);
+  CheckAttention(config);
+  if (const double ratio = config.Real("expansion_ratio", 4); ratio != 4) {
+    Fail("{}: expansion_ratio = {} is not supported", config.path(), ratio);
+  }
+  spec.intermediate_size = 4 * spec.hidden_size;
+  spec.activation = Activation::kGelu;
+  spec.position = Position::kAlibi;
+  spec.norm_bias = false;
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
+  std::vector<WeightSpec> weights = {
+      kTokenTable,
+      {kAttentionNorm, "transformer.blocks.{}.norm_1.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
+      {kAttentionOut, "transformer.blocks.{}.attn.out_proj.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
+      {kMlpNorm, "transformer.blocks.{}.norm_2.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
+      {kUp, "transformer.blocks.{}.ffn.up_proj.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
+      {kDown, "transformer.blocks.{}.ffn.down_proj.weight", "blk.{}.ffn_down.weight", kHidden, kMlp}};
+  AddFusedQkv(spec, {"transformer.blocks.{}.attn.Wqkv.weight", "blk.{}.attn_qkv.weight", nullptr, nullptr}, weights);
+  weights.insert(weights.end(), {{kFinalNorm, "transformer.norm_f.weight", "output_norm.weight", kHidden, kOne},
+                                 HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kMpt = {"mpt", nullptr, FromHf, nullptr, Weights, "transformer."};
+
+}  // namespace quire::architectures

@@ -1,0 +1,71 @@
+// OPT: learned positions from the third row of their table on, ReLU.
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr int64_t kPositionOffset = 2;
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "model.decoder.embed_tokens.weight", "token_embd.weight",
+                                    Axis::kTokens, Axis::kHidden};
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LayerNormFromHf(config,
+                                   {.hidden = {"hidden_size"},
+                                    .layers = {"num_hidden_layers"},
+                                    .heads = {"num_attention_heads"},
+                                    .max_position = "max_position_embeddings",
+                                    .max_position_otherwise = 2048,
+                                    .epsilon = "layer_norm_eps"},
+                                   true);
+  spec.intermediate_size = config.Count("ffn_dim");
+  spec.activation = ActivationFromHf(config, "activation_function", "relu");
+  spec.position = Position::kLearned;
+  spec.position_offset = kPositionOffset;
+  if (const int64_t width = config.Count("word_embed_proj_dim", spec.hidden_size); width != spec.hidden_size) {
+    Fail("{}: word_embed_proj_dim = {} beside a hidden size of {} is not supported", config.path(), width,
+         spec.hidden_size);
+  }
+  const bool biased = config.Flag("enable_bias", true);
+  SetBiases(spec, biased, biased);
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
+  return WithoutMissingBiases(
+      spec,
+      {kTokenTable,
+       {Role::kPositions, "model.decoder.embed_positions.weight", "position_embd.weight", Axis::kPositionRows, kHidden},
+       {kAttentionNorm, "model.decoder.layers.{}.self_attn_layer_norm.weight", "blk.{}.attn_norm.weight", kHidden,
+        kOne},
+       {kAttentionNormBias, "model.decoder.layers.{}.self_attn_layer_norm.bias", "blk.{}.attn_norm.bias", kHidden,
+        kOne},
+       {kQuery, "model.decoder.layers.{}.self_attn.q_proj.weight", "blk.{}.attn_q.weight", kQueries, kHidden},
+       {kQueryBias, "model.decoder.layers.{}.self_attn.q_proj.bias", "blk.{}.attn_q.bias", kQueries, kOne},
+       {kKey, "model.decoder.layers.{}.self_attn.k_proj.weight", "blk.{}.attn_k.weight", kKeyValues, kHidden},
+       {kKeyBias, "model.decoder.layers.{}.self_attn.k_proj.bias", "blk.{}.attn_k.bias", kKeyValues, kOne},
+       {kValue, "model.decoder.layers.{}.self_attn.v_proj.weight", "blk.{}.attn_v.weight", kKeyValues, kHidden},
+       {kValueBias, "model.decoder.layers.{}.self_attn.v_proj.bias", "blk.{}.attn_v.bias", kKeyValues, kOne},
+       {kAttentionOut, "model.decoder.layers.{}.self_attn.out_proj.weight", "blk.{}.attn_output.weight", kHidden,
+        kQueries},
+       {kAttentionOutBias, "model.decoder.layers.{}.self_attn.out_proj.bias", "blk.{}.attn_output.bias", kHidden, kOne},
+       {kMlpNorm, "model.decoder.layers.{}.final_layer_norm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
+       {kMlpNormBias, "model.decoder.layers.{}.final_layer_norm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne},
+       {kUp, "model.decoder.layers.{}.fc1.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
+       {kUpBias, "model.decoder.layers.{}.fc1.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
+       {kDown, "model.decoder.layers.{}.fc2.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
+       {kDownBias, "model.decoder.layers.{}.fc2.bias", "blk.{}.ffn_down.bias", kHidden, kOne},
+       {kFinalNorm, "model.decoder.final_layer_norm.weight", "output_norm.weight", kHidden, kOne},
+       {kFinalNormBias, "model.decoder.final_layer_norm.bias", "output_norm.bias", kHidden, kOne},
+       HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+}
+
+}  // namespace
+
+constexpr Architecture kOpt = {"opt", nullptr, FromHf, nullptr, Weights, "model."};
+
+}  // namespace quire::architectures
