@@ -53,6 +53,35 @@ void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& p) {
   });
 }
 
+void LayerNorm(const CudaStream& stream, const CudaLayerNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0);
+  QUIRE_KERNEL_CHECK(Aligned(p.residual) && Aligned(p.delta) && Aligned(p.weight) && Aligned(p.bias) && Aligned(p.out));
+  QUIRE_KERNEL_CHECK(p.delta == nullptr || p.out != p.residual);
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = LayerNormKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  });
+}
+
+void Activate(const CudaStream& stream, const CudaActivateParams& p) {
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.rows) && Aligned(p.bias));
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = ActivateKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void AddRows(const CudaStream& stream, const CudaAddRowsParams& p) {
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.to) && Aligned(p.from));
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = AddRowsKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
 void GateMul(const CudaStream& stream, const CudaGateMulParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gate_up) && Aligned(p.out));
   QUIRE_KERNEL_CHECK(!p.interleaved || p.columns % 8 == 0);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "kernels/cuda/paged_cache.h"
 #include "kernels/cuda/stream.h"
 
@@ -22,6 +23,43 @@ struct CudaRmsNormParams {
 };
 void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& params);
 
+/// residual += delta (when delta is given), then out = (residual - mean) / sqrt(variance + epsilon) * weight + bias,
+/// row by row. Sums are fp32; the norm is that of the residual as stored. Without a delta, out may be the residual.
+struct CudaLayerNormParams {
+  DType dtype;
+  void* residual;      // [num_tokens, hidden], read; also written when delta is given
+  const void* delta;   // [num_tokens, hidden] or null
+  const void* weight;  // [hidden]
+  const void* bias;    // [hidden] or null
+  void* out;           // [num_tokens, hidden]
+  int64_t num_tokens;
+  int64_t hidden;
+  float epsilon;  // added to the variance
+};
+void LayerNorm(const CudaStream& stream, const CudaLayerNormParams& params);
+
+/// rows[t, i] = activation(rows[t, i] + bias[i]), the sum in fp32.
+struct CudaActivateParams {
+  DType dtype;
+  void* rows;        // [num_tokens, columns]
+  const void* bias;  // [columns] or null
+  int64_t num_tokens;
+  int64_t columns;
+  Activation activation;
+};
+void Activate(const CudaStream& stream, const CudaActivateParams& params);
+
+/// to[t, i] += from[t, i], or from[i] where one row is for all.
+struct CudaAddRowsParams {
+  DType dtype;
+  void* to;          // [num_tokens, columns]
+  const void* from;  // [num_tokens, columns], or [columns]
+  int64_t num_tokens;
+  int64_t columns;
+  bool one_for_all;
+};
+void AddRows(const CudaStream& stream, const CudaAddRowsParams& params);
+
 /// out[t, i] = silu(gate of i) * up of i, with silu(x) = x / (1 + exp(-x)).
 struct CudaGateMulParams {
   DType dtype;
@@ -34,7 +72,7 @@ struct CudaGateMulParams {
 void GateMul(const CudaStream& stream, const CudaGateMulParams& params);
 
 /// out[t, :] = table[token_ids[t] - first_id, :], or zeros for ids outside the table: with a vocabulary in shards, the
-/// sum over ranks is the lookup.
+/// sum over ranks is the lookup. Or, where it adds, out[t, :] += that.
 struct CudaEmbeddingParams {
   DType dtype;
   const void* table;         // [num_rows, hidden]: the ids first_id .. first_id + num_rows - 1
@@ -44,6 +82,7 @@ struct CudaEmbeddingParams {
   int64_t hidden;
   int64_t first_id;
   int64_t num_rows;
+  bool adds = false;
 };
 void Embedding(const CudaStream& stream, const CudaEmbeddingParams& params);
 

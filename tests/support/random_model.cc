@@ -56,6 +56,26 @@ class TensorWriter {
   Json header_ = Json::object();
 };
 
+bool IsOfLayerNormFamily(const std::string& family) {
+  return std::set<std::string>{"bloom", "mpt", "gpt_neox", "gpt2", "opt"}.contains(family);
+}
+
+/// Every family's names for the same sizes; the files of another are not looked at. The width of the MLP is the
+/// family's where it does not say.
+Json LayerNormConfigOf(const ModelShape& s) {
+  Json config = {
+      {"model_type", s.family}, {"vocab_size", s.vocab}, {"tie_word_embeddings", s.tied}, {"eos_token_id", 0}};
+  for (const char* key : {"hidden_size", "d_model", "n_embd"}) config[key] = s.hidden;
+  for (const char* key : {"num_hidden_layers", "n_layer", "n_layers"}) config[key] = s.layers;
+  for (const char* key : {"num_attention_heads", "n_head", "n_heads"}) config[key] = s.heads;
+  for (const char* key : {"intermediate_size", "n_inner", "ffn_dim"}) config[key] = s.intermediate;
+  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"}) config[key] = 512;
+  if (s.family == "gpt_neox") config["use_parallel_residual"] = s.parallel;
+  if (s.family == "gpt2") config["activation_function"] = "gelu_new";
+  if (s.family == "opt") config["activation_function"] = "relu";
+  return config;
+}
+
 Json ConfigOf(const ModelShape& s) {
   Json config = {{"model_type", s.sliding_window > 0 && s.family == "llama" ? "mistral" : s.family},
                  {"hidden_size", s.hidden},
@@ -71,6 +91,7 @@ Json ConfigOf(const ModelShape& s) {
                  {"hidden_act", "silu"},
                  {"tie_word_embeddings", s.tied},
                  {"eos_token_id", 0}};
+  if (IsOfLayerNormFamily(s.family)) return LayerNormConfigOf(s);
   if (s.sliding_window > 0) config["sliding_window"] = s.sliding_window;
   if (s.sliding_window > 0 && s.family != "llama") {
     config["use_sliding_window"] = true;
@@ -85,8 +106,9 @@ struct Numbers {
 /// Such that numbers keep their magnitude from layer to layer.
 Numbers NumbersOf(const ExpectedTensor& tensor) {
   if (tensor.role == Role::kEmbedding) return {0, 1};
+  if (tensor.role == Role::kPositions) return {0, 0.3f};
   if (tensor.shape.size() == 2) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};
-  const bool bias = tensor.role == Role::kQueryBias || tensor.role == Role::kKeyBias || tensor.role == Role::kValueBias;
+  const bool bias = tensor.name.ends_with(".bias");
   return {bias ? 0.0f : 1.0f, bias ? 0.5f : 0.2f};
 }
 

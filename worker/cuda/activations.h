@@ -23,24 +23,26 @@ struct Activations {
     normed = rows(max_tokens, hidden);
     qkv = rows(max_tokens, qkv_width);
     attended = rows(max_tokens, heads_width);
-    gate_up = rows(max_tokens, 2 * mlp_width);
+    gate_up = spec.gated_mlp ? rows(max_tokens, 2 * mlp_width) : nullptr;
     activated = rows(max_tokens, mlp_width);
     delta = rows(max_tokens, hidden);
+    second_delta = spec.parallel_block ? rows(max_tokens, hidden) : nullptr;
     drawing = rows(max_draws, hidden);
     logits = pieces.Take<float>(max_draws * logits_width);
   }
 
   int64_t hidden, heads_width, qkv_width, mlp_width;
   int64_t logits_width;
-  void* residual;   // [T, hidden]
-  void* normed;     // [T, hidden]
-  void* qkv;        // [T, qkv_width]
-  void* attended;   // [T, heads_width]
-  void* gate_up;    // [T, 2 * mlp_width]
-  void* activated;  // [T, mlp_width]
-  void* delta;      // [T, hidden]: what attention or MLP adds to the residual
-  void* drawing;    // [R, hidden]
-  float* logits;    // [R, logits_width] fp32
+  void* residual;      // [T, hidden]
+  void* normed;        // [T, hidden]
+  void* qkv;           // [T, qkv_width]
+  void* attended;      // [T, heads_width]
+  void* gate_up;       // [T, 2 * mlp_width]; null where the MLP has no gate
+  void* activated;     // [T, mlp_width]
+  void* delta;         // [T, hidden]: what attention or MLP adds to the residual
+  void* second_delta;  // [T, hidden]: what the MLP adds beside attention; null where they follow each other
+  void* drawing;       // [R, hidden]
+  float* logits;       // [R, logits_width] fp32
 };
 
 }  // namespace quire

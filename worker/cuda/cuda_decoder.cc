@@ -7,6 +7,7 @@
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/step_state.h"
 #include "worker/model/rope_table.h"
+#include "worker/model/weight_slice.h"
 
 namespace quire {
 
@@ -37,6 +38,7 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, Piec
 CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
     : ropes(TakeRopes(spec, sizes.max_model_len, pieces)),
       head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
+      alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
       activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
       bytes(pieces.taken()) {}
@@ -54,16 +56,24 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
     CopyNow(device, RopeTable(spec_, spec_.ropes[i], sizes.max_model_len), memory_.ropes[i], "the table of rotations");
   }
+  if (memory_.alibi_slopes != nullptr) {
+    const std::vector<float> slopes = AlibiSlopes(spec_);
+    const Range heads = sizes.shard.heads;
+    CopyNow(device, std::vector<float>(slopes.begin() + heads.begin, slopes.begin() + heads.end), memory_.alibi_slopes,
+            "the slopes of ALiBi");
+  }
   CopyNow(device, sizes.shard.head_start, memory_.head_start, "the groups of heads");
   if (collective_ == nullptr) return;
   shape_.num_rows = 1;  // ranks connect at their first call
   pending_ = memory_.activations.delta;
-  Norm(weights_.final_norm);
+  Norm(weights_.final_norm, weights_.final_norm_bias);
 }
 
 bool CudaDecoder::CanFuse(int64_t num_rows) const {
   const Activations& a = memory_.activations;
-  return collective_ == nullptr &&
+  const bool plain = spec_.norm == NormKind::kRms && spec_.gated_mlp && !spec_.out_bias && !spec_.mlp_bias &&
+                     !spec_.parallel_block && !spec_.embedding_norm;
+  return plain && collective_ == nullptr &&
          kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, std::min(a.heads_width, a.mlp_width));
 }
 
@@ -87,6 +97,16 @@ void CudaDecoder::Embed() {
   kernels::Embedding(device_.stream(),
                      {sizes_.dtype, weights_.embedding, arrays.token_ids, memory_.activations.residual, shape_.num_rows,
                       spec_.hidden_size, 0, spec_.vocab_size});
+  const Activations& a = memory_.activations;
+  if (spec_.position == Position::kLearned) {
+    kernels::Embedding(device_.stream(),
+                       {sizes_.dtype, weights_.positions, arrays.positions, a.residual, shape_.num_rows,
+                        spec_.hidden_size, -spec_.position_offset, Extent(spec_, Axis::kPositionRows), true});
+  }
+  if (!spec_.embedding_norm) return;
+  kernels::LayerNorm(device_.stream(),
+                     {sizes_.dtype, a.residual, nullptr, weights_.embedding_norm, weights_.embedding_norm_bias,
+                      a.residual, shape_.num_rows, a.hidden, static_cast<float>(spec_.rms_norm_epsilon)});
 }
 
 void CudaDecoder::NormQkv(int64_t layer) {
@@ -96,7 +116,7 @@ void CudaDecoder::NormQkv(int64_t layer) {
     kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, a.qkv_width,
                                                 shape_.num_rows, SkinnyEpilogue::kStore));
   } else {
-    Norm(w.attention_norm);
+    Norm(w.attention_norm, w.attention_norm_bias);
     products_.Run(Product(a.normed, a.hidden, w.qkv, a.qkv, a.qkv_width, shape_.num_rows));
   }
 }
@@ -138,7 +158,7 @@ void CudaDecoder::AttendDecodes(const kernels::PagedCache& cache) {
                                               .block_tables = step_->block_tables,
                                               .table_stride = step_->table_stride,
                                               .table_rows = step_->arrays.decode_table,
-                                              .alibi_slopes = nullptr,
+                                              .alibi_slopes = memory_.alibi_slopes,
                                               .scale = AttentionScale(spec_),
                                               .soft_cap = static_cast<float>(spec_.score_cap),
                                               .work = step_->arrays.decode_work,
@@ -164,7 +184,7 @@ void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, int64_t window)
                              .query_start = step_->arrays.chunk_start,
                              .context_len = step_->arrays.chunk_context,
                              .head_start = memory_.head_start,
-                             .alibi_slopes = nullptr,
+                             .alibi_slopes = memory_.alibi_slopes,
                              .tiles = step_->arrays.tiles,
                              .num_tiles = static_cast<int32_t>(shape_.num_tiles),
                              .scale = AttentionScale(spec_),
@@ -174,40 +194,61 @@ void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, int64_t window)
 
 void CudaDecoder::AddAttention(int64_t layer) {
   const Activations& a = memory_.activations;
-  AddProduct(a.attended, a.heads_width, weights(layer).attention_out);
+  AddProduct(a.attended, a.heads_width, weights(layer).attention_out, weights(layer).attention_out_bias);
 }
 
 void CudaDecoder::NormMlpIn(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.gate_up, a.activated,
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.mlp_in, a.activated,
                                                 2 * a.mlp_width, shape_.num_rows, SkinnyEpilogue::kGateMul));
     return;
   }
-  Norm(w.mlp_norm);
+  if (!spec_.shared_norm) Norm(w.mlp_norm, w.mlp_norm_bias);
   if (a.mlp_width == 0) return;  // this rank has no part of the MLP
-  products_.Run(Product(a.normed, a.hidden, w.gate_up, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
+  if (!spec_.gated_mlp) {
+    products_.Run(Product(a.normed, a.hidden, w.mlp_in, a.activated, a.mlp_width, shape_.num_rows));
+    return kernels::Activate(device_.stream(), {sizes_.dtype, a.activated, w.up_bias, shape_.num_rows, a.mlp_width,
+                                                AsKernel(spec_.activation)});
+  }
+  products_.Run(Product(a.normed, a.hidden, w.mlp_in, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
   kernels::GateMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true});
 }
 
 void CudaDecoder::AddMlp(int64_t layer) {
   const Activations& a = memory_.activations;
-  AddProduct(a.activated, a.mlp_width, weights(layer).down);
+  AddProduct(a.activated, a.mlp_width, weights(layer).down, weights(layer).down_bias);
 }
 
-void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight) {
+void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
+  const Activations& a = memory_.activations;
+  const CudaLayerWeights& w = weights(layer);
+  MultiplyOut(a.attended, a.heads_width, w.attention_out, w.attention_out_bias, a.delta);
+  MultiplyOut(a.activated, a.mlp_width, w.down, w.down_bias, a.second_delta);
+  kernels::AddRows(device_.stream(), {sizes_.dtype, a.delta, a.second_delta, shape_.num_rows, a.hidden, false});
+  pending_ = a.delta;
+}
+
+void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias) {
   const Activations& a = memory_.activations;
   if (fused_) {
     return kernels::SkinnyGemm(device_.stream(), Fused(x, k, nullptr, weight, a.residual, a.hidden, shape_.num_rows,
                                                        SkinnyEpilogue::kAddResidual));
   }
-  if (k == 0) {
-    device_.SetZero(a.delta, shape_.num_rows * a.hidden * kernels::ByteSize(sizes_.dtype));
-  } else {
-    products_.Run(Product(x, k, weight, a.delta, a.hidden, shape_.num_rows));
-  }
+  MultiplyOut(x, k, weight, bias, a.delta);
   pending_ = a.delta;
+}
+
+void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out) {
+  const int64_t hidden = spec_.hidden_size;
+  if (k == 0) {
+    device_.SetZero(out, shape_.num_rows * hidden * kernels::ByteSize(sizes_.dtype));
+  } else {
+    products_.Run(Product(x, k, weight, out, hidden, shape_.num_rows));
+  }
+  if (bias == nullptr || (collective_ != nullptr && collective_->rank() != 0)) return;
+  kernels::AddRows(device_.stream(), {sizes_.dtype, out, bias, shape_.num_rows, hidden, true});
 }
 
 void CudaDecoder::Logits() {
@@ -220,7 +261,7 @@ void CudaDecoder::Logits() {
     product.out_stride = a.logits_width;
     return kernels::SkinnyGemm(device_.stream(), product);
   }
-  Norm(weights_.final_norm);  // also where there is no vocabulary: ranks sum in here
+  Norm(weights_.final_norm, weights_.final_norm_bias);  // also where there is no vocabulary: ranks sum in here
   if (vocab == 0) return;
   void* rows = a.normed;
   if (shape_.num_chunks > 0) {
@@ -234,10 +275,19 @@ void CudaDecoder::Logits() {
   products_.Run(product);
 }
 
-void CudaDecoder::Norm(const void* weight) {
+void CudaDecoder::Norm(const void* weight, const void* bias) {
   const Activations& a = memory_.activations;
   void* delta = pending_;
   pending_ = nullptr;
+  if (spec_.norm == NormKind::kLayer) {
+    const int64_t count = shape_.num_rows * a.hidden;
+    if (delta != nullptr && collective_ != nullptr) {
+      collective_->AllReduceSum(delta, count, CollectiveType(sizes_.dtype), device_.stream().handle);
+    }
+    return kernels::LayerNorm(device_.stream(),
+                              {sizes_.dtype, a.residual, delta, weight, bias, a.normed, shape_.num_rows, a.hidden,
+                               static_cast<float>(spec_.rms_norm_epsilon)});
+  }
   const kernels::CudaRmsNormParams norm{
       sizes_.dtype, a.residual,      delta,    weight,
       a.normed,     shape_.num_rows, a.hidden, static_cast<float>(spec_.rms_norm_epsilon)};

@@ -50,6 +50,7 @@ class CudaDecoder final : private DecoderOps {
     Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
     std::vector<float*> ropes;  // of each kind: [max_model_len, rotated_dims]
     int32_t* head_start;        // [local kv heads + 1]
+    float* alibi_slopes;        // of local heads, or null
     float* workspace;           // of decode attention
     Activations activations;
     int64_t bytes;
@@ -62,6 +63,7 @@ class CudaDecoder final : private DecoderOps {
   void AddAttention(int64_t layer) override;
   void NormMlpIn(int64_t layer) override;
   void AddMlp(int64_t layer) override;
+  void AddAttentionAndMlp(int64_t layer) override;
   void Logits() override;
 
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
@@ -69,10 +71,12 @@ class CudaDecoder final : private DecoderOps {
   bool IsFused(int64_t num_rows) const;
   void AttendDecodes(const kernels::PagedCache& cache);
   void AttendChunks(const kernels::PagedCache& cache, int64_t window);
-  /// residual += x * weight^T, now or pending.
-  void AddProduct(const void* x, int64_t k, const void* weight);
+  /// residual += x * weight^T + bias, now or pending.
+  void AddProduct(const void* x, int64_t k, const void* weight, const void* bias);
+  /// out = this rank's part of x * weight^T + bias, which rank 0 adds; bias may be null.
+  void MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out);
   /// residual += the sum over ranks of what is pending; normed = norm(residual).
-  void Norm(const void* weight);
+  void Norm(const void* weight, const void* bias);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
   kernels::SkinnyGemmParams Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out, int64_t n,
                                   int64_t m, kernels::SkinnyEpilogue epilogue) const;

@@ -25,8 +25,9 @@ void CudaDecoder::Tune(int64_t rows) {
   products_.Tune(Product(a.attended, a.heads_width, nullptr, a.delta, a.hidden, rows),
                  Pick(layers, &CudaLayerWeights::attention_out));
   if (a.mlp_width > 0) {
-    products_.Tune(Product(a.normed, a.hidden, nullptr, a.gate_up, 2 * a.mlp_width, rows),
-                   Pick(layers, &CudaLayerWeights::gate_up));
+    void* out = spec_.gated_mlp ? a.gate_up : a.activated;
+    const int64_t width = spec_.gated_mlp ? 2 * a.mlp_width : a.mlp_width;
+    products_.Tune(Product(a.normed, a.hidden, nullptr, out, width, rows), Pick(layers, &CudaLayerWeights::mlp_in));
     products_.Tune(Product(a.activated, a.mlp_width, nullptr, a.delta, a.hidden, rows),
                    Pick(layers, &CudaLayerWeights::down));
   }

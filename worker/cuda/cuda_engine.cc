@@ -74,6 +74,7 @@ std::string Unsupported(const ModelSpec& spec) {
     return fmt::format("the CUDA kernels draw from at most {} tokens, the model has {}", kernels::kMaxVocab,
                        spec.vocab_size);
   }
+  if (spec.head_bias) return "the CUDA engine has no bias of the output head";
   if (std::ranges::any_of(spec.layers, [&](const LayerSpec& layer) { return layer != spec.layers[0]; })) {
     return "the CUDA engine plans attention for all layers at once, and the model's layers have several windows";
   }

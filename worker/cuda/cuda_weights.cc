@@ -21,8 +21,11 @@ struct Layout {
     const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
     const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
     for (int64_t i = 0; i < spec.num_layers(); ++i) {
+      const bool mlp_norm = spec.norms_before && !spec.shared_norm;
       layers.push_back({.attention_norm = take_if(spec.norms_before, hidden),
-                        .mlp_norm = take_if(spec.norms_before, hidden),
+                        .attention_norm_bias = take_if(spec.norms_before && spec.norm_bias, hidden),
+                        .mlp_norm = take_if(mlp_norm, hidden),
+                        .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
                         .attention_after_norm = take_if(spec.norms_after, hidden),
                         .mlp_after_norm = take_if(spec.norms_after, hidden),
                         .qkv = take(heads + 2 * kv, hidden),
@@ -30,10 +33,18 @@ struct Layout {
                         .query_norm = take_if(norms, whole ? heads : spec.head_dim),
                         .key_norm = take_if(norms, whole ? kv : spec.head_dim),
                         .attention_out = take(hidden, heads),
-                        .gate_up = take(2 * mlp, hidden),
-                        .down = take(hidden, mlp)});
+                        .attention_out_bias = take_if(spec.out_bias, hidden),
+                        .mlp_in = take(spec.gated_mlp ? 2 * mlp : mlp, hidden),
+                        .up_bias = take_if(spec.mlp_bias, mlp),
+                        .down = take(hidden, mlp),
+                        .down_bias = take_if(spec.mlp_bias, hidden)});
     }
+    embedding_norm = take_if(spec.embedding_norm, hidden);
+    embedding_norm_bias = take_if(spec.embedding_norm && spec.norm_bias, hidden);
     final_norm = take(1, hidden);
+    final_norm_bias = take_if(spec.norm_bias, hidden);
+    const bool learned = spec.position == Position::kLearned;
+    positions = learned ? take(Extent(spec, Axis::kPositionRows), hidden) : nullptr;
     embedding = take(spec.vocab_size, hidden);
     if (!spec.tied_embeddings) {
       head = take(shard.vocab.size(), hidden);
@@ -44,7 +55,7 @@ struct Layout {
 
   Pieces pieces;
   std::vector<CudaLayerWeights> layers;
-  void *final_norm, *embedding, *head = nullptr;
+  void *embedding_norm, *embedding_norm_bias, *final_norm, *final_norm_bias, *positions, *embedding, *head = nullptr;
 };
 
 /// Uploads one rank's weights.
@@ -53,15 +64,16 @@ class Loader {
   Loader(const ModelFiles& files, const RankShard& shard, kernels::DType dtype, Uploader& uploader)
       : files_(files), shard_(shard), element_(kernels::ByteSize(dtype)), uploader_(uploader) {}
 
-  void Load(int64_t layer, const CudaLayerWeights& to) const {
-    if (files_.spec().norms_before) {
-      Vector(to.attention_norm, Role::kAttentionNorm, layer);
-      Vector(to.mlp_norm, Role::kMlpNorm, layer);
-    }
-    if (files_.spec().norms_after) {
-      Vector(to.attention_after_norm, Role::kAttentionAfterNorm, layer);
-      Vector(to.mlp_after_norm, Role::kMlpAfterNorm, layer);
-    }
+  void Load(int64_t layer, const CudaLayerWeights& to) {
+    Vector(to.attention_norm, Role::kAttentionNorm, layer);
+    Vector(to.attention_norm_bias, Role::kAttentionNormBias, layer);
+    Vector(to.mlp_norm, Role::kMlpNorm, layer);
+    Vector(to.mlp_norm_bias, Role::kMlpNormBias, layer);
+    Vector(to.attention_after_norm, Role::kAttentionAfterNorm, layer);
+    Vector(to.mlp_after_norm, Role::kMlpAfterNorm, layer);
+    Vector(to.attention_out_bias, Role::kAttentionOutBias, layer);
+    Vector(to.up_bias, Role::kUpBias, layer, CudaWeights::MlpWidth(shard_));
+    Vector(to.down_bias, Role::kDownBias, layer);
     std::vector<RowSource> qkv;
     for (const Role role : {Role::kQuery, Role::kKey, Role::kValue}) {
       const std::vector<RowSource> rows = Rows(role, layer);
@@ -80,35 +92,53 @@ class Loader {
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
     Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut).cols.size());
-    uploader_.Upload(to.gate_up, GateUpRows(layer), Slice(Role::kGate).cols, hidden);
+    uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp).cols, hidden);
     Matrix(to.down, Role::kDown, layer, mlp);
+    transposed_.clear();
   }
 
   /// Columns beyond the rank's are zeros up to `width`.
-  void Matrix(void* to, Role role, int64_t layer, int64_t width) const {
+  void Matrix(void* to, Role role, int64_t layer, int64_t width) {
     uploader_.Upload(to, Rows(role, layer), Slice(role).cols, width);
   }
 
-  /// Returns how many numbers it has.
-  int64_t Vector(void* to, Role role, int64_t layer) const {
+  /// Returns how many numbers it has: none where the model has no such vector. Zeros follow up to `width`.
+  int64_t Vector(void* to, Role role, int64_t layer, int64_t width = 0) const {
     const std::vector<float> part = ReadVector(files_, shard_, role, layer);
     const auto count = static_cast<int64_t>(part.size());
     const Tensor row{TensorType::kF32, {count}, std::as_bytes(std::span(part))};
-    uploader_.Upload(to, {{&row, 0}}, {0, count}, count);
+    if (count > 0) uploader_.Upload(to, {{&row, 0}}, {0, count}, std::max(count, width));
     return count;
   }
 
  private:
   WeightSlice Slice(Role role) const { return SliceOf(files_.spec(), files_.weight(role), shard_); }
 
-  std::vector<RowSource> Rows(Role role, int64_t layer) const {
+  /// The tensor, or what it is with rows for columns, until the layer is loaded.
+  const Tensor& Stored(Role role, int64_t layer) {
+    const Tensor& tensor = files_.Get(role, layer);
+    if (!files_.weight(role).transposed) return tensor;
+    const auto [place, is_new] = transposed_.try_emplace(&tensor);
+    if (is_new) place->second.tensor = Transposed(tensor, place->second.room);
+    return place->second.tensor;
+  }
+
+  std::vector<RowSource> Rows(Role role, int64_t layer) {
     std::vector<RowSource> sources;
-    for (const int64_t row : Slice(role).rows) sources.push_back({&files_.Get(role, layer), row});
+    const Tensor& tensor = Stored(role, layer);
+    for (const int64_t row : Slice(role).rows) sources.push_back({&tensor, row});
     return sources;
   }
 
-  std::vector<RowSource> GateUpRows(int64_t layer) const {
-    std::vector<RowSource> rows(static_cast<size_t>(2 * CudaWeights::MlpWidth(shard_)));
+  /// Rows that only pad are zeros.
+  std::vector<RowSource> MlpInRows(int64_t layer) {
+    const auto width = static_cast<size_t>(CudaWeights::MlpWidth(shard_));
+    if (!files_.spec().gated_mlp) {
+      std::vector<RowSource> rows = Rows(Role::kUp, layer);
+      rows.resize(width);
+      return rows;
+    }
+    std::vector<RowSource> rows(2 * width);
     for (const bool up : {false, true}) {
       int64_t column = 0;
       for (const RowSource& row : Rows(up ? Role::kUp : Role::kGate, layer)) {
@@ -118,9 +148,15 @@ class Loader {
     return rows;
   }
 
+  struct TransposedTensor {
+    Tensor tensor;
+    std::vector<std::byte> room;
+  };
+
   const ModelFiles& files_;
   const RankShard& shard_;
   int64_t element_;
+  std::map<const Tensor*, TransposedTensor> transposed_;  // by what they are of
   Uploader& uploader_;
 };
 
@@ -136,14 +172,22 @@ CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, kernel
   const ModelSpec& spec = files.spec();
   Layout layout(spec, shard, dtype, memory_.as());
   layers = std::move(layout.layers);
+  embedding_norm = layout.embedding_norm;
+  embedding_norm_bias = layout.embedding_norm_bias;
   final_norm = layout.final_norm;
+  final_norm_bias = layout.final_norm_bias;
+  positions = layout.positions;
   embedding = layout.embedding;
   head = layout.head;
 
   Uploader uploader(device, dtype, threads, [&](int64_t done) { progress(done, memory_.bytes()); });
-  const Loader loader(files, shard, dtype, uploader);
+  Loader loader(files, shard, dtype, uploader);
   for (int64_t i = 0; i < spec.num_layers(); ++i) loader.Load(i, layers[static_cast<size_t>(i)]);
+  loader.Vector(embedding_norm, Role::kEmbeddingNorm, 0);
+  loader.Vector(embedding_norm_bias, Role::kEmbeddingNormBias, 0);
   loader.Vector(final_norm, Role::kFinalNorm, 0);
+  loader.Vector(final_norm_bias, Role::kFinalNormBias, 0);
+  if (positions != nullptr) loader.Matrix(positions, Role::kPositions, 0, spec.hidden_size);
   loader.Matrix(embedding, Role::kEmbedding, 0, spec.hidden_size);
   if (!spec.tied_embeddings) loader.Matrix(head, Role::kHead, 0, spec.hidden_size);
 }

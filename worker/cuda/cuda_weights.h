@@ -13,14 +13,18 @@ namespace quire {
 /// One rank's weights of one layer in device memory. Matrices are [rows, cols] with y = x * W^T; rows and columns that
 /// only pad are zero.
 struct CudaLayerWeights {
-  void *attention_norm, *mlp_norm;              // [hidden], or null
+  void *attention_norm, *attention_norm_bias;   // [hidden], or null
+  void *mlp_norm, *mlp_norm_bias;               // [hidden], or null
   void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
   void* qkv;                                    // [(local heads + 2 * local kv heads) * head_dim, hidden]
   void* qkv_bias;                               // one for each row of qkv, or null
   void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
   void* attention_out;                          // [hidden, local heads * head_dim]
-  void* gate_up;                                // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow
-  void* down;                                   // [hidden, mlp_width]
+  void* attention_out_bias;                     // [hidden], or null
+  void* mlp_in;  // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow; without gates [mlp_width, hidden]
+  void* up_bias;    // [mlp_width], or null
+  void* down;       // [hidden, mlp_width]
+  void* down_bias;  // [hidden], or null
 };
 
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of
@@ -38,9 +42,11 @@ class CudaWeights {
   static int64_t MlpWidth(const RankShard& shard) { return (shard.mlp.size() + 15) / 16 * 16; }
 
   std::vector<CudaLayerWeights> layers;
-  void* final_norm;  // [hidden]
-  void* embedding;   // [vocab, hidden]
-  void* head;        // [local vocab, hidden]
+  void *embedding_norm, *embedding_norm_bias;  // [hidden], or null
+  void *final_norm, *final_norm_bias;          // [hidden]; the bias may be null
+  void* positions;                             // [positions, hidden], or null
+  void* embedding;                             // [vocab, hidden]
+  void* head;                                  // [local vocab, hidden]
 
   int64_t bytes() const { return memory_.bytes(); }
 

@@ -26,10 +26,6 @@ DType KernelType(DeviceType type) {
   QUIRE_CHECK(false, "type {}", static_cast<int>(type));
 }
 
-DeviceType CollectiveType(DType type) {
-  return type == DType::kF32 ? DeviceType::kF32 : type == DType::kF16 ? DeviceType::kF16 : DeviceType::kBF16;
-}
-
 }  // namespace
 
 DeviceGroup::DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options) : hosts_(mpi.GatherAll(mpi.host_name())) {

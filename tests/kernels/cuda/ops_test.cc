@@ -255,6 +255,98 @@ TEST(RmsNormTest, EqualsReferenceAndUpdatesTheResidual) {
   }
 }
 
+TEST(LayerNormTest, EqualsReferenceAndUpdatesTheResidual) {
+  for (const DType dtype : kTypes) {
+    for (const int64_t hidden : {8, 64, 1000, 4096 + 8}) {
+      for (const bool with_delta : {false, true}) {
+        for (const bool biased : {false, true}) {
+          test::Random random(static_cast<uint64_t>(hidden));
+          const int64_t tokens = 3, count = tokens * hidden;
+          const Numbers residual = Numbers::Of(dtype, count, random), weight = Numbers::Of(dtype, hidden, random),
+                        bias = Numbers::Of(dtype, hidden, random), delta = Numbers::Of(dtype, count, random),
+                        out(dtype, count);
+          for (int64_t i = 0; i < count; ++i) {  // a mean above the spread
+            reference::WriteNumber(residual.data(), dtype, i, residual[i] + 5);
+          }
+          std::vector<double> sum = residual.Slice(0, count), expected;
+          for (int64_t i = 0; with_delta && i < count; ++i) sum[static_cast<size_t>(i)] += delta[i];
+          LayerNorm({}, {dtype, residual.data(), with_delta ? delta.data() : nullptr, weight.data(),
+                         biased ? bias.data() : nullptr, out.data(), tokens, hidden, 1e-5f});
+          const std::string name = "hidden " + std::to_string(hidden);
+          test::ExpectNear(residual.Floats(), sum, Tolerance(dtype), name + ", residual");
+          for (int64_t t = 0; t < tokens; ++t) {  // the norm is that of the residual as stored
+            Append(expected, reference::LayerNorm(residual.Slice(t * hidden, hidden), weight.Slice(0, hidden),
+                                                  biased ? bias.Slice(0, hidden) : std::vector<double>(), 1e-5));
+          }
+          test::ExpectNear(out.Floats(), expected, Tolerance(dtype) + 4e-6, name);
+          if (with_delta) continue;
+          LayerNorm({}, {dtype, residual.data(), nullptr, weight.data(), biased ? bias.data() : nullptr,
+                         residual.data(), tokens, hidden, 1e-5f});
+          EXPECT_EQ(residual.Floats(), out.Floats()) << name << ", in place";
+        }
+      }
+    }
+  }
+}
+
+TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
+  for (const DType dtype : kTypes) {
+    for (const Activation activation :
+         {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
+      for (const int64_t columns : {8, 1032, 5000}) {
+        for (const bool biased : {false, true}) {
+          test::Random random(8);
+          const int64_t tokens = 3;
+          const Numbers rows = Numbers::Of(dtype, tokens * columns, random), bias = Numbers::Of(dtype, columns, random);
+          for (const auto& [at, number] : {std::pair{0, -120.0}, {1, 120.0}, {2, 0.01}, {3, -4.0}}) {
+            reference::WriteNumber(rows.data(), dtype, at, number);  // exp(120) overflows
+          }
+          std::vector<double> expected;
+          for (int64_t i = 0; i < rows.count; ++i) {
+            expected.push_back(reference::Activate(rows[i] + (biased ? bias[i % columns] : 0), activation));
+          }
+          Activate({}, {dtype, rows.data(), biased ? bias.data() : nullptr, tokens, columns, activation});
+          test::ExpectNear(rows.Floats(), expected, Tolerance(dtype) + 1e-6, "columns " + std::to_string(columns));
+        }
+      }
+    }
+  }
+}
+
+TEST(AddRowsTest, AddsRowToRowOrOneToAll) {
+  for (const DType dtype : kTypes) {
+    for (const int64_t columns : {8, 1032, 5000}) {
+      for (const bool one_for_all : {false, true}) {
+        test::Random random(9);
+        const int64_t tokens = 3;
+        const Numbers to = Numbers::Of(dtype, tokens * columns, random),
+                      from = Numbers::Of(dtype, one_for_all ? columns : tokens * columns, random);
+        std::vector<double> expected = to.Slice(0, to.count);
+        for (int64_t i = 0; i < to.count; ++i) expected[static_cast<size_t>(i)] += from[one_for_all ? i % columns : i];
+        AddRows({}, {dtype, to.data(), from.data(), tokens, columns, one_for_all});
+        test::ExpectNear(to.Floats(), expected, Tolerance(dtype), "columns " + std::to_string(columns));
+      }
+    }
+  }
+}
+
+TEST(EmbeddingTest, AddsRowsOfATableWhoseFirstOnesNobodyAsksFor) {
+  for (const DType dtype : kTypes) {
+    const int64_t hidden = 2056, rows = 7, offset = 2;
+    test::Random random(10);
+    const Numbers table = Numbers::Of(dtype, rows * hidden, random), out = Numbers::Of(dtype, 3 * hidden, random);
+    const std::vector<int32_t> positions{0, 4, 1};
+    const DeviceBuffer<int32_t> ids(positions);
+    std::vector<double> expected = out.Slice(0, out.count);
+    for (int64_t i = 0; i < out.count; ++i) {
+      expected[static_cast<size_t>(i)] +=
+          table[(positions[static_cast<size_t>(i / hidden)] + offset) * hidden + i % hidden];
+    }
+    Embedding({}, {dtype, table.data(), ids.data(), out.data(), 3, hidden, -offset, rows, true});
+    test::ExpectNear(out.Floats(), expected, Tolerance(dtype), "learned positions");
+  }
+}
+
 TEST(GateMulTest, EqualsReference) {
   for (const DType dtype : kTypes) {
     for (const int64_t columns : {8, 1032, 5000}) {

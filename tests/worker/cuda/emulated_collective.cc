@@ -33,10 +33,7 @@ void EmulatedCollective::AllReduceSum(void* data, int64_t count, DeviceType type
 }
 
 void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
-  const DeviceType type = norm.dtype == kernels::DType::kF32   ? DeviceType::kF32
-                          : norm.dtype == kernels::DType::kF16 ? DeviceType::kF16
-                                                               : DeviceType::kBF16;
-  AllReduceSum(partial, norm.num_tokens * norm.hidden, type, stream);
+  AllReduceSum(partial, norm.num_tokens * norm.hidden, CollectiveType(norm.dtype), stream);
   norm.delta = partial;
   kernels::RmsNorm({}, norm);
 }
