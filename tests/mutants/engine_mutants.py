@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant("a GGUF file's linear scaling is not read", "comm/model/architectures/rotation.cc",
            '(type == "linear") {\n    rope.factor = config.Real("rope.scaling.factor");', '(type == "linear") {\n    rope.factor = 1;',
            ["worker/golden_test:*AloneOneRank/linear_gguf"]),
-    Mutant("biases of Qwen2 are not added", "worker/cpu/cpu_decoder.cc", "if (spec_.qkv_bias) kernels::AddBias",
+    Mutant("biases of Qwen2 are not added", "worker/cpu/cpu_decoder.cc", "if (!w.qkv_bias.empty()) kernels::AddBias",
            "if (false) kernels::AddBias", ["worker/golden_test:*AloneOneRank/qwen25"]),
     Mutant("keys of Qwen3 get the queries' norm", "worker/cpu/cpu_decoder.cc", "{k, w.key_norm.data(), tokens_, kv_heads, dim,", "{k, w.query_norm.data(), tokens_, kv_heads, dim,",
            ["worker/golden_test:*AloneOneRank/qwen3"]),
