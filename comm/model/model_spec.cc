@@ -57,6 +57,8 @@ void CheckRopes(const ModelSpec& s, const std::string& path) {
 }
 
 void CheckScales(const ModelSpec& s, const std::string& path) {
+  QUIRE_CHECK(s.norms_before || s.norms_after, "{}: no norms", path);
+  QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
   for (const auto& [name, value] : {std::pair{"embeddings", s.embedding_scale},
                                     {"residuals", s.residual_scale},

@@ -3,6 +3,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/rope_kv_write.cuh"
 #include "kernels/cuda/row_ops.cuh"
+#include "kernels/cuda/wide_norm.cuh"
 
 // Checks and launches of every op but attention.
 namespace quire::kernels {
@@ -22,6 +23,7 @@ void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
   QUIRE_KERNEL_CHECK(p.cache.head_size % (16 / ByteSize(p.dtype, p.cache.type)) == 0);
   QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
   QUIRE_KERNEL_CHECK((p.query_norm == nullptr) == (p.key_norm == nullptr));
+  QUIRE_KERNEL_CHECK(p.squares == nullptr || (p.query_norm != nullptr && p.bias == nullptr));
   if (p.num_tokens == 0) return;
   WithType(p.dtype, [&](auto t) {
     using T = decltype(t);
@@ -33,6 +35,21 @@ void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
       simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, 0, stream, p);
     }
   });
+}
+
+void SumSquares(const CudaStream& stream, const CudaSumSquaresParams& p) {
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = SumSquaresKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  });
+}
+
+void CapLogits(const CudaStream& stream, const CudaCapLogitsParams& p) {
+  QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
+  if (p.num_rows == 0 || p.columns == 0) return;
+  using Kernel = CapLogitsKernel;
+  simt::Launch<Kernel>({p.num_rows, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
 }
 
 void BlockMove(const CudaStream& stream, const BlockMoveParams& p) {

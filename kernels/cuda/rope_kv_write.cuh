@@ -78,12 +78,19 @@ struct RopeKvWriteKernel {
         for (int d = lane; d < size; d += 32) row[at + d] = simt::FromFloat<T>(biased(d));
         continue;
       }
-      float squares = 0;
-      for (int d = lane; d < size; d += 32) squares += biased(d) * biased(d);
-      for (int mask = 16; mask > 0; mask /= 2) squares += simt::ShuffleXor(squares, mask);
-      const float scale = simt::Rsqrt(squares / static_cast<float>(size) + p.epsilon);
+      float squares = 0, count = static_cast<float>(size);
+      int64_t first_weight = 0;
+      if (p.squares != nullptr) {
+        squares = simt::Global<const float>(p.squares)[simt::BlockX() * 2 + (is_query ? 0 : 1)];
+        count = static_cast<float>(is_query ? p.all_query_numbers : p.all_key_numbers);
+        first_weight = int64_t{is_query ? head : head - p.num_heads} * size;
+      } else {
+        for (int d = lane; d < size; d += 32) squares += biased(d) * biased(d);
+        for (int mask = 16; mask > 0; mask /= 2) squares += simt::ShuffleXor(squares, mask);
+      }
+      const float scale = simt::Rsqrt(squares / count + p.epsilon);
       for (int d = lane; d < size; d += 32) {
-        const T weight = is_query ? query_norm[d] : key_norm[d];
+        const T weight = is_query ? query_norm[first_weight + d] : key_norm[first_weight + d];
         row[at + d] = simt::FromFloat<T>(biased(d) * scale * simt::ToFloat(weight));
       }
     }

@@ -17,8 +17,11 @@ __device__ void ScaleRow(const CudaRmsNormParams& p, int64_t row, const simt::Gl
   for (int64_t i = simt::ThreadX() * kVec; i < p.hidden; i += kThreads * kVec) {
     simt::Vec<T, kVec> x = simt::LoadVec<kVec>(residual, i);
     const simt::Vec<T, kVec> w = simt::LoadVec<kVec>(weight, i);
+    simt::Vec<T, kVec> before;
+    if (p.adds) before = simt::LoadVec<kVec>(out, i);
     for (int e = 0; e < kVec; ++e) {
-      x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) * scale * simt::ToFloat(w.v[e]));
+      const float normed = simt::ToFloat(x.v[e]) * scale * simt::ToFloat(w.v[e]);
+      x.v[e] = simt::FromFloat<T>(p.adds ? simt::ToFloat(before.v[e]) + normed : normed);
     }
     simt::StoreVec(out, i, x);
   }
@@ -212,7 +215,7 @@ struct GateMulKernel {
     simt::Vec<T, kVec> out;
     for (int e = 0; e < kVec; ++e) {
       const float g = simt::ToFloat(gate.v[e]);
-      out.v[e] = simt::FromFloat<T>(g / (1 + simt::Exp(-g)) * simt::ToFloat(up.v[e]));
+      out.v[e] = simt::FromFloat<T>(Activated(g, p.activation) * simt::ToFloat(up.v[e]));
     }
     simt::StoreVec(simt::Global<T>(static_cast<T*>(p.out)), row * p.columns + i, out);
   }
@@ -235,6 +238,9 @@ struct EmbeddingKernel {
     for (int e = 0; e < kVec; ++e) x.v[e] = simt::FromFloat<T>(0.0f);
     if (row >= 0 && row < p.num_rows) {
       x = simt::LoadVec<kVec>(simt::Global<const T>(static_cast<const T*>(p.table)), row * p.hidden + i);
+    }
+    if (p.scale != 1) {
+      for (int e = 0; e < kVec; ++e) x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) * p.scale);
     }
     const simt::Global<T> out(static_cast<T*>(p.out));
     const int64_t at = simt::BlockX() * p.hidden + i;

@@ -9,8 +9,8 @@
 // Ops whose rows do not know of each other. Rows are contiguous, 16-byte aligned and a multiple of 16 bytes long.
 namespace quire::kernels {
 
-/// residual += delta (when delta is given), then out = residual / rms(residual) * weight, row by row. Sums are fp32;
-/// the norm is that of the residual as stored.
+/// residual += delta (when delta is given), then out = residual / rms(residual) * weight, row by row; or, where it
+/// adds, out += that. Sums are fp32; the norm is that of the residual as stored.
 struct CudaRmsNormParams {
   DType dtype;
   void* residual;      // [num_tokens, hidden], read; also written when delta is given
@@ -20,6 +20,7 @@ struct CudaRmsNormParams {
   int64_t num_tokens;
   int64_t hidden;
   float epsilon;  // added to the mean of squares
+  bool adds = false;
 };
 void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& params);
 
@@ -60,7 +61,7 @@ struct CudaAddRowsParams {
 };
 void AddRows(const CudaStream& stream, const CudaAddRowsParams& params);
 
-/// out[t, i] = silu(gate of i) * up of i, with silu(x) = x / (1 + exp(-x)).
+/// out[t, i] = activation(gate of i) * up of i.
 struct CudaGateMulParams {
   DType dtype;
   const void* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
@@ -68,11 +69,12 @@ struct CudaGateMulParams {
   int64_t num_tokens;
   int64_t columns;
   bool interleaved;  // instead: 8 gates, their 8 ups, and so on (skinny_gemm.h); columns is a multiple of 8
+  Activation activation = Activation::kSilu;
 };
 void GateMul(const CudaStream& stream, const CudaGateMulParams& params);
 
 /// out[t, :] = table[token_ids[t] - first_id, :], or zeros for ids outside the table: with a vocabulary in shards, the
-/// sum over ranks is the lookup. Or, where it adds, out[t, :] += that.
+/// sum over ranks is the lookup. Numbers are multiplied by `scale`. Or, where it adds, out[t, :] += that.
 struct CudaEmbeddingParams {
   DType dtype;
   const void* table;         // [num_rows, hidden]: the ids first_id .. first_id + num_rows - 1
@@ -83,6 +85,7 @@ struct CudaEmbeddingParams {
   int64_t first_id;
   int64_t num_rows;
   bool adds = false;
+  float scale = 1;
 };
 void Embedding(const CudaStream& stream, const CudaEmbeddingParams& params);
 

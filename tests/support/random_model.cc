@@ -76,6 +76,32 @@ Json LayerNormConfigOf(const ModelShape& s) {
   return config;
 }
 
+/// What a family's files say beside the sizes, such that all that it has counts.
+Json OwnKeysOf(const ModelShape& s) {
+  if (s.family == "phi3") {
+    std::vector<double> factors;
+    for (int64_t i = 0; i < s.head_dim * 3 / 8; ++i) factors.push_back(1 + 0.1 * static_cast<double>(i));
+    return {{"partial_rotary_factor", 0.75},
+            {"original_max_position_embeddings", 1024},
+            {"rope_scaling", {{"type", "su"}, {"short_factor", factors}, {"long_factor", factors}}}};
+  }
+  if (s.family == "granite") {
+    return {{"embedding_multiplier", 2.5},
+            {"attention_multiplier", 0.2},
+            {"residual_multiplier", 0.6},
+            {"logits_scaling", 0.7}};
+  }
+  if (s.family == "gemma2") {
+    return {{"query_pre_attn_scalar", 40}, {"attn_logit_softcapping", 4.0}, {"final_logit_softcapping", 6.0}};
+  }
+  if (s.family == "gemma3_text") {
+    return {{"query_pre_attn_scalar", 40},
+            {"sliding_window_pattern", 2},
+            {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  }
+  return Json::object();
+}
+
 Json ConfigOf(const ModelShape& s) {
   Json config = {{"model_type", s.sliding_window > 0 && s.family == "llama" ? "mistral" : s.family},
                  {"hidden_size", s.hidden},
@@ -93,10 +119,11 @@ Json ConfigOf(const ModelShape& s) {
                  {"eos_token_id", 0}};
   if (IsOfLayerNormFamily(s.family)) return LayerNormConfigOf(s);
   if (s.sliding_window > 0) config["sliding_window"] = s.sliding_window;
-  if (s.sliding_window > 0 && s.family != "llama") {
+  if (s.sliding_window > 0 && (s.family.starts_with("qwen") || s.family == "smollm3")) {
     config["use_sliding_window"] = true;
     config["max_window_layers"] = 1;
   }
+  config.update(OwnKeysOf(s));
   return config;
 }
 

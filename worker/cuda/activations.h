@@ -27,6 +27,7 @@ struct Activations {
     activated = rows(max_tokens, mlp_width);
     delta = rows(max_tokens, hidden);
     second_delta = spec.parallel_block ? rows(max_tokens, hidden) : nullptr;
+    squares = spec.qk_norm == QkNorm::kWhole ? pieces.Take<float>(max_tokens * 2) : nullptr;
     drawing = rows(max_draws, hidden);
     logits = pieces.Take<float>(max_draws * logits_width);
   }
@@ -42,6 +43,7 @@ struct Activations {
   void* delta;         // [T, hidden]: what attention or MLP adds to the residual
   void* second_delta;  // [T, hidden]: what the MLP adds beside attention; null where they follow each other
   void* drawing;       // [R, hidden]
+  float* squares;      // [T, 2] of queries and keys; null where no norm asks for them
   float* logits;       // [R, logits_width] fp32
 };
 

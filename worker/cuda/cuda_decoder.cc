@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/decode_attention.h"
-#include "kernels/cuda/rope_kv_write.h"
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/step_state.h"
+#include "kernels/cuda/wide_norm.h"
 #include "worker/model/rope_table.h"
 #include "worker/model/weight_slice.h"
 
@@ -35,6 +34,15 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, Piec
 
 }  // namespace
 
+std::vector<int32_t> WindowsOf(const ModelSpec& spec) {
+  std::vector<int32_t> windows;
+  for (const LayerSpec& layer : spec.layers) {
+    const auto window = static_cast<int32_t>(layer.window);
+    if (std::ranges::find(windows, window) == windows.end()) windows.push_back(window);
+  }
+  return windows;
+}
+
 CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
     : ropes(TakeRopes(spec, sizes.max_model_len, pieces)),
       head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
@@ -52,7 +60,8 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       weights_(files, sizes.shard, sizes.dtype, device, sizes.threads, progress),
       products_(device),
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
-      memory_(spec_, sizes, Pieces(reserved_.as())) {
+      memory_(spec_, sizes, Pieces(reserved_.as())),
+      windows_(WindowsOf(spec_)) {
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
     CopyNow(device, RopeTable(spec_, spec_.ropes[i], sizes.max_model_len), memory_.ropes[i], "the table of rotations");
   }
@@ -67,12 +76,15 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
   shape_.num_rows = 1;  // ranks connect at their first call
   pending_ = memory_.activations.delta;
   Norm(weights_.final_norm, weights_.final_norm_bias);
+  if (spec_.norms_after) AddNormOfDelta(weights_.final_norm);
+  if (memory_.activations.squares != nullptr) SquaresOfAllRanks();
 }
 
 bool CudaDecoder::CanFuse(int64_t num_rows) const {
   const Activations& a = memory_.activations;
   const bool plain = spec_.norm == NormKind::kRms && spec_.gated_mlp && !spec_.out_bias && !spec_.mlp_bias &&
-                     !spec_.parallel_block && !spec_.embedding_norm;
+                     !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
+                     spec_.activation == Activation::kSilu && spec_.residual_scale == 1;
   return plain && collective_ == nullptr &&
          kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, std::min(a.heads_width, a.mlp_width));
 }
@@ -96,7 +108,7 @@ void CudaDecoder::Embed() {
   kernels::FeedTokens(device_.stream(), {arrays.from_slot, step_->last_tokens, arrays.token_ids, shape_.num_rows});
   kernels::Embedding(device_.stream(),
                      {sizes_.dtype, weights_.embedding, arrays.token_ids, memory_.activations.residual, shape_.num_rows,
-                      spec_.hidden_size, 0, spec_.vocab_size});
+                      spec_.hidden_size, 0, spec_.vocab_size, false, static_cast<float>(spec_.embedding_scale)});
   const Activations& a = memory_.activations;
   if (spec_.position == Position::kLearned) {
     kernels::Embedding(device_.stream(),
@@ -116,85 +128,15 @@ void CudaDecoder::NormQkv(int64_t layer) {
     kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, a.qkv_width,
                                                 shape_.num_rows, SkinnyEpilogue::kStore));
   } else {
-    Norm(w.attention_norm, w.attention_norm_bias);
-    products_.Run(Product(a.normed, a.hidden, w.qkv, a.qkv, a.qkv_width, shape_.num_rows));
+    const void* x = Normed(w.attention_norm, w.attention_norm_bias);
+    products_.Run(Product(x, a.hidden, w.qkv, a.qkv, a.qkv_width, shape_.num_rows));
   }
-}
-
-void CudaDecoder::PositionAndStore(int64_t layer) {
-  const Activations& a = memory_.activations;
-  const CudaLayerWeights& w = weights(layer);
-  const int64_t rope = spec_.layers[static_cast<size_t>(layer)].rope;
-  kernels::RopeKvWrite(device_.stream(), {.dtype = sizes_.dtype,
-                                          .qkv = a.qkv,
-                                          .row_stride = a.qkv_width,
-                                          .cos_sin = rope < 0 ? nullptr : memory_.ropes[static_cast<size_t>(rope)],
-                                          .positions = step_->arrays.positions,
-                                          .slots = step_->arrays.slots,
-                                          .num_tokens = shape_.num_rows,
-                                          .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
-                                          .rotary_dim = static_cast<int32_t>(rope < 0 ? 0 : spec_.rotated_dims()),
-                                          .cache = cache_->Layer(layer),
-                                          .bias = w.qkv_bias,
-                                          .query_norm = w.query_norm,
-                                          .key_norm = w.key_norm,
-                                          .epsilon = static_cast<float>(spec_.rms_norm_epsilon)});
-}
-
-void CudaDecoder::Attend(int64_t layer) {
-  const kernels::PagedCache cache = cache_->Layer(layer);
-  if (shape_.num_decodes > 0) AttendDecodes(cache);
-  if (shape_.num_chunks > 0) AttendChunks(cache, spec_.layers[static_cast<size_t>(layer)].window);
-}
-
-void CudaDecoder::AttendDecodes(const kernels::PagedCache& cache) {
-  const Activations& a = memory_.activations;
-  kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
-                                              .queries = a.qkv,
-                                              .query_stride = a.qkv_width,
-                                              .out = a.attended,
-                                              .out_stride = a.heads_width,
-                                              .cache = cache,
-                                              .block_tables = step_->block_tables,
-                                              .table_stride = step_->table_stride,
-                                              .table_rows = step_->arrays.decode_table,
-                                              .alibi_slopes = memory_.alibi_slopes,
-                                              .scale = AttentionScale(spec_),
-                                              .soft_cap = static_cast<float>(spec_.score_cap),
-                                              .work = step_->arrays.decode_work,
-                                              .work_size = sizes_.decode_work,
-                                              .stages = sizes_.decode_stages,
-                                              .combine = shape_.combines,
-                                              .workspace = memory_.workspace});
-}
-
-void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, int64_t window) {
-  const Activations& a = memory_.activations;
-  const int64_t element = kernels::ByteSize(sizes_.dtype);
-  kernels::PrefillAttention(device_.stream(),
-                            {.dtype = sizes_.dtype,
-                             .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * a.qkv_width * element,
-                             .query_stride = a.qkv_width,
-                             .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * a.heads_width * element,
-                             .out_stride = a.heads_width,
-                             .cache = cache,
-                             .block_tables = step_->block_tables,
-                             .table_stride = step_->table_stride,
-                             .table_rows = step_->arrays.chunk_table,
-                             .query_start = step_->arrays.chunk_start,
-                             .context_len = step_->arrays.chunk_context,
-                             .head_start = memory_.head_start,
-                             .alibi_slopes = memory_.alibi_slopes,
-                             .tiles = step_->arrays.tiles,
-                             .num_tiles = static_cast<int32_t>(shape_.num_tiles),
-                             .scale = AttentionScale(spec_),
-                             .soft_cap = static_cast<float>(spec_.score_cap),
-                             .window = static_cast<int32_t>(window)});
 }
 
 void CudaDecoder::AddAttention(int64_t layer) {
   const Activations& a = memory_.activations;
-  AddProduct(a.attended, a.heads_width, weights(layer).attention_out, weights(layer).attention_out_bias);
+  const CudaLayerWeights& w = weights(layer);
+  AddProduct(a.attended, a.heads_width, w.attention_out, w.attention_out_bias, w.attention_after_norm);
 }
 
 void CudaDecoder::NormMlpIn(int64_t layer) {
@@ -205,20 +147,22 @@ void CudaDecoder::NormMlpIn(int64_t layer) {
                                                 2 * a.mlp_width, shape_.num_rows, SkinnyEpilogue::kGateMul));
     return;
   }
-  if (!spec_.shared_norm) Norm(w.mlp_norm, w.mlp_norm_bias);
+  const void* x = spec_.shared_norm ? a.normed : Normed(w.mlp_norm, w.mlp_norm_bias);
   if (a.mlp_width == 0) return;  // this rank has no part of the MLP
   if (!spec_.gated_mlp) {
-    products_.Run(Product(a.normed, a.hidden, w.mlp_in, a.activated, a.mlp_width, shape_.num_rows));
+    products_.Run(Product(x, a.hidden, w.mlp_in, a.activated, a.mlp_width, shape_.num_rows));
     return kernels::Activate(device_.stream(), {sizes_.dtype, a.activated, w.up_bias, shape_.num_rows, a.mlp_width,
                                                 AsKernel(spec_.activation)});
   }
-  products_.Run(Product(a.normed, a.hidden, w.mlp_in, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
-  kernels::GateMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true});
+  products_.Run(Product(x, a.hidden, w.mlp_in, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
+  kernels::GateMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true,
+                                      AsKernel(spec_.activation)});
 }
 
 void CudaDecoder::AddMlp(int64_t layer) {
   const Activations& a = memory_.activations;
-  AddProduct(a.activated, a.mlp_width, weights(layer).down, weights(layer).down_bias);
+  const CudaLayerWeights& w = weights(layer);
+  AddProduct(a.activated, a.mlp_width, w.down, w.down_bias, w.mlp_after_norm);
 }
 
 void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
@@ -230,14 +174,25 @@ void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
   pending_ = a.delta;
 }
 
-void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias) {
+void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm) {
   const Activations& a = memory_.activations;
   if (fused_) {
     return kernels::SkinnyGemm(device_.stream(), Fused(x, k, nullptr, weight, a.residual, a.hidden, shape_.num_rows,
                                                        SkinnyEpilogue::kAddResidual));
   }
   MultiplyOut(x, k, weight, bias, a.delta);
+  if (after_norm != nullptr) return AddNormOfDelta(after_norm);
   pending_ = a.delta;
+}
+
+void CudaDecoder::AddNormOfDelta(const void* weight) {
+  const Activations& a = memory_.activations;
+  if (collective_ != nullptr) {
+    collective_->AllReduceSum(a.delta, shape_.num_rows * a.hidden, CollectiveType(sizes_.dtype),
+                              device_.stream().handle);
+  }
+  kernels::RmsNorm(device_.stream(), {sizes_.dtype, a.delta, nullptr, weight, a.residual, shape_.num_rows, a.hidden,
+                                      static_cast<float>(spec_.rms_norm_epsilon), true});
 }
 
 void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out) {
@@ -245,7 +200,9 @@ void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, cons
   if (k == 0) {
     device_.SetZero(out, shape_.num_rows * hidden * kernels::ByteSize(sizes_.dtype));
   } else {
-    products_.Run(Product(x, k, weight, out, hidden, shape_.num_rows));
+    GemmParams product = Product(x, k, weight, out, hidden, shape_.num_rows);
+    product.scale = static_cast<float>(spec_.residual_scale);
+    products_.Run(product);
   }
   if (bias == nullptr || (collective_ != nullptr && collective_->rank() != 0)) return;
   kernels::AddRows(device_.stream(), {sizes_.dtype, out, bias, shape_.num_rows, hidden, true});
@@ -259,7 +216,8 @@ void CudaDecoder::Logits() {
     kernels::SkinnyGemmParams product = Fused(a.residual, a.hidden, weights_.final_norm, weights_.head, a.logits, vocab,
                                               draws, SkinnyEpilogue::kStoreFloat);
     product.out_stride = a.logits_width;
-    return kernels::SkinnyGemm(device_.stream(), product);
+    kernels::SkinnyGemm(device_.stream(), product);
+    return CapLogits();
   }
   Norm(weights_.final_norm, weights_.final_norm_bias);  // also where there is no vocabulary: ranks sum in here
   if (vocab == 0) return;
@@ -273,6 +231,20 @@ void CudaDecoder::Logits() {
   product.y_stride = a.logits_width;
   product.float_result = true;
   products_.Run(product);
+  CapLogits();
+}
+
+void CudaDecoder::CapLogits() {
+  if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
+  const Activations& a = memory_.activations;
+  kernels::CapLogits(device_.stream(), {a.logits, shape_.num_draws, sizes_.shard.vocab.size(), a.logits_width,
+                                        static_cast<float>(spec_.logit_scale), static_cast<float>(spec_.logit_cap)});
+}
+
+const void* CudaDecoder::Normed(const void* weight, const void* bias) {
+  if (weight == nullptr) return memory_.activations.residual;  // nothing is pending: such models norm what they add
+  Norm(weight, bias);
+  return memory_.activations.normed;
 }
 
 void CudaDecoder::Norm(const void* weight, const void* bias) {

@@ -26,6 +26,9 @@ struct CudaDecoderSizes {
   int threads;  // that load weights
 };
 
+/// The windows that layers have, in the order in which they come up.
+std::vector<int32_t> WindowsOf(const ModelSpec& spec);
+
 /// One rank's part of the forward pass on its device. What a layer adds to the residual may be pending: the next norm
 /// sums it over the ranks and adds it. In fused steps, few rows on one rank, products do all of that themselves.
 class CudaDecoder final : private DecoderOps {
@@ -69,14 +72,22 @@ class CudaDecoder final : private DecoderOps {
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  void AttendDecodes(const kernels::PagedCache& cache);
-  void AttendChunks(const kernels::PagedCache& cache, int64_t window);
-  /// residual += x * weight^T + bias, now or pending.
-  void AddProduct(const void* x, int64_t k, const void* weight, const void* bias);
+  // `window` is an index into WindowsOf.
+  void AttendDecodes(const kernels::PagedCache& cache, size_t window);
+  void AttendChunks(const kernels::PagedCache& cache, size_t window);
+  /// Sums of squares of the step's queries and keys, of all ranks: [num_rows, 2].
+  const float* SquaresOfAllRanks();
+  /// residual += x * weight^T + bias, now or pending; or, now, the norm of that where there is one.
+  void AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm);
+  /// residual += norm(the sum over ranks of delta).
+  void AddNormOfDelta(const void* weight);
   /// out = this rank's part of x * weight^T + bias, which rank 0 adds; bias may be null.
   void MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out);
   /// residual += the sum over ranks of what is pending; normed = norm(residual).
   void Norm(const void* weight, const void* bias);
+  void CapLogits();
+  /// The same where there is a norm, i.e. a weight; returns what it leaves: the normed rows or the residual.
+  const void* Normed(const void* weight, const void* bias);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
   kernels::SkinnyGemmParams Fused(const void* x, int64_t k, const void* norm, const void* weight, void* out, int64_t n,
                                   int64_t m, kernels::SkinnyEpilogue epilogue) const;
@@ -89,6 +100,7 @@ class CudaDecoder final : private DecoderOps {
   Products products_;
   DeviceMemory reserved_;
   Memory memory_;
+  std::vector<int32_t> windows_;
   std::map<int64_t, bool> fused_of_;  // by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
   // The step that is being queued.

@@ -45,7 +45,7 @@ struct Sizes {
     builder.decode_work = {grid.num_ctas,
                            static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(shard.head_start))};
     builder.block_size = engine.block_size;
-    builder.window = static_cast<int32_t>(spec.window());
+    builder.windows = WindowsOf(spec);
     builder.head_start = shard.head_start;
     builder.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
     builder.prefill_tiles =
@@ -75,8 +75,9 @@ std::string Unsupported(const ModelSpec& spec) {
                        spec.vocab_size);
   }
   if (spec.head_bias) return "the CUDA engine has no bias of the output head";
-  if (std::ranges::any_of(spec.layers, [&](const LayerSpec& layer) { return layer != spec.layers[0]; })) {
-    return "the CUDA engine plans attention for all layers at once, and the model's layers have several windows";
+  if (const size_t windows = WindowsOf(spec).size(); windows > kMaxWindows) {
+    return fmt::format("the CUDA engine plans attention for {} windows, and the model's layers have {}", kMaxWindows,
+                       windows);
   }
   return "";
 }
@@ -106,7 +107,8 @@ class CudaEngine final : public RankEngine {
         sampler_(
             {sizes_.shards, rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len, sizes_.logits_width},
             device_, collective),
-        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.prefill_tiles, sizes_.builder.decode_work},
+        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.prefill_tiles, sizes_.builder.decode_work,
+                  sizes_.builder.windows.size()},
                  device_),
         edits_(device_, kEditsAtOnce, "changes of block tables"),
         tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")) {
@@ -138,7 +140,7 @@ class CudaEngine final : public RankEngine {
     DrawPlan draws;
     bool swaps;
   };
-  using GraphKey = std::tuple<int64_t, bool, int>;  // rows, combines, candidates
+  using GraphKey = std::tuple<int64_t, bool, bool, int>;  // rows, combines of each window, candidates
 
   void EditTables(const StepPlan& plan, const SequenceTable& table, int set);
   void Run(const StepShape& shape, int num_candidates);
@@ -237,7 +239,7 @@ void CudaEngine::Queue(const StepShape& shape, int num_candidates) {
 
 void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   if (!options_.graphs || shape.num_chunks > 0) return Queue(shape, num_candidates);
-  std::unique_ptr<DeviceGraph>& graph = graphs_[{shape.num_rows, shape.combines, num_candidates}];
+  std::unique_ptr<DeviceGraph>& graph = graphs_[{shape.num_rows, shape.combines[0], shape.combines[1], num_candidates}];
   if (graph == nullptr) {
     if (options_.tune) {
       decoder_.Tune(shape.num_rows);

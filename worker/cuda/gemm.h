@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// y = x * weight^T with fp32 accumulation. All of one type, but y may be fp32.
+/// y = scale * x * weight^T with fp32 accumulation. All of one type, but y may be fp32.
 struct GemmParams {
   kernels::DType dtype;
   const void* x;       // [m, k], rows x_stride elements apart
@@ -18,6 +18,7 @@ struct GemmParams {
   int64_t x_stride, y_stride;
   int64_t m, n, k;  // k and the strides: multiples of 8
   bool float_result = false;
+  float scale = 1;
 };
 
 /// Matrix products by the vendor's library. There are two implementations: over cuBLASLt (gemm_cublaslt.cc), and for

@@ -94,8 +94,8 @@ struct Gemm::Plans {
 
   cublasStatus_t Queue(const Problem& problem, const GemmParams& p, const cublasLtMatmulAlgo_t& algorithm,
                        const DeviceMemory& workspace, kernels::CudaStream stream) const {
-    const float one = 1, zero = 0;
-    return cublasLtMatmul(handle, problem.operation, &one, p.weight, problem.weight, p.x, problem.x, &zero, p.y,
+    const float zero = 0;
+    return cublasLtMatmul(handle, problem.operation, &p.scale, p.weight, problem.weight, p.x, problem.x, &zero, p.y,
                           problem.y, p.y, problem.y, &algorithm, workspace.as<void>(),
                           static_cast<size_t>(workspace.bytes()), static_cast<cudaStream_t>(stream.handle));
   }

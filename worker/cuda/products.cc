@@ -26,7 +26,7 @@ kernels::SkinnyGemmParams AsSkinny(const GemmParams& p, kernels::SkinnyTile tile
 
 void Products::Run(const GemmParams& p) {
   const auto found = skinny_.find({p.float_result, p.m, p.n, p.k});
-  if (found == skinny_.end()) return gemm_.Run(p);
+  if (found == skinny_.end() || p.scale != 1) return gemm_.Run(p);
   kernels::SkinnyGemm(device_.stream(), AsSkinny(p, found->second));
 }
 

@@ -27,10 +27,10 @@ class Builder {
       while (shape_.num_rows < PaddedRows(shape_.num_decodes)) AddPadding();
       shape_.num_decodes = shape_.num_draws = shape_.num_rows;
     }
-    if (shape_.num_decodes > 0) PlanDecodes();
+    for (size_t w = 0; shape_.num_decodes > 0 && w < sizes_.windows.size(); ++w) PlanDecodes(w);
     arrays_.chunk_start[0] = 0;
     for (auto m = first_chunk; m != batch.end(); ++m) AddChunk(*m);
-    if (shape_.num_chunks > 0) PlanChunks();
+    for (size_t w = 0; shape_.num_chunks > 0 && w < sizes_.windows.size(); ++w) PlanChunks(w);
     return shape_;
   }
 
@@ -74,23 +74,24 @@ class Builder {
     if (member.draws) arrays_.draw_row[shape_.num_draws++] = static_cast<int32_t>(shape_.num_rows) - 1;
   }
 
-  void PlanDecodes() {
+  void PlanDecodes(size_t w) {
     const std::span<const int32_t> contexts(arrays_.decode_context, static_cast<size_t>(shape_.num_decodes));
-    const std::span<int32_t> work(arrays_.decode_work, static_cast<size_t>(sizes_.decode_work.Words()));
-    shape_.combines = kernels::PlanDecode(sizes_.decode_work, contexts, sizes_.head_start, sizes_.window, work).combine;
+    const std::span<int32_t> work(arrays_.decode_work[w], static_cast<size_t>(sizes_.decode_work.Words()));
+    shape_.combines[w] =
+        kernels::PlanDecode(sizes_.decode_work, contexts, sizes_.head_start, sizes_.windows[w], work).combine;
   }
 
-  void PlanChunks() {
+  void PlanChunks(size_t w) {
     const auto chunks = static_cast<size_t>(shape_.num_chunks);
     int32_t max_group = 0;
     for (size_t g = 0; g + 1 < sizes_.head_start.size(); ++g)
       max_group = std::max(max_group, sizes_.head_start[g + 1] - sizes_.head_start[g]);
-    shape_.num_tiles = kernels::PlanPrefill({{arrays_.chunk_start, chunks + 1},
-                                             {arrays_.chunk_context, chunks},
-                                             max_group,
-                                             sizes_.tile_rows,
-                                             sizes_.window},
-                                            {arrays_.tiles, static_cast<size_t>(sizes_.prefill_tiles)});
+    shape_.num_tiles[w] = kernels::PlanPrefill({{arrays_.chunk_start, chunks + 1},
+                                                {arrays_.chunk_context, chunks},
+                                                max_group,
+                                                sizes_.tile_rows,
+                                                sizes_.windows[w]},
+                                               {arrays_.tiles[w], static_cast<size_t>(sizes_.prefill_tiles)});
   }
 
   const SequenceTable& table_;

@@ -13,8 +13,8 @@ int64_t PaddedRows(int64_t decodes);
 /// What turns batches into arrays.
 struct StepBuilderSizes {
   int block_size = 16;
-  int32_t window = 0;
-  std::vector<int32_t> head_start;  // of the rank's kv heads
+  std::vector<int32_t> windows = {0};  // that layers have, at most kMaxWindows
+  std::vector<int32_t> head_start;     // of the rank's kv heads
   kernels::DecodeWorkSize decode_work;
   int64_t prefill_tiles = 0;
   int32_t tile_rows = 0;

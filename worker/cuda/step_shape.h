@@ -9,12 +9,12 @@ namespace quire {
 /// What a step looks like to whoever launches its kernels. Everything else is in arrays on the device, so that two
 /// steps of the same shape are the same launches.
 struct StepShape {
-  int64_t num_rows = 0;     // tokens; for decodes alone, padded up to a size that graphs are kept for
-  int64_t num_decodes = 0;  // the first rows, one each; padded likewise
-  int64_t num_chunks = 0;   // sequences that own the other rows
-  int64_t num_tiles = 0;    // of the chunks' attention
-  int64_t num_draws = 0;    // rows whose next token is drawn; without chunks, all rows
-  bool combines = false;    // some decode's context is split
+  int64_t num_rows = 0;                 // tokens; for decodes alone, padded up to a size that graphs are kept for
+  int64_t num_decodes = 0;              // the first rows, one each; padded likewise
+  int64_t num_chunks = 0;               // sequences that own the other rows
+  int64_t num_tiles[kMaxWindows] = {};  // of the chunks' attention
+  int64_t num_draws = 0;                // rows whose next token is drawn; without chunks, all rows
+  bool combines[kMaxWindows] = {};      // some decode's context is split
 };
 
 /// What a step reads on the device.

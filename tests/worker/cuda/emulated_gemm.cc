@@ -19,6 +19,7 @@ void Multiply(const GemmParams& p) {
     for (int64_t j = 0; j < p.n; ++j) {
       float sum = 0;
       for (int64_t c = 0; c < p.k; ++c) sum += row[static_cast<size_t>(c)] * simt::ToFloat(weight[j * p.k + c]);
+      sum *= p.scale;
       if (p.float_result) {
         static_cast<float*>(p.y)[i * p.y_stride + j] = sum;
       } else {

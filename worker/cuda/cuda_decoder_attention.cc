@@ -1,0 +1,102 @@
+// What a decoder does between its products in attention: positions, the cache, and attention itself.
+#include <algorithm>
+
+#include "kernels/cuda/decode_attention.h"
+#include "kernels/cuda/prefill_attention.h"
+#include "kernels/cuda/rope_kv_write.h"
+#include "kernels/cuda/wide_norm.h"
+#include "worker/cuda/cuda_decoder.h"
+
+namespace quire {
+
+void CudaDecoder::PositionAndStore(int64_t layer) {
+  const Activations& a = memory_.activations;
+  const CudaLayerWeights& w = weights(layer);
+  const int64_t rope = spec_.layers[static_cast<size_t>(layer)].rope;
+  const float* squares = spec_.qk_norm == QkNorm::kWhole ? SquaresOfAllRanks() : nullptr;
+  kernels::RopeKvWrite(device_.stream(), {.dtype = sizes_.dtype,
+                                          .qkv = a.qkv,
+                                          .row_stride = a.qkv_width,
+                                          .cos_sin = rope < 0 ? nullptr : memory_.ropes[static_cast<size_t>(rope)],
+                                          .positions = step_->arrays.positions,
+                                          .slots = step_->arrays.slots,
+                                          .num_tokens = shape_.num_rows,
+                                          .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
+                                          .rotary_dim = static_cast<int32_t>(rope < 0 ? 0 : spec_.rotated_dims()),
+                                          .cache = cache_->Layer(layer),
+                                          .bias = w.qkv_bias,
+                                          .query_norm = w.query_norm,
+                                          .key_norm = w.key_norm,
+                                          .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
+                                          .squares = squares,
+                                          .all_query_numbers = Extent(spec_, Axis::kQueries),
+                                          .all_key_numbers = Extent(spec_, Axis::kKeyValues)});
+}
+
+const float* CudaDecoder::SquaresOfAllRanks() {
+  // A KV head that several ranks hold is summed by the one that has its first query head.
+  const Activations& a = memory_.activations;
+  const int64_t dim = spec_.head_dim, counted = CountedKvHeads(spec_, sizes_.shard) * dim;
+  const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.kv_heads.size()) * dim;
+  kernels::SumSquares(device_.stream(), {sizes_.dtype, a.qkv, a.qkv_width, shape_.num_rows, a.heads_width,
+                                         past_keys - counted, counted, a.squares});
+  if (collective_ != nullptr) {
+    collective_->AllReduceSum(a.squares, shape_.num_rows * 2, DeviceType::kF32, device_.stream().handle);
+  }
+  return a.squares;
+}
+
+void CudaDecoder::Attend(int64_t layer) {
+  const kernels::PagedCache cache = cache_->Layer(layer);
+  const auto found = std::ranges::find(windows_, spec_.layers[static_cast<size_t>(layer)].window);
+  const auto window = static_cast<size_t>(found - windows_.begin());
+  if (shape_.num_decodes > 0) AttendDecodes(cache, window);
+  if (shape_.num_chunks > 0) AttendChunks(cache, window);
+}
+
+void CudaDecoder::AttendDecodes(const kernels::PagedCache& cache, size_t window) {
+  const Activations& a = memory_.activations;
+  kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
+                                              .queries = a.qkv,
+                                              .query_stride = a.qkv_width,
+                                              .out = a.attended,
+                                              .out_stride = a.heads_width,
+                                              .cache = cache,
+                                              .block_tables = step_->block_tables,
+                                              .table_stride = step_->table_stride,
+                                              .table_rows = step_->arrays.decode_table,
+                                              .alibi_slopes = memory_.alibi_slopes,
+                                              .scale = AttentionScale(spec_),
+                                              .soft_cap = static_cast<float>(spec_.score_cap),
+                                              .work = step_->arrays.decode_work[window],
+                                              .work_size = sizes_.decode_work,
+                                              .stages = sizes_.decode_stages,
+                                              .combine = shape_.combines[window],
+                                              .workspace = memory_.workspace});
+}
+
+void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, size_t window) {
+  const Activations& a = memory_.activations;
+  const int64_t element = kernels::ByteSize(sizes_.dtype);
+  kernels::PrefillAttention(device_.stream(),
+                            {.dtype = sizes_.dtype,
+                             .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * a.qkv_width * element,
+                             .query_stride = a.qkv_width,
+                             .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * a.heads_width * element,
+                             .out_stride = a.heads_width,
+                             .cache = cache,
+                             .block_tables = step_->block_tables,
+                             .table_stride = step_->table_stride,
+                             .table_rows = step_->arrays.chunk_table,
+                             .query_start = step_->arrays.chunk_start,
+                             .context_len = step_->arrays.chunk_context,
+                             .head_start = memory_.head_start,
+                             .alibi_slopes = memory_.alibi_slopes,
+                             .tiles = step_->arrays.tiles[window],
+                             .num_tiles = static_cast<int32_t>(shape_.num_tiles[window]),
+                             .scale = AttentionScale(spec_),
+                             .soft_cap = static_cast<float>(spec_.score_cap),
+                             .window = windows_[window]});
+}
+
+}  // namespace quire
