@@ -131,11 +131,13 @@ std::vector<double> Rope(const std::vector<double>& head, int64_t position, doub
   return out;
 }
 
-std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up) {
+std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up, Activation activation) {
   std::vector<double> out;
-  for (size_t i = 0; i < gate.size(); ++i) out.push_back(gate[i] / (1.0 + std::exp(-gate[i])) * up[i]);
+  for (size_t i = 0; i < gate.size(); ++i) out.push_back(Activate(gate[i], activation) * up[i]);
   return out;
 }
+
+double Capped(double x, double scale, double cap) { return cap > 0 ? cap * std::tanh(scale * x / cap) : scale * x; }
 
 namespace {
 
@@ -172,7 +174,7 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
             score += double{query[d]} * KvNumber(cache, cache.keys + slot(t), offset, d * cache.block_size + offset);
           }
           const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[h];
-          weight.push_back(score * p.scale + slope * static_cast<double>(t - (context - 1)));
+          weight.push_back(Capped(score, p.scale, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
         }
         const double max = *std::max_element(weight.begin(), weight.end());
         double sum = 0;

@@ -27,7 +27,11 @@ double Activate(double x, Activation activation);
 /// One head [head_dim] rotated to `position` with the angles position * base^(-2i/head_dim).
 std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base);
 
-std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up);
+std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up,
+                            Activation activation = Activation::kSilu);
+
+/// scale * x and, with a cap, cap * tanh(that / cap).
+double Capped(double x, double scale, double cap);
 
 /// Reads keys and values through the block tables; the whole score row, then softmax, then the weighted sum.
 /// Returns [num_queries, num_heads * head_dim].

@@ -5,6 +5,7 @@
 #include "kernels/activation.h"
 #include "kernels/add_bias.h"
 #include "kernels/add_rows.h"
+#include "kernels/cap_logits.h"
 #include "kernels/embedding.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
@@ -12,6 +13,7 @@
 #include "kernels/reference/reference.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/wide_norm.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"
 
@@ -182,20 +184,79 @@ TEST(RopeTest, RotatesEveryHeadOfAStridedRowOrTheFirstDimensionsOfIt) {
   for (const int64_t rotated : {20, 12, 2, 0}) ExpectRotation(20, rotated);
 }
 
+void ExpectGatedAs(Activation activation, int64_t columns) {
+  Random random(3);
+  auto rows = random.Floats(2 * 2 * columns);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] *= i % 5 == 0 ? 100.0f : 4.0f;
+  std::vector<float> out(static_cast<size_t>(2 * columns));
+  GateMul(CpuStream(2), {rows.data(), out.data(), 2, columns, activation});
+  Doubles expected;
+  for (int64_t t = 0; t < 2; ++t) {
+    const auto gate = rows.begin() + t * 2 * columns;
+    const auto row = reference::GateMul({gate, gate + columns}, {gate + columns, gate + 2 * columns}, activation);
+    expected.insert(expected.end(), row.begin(), row.end());
+  }
+  test::ExpectNear(out, expected, 2e-6, "columns " + std::to_string(columns));
+}
+
 TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
   for (const int64_t columns : {1, 7, 8, 33, 1536}) {
-    Random random(3);
-    auto rows = random.Floats(2 * 2 * columns);
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] *= i % 5 == 0 ? 100.0f : 4.0f;
-    std::vector<float> out(static_cast<size_t>(2 * columns));
-    GateMul(CpuStream(2), {rows.data(), out.data(), 2, columns});
-    Doubles expected;
-    for (int64_t t = 0; t < 2; ++t) {
-      const auto gate = rows.begin() + t * 2 * columns;
-      const auto row = reference::GateMul({gate, gate + columns}, {gate + columns, gate + 2 * columns});
-      expected.insert(expected.end(), row.begin(), row.end());
+    for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) ExpectGatedAs(activation, columns);
+  }
+}
+
+TEST(RmsNormTest, AddsWhatItNormedWhereItIsToldSo) {
+  Random random(6);
+  const int64_t tokens = 3, hidden = 37;
+  const auto x = random.Floats(tokens * hidden), weight = random.Floats(hidden),
+             before = random.Floats(tokens * hidden);
+  auto out = before;
+  RmsNorm(CpuStream(2), {x.data(), weight.data(), out.data(), tokens, hidden, 1e-5f, true});
+  Doubles expected(before.begin(), before.end());
+  for (int64_t t = 0; t < tokens; ++t) {
+    const auto row = x.begin() + t * hidden;
+    const auto normed = reference::RmsNorm({row, row + hidden}, {weight.begin(), weight.end()}, 1e-5);
+    for (int64_t i = 0; i < hidden; ++i)
+      expected[static_cast<size_t>(t * hidden + i)] += normed[static_cast<size_t>(i)];
+  }
+  test::ExpectNear(out, expected, 2e-6, "sum");
+}
+
+TEST(WideNormTest, NormsARowWhoseOtherHalfIsElsewhere) {
+  Random random(7);
+  for (const int64_t columns : {1, 7, 64, 129}) {
+    const int64_t tokens = 4, stride = 2 * columns;
+    const auto before = random.Floats(tokens * stride), weight = random.Floats(stride);
+    auto rows = before;
+    std::vector<float> halves[2] = {std::vector<float>(static_cast<size_t>(3 * tokens)), {}}, squares(halves[0].size());
+    halves[1] = halves[0];
+    for (const int64_t half : {0, 1}) {
+      float* part = halves[half].data();
+      SumSquares(CpuStream(2), {rows.data() + half * columns, part + 1, tokens, columns, stride, 3});
+      for (size_t i = 0; i < squares.size(); ++i) squares[i] += part[i];
     }
-    test::ExpectNear(out, expected, 1e-6, "columns " + std::to_string(columns));
+    for (int64_t t = 0; t < tokens; ++t) EXPECT_EQ(squares[static_cast<size_t>(3 * t)], 0) << "not this norm's";
+    for (const int64_t half : {0, 1}) {
+      WideNorm(CpuStream(2), {rows.data() + half * columns, weight.data() + half * columns, squares.data() + 1, tokens,
+                              columns, stride, 3, stride, 1e-5f});
+    }
+    for (int64_t t = 0; t < tokens; ++t) {
+      const auto row = before.begin() + t * stride;
+      test::ExpectNear({rows.data() + t * stride, static_cast<size_t>(stride)},
+                       reference::RmsNorm({row, row + stride}, {weight.begin(), weight.end()}, 1e-5), 2e-6, "row");
+    }
+  }
+}
+
+TEST(CapLogitsTest, ScalesAndCapsFromTinyToHugeNumbers) {
+  for (const float cap : {0.0f, 30.0f}) {
+    Random random(8);
+    auto logits = random.Floats(1003);
+    for (size_t i = 0; i < logits.size(); ++i) logits[i] *= i % 3 == 0 ? 1e4f : i % 3 == 1 ? 20.0f : 1e-3f;
+    Doubles expected;
+    for (const float x : logits) expected.push_back(reference::Capped(x, 0.3f, cap));
+    CapLogits(CpuStream(2), {logits.data(), static_cast<int64_t>(logits.size()), 0.3f, cap});
+    test::ExpectNear(logits, expected, 4e-6, "cap " + std::to_string(cap));
   }
 }
 

@@ -26,6 +26,7 @@ struct Case {
   std::vector<int32_t> tables;
   int64_t num_blocks = 1, table_stride = 0, window = 0;
   std::vector<float> slopes;  // of ALiBi, one for each query head, or none
+  float soft_cap = 0;
 
   int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }
   int64_t heads() const { return head_start.back(); }
@@ -48,7 +49,7 @@ struct Case {
             heads(),
             0.3f,
             window,
-            0,
+            soft_cap,
             slopes.empty() ? nullptr : slopes.data()};
   }
 
@@ -180,6 +181,22 @@ TEST_P(PagedAttentionTest, ScoresFallWithDistanceByTheSlopeOfTheHead) {
         test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6,
                          "window " + std::to_string(window) + ", block " + std::to_string(block_size));
       }
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, ScoresAreCappedBeforeTheSoftmaxAndBeforeTheSlope) {
+  uint64_t seed = 600;
+  for (const auto& grouping : kGroupings) {
+    for (const bool slopes : {false, true}) {
+      Case c = MakeCase(GetParam(), 16, 64, grouping, {{1, 1}, {33, 33}, {70, 21}, {300, 2}}, ++seed);
+      if (slopes) c.Slope();
+      PagedAttention(CpuStream(1), c.Params());
+      const std::vector<float> plain = c.out;
+      c.soft_cap = 0.4f;
+      PagedAttention(CpuStream(2), c.Params());
+      EXPECT_NE(c.out, plain);
+      test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6, slopes ? "with slopes" : "alone");
     }
   }
 }

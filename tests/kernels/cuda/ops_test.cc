@@ -8,6 +8,7 @@
 #include "kernels/cuda/decode_reference.h"
 #include "kernels/cuda/rope_kv_write.h"
 #include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/wide_norm.h"
 #include "kernels/reference/reference.h"
 #include "simt/device_buffer.h"
 #include "simt/expect_error.h"
@@ -355,7 +356,8 @@ TEST(GateMulTest, EqualsReference) {
         const int64_t tokens = 3;
         const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
         reference::WriteNumber(in.data(), dtype, 0, -120);  // exp(120) overflows
-        GateMul({}, {dtype, in.data(), out.data(), tokens, columns, interleaved});
+        const Activation activation = columns == 1032 ? Activation::kGeluTanh : Activation::kSilu;
+        GateMul({}, {dtype, in.data(), out.data(), tokens, columns, interleaved, activation});
         std::vector<double> expected;
         for (int64_t t = 0; t < tokens; ++t) {
           std::vector<double> gate, up;
@@ -364,7 +366,7 @@ TEST(GateMulTest, EqualsReference) {
             gate.push_back(in[row + at]);
             up.push_back(in[row + at + (interleaved ? 8 : columns)]);
           }
-          Append(expected, reference::GateMul(gate, up));
+          Append(expected, reference::GateMul(gate, up, activation));
         }
         test::ExpectNear(out.Floats(), expected, Tolerance(dtype), "columns " + std::to_string(columns));
       }
@@ -387,6 +389,69 @@ TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
       const bool here = row >= 0 && row < rows;
       EXPECT_EQ(out.Slice(t * hidden, hidden),
                 here ? table.Slice(row * hidden, hidden) : std::vector<double>(static_cast<size_t>(hidden)));
+    }
+  }
+}
+
+TEST(EmbeddingTest, ScalesTheRowsThatItFinds) {
+  for (const DType dtype : kTypes) {
+    const int64_t hidden = 72, rows = 5;
+    test::Random random(14);
+    const Numbers table = Numbers::Of(dtype, rows * hidden, random), out(dtype, hidden);
+    const DeviceBuffer<int32_t> ids(std::vector<int32_t>{3});
+    Embedding({}, {dtype, table.data(), ids.data(), out.data(), 1, hidden, 0, rows, false, 2.3f});
+    std::vector<double> expected = table.Slice(3 * hidden, hidden);
+    for (double& x : expected) x *= 2.3f;
+    test::ExpectNear(out.Floats(), expected, Tolerance(dtype), "scaled");
+  }
+}
+
+TEST(RmsNormTest, AddsWhatItNormedWhereItIsToldSo) {
+  for (const DType dtype : kTypes) {
+    const int64_t hidden = 1000, tokens = 3;
+    test::Random random(15);
+    const Numbers x = Numbers::Of(dtype, tokens * hidden, random), weight = Numbers::Of(dtype, hidden, random);
+    const Numbers sum = Numbers::Of(dtype, tokens * hidden, random);
+    std::vector<double> expected = sum.Slice(0, tokens * hidden);
+    for (int64_t t = 0; t < tokens; ++t) {
+      const auto normed = reference::RmsNorm(x.Slice(t * hidden, hidden), weight.Slice(0, hidden), 1e-5);
+      for (int64_t i = 0; i < hidden; ++i)
+        expected[static_cast<size_t>(t * hidden + i)] += normed[static_cast<size_t>(i)];
+    }
+    RmsNorm({}, {dtype, x.data(), nullptr, weight.data(), sum.data(), tokens, hidden, 1e-5f, true});
+    test::ExpectNear(sum.Floats(), expected, Tolerance(dtype) + 1e-6, "sum");
+  }
+}
+
+TEST(SumSquaresTest, SumsWhatItIsToldOfQueriesAndOfKeys) {
+  for (const DType dtype : kTypes) {
+    const int64_t tokens = 3, stride = 900, queries = 600, first_key = 664, keys = 130;
+    test::Random random(16);
+    const Numbers rows = Numbers::Of(dtype, tokens * stride, random);
+    const DeviceBuffer<float> squares(std::vector<float>(2 * tokens, -1));
+    SumSquares({}, {dtype, rows.data(), stride, tokens, queries, first_key, keys, squares.data()});
+    for (int64_t t = 0; t < tokens; ++t) {
+      double of_queries = 0, of_keys = 0;
+      for (int64_t i = 0; i < queries; ++i) of_queries += rows[t * stride + i] * rows[t * stride + i];
+      for (int64_t i = first_key; i < first_key + keys; ++i) of_keys += rows[t * stride + i] * rows[t * stride + i];
+      EXPECT_NEAR(squares[2 * t], of_queries, 1e-4 * of_queries);
+      EXPECT_NEAR(squares[2 * t + 1], of_keys, 1e-4 * of_keys);
+    }
+  }
+}
+
+TEST(CapLogitsTest, ScalesAndCapsTheColumnsOfEveryRow) {
+  for (const float cap : {0.0f, 30.0f}) {
+    const int64_t rows = 2, columns = 300, stride = 304;
+    test::Random random(17);
+    std::vector<float> before = random.Floats(rows * stride);
+    for (size_t i = 0; i < before.size(); ++i) before[i] *= i % 2 == 0 ? 1e3f : 10.0f;
+    const DeviceBuffer<float> logits(before);
+    CapLogits({}, {logits.data(), rows, columns, stride, 0.3f, cap});
+    for (int64_t i = 0; i < rows * stride; ++i) {
+      const float x = before[static_cast<size_t>(i)];
+      const double want = i % stride < columns ? reference::Capped(x, 0.3f, cap) : x;
+      EXPECT_NEAR(logits[i], want, 1e-5 * std::max(1.0, std::fabs(want)));
     }
   }
 }
