@@ -229,16 +229,16 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
     }
     return "";
   };
-  EXPECT_EQ(error_of("mamba", "", 0, ""),
-            "t.gguf: architecture \"mamba\" is not supported; supported: llama, qwen2, qwen3");
+  EXPECT_TRUE(error_of("mamba", "", 0, "")
+                  .starts_with("t.gguf: architecture \"mamba\" is not supported; supported: llama, qwen2, qwen3, "));
   EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)),
             "t.gguf: 1 of 1 dimensions of a head cannot rotate in pairs");
   EXPECT_EQ(error_of("llama", "expert_count", 4, Number(8, 4)),
             "t.gguf: metadata llama.expert_count = 8 is not supported for this architecture");
   EXPECT_EQ(error_of("qwen3", "rope.dimension_sections", 9, Number(4, 4) + Number(1, 8) + Number(2, 4)),
             "t.gguf: metadata qwen3.rope.dimension_sections = [] is not supported for this architecture");
-  EXPECT_EQ(error_of("qwen2", "rope.scaling.type", 8, GgufBytes::Text("yarn")),
-            "t.gguf: rope scaling of type yarn is not supported");
+  EXPECT_EQ(error_of("qwen2", "rope.scaling.type", 8, GgufBytes::Text("x")),
+            "t.gguf: rope scaling of type x is not supported");
   EXPECT_EQ(error_of("qwen2", "attention.value_length", 4, Number(16, 4)),
             "t.gguf: values of another length than keys are not supported");
 }
@@ -319,8 +319,9 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
   EXPECT_EQ(error_of("{\"hidden_size\":-8," + good + "}").substr(0, 31), "config.json: hidden_size = -8 i");
   EXPECT_NE(error_of("{\"hidden_size\":8,\"num_key_value_heads\":3," + good + "}").find("do not divide"),
             std::string::npos);
-  EXPECT_EQ(error_of("{\"hidden_size\":8,\"model_type\":\"x\"}"),
-            "config.json: architecture \"x\" is not supported; supported: llama, mistral, qwen2, qwen3");
+  EXPECT_TRUE(
+      error_of("{\"hidden_size\":8,\"model_type\":\"x\"}")
+          .starts_with("config.json: architecture \"x\" is not supported; supported: llama, mistral, qwen2, qwen3, "));
   const std::string mistral = "{\"hidden_size\":8,\"model_type\":\"mistral\"," + good.substr(good.find(',') + 1);
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":-1}"), "config.json: sliding_window = -1 is out of range");
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":\"4\"}"), "config.json: sliding_window must be an integer");

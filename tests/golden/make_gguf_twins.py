@@ -15,7 +15,11 @@ import gguf
 import numpy as np
 from safetensors.numpy import load_file
 
-ARCHITECTURES = {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2, "qwen3": gguf.MODEL_ARCH.QWEN3}
+# model_type -> general.architecture
+FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3", "granite": "granite", "smollm3": "smollm3",
+            "olmo2": "olmo2", "olmo3": "olmo2", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4"}
+ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
+PERMUTED = ("llama", "granite", "smollm3")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 def permute(weight, heads):
     """HF has dimensions that rotate together half a head apart, GGUF side by side."""
@@ -33,11 +37,53 @@ def divisors(rope, head_dim):
     return np.array(out, np.float32)
 
 
+def add_scaling(writer, rope, config, dim):
+    """Scaling of positions, which all layers without a window have."""
+    kind = rope["rope_type"]
+    if kind == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    elif kind == "llama3":
+        writer.add_tensor("rope_freqs.weight", divisors(rope, dim))
+    elif kind == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        usual = 0.1 * math.log(rope["factor"]) + 1  # which readers multiply by
+        writer.add_rope_scaling_attn_factors(rope.get("attention_factor", usual) / usual)
+    elif kind == "longrope":
+        original = config["original_max_position_embeddings"]
+        grown = config["max_position_embeddings"] / original
+        writer.add_rope_scaling_orig_ctx_len(original)
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(grown) / math.log(original)))
+        writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
+        writer.add_tensor("rope_factors_long.weight", np.array(rope["long_factor"], np.float32))
+
+
+def add_own(writer, family, config):
+    """What a family has beside sizes and rotation."""
+    if config.get("sliding_window") and family != "qwen2":
+        writer.add_sliding_window(config["sliding_window"])
+    if family == "granite":
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
+    if family in ("gemma2", "gemma3"):
+        writer.add_attention_scale(config["query_pre_attn_scalar"] ** -0.5)
+    if family == "gemma2":
+        writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+        writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if family == "gemma3":
+        writer.add_array("gemma3.attention.sliding_window_pattern", [kind == "sliding_attention" for kind in config["layer_types"]])
+
+
 def make(name):
     with open(f"{MODELS}/{name}/config.json") as f:
         config = json.load(f)
     rope, heads, kv_heads = config["rope_parameters"], config["num_attention_heads"], config["num_key_value_heads"]
-    family, dim = config["model_type"], config.get("head_dim", config["hidden_size"] // heads)
+    rope = rope.get("full_attention", rope)
+    family, dim = FAMILIES[config["model_type"]], config.get("head_dim", config["hidden_size"] // heads)
     names = gguf.get_tensor_name_map(ARCHITECTURES[family], config["num_hidden_layers"])
     writer = gguf.GGUFWriter(f"{MODELS}/{name}.gguf", family)
     writer.add_context_length(config["max_position_embeddings"])
@@ -48,29 +94,28 @@ def make(name):
     writer.add_head_count_kv(kv_heads)
     writer.add_key_length(dim)
     writer.add_value_length(dim)
-    writer.add_rope_dimension_count(dim)
+    writer.add_rope_dimension_count(int(dim * rope.get("partial_rotary_factor", 1)))
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(rope["rope_theta"])
     writer.add_token_list([f"t{i}" for i in range(config["vocab_size"])])
-    if rope["rope_type"] == "linear":
-        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
-        writer.add_rope_scaling_factor(rope["factor"])
-    elif rope["rope_type"] == "llama3":
-        writer.add_tensor("rope_freqs.weight", divisors(rope, dim))
+    add_scaling(writer, rope, config, dim)
+    add_own(writer, family, config)
     for path in sorted(glob.glob(f"{MODELS}/{name}/*.safetensors")):
         for tensor, weight in load_file(path).items():
             target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
-            if family == "llama" and ".attn_q" in target:
+            if family in PERMUTED and ".attn_q" in target:
                 weight = permute(weight, heads)
-            if family == "llama" and ".attn_k" in target:
+            if family in PERMUTED and ".attn_k" in target:
                 weight = permute(weight, kv_heads)
-            # Vectors are fp32 in such files.
-            writer.add_tensor(target, weight.astype(np.float32) if weight.ndim == 1 else weight)
+            if weight.ndim == 1:  # vectors are fp32 in such files, and norms what is multiplied by
+                weight = weight.astype(np.float32) + (1 if family in ("gemma2", "gemma3") else 0)
+            writer.add_tensor(target, weight)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3"):
+for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma2", "gemma3",
+                             "glm4"):
     make(twin)

@@ -64,10 +64,9 @@ TINY = {
     "granite": dict(kind=GraniteConfig, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
                     intermediate_size=80, vocab_size=157, tie_word_embeddings=True, embedding_multiplier=6.0,
                     attention_multiplier=0.21, residual_multiplier=0.4, logits_scaling=1.5),
-    # The fourth layer does not rotate anything, and has a window.
+    # The fourth layer does not rotate anything.
     "smollm3": dict(kind=SmolLM3Config, hidden_size=40, num_hidden_layers=5, num_attention_heads=5, num_key_value_heads=1,
-                    intermediate_size=56, vocab_size=143, tie_word_embeddings=True, use_sliding_window=True,
-                    sliding_window=20),
+                    intermediate_size=56, vocab_size=143, tie_word_embeddings=True),
     "yarn": dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                  intermediate_size=72, vocab_size=167, tie_word_embeddings=False,
                  rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)),

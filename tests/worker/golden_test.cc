@@ -133,7 +133,9 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
                          testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf", "qwen2",
                                          "qwen25", "qwen25.gguf", "qwen3", "qwen3.gguf", "phi3", "phi3long", "granite",
                                          "smollm3", "yarn", "ministral", "olmo2", "olmo3", "gemma2", "gemma3", "glm4",
-                                         "glm", "bloom", "mpt", "neox", "neox_serial", "gpt2", "opt"),
+                                         "glm", "phi3.gguf", "granite.gguf", "smollm3.gguf", "yarn.gguf", "olmo3.gguf",
+                                         "gemma2.gguf", "gemma3.gguf", "glm4.gguf", "bloom", "mpt", "neox",
+                                         "neox_serial", "gpt2", "opt"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '.', '_');

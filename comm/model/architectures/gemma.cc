@@ -71,8 +71,8 @@ ModelSpec Gemma3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Such files leave out what the scores are divided by: the largest model of each generation, known by its number of
-/// layers, takes the hidden size of a head for it.
+/// Such files may leave out what the scores are multiplied by: the largest model of each generation, known by its
+/// number of layers, takes the hidden size of a head for it.
 ModelSpec GemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
   ModelSpec spec = LlamaFromGguf(config);
   MakeGemma(spec);
@@ -80,6 +80,7 @@ ModelSpec GemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t la
   if (spec.num_layers() == layers_of_largest) {
     spec.attention_scale = 1 / std::sqrt(static_cast<double>(spec.hidden_size) / static_cast<double>(spec.num_heads));
   }
+  spec.attention_scale = config.Real("attention.scale", spec.attention_scale);
   spec.logit_cap = config.Real("final_logit_softcapping", 0);
   return spec;
 }

@@ -63,7 +63,8 @@ std::vector<float> VectorOf(const GgufConfig& config, const char* name, int64_t 
 }
 
 void ReadScaling(const GgufConfig& config, Rope& rope) {
-  rope.original_max_position = config.Real("rope.scaling.original_context_length", config.Real("context_length"));
+  rope.original_max_position =
+      static_cast<double>(config.Count("rope.scaling.original_context_length", config.Count("context_length")));
   const std::string type = config.Text("rope.scaling.type", "none");
   if (!rope.long_divisors.empty()) {
     if (type != "none" && type != "longrope")
