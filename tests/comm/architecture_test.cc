@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "comm/error.h"
@@ -265,6 +267,120 @@ std::string OpenError(const std::string& model, const Json& changes) {
   config.update(changes);
   WriteTextFile(to / "config.json", config.dump());
   return ErrorOf([&] { ModelFiles::Open(to); });
+}
+
+/// The smallest configuration of a family with LayerNorm, in everybody's names for the sizes.
+ModelSpec ReadLayerNorm(const std::string& family, const Json& changes = Json::object()) {
+  Json config = {{"model_type", family}, {"vocab_size", 100}, {"intermediate_size", 96}, {"ffn_dim", 96}};
+  for (const char* key : {"hidden_size", "d_model", "n_embd"}) config[key] = 64;
+  for (const char* key : {"num_hidden_layers", "n_layer", "n_layers"}) config[key] = 3;
+  for (const char* key : {"num_attention_heads", "n_head", "n_heads"}) config[key] = 4;
+  if (family == "cohere" || family == "cohere2" || family == "stablelm") config["max_position_embeddings"] = 512;
+  config.update(changes);
+  return SpecFromHf(config.dump(), "", "config.json");
+}
+
+TEST(ArchitectureTest, FamiliesWithLayerNormRefuseByNameWhatTheyWouldComputeWrong) {
+  const std::tuple<std::string, Json, std::string> cases[] = {
+      {"bloom",
+       {{"apply_residual_connection_post_layernorm", true}},
+       "apply_residual_connection_post_layernorm = true"},
+      {"mpt", {{"attn_config", {{"clip_qkv", 8}}}}, "attn_config: clip_qkv = 8"},
+      {"mpt", {{"attn_config", {{"qk_ln", true}}}}, "attn_config: qk_ln = true"},
+      {"mpt", {{"attn_config", {{"alibi", false}}}}, "alibi = false"},
+      {"mpt", {{"attn_config", {{"alibi_bias_max", 16}}}}, "alibi_bias_max = 16"},
+      {"mpt", {{"attn_config", {{"attn_type", "multiquery_attention"}}}}, "attn_type multiquery_attention"},
+      {"mpt", {{"no_bias", false}}, "no_bias = false"},
+      {"mpt", {{"expansion_ratio", 3}}, "expansion_ratio = 3"},
+      {"gpt_neox", {{"hidden_act", "quick_gelu"}}, "hidden_act = \"quick_gelu\""},
+      {"gpt2", {{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx = true"},
+      {"gpt2", {{"scale_attn_weights", false}}, "scale_attn_weights = false"},
+      {"gpt2", {{"add_cross_attention", true}}, "add_cross_attention = true"},
+      {"opt", {{"do_layer_norm_before", false}}, "do_layer_norm_before = false"},
+      {"opt", {{"_remove_final_layer_norm", true}}, "_remove_final_layer_norm = true"},
+      {"opt", {{"word_embed_proj_dim", 32}}, "word_embed_proj_dim = 32"},
+      {"falcon", {{"alibi", true}}, "alibi = true"},
+      {"falcon", {{"new_decoder_architecture", true}, {"parallel_attn", false}}, "without parallel_attn"},
+      {"cohere", {{"use_qk_norm", true}}, "use_qk_norm = true"},
+      {"phi", {{"qk_layernorm", true}}, "qk_layernorm = true"},
+      {"stablelm", {{"qk_layernorm", true}}, "qk_layernorm = true"},
+  };
+  for (const auto& [family, changes, reason] : cases) {
+    EXPECT_NO_THROW(ReadLayerNorm(family));
+    const Json& all = changes;
+    const std::string& name = family;
+    EXPECT_THAT(ErrorOf([&] { ReadLayerNorm(name, all); }), AllOf(HasSubstr(reason), HasSubstr("not supported")));
+  }
+}
+
+TEST(ArchitectureTest, FalconsAndCoheresAreToldApartByTheirFlags) {
+  const auto norms_of = [](const ModelSpec& spec) {
+    std::set<std::string> names;
+    for (const WeightSpec& weight : WeightsOf(spec)) {
+      if (weight.role == Role::kAttentionNorm || weight.role == Role::kMlpNorm) names.insert(weight.hf);
+    }
+    return names;
+  };
+  const ModelSpec small = ReadLayerNorm("falcon"),
+                  large = ReadLayerNorm("falcon", {{"new_decoder_architecture", true}}),
+                  first = ReadLayerNorm("falcon", {{"parallel_attn", false}, {"multi_query", false}, {"bias", true}});
+  EXPECT_EQ(small.num_kv_heads, 1);
+  EXPECT_EQ(first.num_kv_heads, 4);
+  EXPECT_TRUE(small.shared_norm && small.parallel_block && large.parallel_block && !large.shared_norm);
+  EXPECT_FALSE(first.parallel_block);
+  EXPECT_THAT(norms_of(small), testing::ElementsAre("transformer.h.{}.input_layernorm.weight"));
+  EXPECT_THAT(norms_of(large),
+              testing::ElementsAre("transformer.h.{}.ln_attn.weight", "transformer.h.{}.ln_mlp.weight"));
+  EXPECT_THAT(norms_of(first), testing::ElementsAre("transformer.h.{}.input_layernorm.weight",
+                                                    "transformer.h.{}.post_attention_layernorm.weight"));
+  EXPECT_TRUE(norms_of(ReadLayerNorm("falcon", {{"new_decoder_architecture", true}, {"num_ln_in_parallel_attn", 1}})) ==
+              norms_of(small));
+
+  const ModelSpec second = ReadLayerNorm("cohere2", {{"num_hidden_layers", 5}, {"sliding_window", 24}});
+  EXPECT_EQ(WindowsOf(second), (std::vector<int64_t>{24, 24, 24, 0, 24}));
+  for (const LayerSpec& layer : second.layers) EXPECT_EQ(layer.rope, layer.window > 0 ? 0 : -1);
+}
+
+/// A copy of a golden model whose tensors are called otherwise, and that has more of them.
+std::string OpenRenamed(const std::string& model, const std::string& cut, const std::map<std::string, Json>& more) {
+  const TemporaryDirectory folder;
+  const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / model, to = fs::path(folder.path()) / model;
+  fs::copy(from, to);
+  std::string bytes = ReadTextFile(to / "model.safetensors", 1 << 20);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  Json header = Json::object();
+  const Json old = Json::parse(bytes.substr(8, length));
+  for (const auto& [name, entry] : old.items()) {
+    header[name.starts_with(cut) ? name.substr(cut.size()) : name] = entry;
+  }
+  std::string data = bytes.substr(8 + length);
+  for (const auto& [name, entry] : more) {
+    header[name] = entry;
+    header[name]["data_offsets"] = {data.size(), data.size() + 4};
+    data += std::string(4, '\0');
+  }
+  const std::string text = header.dump();
+  length = text.size();
+  std::string head(8, '\0');
+  std::memcpy(head.data(), &length, sizeof(length));
+  WriteTextFile(to / "model.safetensors", head + text + data);
+  return ErrorOf([&] { ModelFiles::Open(to); });
+}
+
+TEST(ArchitectureTest, OlderFilesMayLackTheirNamesBeginningAndHoldMasks) {
+  const Json floats = {{"dtype", "F32"}, {"shape", {1, 1, 1, 1}}}, bools = {{"dtype", "BOOL"}, {"shape", {1, 1, 2, 2}}};
+  EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {}), "");
+  EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {{"h.0.attn.bias", floats}}), "");
+  EXPECT_EQ(OpenRenamed("bloom", "transformer.", {}), "");
+  EXPECT_EQ(OpenRenamed("opt", "model.", {}), "");
+  EXPECT_EQ(
+      OpenRenamed("neox", "",
+                  {{"gpt_neox.layers.0.attention.bias", bools}, {"gpt_neox.layers.0.attention.masked_bias", floats}}),
+      "");
+  EXPECT_THAT(OpenRenamed("gpt2", "", {{"transformer.h.0.attn.other", floats}}),
+              HasSubstr("unexpected: transformer.h.0.attn.other"));
+  EXPECT_THAT(OpenRenamed("gpt2", "trans", {}), HasSubstr("missing: transformer.wte.weight"));
 }
 
 TEST(ArchitectureTest, TensorsThatAreMissingUnexpectedOrMisshapenAreNamedTogether) {

@@ -28,6 +28,26 @@ TINY = {
     "gpt2": dict(kind="GPT2", n_embd=40, n_layer=2, n_head=4, n_inner=100, vocab_size=137, n_positions=POSITIONS),
     "opt": dict(kind="OPT", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, ffn_dim=72, vocab_size=149,
                 max_position_embeddings=POSITIONS, word_embed_proj_dim=48),
+    "falcon": dict(kind="Falcon", hidden_size=40, num_hidden_layers=2, num_attention_heads=5, vocab_size=143),
+    "falcon_new": dict(kind="Falcon", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_kv_heads=2, vocab_size=141,
+                       new_decoder_architecture=True, bias=True, ffn_hidden_size=100),
+    "falcon_serial": dict(kind="Falcon", hidden_size=40, num_hidden_layers=2, num_attention_heads=5, vocab_size=133,
+                          multi_query=False, parallel_attn=False, bias=True, ffn_hidden_size=90),
+    "starcoder2": dict(kind="Starcoder2", hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+                       intermediate_size=70, vocab_size=157, sliding_window=24),
+    "cohere": dict(kind="Cohere", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+                   intermediate_size=80, vocab_size=159, attention_bias=True, logit_scale=0.75),
+    # Layers 0 and 1 slide and rotate; layer 2 does neither.
+    "cohere2": dict(kind="Cohere2", hidden_size=40, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=1,
+                    intermediate_size=72, vocab_size=155, sliding_window=20, logit_scale=0.5,
+                    layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
+    "phi": dict(kind="Phi", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+                intermediate_size=100, vocab_size=147),
+    "stablelm": dict(kind="StableLm", hidden_size=48, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=3,
+                     intermediate_size=70, vocab_size=153, use_qkv_bias=True),
+    "stablelm_parallel": dict(kind="StableLm", hidden_size=48, num_hidden_layers=2, num_attention_heads=6,
+                              num_key_value_heads=2, intermediate_size=70, vocab_size=161, use_parallel_residual=True,
+                              rope_parameters=dict(rope_theta=10000.0, partial_rotary_factor=0.5, rope_type="default")),
 }
 
 

@@ -57,7 +57,9 @@ class TensorWriter {
 };
 
 bool IsOfLayerNormFamily(const std::string& family) {
-  return std::set<std::string>{"bloom", "mpt", "gpt_neox", "gpt2", "opt"}.contains(family);
+  return std::set<std::string>{"bloom",  "mpt",        "gpt_neox", "gpt2",    "opt",
+                               "falcon", "starcoder2", "cohere",   "cohere2", "stablelm"}
+      .contains(family);
 }
 
 /// Every family's names for the same sizes; the files of another are not looked at. The width of the MLP is the
@@ -70,6 +72,12 @@ Json LayerNormConfigOf(const ModelShape& s) {
   for (const char* key : {"num_attention_heads", "n_head", "n_heads"}) config[key] = s.heads;
   for (const char* key : {"intermediate_size", "n_inner", "ffn_dim"}) config[key] = s.intermediate;
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"}) config[key] = 512;
+  for (const char* key : {"num_key_value_heads", "num_kv_heads"}) config[key] = s.kv_heads;
+  if (s.sliding_window > 0) config["sliding_window"] = s.sliding_window;
+  if (s.family == "cohere2") config["sliding_window_pattern"] = 2;
+  if (s.family == "cohere" || s.family == "cohere2") config["logit_scale"] = 0.5;
+  if (s.family == "falcon") config["new_decoder_architecture"] = s.kv_heads > 1;
+  if (s.family == "stablelm") config["use_parallel_residual"] = s.parallel;
   if (s.family == "gpt_neox") config["use_parallel_residual"] = s.parallel;
   if (s.family == "gpt2") config["activation_function"] = "gelu_new";
   if (s.family == "opt") config["activation_function"] = "relu";

@@ -11,7 +11,7 @@ struct ModelShape {
   int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
   int64_t sliding_window = 0;  // of every layer; in the Qwen family, of all but the first
   bool tied = false;
-  bool parallel = true;          // of gpt_neox: attention and MLP side by side
+  bool parallel = true;          // of gpt_neox and stablelm: attention and MLP side by side
   std::string dtype = "BF16";    // of the safetensors: F32, F16 or BF16
   std::string family = "llama";  // config.json's model_type; a llama with a window is a mistral
 };

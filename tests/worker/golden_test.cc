@@ -135,7 +135,8 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
                                          "smollm3", "yarn", "ministral", "olmo2", "olmo3", "gemma2", "gemma3", "glm4",
                                          "glm", "phi3.gguf", "granite.gguf", "smollm3.gguf", "yarn.gguf", "olmo3.gguf",
                                          "gemma2.gguf", "gemma3.gguf", "glm4.gguf", "bloom", "mpt", "neox",
-                                         "neox_serial", "gpt2", "opt"),
+                                         "neox_serial", "gpt2", "opt", "falcon", "falcon_new", "falcon_serial",
+                                         "starcoder2", "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '.', '_');

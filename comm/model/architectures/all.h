@@ -18,5 +18,10 @@ extern const Architecture kMpt;                          // mpt.cc
 extern const Architecture kGptNeoX;                      // gpt_neox.cc
 extern const Architecture kGpt2;                         // gpt2.cc
 extern const Architecture kOpt;                          // opt.cc
+extern const Architecture kFalcon;                       // falcon.cc
+extern const Architecture kStarCoder2;                   // starcoder2.cc
+extern const Architecture kCohere, kCohere2;             // cohere.cc
+extern const Architecture kPhi;                          // phi.cc
+extern const Architecture kStableLm;                     // stablelm.cc
 
 }  // namespace quire::architectures

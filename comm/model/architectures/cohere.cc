@@ -1,0 +1,59 @@
+// Cohere (Command R) and Cohere 2 (Command R7B, Command A): Llama's projections under one LayerNorm without a bias,
+// which attention and a gated MLP share side by side; neighbouring dimensions rotate; logits are scaled. In the second
+// generation only layers with a window rotate.
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr double kTheta = 500000;  // of the first generation, where a file does not say
+
+ModelSpec CohereFromHf(const HfConfig& config, double theta) {
+  ModelSpec spec = LlamaFromHf(config, {.theta = theta});
+  spec.head_dim = spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0;
+  spec.rms_norm_epsilon = config.Real("layer_norm_eps", 1e-5);
+  spec.norm = NormKind::kLayer;
+  spec.parallel_block = true;
+  spec.shared_norm = true;
+  spec.activation = ActivationFromHf(config, "hidden_act", "silu");
+  spec.tied_embeddings = config.Flag("tie_word_embeddings", true);
+  spec.interleaved_rope_rows = true;
+  spec.logit_scale = config.Real("logit_scale", 0.0625);
+  SetBiases(spec, config.Flag("attention_bias"), false);
+  return spec;
+}
+
+ModelSpec FromHf(const HfConfig& config) { return CohereFromHf(config, kTheta); }
+
+ModelSpec SecondFromHf(const HfConfig& config) {
+  constexpr int64_t kUsualPattern = 4;
+  ModelSpec spec = CohereFromHf(config, RopeHabits().theta);
+  const int64_t full_every = config.Count("sliding_window_pattern", kUsualPattern);
+  if (full_every < 1) Fail("{}: sliding_window_pattern = {} is out of range", config.path(), full_every);
+  ReadKinds(config, spec, config.Count("sliding_window", 4096),
+            [&](int64_t layer) { return (layer + 1) % full_every != 0; });
+  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 0 : -1;
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
+  if (spec.qkv_bias) AddQkvBiases(weights, true);
+  if (spec.out_bias) {
+    weights.insert(weights.begin() + 1, {Role::kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias",
+                                         "blk.{}.attn_output.bias", Axis::kHidden, Axis::kOne});
+  }
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kCohere = {"cohere", nullptr, FromHf, nullptr, Weights};
+constexpr Architecture kCohere2 = {"cohere2", nullptr, SecondFromHf, nullptr, Weights};
+
+}  // namespace quire::architectures

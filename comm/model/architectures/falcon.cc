@@ -1,0 +1,98 @@
+// Falcon: attention and MLP side by side, with one norm or one each, one key and value head or several; in its first
+// form, one after the other. Queries of a group lie before its key and value.
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+#include "comm/model/architectures/rotation.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.word_embeddings.weight", "token_embd.weight",
+                                    Axis::kTokens, Axis::kHidden};
+
+/// Models with ALiBi are left to the table of keys, which refuses them: HF rounds their biases to bfloat16 by position.
+void ReadBlock(const HfConfig& config, ModelSpec& spec) {
+  const bool grouped = config.Flag("new_decoder_architecture");
+  const bool one_key = !grouped && config.Flag("multi_query", true);
+  const int64_t norms = config.Count("num_ln_in_parallel_attn", grouped ? 2 : 1);
+  spec.num_kv_heads = one_key ? 1 : config.Count("num_kv_heads", spec.num_heads);
+  spec.parallel_block = config.Flag("parallel_attn", true);
+  spec.shared_norm = spec.parallel_block && !(grouped && norms == 2);
+  if (norms != 1 && norms != 2) Fail("{}: num_ln_in_parallel_attn = {} is not supported", config.path(), norms);
+  if (grouped && !spec.parallel_block) {
+    Fail("{}: new_decoder_architecture without parallel_attn is not supported", config.path());
+  }
+  if (!grouped && !one_key && spec.num_kv_heads != spec.num_heads) {
+    Fail("{}: num_kv_heads = {} of {} without new_decoder_architecture is not supported", config.path(),
+         spec.num_kv_heads, spec.num_heads);
+  }
+}
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LayerNormFromHf(config,
+                                   {.hidden = {"hidden_size"},
+                                    .layers = {"num_hidden_layers", "n_layer"},
+                                    .heads = {"num_attention_heads", "n_head"},
+                                    .max_position = "max_position_embeddings",
+                                    .max_position_otherwise = 2048,
+                                    .epsilon = "layer_norm_epsilon"},
+                                   true);
+  ReadBlock(config, spec);
+  spec.intermediate_size = config.Count("ffn_hidden_size", 4 * spec.hidden_size);
+  spec.activation = ActivationFromHf(config, "activation", "gelu");
+  spec.ropes = {RopeFromHf(config, spec.head_dim, {})};
+  spec.fused_by_head = true;
+  SetBiases(spec, config.Flag("bias"), config.Flag("bias"));
+  return spec;
+}
+
+void AddNorms(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
+  using enum Role;
+  const auto add = [&](Role role, Role bias, const char* hf, const char* hf_bias, const char* gguf,
+                       const char* gguf_bias) {
+    weights.push_back({role, hf, gguf, Axis::kHidden, Axis::kOne});
+    weights.push_back({bias, hf_bias, gguf_bias, Axis::kHidden, Axis::kOne});
+  };
+  if (spec.parallel_block && !spec.shared_norm) {
+    add(kAttentionNorm, kAttentionNormBias, "transformer.h.{}.ln_attn.weight", "transformer.h.{}.ln_attn.bias",
+        "blk.{}.attn_norm_2.weight", "blk.{}.attn_norm_2.bias");
+    add(kMlpNorm, kMlpNormBias, "transformer.h.{}.ln_mlp.weight", "transformer.h.{}.ln_mlp.bias",
+        "blk.{}.attn_norm.weight", "blk.{}.attn_norm.bias");
+    return;
+  }
+  add(kAttentionNorm, kAttentionNormBias, "transformer.h.{}.input_layernorm.weight",
+      "transformer.h.{}.input_layernorm.bias", "blk.{}.attn_norm.weight", "blk.{}.attn_norm.bias");
+  if (spec.parallel_block) return;
+  add(kMlpNorm, kMlpNormBias, "transformer.h.{}.post_attention_layernorm.weight",
+      "transformer.h.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.weight", "blk.{}.ffn_norm.bias");
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
+  std::vector<WeightSpec> weights = {
+      kTokenTable,
+      {kAttentionOut, "transformer.h.{}.self_attention.dense.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
+      {kAttentionOutBias, "transformer.h.{}.self_attention.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
+      {kUp, "transformer.h.{}.mlp.dense_h_to_4h.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
+      {kUpBias, "transformer.h.{}.mlp.dense_h_to_4h.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
+      {kDown, "transformer.h.{}.mlp.dense_4h_to_h.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
+      {kDownBias, "transformer.h.{}.mlp.dense_4h_to_h.bias", "blk.{}.ffn_down.bias", kHidden, kOne}};
+  AddNorms(spec, weights);
+  AddFusedQkv(spec,
+              {"transformer.h.{}.self_attention.query_key_value.weight", "blk.{}.attn_qkv.weight",
+               "transformer.h.{}.self_attention.query_key_value.bias", "blk.{}.attn_qkv.bias"},
+              weights);
+  weights.insert(weights.end(), {{kFinalNorm, "transformer.ln_f.weight", "output_norm.weight", kHidden, kOne},
+                                 {kFinalNormBias, "transformer.ln_f.bias", "output_norm.bias", kHidden, kOne},
+                                 HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+  return WithoutMissingBiases(spec, std::move(weights));
+}
+
+}  // namespace
+
+constexpr Architecture kFalcon = {"falcon", nullptr, FromHf, nullptr, Weights, "transformer."};
+
+}  // namespace quire::architectures

@@ -1,0 +1,41 @@
+// StableLM: Llama with LayerNorm, of which a part of each head rotates; attention and MLP may share a norm side by
+// side.
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.partial = 0.25});
+  spec.rms_norm_epsilon = config.Real("layer_norm_eps", 1e-5);
+  spec.norm = NormKind::kLayer;
+  spec.norm_bias = true;
+  spec.activation = ActivationFromHf(config, "hidden_act", "silu");
+  spec.parallel_block = spec.shared_norm = config.Flag("use_parallel_residual");
+  spec.qkv_bias = config.Flag("use_qkv_bias");
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  if (spec.shared_norm) {
+    std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
+  } else {
+    weights.insert(weights.begin() + 1, {Role::kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias",
+                                         "blk.{}.ffn_norm.bias", Axis::kHidden, Axis::kOne});
+  }
+  weights.insert(weights.begin() + 1, {Role::kAttentionNormBias, "model.layers.{}.input_layernorm.bias",
+                                       "blk.{}.attn_norm.bias", Axis::kHidden, Axis::kOne});
+  weights.push_back({Role::kFinalNormBias, "model.norm.bias", "output_norm.bias", Axis::kHidden, Axis::kOne});
+  if (spec.qkv_bias) AddQkvBiases(weights, true);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kStableLm = {"stablelm", nullptr, FromHf, nullptr, Weights};
+
+}  // namespace quire::architectures
