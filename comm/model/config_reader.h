@@ -51,6 +51,7 @@ class GgufConfig {
   int64_t Count(const char* key, int64_t otherwise) const { return Has(key) ? Count(key) : otherwise; }
   double Real(const char* key) const;
   double Real(const char* key, double otherwise) const { return Has(key) ? Real(key) : otherwise; }
+  bool Flag(const char* key, bool otherwise) const { return Has(key) ? gguf_.Get<bool>(Full(key)) : otherwise; }
   std::string Text(const char* key, const std::string& otherwise) const;
   std::vector<int64_t> Counts(const char* key) const;  // of a list; none: an empty one
 

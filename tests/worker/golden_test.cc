@@ -136,7 +136,9 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
                                          "glm", "phi3.gguf", "granite.gguf", "smollm3.gguf", "yarn.gguf", "olmo3.gguf",
                                          "gemma2.gguf", "gemma3.gguf", "glm4.gguf", "bloom", "mpt", "neox",
                                          "neox_serial", "gpt2", "opt", "falcon", "falcon_new", "falcon_serial",
-                                         "starcoder2", "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel"),
+                                         "starcoder2", "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel",
+                                         "bloom.gguf", "mpt.gguf", "neox.gguf", "gpt2.gguf", "falcon_new.gguf",
+                                         "starcoder2.gguf"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '.', '_');

@@ -27,6 +27,14 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.activation = Activation::kGeluTanh;
+  spec.position = Position::kAlibi;
+  spec.embedding_norm = true;
+  return spec;
+}
+
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
@@ -51,11 +59,11 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   weights.insert(weights.end(), {{kFinalNorm, "transformer.ln_f.weight", "output_norm.weight", kHidden, kOne},
                                  {kFinalNormBias, "transformer.ln_f.bias", "output_norm.bias", kHidden, kOne},
                                  HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
-  return weights;
+  return WithoutMissingBiases(spec, std::move(weights));
 }
 
 }  // namespace
 
-constexpr Architecture kBloom = {"bloom", nullptr, FromHf, nullptr, Weights, "transformer."};
+constexpr Architecture kBloom = {"bloom", "bloom", FromHf, FromGguf, Weights, "transformer."};
 
 }  // namespace quire::architectures

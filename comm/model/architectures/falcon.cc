@@ -69,6 +69,15 @@ void AddNorms(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
       "transformer.h.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.weight", "blk.{}.ffn_norm.bias");
 }
 
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.activation = Activation::kGelu;
+  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
+  spec.parallel_block = true;
+  spec.shared_norm = !config.file().tensors.contains("blk.0.attn_norm_2.weight");
+  return spec;
+}
+
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
@@ -93,6 +102,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kFalcon = {"falcon", nullptr, FromHf, nullptr, Weights, "transformer."};
+constexpr Architecture kFalcon = {"falcon", "falcon", FromHf, FromGguf, Weights, "transformer."};
 
 }  // namespace quire::architectures

@@ -26,6 +26,13 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.activation = Activation::kGeluTanh;
+  spec.position = Position::kLearned;
+  return spec;
+}
+
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   const auto layer = [&](Role role, const char* hf, const char* gguf, Axis rows, Axis cols = Axis::kOne) {
@@ -57,7 +64,7 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   weights.insert(weights.end(), {{kFinalNorm, "transformer.ln_f.weight", "output_norm.weight", kHidden, kOne},
                                  {kFinalNormBias, "transformer.ln_f.bias", "output_norm.bias", kHidden, kOne},
                                  HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
-  return weights;
+  return WithoutMissingBiases(spec, std::move(weights));
 }
 
 // Masks that older files hold.
@@ -65,6 +72,6 @@ constexpr const char* kBuffers[] = {".attn.bias", ".attn.masked_bias"};
 
 }  // namespace
 
-constexpr Architecture kGpt2 = {"gpt2", nullptr, FromHf, nullptr, Weights, "transformer.", kBuffers};
+constexpr Architecture kGpt2 = {"gpt2", "gpt2", FromHf, FromGguf, Weights, "transformer.", kBuffers};
 
 }  // namespace quire::architectures

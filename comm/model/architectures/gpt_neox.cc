@@ -31,6 +31,14 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.activation = Activation::kGelu;
+  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
+  spec.parallel_block = config.Flag("use_parallel_residual", true);
+  return spec;
+}
+
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
@@ -61,6 +69,6 @@ constexpr const char* kBuffers[] = {".attention.bias", ".attention.masked_bias"}
 
 }  // namespace
 
-constexpr Architecture kGptNeoX = {"gpt_neox", nullptr, FromHf, nullptr, Weights, "gpt_neox.", kBuffers};
+constexpr Architecture kGptNeoX = {"gpt_neox", "gptneox", FromHf, FromGguf, Weights, "gpt_neox.", kBuffers};
 
 }  // namespace quire::architectures

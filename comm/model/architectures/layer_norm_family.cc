@@ -69,6 +69,29 @@ ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tie
   return spec;
 }
 
+ModelSpec LayerNormFromGguf(const GgufConfig& config) {
+  const auto has = [&](const char* tensor) { return config.file().tensors.contains(tensor); };
+  ModelSpec spec;
+  spec.hidden_size = config.Count("embedding_length");
+  spec.layers = LayersOf(config.Count("block_count"), config.path());
+  spec.num_heads = config.Count("attention.head_count");
+  spec.num_kv_heads = config.Count("attention.head_count_kv", spec.num_heads);
+  if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0) {
+    Fail("{}: a hidden size of {} does not divide over {} heads", config.path(), spec.hidden_size, spec.num_heads);
+  }
+  spec.head_dim = spec.hidden_size / spec.num_heads;
+  spec.intermediate_size = config.Count("feed_forward_length");
+  spec.max_position = config.Count("context_length");
+  spec.rms_norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
+  spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
+  spec.tied_embeddings = !has("output.weight");
+  spec.norm = NormKind::kLayer;
+  spec.norm_bias = has("output_norm.bias");
+  spec.gated_mlp = false;
+  SetBiases(spec, has("blk.0.attn_output.bias"), has("blk.0.ffn_up.bias"));
+  return spec;
+}
+
 void SetBiases(ModelSpec& spec, bool attention, bool mlp) {
   spec.qkv_bias = spec.out_bias = attention;
   spec.mlp_bias = mlp;

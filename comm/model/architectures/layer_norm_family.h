@@ -28,6 +28,10 @@ struct HfSizes {
 /// family.
 ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tied);
 
+/// The same of a GGUF file. The head is the embedding where the file has none; attention and MLP have the biases that
+/// the file has in its first layer. What is fused there lies in order, and nothing is transposed.
+ModelSpec LayerNormFromGguf(const GgufConfig& config);
+
 /// All biases that there are.
 void SetBiases(ModelSpec& spec, bool attention, bool mlp);
 

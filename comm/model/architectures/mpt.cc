@@ -43,6 +43,14 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.activation = Activation::kGelu;
+  spec.position = Position::kAlibi;
+  spec.alibi_max_bias = config.Real("attention.max_alibi_bias", spec.alibi_max_bias);
+  return spec;
+}
+
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
@@ -61,6 +69,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kMpt = {"mpt", nullptr, FromHf, nullptr, Weights, "transformer."};
+constexpr Architecture kMpt = {"mpt", "mpt", FromHf, FromGguf, Weights, "transformer."};
 
 }  // namespace quire::architectures

@@ -29,6 +29,14 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.activation = Activation::kGeluTanh;
+  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
+  for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
+  return spec;
+}
+
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
@@ -57,6 +65,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kStarCoder2 = {"starcoder2", nullptr, FromHf, nullptr, Weights};
+constexpr Architecture kStarCoder2 = {"starcoder2", "starcoder2", FromHf, FromGguf, Weights};
 
 }  // namespace quire::architectures
