@@ -11,13 +11,13 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,      &architectures::kMistral, &architectures::kQwen2,   &architectures::kQwen3,
-    &architectures::kMinistral,  &architectures::kPhi3,    &architectures::kGranite, &architectures::kSmolLm3,
-    &architectures::kOlmo2,      &architectures::kOlmo3,   &architectures::kGemma2,  &architectures::kGemma3,
-    &architectures::kGlm,        &architectures::kGlm4,    &architectures::kBloom,   &architectures::kMpt,
-    &architectures::kGptNeoX,    &architectures::kGpt2,    &architectures::kOpt,     &architectures::kFalcon,
-    &architectures::kStarCoder2, &architectures::kCohere,  &architectures::kCohere2, &architectures::kPhi,
-    &architectures::kStableLm,
+    &architectures::kLlama,     &architectures::kMistral,    &architectures::kQwen2,  &architectures::kQwen3,
+    &architectures::kMinistral, &architectures::kMinistral3, &architectures::kPhi3,   &architectures::kGranite,
+    &architectures::kSmolLm3,   &architectures::kOlmo2,      &architectures::kOlmo3,  &architectures::kGemma2,
+    &architectures::kGemma3,    &architectures::kGlm,        &architectures::kGlm4,   &architectures::kBloom,
+    &architectures::kMpt,       &architectures::kGptNeoX,    &architectures::kGpt2,   &architectures::kOpt,
+    &architectures::kFalcon,    &architectures::kStarCoder2, &architectures::kCohere, &architectures::kCohere2,
+    &architectures::kPhi,       &architectures::kStableLm,
 };
 
 /// The family with this name in such files. `path` is for the error.

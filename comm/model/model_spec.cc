@@ -43,6 +43,9 @@ void CheckRopes(const ModelSpec& s, const std::string& path) {
   const auto pairs = static_cast<size_t>(s.rotated_dims() / 2);
   for (const Rope& rope : s.ropes) {
     CheckRope(rope, path);
+    if (rope.query_growth != 0 && s.rotated_dims() != s.head_dim) {
+      Fail("{}: queries that grow with their positions and rotate in part are not supported", path);
+    }
     if (rope.rotated_dims != s.ropes[0].rotated_dims) {
       Fail("{}: kinds of layers whose heads rotate in different numbers of dimensions are not supported", path);
     }

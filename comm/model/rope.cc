@@ -43,6 +43,9 @@ void CheckRope(const Rope& rope, const std::string& path) {
   if (!(rope.attention_factor > 0 && rope.attention_factor <= 1e3)) {
     Fail("{}: the rope's attention factor {} is out of range", path, rope.attention_factor);
   }
+  if (!(rope.query_growth >= 0 && rope.query_growth <= 100)) {
+    Fail("{}: queries that grow by {} are out of range", path, rope.query_growth);
+  }
   if (rope.scaling != RopeScaling::kLinear && !(rope.original_max_position >= 1)) {
     Fail("{}: original_max_position_embeddings must be at least 1", path);
   }
@@ -63,10 +66,10 @@ void CheckRope(const Rope& rope, const std::string& path) {
 }
 
 std::string TextOf(const Rope& rope) {
-  const auto& [theta, rotated, scaling, factor, attention, low, high, fast, slow, truncate, original, divisors, longs] =
-      rope;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {};{}", theta, rotated, static_cast<int>(scaling), factor,
-                     attention, low, high, fast, slow, truncate, original, fmt::join(divisors, ","),
+  const auto& [theta, rotated, scaling, factor, attention, low, high, fast, slow, truncate, original, growth, divisors,
+               longs] = rope;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {};{}", theta, rotated, static_cast<int>(scaling), factor,
+                     attention, low, high, fast, slow, truncate, original, growth, fmt::join(divisors, ","),
                      fmt::join(longs, ","));
 }
 

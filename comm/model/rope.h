@@ -31,6 +31,8 @@ struct Rope {
   double beta_slow = 1;
   bool truncate = true;
   double original_max_position = 8192;
+  /// Queries at position p are multiplied by 1 + query_growth * ln(1 + floor(p / original_max_position)).
+  double query_growth = 0;
   std::vector<float> divisors;       // divides frequency i as well (GGUF's rope_freqs); empty for none
   std::vector<float> long_divisors;  // kLongRope: instead, where sequences beyond original_max_position are served
 };

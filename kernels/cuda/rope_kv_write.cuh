@@ -102,9 +102,12 @@ struct RopeKvWriteKernel {
     const int half = p.rotary_dim / 2;
     const int64_t position = simt::Global<const int32_t>(p.positions)[simt::BlockX()];
     const simt::Global<const float> cos_sin = simt::Global<const float>(p.cos_sin) + position * p.rotary_dim;
+    const simt::Global<const float> of_queries =
+        simt::Global<const float>(p.query_cos_sin == nullptr ? p.cos_sin : p.query_cos_sin) + position * p.rotary_dim;
     for (int i = simt::ThreadX(); i < (p.num_heads + p.cache.num_kv_heads) * half; i += kThreads) {
       const int head = i / half, d = i % half;
-      const float cos = cos_sin[d], sin = cos_sin[half + d];
+      const bool by_own = p.query_cos_sin != nullptr && head < p.num_heads;
+      const float cos = by_own ? of_queries[d] : cos_sin[d], sin = by_own ? of_queries[half + d] : cos_sin[half + d];
       const int64_t at = int64_t{head} * p.cache.head_size + d;
       const T stored_a = row[at], stored_b = row[at + half];
       const float a = simt::ToFloat(stored_a), b = simt::ToFloat(stored_b);

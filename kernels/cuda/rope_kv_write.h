@@ -24,6 +24,7 @@ struct RopeKvWriteParams {
   const void* query_norm = nullptr;  // [head_size] of dtype: query = query / rms(query) * query_norm; or null
   const void* key_norm = nullptr;    // [head_size] of dtype, of keys likewise; null where query_norm is
   float epsilon = 0;                 // added to the mean of squares
+  const float* query_cos_sin = nullptr;  // for queries instead of cos_sin; or null
   /// Norms of all queries and of all keys of a token together instead: query_norm [num_heads, head_size] and key_norm
   /// [num_kv_heads, head_size] then have a weight for each number. Without biases.
   const float* squares = nullptr;                      // [num_tokens, 2]: sums of squares of queries and keys; or null

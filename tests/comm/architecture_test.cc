@@ -171,6 +171,7 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.ropes[0].beta_fast = 2; },
       [](ModelSpec& s) { s.ropes[0].beta_slow = 2; },
       [](ModelSpec& s) { s.ropes[0].truncate = false; },
+      [](ModelSpec& s) { s.ropes[0].query_growth = 0.1; },
       [](ModelSpec& s) { s.ropes.push_back(s.ropes[0]); },
       [](ModelSpec& s) { s.tied_embeddings = true; },
       [](ModelSpec& s) { s.qkv_bias = true; },

@@ -16,7 +16,7 @@ import sys
 
 import torch
 from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma3TextConfig, Glm4Config, GlmConfig, GraniteConfig,
-                          LlamaConfig, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config, Qwen2Config,
+                          LlamaConfig, Ministral3Config, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config, Qwen2Config,
                           Qwen3Config, SmolLM3Config)
 
 from prompts import prompt_texts
@@ -76,6 +76,10 @@ TINY = {
                       rope_parameters=dict(rope_type="yarn", rope_theta=100000.0, factor=8.0, beta_fast=16.0, beta_slow=2.0,
                                            mscale=0.8, mscale_all_dim=1.2, truncate=False,
                                            original_max_position_embeddings=32)),
+    "ministral3": dict(kind=Ministral3Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6,
+                       num_key_value_heads=2, head_dim=16, intermediate_size=72, vocab_size=161, tie_word_embeddings=False,
+                       rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, mscale=1.0, mscale_all_dim=1.0,
+                                            llama_4_scaling_beta=0.3, original_max_position_embeddings=32)),
     "olmo2": dict(kind=Olmo2Config, hidden_size=60, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
                   intermediate_size=72, vocab_size=151, tie_word_embeddings=False, rope_theta=500000.0),
     "olmo3": dict(kind=Olmo3Config, hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=6,

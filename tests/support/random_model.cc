@@ -93,6 +93,13 @@ Json OwnKeysOf(const ModelShape& s) {
             {"original_max_position_embeddings", 1024},
             {"rope_scaling", {{"type", "su"}, {"short_factor", factors}, {"long_factor", factors}}}};
   }
+  if (s.family == "ministral3") {
+    return {{"rope_parameters",
+             {{"rope_type", "yarn"},
+              {"factor", 8.0},
+              {"original_max_position_embeddings", 16},
+              {"llama_4_scaling_beta", 0.3}}}};
+  }
   if (s.family == "granite") {
     return {{"embedding_multiplier", 2.5},
             {"attention_multiplier", 0.2},

@@ -132,13 +132,13 @@ TEST_P(TinyModelTest, OneTokenPerStepMatches) {
 INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
                          testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf", "qwen2",
                                          "qwen25", "qwen25.gguf", "qwen3", "qwen3.gguf", "phi3", "phi3long", "granite",
-                                         "smollm3", "yarn", "ministral", "olmo2", "olmo3", "gemma2", "gemma3", "glm4",
-                                         "glm", "phi3.gguf", "granite.gguf", "smollm3.gguf", "yarn.gguf", "olmo3.gguf",
-                                         "gemma2.gguf", "gemma3.gguf", "glm4.gguf", "bloom", "mpt", "neox",
-                                         "neox_serial", "gpt2", "opt", "falcon", "falcon_new", "falcon_serial",
-                                         "starcoder2", "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel",
-                                         "bloom.gguf", "mpt.gguf", "neox.gguf", "gpt2.gguf", "falcon_new.gguf",
-                                         "starcoder2.gguf"),
+                                         "smollm3", "yarn", "ministral", "ministral3", "olmo2", "olmo3", "gemma2",
+                                         "gemma3", "glm4", "glm", "phi3.gguf", "granite.gguf", "smollm3.gguf",
+                                         "yarn.gguf", "olmo3.gguf", "gemma2.gguf", "gemma3.gguf", "glm4.gguf", "bloom",
+                                         "mpt", "neox", "neox_serial", "gpt2", "opt", "falcon", "falcon_new",
+                                         "falcon_serial", "starcoder2", "cohere", "cohere2", "phi", "stablelm",
+                                         "stablelm_parallel", "bloom.gguf", "mpt.gguf", "neox.gguf", "gpt2.gguf",
+                                         "falcon_new.gguf", "starcoder2.gguf"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;
                            std::ranges::replace(name, '.', '_');

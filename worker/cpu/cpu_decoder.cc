@@ -42,7 +42,11 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       activations_(sizes.activations == "int8" ? kernels::Activations::kInt8 : kernels::Activations::kInt16),
       qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim),
       alibi_slopes_(LocalSlopes(spec_, shard)) {
-  for (const Rope& rope : spec_.ropes) ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
+  for (const Rope& rope : spec_.ropes) {
+    ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
+    query_ropes_.emplace_back();
+    if (rope.query_growth != 0) query_ropes_.back() = RopeTable(spec_, rope, sizes.max_model_len, true);
+  }
   const auto rows = [&](int64_t width) { return static_cast<size_t>(sizes.max_step_tokens * width); };
   residual_.resize(rows(spec_.hidden_size));
   normed_.resize(rows(spec_.hidden_size));
@@ -84,8 +88,18 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   if (!w.qkv_bias.empty()) kernels::AddBias(stream_, {q, w.qkv_bias.data(), tokens_, qkv_width_, qkv_width_});
   if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(w);
   if (const int64_t rope = LayerOf(layer).rope; rope >= 0 && spec_.rotated_dims() > 0) {
-    kernels::Rope(stream_, {q, ropes_[static_cast<size_t>(rope)].data(), inputs_->positions.data(), tokens_,
-                            heads + kv_heads, dim, qkv_width_, spec_.rotated_dims()});
+    const float* table = ropes_[static_cast<size_t>(rope)].data();
+    const std::vector<float>& of_queries = query_ropes_[static_cast<size_t>(rope)];
+    const auto rotate = [&](float* from, int64_t count, const float* by) {
+      kernels::Rope(stream_,
+                    {from, by, inputs_->positions.data(), tokens_, count, dim, qkv_width_, spec_.rotated_dims()});
+    };
+    if (of_queries.empty()) {
+      rotate(q, heads + kv_heads, table);
+    } else {
+      rotate(q, heads, of_queries.data());
+      rotate(k, kv_heads, table);
+    }
   }
   kernels::KvWrite(stream_, {k, v, qkv_width_, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
 }

@@ -60,9 +60,10 @@ class CpuDecoder final : private DecoderOps {
   Collective& collective_;
   ModelWeights weights_;
   kernels::Activations activations_;
-  int64_t qkv_width_;                      // (local heads + 2 * local kv heads) * head_dim
-  std::vector<std::vector<float>> ropes_;  // [max_model_len, rotated_dims] each: cosines, sines
-  std::vector<float> alibi_slopes_;        // of local heads; empty for none
+  int64_t qkv_width_;                            // (local heads + 2 * local kv heads) * head_dim
+  std::vector<std::vector<float>> ropes_;        // [max_model_len, rotated_dims] each: cosines, sines
+  std::vector<std::vector<float>> query_ropes_;  // the same of queries that grow; empty where they do not
+  std::vector<float> alibi_slopes_;              // of local heads; empty for none
   // The step under way.
   const StepInputs* inputs_ = nullptr;
   const KvCache* cache_ = nullptr;

@@ -24,10 +24,11 @@ void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purp
   device.Synchronize();
 }
 
-std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, Pieces& pieces) {
+std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool of_queries, Pieces& pieces) {
   std::vector<float*> tables;
-  for (size_t i = 0; i < spec.ropes.size(); ++i) {
-    tables.push_back(pieces.Take<float>(max_model_len * spec.rotated_dims()));
+  for (const Rope& rope : spec.ropes) {
+    const bool there = !of_queries || rope.query_growth != 0;
+    tables.push_back(there ? pieces.Take<float>(max_model_len * spec.rotated_dims()) : nullptr);
   }
   return tables;
 }
@@ -44,7 +45,8 @@ std::vector<int32_t> WindowsOf(const ModelSpec& spec) {
 }
 
 CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
-    : ropes(TakeRopes(spec, sizes.max_model_len, pieces)),
+    : ropes(TakeRopes(spec, sizes.max_model_len, false, pieces)),
+      query_ropes(TakeRopes(spec, sizes.max_model_len, true, pieces)),
       head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
@@ -64,6 +66,9 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       windows_(WindowsOf(spec_)) {
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
     CopyNow(device, RopeTable(spec_, spec_.ropes[i], sizes.max_model_len), memory_.ropes[i], "the table of rotations");
+    if (memory_.query_ropes[i] == nullptr) continue;
+    CopyNow(device, RopeTable(spec_, spec_.ropes[i], sizes.max_model_len, true), memory_.query_ropes[i],
+            "the table of rotations of queries");
   }
   if (memory_.alibi_slopes != nullptr) {
     const std::vector<float> slopes = AlibiSlopes(spec_);

@@ -51,10 +51,11 @@ class CudaDecoder final : private DecoderOps {
  private:
   struct Memory {
     Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
-    std::vector<float*> ropes;  // of each kind: [max_model_len, rotated_dims]
-    int32_t* head_start;        // [local kv heads + 1]
-    float* alibi_slopes;        // of local heads, or null
-    float* workspace;           // of decode attention
+    std::vector<float*> ropes;        // of each kind: [max_model_len, rotated_dims]
+    std::vector<float*> query_ropes;  // the same of queries that grow, or null
+    int32_t* head_start;              // [local kv heads + 1]
+    float* alibi_slopes;              // of local heads, or null
+    float* workspace;                 // of decode attention
     Activations activations;
     int64_t bytes;
   };

@@ -14,23 +14,25 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   const int64_t rope = spec_.layers[static_cast<size_t>(layer)].rope;
   const float* squares = spec_.qk_norm == QkNorm::kWhole ? SquaresOfAllRanks() : nullptr;
-  kernels::RopeKvWrite(device_.stream(), {.dtype = sizes_.dtype,
-                                          .qkv = a.qkv,
-                                          .row_stride = a.qkv_width,
-                                          .cos_sin = rope < 0 ? nullptr : memory_.ropes[static_cast<size_t>(rope)],
-                                          .positions = step_->arrays.positions,
-                                          .slots = step_->arrays.slots,
-                                          .num_tokens = shape_.num_rows,
-                                          .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
-                                          .rotary_dim = static_cast<int32_t>(rope < 0 ? 0 : spec_.rotated_dims()),
-                                          .cache = cache_->Layer(layer),
-                                          .bias = w.qkv_bias,
-                                          .query_norm = w.query_norm,
-                                          .key_norm = w.key_norm,
-                                          .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
-                                          .squares = squares,
-                                          .all_query_numbers = Extent(spec_, Axis::kQueries),
-                                          .all_key_numbers = Extent(spec_, Axis::kKeyValues)});
+  kernels::RopeKvWrite(device_.stream(),
+                       {.dtype = sizes_.dtype,
+                        .qkv = a.qkv,
+                        .row_stride = a.qkv_width,
+                        .cos_sin = rope < 0 ? nullptr : memory_.ropes[static_cast<size_t>(rope)],
+                        .positions = step_->arrays.positions,
+                        .slots = step_->arrays.slots,
+                        .num_tokens = shape_.num_rows,
+                        .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
+                        .rotary_dim = static_cast<int32_t>(rope < 0 ? 0 : spec_.rotated_dims()),
+                        .cache = cache_->Layer(layer),
+                        .bias = w.qkv_bias,
+                        .query_norm = w.query_norm,
+                        .key_norm = w.key_norm,
+                        .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
+                        .query_cos_sin = rope < 0 ? nullptr : memory_.query_ropes[static_cast<size_t>(rope)],
+                        .squares = squares,
+                        .all_query_numbers = Extent(spec_, Axis::kQueries),
+                        .all_key_numbers = Extent(spec_, Axis::kKeyValues)});
 }
 
 const float* CudaDecoder::SquaresOfAllRanks() {

@@ -5,23 +5,23 @@
 // The families that there are; comm/model/architecture.cc lists them.
 namespace quire::architectures {
 
-extern const Architecture kLlama, kMistral, kMinistral;  // llama.cc
-extern const Architecture kQwen2, kQwen3;                // qwen.cc
-extern const Architecture kPhi3;                         // phi3.cc
-extern const Architecture kGranite;                      // granite.cc
-extern const Architecture kSmolLm3;                      // smollm3.cc
-extern const Architecture kOlmo2, kOlmo3;                // olmo.cc
-extern const Architecture kGemma2, kGemma3;              // gemma.cc
-extern const Architecture kGlm, kGlm4;                   // glm.cc
-extern const Architecture kBloom;                        // bloom.cc
-extern const Architecture kMpt;                          // mpt.cc
-extern const Architecture kGptNeoX;                      // gpt_neox.cc
-extern const Architecture kGpt2;                         // gpt2.cc
-extern const Architecture kOpt;                          // opt.cc
-extern const Architecture kFalcon;                       // falcon.cc
-extern const Architecture kStarCoder2;                   // starcoder2.cc
-extern const Architecture kCohere, kCohere2;             // cohere.cc
-extern const Architecture kPhi;                          // phi.cc
-extern const Architecture kStableLm;                     // stablelm.cc
+extern const Architecture kLlama, kMistral, kMinistral, kMinistral3;  // llama.cc
+extern const Architecture kQwen2, kQwen3;                             // qwen.cc
+extern const Architecture kPhi3;                                      // phi3.cc
+extern const Architecture kGranite;                                   // granite.cc
+extern const Architecture kSmolLm3;                                   // smollm3.cc
+extern const Architecture kOlmo2, kOlmo3;                             // olmo.cc
+extern const Architecture kGemma2, kGemma3;                           // gemma.cc
+extern const Architecture kGlm, kGlm4;                                // glm.cc
+extern const Architecture kBloom;                                     // bloom.cc
+extern const Architecture kMpt;                                       // mpt.cc
+extern const Architecture kGptNeoX;                                   // gpt_neox.cc
+extern const Architecture kGpt2;                                      // gpt2.cc
+extern const Architecture kOpt;                                       // opt.cc
+extern const Architecture kFalcon;                                    // falcon.cc
+extern const Architecture kStarCoder2;                                // starcoder2.cc
+extern const Architecture kCohere, kCohere2;                          // cohere.cc
+extern const Architecture kPhi;                                       // phi.cc
+extern const Architecture kStableLm;                                  // stablelm.cc
 
 }  // namespace quire::architectures

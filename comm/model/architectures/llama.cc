@@ -35,12 +35,21 @@ ModelSpec InterleavedFromGguf(const GgufConfig& config) {
 }
 
 /// HF attends to the whole context in a llama, whatever its file says of a window; in a mistral, only within it.
-ModelSpec MistralFromHf(const HfConfig& config) {
-  ModelSpec spec = LlamaFromHf(config);
+ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits) {
+  ModelSpec spec = LlamaFromHf(config, habits);
   const int64_t window = config.Count("sliding_window", 0);
   for (LayerSpec& layer : spec.layers) layer.window = window;
   RequireKinds(config, spec, window > 0 ? kSliding : kFull);
   return spec;
+}
+
+ModelSpec PlainMistralFromHf(const HfConfig& config) { return MistralFromHf(config, {}); }
+
+/// Mistral with queries that grow with their positions. What HF makes up for a file that does not say how positions
+/// rotate is no model's.
+ModelSpec Ministral3FromHf(const HfConfig& config) {
+  config.At("rope_parameters");
+  return MistralFromHf(config, {.queries_grow = true});
 }
 
 ModelSpec PlainLlamaFromHf(const HfConfig& config) {
@@ -205,7 +214,8 @@ void AddNormsAfter(std::vector<WeightSpec>& weights, const char* attention, cons
 }
 
 constexpr Architecture kLlama = {"llama", "llama", PlainLlamaFromHf, InterleavedFromGguf, LlamaWeights};
-constexpr Architecture kMistral = {"mistral", nullptr, MistralFromHf, nullptr, LlamaWeights};
+constexpr Architecture kMistral = {"mistral", nullptr, PlainMistralFromHf, nullptr, LlamaWeights};
+constexpr Architecture kMinistral3 = {"ministral3", nullptr, Ministral3FromHf, nullptr, LlamaWeights};
 constexpr Architecture kMinistral = {"ministral", nullptr, MinistralFromHf, nullptr, LlamaWeights};
 
 }  // namespace quire::architectures

@@ -120,6 +120,7 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
   rope.original_max_position = config.Real(kOriginal, scaling.Real(kOriginal, made_for));
   const bool grows = type == "yarn" || type == "longrope";
   rope.factor = scaling.Real("factor", grows ? made_for / rope.original_max_position : 1);
+  if (habits.queries_grow) rope.query_growth = scaling.Real("llama_4_scaling_beta", 0);
   if (type == "llama3") {
     ReadLlama3(scaling, rope);
   } else if (type == "yarn") {

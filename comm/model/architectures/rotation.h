@@ -14,6 +14,7 @@ struct RopeHabits {
   /// The part of each head that rotates; 0: all of it, and files that say otherwise are refused.
   double partial = 0;
   bool calls_longrope_otherwise = false;  // "su" and "yarn" are older names of its longrope
+  bool queries_grow = false;              // llama_4_scaling_beta says how much
   bool by_kind = false;  // files may have a rope for each kind of layers, which RopesOfKindsFromHf reads
 };
 

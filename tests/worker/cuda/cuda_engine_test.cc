@@ -289,6 +289,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF16},
              {},
              0.02},
+        Case{"Ministral3F32", {.dtype = "F32", .family = "ministral3"}, {.dtype = kF32}, {}, 1e-4},
         Case{"Olmo2F32OnThreeRanks",
              {.heads = 4, .kv_heads = 2, .dtype = "F32", .family = "olmo2"},
              {.dtype = kF32},
