@@ -145,6 +145,56 @@ TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
   EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).head_dim, 32);
 }
 
+TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
+  const std::tuple<std::string, Json, std::string> refused[] = {
+      {"gemma2", {{"hidden_activation", "silu"}}, "hidden_activation \"silu\""},
+      {"gemma2", {{"use_bidirectional_attention", true}}, "use_bidirectional_attention"},
+      {"gemma2", {{"attention_bias", true}}, "attention_bias"},
+      {"gemma3_text", {{"attn_logit_softcapping", 50.0}}, "attn_logit_softcapping"},
+      {"gemma3_text", {{"rope_parameters", {{"full_attention", {{"rope_type", "dynamic"}}}}}}, "of type dynamic"},
+      {"phi3", {{"lm_head_bias", true}}, "lm_head_bias"},
+      {"phi3", {{"partial_rotary_factor", 1.5}}, "partial_rotary_factor of 1.5"},
+      {"phi3", {{"rope_scaling", {{"type", "su"}, {"short_factor", {1.0}}}}}, "long_factor is missing"},
+      {"phi3",
+       {{"rope_scaling", {{"type", "su"}, {"short_factor", {1.0}}, {"long_factor", {1.0}}}}},
+       "1 factors for 8 frequencies"},
+      {"granite", {{"logits_scaling", 0}}, "divided by 0"},
+      {"granite", {{"num_local_experts", 4}}, "num_local_experts"},
+      {"olmo2", {{"clip_qkv", 8.0}}, "clip_qkv"},
+      {"smollm3", {{"no_rope_layers", {1, 1}}}, "2 layers of 3"},
+      {"mistral",
+       {{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 2.0}, {"llama_4_scaling_beta", 0.1}}}},
+       "llama_4_scaling_beta"},
+      {"mistral", {{"layer_types", {"full_attention", "sliding_attention", "full_attention"}}}, "layer_types"},
+      {"ministral3", Json::object(), "rope_parameters is missing"},
+      {"llama",
+       {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}, {"beta_fast", 1}, {"beta_slow", 3}}}},
+       "beta_fast"},
+  };
+  for (const auto& [family, changes, reason] : refused) {
+    const std::string error = ErrorOf([&] { Read(family, changes); });
+    EXPECT_THAT(error, AllOf(HasSubstr(reason), Not(HasSubstr("\n")))) << family;
+  }
+  EXPECT_EQ(WindowsOf(Read("gemma2", {{"sliding_window", 24}})), (std::vector<int64_t>{24, 0, 24}));
+  EXPECT_EQ(Read("gemma2").score_cap, 50) << "where the file is silent";
+  EXPECT_EQ(Read("gemma2", {{"attn_logit_softcapping", nullptr}}).score_cap, 0);
+  EXPECT_EQ(
+      WindowsOf(Read("smollm3", {{"no_rope_layer_interval", 2}, {"use_sliding_window", true}, {"sliding_window", 24}})),
+      (std::vector<int64_t>{0, 24, 0}))
+      << "of the layers that do not rotate";
+  EXPECT_EQ(Read("smollm3", {{"no_rope_layers", {1, 0, 1}}}).layers[1].rope, -1);
+  const Json full = {{"layer_types", {"full_attention", "full_attention", "full_attention"}}};
+  EXPECT_EQ(TextOf(Read("llama", full)), TextOf(Read("llama")));
+  const ModelSpec local = Read("gemma3_text", {{"rope_scaling", {{"rope_type", "linear"}, {"factor", 8}}},
+                                               {"rope_local_base_freq", 500},
+                                               {"sliding_window_pattern", 3}});
+  EXPECT_EQ(local.ropes[0].factor, 8);
+  EXPECT_EQ(local.ropes[1].theta, 500);
+  EXPECT_EQ(local.ropes[1].factor, 1);
+  EXPECT_EQ(local.layers[2].rope, 0);
+  EXPECT_EQ(local.layers[1].rope, 1);
+}
+
 // Two hosts whose files differ in anything must not compute together.
 TEST(ArchitectureTest, EveryFieldOfASpecTells) {
   const ModelSpec plain = Read("llama");

@@ -16,26 +16,27 @@ class DecoderOps {
  public:
   virtual ~DecoderOps() = default;
 
-  /// residual = embedding of the tokens, and of their positions where those are learned; normed where the model does
-  /// so.
+  /// residual = embedding of the tokens, scaled, and of their positions where those are learned; normed where the model
+  /// does so.
   virtual void Embed() = 0;
-  /// projected = norm(residual) * [Q; K; V]^T.
+  /// projected = norm(residual) * [Q; K; V]^T. In models that norm only what they add, the residual is not normed.
   virtual void NormQkv(int64_t layer) = 0;
   /// Queries and keys get their biases and norms, where the model has some, and their rotation; keys and values, with
   /// theirs, go into the cache.
   virtual void PositionAndStore(int64_t layer) = 0;
-  /// attended = softmax(queries * keys of the context, within the layer's window, less ALiBi's slopes) * values.
+  /// attended = softmax(queries * keys of the context, within the layer's window, capped, less ALiBi's slopes) *
+  /// values.
   virtual void Attend(int64_t layer) = 0;
-  /// residual += attended * O^T + bias, summed over the ranks.
+  /// residual += attended * O^T + bias, summed over the ranks, and then scaled or normed where the model does so.
   virtual void AddAttention(int64_t layer) = 0;
   /// activated = activation(norm(residual) * gate^T) .* (norm(residual) * up^T), or without a gate
   /// activation(norm(residual) * up^T + bias). With a shared norm it is that of NormQkv.
   virtual void NormMlpIn(int64_t layer) = 0;
-  /// residual += activated * down^T + bias, summed over the ranks.
+  /// residual += activated * down^T + bias, likewise.
   virtual void AddMlp(int64_t layer) = 0;
   /// Both at once, for attention and MLP that read the same residual.
   virtual void AddAttentionAndMlp(int64_t layer) = 0;
-  /// logits = norm(residual) * head^T, of the rows that draw.
+  /// logits = norm(residual) * head^T, of the rows that draw, scaled and capped.
   virtual void Logits() = 0;
 };
 
