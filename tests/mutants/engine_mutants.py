@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant("every rank has the first heads' slopes of ALiBi", "worker/cpu/cpu_decoder.cc",
            "slopes.begin() + shard.heads.begin, slopes.begin() + shard.heads.end", "slopes.begin(), slopes.begin() + shard.heads.size()",
            ["worker/golden_test:*MixedBatch*/bloom"]),
-    Mutant("every device has the first heads' slopes of ALiBi", "worker/cuda/cuda_decoder.cc",
+    Mutant("every device has the first heads' slopes of ALiBi", "worker/cuda/cuda_decoder_tables.cc",
            "slopes.begin() + heads.begin, slopes.begin() + heads.end", "slopes.begin(), slopes.begin() + heads.size()",
            ["worker/cuda/cuda_engine_test:*BloomOnTwoRanks*"]),
     Mutant("every rank adds an output's bias", "worker/cpu/cpu_decoder.cc", "if (bias.empty() || collective_.rank() != 0) return;",

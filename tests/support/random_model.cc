@@ -57,8 +57,8 @@ class TensorWriter {
 };
 
 bool IsOfLayerNormFamily(const std::string& family) {
-  return std::set<std::string>{"bloom",  "mpt",        "gpt_neox", "gpt2",    "opt",
-                               "falcon", "starcoder2", "cohere",   "cohere2", "stablelm"}
+  return std::set<std::string>{"bloom",      "mpt",    "gpt_neox", "gpt2",     "opt", "falcon",
+                               "starcoder2", "cohere", "cohere2",  "stablelm", "phi"}
       .contains(family);
 }
 

@@ -5,35 +5,11 @@
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/step_state.h"
 #include "kernels/cuda/wide_norm.h"
-#include "worker/model/rope_table.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {
 
 using kernels::SkinnyEpilogue;
-
-namespace {
-
-/// Waits until the copy has run.
-template <class T>
-void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purpose) {
-  const auto bytes = static_cast<int64_t>(from.size() * sizeof(T));
-  const DeviceMemory staging = device.AllocateHost(bytes, purpose);
-  std::copy(from.begin(), from.end(), staging.as<T>());
-  device.CopyToDevice(to, staging.as(), bytes);
-  device.Synchronize();
-}
-
-std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool of_queries, Pieces& pieces) {
-  std::vector<float*> tables;
-  for (const Rope& rope : spec.ropes) {
-    const bool there = !of_queries || rope.query_growth != 0;
-    tables.push_back(there ? pieces.Take<float>(max_model_len * spec.rotated_dims()) : nullptr);
-  }
-  return tables;
-}
-
-}  // namespace
 
 std::vector<int32_t> WindowsOf(const ModelSpec& spec) {
   std::vector<int32_t> windows;
@@ -43,15 +19,6 @@ std::vector<int32_t> WindowsOf(const ModelSpec& spec) {
   }
   return windows;
 }
-
-CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
-    : ropes(TakeRopes(spec, sizes.max_model_len, false, pieces)),
-      query_ropes(TakeRopes(spec, sizes.max_model_len, true, pieces)),
-      head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
-      alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
-      workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
-      activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
-      bytes(pieces.taken()) {}
 
 CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes, Device& device,
                          NormingCollective* collective, const std::function<void(int64_t, int64_t)>& progress)
@@ -64,19 +31,7 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
       memory_(spec_, sizes, Pieces(reserved_.as())),
       windows_(WindowsOf(spec_)) {
-  for (size_t i = 0; i < spec_.ropes.size(); ++i) {
-    CopyNow(device, RopeTable(spec_, spec_.ropes[i], sizes.max_model_len), memory_.ropes[i], "the table of rotations");
-    if (memory_.query_ropes[i] == nullptr) continue;
-    CopyNow(device, RopeTable(spec_, spec_.ropes[i], sizes.max_model_len, true), memory_.query_ropes[i],
-            "the table of rotations of queries");
-  }
-  if (memory_.alibi_slopes != nullptr) {
-    const std::vector<float> slopes = AlibiSlopes(spec_);
-    const Range heads = sizes.shard.heads;
-    CopyNow(device, std::vector<float>(slopes.begin() + heads.begin, slopes.begin() + heads.end), memory_.alibi_slopes,
-            "the slopes of ALiBi");
-  }
-  CopyNow(device, sizes.shard.head_start, memory_.head_start, "the groups of heads");
+  LoadTables(files);
   if (collective_ == nullptr) return;
   shape_.num_rows = 1;  // ranks connect at their first call
   pending_ = memory_.activations.delta;
@@ -236,6 +191,10 @@ void CudaDecoder::Logits() {
   product.y_stride = a.logits_width;
   product.float_result = true;
   products_.Run(product);
+  if (memory_.head_bias != nullptr) {
+    kernels::AddRows(device_.stream(),
+                     {kernels::DType::kF32, a.logits, memory_.head_bias, draws, a.logits_width, true});
+  }
   CapLogits();
 }
 

@@ -55,6 +55,7 @@ class CudaDecoder final : private DecoderOps {
     std::vector<float*> query_ropes;  // the same of queries that grow, or null
     int32_t* head_start;              // [local kv heads + 1]
     float* alibi_slopes;              // of local heads, or null
+    float* head_bias;                 // [logits_width], zeros beyond the rank's vocabulary; or null
     float* workspace;                 // of decode attention
     Activations activations;
     int64_t bytes;
@@ -71,6 +72,7 @@ class CudaDecoder final : private DecoderOps {
   void Logits() override;
 
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
+  void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
   // `window` is an index into WindowsOf.

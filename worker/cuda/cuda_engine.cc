@@ -74,7 +74,6 @@ std::string Unsupported(const ModelSpec& spec) {
     return fmt::format("the CUDA kernels draw from at most {} tokens, the model has {}", kernels::kMaxVocab,
                        spec.vocab_size);
   }
-  if (spec.head_bias) return "the CUDA engine has no bias of the output head";
   if (const size_t windows = WindowsOf(spec).size(); windows > kMaxWindows) {
     return fmt::format("the CUDA engine plans attention for {} windows, and the model's layers have {}", kMaxWindows,
                        windows);

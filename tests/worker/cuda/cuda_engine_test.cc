@@ -278,6 +278,8 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF16},
              {.ranks = 2},
              0.02},
+        Case{"PhiF32OnTwoRanks", {.kv_heads = 2, .dtype = "F32", .family = "phi"}, {.dtype = kF32}, {.ranks = 2}, 1e-4},
+        Case{"PhiF16", {.kv_heads = 2, .dtype = "F16", .family = "phi"}, {.dtype = kF16}, {}, 0.02},
         Case{"OptBf16", {.tied = true, .family = "opt"}, {.dtype = kBF16}, {}, 0.15},
         Case{"OptF32OnTwoRanks", {.tied = true, .dtype = "F32", .family = "opt"}, {.dtype = kF32}, {.ranks = 2}, 1e-4},
         Case{"Phi3F16OnTwoRanks", {.heads = 3, .dtype = "F16", .family = "phi3"}, {.dtype = kF16}, {.ranks = 2}, 0.02},

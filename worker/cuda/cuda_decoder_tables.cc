@@ -1,0 +1,66 @@
+// What a forward pass on a device looks up and never changes, beside the weights.
+#include <algorithm>
+
+#include "worker/cuda/cuda_decoder.h"
+#include "worker/model/rope_table.h"
+#include "worker/model/weight_slice.h"
+
+namespace quire {
+
+namespace {
+
+/// Waits until the copy has run. An empty table, of a model that rotates nothing, needs none.
+template <class T>
+void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purpose) {
+  if (from.empty()) return;
+  const auto bytes = static_cast<int64_t>(from.size() * sizeof(T));
+  const DeviceMemory staging = device.AllocateHost(bytes, purpose);
+  std::copy(from.begin(), from.end(), staging.as<T>());
+  device.CopyToDevice(to, staging.as(), bytes);
+  device.Synchronize();
+}
+
+std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool of_queries, Pieces& pieces) {
+  std::vector<float*> tables;
+  for (const Rope& rope : spec.ropes) {
+    const bool there = !of_queries || rope.query_growth != 0;
+    tables.push_back(there ? pieces.Take<float>(max_model_len * spec.rotated_dims()) : nullptr);
+  }
+  return tables;
+}
+
+}  // namespace
+
+CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
+    : ropes(TakeRopes(spec, sizes.max_model_len, false, pieces)),
+      query_ropes(TakeRopes(spec, sizes.max_model_len, true, pieces)),
+      head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
+      alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
+      head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
+      workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
+      activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
+      bytes(pieces.taken()) {}
+
+void CudaDecoder::LoadTables(const ModelFiles& files) {
+  for (size_t i = 0; i < spec_.ropes.size(); ++i) {
+    CopyNow(device_, RopeTable(spec_, spec_.ropes[i], sizes_.max_model_len), memory_.ropes[i],
+            "the table of rotations");
+    if (memory_.query_ropes[i] == nullptr) continue;
+    CopyNow(device_, RopeTable(spec_, spec_.ropes[i], sizes_.max_model_len, true), memory_.query_ropes[i],
+            "the table of rotations of queries");
+  }
+  if (memory_.alibi_slopes != nullptr) {
+    const std::vector<float> slopes = AlibiSlopes(spec_);
+    const Range heads = sizes_.shard.heads;
+    CopyNow(device_, std::vector<float>(slopes.begin() + heads.begin, slopes.begin() + heads.end), memory_.alibi_slopes,
+            "the slopes of ALiBi");
+  }
+  if (memory_.head_bias != nullptr) {
+    std::vector<float> bias = ReadVector(files, sizes_.shard, Role::kHeadBias);
+    bias.resize(static_cast<size_t>(sizes_.logits_width));
+    CopyNow(device_, bias, memory_.head_bias, "the bias of the output head");
+  }
+  CopyNow(device_, sizes_.shard.head_start, memory_.head_start, "the groups of heads");
+}
+
+}  // namespace quire
