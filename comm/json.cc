@@ -31,6 +31,8 @@ class StrictParser : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& name) override {
     if (!keys_.back().insert(name).second) return Refuse("duplicate key \"" + name.substr(0, 100) + "\"");
+    if (keys_.back().size() > limits_.max_members)
+      return Refuse(fmt::format("an object of more than {} members", limits_.max_members));
     return Count() && dom_.key(name);
   }
   bool end_object() override {

@@ -8,10 +8,13 @@
 namespace quire {
 
 using Json = nlohmann::json;
+/// The same with members in the order that they were written in; finding one takes time in proportion to their number.
+using OrderedJson = nlohmann::ordered_json;
 
 struct JsonLimits {
   size_t max_depth = 32;
-  size_t max_nodes = 20000;  // values and keys
+  size_t max_nodes = 20000;       // values and keys
+  size_t max_members = SIZE_MAX;  // of one object
 };
 
 /// Parses strictly: valid UTF-8, no duplicate keys, nothing after the value, numbers within double's range, nesting

@@ -60,8 +60,17 @@ fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const Samplin
   for (const auto& [token, value] : s.logit_bias) bias.emplace_back(token, value);
   const auto bias_offset = bias.empty() ? 0 : b.CreateVectorOfStructs(bias);
   const auto banned = s.banned_until_min.empty() ? 0 : b.CreateVector(s.banned_until_min);
+  const auto grammar = s.grammar ? b.CreateString(s.grammar.text) : 0;
   return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
-                              s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned);
+                              s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned,
+                              s.grammar.kind, grammar);
+}
+
+GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
+  if (kind > GrammarSource::kStructuralTag) Fail("frame: a grammar of kind {}", kind);
+  const size_t bytes = text == nullptr ? 0 : text->size();
+  if (bytes > kMaxGrammarBytes) Fail("frame: a grammar of {} bytes", bytes);
+  return {static_cast<GrammarSource::Kind>(kind), bytes == 0 ? "" : text->str()};
 }
 
 SamplingSpec ReadSampling(const wire::Sampling* s) {
@@ -78,7 +87,8 @@ SamplingSpec ReadSampling(const wire::Sampling* s) {
                     s->num_logprobs(),
                     {},
                     Numbers<TokenId>(s->banned_until_min()),
-                    s->min_tokens()};
+                    s->min_tokens(),
+                    ReadGrammar(s->grammar_kind(), s->grammar())};
   if (s->logit_bias() != nullptr) {
     for (const auto* entry : *s->logit_bias()) spec.logit_bias.emplace_back(entry->token(), entry->bias());
   }
@@ -148,6 +158,7 @@ StepPlan ReadPlan(const Frame& frame) {
       unfolded.Take(a->blocks());
       if (a->sampling() != nullptr) unfolded.Take(a->sampling()->logit_bias());
       if (a->sampling() != nullptr) unfolded.Take(a->sampling()->banned_until_min());
+      if (a->sampling() != nullptr) unfolded.Take(a->sampling()->grammar());
       plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
                             Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling())});
     }
@@ -169,6 +180,24 @@ StepPlan ReadPlan(const Frame& frame) {
   }
   plan.position_sum = wire_plan.position_sum();
   return plan;
+}
+
+Vocabulary ReadVocabulary(const wire::Vocabulary& m) {
+  Vocabulary vocabulary{{}, Numbers<TokenId>(m.stop_tokens())};
+  size_t begin = 0;
+  const size_t end = m.bytes() == nullptr ? 0 : m.bytes()->size();
+  if (m.lengths() == nullptr) return vocabulary;
+  for (const uint16_t length : *m.lengths()) {
+    if (length > end - begin) Fail("vocabulary: its tokens are longer than their {} bytes", end);
+    const auto* bytes = reinterpret_cast<const char*>(m.bytes()->data()) + begin;
+    vocabulary.bytes.emplace_back(bytes, length);
+    begin += length;
+  }
+  if (begin != end) Fail("vocabulary: {} bytes are of no token", end - begin);
+  for (const TokenId token : vocabulary.stop_tokens) {
+    if (token < 0) Fail("vocabulary: token {}", token);
+  }
+  return vocabulary;
 }
 
 StepResult ReadResult(const Frame& frame) {
@@ -247,6 +276,26 @@ struct HandshakeWriter {
                                             m.problem.substr(0, kMaxStringBytes).c_str(), m.bytes));
     return FrameKind::kBlocksReport;
   }
+  FrameKind operator()(const Vocabulary& m) const {
+    std::vector<uint16_t> lengths;
+    std::vector<uint8_t> bytes;
+    for (const std::string& token : m.bytes) {
+      QUIRE_CHECK(token.size() <= kMaxTokenBytes, "a token of {} bytes", token.size());
+      lengths.push_back(static_cast<uint16_t>(token.size()));
+      bytes.insert(bytes.end(), token.begin(), token.end());
+    }
+    b.Finish(wire::CreateVocabularyDirect(b, &lengths, &bytes, &m.stop_tokens));
+    return FrameKind::kVocabulary;
+  }
+  FrameKind operator()(const GrammarMessage& m) const {
+    const auto text = b.CreateString(m.source.text);
+    b.Finish(wire::CreateGrammar(b, m.ticket, m.source.kind, text));
+    return FrameKind::kGrammar;
+  }
+  FrameKind operator()(const GrammarReady& m) const {
+    b.Finish(wire::CreateGrammarReadyDirect(b, m.ticket, m.problem.substr(0, kMaxStringBytes).c_str()));
+    return FrameKind::kGrammarReady;
+  }
   FrameKind operator()(const StepPlan& plan) const {
     std::vector<fb::Offset<wire::Added>> added;
     for (const auto& a : plan.added) {
@@ -293,6 +342,26 @@ void CheckHeader(const Frame& frame) {
   }
   if (frame.body.size() > kMaxBodyBytes) Fail("frame: body of {} bytes", frame.body.size());
   if (HashBytes(frame.body) != h.body_hash) Fail("frame: body does not match its hash");
+}
+
+GrammarMessage ReadGrammarMessage(const wire::Grammar& m) { return {m.ticket(), ReadGrammar(m.kind(), m.text())}; }
+GrammarReady ReadGrammarReady(const wire::GrammarReady& m) { return {m.ticket(), Text(m.problem())}; }
+
+/// What the coordinator and a worker say about KV blocks on their way.
+Message ReadBlocksMessage(const Frame& frame) {
+  if (frame.header.kind == FrameKind::kTakeBlocks) {
+    const auto& m = Root<wire::TakeBlocks>(frame);
+    return TakeBlocksMessage{m.ticket(), Text(m.endpoint()), Numbers<BlockId>(m.blocks())};
+  }
+  if (frame.header.kind == FrameKind::kGiveBlocks) {
+    const auto& m = Root<wire::GiveBlocks>(frame);
+    return GiveBlocksMessage{m.ticket(), Text(m.endpoint()), Pairs(m.moves()), Numbers<BlockId>(m.blocks())};
+  }
+  const auto& m = Root<wire::BlocksReport>(frame);
+  if (m.state() < BlocksReport::kReady || m.state() > BlocksReport::kFailed)
+    Fail("frame: blocks in state {}", m.state());
+  return BlocksReport{m.ticket(), static_cast<BlocksReport::State>(m.state()), Text(m.endpoint()), Text(m.problem()),
+                      m.bytes()};
 }
 
 BeatMessage ReadBeat(const wire::Beat& m) { return {m.begun(), m.answered(), m.late_micros(), m.starved_micros()}; }
@@ -363,23 +432,18 @@ Message Decode(const Frame& frame) {
       return ReadBeat(Root<wire::Beat>(frame));
     case FrameKind::kShutdown:
       return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
-    case FrameKind::kTakeBlocks: {
-      const auto& m = Root<wire::TakeBlocks>(frame);
-      return TakeBlocksMessage{m.ticket(), Text(m.endpoint()), Numbers<BlockId>(m.blocks())};
-    }
-    case FrameKind::kGiveBlocks: {
-      const auto& m = Root<wire::GiveBlocks>(frame);
-      return GiveBlocksMessage{m.ticket(), Text(m.endpoint()), Pairs(m.moves()), Numbers<BlockId>(m.blocks())};
-    }
-    case FrameKind::kBlocksReport: {
-      const auto& m = Root<wire::BlocksReport>(frame);
-      if (m.state() < BlocksReport::kReady || m.state() > BlocksReport::kFailed)
-        Fail("frame: blocks in state {}", m.state());
-      return BlocksReport{m.ticket(), static_cast<BlocksReport::State>(m.state()), Text(m.endpoint()),
-                          Text(m.problem()), m.bytes()};
-    }
+    case FrameKind::kTakeBlocks:
+    case FrameKind::kGiveBlocks:
+    case FrameKind::kBlocksReport:
+      return ReadBlocksMessage(frame);
     case FrameKind::kBlockChunk:
       Fail("frame: a piece of a KV block where none may come");
+    case FrameKind::kVocabulary:
+      return ReadVocabulary(Root<wire::Vocabulary>(frame));
+    case FrameKind::kGrammar:
+      return ReadGrammarMessage(Root<wire::Grammar>(frame));
+    case FrameKind::kGrammarReady:
+      return ReadGrammarReady(Root<wire::GrammarReady>(frame));
     case FrameKind::kPlan:
       return ReadPlan(frame);
     case FrameKind::kResult:

@@ -6,13 +6,14 @@
 #include <variant>
 #include <vector>
 
+#include "comm/grammar/vocabulary.h"
 #include "comm/plan_check.h"
 #include "comm/step_plan.h"
 
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 8;
+inline constexpr uint16_t kProtocolVersion = 9;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -30,7 +31,10 @@ enum class FrameKind : uint16_t {
   kTakeBlocks,
   kGiveBlocks,
   kBlocksReport,
-  kBlockChunk
+  kBlockChunk,
+  kVocabulary,
+  kGrammar,
+  kGrammarReady
 };
 
 /// First part of every message; the second is a FlatBuffer whose hash it carries.
@@ -127,6 +131,16 @@ struct BlocksReport {
   int64_t bytes = 0;
 };
 
+/// To a rank: compile this, because a sequence will come with it. From the rank, once it has; `problem`: why it cannot.
+struct GrammarMessage {
+  uint64_t ticket = 0;
+  GrammarSource source;
+};
+struct GrammarReady {
+  uint64_t ticket = 0;
+  std::string problem;
+};
+
 /// A piece of a KV block between two workers: bytes from `offset` on of block `block` of the num_blocks that go over
 /// under the ticket. Chunks of a ticket are numbered from 1.
 struct BlockChunk {
@@ -139,9 +153,9 @@ Frame EncodeChunk(const BlockChunk& chunk);
 /// The data lies in the frame. Throws Error like Decode.
 BlockChunk DecodeChunk(const Frame& frame);
 
-using Message =
-    std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage, BeatMessage,
-                 ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, BlocksReport, StepPlan, StepResult>;
+using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
+                             BeatMessage, ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, BlocksReport,
+                             Vocabulary, GrammarMessage, GrammarReady, StepPlan, StepResult>;
 
 Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/grammar/grammar_source.h"
 #include "comm/types.h"
 
 namespace quire {
@@ -28,6 +29,7 @@ struct SamplingSpec {
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned_until_min;  // tokens that may not be drawn before min_tokens are generated
   int32_t min_tokens = 0;
+  GrammarSource grammar;  // what the generated text must be
 
   bool operator==(const SamplingSpec&) const = default;
 };

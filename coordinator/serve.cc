@@ -20,6 +20,7 @@
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
 #include "coordinator/request_logs.h"
+#include "coordinator/text/vocabulary_of.h"
 
 namespace quire {
 
@@ -37,6 +38,8 @@ struct TextTools {
       Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
            model.spec().vocab_size);
     }
+    vocabulary = std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids));
+    grammars = std::make_unique<GrammarCompiler>(*vocabulary, static_cast<int>(model.spec().vocab_size));
     try {
       chat = std::make_unique<ChatTemplate>(tokenizer.data());
     } catch (const Error& error) {
@@ -44,6 +47,8 @@ struct TextTools {
     }
   }
   Tokenizer tokenizer;
+  std::shared_ptr<const Vocabulary> vocabulary;
+  std::unique_ptr<GrammarCompiler> grammars;
   std::unique_ptr<ChatTemplate> chat;
   std::string no_chat_reason;
 };
@@ -108,7 +113,7 @@ class Server {
  private:
   int ServeUntilFinished() {
     const auto begin = std::chrono::steady_clock::now();
-    Replicas replicas(topology_, model_, stop_requested_);
+    Replicas replicas(topology_, model_, stop_requested_, text_.vocabulary);
     int status = 0;
     {
       replicas.Begin([this](const std::string& reason) {
@@ -118,7 +123,7 @@ class Server {
       WorkPool pool({});
       Metrics metrics(topology_.model.name, topology_.cache.block_size, replicas.Views());
       DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
-                   metrics, {data_memory_, pool});
+                   metrics, {data_memory_, pool, text_.grammars.get()});
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };

@@ -29,6 +29,7 @@ OWNERS = {
     r"flatbuffers": {"comm/messages.cc"},
     r"pcre2": {"coordinator/text/splitter.cc"},
     r"utf8proc": {"coordinator/text/tokenizer.cc", "coordinator/text/nfc.cc"},
+    r"xgrammar|dlpack": {"comm/grammar/grammar_compiler.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
     r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment_sizing.cc",
                 "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",

@@ -60,6 +60,8 @@ std::vector<BlocksReport> BlockCourier::TakeReports() {
   return std::exchange(reports_, {});
 }
 
+void BlockCourier::Wake() { Ring(report_fd_); }
+
 void BlockCourier::Report(BlocksReport report) {
   {
     const std::lock_guard lock(mutex_);

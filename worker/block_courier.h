@@ -30,6 +30,8 @@ class BlockCourier {
   std::vector<BlocksReport> TakeReports();
   /// Readable while there may be reports.
   int report_fd() const { return report_fd_; }
+  /// Makes report_fd readable, for whoever else has something to tell the coordinator. From any thread.
+  void Wake();
 
  private:
   struct Order {

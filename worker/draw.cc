@@ -24,7 +24,7 @@ bool HasPenalties(const SamplingSpec& s) {
 bool NeedsOnlyTheBest(const SequenceState& s) {
   const SamplingSpec& spec = s.sampling;
   return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) &&
-         !BansTokens(s);
+         !BansTokens(s) && s.constraint == nullptr;
 }
 
 /// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
@@ -50,6 +50,9 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
     for (const TokenId token : spec.banned_until_min)
       logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
   }
+  if (sequence.constraint != nullptr)
+    sequence.constraint->Mask(std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens)),
+                              logits);
   if (HasPenalties(spec)) {
     kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
                             SeenTokens(sequence));

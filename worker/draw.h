@@ -17,7 +17,8 @@ bool NeedsOnlyTheBest(const SequenceState& sequence);
 /// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequence);
 
-/// Draws from one whole row by the sequence's sampling; `logits` is scratch. Pure: depends on its arguments alone.
+/// Draws from one whole row by the sequence's sampling; `logits` is scratch. Depends on its arguments alone, the
+/// grammar's state included, which is what the tokens make it.
 SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot);
 
 }  // namespace quire

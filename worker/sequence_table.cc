@@ -53,7 +53,12 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   }
   for (const AddedSequence& a : plan.added) {
     if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
-    slots_[a.slot] = SequenceState{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling, ++last_serial_};
+    SequenceState added{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling, ++last_serial_, nullptr};
+    if (a.sampling.grammar) {
+      if (!constrain) Fail("plan: slot {} has a grammar, but this worker was told no vocabulary", a.slot);
+      added.constraint = constrain(a.sampling.grammar);
+    }
+    slots_[a.slot] = std::move(added);
   }
   for (const quire::Branch& branch : plan.branches) Branch(branch);
   for (const TableEdit& edit : plan.tables) Edit(edit);

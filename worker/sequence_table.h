@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "comm/step_plan.h"
+#include "worker/token_constraint.h"
 
 namespace quire {
 
@@ -17,7 +20,8 @@ struct SequenceState {
   int num_computed = 0;
   std::vector<BlockId> blocks;
   SamplingSpec sampling;
-  uint64_t serial = 0;  // tells apart the sequences that a slot has held
+  uint64_t serial = 0;                          // tells apart the sequences that a slot has held
+  std::shared_ptr<TokenConstraint> constraint;  // null: any token may be drawn
 };
 
 /// The batch member `slot` computes tokens [start, start + count), and draws one when that reaches its last token.
@@ -40,6 +44,9 @@ struct PendingDraw {
 class SequenceTable {
  public:
   SequenceTable(int max_running, int block_size, int max_model_len);
+
+  /// Makes what a sequence with a grammar is drawn by. Unset: no sequence may have one.
+  std::function<std::shared_ptr<TokenConstraint>(const GrammarSource&)> constrain;
 
   /// Applies the plan's releases, additions, branches and table changes, and returns the batch in plan order.
   std::vector<BatchMember> Apply(const StepPlan& plan);

@@ -16,6 +16,16 @@ StepExecutor::StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank
       engine_(std::move(engine)),
       table_(sizes.max_running, sizes.block_size, sizes.max_model_len) {}
 
+void StepExecutor::SetVocabulary(Vocabulary vocabulary) {
+  grammars_ = std::make_unique<GrammarStore>(std::move(vocabulary), vocab_size_);
+  table_.constrain = [this](const GrammarSource& source) { return grammars_->Constrain(source); };
+}
+
+void StepExecutor::EndGrammars() {
+  table_.constrain = nullptr;
+  grammars_.reset();
+}
+
 int64_t StepExecutor::AllocateBlocks(int num_blocks, int num_host_blocks) {
   num_blocks_ = num_blocks;
   num_host_blocks_ = num_host_blocks;

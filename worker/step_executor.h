@@ -8,6 +8,7 @@
 #include "comm/messages.h"
 #include "comm/model/model_spec.h"
 #include "worker/engine_sizes.h"
+#include "worker/grammar_store.h"
 #include "worker/rank_engine.h"
 #include "worker/sequence_table.h"
 
@@ -20,6 +21,13 @@ class StepExecutor {
   StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank rank, std::unique_ptr<RankEngine> engine);
 
   const RankEngine& engine() const { return *engine_; }
+
+  /// What grammars are made for; before the first sequence that has one.
+  void SetVocabulary(Vocabulary vocabulary);
+  /// Null before SetVocabulary.
+  GrammarStore* grammars() { return grammars_.get(); }
+
+  void EndGrammars();
 
   /// RankEngine::AllocateBlocks.
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0);
@@ -54,6 +62,7 @@ class StepExecutor {
   EngineSizes sizes_;
   Rank rank_;
   std::unique_ptr<RankEngine> engine_;
+  std::unique_ptr<GrammarStore> grammars_;
   SequenceTable table_;
   std::deque<InFlight> in_flight_;
   int num_blocks_ = 0, num_host_blocks_ = 0;

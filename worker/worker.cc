@@ -77,13 +77,7 @@ class Line {
     return TakeAs<AssignMessage>(frame, "assignment");
   }
 
-  /// Waits for a message of one kind. A Shutdown instead is told apart by an empty result.
-  template <class T>
-  std::optional<T> Expect(Clock::time_point deadline, const char* what) {
-    return TakeAs<T>(Receive(deadline), what);
-  }
-
- private:
+  /// The frame as a message of one kind; none is an Error. A Shutdown instead is told apart by an empty result.
   template <class T>
   static std::optional<T> TakeAs(const std::optional<Frame>& frame, const char* what) {
     if (!frame) Fail("no {} from the coordinator in time; is it running, and is the address right?", what);
@@ -94,6 +88,7 @@ class Line {
     return std::move(*expected);
   }
 
+ private:
   EpochId epoch_;
   Channel channel_;
 };
@@ -125,6 +120,28 @@ void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courie
   }
 }
 
+/// A grammar that a sequence will come with is compiled beside the steps.
+void Prepare(const Frame& frame, StepExecutor& executor) {
+  if (executor.grammars() == nullptr) Fail("a grammar came, but no vocabulary");
+  const Message message = Decode(frame);
+  executor.grammars()->Prepare(std::get<GrammarMessage>(message));
+}
+
+/// The coordinator says how many blocks to reserve and, before that if there is a tokenizer, what the tokens are.
+std::optional<StartMessage> AwaitStart(Line& line, StepExecutor& executor) {
+  for (;;) {
+    const auto frame = line.Receive(Clock::time_point::max());
+    if (!frame || frame->header.kind != FrameKind::kVocabulary) return Line::TakeAs<StartMessage>(frame, "start");
+    Message message = Decode(*frame);
+    executor.SetVocabulary(std::get<Vocabulary>(std::move(message)));
+  }
+}
+
+struct GrammarsEnd {
+  StepExecutor& executor;
+  ~GrammarsEnd() { executor.EndGrammars(); }
+};
+
 void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
   const StepResult result = executor.Finish();
   line.Send(EncodeResult(result));
@@ -135,6 +152,9 @@ void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& courier) {
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
+    if (executor.grammars() != nullptr) {
+      for (const GrammarReady& report : executor.grammars()->TakeReports()) line.Send(report);
+    }
     if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
       AnswerOldest(line, executor, lease);
       continue;
@@ -155,6 +175,10 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& 
     if (frame->header.kind == FrameKind::kTakeBlocks || frame->header.kind == FrameKind::kGiveBlocks) {
       while (!executor.idle()) AnswerOldest(line, executor, lease);
       MoveBlocks(*frame, executor, courier);
+      continue;
+    }
+    if (frame->header.kind == FrameKind::kGrammar) {
+      Prepare(*frame, executor);
       continue;
     }
     lease.SetBegun(frame->header.step);
@@ -199,7 +223,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
                          engine.available_bytes(), static_cast<int32_t>(millis)});
 
   phase = "start";
-  const auto start = line.Expect<StartMessage>(Clock::time_point::max(), "start");
+  const auto start = AwaitStart(line, executor);
   if (!start) return;
   const int64_t swap_nanos = executor.AllocateBlocks(start->num_blocks, start->num_host_blocks);
   line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos});
@@ -207,6 +231,8 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   phase = "serve";
   // Another worker must not be taken for this one where both give blocks to a third.
   BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()));
+  const GrammarsEnd end{executor};  // before the courier, which their reports go through
+  if (executor.grammars() != nullptr) executor.grammars()->on_report = [&courier] { courier.Wake(); };
   ServeSteps(line, executor, lease, courier);
 }
 

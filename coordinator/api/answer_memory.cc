@@ -24,6 +24,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   const int64_t delivered = int64_t{prepared.num_prompts} * call.num_delivered();
   int64_t bytes = prepared.num_sampled() * (longest + max_tokens) * kTokenBytes;
   bytes += delivered * (kChoiceBytes + static_cast<int64_t>(prepared.echo.size()));
+  bytes += 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
   if (call.stream) return bytes + static_cast<int64_t>(EventQueue::kFreeBytes);
   if (call.num_top_logprobs >= 0) {
     const auto top = static_cast<int64_t>(sizeof(ReportedToken::top[0])) * call.num_top_logprobs;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
+#include "comm/error.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/text/detokenizer.h"
 
@@ -22,16 +24,26 @@ size_t TextBytes(const GenerateCall& call) {
 
 const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
+constexpr double kMaxCompileSeconds = 2;
+
+/// Of a core, that this thread has had.
+double ThreadSeconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 }  // namespace
 
-CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat)
-    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat) {}
+CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat,
+                           GrammarCompiler* grammars)
+    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {}
 
 PreparedCall CallPreparer::Prepare(const std::string& body, bool chat, int room, const std::stop_token& stop) const {
   PreparedCall prepared;
   GenerateCall& call = prepared.call;
   {
-    const Json json = ParseJson(body, "body", {.max_depth = 32, .max_nodes = 200'000});
+    const RequestBody json(body);
     call = chat ? ParseChatRequest(json, options_.request) : ParseCompletionRequest(json, options_.request);
   }
   CheckModel(call);
@@ -44,6 +56,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, bool chat, int room,
                    call.best_of > call.n ? "best_of" : "n");
   }
   if (prepared.num_sampled() > room) return prepared;
+  CheckGrammar(call);
   EncodePrompts(prepared, stop);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
@@ -55,6 +68,21 @@ void CallPreparer::CheckModel(const GenerateCall& call) const {
   if (call.model.empty() || call.model == options_.model_name) return;
   throw ApiError(
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
+}
+
+/// Compiles the grammar as the workers will, and refuses what takes long: there it would hold up others.
+void CallPreparer::CheckGrammar(const GenerateCall& call) const {
+  if (!call.sampling.grammar) return;
+  const char* field = call.grammar_field.c_str();
+  if (grammars_ == nullptr) JsonFields::Refuse(field, "is not supported by this server");
+  const auto begin = ThreadSeconds();
+  try {
+    grammars_->Compile(call.sampling.grammar);
+  } catch (const Error& error) {
+    JsonFields::Refuse(field, error.what());
+  }
+  if (ThreadSeconds() - begin > kMaxCompileSeconds)
+    JsonFields::Refuse(field, fmt::format("takes more than {} s to compile; make it smaller", kMaxCompileSeconds));
 }
 
 /// Refuses what cannot fit whatever its tokens are, before any of them is looked for.

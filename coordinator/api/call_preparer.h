@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/grammar/grammar_compiler.h"
 #include "coordinator/api/openai_request.h"
 #include "coordinator/text/chat_template.h"
 #include "coordinator/text/tokenizer.h"
@@ -32,8 +33,8 @@ class CallPreparer {
     std::string no_chat_reason;  // why chat is refused; empty: it is not
     int most_choices = 0;        // that can ever wait and run at once
   };
-  /// chat may be null. The references outlive this object.
-  CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
+  /// chat may be null, and so may grammars: then none can be asked for. The references outlive this object.
+  CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat, GrammarCompiler* grammars);
 
   /// room: choices that may wait or run now. Throws ApiError or Error for what cannot be served as it is asked, and
   /// Stopped.
@@ -44,6 +45,7 @@ class CallPreparer {
 
  private:
   void CheckModel(const GenerateCall& call) const;
+  void CheckGrammar(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
   std::vector<TokenId> EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const;
   void EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const;
@@ -51,6 +53,7 @@ class CallPreparer {
   Options options_;
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_;
+  GrammarCompiler* grammars_;
 };
 
 }  // namespace quire

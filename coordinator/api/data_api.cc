@@ -51,7 +51,7 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       metrics_(metrics),
       means_(means),
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests},
-                context_.tokenizer, chat),
+                context_.tokenizer, chat, means_.grammars),
       text_pages_(context_.tokenizer, options_.request.vocab_size, options_.request.max_model_len),
       quotas_(options_.key_limits, options_.max_running),
       places_(options_.max_pending_requests),

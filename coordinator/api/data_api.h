@@ -40,6 +40,7 @@ class DataApi {
   struct Means {
     ByteBudget& memory;
     WorkPool& pool;
+    GrammarCompiler* grammars = nullptr;  // null: no answer can be kept to a grammar
   };
   /// chat may be null. The references outlive this object.
   DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means);

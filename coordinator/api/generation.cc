@@ -204,6 +204,7 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
   }
   // All on one replica and in one task: no step can come between, so the first events are the verdicts.
   auto submit = [requests = std::move(requests), events = events_](Engine& engine) {
+    if (events->Abandoned()) return;  // while the workers compiled its grammar
     for (const auto& request : requests) {
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
       GenerationEvent event;
@@ -214,7 +215,8 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
       if (refusal) break;
     }
   };
-  replicas_.Submit(CacheSalt(call.client, call.cache_salt), prompts.front(), tokens, std::move(submit));
+  replicas_.Submit(CacheSalt(call.client, call.cache_salt), prompts.front(), tokens, call.sampling.grammar,
+                   std::move(submit));
 }
 
 Generation::~Generation() { Cancel(); }

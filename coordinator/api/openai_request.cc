@@ -6,52 +6,19 @@
 #include <set>
 
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/structured_output.h"
+#include "coordinator/api/unsupported_fields.h"
 
 namespace quire {
 
 namespace {
 
 constexpr size_t kMaxMessages = 1024;
+constexpr size_t kMaxBodyDepth = 32, kMaxBodyNodes = 200'000, kMaxMembers = 1024;
 constexpr int kMaxLogprobs = 20;
 constexpr int kMaxBeams = 20;
 constexpr size_t kMaxSaltBytes = 256;
 constexpr int kMaxPriority = 1000;
-
-/// Fields that change the answer and that this server does not offer. `harmless` values mean "off".
-struct Unsupported {
-  const char* name;
-  std::vector<Json> harmless;
-};
-
-void RefuseUnsupported(const JsonFields& fields) {
-  static const std::vector<Unsupported> kFields = {{"tools", {Json::array()}},
-                                                   {"functions", {Json::array()}},
-                                                   {"tool_choice", {"none", "auto"}},
-                                                   {"response_format", {Json{{"type", "text"}}}},
-                                                   {"structured_outputs", {}},
-                                                   {"guided_json", {}},
-                                                   {"guided_regex", {}},
-                                                   {"guided_choice", {}},
-                                                   {"guided_grammar", {}},
-                                                   {"chat_template", {}},
-                                                   {"chat_template_kwargs", {Json::object()}},
-                                                   {"prompt_embeds", {}},
-                                                   {"suffix", {""}},
-                                                   {"prompt_logprobs", {}},
-                                                   {"continue_final_message", {false}},
-                                                   {"bad_words", {Json::array()}},
-                                                   {"allowed_token_ids", {Json::array()}},
-                                                   {"truncate_prompt_tokens", {}},
-                                                   {"documents", {Json::array()}},
-                                                   {"audio", {}},
-                                                   {"modalities", {Json::array({"text"})}}};
-  for (const auto& [name, harmless] : kFields) {
-    const Json* value = fields.Find(name);
-    if (value != nullptr && std::find(harmless.begin(), harmless.end(), *value) == harmless.end()) {
-      JsonFields::Refuse(name, "is not supported by this server");
-    }
-  }
-}
 
 std::vector<TokenId> TokenIds(const Json& list, const char* name, size_t max_count, int vocab_size) {
   if (list.size() > max_count) JsonFields::Refuse(name, fmt::format("takes at most {} token ids", max_count));
@@ -123,8 +90,30 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
   if (beams.width > 1) call.beams = beams;  // one beam is greedy
 }
 
-void ReadCommon(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
-  RefuseUnsupported(fields);
+/// What the answer's text must be. A grammar ends an answer where it is complete, and nowhere else.
+void ReadGrammar(const RequestBody& body, const JsonFields& fields, GenerateCall& call) {
+  static constexpr const char* kFields[] = {"response_format", "structured_outputs", "guided_json",
+                                            "guided_regex",    "guided_choice",      "guided_grammar"};
+  if (std::ranges::none_of(kFields, [&](const char* name) { return fields.Has(name); })) return;
+  StructuredOutput wanted = ReadStructuredOutput(body.InOrder());
+  if (!wanted.grammar) return;
+  const char* field = wanted.field.c_str();
+  if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");
+  if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos");
+  if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens");
+  call.sampling.grammar = std::move(wanted.grammar);
+  call.grammar_field = std::move(wanted.field);
+}
+
+void RefuseWithoutBeams(const JsonFields& fields) {
+  const std::pair<const char*, Json> off[] = {{"length_penalty", 1}, {"early_stopping", false}};
+  for (const auto& [name, value] : off) {
+    if (fields.Has(name) && *fields.Find(name) != value) JsonFields::Refuse(name, "needs use_beam_search: true");
+  }
+}
+
+void ReadCommon(const RequestBody& body, const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
+  RefuseUnsupportedFields(fields);
   call.model = fields.Text("model").value_or("");
   call.n = static_cast<int>(fields.Integer("n", 1, limits.max_choices).value_or(1));
   call.best_of = static_cast<int>(fields.Integer("best_of", call.n, limits.max_choices).value_or(call.n));
@@ -150,9 +139,14 @@ void ReadCommon(const JsonFields& fields, const RequestLimits& limits, GenerateC
     call.include_usage = stream.Flag("include_usage", false);
     call.continuous_usage = stream.Flag("continuous_usage_stats", false);
   }
-  if (fields.Flag("use_beam_search", false)) ReadBeams(fields, call);
+  if (fields.Flag("use_beam_search", false)) {
+    ReadBeams(fields, call);
+  } else {
+    RefuseWithoutBeams(fields);
+  }
   if (call.stream && call.best_of > call.n && !call.beams)
     JsonFields::Refuse("best_of", "above n cannot be streamed: the best is known at the end only");
+  ReadGrammar(body, fields, call);
 }
 
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
@@ -211,6 +205,21 @@ std::string ContentText(const Json& message, size_t index) {
   return text;
 }
 
+/// What a message has besides its role and content: the template shows it, or it is refused.
+void ReadOtherMembers(const Json& message, size_t index, Json& checked) {
+  const auto given = [&](const char* name) { return message.contains(name) && !message[name].is_null(); };
+  for (const char* name : {"tool_calls", "function_call", "audio"}) {
+    if (given(name) && message[name] != Json::array())
+      throw ApiError(400, fmt::format("messages[{}].{} is not supported by this server", index, name), "messages");
+  }
+  for (const char* name : {"name", "reasoning_content"}) {
+    if (!given(name)) continue;
+    if (!message[name].is_string())
+      throw ApiError(400, fmt::format("messages[{}].{} must be a string", index, name), "messages");
+    checked[name] = message[name];
+  }
+}
+
 Json ReadMessages(const Json* messages) {
   static const std::set<std::string> kRoles = {"system", "developer", "user", "assistant"};
   if (messages == nullptr) JsonFields::Refuse("messages", "is missing");
@@ -226,17 +235,24 @@ Json ReadMessages(const Json* messages) {
       throw ApiError(400, fmt::format("messages[{}].role must be system, developer, user or assistant", i), "messages");
     }
     const auto role = message["role"].get<std::string>();
-    out.push_back({{"role", role == "developer" ? "system" : role}, {"content", ContentText(message, i)}});
+    Json checked = {{"role", role == "developer" ? "system" : role}, {"content", ContentText(message, i)}};
+    ReadOtherMembers(message, i, checked);
+    out.push_back(std::move(checked));
   }
   return out;
 }
 
 }  // namespace
 
-GenerateCall ParseCompletionRequest(const Json& body, const RequestLimits& limits) {
-  const JsonFields fields(body);
+RequestBody::RequestBody(std::string_view text)
+    : text_(text),
+      fields_(ParseJson(text, "body",
+                        {.max_depth = kMaxBodyDepth, .max_nodes = kMaxBodyNodes, .max_members = kMaxMembers})) {}
+
+GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits) {
+  const JsonFields fields(body.fields());
   GenerateCall call;
-  ReadCommon(fields, limits, call);
+  ReadCommon(body, fields, limits, call);
   ReadMaxTokens(fields, limits, call);
   call.prompts = ReadPrompts(fields.Find("prompt"), limits);
   call.echo = fields.Flag("echo", false);
@@ -247,14 +263,15 @@ GenerateCall ParseCompletionRequest(const Json& body, const RequestLimits& limit
   return call;
 }
 
-GenerateCall ParseChatRequest(const Json& body, const RequestLimits& limits) {
-  const JsonFields fields(body);
+GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits) {
+  const JsonFields fields(body.fields());
   GenerateCall call;
   call.chat = true;
-  ReadCommon(fields, limits, call);
+  ReadCommon(body, fields, limits, call);
   ReadMaxTokens(fields, limits, call);
   call.messages = ReadMessages(fields.Find("messages"));
   call.add_generation_prompt = fields.Flag("add_generation_prompt", true);
+  if (fields.Has("echo") && *fields.Find("echo") != false) JsonFields::Refuse("echo", "is for /v1/completions");
   if (fields.Flag("logprobs", false)) {
     call.num_top_logprobs = static_cast<int>(fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0));
   } else if (fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0) > 0) {

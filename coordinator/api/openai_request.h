@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct GenerateCall {
   std::optional<BeamOptions> beams;
   std::optional<int> max_tokens;  // absent: the endpoint's default
   SamplingSpec sampling;          // choice and min-token bans are filled in later
+  std::string grammar_field;      // that asked for sampling.grammar
   bool has_seed = false;
   ClientLimits client_limits;                           // of the caller's key, filled in later
   std::shared_ptr<std::atomic<int64_t>> client_tokens;  // where its tokens are counted, likewise; null: nowhere
@@ -56,6 +58,21 @@ struct GenerateCall {
   int num_delivered() const { return beams ? n : best_of; }
 };
 
+/// A request's JSON. What a schema lists is read in the order that it was written in.
+class RequestBody {
+ public:
+  /// Throws Error for what is no JSON or goes beyond a bound. The text outlives this object.
+  explicit RequestBody(std::string_view text);
+
+  const Json& fields() const { return fields_; }
+  /// Parses again: for those who need the order.
+  OrderedJson InOrder() const { return OrderedJson::parse(text_); }
+
+ private:
+  std::string_view text_;
+  Json fields_;
+};
+
 /// Bounds of single fields.
 struct RequestLimits {
   int vocab_size = 0;
@@ -66,7 +83,7 @@ struct RequestLimits {
 
 /// Both throw ApiError. Fields nobody knows are ignored; fields that would change the answer and are not supported are
 /// refused, so that nothing is silently different from what was asked.
-GenerateCall ParseCompletionRequest(const Json& body, const RequestLimits& limits);
-GenerateCall ParseChatRequest(const Json& body, const RequestLimits& limits);
+GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
+GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
 
 }  // namespace quire

@@ -23,8 +23,13 @@ constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 
 }  // namespace
 
-Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
-    : topology_(topology), model_(model), cancel_(cancel), network_(ChoosePrivateNetwork(topology)) {
+Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+                       std::shared_ptr<const Vocabulary> vocabulary)
+    : topology_(topology),
+      model_(model),
+      cancel_(cancel),
+      vocabulary_(std::move(vocabulary)),
+      network_(ChoosePrivateNetwork(topology)) {
   CheckShape(shape());
   max_model_len_ = static_cast<int>(model.spec().max_position);
   if (topology.scheduler.max_model_len > max_model_len_) {
@@ -197,6 +202,7 @@ WorkerGroup::Options Deployment::GroupOptions() const {
   options.size = topology_.parallel.tensor;
   options.fingerprint = model_.Fingerprint();
   options.adopt = external();
+  options.vocabulary = vocabulary_;
   return options;
 }
 

@@ -26,7 +26,9 @@ class Deployment {
  public:
   /// Launches the workers (or waits for those started by hand), loads the model and reserves the KV blocks. Throws
   /// Error or GroupFailure naming rank, phase and remedy; then nothing is left running. Setting `cancel` ends it early.
-  Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel);
+  /// Without a vocabulary no request may have a grammar.
+  Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+             std::shared_ptr<const Vocabulary> vocabulary = nullptr);
   ~Deployment();
 
   /// After a loss: ends what is left of the workers and starts them again as a new epoch (or waits for those that
@@ -78,6 +80,7 @@ class Deployment {
   Topology topology_;  // parallel: the shape that the group has
   const ModelFiles& model_;
   const std::atomic<bool>& cancel_;
+  const std::shared_ptr<const Vocabulary> vocabulary_;
   const PrivateNetwork network_;
   RuntimeDir runtime_dir_;
   std::unique_ptr<WorkerGroup> group_;

@@ -31,11 +31,13 @@ void MakeParent(const std::string& directory) {
 
 }  // namespace
 
-Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel, EventFeed& feed)
+Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+                 std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed)
     : topology_(std::move(topology)),
-      deployment_(topology_, model, cancel),
+      deployment_(topology_, model, cancel, std::move(vocabulary)),
       feed_(feed),
-      watcher_(feed, engine(), topology_.parallel.replica) {
+      watcher_(feed, engine(), topology_.parallel.replica),
+      gate_(deployment_.group()) {
   engine().set_watcher(&watcher_);
   if (!topology_.journal.empty()) {
     if (topology_.parallel.replicas > 1) MakeParent(topology_.journal);
@@ -49,6 +51,7 @@ void Replica::Begin(EngineLoop::Recovery recovery) {
   recovery.between_steps = [this, then = std::move(recovery.between_steps)](Engine& engine) {
     Publish(engine);
     PublishEpoch(engine);
+    gate_.Round(engine);
     then(engine);
   };
   if (recovery.relaunch) {
@@ -57,6 +60,10 @@ void Replica::Begin(EngineLoop::Recovery recovery) {
       then(loss);
     };
   }
+  recovery.abandon = [this, then = std::move(recovery.abandon)](Engine& engine) {
+    gate_.Open(engine);
+    if (then) then(engine);
+  };
   loop_ = std::make_unique<EngineLoop>(engine(), group(), std::move(recovery));
 }
 
@@ -73,16 +80,18 @@ void Replica::StopLoop() {
   if (loop_ != nullptr) loop_->Stop();
 }
 
-void Replica::PostWork(int64_t tokens, std::function<void(Engine&)> task) {
+void Replica::PostWork(int64_t tokens, const GrammarSource& grammar, std::function<void(Engine&)> task) {
   {
     const std::lock_guard lock(mutex_);
     tokens_on_their_way_ += tokens;
   }
-  loop_->Post([this, tokens, task = std::move(task)](Engine& engine) {
+  auto arrive = [this, tokens, task = std::move(task)](Engine& engine) {
     task(engine);
     const std::lock_guard lock(mutex_);
     tokens_arrived_ += tokens;
-  });
+  };
+  if (!grammar) return loop_->Post(std::move(arrive));
+  loop_->Post([this, grammar, arrive = std::move(arrive)](Engine&) { gate_.Pass(grammar, arrive); });
 }
 
 ReplicaView Replica::view() const {

@@ -7,6 +7,7 @@
 #include "coordinator/cluster/deployment.h"
 #include "coordinator/cluster/engine_loop.h"
 #include "coordinator/cluster/event_feed.h"
+#include "coordinator/cluster/grammar_gate.h"
 #include "coordinator/cluster/placement_choice.h"
 #include "coordinator/journal/journal.h"
 
@@ -25,7 +26,8 @@ class Replica {
  public:
   /// Starts the workers, like Deployment. `topology` is a ReplicaTopology.
   /// The feed outlives it.
-  Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel, EventFeed& feed);
+  Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+          std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed);
 
   /// Begins to serve: starts the engine's thread.
   void Begin(EngineLoop::Recovery recovery);
@@ -47,7 +49,8 @@ class Replica {
   }
 
   /// Runs a task on the engine's thread that brings it so many tokens to compute; they count in view() at once.
-  void PostWork(int64_t tokens, std::function<void(Engine&)> task);
+  /// With a grammar, when the workers are ready for that.
+  void PostWork(int64_t tokens, const GrammarSource& grammar, std::function<void(Engine&)> task);
   /// The state of the last round of its loop. From any thread.
   ReplicaView view() const;
   BlockShape block_shape() const;
@@ -65,6 +68,7 @@ class Replica {
   Deployment deployment_;
   EventFeed& feed_;
   EngineWatcher watcher_;
+  GrammarGate gate_;
   std::optional<Journal> journal_;  // told of what the engine does
   std::unique_ptr<EngineLoop> loop_;
   mutable std::mutex mutex_;  // guards the next four

@@ -10,7 +10,8 @@
 
 namespace quire {
 
-Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel)
+Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+                   std::shared_ptr<const Vocabulary> vocabulary)
     : epochs_seen_(static_cast<size_t>(topology.parallel.replicas), 0),
       num_replicas_(topology.parallel.replicas),
       block_size_(topology.cache.block_size),
@@ -19,7 +20,7 @@ Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std:
   const auto start = [&, this](int r) {
     Topology one = ReplicaTopology(topology, r);
     if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
-    auto replica = std::make_unique<Replica>(std::move(one), model, cancel, events_);
+    auto replica = std::make_unique<Replica>(std::move(one), model, cancel, vocabulary, events_);
     replica->Begin(RecoveryOf(*replica));
     return replica;
   };
@@ -137,8 +138,8 @@ std::vector<ReplicaView> Replicas::Views() const {
 }
 
 void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens,
-                      std::function<void(Engine&)> task) {
-  if (size() == 1) return at(0).PostWork(tokens, std::move(task));
+                      const GrammarSource& grammar, std::function<void(Engine&)> task) {
+  if (size() == 1) return at(0).PostWork(tokens, grammar, std::move(task));
   const PrefixSketch::Hashes hashes = sketch_.HashesOf(salt, prompt);
   std::vector<ReplicaView> views = Views();
   for (int r = 0; r < size(); ++r) {
@@ -151,7 +152,7 @@ void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, in
   const int blocks = static_cast<int>((tokens + block_size_ - 1) / block_size_);
   const int chosen = ChooseReplica(views, {blocks, block_size_}).value_or(0);  // nobody serves: any one says so
   sketch_.Note(hashes, chosen);
-  at(chosen).PostWork(tokens, std::move(task));
+  at(chosen).PostWork(tokens, grammar, std::move(task));
 }
 
 void Replicas::Cancel(const std::vector<RequestId>& ids) {

@@ -20,7 +20,8 @@ class Replicas {
  public:
   /// Starts all of them, side by side. Each serves as soon as it is there, since its workers need to hear from
   /// somebody; requests come after Begin. Throws what the first one that could not start throws.
-  Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel);
+  Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+           std::shared_ptr<const Vocabulary> vocabulary = nullptr);
   ~Replicas();
 
   /// Replicas know of each other from here on. `on_end` is called once, when the last one is lost for good.
@@ -43,8 +44,8 @@ class Replicas {
   EventFeed& events() { return events_; }
 
   /// Runs `task`, which submits requests of so many tokens in all, on the engine thread of the replica that is best for
-  /// the first one's prompt. Belongs to one thread.
-  void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens,
+  /// the first one's prompt, once the workers there are ready for the grammar. Belongs to one thread.
+  void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const GrammarSource& grammar,
               std::function<void(Engine&)> task);
   /// Cancels requests, wherever they are. Their sinks must say Abandoned() from before this call on.
   void Cancel(const std::vector<RequestId>& ids);

@@ -142,7 +142,7 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
     Rank rank = RankOf(*received);
     if (rank >= 0 && received->frame.header.epoch != options_.epoch) continue;
     if (rank < 0) rank = Adopt(*received);
-    if (rank >= 0 && !HandleBlocks(rank, received->frame)) handle(rank, received->frame);
+    if (rank >= 0 && !HandleReport(rank, received->frame)) handle(rank, received->frame);
   }
   check_launcher();
   if (deaf_) GroupFail(LossCause::kDied, *deaf_, "{} does not take messages", Describe(*deaf_));
@@ -155,11 +155,18 @@ void WorkerGroup::Send(Rank rank, const Message& message) {
   if (!data_.Send(Peer(rank), Encode(message, options_.epoch, 0))) deaf_ = rank;
 }
 
-bool WorkerGroup::HandleBlocks(Rank rank, const Frame& frame) const {
-  if (frame.header.kind != FrameKind::kBlocksReport) return false;
-  const Message message = Decode(frame);
-  on_blocks(rank, std::get<BlocksReport>(message));
-  return true;
+bool WorkerGroup::HandleReport(Rank rank, const Frame& frame) const {
+  if (frame.header.kind == FrameKind::kBlocksReport) {
+    const Message message = Decode(frame);
+    on_blocks(rank, std::get<BlocksReport>(message));
+    return true;
+  }
+  if (frame.header.kind == FrameKind::kGrammarReady) {
+    const Message message = Decode(frame);
+    on_grammar(rank, std::get<GrammarReady>(message));
+    return true;
+  }
+  return false;
 }
 
 void WorkerGroup::BeginEpoch(EpochId epoch, int size) {

@@ -49,7 +49,8 @@ class WorkerGroup {
     /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
     bool adopt = false;
     std::chrono::seconds load_deadline{600};
-    std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
+    std::shared_ptr<CurveServer> curve;            // null: workers connect without keys
+    std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
   explicit WorkerGroup(Options options);
 
@@ -97,6 +98,8 @@ class WorkerGroup {
   void Send(Rank rank, const Message& message);
   /// Called during waits when a rank has something to say about those.
   std::function<void(Rank, const BlocksReport&)> on_blocks = [](Rank, const BlocksReport&) {};
+  /// Likewise when a rank has compiled a grammar that it was sent.
+  std::function<void(Rank, const GrammarReady&)> on_grammar = [](Rank, const GrammarReady&) {};
 
   /// Waits for wake_fd, minding the leases, up to the given time.
   void Idle(int wake_fd, int timeout_millis);
@@ -109,7 +112,8 @@ class WorkerGroup {
 
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
   void ForgetPeers();
-  bool HandleBlocks(Rank rank, const Frame& frame) const;
+  /// True when it was a report that belongs to no step.
+  bool HandleReport(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
   /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);

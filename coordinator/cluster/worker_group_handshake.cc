@@ -106,6 +106,7 @@ void WorkerGroup::OnLoaded(Rank rank, const Message& message) {
 }
 
 double WorkerGroup::Start(int num_blocks, int num_host_blocks) {
+  if (options_.vocabulary != nullptr) SendToAll(Encode(*options_.vocabulary, options_.epoch, 0), "vocabulary");
   SendToAll(Encode(StartMessage{num_blocks, num_host_blocks}, options_.epoch, 0), "start");
   int64_t slowest_nanos = 0;
   AwaitAll("reserve its KV blocks", options_.load_deadline, [&](Rank rank, const Message& message) {

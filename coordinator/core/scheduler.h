@@ -203,7 +203,7 @@ class Scheduler {
   void CountOut(const Request& request);
   void Emit(Request& request, int& budget);
   void AddToWorkers(const Request& request, Sequence& sequence);
-  static int64_t BytesToAdd(const Sequence& sequence);
+  static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
   void NotePrefixes(Sequence& sequence, int end);
   void OrderBatch();
   void Preempt(Request& victim, const Request& cause);

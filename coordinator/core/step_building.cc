@@ -15,9 +15,9 @@ bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more 
 
 }  // namespace
 
-int64_t Scheduler::BytesToAdd(const Sequence& sequence) {
+int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) {
   constexpr int64_t kRest = 4096;  // sampling, with its lists
-  return kRest +
+  return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
          static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() + sizeof(BlockId) * sequence.blocks.size());
 }
 
@@ -37,7 +37,7 @@ void Scheduler::FindWork(Request& request, int budget) {
     const int count = std::min(budget, sequence.length() - sequence.num_planned());
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
-      const int64_t bytes = BytesToAdd(sequence);
+      const int64_t bytes = BytesToAdd(request, sequence);
       if (!FitsFrame(added, bytes) && request.beams == nullptr) continue;
       added += bytes;
     }
@@ -56,7 +56,7 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
   const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
-    const bool fits = leader.slot || FitsFrame(added_bytes_, BytesToAdd(leader));
+    const bool fits = leader.slot || FitsFrame(added_bytes_, BytesToAdd(request, leader));
     const int count = std::min(budget, shared - leader.num_planned());
     if (count > 0 && fits && !WaitsForPrefix(request, leader)) work_.push_back({&leader, count});
     return false;
@@ -114,7 +114,7 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence) {
   sequence.slot = free_slots_.back();
   free_slots_.pop_back();
   sequence.told_first_block = sequence.first_block;
-  added_bytes_ += BytesToAdd(sequence);
+  added_bytes_ += BytesToAdd(request, sequence);
   AddedSequence added{*sequence.slot,        sequence.num_prompt_tokens,
                       sequence.num_computed, sequence.tokens,
                       sequence.blocks,       request.sampling};

@@ -122,7 +122,7 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
 
 TEST(MessagesTest, ForeignVersionsAndDamageAreNamed) {
   Frame frame = EncodePlan(FullPlan());
-  frame.header.version = 9;
+  frame.header.version = kProtocolVersion + 1;
   EXPECT_THROW(Decode(frame), Error);
   frame = EncodePlan(FullPlan());
   frame.header.magic = 0;

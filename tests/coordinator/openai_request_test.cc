@@ -9,10 +9,19 @@ namespace {
 
 constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096, .max_choices = 128, .max_prompts = 16};
 
+GenerateCall ParseChat(const Json& body) {
+  const std::string text = DumpJson(body);
+  return ParseChatRequest(RequestBody(text), kLimits);
+}
+GenerateCall ParseCompletion(const Json& body) {
+  const std::string text = DumpJson(body);
+  return ParseCompletionRequest(RequestBody(text), kLimits);
+}
+
 /// The field at fault, "" when the request is fine.
 std::string Fault(const std::string& path, const Json& body) {
   try {
-    path == "chat" ? ParseChatRequest(body, kLimits) : ParseCompletionRequest(body, kLimits);
+    path == "chat" ? ParseChat(body) : ParseCompletion(body);
   } catch (const ApiError& error) {
     EXPECT_EQ(error.status, 400);
     return error.param.empty() ? error.what() : error.param;
@@ -59,8 +68,16 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
       {"suffix", {"", nullptr}, {"tail"}},
       {"use_beam_search", {false, true}, {1, "yes"}},
       {"chat_template", {nullptr}, {"x"}},
-      {"guided_json", {nullptr}, {Json::object()}},
-      {"response_format", {Json{{"type", "text"}}}, {Json{{"type", "json_object"}}}},
+      {"guided_json", {nullptr, Json::object()}, {5, "{", Json{{"not", Json::object()}}}},
+      {"response_format", {Json{{"type", "text"}}, Json{{"type", "json_object"}}}, {5, Json{{"type", "xml"}}}},
+      {"guided_whitespace_pattern", {nullptr}, {" ?"}},
+      {"grammar", {nullptr, ""}, {"root ::= x"}},
+      {"reasoning_effort", {nullptr, "none"}, {"high"}},
+      {"function_call", {"auto"}, {Json{{"name", "f"}}}},
+      {"mirostat", {0, 0.0}, {2}},
+      {"repeat_penalty", {1, 1.0}, {1.1}},
+      {"max_new_tokens", {nullptr}, {5}},
+      {"return_token_ids", {false}, {true}},
       {"unknown_field", {1, "x", Json::object()}, {}},
   };
   for (const auto& [name, good, bad] : fields) {
@@ -121,7 +138,7 @@ TEST(OpenAiRequestTest, BeamsAreAsManyAsBestOfOrN) {
   const auto parse = [](Json fields) {
     fields["prompt"] = "x";
     fields["use_beam_search"] = true;
-    return ParseCompletionRequest(fields, kLimits);
+    return ParseCompletion(fields);
   };
   const GenerateCall call = parse({{"n", 2}, {"best_of", 5}, {"length_penalty", 0.5}, {"early_stopping", "never"}});
   ASSERT_TRUE(call.beams.has_value());
@@ -138,7 +155,7 @@ TEST(OpenAiRequestTest, BeamsAreAsManyAsBestOfOrN) {
 }
 
 TEST(OpenAiRequestTest, PromptsComeInFourForms) {
-  const auto parse = [](const Json& prompt) { return ParseCompletionRequest({{"prompt", prompt}}, kLimits).prompts; };
+  const auto parse = [](const Json& prompt) { return ParseCompletion({{"prompt", prompt}}).prompts; };
   EXPECT_EQ(parse("hi").size(), 1u);
   EXPECT_EQ(parse({"a", "b"}).size(), 2u);
   EXPECT_EQ(std::get<1>(parse({1, 2, 3})[0]), (std::vector<TokenId>{1, 2, 3}));
@@ -152,9 +169,8 @@ TEST(OpenAiRequestTest, PromptsComeInFourForms) {
 
 TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
   const Json parts = Json::array({{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}});
-  const auto call = ParseChatRequest(
-      {{"messages", Json::array({{{"role", "developer"}, {"content", "s"}}, {{"role", "user"}, {"content", parts}}})}},
-      kLimits);
+  const auto call = ParseChat(
+      {{"messages", Json::array({{{"role", "developer"}, {"content", "s"}}, {{"role", "user"}, {"content", parts}}})}});
   EXPECT_EQ(call.messages[0]["role"], "system");
   EXPECT_EQ(call.messages[1]["content"], "ab");
   const auto message = [](const Json& m) { return Json{{"messages", Json::array({m})}}; };
@@ -168,13 +184,30 @@ TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
   EXPECT_EQ(Fault("chat", Json::array()), "the body must be a JSON object");
 }
 
+TEST(OpenAiRequestTest, WhatAMessageHasBesidesIsShownToTheTemplateOrRefused) {
+  const auto messages = [](Json more) {
+    Json message = {{"role", "assistant"}, {"content", "x"}};
+    message.update(more);
+    return Json{{"messages", Json::array({message})}};
+  };
+  const Json shown = {{"name", "bob"}, {"reasoning_content", "because"}};
+  const Json read = ParseChat(messages(shown)).messages[0];
+  EXPECT_EQ(read["name"], "bob");
+  EXPECT_EQ(read["reasoning_content"], "because");
+  for (const Json& off :
+       {Json{{"tool_calls", Json::array()}}, Json{{"tool_calls", nullptr}}, Json{{"refusal", nullptr}}})
+    EXPECT_EQ(Fault("chat", messages(off)), "") << off;
+  for (const Json& bad :
+       {Json{{"tool_calls", {Json{{"id", "1"}}}}}, Json{{"function_call", Json::object()}}, Json{{"name", 5}},
+        Json{{"audio", Json::object()}}, Json{{"reasoning_content", Json::array()}}})
+    EXPECT_EQ(Fault("chat", messages(bad)), "messages") << bad;
+}
+
 TEST(OpenAiRequestTest, MaxCompletionTokensGoesBeforeMaxTokens) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
-  EXPECT_EQ(
-      ParseChatRequest({{"messages", messages}, {"max_tokens", 5}, {"max_completion_tokens", 7}}, kLimits).max_tokens,
-      7);
-  EXPECT_EQ(ParseChatRequest({{"messages", messages}, {"max_tokens", 5}}, kLimits).max_tokens, 5);
-  EXPECT_FALSE(ParseChatRequest({{"messages", messages}}, kLimits).max_tokens.has_value());
+  EXPECT_EQ(ParseChat({{"messages", messages}, {"max_tokens", 5}, {"max_completion_tokens", 7}}).max_tokens, 7);
+  EXPECT_EQ(ParseChat({{"messages", messages}, {"max_tokens", 5}}).max_tokens, 5);
+  EXPECT_FALSE(ParseChat({{"messages", messages}}).max_tokens.has_value());
 }
 
 TEST(OpenAiRequestTest, DependentFieldsAreRefusedAlone) {
@@ -182,6 +215,10 @@ TEST(OpenAiRequestTest, DependentFieldsAreRefusedAlone) {
   EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"top_logprobs", 3}}),
             "top_logprobs");
   EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"echo", true}, {"logprobs", 1}}), "logprobs");
+  EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"echo", true}}), "echo");
+  EXPECT_EQ(Fault("completion", Completion("length_penalty", 2)), "length_penalty");
+  EXPECT_EQ(Fault("completion", Completion("early_stopping", true)), "early_stopping");
+  EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"length_penalty", 1.0}, {"early_stopping", false}}), "");
 }
 
 }  // namespace

@@ -218,16 +218,16 @@ class SupplyTest(unittest.TestCase):
         for pod in pods(manifests()):
             self.assertRegex(pod["spec"]["containers"][0]["image"], "@sha256:")
 
-    def test_pip_takes_wheels_of_known_content_only(self):
+    def test_pip_takes_what_is_known_only_and_sources_of_one_package(self):
         seen = 0
-        for script in (os.path.join(DEPLOY, "fetch-model"), os.path.join(ROOT, "tests", "run")):
+        for script in (os.path.join(DEPLOY, "fetch-model"), os.path.join(DEPLOY, "fetch-xgrammar"), os.path.join(ROOT, "tests", "run")):
             with open(script, encoding="utf-8") as f:
                 text = f.read().replace("\\\n", " ")
             for line in re.findall(r"^.*\bpip\"? (?:install|download).*$", text, re.M):
                 seen += 1
                 self.assertIn("--require-hashes", line)
-                self.assertIn("--only-binary :all:", line)
-        self.assertEqual(seen, 3)
+                self.assertRegex(line, "--only-binary :all:|--no-deps --no-build-isolation +--no-binary xgrammar ")
+        self.assertEqual(seen, 5)
         for path in (*glob.glob(os.path.join(DEPLOY, "*-requirements.txt")), os.path.join(ROOT, "tests", "requirements.txt")):
             with open(path, encoding="utf-8") as f:
                 text = re.sub(r"(?m)^ *#.*\n", "", f.read()).replace("\\\n", " ")
@@ -235,7 +235,7 @@ class SupplyTest(unittest.TestCase):
                 self.assertRegex(line, r"^[a-z0-9.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+$", path)
 
     def test_what_is_pinned_is_locked(self):
-        for path in (os.path.join(ROOT, "tests", "requirements"), os.path.join(DEPLOY, "fetch-requirements")):
+        for path in (os.path.join(ROOT, "tests", "requirements"), os.path.join(DEPLOY, "fetch-requirements"), os.path.join(DEPLOY, "source-requirements")):
             with open(path + ".in", encoding="utf-8") as pinned, open(path + ".txt", encoding="utf-8") as locked:
                 names = {line.strip().lower() for line in pinned if line.strip() and not line.startswith("#")}
                 self.assertLessEqual(names, set(re.findall(r"^(\S+==\S+)", locked.read(), re.M)), path)
@@ -252,7 +252,7 @@ class SupplyTest(unittest.TestCase):
         components = {component["bom-ref"]: component for component in bill["components"]}
         self.assertEqual(len(components), len(bill["components"]))
         scopes = {ref: component["scope"] for ref, component in components.items()}
-        for ref in ("deb:libc6", "deb:libstdc++6", "deb:libzmq5", "deb:libsodium23", "deb:openmpi-bin", "deb:nlohmann-json3-dev"):
+        for ref in ("deb:libc6", "deb:libstdc++6", "deb:libzmq5", "deb:libsodium23", "deb:openmpi-bin", "deb:nlohmann-json3-dev", "pypi:xgrammar@0.2.8"):
             self.assertEqual(scopes.get(ref), "required", ref)
         self.assertEqual(scopes["deb:cmake"], "excluded")
         self.assertEqual({scope for ref, scope in scopes.items() if re.match("pypi:(openai|huggingface-hub)@", ref)}, {"excluded"})

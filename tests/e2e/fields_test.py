@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+import structured_output_test
 import verdict
 from server import ROOT, TINY, Server, altered_tiny
 
@@ -366,7 +367,7 @@ class CompletionTest(FieldCase):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
     def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
-        for field, value in (("tools", [{}]), ("response_format", {"type": "json_object"}), ("guided_regex", "a"), ("suffix", "x"),
+        for field, value in (("tools", [{}]), ("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"),
                              ("prompt_logprobs", 1), ("allowed_token_ids", [5]), ("bad_words", ["a"]), ("truncate_prompt_tokens", 1)):
             self.assertIn("not supported", self.refused(field, **{field: value}))
 
@@ -574,6 +575,12 @@ TESTS = {
     "use_beam_search": BeamTest.test_beams_are_those_of_hf,
     "length_penalty": BeamTest.test_beams_are_those_of_hf,
     "early_stopping": BeamTest.test_beams_are_those_of_hf,
+    "response_format": structured_output_test.FormTest.test_response_format_of_chat,
+    "structured_outputs": structured_output_test.FormTest.test_structural_tag,
+    "guided_json": structured_output_test.ValidityTest.test_every_finished_answer_validates_on_one_to_three_workers,
+    "guided_regex": structured_output_test.FormTest.test_regex,
+    "guided_choice": structured_output_test.FormTest.test_choices,
+    "guided_grammar": structured_output_test.FormTest.test_rules,
 }
 
 
@@ -583,6 +590,7 @@ class CoverageTest(unittest.TestCase):
             source = f.read()
         read = set(re.findall(r'(?:Find|Number|Integer|Flag|Texts?|real)\("(\w+)"', source))
         read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names of one setting
+        read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))  # what asks for a grammar
         self.assertEqual(read, set(TESTS))
 
 

@@ -177,6 +177,11 @@ class SizeTest(LimitCase):
             body = json.dumps({**GOOD, "user": None})
             self.assertEqual(self.ask(post(body.replace("null", "[" * (depth - 1) + "]" * (depth - 1)).encode()))[0], want)
 
+    def test_members(self):
+        members = {str(i): i for i in range(1024)}
+        for more, want in (({}, 200), ({"x": 1}, 400)):
+            self.assertEqual(self.ask(post(json.dumps({**GOOD, "user": {**members, **more}}).encode()))[0], want)
+
     def test_messages(self):
         empty = [{"role": "user", "content": ""}]
         self.check({"messages": empty * 1024}, {"messages": empty * 1025}, "messages", path="/v1/chat/completions")
@@ -624,6 +629,7 @@ TESTS = {
     "request target 8 KiB": SizeTest.test_target,
     "100 header fields": SizeTest.test_header_fields,
     "JSON depth 32": SizeTest.test_json_depth,
+    "1,024 members of an object": SizeTest.test_members,
     "1,024 messages": SizeTest.test_messages,
     "16 prompts": SizeTest.test_prompts,
     "n and best_of ≤ 128": SizeTest.test_choices,

@@ -2,6 +2,7 @@
 import unittest
 
 import openai
+import pydantic
 
 import verdict
 from server import REAL, Server
@@ -102,6 +103,22 @@ class OpenAiClientTest(unittest.TestCase):
                                                    messages=[{"role": "user", "content": "Hi"}])
         self.assertEqual(len(chat.choices[0].logprobs.content), 3)
         self.assertEqual(len(chat.choices[0].logprobs.content[0].top_logprobs), 4)
+
+    def test_parse_gives_models_of_pydantic(self):
+        class City(pydantic.BaseModel):
+            name: str
+            country: str
+            inhabitants: int
+            river: str | None
+
+        answer = self.client.chat.completions.parse(model="smol", temperature=0, max_tokens=120, response_format=City,
+                                                    messages=[{"role": "user", "content": "Describe Paris as JSON."}])
+        city = answer.choices[0].message.parsed
+        self.assertIsInstance(city, City)
+        self.assertIn("Paris", city.name)
+        with self.client.chat.completions.stream(model="smol", temperature=0, max_tokens=120, response_format=City,
+                                                 messages=[{"role": "user", "content": "Describe Paris as JSON."}]) as stream:
+            self.assertEqual(stream.get_final_completion().choices[0].message.parsed, city)
 
     def test_errors_have_the_clients_classes(self):
         message = [{"role": "user", "content": "Hi"}]

@@ -1,5 +1,6 @@
 // The body of a generating request: strict JSON, then the fields of either endpoint.
 #include <cmath>
+#include <optional>
 
 #include "comm/error.h"
 #include "coordinator/api/json_fields.h"
@@ -45,15 +46,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace quire;
   fuzz::ByteSource bytes(data, size);
   const bool chat = bytes.Flag();
+  const std::string text(bytes.Rest());
   Json body;
+  std::optional<RequestBody> request;
   try {
-    body = ParseJson(bytes.Rest(), "body");
+    body = ParseJson(text, "body");
+    request.emplace(text);
   } catch (const Error&) {
     return 0;
   }
   QUIRE_CHECK(ParseJson(DumpJson(body), "again") == body, "{}", DumpJson(body));
   try {
-    CheckCall(chat ? ParseChatRequest(body, kLimits) : ParseCompletionRequest(body, kLimits));
+    CheckCall(chat ? ParseChatRequest(*request, kLimits) : ParseCompletionRequest(*request, kLimits));
   } catch (const ApiError& error) {
     QUIRE_CHECK(error.status >= 400 && error.status < 500, "status {}", error.status);
   }

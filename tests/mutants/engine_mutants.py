@@ -33,6 +33,13 @@ MUTANTS = [
            "NumGenerated(s) <= s.sampling.min_tokens", EFFECTS),
     Mutant("min_tokens lets an end through one token early", "worker/draw.cc", "NumGenerated(s) < s.sampling.min_tokens",
            "NumGenerated(s) + 1 < s.sampling.min_tokens", EFFECTS),
+    Mutant("a grammar does not mask", "worker/draw.cc", "if (sequence.constraint != nullptr)", "if (false)", ["worker/sampler_test:*Grammar*"]),
+    Mutant("a greedy row forgets its grammar", "worker/draw.cc", " && s.constraint == nullptr;", ";", ["worker/sampler_test:*Grammar*"]),
+    Mutant("a matcher goes on from other tokens", "comm/grammar/grammar_compiler.cc", "if (!continues) {", "if (false) {", ["comm/grammar_test"]),
+    Mutant("what the compiler drops is passed over", "comm/grammar/grammar_compiler.cc", "if (!Warning().empty()) throw", "if (false) throw",
+           ["comm/grammar_test"]),
+    Mutant("a grammar is not waited for", "coordinator/cluster/grammar_gate.cc", "if (!IsOver(held_[i], epoch)) {", "if (false) {",
+           ["coordinator/grammar_gate_test"]),
     Mutant("the last rank wins a tie", "worker/cpu/sampler.cc", "if (all[rank * rows.size() + i].logit > best.logit) best",
            "if (all[rank * rows.size() + i].logit >= best.logit) best", EFFECTS),
 

@@ -34,6 +34,21 @@ struct Context {
   std::vector<TokenId> prompt = {1}, generated = {};
 };
 
+/// Lets through the one token that the sum of the generated ones leads to.
+class OneToken final : public TokenConstraint {
+ public:
+  static TokenId Allowed(std::span<const TokenId> generated) {
+    TokenId sum = 3;
+    for (const TokenId token : generated) sum += token;
+    return sum % static_cast<TokenId>(kVocab);
+  }
+  void Mask(std::span<const TokenId> generated, std::span<float> logits) override {
+    for (size_t token = 0; token < logits.size(); ++token) {
+      if (static_cast<TokenId>(token) != Allowed(generated)) logits[token] = -std::numeric_limits<float>::infinity();
+    }
+  }
+};
+
 struct Batch {
   explicit Batch(const std::vector<SamplingSpec>& specs, const Context& context = {})
       : table(static_cast<int>(specs.size()), 16, 16) {
@@ -49,6 +64,7 @@ struct Batch {
                             specs[slot]});
       plan.chunks.push_back({slot, 0, static_cast<int32_t>(tokens.size())});
     }
+    table.constrain = [](const GrammarSource&) { return std::make_shared<OneToken>(); };
     members = table.Apply(plan);
   }
 
@@ -101,6 +117,21 @@ TEST(SamplerTest, AnyNumberOfRanksDrawsWhatOneDrawsFromWholeRows) {
   EXPECT_EQ(expected[4].top.size(), static_cast<size_t>(kVocab));
   for (const int ranks : {1, 2, 3, 9}) EXPECT_EQ(DrawOn(ranks, logits, specs), expected) << ranks << " ranks";
   EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
+}
+
+TEST(SamplerTest, RowsWithAGrammarAreDrawnFromWhatItAllows) {
+  std::vector<SamplingSpec> specs = Specs();
+  for (const size_t constrained : {0, 2, 5}) specs[constrained].grammar = {GrammarSource::kRegex, "a"};
+  const auto logits = test::Random(5).Floats(static_cast<int64_t>(specs.size()) * kVocab);
+  for (const int ranks : {1, 2, 3}) {
+    const Context context{{1, 2}, {4, 5}};
+    const auto drawn = DrawOn(ranks, logits, specs, SIZE_MAX, context);
+    for (const size_t constrained : {0, 2, 5})
+      EXPECT_EQ(drawn[constrained].token, OneToken::Allowed(context.generated));
+    EXPECT_NE(drawn[3].token, OneToken::Allowed(context.generated)) << "its row's best is another";
+    EXPECT_EQ(drawn[2].top.size(), 3u);
+    EXPECT_LT(drawn[2].logprob, 0) << "the model's own";
+  }
 }
 
 TEST(SamplerTest, RowsWithoutNumbersAreSaidToBeBroken) {

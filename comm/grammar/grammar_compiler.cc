@@ -1,0 +1,243 @@
+#include "comm/grammar/grammar_compiler.h"
+
+#include <xgrammar/xgrammar.h>
+
+#include <algorithm>
+#include <limits>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+
+#include "comm/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMostKept = 128;              // grammars
+constexpr size_t kMostKeptBytes = 256u << 20;  // of all of them
+constexpr size_t kMostBytes = 64u << 20;       // of one
+
+/// What xgrammar says while it works on this thread. It warns where it drops a part of what was asked, which is no
+/// matter of taste here: the grammar is refused.
+std::string& Warning() {
+  static thread_local std::string warning;
+  return warning;
+}
+
+/// Of UTF-8: whether the second byte of a character may be `next` after `lead`. xgrammar lets any continuation byte
+/// come, and so spellings that are too long, surrogates, and what lies beyond Unicode.
+bool MayFollow(unsigned char lead, unsigned char next) {
+  switch (lead) {
+    case 0xe0:
+      return next >= 0xa0;
+    case 0xed:
+      return next <= 0x9f;
+    case 0xf0:
+      return next >= 0x90;
+    case 0xf4:
+      return next <= 0x8f;
+    default:
+      return true;
+  }
+}
+
+bool IsInvalidInside(const std::string& bytes) {
+  for (size_t i = 0; i + 1 < bytes.size(); ++i) {
+    if (!MayFollow(static_cast<unsigned char>(bytes[i]), static_cast<unsigned char>(bytes[i + 1]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+/// A vocabulary's tokens, as far as texts hold them.
+struct TokenBytes {
+  explicit TokenBytes(const Vocabulary& vocabulary) : of(vocabulary.bytes) {
+    for (size_t token = 0; token < of.size(); ++token) {
+      if (IsInvalidInside(of[token])) of[token].clear();
+      const unsigned char first = of[token].empty() ? 0 : static_cast<unsigned char>(of[token][0]);
+      if (first >= 0x80 && first < 0xc0) continuing.push_back(static_cast<TokenId>(token));
+    }
+  }
+
+  /// The last byte of a text that ends with these tokens; 0: it is empty.
+  unsigned char LastOf(std::span<const TokenId> tokens) const {
+    for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
+      const auto index = static_cast<size_t>(*token);
+      if (index < of.size() && !of[index].empty()) return static_cast<unsigned char>(of[index].back());
+    }
+    return 0;
+  }
+
+  std::vector<std::string> of;
+  std::vector<TokenId> continuing;  // those that begin inside a character
+};
+
+class CompiledGrammar {
+ public:
+  CompiledGrammar(xgrammar::CompiledGrammar grammar, std::shared_ptr<const TokenBytes> bytes, int vocab)
+      : compiled(std::move(grammar)), tokens(std::move(bytes)), vocab_size(vocab) {}
+  xgrammar::CompiledGrammar compiled;
+  std::shared_ptr<const TokenBytes> tokens;
+  int vocab_size;
+};
+
+struct GrammarCompiler::Parts {
+  struct Kept {
+    GrammarSource source;
+    std::shared_ptr<const CompiledGrammar> grammar;
+    size_t bytes;
+  };
+
+  Parts(const Vocabulary& vocabulary, int size)
+      : has_stop(!vocabulary.stop_tokens.empty()),
+        vocab_size(size),
+        tokens(std::make_shared<const TokenBytes>(vocabulary)),
+        compiler(xgrammar::TokenizerInfo(tokens->of, xgrammar::VocabType::RAW, size, vocabulary.stop_tokens), 1,
+                 false) {}
+
+  std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source) {
+    const std::lock_guard lock(mutex);
+    const auto found = std::ranges::find(kept, source, &Kept::source);
+    if (found == kept.end()) return nullptr;
+    kept.splice(kept.begin(), kept, found);
+    return found->grammar;
+  }
+
+  void Keep(const GrammarSource& source, std::shared_ptr<const CompiledGrammar> grammar, size_t bytes) {
+    const std::lock_guard lock(mutex);
+    kept.push_front({source, std::move(grammar), bytes});
+    kept_bytes += bytes;
+    for (; kept.size() > kMostKept || kept_bytes > kMostKeptBytes; kept.pop_back()) kept_bytes -= kept.back().bytes;
+  }
+
+  xgrammar::CompiledGrammar Compile(const GrammarSource& source) {
+    switch (source.kind) {
+      case GrammarSource::kJson:
+        return compiler.CompileBuiltinJSONGrammar();
+      case GrammarSource::kJsonSchema:
+        // Whitespace is the model's to choose; what the schema does not mention is open, as JSON Schema has it.
+        return compiler.CompileJSONSchema(source.text, true, std::nullopt, std::nullopt, false);
+      case GrammarSource::kRegex:
+        return compiler.CompileRegex(source.text);
+      case GrammarSource::kEbnf:
+        return compiler.CompileGrammar(source.text);
+      case GrammarSource::kStructuralTag:
+        return compiler.CompileStructuralTag(source.text);
+      case GrammarSource::kNone:
+        break;
+    }
+    Fail("a grammar of unknown kind {}", static_cast<int>(source.kind));
+  }
+
+  bool has_stop;
+  int vocab_size;
+  std::shared_ptr<const TokenBytes> tokens;
+  xgrammar::GrammarCompiler compiler;  // compiles on the thread that asks, and keeps nothing
+  std::mutex mutex;                    // guards what is kept
+  std::list<Kept> kept;                // the one used last is first
+  size_t kept_bytes = 0;
+};
+
+GrammarCompiler::GrammarCompiler(const Vocabulary& vocabulary, int vocab_size)
+    : parts_(std::make_unique<Parts>(vocabulary, vocab_size)) {}
+GrammarCompiler::~GrammarCompiler() = default;
+
+struct GrammarMatcher::Parts {
+  explicit Parts(std::shared_ptr<const CompiledGrammar> g)
+      : grammar(std::move(g)),
+        matcher(grammar->compiled),
+        bits(static_cast<size_t>(xgrammar::GetBitmaskSize(grammar->vocab_size))) {}
+
+  /// False: every token may come.
+  bool Fill() {
+    int64_t shape[] = {static_cast<int64_t>(bits.size())};
+    DLTensor tensor{bits.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), shape, nullptr, 0};
+    return !matcher.IsTerminated() && matcher.FillNextTokenBitmask(&tensor);
+  }
+
+  std::shared_ptr<const CompiledGrammar> grammar;
+  xgrammar::GrammarMatcher matcher;
+  std::vector<int32_t> bits;      // bit i of entry e: token 32 * e + i may come
+  std::vector<TokenId> followed;  // the tokens that led to where the matcher is
+};
+
+GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
+    : parts_(std::make_unique<Parts>(std::move(grammar))) {}
+GrammarMatcher::~GrammarMatcher() = default;
+
+bool GrammarMatcher::Follow(std::span<const TokenId> generated) {
+  Parts& p = *parts_;
+  const bool continues =
+      generated.size() >= p.followed.size() && std::equal(p.followed.begin(), p.followed.end(), generated.begin());
+  if (!continues) {
+    p.matcher.Reset();
+    p.followed.clear();
+  }
+  for (const TokenId token : generated.subspan(p.followed.size())) {
+    if (!p.matcher.IsTerminated() && !p.matcher.AcceptToken(token)) return false;
+    p.followed.push_back(token);
+  }
+  return true;
+}
+
+void GrammarMatcher::Mask(std::span<float> logits) {
+  Parts& p = *parts_;
+  if (!p.Fill()) return;
+  QUIRE_CHECK(logits.size() <= p.bits.size() * 32, "{} logits for a vocabulary of {}", logits.size(),
+              p.grammar->vocab_size);
+  for (size_t begin = 0; begin < logits.size(); begin += 32) {
+    const auto word = static_cast<uint32_t>(p.bits[begin / 32]);
+    if (word == ~0u) continue;
+    const size_t end = std::min(begin + 32, logits.size());
+    for (size_t token = begin; token < end; ++token) {
+      if ((word >> (token - begin) & 1) == 0) logits[token] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  const unsigned char last = p.grammar->tokens->LastOf(p.followed);
+  if (MayFollow(last, 0x80) && MayFollow(last, 0xbf)) return;
+  for (const TokenId token : p.grammar->tokens->continuing) {
+    const auto first = static_cast<unsigned char>(p.grammar->tokens->of[static_cast<size_t>(token)][0]);
+    if (!MayFollow(last, first)) logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSource& source) {
+  if (auto found = parts_->Find(source)) return found;
+  if (source.text.size() > kMaxGrammarBytes) Fail("has {} bytes, at most {}", source.text.size(), kMaxGrammarBytes);
+  if (!parts_->has_stop) Fail("cannot be kept to: the model has no token that ends an answer");
+  Warning().clear();
+  std::shared_ptr<const CompiledGrammar> grammar;
+  try {
+    grammar = std::make_shared<const CompiledGrammar>(parts_->Compile(source), parts_->tokens, parts_->vocab_size);
+    const size_t bytes = grammar->compiled.MemorySizeBytes();
+    if (bytes > kMostBytes) Fail("unfolds to {} MiB, at most {}", bytes >> 20, kMostBytes >> 20);
+    if (!Warning().empty()) throw std::runtime_error(Warning());
+    std::vector<float> logits(static_cast<size_t>(parts_->vocab_size), 0.0f);
+    GrammarMatcher(grammar).Mask(logits);
+    if (std::ranges::none_of(logits, [](float logit) { return logit == 0; })) Fail("allows no answer at all");
+    parts_->Keep(source, grammar, bytes + source.text.size());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    Fail("cannot be kept to: {}", error.what());
+  }
+  return grammar;
+}
+
+}  // namespace quire
+
+namespace xgrammar {
+
+// xgrammar's log, which is compiled to end here.
+[[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
+  throw std::runtime_error(message.substr(0, message.find_last_not_of('\n') + 1));
+}
+void LogMessageImpl(const std::string&, int, int level, const std::string& message) {
+  constexpr int kWarning = 2;
+  if (level >= kWarning && quire::Warning().empty()) quire::Warning() = message;
+}
+
+}  // namespace xgrammar

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "comm/grammar/grammar_source.h"
+#include "comm/grammar/vocabulary.h"
+
+namespace quire {
+
+/// A grammar made ready for one vocabulary. Immutable; safe to share between threads.
+class CompiledGrammar;
+
+/// Makes grammars ready, and keeps those that were used last. Safe to use from several threads.
+class GrammarCompiler {
+ public:
+  /// vocab_size: of the model, which may have more tokens than its tokenizer.
+  GrammarCompiler(const Vocabulary& vocabulary, int vocab_size);
+  ~GrammarCompiler();
+
+  /// Throws Error, which begins with no name of a field, for what is no grammar, for what cannot be kept to exactly,
+  /// and for what no answer can fulfil. Takes time in proportion to the vocabulary and to what the grammar unfolds to.
+  std::shared_ptr<const CompiledGrammar> Compile(const GrammarSource& source);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Which tokens may come next. Belongs to one sequence, and to one thread.
+class GrammarMatcher {
+ public:
+  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar);
+  ~GrammarMatcher();
+
+  /// Brings it to where these tokens lead from the beginning of an answer: goes on from where it is if they continue
+  /// what it has, and begins anew otherwise. False when the grammar does not let them come.
+  bool Follow(std::span<const TokenId> generated);
+
+  /// Sets to minus infinity the logits of all tokens that may not come next. After the token that ended the answer
+  /// everything may: nobody looks at what is drawn there.
+  void Mask(std::span<float> logits);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "comm/grammar/grammar_source.h"
+#include "comm/json.h"
+
+namespace quire {
+
+/// What a request's fields ask the text of its answer to be, and which field that was; no field: nothing.
+struct StructuredOutput {
+  GrammarSource grammar;
+  std::string field;
+};
+
+/// Reads response_format, structured_outputs and vLLM's guided_json, guided_regex, guided_choice and guided_grammar.
+/// Throws ApiError for what is wrong, for schemas that cannot be kept to exactly, and for more than one of them.
+StructuredOutput ReadStructuredOutput(const OrderedJson& body);
+
+/// A schema as a grammar; `field` is named in errors.
+GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field);
+
+}  // namespace quire

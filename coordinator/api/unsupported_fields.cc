@@ -1,0 +1,92 @@
+#include "coordinator/api/unsupported_fields.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace quire {
+
+namespace {
+
+/// `harmless`: values that mean "off", or what happens here anyway.
+struct Unsupported {
+  const char* name;
+  std::vector<Json> harmless;
+};
+
+const std::vector<Unsupported> kFields = {
+    // OpenAI.
+    {"tools", {Json::array()}},
+    {"functions", {Json::array()}},
+    {"tool_choice", {"none", "auto"}},
+    {"function_call", {"none", "auto"}},
+    {"reasoning_effort", {"none"}},
+    {"verbosity", {}},
+    {"prediction", {}},
+    {"web_search_options", {}},
+    {"suffix", {""}},
+    {"audio", {}},
+    {"modalities", {Json::array({"text"})}},
+    // vLLM.
+    {"guided_whitespace_pattern", {}},
+    {"guided_decoding_backend", {}},
+    {"chat_template", {}},
+    {"chat_template_kwargs", {Json::object()}},
+    {"prompt_embeds", {}},
+    {"prompt_logprobs", {}},
+    {"continue_final_message", {false}},
+    {"bad_words", {Json::array()}},
+    {"allowed_token_ids", {Json::array()}},
+    {"truncate_prompt_tokens", {}},
+    {"documents", {Json::array()}},
+    {"return_token_ids", {false}},
+    {"return_tokens_as_token_ids", {false}},
+    {"detokenize", {true}},
+    {"logits_processors", {Json::array()}},
+    {"repetition_detection", {}},
+    {"include_reasoning", {true}},
+    {"thinking_token_budget", {}},
+    {"kv_transfer_params", {}},
+    {"vllm_xargs", {Json::object()}},
+    // SGLang.
+    {"json_schema", {}},
+    {"regex", {""}},
+    {"ebnf", {""}},
+    {"structural_tag", {}},
+    {"lora_path", {}},
+    {"stop_regex", {Json::array(), ""}},
+    {"no_stop_trim", {false}},
+    {"enable_thinking", {}},
+    {"thinking", {}},
+    // llama.cpp and others.
+    {"grammar", {""}},
+    {"lora", {Json::array()}},
+    {"n_predict", {-1}},
+    {"max_new_tokens", {}},
+    {"repeat_penalty", {1}},
+    {"repeat_last_n", {0}},
+    {"typical_p", {1}},
+    {"mirostat", {0}},
+    {"dry_multiplier", {0}},
+    {"xtc_probability", {0}},
+    {"dynatemp_range", {0}},
+    {"top_n_sigma", {-1, 0}},
+    {"tfs_z", {1}},
+    {"top_a", {0}},
+    {"samplers", {}},
+    {"min_keep", {0}},
+    {"n_probs", {0}},
+    {"cache_prompt", {true}},
+    {"id_slot", {-1}},
+};
+
+}  // namespace
+
+void RefuseUnsupportedFields(const JsonFields& fields) {
+  for (const auto& [name, harmless] : kFields) {
+    const Json* value = fields.Find(name);
+    if (value != nullptr && std::ranges::find(harmless, *value) == harmless.end())
+      JsonFields::Refuse(name, "is not supported by this server");
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "comm/error.h"
+#include "comm/grammar/grammar_compiler.h"
+
+namespace quire {
+namespace {
+
+constexpr TokenId kControl = 0, kStop = 1;
+constexpr int kModelVocab = 300;  // the model has more tokens than its tokenizer
+
+/// Every byte, and tokens of several: parts of words, of marks of JSON, and of a character.
+Vocabulary TestVocabulary() {
+  Vocabulary vocabulary{{"", ""}, {kStop}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
+  for (const char* more :
+       {"ab", "abc", "bc", "ca", "{\"", "\":", "\", \"", "}}", "12", "tru", "e,", "\xc3\xa9", "\xa9x", "aab"})
+    vocabulary.bytes.emplace_back(more);
+  return vocabulary;
+}
+
+std::set<TokenId> Allowed(GrammarMatcher& matcher) {
+  std::vector<float> logits(kModelVocab, 1.0f);
+  matcher.Mask(logits);
+  std::set<TokenId> allowed;
+  for (TokenId token = 0; token < kModelVocab; ++token) {
+    if (std::isfinite(logits[static_cast<size_t>(token)])) allowed.insert(token);
+  }
+  return allowed;
+}
+
+/// What a finite language allows after a text, by looking at every one of its words.
+std::set<TokenId> AllowedBy(const std::set<std::string>& words, const std::string& text, const Vocabulary& vocabulary) {
+  std::set<TokenId> allowed;
+  if (words.contains(text)) allowed.insert(kStop);
+  for (TokenId token = 2; token < static_cast<TokenId>(vocabulary.bytes.size()); ++token) {
+    const std::string longer = text + vocabulary.bytes[static_cast<size_t>(token)];
+    const auto found = words.lower_bound(longer);
+    if (found != words.end() && found->starts_with(longer)) allowed.insert(token);
+  }
+  return allowed;
+}
+
+/// Walks through the language at random, many times, and compares every mask on the way.
+void ExpectSameMasks(const GrammarSource& source, const std::set<std::string>& words) {
+  const Vocabulary vocabulary = TestVocabulary();
+  GrammarCompiler compiler(vocabulary, kModelVocab);
+  std::mt19937 random(7);
+  std::set<std::string> reached;
+  for (int walk = 0; walk < 200; ++walk) {
+    GrammarMatcher matcher(compiler.Compile(source));
+    std::vector<TokenId> tokens;
+    std::string text;
+    for (;;) {
+      ASSERT_TRUE(matcher.Follow(tokens));
+      const std::set<TokenId> expected = AllowedBy(words, text, vocabulary);
+      ASSERT_EQ(Allowed(matcher), expected) << source.text << " after " << text;
+      ASSERT_FALSE(expected.empty());
+      tokens.push_back(*std::next(expected.begin(), static_cast<int>(random() % expected.size())));
+      if (tokens.back() == kStop) break;
+      text += vocabulary.bytes[static_cast<size_t>(tokens.back())];
+    }
+    reached.insert(text);
+    ASSERT_TRUE(matcher.Follow(tokens));
+    EXPECT_EQ(Allowed(matcher).size(), static_cast<size_t>(kModelVocab)) << "nobody looks behind the end";
+  }
+  EXPECT_GT(reached.size(), words.size() / 2);
+}
+
+TEST(GrammarTest, MasksAreThoseOfTheWordsOfARegex) {
+  std::set<std::string> words;
+  for (const std::string first : {"ab", "a"}) {
+    for (const std::string second : {"c", "bc", "\xc3\xa9"}) {
+      words.insert(first + second);
+      for (const std::string third : {"c", "bc", "\xc3\xa9"}) words.insert(first + second + third);
+    }
+  }
+  ExpectSameMasks({GrammarSource::kRegex, "(ab|a)(c|bc|\xc3\xa9){1,2}"}, words);
+}
+
+TEST(GrammarTest, MasksAreThoseOfTheValuesOfASchema) {
+  ExpectSameMasks({GrammarSource::kJsonSchema, R"({"enum":["ab","abc",12,true,null,{"a":1}]})"},
+                  {"\"ab\"", "\"abc\"", "12", "true", "null", "{\"a\":1}"});
+  std::set<std::string> numbers;
+  for (int i = -12; i <= 130; ++i) numbers.insert(std::to_string(i));
+  ExpectSameMasks({GrammarSource::kJsonSchema, R"({"type":"integer","minimum":-12,"maximum":130})"}, numbers);
+}
+
+TEST(GrammarTest, MasksAreThoseOfRules) {
+  ExpectSameMasks({GrammarSource::kEbnf, "root ::= \"a\" b? | b \"ca\"\nb ::= \"b\" | \"bc\""},
+                  {"a", "ab", "abc", "bca", "bcca"});
+}
+
+TEST(GrammarTest, StateIsAFunctionOfTheTokens) {
+  GrammarCompiler compiler(TestVocabulary(), kModelVocab);
+  const auto grammar = compiler.Compile({GrammarSource::kRegex, "[a-c]{3,6}x"});
+  const auto token = [](char c) { return static_cast<TokenId>(2 + static_cast<unsigned char>(c)); };
+  GrammarMatcher one(grammar), other(grammar);
+  const std::vector<TokenId> longer = {token('a'), token('b'), token('c'), token('a')},
+                             shorter = {token('c'), token('c')};
+  ASSERT_TRUE(one.Follow(longer));
+  ASSERT_TRUE(one.Follow(shorter)) << "back to another beginning";
+  ASSERT_TRUE(other.Follow(shorter));
+  EXPECT_EQ(Allowed(one), Allowed(other));
+  ASSERT_TRUE(one.Follow({}));
+  EXPECT_FALSE(Allowed(one).contains(token('x')));
+  EXPECT_FALSE(one.Follow(std::vector{token('x')}));
+}
+
+TEST(GrammarTest, ControlTokensAreNeverAllowed) {
+  GrammarCompiler compiler(TestVocabulary(), kModelVocab);
+  GrammarMatcher matcher(compiler.Compile({GrammarSource::kRegex, "(.|\\n)*"}));
+  const std::set<TokenId> allowed = Allowed(matcher);
+  EXPECT_TRUE(allowed.contains(kStop));
+  EXPECT_FALSE(allowed.contains(kControl));
+  EXPECT_EQ(*allowed.rbegin(), static_cast<TokenId>(TestVocabulary().bytes.size()) - 1)
+      << "nor what no text stands for";
+}
+
+TEST(GrammarTest, NoTextIsBrokenUtf8) {
+  Vocabulary vocabulary = TestVocabulary();
+  const auto surrogate = static_cast<TokenId>(vocabulary.bytes.size());
+  vocabulary.bytes.emplace_back("a\xed\xa0\x80");
+  GrammarCompiler compiler(vocabulary, kModelVocab);
+  GrammarMatcher matcher(compiler.Compile({GrammarSource::kRegex, "(.|\\n)*"}));
+  EXPECT_FALSE(Allowed(matcher).contains(surrogate)) << "broken inside";
+  const auto token = [](int byte) { return static_cast<TokenId>(2 + byte); };
+  const std::tuple<int, int, int> ranges[] = {{0xc3, 0x80, 0xbf}, {0xe0, 0xa0, 0xbf}, {0xe1, 0x80, 0xbf},
+                                              {0xed, 0x80, 0x9f}, {0xf0, 0x90, 0xbf}, {0xf1, 0x80, 0xbf},
+                                              {0xf4, 0x80, 0x8f}};
+  for (const auto& [lead, first, last] : ranges) {
+    ASSERT_TRUE(matcher.Follow(std::vector{token('a'), token(lead)}));
+    const std::set<TokenId> allowed = Allowed(matcher);
+    for (int byte = 0; byte < 256; ++byte)
+      EXPECT_EQ(allowed.contains(token(byte)), byte >= first && byte <= last) << lead << " " << byte;
+  }
+  ASSERT_TRUE(matcher.Follow({}));
+  for (const int never : {0x80, 0xbf, 0xc0, 0xc1, 0xf5, 0xff})
+    EXPECT_FALSE(Allowed(matcher).contains(token(never))) << never;
+}
+
+TEST(GrammarTest, WhatCannotBeKeptToIsRefused) {
+  GrammarCompiler compiler(TestVocabulary(), kModelVocab);
+  const auto refused = [&](GrammarSource::Kind kind, const std::string& text) {
+    try {
+      compiler.Compile({kind, text});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refused(GrammarSource::kRegex, "a(?=b)").find("Lookahead"), std::string::npos);
+  EXPECT_NE(refused(GrammarSource::kRegex, "(ab"), "");
+  EXPECT_NE(refused(GrammarSource::kEbnf, "root ::= other"), "");
+  EXPECT_NE(refused(GrammarSource::kJsonSchema, "{\"type\":\"number\",\"multipleOf\":0.5}").find("multipleOf"),
+            std::string::npos);
+  EXPECT_NE(refused(GrammarSource::kJsonSchema, "[1"), "");
+  EXPECT_NE(refused(GrammarSource::kStructuralTag, "{}"), "");
+  EXPECT_NE(refused(GrammarSource::kRegex, std::string(kMaxGrammarBytes + 1, 'a')).find("65537 bytes"),
+            std::string::npos);
+  EXPECT_EQ(refused(GrammarSource::kRegex, "a+"), "") << "and what was refused leaves nothing behind";
+
+  Vocabulary endless = TestVocabulary();
+  endless.stop_tokens.clear();
+  GrammarCompiler without_stop(endless, kModelVocab);
+  EXPECT_THROW(without_stop.Compile({GrammarSource::kRegex, "a"}), Error);
+}
+
+TEST(GrammarTest, WhatWasCompiledIsKept) {
+  GrammarCompiler compiler(TestVocabulary(), kModelVocab);
+  const GrammarSource first = {GrammarSource::kRegex, "a{1,7}"};
+  const auto compiled = compiler.Compile(first);
+  EXPECT_EQ(compiler.Compile(first), compiled);
+  for (int i = 0; i < 200; ++i) compiler.Compile({GrammarSource::kRegex, "b{1," + std::to_string(i + 1) + "}"});
+  EXPECT_NE(compiler.Compile(first), compiled) << "but not for ever";
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,253 @@
+"""Answers that are kept to a grammar. The tiny model has random weights and a token a byte: whatever it says is noise, but
+what it says under a grammar parses and validates, on any number of workers, whatever happens to those."""
+import itertools
+import json
+import os
+import re
+import signal
+import tempfile
+import threading
+import time
+import unittest
+
+import jsonschema
+
+import verdict
+from server import Server, altered_tiny
+from stream_client import stream_in_background, text_of
+
+END = 256  # "<|end|>"; the end that the model's configuration names is a quotation mark, which JSON needs
+TEXT = {"type": "string", "maxLength": 6}
+SCHEMAS = [
+    {"type": "object", "properties": {"name": TEXT, "age": {"type": "integer", "minimum": 0, "maximum": 130}}, "required": ["name", "age"],
+     "additionalProperties": False},
+    {"type": "array", "items": {"enum": ["red", "green", 3, None, {"a": [1, 2]}]}, "minItems": 1, "maxItems": 3},
+    {"anyOf": [{"type": "boolean"}, {"type": "number", "minimum": -1.5, "maximum": 2}, {"type": "string", "pattern": "^[a-f]{2,4}$"}]},
+    {"$defs": {"leaf": {"type": "object", "properties": {"kind": {"const": "leaf"}, "value": {"type": "integer"}}, "required": ["kind", "value"],
+                        "additionalProperties": False}},
+     "type": "object", "properties": {"left": {"$ref": "#/$defs/leaf"}, "right": {"anyOf": [{"$ref": "#/$defs/leaf"}, {"type": "null"}]}},
+     "required": ["left"], "additionalProperties": False},
+    {"type": "array", "prefixItems": [{"type": "string", "format": "date"}, {"type": ["null", "boolean"]}], "items": False, "minItems": 2},
+    {"type": "object", "properties": {"a\"b": {"type": "string", "minLength": 2, "maxLength": 3}, "é": {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}},
+     "required": ["a\"b", "é"], "additionalProperties": False},
+]
+
+
+def endless(config):
+    config["eos_token_id"] = END
+
+
+class TinyCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = altered_tiny(cls.folder.name, config=endless, generation_config=endless)
+        cls.addClassCleanup(cls.folder.cleanup)
+
+    def post(self, server, want=200, path="/v1/completions", **fields):
+        start = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5, 6, 7]}
+        status, answer = server.post(path, {**start, "max_tokens": 300, "temperature": 8, "seed": 1, **fields})  # near to dice
+        self.assertEqual(status, want, answer)
+        return answer
+
+    def texts(self, server, **fields):
+        """The texts of an answer's choices that came to their end."""
+        answer = self.post(server, **fields)
+        return [choice["text"] for choice in answer["choices"] if choice["finish_reason"] == "stop"]
+
+
+class ValidityTest(TinyCase):
+    def test_every_finished_answer_validates_on_one_to_three_workers(self):
+        for workers in (1, 2, 3):
+            with Server("-tp", str(workers), "--threads-per-worker", "1", model=self.model) as server:
+                for schema in SCHEMAS:
+                    texts = []
+                    for temperature in (0, 1, 8):
+                        texts += self.texts(server, n=12, temperature=temperature, guided_json=schema)
+                    for text in texts:
+                        jsonschema.validate(json.loads(text), schema)
+                    self.assertGreater(len(texts), 6, schema)
+                    self.assertGreater(len(set(texts)), 3, schema)
+
+
+class FormTest(TinyCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=cls.model)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def all_match(self, pattern, least=8, **fields):
+        texts = self.texts(self.server, n=12, **fields)
+        for text in texts:
+            self.assertRegex(text, re.compile(rf"\A(?:{pattern})\Z", re.S))
+        self.assertGreaterEqual(len(texts), least)
+        return texts
+
+    def test_choices(self):
+        choices = ["yes", "no", "it \"depends\"\n", "ü"]
+        for fields in ({"guided_choice": choices}, {"structured_outputs": {"choice": choices}}):
+            texts = self.texts(self.server, n=40, **fields)
+            self.assertEqual(len(texts), 40)
+            self.assertEqual(set(texts), set(choices))
+
+    def test_regex(self):
+        for fields in ({"guided_regex": "[a-c]{2,5}-\\d"}, {"structured_outputs": {"regex": "[a-c]{2,5}-\\d"}}):
+            self.assertGreater(len(set(self.all_match("[a-c]{2,5}-[0-9]", least=12, **fields))), 6)
+
+    def test_rules(self):
+        rules = "root ::= item (\", \" item){1,2}\nitem ::= \"a\" | \"b\" [0-9]"
+        for fields in ({"guided_grammar": rules}, {"structured_outputs": {"grammar": rules}}):
+            self.all_match("(a|b[0-9])(, (a|b[0-9])){1,2}", least=12, **fields)
+
+    def test_structural_tag(self):
+        inner = {"type": "object", "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["x"], "additionalProperties": False}
+        tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<f>", "content": {"type": "json_schema", "json_schema": inner}, "end": "</f>"}}
+        for fields in ({"structured_outputs": {"structural_tag": tag}}, {"response_format": tag}):
+            for text in self.all_match("<f>.*</f>", least=4, **fields):
+                jsonschema.validate(json.loads(text[3:-4]), inner)
+
+    def test_any_json(self):
+        bias = {str(ord(letter) - 33): 4 for letter in "]}\""}  # so that noise comes to an end
+        for fields in ({"response_format": {"type": "json_object"}}, {"structured_outputs": {"json_object": True}}):
+            texts = self.texts(self.server, n=30, logit_bias=bias, **fields)
+            values = [json.loads(text) for text in texts]
+            self.assertGreater(len(values), 3)
+            if "response_format" in fields:
+                self.assertTrue(all(isinstance(value, dict) for value in values))
+
+    def test_response_format_of_chat(self):
+        shape = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": SCHEMAS[0]}}
+        answer = self.post(self.server, path="/v1/chat/completions", n=6, response_format=shape)
+        whole = [choice["message"]["content"] for choice in answer["choices"]]
+        for choice in answer["choices"]:
+            if choice["finish_reason"] == "stop":
+                jsonschema.validate(json.loads(choice["message"]["content"]), SCHEMAS[0])
+        events = self.server.stream("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 300, "seed": 1, "n": 6,
+                                                             "temperature": 8, "response_format": shape})
+        streamed = [""] * 6
+        for event in events:
+            for choice in event["choices"]:
+                streamed[choice["index"]] += choice["delta"].get("content", "")
+        self.assertEqual(streamed, whole)
+
+    def test_properties_come_in_the_order_of_the_schema(self):
+        schema = {"type": "object", "properties": {name: {"type": "null"} for name in "zay"}, "required": ["z", "a", "y"], "additionalProperties": False}
+        for text in self.texts(self.server, n=4, guided_json=schema):
+            self.assertEqual(list(json.loads(text)), ["z", "a", "y"])
+
+    def test_other_settings_hold_beside_a_grammar(self):
+        self.assertEqual(set(self.texts(self.server, n=8, guided_choice=["a", "b"], logit_bias={str(ord("b") - 33): 50})), {"b"})
+        self.assertEqual({choice["text"] for choice in self.post(self.server, n=4, guided_regex="[a-z]{9}", max_tokens=4)["choices"] if len(choice["text"]) != 4}, set())
+        self.assertEqual(self.texts(self.server, guided_choice=["abcd"], stop="c"), ["ab"])
+        answer = self.post(self.server, guided_choice=["ab"], logprobs=2)
+        logprobs = answer["choices"][0]["logprobs"]
+        self.assertEqual(logprobs["tokens"], ["a", "b"])
+        self.assertLess(max(logprobs["token_logprobs"]), -0.1)  # the model's own: it would have said something else
+
+    def test_what_cannot_be_kept_to_is_refused_by_name(self):
+        cases = [
+            ("guided_json", {"type": "array", "items": {}, "uniqueItems": True}, "uniqueItems"),
+            ("guided_json", {"type": "object", "properties": {"a": {"type": "array", "contains": {}}}}, "properties.a.contains"),
+            ("guided_json", {"type": "object", "required": ["a"]}, "required"),
+            ("guided_regex", "a(?=b)", "ookahead"),
+            ("guided_regex", "(", ""),
+            ("guided_grammar", "root ::= nothing", "nothing"),
+            ("guided_grammar", "root ::= \"" + "a" * 70000 + "\"", "65536"),
+            ("structured_outputs", {"structural_tag": {"type": "strange"}}, ""),
+        ]
+        for field, value, named in cases:
+            error = self.post(self.server, want=400, **{field: value})["error"]
+            self.assertEqual(error["param"], field, error)
+            self.assertIn(named, error["message"])
+        for other in ({"use_beam_search": True, "n": 2}, {"ignore_eos": True}, {"min_tokens": 3}, {"guided_choice": ["a"]}):
+            error = self.post(self.server, want=400, guided_regex="a", **other)["error"]
+            self.assertIn("cannot be combined", error["message"])
+
+
+class SurvivalTest(TinyCase):
+    # Long enough for something to happen meanwhile.
+    SHAPE = {"type": "array", "items": SCHEMAS[0], "minItems": 8, "maxItems": 8}
+
+    def ask(self, server, seed, into, n=1):
+        answer = self.post(server, guided_json=self.SHAPE, seed=seed, n=n, max_tokens=900)
+        into[seed] = [(choice["text"], choice["finish_reason"]) for choice in answer["choices"]]
+
+    def together(self, server, seeds, meanwhile=lambda: None, n=1):
+        answers = {}
+        threads = [threading.Thread(target=self.ask, args=(server, seed, answers, n)) for seed in seeds]
+        for thread in threads:
+            thread.start()
+        meanwhile()
+        for thread in threads:
+            thread.join(timeout=120)
+        self.assertEqual(sorted(answers), sorted(seeds))
+        return answers
+
+    def check(self, answers):
+        finished = [text for text, reason in itertools.chain(*answers.values()) if reason == "stop"]
+        for text in finished:
+            jsonschema.validate(json.loads(text), self.SHAPE)
+        self.assertGreater(len(finished), 1)
+
+    def test_answers_are_the_same_when_a_worker_is_killed(self):
+        with Server("-tp", "2", "--threads-per-worker", "1", model=self.model) as server:
+            undisturbed = {}
+            for seed in range(4):
+                self.ask(server, seed, undisturbed, n=2)
+            self.check(undisturbed)
+
+            def kill():
+                time.sleep(0.3)
+                os.kill(server.worker_pids()[1], signal.SIGKILL)
+
+            self.assertEqual(self.together(server, range(4), kill, n=2), undisturbed)
+            self.assertEqual(server.get("/admin/status", admin=True)["recoveries"], 1)
+
+    def test_answers_are_the_same_when_requests_give_way(self):
+        def preemptions(server):
+            return float(re.search(r"^vllm:num_preemptions_total\{.*\} (\S+)$", server.get("/metrics", admin=True), re.M)[1])
+
+        with Server("-tp", "2", "--threads-per-worker", "1", model=self.model) as server:
+            alone = {}
+            for seed in range(6):
+                self.ask(server, seed, alone)
+        for swap in ("0", "1"):
+            with Server("-tp", "2", "--threads-per-worker", "1", "--num-kv-blocks", "100", "--max-model-len", "1200", "--swap-space", swap,
+                        model=self.model) as server:
+                self.assertEqual(self.together(server, range(6)), alone)
+                self.assertGreater(preemptions(server), 0)
+
+    def test_answers_are_the_same_when_they_move(self):
+        with Server("-tp", "1", "--threads-per-worker", "1", "--data-parallel-size", "2", model=self.model) as server:
+            alone = {}
+            for seed in range(4):
+                self.ask(server, seed, alone)
+
+            streams = [stream_in_background(server, 900, body={"guided_json": self.SHAPE, "seed": seed, "temperature": 8, "ignore_eos": False}) for seed in alone]
+            moved = 0
+            for replica in itertools.cycle((0, 1)):
+                for thread, lines in streams:
+                    _, answer = server.post("/admin/migrate", {"request": json.loads(lines[0])["id"], "replica": replica}, admin=True)
+                    moved += answer["moving"]
+                if not any(thread.is_alive() for thread, _ in streams):
+                    break
+            self.assertGreater(moved, 3)
+            self.assertEqual([text_of(lines) for _, lines in streams], [answers[0][0] for answers in alone.values()])
+
+    def test_answers_are_the_same_on_other_workers(self):
+        with Server("-tp", "2", "--threads-per-worker", "1", model=self.model) as server:
+            alone = {}
+            for seed in range(3):
+                self.ask(server, seed, alone)
+
+            def restart():
+                time.sleep(0.2)
+                status, answer = server.post("/admin/restart_workers", {}, admin=True)
+                self.assertEqual(status, 200, answer)
+
+            self.assertEqual(self.together(server, range(3), restart), alone)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()

@@ -1,0 +1,83 @@
+// Reads JSON schemas, one a line, and says for each what the server would: why it is refused, or some texts that it
+// allows, drawn at random from a small vocabulary. Texts that do not come to an end are left out. For
+// coordinator/schemas_test.py.
+#include <cmath>
+#include <iostream>
+#include <optional>
+#include <random>
+
+#include "comm/error.h"
+#include "comm/grammar/grammar_compiler.h"
+#include "coordinator/api/structured_output.h"
+
+namespace quire {
+namespace {
+
+constexpr TokenId kStop = 0;
+constexpr int kWalks = 8, kLongest = 400;
+
+/// Every byte, and some that stand for several.
+Vocabulary WalkersVocabulary() {
+  Vocabulary vocabulary{{""}, {kStop}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
+  for (const char* more : {"\"a", "\":", "\",", "{\"", "ab", "12", "true", "null", "\"}", "]}", "-1", "0.5", "e1",
+                           "\xc3\xa9", "\\n", "\\u00", "\xed\xa0\x80"})
+    vocabulary.bytes.emplace_back(more);
+  return vocabulary;
+}
+
+bool Closes(const std::string& bytes) { return bytes == "\"" || bytes == "}" || bytes == "]"; }
+
+/// A walk that tends to the end; the text, or nothing when it did not get there.
+std::optional<std::string> Walk(const std::shared_ptr<const CompiledGrammar>& grammar, const Vocabulary& vocabulary,
+                                std::mt19937& random) {
+  GrammarMatcher matcher(grammar);
+  std::vector<TokenId> tokens;
+  std::string text;
+  for (int step = 0; step < kLongest; ++step) {
+    QUIRE_CHECK(matcher.Follow(tokens), "after {}", text);
+    std::vector<float> logits(vocabulary.bytes.size(), 0.0f);
+    matcher.Mask(logits);
+    std::vector<TokenId> all, closing, no_blanks;
+    for (size_t token = 1; token < logits.size(); ++token) {
+      if (!std::isfinite(logits[token])) continue;
+      const std::string& bytes = vocabulary.bytes[token];
+      all.push_back(static_cast<TokenId>(token));
+      if (Closes(bytes)) closing.push_back(static_cast<TokenId>(token));
+      if (bytes.find_first_not_of(" \t\r\n") != std::string::npos) no_blanks.push_back(static_cast<TokenId>(token));
+    }
+    const bool may_end = std::isfinite(logits[kStop]);
+    QUIRE_CHECK(may_end || !all.empty(), "nothing may come after {}", text);
+    if (may_end && (all.empty() || random() % 2 == 0)) return text;
+    const auto& from = !closing.empty() && random() % 3 == 0     ? closing
+                       : !no_blanks.empty() && random() % 8 != 0 ? no_blanks
+                                                                 : all;
+    tokens.push_back(from[random() % from.size()]);
+    text += vocabulary.bytes[static_cast<size_t>(tokens.back())];
+  }
+  return std::nullopt;
+}
+
+Json Answer(const std::string& schema, GrammarCompiler& compiler, const Vocabulary& vocabulary, std::mt19937& random) {
+  try {
+    const auto grammar = compiler.Compile(SchemaGrammar(OrderedJson::parse(schema), "schema"));
+    Json texts = Json::array();
+    for (int walk = 0; walk < kWalks; ++walk) {
+      if (const auto text = Walk(grammar, vocabulary, random)) texts.push_back(*text);
+    }
+    return {{"texts", texts}};
+  } catch (const std::runtime_error& error) {  // ApiError of what is read, Error of what is compiled
+    return {{"refused", error.what()}};
+  }
+}
+
+}  // namespace
+}  // namespace quire
+
+int main() {
+  const quire::Vocabulary vocabulary = quire::WalkersVocabulary();
+  quire::GrammarCompiler compiler(vocabulary, static_cast<int>(vocabulary.bytes.size()));
+  std::mt19937 random(1);
+  for (std::string schema; std::getline(std::cin, schema);)
+    std::cout << quire::DumpJson(quire::Answer(schema, compiler, vocabulary, random)) << "\n";
+}
