@@ -14,7 +14,20 @@ StepPlan FullPlan() {
   plan.step = 17;
   plan.released = {5};
   AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}};
-  added.sampling = {0.5f, 40, 0.9f, 0.05f, 1.1f, 0.2f, 0.3f, 12345678901234ull, 2, 5, {{7, -1.5f}}, {1, 2}, 4};
+  added.sampling = {0.5f,
+                    40,
+                    0.9f,
+                    0.05f,
+                    1.1f,
+                    0.2f,
+                    0.3f,
+                    12345678901234ull,
+                    2,
+                    5,
+                    {{7, -1.5f}},
+                    {1, 2},
+                    4,
+                    {GrammarSource::kRegex, "[ab]+"}};
   plan.added = {added};
   plan.branches = {{3, 1, 50}, {1, 1, 51}};
   plan.tables = {{1, 2, 9}, {1, 3, 8}, {1, 0, kNullBlock}};
@@ -57,6 +70,20 @@ TEST(MessagesTest, ResultsSurviveTheWire) {
   EXPECT_EQ(back.epoch, 2u);
   EXPECT_EQ(back.step, 9u);
   EXPECT_EQ(back.swap_micros, 44u);
+}
+
+TEST(MessagesTest, GrammarsSurviveTheWire) {
+  const Vocabulary vocabulary{{"", "a", std::string("\0b", 2), std::string(kMaxTokenBytes, 'x')}, {0, 7}};
+  EXPECT_EQ(std::get<Vocabulary>(Decode(Encode(vocabulary, 1, 0))), vocabulary);
+  const GrammarMessage order{5, {GrammarSource::kEbnf, std::string("root ::= \0", 10)}};
+  const Message decoded = Decode(Encode(order, 1, 0));
+  EXPECT_EQ(std::get<GrammarMessage>(decoded).ticket, 5u);
+  EXPECT_EQ(std::get<GrammarMessage>(decoded).source, order.source);
+  EXPECT_EQ(std::get<GrammarReady>(Decode(Encode(GrammarReady{6, "too large"}, 1, 0))).problem, "too large");
+  EXPECT_THROW(Decode(Encode(GrammarMessage{5, {GrammarSource::kRegex, std::string(kMaxGrammarBytes + 1, 'a')}}, 1, 0)),
+               Error);
+  EXPECT_THROW(Decode(Encode(GrammarMessage{5, {static_cast<GrammarSource::Kind>(9), "a"}}, 1, 0)), Error);
+  EXPECT_THROW(Decode(Encode(Vocabulary{{"a"}, {-1}}, 1, 0)), Error);
 }
 
 TEST(MessagesTest, HandshakeSurvivesTheWire) {

@@ -19,7 +19,7 @@ constexpr PlanLimits kLimits = {.num_blocks = 32,
 
 Frame ReadFrame(fuzz::ByteSource& bytes) {
   Frame frame;
-  const uint32_t kind = bytes.Below(12);
+  const uint32_t kind = bytes.Below(18);
   std::string_view rest = bytes.Rest();
   if (kind == 11) {  // nothing is mended
     const size_t count = std::min(rest.size(), sizeof(frame.header));
