@@ -15,7 +15,9 @@ namespace {
 
 using Words = std::set<std::string_view>;
 
-constexpr int64_t kMostRepetitions = 1000;  // of characters or items: each costs time when the grammar is compiled
+// Of characters or items. Beyond, xgrammar 0.2.8 takes 10 to 20 ms for every mask of a large vocabulary, instead of
+// microseconds.
+constexpr int64_t kMostRepetitions = 128;
 
 // They say nothing about a value.
 const Words kAnnotations = {"title",    "description", "default",  "examples",    "example",
@@ -174,12 +176,26 @@ class Checker {
              fmt::format("\"{}\" is not supported", format->get_ref<const std::string&>().substr(0, 50)));
   }
 
+  /// The larger of the counts of "3,500}".
+  static int64_t LargestIn(const std::string& text) {
+    int64_t largest = 0, number = 0;
+    for (const char c : text) {
+      const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+      if (!digit && c != ',') break;
+      number = digit ? std::min<int64_t>(10 * number + (c - '0'), INT32_MAX) : 0;
+      largest = std::max(largest, number);
+    }
+    return largest;
+  }
+
   /// The compiler writes what a pattern spells out into the text as it is, where JSON needs an escape.
   void CheckPattern(const std::string& pattern, const std::string& where) {
     constexpr std::string_view kClasses = "dDwWsS";
     bool spells = pattern.find('"') != std::string::npos;
     for (size_t i = 0; i < pattern.size(); ++i) {
       spells = spells || static_cast<unsigned char>(pattern[i]) < 0x20;
+      if (pattern[i] == '{' && LargestIn(pattern.substr(i + 1)) > kMostRepetitions)
+        return Expect(false, where, fmt::format("may repeat nothing more than {} times", kMostRepetitions));
       if (pattern[i] != '\\') continue;
       const char escaped = ++i < pattern.size() ? pattern[i] : '\\';
       const bool letter = std::isalnum(static_cast<unsigned char>(escaped)) != 0;

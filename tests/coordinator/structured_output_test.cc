@@ -78,8 +78,8 @@ TEST(StructuredOutputTest, WhatIsWrongIsNamed) {
 TEST(SchemaCheckTest, WhatIsKeptToPasses) {
   for (
       const char* schema :
-      {R"({})", R"(true)", R"({"type": "object"})",
-       R"({"type": ["string", "null"], "maxLength": 5, "title": "T", "default": "x"})",
+      {R"({})", R"(true)", R"({"type": "string", "pattern": "a{1,128}"})", R"({"type": "string", "maxLength": 128})",
+       R"({"type": "object"})", R"({"type": ["string", "null"], "maxLength": 5, "title": "T", "default": "x"})",
        R"({"$defs": {"N": {"type": "integer", "minimum": 0, "multipleOf": 3}}, "type": "array", "items": {"$ref": "#/$defs/N"}, "maxItems": 4})",
        R"({"type": "object", "properties": {"uniqueItems": {"type": "string", "format": "date"}}, "required": ["uniqueItems"], "additionalProperties": false})",
        R"({"anyOf": [{"type": "null"}, {"const": {"not": 1}}, {"type": "string", "enum": ["a"]}]})",
@@ -114,7 +114,9 @@ TEST(SchemaCheckTest, EveryOtherKeywordIsNamedWithItsPlace) {
       {R"({"type": "string", "pattern": "a\\\\"})", "pattern"},
       {R"({"type": "string", "pattern": "\\n"})", "pattern"},
       {R"({"type": "array", "items": {"type": "string", "pattern": "\\x22"}})", "items.pattern"},
-      {R"({"type": "string", "maxLength": 100000})", "maxLength"},
+      {R"({"type": "string", "maxLength": 129})", "maxLength"},
+      {R"({"type": "array", "items": {}, "minItems": 129})", "minItems"},
+      {R"({"type": "string", "pattern": "a{5,129}"})", "pattern"},
       {R"({"type": "strange"})", "type"},
       {R"({"enum": ["a", 5], "type": "string"})", "enum"},
       {R"({"$ref": "http://example.com/schema"})", "$ref"},
