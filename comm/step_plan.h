@@ -123,11 +123,13 @@ struct StepPlan {
 struct SampledToken {
   SlotId slot = 0;
   TokenId token = 0;
-  float logprob = 0;                           // natural log; only when asked for, or NaN: see broken()
+  float logprob = 0;                           // natural log; only when asked for, or a mark: see below
   std::vector<std::pair<TokenId, float>> top;  // the alternatives asked for, best first
 
   /// The logits were no numbers that a token can be drawn from; `token` is one of the vocabulary, and means nothing.
   bool broken() const { return std::isnan(logprob); }
+  /// Keeping to the sequence's grammar takes rank 0 too long to go on.
+  bool overworked() const { return logprob > 0 && std::isinf(logprob); }
 
   bool operator==(const SampledToken&) const = default;
 };

@@ -65,6 +65,8 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   } else if (spec.num_logprobs >= 0) {
     drawn.logprob = static_cast<float>(raw[static_cast<size_t>(drawn.token)] - log_sum_exp);
   }
+  if (!drawn.broken() && sequence.constraint != nullptr && sequence.constraint->overworked())
+    drawn.logprob = std::numeric_limits<float>::infinity();
   return drawn;
 }
 

@@ -168,6 +168,8 @@ GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
     : parts_(std::make_unique<Parts>(std::move(grammar))) {}
 GrammarMatcher::~GrammarMatcher() = default;
 
+size_t GrammarMatcher::num_followed() const { return parts_->followed.size(); }
+
 bool GrammarMatcher::Follow(std::span<const TokenId> generated) {
   Parts& p = *parts_;
   const bool continues =

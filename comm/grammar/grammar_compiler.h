@@ -37,6 +37,9 @@ class GrammarMatcher {
   /// what it has, and begins anew otherwise. False when the grammar does not let them come.
   bool Follow(std::span<const TokenId> generated);
 
+  /// Tokens that led to where it is.
+  size_t num_followed() const;
+
   /// Sets to minus infinity the logits of all tokens that may not come next. After the token that ended the answer
   /// everything may: nobody looks at what is drawn there.
   void Mask(std::span<float> logits);

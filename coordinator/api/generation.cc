@@ -29,6 +29,9 @@ GenerationEvent EventOf(RequestError error, const std::string& message) {
     case RequestError::kDeadline:
       event.error_status = 504;
       break;
+    case RequestError::kOverworked:
+      event.error_status = 400;
+      break;
     case RequestError::kAborted:
       event.error_status = 410;
       break;

@@ -17,9 +17,15 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
 
 void Engine::AbortBroken(const std::vector<SampledToken>& tokens) {
   for (const SampledToken& token : tokens) {
-    if (!token.broken()) continue;
+    if (!token.broken() && !token.overworked()) continue;
     const std::optional<RequestId> id = scheduler_.RequestOfDraw(token.slot);
     if (!id) continue;  // it has ended
+    if (token.overworked()) {
+      Abort(*id, RequestError::kOverworked,
+            "keeping to the request's grammar takes too long: its texts can be read in many ways; write it so that "
+            "there is one");
+      continue;
+    }
     Abort(*id, RequestError::kNoNumbers,
           "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in "
           "(--dtype, --kv-cache-dtype), do not hold them");

@@ -77,6 +77,16 @@ class FormTest(TinyCase):
         cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=cls.model)
         cls.addClassCleanup(cls.server.__exit__)
 
+    def test_a_grammar_that_can_be_read_in_many_ways_ends_its_request_alone(self):
+        """Its steps would take longer with every token, and everybody's would."""
+        ambiguous = 'root ::= x{900,1900}\nx ::= y | z | x y z x\ny ::= z x | "a" | ""\nz ::= "a" | y x | x x'
+        thread, lines = stream_in_background(self.server, 1500)
+        refused = self.post(self.server, want=400, guided_grammar=ambiguous, max_tokens=1900)
+        self.assertIn("takes too long", refused["error"]["message"])
+        thread.join(timeout=120)
+        self.assertEqual(lines[-1], b"[DONE]")
+        self.assertEqual(self.server.get("/admin/status", admin=True)["losses"], [])
+
     def all_match(self, pattern, least=8, **fields):
         texts = self.texts(self.server, n=12, **fields)
         for text in texts:

@@ -156,13 +156,16 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   Expect(broken, [&] { engine_.CommitStep(tokens, times); });
 }
 
-/// Sometimes the model computes no numbers for one of those that draw.
+/// Sometimes the model computes no numbers for one of those that draw, or its grammar takes too long.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   SampledToken& token = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))];
-  token.logprob = std::numeric_limits<float>::quiet_NaN();
+  const bool overworked = more_.Below(2) == 0;
+  using Limits = std::numeric_limits<float>;
+  token.logprob = overworked ? Limits::infinity() : Limits::quiet_NaN();
   const auto member = std::ranges::find(sent.members, token.slot, &Member::slot);
   if (!IsWanted(*member)) return {};
+  if (overworked) return {{member->request, {RequestError::kOverworked, "takes too long"}}};
   return {{member->request, {RequestError::kNoNumbers, "no numbers"}}};
 }
 

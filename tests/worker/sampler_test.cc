@@ -49,6 +49,13 @@ class OneToken final : public TokenConstraint {
   }
 };
 
+/// Allows everything, and took too long.
+class Overworked final : public TokenConstraint {
+ public:
+  void Mask(std::span<const TokenId>, std::span<float>) override {}
+  bool overworked() const override { return true; }
+};
+
 struct Batch {
   explicit Batch(const std::vector<SamplingSpec>& specs, const Context& context = {})
       : table(static_cast<int>(specs.size()), 16, 16) {
@@ -71,6 +78,25 @@ struct Batch {
   SequenceTable table;
   std::vector<BatchMember> members;
 };
+
+TEST(DrawTest, AConstraintThatTakesTooLongMarksItsToken) {
+  std::vector<float> logits(static_cast<size_t>(kVocab), 0.0f);
+  logits[5] = 9;
+  SequenceState sequence;
+  sequence.sampling.temperature = 0;
+  sequence.tokens = {1};
+  sequence.num_prompt_tokens = 1;
+  std::vector<float> row = logits;
+  EXPECT_FALSE(DrawFromRow(row, sequence, 3).overworked());
+  sequence.constraint = std::make_shared<Overworked>();
+  row = logits;
+  const SampledToken drawn = DrawFromRow(row, sequence, 3);
+  EXPECT_TRUE(drawn.overworked());
+  EXPECT_FALSE(drawn.broken());
+  EXPECT_EQ(drawn.token, 5);
+  row.assign(row.size(), std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(DrawFromRow(row, sequence, 3).broken()) << "what means nothing is worse";
+}
 
 /// What the ranks draw, who agree on all rows but a broken one, of which NaN is never equal.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
