@@ -74,7 +74,8 @@ class ChatTest(unittest.TestCase):
         self.set("max-tokens", 2000)
         self.ask("Write a very long story about a ship.")
         lengths = [self.browser.until("it grows", lambda n=n: (m := len(self.browser.text(".assistant .text"))) > n and m) for n in (0, 20, 60)]
-        self.assertEqual(lengths, sorted(set(lengths)))
+        self.assertEqual(lengths, sorted(lengths))
+        self.assertLess(lengths[0], lengths[-1])
         self.browser.click("#stop")
         self.browser.sees("#status", "Stopped.")
         self.browser.until("the server noticed", lambda: self.server.get("/admin/requests", admin=True)["requests"] == [])

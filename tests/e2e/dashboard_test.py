@@ -179,8 +179,8 @@ class RequestsTest(DashboardCase):
         self.assertGreaterEqual(generated, 1500)
         self.browser.sees("#figures .figure:nth-child(3) .note", "generated so far")
         self.browser.sees("#events", "choice 0 finished: max_tokens")
-        points = self.browser.run("return document.querySelector('#charts polyline').getAttribute('points').split(' ').length")
-        self.assertGreater(points, 1)
+        points = "return document.querySelector('#charts polyline').getAttribute('points').split(' ').length"
+        self.browser.until("a chart has a line", lambda: self.browser.run(points) > 1)
 
 
 class ControlsTest(DashboardCase):
@@ -248,10 +248,12 @@ class ReplicasTest(DashboardCase):
 
     def test_one_replica_or_the_other_and_a_move(self):
         _, name = begin(self.server, [5] * 40, tokens=1900)
+        self.order("/admin/pause")  # it would have ended before the button is there
         here = self.server.get("/admin/requests?id=" + name, admin=True)["requests"][0]["replica"]
         self.row(name)
         self.browser.click(f'button[aria-label="Move {name} to another replica"]')
         self.browser.sees("#control-result", f"{name} moves to replica {1 - here}")
+        self.order("/admin/resume")
         self.browser.sees("#events", "comes from another replica")
         self.browser.sees("#cluster-summary", "2 replicas, 2 workers")
         self.browser.see("#host-map canvas")

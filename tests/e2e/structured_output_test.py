@@ -79,7 +79,7 @@ class FormTest(TinyCase):
 
     def test_a_grammar_that_can_be_read_in_many_ways_ends_its_request_alone(self):
         """Its steps would take longer with every token, and everybody's would."""
-        ambiguous = 'root ::= x{900,1900}\nx ::= y | z | x y z x\ny ::= z x | "a" | ""\nz ::= "a" | y x | x x'
+        ambiguous = 'root ::= x{900,1900}\nx ::= "a" | "aa" | x x | x x x'
         thread, lines = stream_in_background(self.server, 1500)
         refused = self.post(self.server, want=400, guided_grammar=ambiguous, max_tokens=1900)
         self.assertIn("takes too long", refused["error"]["message"])
