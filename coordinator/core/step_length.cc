@@ -17,7 +17,7 @@ struct StepLength {
 };
 
 /// One client alone loses next to nothing: what every step costs, however many tokens it has, is far less than this.
-constexpr StepLength kAlone = {0.5, 256};
+constexpr StepLength kAlone = {0.8, 256};
 /// All clients wait for each other's work: a tenth of a second between two tokens still reads as a stream.
 constexpr StepLength kInCompany = {0.1, 64};
 
