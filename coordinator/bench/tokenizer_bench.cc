@@ -50,7 +50,7 @@ int RunTokenizerBench(const TokenizerBench& bench) {
   std::string text = Repeated(page, static_cast<size_t>(bench.kilobytes) * 1024);
   std::optional<Tokenizer> tokenizer;
   const double load = Seconds([&] { tokenizer.emplace(TokenizerDataOf(ModelFiles::Open(bench.model))); });
-  if (tokenizer->data().add_prefix_space && !text.starts_with(' ')) text.insert(0, " ");  // as it would itself
+  if (tokenizer->data().add_prefix_space && !text.starts_with(' ')) text.insert(0, 1, ' ');  // as it would itself
   std::vector<TokenId> tokens;
   std::string decoded;
   std::vector<double> encode, decode;
