@@ -1,7 +1,6 @@
 #include "worker/grammar_store.h"
 
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "comm/error.h"
+#include "comm/thread_time.h"
 
 namespace quire {
 
@@ -21,13 +21,6 @@ using Compiled = std::shared_ptr<const CompiledGrammar>;
 // take in all: so much, and so much more for every token. Grammars with one reading take a tenth of a millisecond.
 constexpr std::chrono::nanoseconds kAtOnce = std::chrono::milliseconds(200);
 constexpr std::chrono::nanoseconds kForEachToken = std::chrono::milliseconds(2);
-
-/// What this thread has had of a processor: other load does not count.
-std::chrono::nanoseconds ThreadTime() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
 
 class GrammarConstraint final : public TokenConstraint {
  public:

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
+#include <chrono>
 
 #include "comm/error.h"
+#include "comm/thread_time.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/text/detokenizer.h"
 
@@ -24,14 +25,7 @@ size_t TextBytes(const GenerateCall& call) {
 
 const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
-constexpr double kMaxCompileSeconds = 2;
-
-/// Of a core, that this thread has had.
-double ThreadSeconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
+constexpr std::chrono::seconds kMaxCompileTime(2);
 
 }  // namespace
 
@@ -75,14 +69,14 @@ void CallPreparer::CheckGrammar(const GenerateCall& call) const {
   if (!call.sampling.grammar) return;
   const char* field = call.grammar_field.c_str();
   if (grammars_ == nullptr) JsonFields::Refuse(field, "is not supported by this server");
-  const auto begin = ThreadSeconds();
+  const auto begin = ThreadTime();
   try {
     grammars_->Compile(call.sampling.grammar);
   } catch (const Error& error) {
     JsonFields::Refuse(field, error.what());
   }
-  if (ThreadSeconds() - begin > kMaxCompileSeconds)
-    JsonFields::Refuse(field, fmt::format("takes more than {} s to compile; make it smaller", kMaxCompileSeconds));
+  if (ThreadTime() - begin > kMaxCompileTime)
+    JsonFields::Refuse(field, fmt::format("takes more than {} s to compile; make it smaller", kMaxCompileTime.count()));
 }
 
 /// Refuses what cannot fit whatever its tokens are, before any of them is looked for.

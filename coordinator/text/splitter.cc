@@ -3,9 +3,8 @@
 
 #include <pcre2.h>
 
-#include <ctime>
-
 #include "comm/error.h"
+#include "comm/thread_time.h"
 #include "coordinator/text/encode_bounds.h"
 
 namespace quire {
@@ -67,12 +66,6 @@ bool IsKnown(const std::string& pattern) {
     if (pattern == known) return true;
   }
   return false;
-}
-
-std::chrono::nanoseconds ThreadTime() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 }  // namespace

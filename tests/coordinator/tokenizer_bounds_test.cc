@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "comm/error.h"
+#include "comm/thread_time.h"
 #include "coordinator/text/nfc.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer.h"
@@ -44,12 +45,6 @@ std::string Repeated(std::string_view text, size_t bytes) {
   std::string out;
   while (out.size() < bytes) out += text;
   return out;
-}
-
-std::chrono::nanoseconds ThreadTime() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 TEST(SplitterBoundsTest, APatternThatMovesTheBeginOfItsMatchIsRefused) {
