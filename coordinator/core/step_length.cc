@@ -22,8 +22,8 @@ constexpr StepLength kAlone = {0.8, 256};
 constexpr StepLength kInCompany = {0.1, 64};
 
 /// Tokens that may be computed behind a context of so many.
-int TokensWithin(const StepLength& length, const LearnedCost& cost, int context) {
-  const double token = cost.TokenSeconds(context);
+int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t context) {
+  const double token = cost.TokenSeconds(static_cast<double>(context));
   if (!(token > 0)) return std::numeric_limits<int>::max();  // nothing was measured
   const double seconds = std::max(length.seconds, length.tokens * cost.TokenSeconds(0));
   // So few tokens would teach nothing about the cost of the next step.
@@ -36,18 +36,20 @@ int TokensWithin(const StepLength& length, const LearnedCost& cost, int context)
 /// Of a step while one client is alone: its decodes, and of its prompts what takes no longer than a step should.
 int Scheduler::TokensAlone() const {
   const int limit = limits_.max_step_tokens;
-  const auto deepest = static_cast<int>(std::min<int64_t>(MaxContext(), std::numeric_limits<int>::max()));
-  if (TokensWithin(kAlone, cost_, deepest) >= limit) return limit;
+  if (TokensWithin(kAlone, cost_, MaxContext()) >= limit) return limit;
   const StepWork work = CountWork();
   return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
 }
 
 /// Of a step that has work of several clients.
 int Scheduler::TokensInCompany() const {
-  return std::min(limits_.max_step_tokens, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
+  const int limit = limits_.max_step_tokens;
+  if (TokensWithin(kInCompany, cost_, MaxContext()) >= limit) return limit;
+  return std::min(limit, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
 }
 
-/// Tokens that one sequence can have at most.
+/// Tokens that one sequence can have at most: where even behind so many a whole step is short, nobody has to look at
+/// what runs.
 int64_t Scheduler::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }
 
 Scheduler::StepWork Scheduler::CountWork() const {

@@ -32,7 +32,7 @@ MUTANTS = [
            CORE + "step_length.cc", "kInCompany = {0.1, 64}", "kInCompany = {10, 64}",
            ["coordinator/fair_shares_test:*InCompany*"]),
     Mutant("fairness: steps last the longer the longer contexts are",
-           CORE + "step_length.cc", "cost.TokenSeconds(context)", "cost.TokenSeconds(0)",
+           CORE + "step_length.cc", "cost.TokenSeconds(static_cast<double>(context))", "cost.TokenSeconds(0)",
            ["coordinator/fair_shares_test:*LongPrompt*"]),
     Mutant("fairness: a step that is short for its prompts has no place for decodes",
            CORE + "step_length.cc", "int64_t{work.decodes} + ", "",
