@@ -124,7 +124,8 @@ void Tokenizer::AddAddedTokens() {
       Fail("tokenizer: added token {} has {} bytes, at most {} are allowed", token.id, token.text.size(),
            kMaxAddedBytes);
     const bool normalized = token.normalized && !token.special;
-    const std::string looked_for = normalized ? Normalize(token.text, true) : token.text;
+    std::string storage;
+    const std::string_view looked_for = normalized ? Normalize(token.text, true, storage) : token.text;
     (normalized ? in_normalized_ : as_written_).Insert(looked_for, token);
     // As HF shows it: with the space that the normalizer puts in front.
     bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
@@ -218,15 +219,17 @@ std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBou
   return out;
 }
 
-std::string Tokenizer::Normalize(std::string_view text, bool is_first) const {
-  std::string out = data_.nfc ? ToNfc(text) : std::string(text);
-  return data_.metaspace && data_.metaspace->normalizes ? WriteMarks(out, *data_.metaspace, is_first) : out;
+std::string_view Tokenizer::Normalize(std::string_view text, bool is_first, std::string& storage) const {
+  if (data_.nfc) text = storage = ToNfc(text);
+  if (data_.metaspace && data_.metaspace->normalizes) text = storage = WriteMarks(text, *data_.metaspace, is_first);
+  return text;
 }
 
 void Tokenizer::EncodeBetween(std::string_view text, bool is_first, Work& work) const {
   // The matcher trusts it. A template or a token that is not UTF-8 may have got in, or cut a character.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
-  const std::string normalized = Normalize(text, is_first);
+  std::string storage;
+  const std::string_view normalized = Normalize(text, is_first, storage);
   for (const Piece& piece : Cut(normalized, in_normalized_, nullptr)) {
     if (piece.token != nullptr) {
       work.out.push_back(piece.token->id);

@@ -71,8 +71,8 @@ class Tokenizer {
     SplitBudget& budget;
     std::vector<TokenId>& out;
   };
-  /// is_first: the text begins with it.
-  std::string Normalize(std::string_view text, bool is_first) const;
+  /// The text as merges see it, itself or in `storage`. is_first: the whole text begins with it.
+  std::string_view Normalize(std::string_view text, bool is_first, std::string& storage) const;
   void EncodeBetween(std::string_view text, bool is_first, Work& work) const;
   void EncodeWords(std::string_view text, bool is_first, Work& work) const;
   void EncodePieces(const std::vector<std::string_view>& pieces, Work& work) const;
