@@ -4,6 +4,7 @@
 
 #include "comm/error.h"
 #include "comm/model/mapped_file.h"
+#include "comm/topology.h"
 
 namespace quire {
 
@@ -34,13 +35,10 @@ ServerAddress ParseServerAddress(const std::string& url, const std::string& what
   if (rest.ends_with('/')) rest.remove_suffix(1);
   const size_t colon = rest.rfind(':');
   const bool has_port = colon != std::string_view::npos && rest.find(']', colon) == std::string_view::npos;
-  address.host = rest.substr(0, has_port ? colon : std::string_view::npos);
-  address.port = has_port ? std::string(rest.substr(colon + 1)) : address.encrypted ? "443" : "80";
-  if (address.host.starts_with('[') && address.host.ends_with(']'))
-    address.host = address.host.substr(1, address.host.size() - 2);
-  const bool is_number = !address.port.empty() && address.port.find_first_not_of("0123456789") == std::string::npos;
-  if (address.host.empty() || !is_number || rest.find('/') != std::string_view::npos)
-    Fail("{} \"{}\" is not http://HOST:PORT", what, url);
+  const auto parsed = ParseHostPort(std::string(rest) + (has_port ? "" : address.encrypted ? ":443" : ":80"));
+  if (!parsed || rest.find('/') != std::string_view::npos) Fail("{} \"{}\" is not http://HOST:PORT", what, url);
+  address.host = parsed->host;
+  address.port = std::to_string(parsed->port);
   return address;
 }
 
