@@ -31,6 +31,15 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
+/// What all have, whatever file they come from; the sizes are there.
+void SetFamily(ModelSpec& spec, const std::string& path) {
+  if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
+    Fail("{}: a hidden size of {} does not divide over {} heads", path, spec.hidden_size, spec.num_heads);
+  spec.head_dim = spec.hidden_size / spec.num_heads;
+  spec.norm = NormKind::kLayer;
+  spec.gated_mlp = false;
+}
+
 }  // namespace
 
 int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names) {
@@ -55,17 +64,12 @@ ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tie
   spec.layers = LayersOf(CountOf(config, sizes.layers), config.path());
   spec.num_heads = CountOf(config, sizes.heads);
   spec.num_kv_heads = spec.num_heads;
-  if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0) {
-    Fail("{}: a hidden size of {} does not divide over {} heads", config.path(), spec.hidden_size, spec.num_heads);
-  }
-  spec.head_dim = spec.hidden_size / spec.num_heads;
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = config.Count(sizes.max_position, sizes.max_position_otherwise);
   spec.rms_norm_epsilon = config.Real(sizes.epsilon, 1e-5);
   spec.tied_embeddings = config.Flag("tie_word_embeddings", tied);
-  spec.norm = NormKind::kLayer;
   spec.norm_bias = true;
-  spec.gated_mlp = false;
+  SetFamily(spec, config.path());
   return spec;
 }
 
@@ -76,18 +80,13 @@ ModelSpec LayerNormFromGguf(const GgufConfig& config) {
   spec.layers = LayersOf(config.Count("block_count"), config.path());
   spec.num_heads = config.Count("attention.head_count");
   spec.num_kv_heads = config.Count("attention.head_count_kv", spec.num_heads);
-  if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0) {
-    Fail("{}: a hidden size of {} does not divide over {} heads", config.path(), spec.hidden_size, spec.num_heads);
-  }
-  spec.head_dim = spec.hidden_size / spec.num_heads;
   spec.intermediate_size = config.Count("feed_forward_length");
   spec.max_position = config.Count("context_length");
   spec.rms_norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !has("output.weight");
-  spec.norm = NormKind::kLayer;
   spec.norm_bias = has("output_norm.bias");
-  spec.gated_mlp = false;
+  SetFamily(spec, config.path());
   SetBiases(spec, has("blk.0.attn_output.bias"), has("blk.0.ffn_up.bias"));
   return spec;
 }
