@@ -33,15 +33,26 @@ CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const Ch
                            GrammarCompiler* grammars)
     : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {}
 
-PreparedCall CallPreparer::Prepare(const std::string& body, bool chat, int room, const std::stop_token& stop) const {
+GenerateCall CallPreparer::Read(const RequestBody& body, Dialect dialect) const {
+  GenerateCall call = dialect == Dialect::kCompletions ? ParseCompletionRequest(body, options_.request)
+                                                       : ParseChatRequest(body, options_.request);
+  CheckModel(call);
+  return call;
+}
+
+ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
+  return RenderChat(Read(body, dialect), stop);
+}
+
+PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, int room,
+                                   const std::stop_token& stop) const {
   PreparedCall prepared;
   GenerateCall& call = prepared.call;
   {
     const RequestBody json(body);
-    call = chat ? ParseChatRequest(json, options_.request) : ParseCompletionRequest(json, options_.request);
+    call = Read(json, dialect);
   }
-  CheckModel(call);
-  prepared.num_prompts = chat ? 1 : static_cast<int>(call.prompts.size());
+  prepared.num_prompts = call.chat ? 1 : static_cast<int>(call.prompts.size());
   if (prepared.num_sampled() > options_.most_choices) {
     throw ApiError(400,
                    fmt::format("{} prompts with {} choices each are {} sequences; at most {} may ever wait and run at "
@@ -86,12 +97,22 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
                            field);
 }
 
-std::vector<TokenId> CallPreparer::EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const {
+ChatPrompt CallPreparer::RenderChat(const GenerateCall& call, const std::stop_token& stop) const {
   if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
-  const MarkedText text =
-      chat_->Render(call.messages, call.add_generation_prompt, [&] { return bounds.stop.stop_requested(); });
-  CheckSize(text.text, "messages");
-  return tokenizer_.Encode(text, bounds);
+  MarkedText text = chat_->Render(call.messages, call.add_generation_prompt, [&] { return stop.stop_requested(); });
+  CheckSize(text.text, FieldOf(call));
+  const auto most_tokens = static_cast<size_t>(options_.request.max_model_len);
+  try {
+    std::vector<TokenId> tokens = tokenizer_.Encode(text, {stop, most_tokens});
+    return {std::move(text.text), std::move(tokens)};
+  } catch (const TooManyTokens&) {
+    throw PromptTooLong(call);
+  }
+}
+
+/// Of a prompt whose tokens are more than the context takes.
+ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
+  return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }
 
 void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const {
@@ -100,7 +121,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& 
   SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
   const EncodeBounds bounds{stop, most_tokens, &splitting};
   try {
-    if (call.chat) prepared.prompts.push_back(EncodeChat(call, {stop, most_tokens}));
+    if (call.chat) prepared.prompts.push_back(RenderChat(call, stop).tokens);
     for (const PromptInput& prompt : call.prompts) {
       if (const auto* text = std::get_if<std::string>(&prompt)) {
         CheckSize(*text, "prompt");
@@ -110,7 +131,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& 
       }
     }
   } catch (const TooManyTokens&) {
-    throw ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
+    throw PromptTooLong(call);
   }
   for (const auto& prompt : prepared.prompts) {
     if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/grammar/grammar_compiler.h"
+#include "coordinator/api/dialect.h"
 #include "coordinator/api/openai_request.h"
 #include "coordinator/text/chat_template.h"
 #include "coordinator/text/tokenizer.h"
@@ -23,6 +24,12 @@ struct PreparedCall {
   int num_prompts = 1;
 };
 
+/// What the template makes of a chat request.
+struct ChatPrompt {
+  std::string text;
+  std::vector<TokenId> tokens;  // no more than the context takes
+};
+
 /// From the body of a generating request to its tokens: all of the work whose cost grows with what a client sent.
 /// Touches nothing but its arguments; may be used by several threads.
 class CallPreparer {
@@ -38,16 +45,23 @@ class CallPreparer {
 
   /// room: choices that may wait or run now. Throws ApiError or Error for what cannot be served as it is asked, and
   /// Stopped.
-  PreparedCall Prepare(const std::string& body, bool chat, int room, const std::stop_token& stop) const;
+  PreparedCall Prepare(const std::string& body, Dialect dialect, int room, const std::stop_token& stop) const;
+
+  /// The prompt of a request for chat. Throws as Prepare does.
+  ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
 
   /// What the work on a body of that size may hold besides the body: its texts, then tokens.
   static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
+
+  const std::string& model_name() const { return options_.model_name; }
 
  private:
   void CheckModel(const GenerateCall& call) const;
   void CheckGrammar(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
-  std::vector<TokenId> EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const;
+  GenerateCall Read(const RequestBody& body, Dialect dialect) const;
+  ChatPrompt RenderChat(const GenerateCall& call, const std::stop_token& stop) const;
+  ApiError PromptTooLong(const GenerateCall& call) const;
   void EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const;
 
   Options options_;

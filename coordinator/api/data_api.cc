@@ -2,8 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/beast/core/string.hpp>
-#include <ctime>
+#include <iterator>
 #include <utility>
 
 #include "comm/error.h"
@@ -21,8 +22,6 @@ namespace {
 constexpr size_t kWorkHereBytes =
     4 << 10;  // bodies that cost less than a millisecond: no thread need be woken for them
 
-HttpResponse JsonResponse(const Json& json) { return {200, "application/json", DumpJson(json), {}}; }
-
 /// A page of another site can post text or forms to a local server without asking; JSON it cannot.
 bool IsForeignType(const HttpRequest& request) {
   const std::string value = request.Header("content-type");
@@ -31,17 +30,7 @@ bool IsForeignType(const HttpRequest& request) {
   return request.method == "POST" && !value.empty() && !boost::beast::iequals(type, "application/json");
 }
 
-bool Generates(const HttpRequest& request) {
-  return request.method == "POST" && (request.path == "/v1/completions" || request.path == "/v1/chat/completions");
-}
-
-/// An endpoint that answers at once.
-DataHandler At(std::function<HttpResponse(HttpRequest&)> answer) {
-  return [answer = std::move(answer)](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
-    HttpResponse response = answer(request);
-    co_await responder.Send(std::move(response));
-  };
-}
+bool Generates(const HttpRequest& request) { return request.method == "POST" && DialectOf(request.path); }
 
 }  // namespace
 
@@ -52,34 +41,23 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       means_(means),
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests},
                 context_.tokenizer, chat, means_.grammars),
-      text_pages_(context_.tokenizer, options_.request.vocab_size, options_.request.max_model_len),
+      pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len}, context_.tokenizer,
+             preparer_, means_.pool,
+             [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
+               return Charge(memory, client, bytes);
+             }),
       quotas_(options_.key_limits, options_.max_running),
       places_(options_.max_pending_requests),
-      created_(std::time(nullptr)),
       routes_(MakeRoutes()) {}
 
 Routes<DataHandler> DataApi::MakeRoutes() {
-  const auto generate = [this](bool chat) {
-    return [this, chat](HttpRequest& request, HttpResponder& responder) { return Generate(request, responder, chat); };
-  };
-  const DataHandler text = [this](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
-    std::optional<HttpResponse> page = co_await TextPage(request, responder);
-    if (!page) co_return;  // nobody waits for it any more
-    HttpResponse response = std::move(*page);
-    co_await responder.Send(std::move(response));
+  const DataHandler generate = [this](HttpRequest& request, HttpResponder& responder) {
+    return Generate(request, responder, *DialectOf(request.path));
   };
   const auto alive = At([](const HttpRequest&) { return JsonResponse(Json::object()); });
   std::vector<Routes<DataHandler>::Route> routes = {
-      {"POST", "/v1/completions", generate(false)},
-      {"POST", "/v1/chat/completions", generate(true)},
-      {"GET", "/v1/models", At([this](const HttpRequest&) { return Models(""); })},
-      {"GET", "/v1/models/*", At([this](const HttpRequest& request) { return Models(request.path.substr(11)); })},
-      {"POST", "/tokenize", text},
-      {"POST", "/detokenize", text},
-      {"GET", "/tokenizer_info", At([this](HttpRequest& request) { return TokenizerInfo(request); })},
-      {"GET", "/version", At([](const HttpRequest&) {
-         return JsonResponse({{"version", kBuildVersion}});
-       })},
+      {"POST", "/v1/completions", generate},
+      {"POST", "/v1/chat/completions", generate},
       {"GET", "/health", alive},
       {"GET", "/ping", alive},
       {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
@@ -87,6 +65,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
          return JsonResponse({{"server_load", places_.taken()}});
        })},
   };
+  std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
   if (options_.chat_page) {
     const auto page = At([](const HttpRequest& request) { return WebFile(WebPage::kChat, request.path); });
     for (const char* path : {"/", "/chat", kWebFiles}) routes.push_back({"GET", path, page});
@@ -129,7 +108,7 @@ asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& respo
     co_await (*handler)(request, responder);
     co_return;
   } catch (const ApiError& error) {
-    failure = ErrorResponse(error);
+    failure = ErrorResponse(InWordsOf(DialectOf(request.path).value_or(Dialect::kChat), error));
   } catch (const Error& error) {
     failure = ErrorResponse(400, error.what());
   } catch (const std::exception& error) {
@@ -142,52 +121,6 @@ asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& respo
 HttpResponse DataApi::Readiness() const {
   const bool ready = context_.replicas.ready() && !draining_;
   return ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
-}
-
-HttpResponse DataApi::Models(const std::string& id) const {
-  const Json model = {{"id", options_.model_name},   {"object", "model"},
-                      {"created", created_},         {"owned_by", "quire"},
-                      {"root", options_.model_name}, {"parent", nullptr},
-                      {"permission", Json::array()}, {"max_model_len", options_.request.max_model_len}};
-  if (id.empty()) return JsonResponse({{"object", "list"}, {"data", Json::array({model})}});
-  if (id != options_.model_name)
-    return ErrorResponse(404, "the model \"" + id.substr(0, 100) + "\" is not served here", "model");
-  return JsonResponse(model);
-}
-
-/// Nothing when the client went meanwhile.
-asio::awaitable<std::optional<HttpResponse>> DataApi::TextPage(HttpRequest& request, HttpResponder& responder) {
-  const bool tokenize = request.path == "/tokenize";
-  const size_t size = request.body.size();
-  const int64_t bytes = tokenize ? text_pages_.TokenizeBytes(size) : text_pages_.DetokenizeBytes(size);
-  std::optional<HttpResponse> refusal = Charge(request.memory, request.client, bytes);
-  if (refusal) co_return refusal;
-  std::function<std::string(const std::stop_token&)> work =
-      [this, tokenize, body = std::exchange(request.body, {})](const std::stop_token& stop) {
-        return tokenize ? text_pages_.Tokenize(body, stop) : text_pages_.Detokenize(body, stop);
-      };
-  std::optional<std::string> text;
-  if (size <= kWorkHereBytes && (!tokenize || context_.tokenizer.is_linear())) {
-    text = work({});
-  } else {
-    text = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
-  }
-  if (!text) co_return std::nullopt;
-  HttpResponse page;
-  page.body = std::move(*text);
-  (void)request.memory.Resize(std::min(bytes, static_cast<int64_t>(page.body.capacity())));
-  co_return page;
-}
-
-HttpResponse DataApi::TokenizerInfo(HttpRequest& request) {
-  const TokenizerData& data = context_.tokenizer.data();
-  constexpr int64_t kOthers = 4096, kTreeAndText = 1 + 6;  // JSON may spell one byte with six
-  const auto bytes = kOthers + kTreeAndText * static_cast<int64_t>(data.chat_template.size());
-  if (auto refusal = Charge(request.memory, request.client, bytes)) return std::move(*refusal);
-  return JsonResponse({{"bos_token", data.bos_token},
-                       {"eos_token", data.eos_token},
-                       {"pad_token", data.pad_token},
-                       {"chat_template", data.chat_template.empty() ? Json() : Json(data.chat_template)}});
 }
 
 std::optional<HttpResponse> DataApi::RefuseForLoad(const std::string& client, int choices_to_come) {
@@ -214,14 +147,14 @@ std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, i
 /// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
 /// not bounded by its length. So does all text that patterns of the model's own cut.
 asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& request, HttpResponder& responder,
-                                                              bool chat) {
+                                                              Dialect dialect) {
   const size_t size = request.body.size();
   const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
   std::function<PreparedCall(const std::stop_token&)> work =
-      [this, chat, room, body = std::exchange(request.body, {})](const std::stop_token& stop) {
-        return preparer_.Prepare(body, chat, room, stop);
+      [this, dialect, room, body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        return preparer_.Prepare(body, dialect, room, stop);
       };
-  if (size <= kWorkHereBytes && !chat && context_.tokenizer.is_linear()) co_return work({});
+  if (size <= kWorkHereBytes && dialect == Dialect::kCompletions && context_.tokenizer.is_linear()) co_return work({});
   std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
   co_return prepared;
 }

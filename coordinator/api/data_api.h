@@ -5,13 +5,14 @@
 #include <string>
 
 #include "coordinator/api/call_preparer.h"
+#include "coordinator/api/data_handler.h"
 #include "coordinator/api/generation.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/key_quotas.h"
 #include "coordinator/api/metrics.h"
+#include "coordinator/api/page_api.h"
 #include "coordinator/api/pending_places.h"
 #include "coordinator/api/routes.h"
-#include "coordinator/api/text_pages.h"
 #include "coordinator/api/work_pool.h"
 #include "coordinator/text/chat_template.h"
 
@@ -19,8 +20,6 @@ namespace quire {
 
 class WholeAnswer;
 struct AnswerChoice;
-
-using DataHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
 
 /// The data port: OpenAI's endpoints and the few around them. One thread: the I/O thread.
 class DataApi {
@@ -60,13 +59,10 @@ class DataApi {
 
   Routes<DataHandler> MakeRoutes();
   HttpResponse Readiness() const;
-  HttpResponse Models(const std::string& id) const;
-  HttpResponse TokenizerInfo(HttpRequest& request);
-  boost::asio::awaitable<std::optional<HttpResponse>> TextPage(HttpRequest& request, HttpResponder& responder);
 
-  boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, bool chat);
+  boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
   boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
-                                                              bool chat);
+                                                              Dialect dialect);
   boost::asio::awaitable<void> AnswerWhole(Generation& generation, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
   boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<WholeAnswer> answer, Exchange& exchange);
@@ -86,13 +82,12 @@ class DataApi {
   Metrics& metrics_;
   Means means_;
   CallPreparer preparer_;
-  TextPages text_pages_;
+  PageApi pages_;
   KeyQuotas quotas_;
   bool draining_ = false;
   PendingPlaces places_;  // of choices; a call has 1 while their number is not known
   int num_sending_ = 0;   // calls that gave their places back
   RequestId next_id_ = 1;
-  int64_t created_;
   Routes<DataHandler> routes_;
 };
 

@@ -54,7 +54,7 @@ uint64_t RandomSeed() {
 
 }  // namespace
 
-asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, bool chat) {
+asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
   // Nothing is parsed for a client that there is no room for.
   Slot slot(*this, request.client);
   ByteBudget::Lease memory = std::move(request.memory);
@@ -64,7 +64,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   std::optional<PreparedCall> prepared;
   int max_tokens = 0;
   if (!refusal) {
-    prepared = co_await Prepare(request, responder, chat);
+    prepared = co_await Prepare(request, responder, dialect);
     if (!prepared) co_return;  // nobody waits for it any more
     responder.ForgetContent();
     slot.Widen(prepared->num_sampled());

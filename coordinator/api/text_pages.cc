@@ -28,18 +28,12 @@ int64_t TextPages::DetokenizeBytes(size_t body_bytes) const {
          tokens * (kToken + kCopies * static_cast<int64_t>(tokenizer_.longest_token()));
 }
 
-std::string TextPages::Tokenize(const std::string& body, const std::stop_token& stop) const {
-  std::string prompt;
-  bool add_special_tokens = true;
-  {
-    const Json json = ParseJson(body, "body");
-    const JsonFields fields(json);
-    auto given = fields.Text("prompt");
-    if (!given) JsonFields::Refuse("prompt", "is missing");
-    prompt = std::move(*given);
-    add_special_tokens = fields.Flag("add_special_tokens", true);
-  }
-  const auto tokens = tokenizer_.EncodePrompt(prompt, add_special_tokens, {.stop = stop});
+std::string TextPages::Tokenize(const Json& json, const std::stop_token& stop) const {
+  const JsonFields fields(json);
+  const std::optional<std::string> prompt = fields.Text("prompt");
+  if (!prompt) JsonFields::Refuse("prompt", "is missing; or give messages");
+  const bool add_special_tokens = fields.Flag("add_special_tokens", true);
+  const auto tokens = tokenizer_.EncodePrompt(*prompt, add_special_tokens, {.stop = stop});
   return fmt::format(R"({{"count":{},"max_model_len":{},"tokens":[{}]}})", tokens.size(), max_model_len_,
                      fmt::join(tokens, ","));
 }

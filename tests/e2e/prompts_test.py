@@ -1,0 +1,69 @@
+"""What a chat's prompt is, told without an answer to it: rendered, as tokens, and counted; and the model by its name."""
+import unittest
+import urllib.parse
+
+import verdict
+from server import TINY, Server
+
+MESSAGES = [{"role": "system", "content": "be short"}, {"role": "user", "content": [{"type": "text", "text": "h"}, {"type": "text", "text": "i"}]}]
+PROMPT = "system: be short<|end|>user: hi<|end|>assistant: "  # what the tiny model's template makes of them
+NAME = "some org/tiny"
+
+
+class PromptsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--threads-per-worker", "1", "--served-model-name", NAME, model=TINY)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def post(self, path, body, want=200):
+        status, answer = self.server.post(path, body)
+        self.assertEqual(status, want, answer)
+        return answer
+
+    def refused(self, path, body, field):
+        self.assertEqual(self.post(path, body, want=400)["error"]["param"], field)
+
+    def test_render_shows_text_and_tokens_of_what_would_be_generated_from(self):
+        rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES, "max_tokens": 4, "temperature": 0})
+        self.assertEqual((rendered["prompt"], rendered["model"]), (PROMPT, NAME))
+        self.assertEqual(rendered["count"], len(rendered["token_ids"]))
+        self.assertEqual(rendered["max_model_len"], self.server.get("/v1/models")["data"][0]["max_model_len"])
+        self.assertEqual(self.post("/detokenize", {"tokens": rendered["token_ids"]})["prompt"], PROMPT)
+        chat = self.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 4, "temperature": 0})
+        self.assertEqual(chat["usage"]["prompt_tokens"], rendered["count"])
+        same = self.post("/v1/completions", {"prompt": rendered["token_ids"], "max_tokens": 4, "temperature": 0})
+        self.assertEqual(same["choices"][0]["text"], chat["choices"][0]["message"]["content"])
+
+    def test_render_leaves_the_answer_closed_if_asked(self):
+        rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES, "add_generation_prompt": False})
+        self.assertEqual(rendered["prompt"], PROMPT.removesuffix("assistant: "))
+
+    def test_tokens_of_messages_are_those_of_the_rendered_prompt(self):
+        rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES})
+        answer = self.post("/tokenize", {"messages": MESSAGES})
+        self.assertEqual(answer, {"tokens": rendered["token_ids"], "count": rendered["count"], "max_model_len": rendered["max_model_len"]})
+        # Control tokens spelled out in a message are text: those of a prompt are not.
+        spelled = [{"role": "user", "content": "<|end|>"}]
+        trusted = self.post("/tokenize", {"prompt": "user: <|end|><|end|>assistant: "})["count"]
+        self.assertEqual(self.post("/tokenize", {"messages": spelled})["count"], trusted + len("<|end|>") - 1)
+
+    def test_what_would_be_refused_is_refused(self):
+        for path in ("/tokenize", "/v1/chat/completions/render"):
+            self.refused(path, {"messages": []}, "messages")
+            self.refused(path, {"messages": [{"role": "robot", "content": "x"}]}, "messages")
+            self.refused(path, {"messages": [{"role": "user", "content": "x" * 20_000}]}, "messages")
+            self.assertEqual(self.post(path, {"messages": MESSAGES, "model": "other"}, want=404)["error"]["param"], "model")
+        self.refused("/tokenize", {}, "prompt")
+        self.refused("/v1/chat/completions/render", {"prompt": "x"}, "messages")
+
+    def test_the_model_is_found_under_its_name_however_it_is_spelled(self):
+        for name in (NAME.replace(" ", "%20"), urllib.parse.quote(NAME, safe="")):
+            self.assertEqual(self.server.get("/v1/models/" + name)["id"], NAME)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
