@@ -75,6 +75,7 @@ class TextSink : public RequestSink {
     const StopMatcher::Output out = choice.stops.Push(text);
     if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
     choice.stopped = out.stopped;
+    choice.stop_sequence = out.stop;
     return out.stopped;
   }
 
@@ -114,6 +115,7 @@ class TextSink : public RequestSink {
     std::vector<ReportedToken> pending_tokens;  // drawn, but their text is held back
     int pending_count;
     bool stopped = false;
+    std::string stop_sequence;  // that stopped it
     double logprob_sum = 0;
     int num_tokens = 0;
     size_t num_characters = 0;  // of text so far; counted when tokens are reported
@@ -132,6 +134,7 @@ class TextSink : public RequestSink {
     event.num_tokens = std::exchange(choice.pending_count, 0);
     event.queue_seconds = std::exchange(waited_, std::nullopt);
     event.finished = finished;
+    if (finished) event.stop_sequence = std::move(choice.stop_sequence);
     if (finished && choice.num_tokens > 0) event.mean_logprob = choice.logprob_sum / choice.num_tokens;
     events_->Push(std::move(event));
   }

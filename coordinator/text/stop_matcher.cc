@@ -18,13 +18,14 @@ size_t OverlapAtEnd(const std::string& text, const std::string& stop) {
 
 StopMatcher::Output StopMatcher::Push(const std::string& text) {
   held_ += text;
-  size_t first = std::string::npos, length = 0;
+  size_t first = std::string::npos;
+  const std::string* found = nullptr;
   for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
-    if (at < first) first = at, length = stop.size();
+    if (at < first) first = at, found = &stop;
   }
-  if (first != std::string::npos) {
-    Output out{held_.substr(0, first + (include_stop_ ? length : 0)), true};
+  if (found != nullptr) {
+    Output out{held_.substr(0, first + (include_stop_ ? found->size() : 0)), true, *found};
     held_.clear();
     return out;
   }

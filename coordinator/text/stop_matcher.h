@@ -15,6 +15,7 @@ class StopMatcher {
   struct Output {
     std::string text;  // safe to show
     bool stopped = false;
+    std::string stop = {};  // the one that was found, when it stopped
   };
   /// After it has stopped, nothing more may be pushed.
   Output Push(const std::string& text);

@@ -32,11 +32,13 @@ TEST(StopMatcherTest, HoldsBackWhatMayBecomeAStop) {
   const auto out = matcher.Push("D tail");
   EXPECT_TRUE(out.stopped);
   EXPECT_EQ(out.text, "");
+  EXPECT_EQ(out.stop, "END");
 }
 
 TEST(StopMatcherTest, TheEarliestMatchWinsAndMayBeIncluded) {
   EXPECT_EQ(Feed(StopMatcher({"yy", "x"}, false), {"abxyy"}).text, "ab");
   EXPECT_EQ(Feed(StopMatcher({"yy", "x"}, true), {"abxyy"}).text, "abx");
+  EXPECT_EQ(StopMatcher({"yy", "x"}, false).Push("abxyy").stop, "x");
   EXPECT_EQ(Feed(StopMatcher({}, false), {"a", "b"}).text, "ab");
 }
 
