@@ -16,6 +16,7 @@
 #include "coordinator/api/admin_api.h"
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/http_server.h"
+#include "coordinator/api/messages_answer.h"
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
@@ -80,7 +81,7 @@ class Server {
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
-        logs_.OfAccess("data")};
+        logs_.OfAccess("data"), RestateForMessages};
     const HttpService on_admin = {
         [this](HttpRequest& head) { return AdmitAdmin(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); },

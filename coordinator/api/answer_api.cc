@@ -85,6 +85,18 @@ ApiError ErrorOf(const GenerationEvent& event) {
   return error;
 }
 
+/// 200 only after the engine took every request: a refusal is an error answer, not a stream.
+asio::awaitable<void> AwaitAccepted(Generation& generation, int num_requests, const HttpResponder& responder,
+                                    CallTimer& timer) {
+  for (int accepted = 0; accepted < num_requests && !responder.gone();) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    if (!event) continue;
+    timer.OnEvent(*event);
+    if (!event->error.empty()) throw ErrorOf(*event);
+    ++accepted;
+  }
+}
+
 std::string StreamError(const GenerationEvent& event) {
   return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
 }
@@ -115,6 +127,7 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
     choice.text += event->text;
     std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
     choice.finished = event->finished;
+    choice.stop_sequence = event->stop_sequence;
     if (event->finished) choice.mean_logprob = event->mean_logprob;
     usage.completion_tokens += event->num_tokens;
     usage.cached_tokens += event->cached_tokens;
@@ -128,13 +141,13 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
 
 /// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
 /// waits, so does the piece.
-asio::awaitable<std::optional<std::string>> DataApi::NextPiece(std::shared_ptr<WholeAnswer> answer,
+asio::awaitable<std::optional<std::string>> DataApi::NextPiece(std::shared_ptr<PiecewiseText> text,
                                                                Exchange& exchange) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);
   while (!exchange.responder.gone()) {
-    std::function<std::string(const std::stop_token&)> work = [answer](const std::stop_token&) {
-      return answer->Next(kPieceBytes);
+    std::function<std::string(const std::stop_token&)> work = [text](const std::stop_token&) {
+      return text->Next(kPieceBytes);
     };
     try {
       std::optional<std::string> piece =
@@ -154,8 +167,13 @@ asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exch
   HttpResponder& responder = exchange.responder;
   const int64_t held = RecordBytes(choices) + kSendBytes;
   if (held < exchange.memory.bytes()) (void)exchange.memory.Resize(held);
-  const auto answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices),
-                                                    exchange.call.num_top_logprobs >= 0, exchange.usage);
+  std::shared_ptr<PiecewiseText> answer;
+  if (exchange.form) {
+    answer = exchange.form->Whole(std::move(choices.front()), exchange.usage);
+  } else {
+    answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices), exchange.call.num_top_logprobs >= 0,
+                                           exchange.usage);
+  }
   if (answer->estimated_bytes() <= kSmallAnswerBytes) {
     HttpResponse response;
     response.body = answer->Next(SIZE_MAX);
@@ -163,16 +181,22 @@ asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exch
     co_return;
   }
   co_await responder.BeginPieces();
-  while (!answer->done()) {
-    std::optional<std::string> piece = co_await NextPiece(answer, exchange);
-    if (!piece) co_return;  // nobody waits for it any more
-    co_await responder.Write(std::move(*piece));
-  }
+  co_await WritePieces(answer, exchange);
   co_await responder.EndStream();
+}
+
+/// Until the text or the client is gone.
+asio::awaitable<void> DataApi::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
+  while (!text->done()) {
+    std::optional<std::string> piece = co_await NextPiece(text, exchange);
+    if (!piece) co_return;  // nobody waits for it any more
+    co_await exchange.responder.Write(std::move(*piece));
+  }
 }
 
 /// What the client sees of one event: text or tokens, and the end of a choice.
 std::string DataApi::ChunksOf(const GenerationEvent& event, const Exchange& exchange) {
+  if (exchange.form) return exchange.form->Delta(event);
   const bool with_logprobs = exchange.call.num_top_logprobs >= 0;
   std::string text;
   if (!event.text.empty() || !event.tokens.empty()) {
@@ -191,18 +215,11 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   Usage& usage = exchange.usage;
   CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices(), responder.record);
   const auto choices = static_cast<size_t>(generation.num_choices());
-  // 200 only after the engine took every request: a refusal is an error answer, not a stream.
-  const int num_requests = generation.num_choices() / call.num_delivered();
-  for (int accepted = 0; accepted < num_requests && !responder.gone();) {
-    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
-    if (!event) continue;
-    timer.OnEvent(*event);
-    if (!event->error.empty()) throw ErrorOf(*event);
-    ++accepted;
-  }
+  co_await AwaitAccepted(generation, generation.num_choices() / call.num_delivered(), responder, timer);
   co_await responder.BeginStream();
   std::string opening;
-  for (size_t i = 0; i < choices && (call.chat || call.echo); ++i) {
+  if (exchange.form) opening = exchange.form->Opening(usage);
+  for (size_t i = 0; i < choices && (call.chat || call.echo) && !exchange.form; ++i) {
     opening += exchange.ChunkText(
         exchange.builder.Chunk(static_cast<int>(i), call.chat, exchange.echo, {}, false, std::nullopt));
     if (opening.size() < kPieceBytes) continue;
@@ -212,17 +229,19 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   co_await responder.Write(std::move(opening));
 
   int quiets = 0;
+  bool failed = false;
   for (size_t finished = 0; finished < choices && !responder.gone();) {
     std::optional<GenerationEvent> event = co_await generation.events().Next(kQuiet);
     quiets = event ? 0 : quiets + 1;
     std::string text;
     if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
-    if (!event && quiets % kQuietsToPing == 0) text = ": ping\n\n";
+    if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
     // What has piled up while the client was reading goes out in one write.
     for (; event; event = generation.events().TryNext()) {
       timer.OnEvent(*event);
       if (!event->error.empty()) {
-        text += StreamError(*event);
+        text += exchange.form ? exchange.form->Failure(*event) : StreamError(*event);
+        failed = true;
         finished = choices;
         break;
       }
@@ -234,11 +253,25 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
     if (finished == choices) exchange.slot.Release();
     co_await responder.Write(std::move(text));
   }
-  std::string last;
-  if (call.include_usage) last += exchange.EventText(exchange.builder.UsageChunk(usage));
-  last += "data: [DONE]\n\n";
-  co_await responder.Write(std::move(last));
+  if (!failed || !exchange.form) co_await SendEnding(exchange);
   co_await responder.EndStream();
+}
+
+/// What stands at the end of a stream.
+asio::awaitable<void> DataApi::SendEnding(Exchange& exchange) {
+  std::string last;
+  if (exchange.form) {
+    const std::shared_ptr<PiecewiseText> ending = exchange.form->Ending(exchange.usage);
+    if (ending->estimated_bytes() > kSmallAnswerBytes) {
+      co_await WritePieces(ending, exchange);
+      co_return;
+    }
+    last = ending->Next(SIZE_MAX);
+  } else {
+    if (exchange.call.include_usage) last += exchange.EventText(exchange.builder.UsageChunk(exchange.usage));
+    last += "data: [DONE]\n\n";
+  }
+  co_await exchange.responder.Write(std::move(last));
 }
 
 }  // namespace quire

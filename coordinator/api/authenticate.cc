@@ -134,7 +134,7 @@ std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
 std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   if (std::optional<HttpResponse> answer = AnswerBrowser(request)) return answer;
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  const std::string authorization = request.Header("authorization");
+  const std::string authorization = AuthorizationOf(request);
   if (!has_keys()) request.client = ClientId(authorization);
   if (reads && options_.public_paths.contains(request.path)) return std::nullopt;
   if (std::optional<HttpResponse> refusal = RefuseForeign(request)) return refusal;
@@ -149,12 +149,21 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   return ErrorResponse(403, fmt::format("the key of {} lacks the scope {}", key->name, scope));
 }
 
+/// Clients of the Messages API bring their key in a field of its own.
+std::string Gate::AuthorizationOf(const HttpRequest& request) const {
+  std::string authorization = request.Header("authorization");
+  if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;
+  const std::string key = request.Header("x-api-key");
+  return key.empty() ? "" : "Bearer " + key;
+}
+
 HttpService Gate::Guard(HttpService service) {
   auto admit = [this, next = std::move(service.admit)](HttpRequest& request) {
     std::optional<HttpResponse> refusal = Refuse(request);
     return refusal ? refusal : next(request);
   };
-  return {std::move(admit), std::move(service.handle), std::move(service.answered)};
+  service.admit = std::move(admit);
+  return service;
 }
 
 void CheckKeysDiffer(const ApiKeys& some, const ApiKeys& others) {

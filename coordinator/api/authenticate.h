@@ -12,7 +12,8 @@
 
 namespace quire {
 
-/// How many wrong keys an address, or a network that one host may have whole, may present each second before it is told to slow down. Bounded memory.
+/// How many wrong keys an address, or a network that one host may have whole, may present each second before it is told
+/// to slow down. Bounded memory.
 class FailureLimit {
  public:
   using Clock = std::chrono::steady_clock;
@@ -61,6 +62,7 @@ class Gate {
  private:
   /// Answers a browser's question whether a page may send what it wants to, and marks the answers that a page may read.
   std::optional<HttpResponse> AnswerBrowser(HttpRequest& request) const;
+  std::string AuthorizationOf(const HttpRequest& request) const;
   bool IsAllowedOrigin(const std::string& origin) const;
   bool IsAllowedHost(const std::string& host) const;
   std::optional<HttpResponse> RefuseForeign(const HttpRequest& request) const;

@@ -8,6 +8,7 @@
 #include "comm/error.h"
 #include "comm/thread_time.h"
 #include "coordinator/api/json_fields.h"
+#include "coordinator/api/messages_request.h"
 #include "coordinator/text/detokenizer.h"
 
 namespace quire {
@@ -33,15 +34,26 @@ CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const Ch
                            GrammarCompiler* grammars)
     : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {}
 
-GenerateCall CallPreparer::Read(const RequestBody& body, Dialect dialect) const {
-  GenerateCall call = dialect == Dialect::kCompletions ? ParseCompletionRequest(body, options_.request)
-                                                       : ParseChatRequest(body, options_.request);
+GenerateCall CallPreparer::Read(const RequestBody& body, Dialect dialect, bool generates) const {
+  GenerateCall call;
+  switch (dialect) {
+    case Dialect::kCompletions:
+      call = ParseCompletionRequest(body, options_.request);
+      break;
+    case Dialect::kChat:
+    case Dialect::kResponses:
+      call = ParseChatRequest(body, options_.request);
+      break;
+    case Dialect::kMessages:
+      call = ParseMessagesRequest(body, options_.request, generates);
+      break;
+  }
   CheckModel(call);
   return call;
 }
 
 ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
-  return RenderChat(Read(body, dialect), stop);
+  return RenderChat(Read(body, dialect, false), stop);
 }
 
 PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, int room,
@@ -50,7 +62,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, int
   GenerateCall& call = prepared.call;
   {
     const RequestBody json(body);
-    call = Read(json, dialect);
+    call = Read(json, dialect, true);
   }
   prepared.num_prompts = call.chat ? 1 : static_cast<int>(call.prompts.size());
   if (prepared.num_sampled() > options_.most_choices) {

@@ -47,7 +47,7 @@ class CallPreparer {
   /// Stopped.
   PreparedCall Prepare(const std::string& body, Dialect dialect, int room, const std::stop_token& stop) const;
 
-  /// The prompt of a request for chat. Throws as Prepare does.
+  /// The prompt of a request for chat, which need not say how long the answer may be. Throws as Prepare does.
   ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
 
   /// What the work on a body of that size may hold besides the body: its texts, then tokens.
@@ -59,7 +59,7 @@ class CallPreparer {
   void CheckModel(const GenerateCall& call) const;
   void CheckGrammar(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
-  GenerateCall Read(const RequestBody& body, Dialect dialect) const;
+  GenerateCall Read(const RequestBody& body, Dialect dialect, bool generates) const;
   ChatPrompt RenderChat(const GenerateCall& call, const std::stop_token& stop) const;
   ApiError PromptTooLong(const GenerateCall& call) const;
   void EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const;

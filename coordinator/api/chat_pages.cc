@@ -38,4 +38,9 @@ std::string ChatPages::Tokenize(const RequestBody& body, const std::stop_token& 
                      TokenList(prompt.tokens));
 }
 
+std::string ChatPages::CountTokens(const std::string& body, const std::stop_token& stop) const {
+  const RequestBody json(body);
+  return DumpJson({{"input_tokens", preparer_.Render(json, Dialect::kMessages, stop).tokens.size()}});
+}
+
 }  // namespace quire

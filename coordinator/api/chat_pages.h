@@ -21,6 +21,9 @@ class ChatPages {
   /// /tokenize of messages.
   std::string Tokenize(const RequestBody& body, const std::stop_token& stop) const;
 
+  /// /v1/messages/count_tokens.
+  std::string CountTokens(const std::string& body, const std::stop_token& stop) const;
+
   /// What the work on a body of that size and its answer may hold, the body counted in, if the template makes no more
   /// of it than there is.
   int64_t Bytes(size_t body_bytes) const;

@@ -37,6 +37,7 @@ asio::awaitable<void> Connection::Send(HttpResponse response) {
     co_return;
   }
   BeginAnswer();
+  if (response.status >= 400 && service_.restate) service_.restate(record, response);
   record.status = response.status;
   const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
   std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: quire\r\n", response.status,

@@ -58,6 +58,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
   std::vector<Routes<DataHandler>::Route> routes = {
       {"POST", "/v1/completions", generate},
       {"POST", "/v1/chat/completions", generate},
+      {"POST", "/v1/messages", generate},
       {"GET", "/health", alive},
       {"GET", "/ping", alive},
       {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
@@ -102,6 +103,7 @@ std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std
 asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& responder) {
   // A coroutine cannot await inside a catch block.
   HttpResponse failure;
+  if (IsOfMessages(request.path)) request.answer_headers.emplace_back("request-id", responder.record.id);
   try {
     const DataHandler* handler = routes_.Find(request);
     QUIRE_CHECK(handler != nullptr, "{} {} was admitted", request.method, request.path);
@@ -162,16 +164,18 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& reque
 int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
   constexpr int kCompletionDefault = 16, kChatDefault = 4096;
   const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
+  const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
   if (room < 1) {
     throw ContextLengthError(options_.request.max_model_len,
                              fmt::format("the prompt has {}, and the answer needs room, too", longest_prompt),
                              call.chat ? "messages" : "prompt");
   }
   if (!call.max_tokens) {
-    const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
     const int most = call.chat ? kChatDefault : kCompletionDefault;
     return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, most, per_choice})));
   }
+  if (call.cut_to_context)
+    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({*call.max_tokens, room, per_choice})));
   if (*call.max_tokens > room) {
     throw ContextLengthError(
         options_.request.max_model_len,

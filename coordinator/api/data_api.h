@@ -18,7 +18,7 @@
 
 namespace quire {
 
-class WholeAnswer;
+class PiecewiseText;
 struct AnswerChoice;
 
 /// The data port: OpenAI's endpoints and the few around them. One thread: the I/O thread.
@@ -65,8 +65,10 @@ class DataApi {
                                                               Dialect dialect);
   boost::asio::awaitable<void> AnswerWhole(Generation& generation, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
-  boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<WholeAnswer> answer, Exchange& exchange);
+  boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
+  boost::asio::awaitable<void> WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
   boost::asio::awaitable<void> AnswerStream(Generation& generation, Exchange& exchange);
+  boost::asio::awaitable<void> SendEnding(Exchange& exchange);
   static std::string ChunksOf(const GenerationEvent& event, const Exchange& exchange);
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 

@@ -40,6 +40,8 @@ std::optional<Dialect> DialectOf(std::string_view path) {
   return std::nullopt;
 }
 
+bool IsOfMessages(std::string_view path) { return path == "/v1/messages" || path.starts_with("/v1/messages/"); }
+
 ApiError InWordsOf(Dialect dialect, ApiError error) {
   std::span<const Field> fields;
   if (dialect == Dialect::kMessages) fields = kOfMessages;

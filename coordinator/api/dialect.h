@@ -19,6 +19,9 @@ enum class Dialect {
 /// Of the endpoint that generates; nothing for others.
 std::optional<Dialect> DialectOf(std::string_view path);
 
+/// True for /v1/messages and what is below it: clients there know errors in Anthropic's form.
+bool IsOfMessages(std::string_view path);
+
 /// With the field at fault called as this dialect calls it.
 ApiError InWordsOf(Dialect dialect, ApiError error);
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "coordinator/api/answer_form.h"
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/openai_response.h"
 
@@ -51,6 +52,7 @@ struct DataApi::Exchange {
   HttpResponder& responder;
   ByteBudget::Lease& memory;
   Slot& slot;
+  std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
 };
 
 }  // namespace quire

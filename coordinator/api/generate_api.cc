@@ -6,6 +6,7 @@
 #include "comm/error.h"
 #include "coordinator/api/answer_memory.h"
 #include "coordinator/api/exchange.h"
+#include "coordinator/api/messages_answer.h"
 #include "coordinator/api/on_pool.h"
 
 namespace quire {
@@ -52,6 +53,12 @@ uint64_t RandomSeed() {
   return uint64_t{entropy()} << 32 | entropy();
 }
 
+/// Of a call, as its client knows it.
+std::string NewName(Dialect dialect, RequestId id) {
+  static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_"};
+  return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], id ^ RandomSeed() << 20);
+}
+
 }  // namespace
 
 asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
@@ -91,7 +98,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens;
   const RequestId id = next_id_;
   next_id_ += prepared->prompts.size();
-  const std::string name = fmt::format("{}-{:016x}", call.chat ? "chatcmpl" : "cmpl", id ^ RandomSeed() << 20);
+  const std::string name = NewName(dialect, id);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   Generation generation(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
@@ -103,6 +110,10 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
                     responder,
                     memory,
                     slot};
+  if (dialect == Dialect::kMessages) {
+    const bool cut = max_tokens < call.max_tokens.value_or(max_tokens);
+    exchange.form = std::make_unique<MessagesForm>(name, options_.model_name, cut);
+  }
   const GoneHook hook(responder, generation, memory);
   if (call.stream) {
     co_await AnswerStream(generation, exchange);

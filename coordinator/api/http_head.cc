@@ -73,6 +73,7 @@ std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& l
   if (const std::string problem = FramingProblem(head); !problem.empty()) return ErrorResponse(400, problem);
   if (head.count(http::field::content_encoding) > 0) return ErrorResponse(415, "compressed bodies are not accepted");
   if (head.count(http::field::authorization) > 1) return ErrorResponse(400, "one Authorization header is enough");
+  if (head.count("x-api-key") > 1) return ErrorResponse(400, "one x-api-key header is enough");
   const auto expect = head[http::field::expect];
   if (!expect.empty() && !iequals(expect, "100-continue")) return ErrorResponse(417, "this Expect is not supported");
   const size_t longest = BodyLimit(head, limits);
@@ -97,7 +98,7 @@ HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   const size_t question = target.find('?');
   request.path = target.substr(0, question);
   if (question != std::string::npos) request.query = target.substr(question + 1);
-  for (const char* name : {"authorization", "x-request-id", "content-type", "host", "origin",
+  for (const char* name : {"authorization", "x-api-key", "x-request-id", "content-type", "host", "origin",
                            "access-control-request-method", "access-control-request-headers"}) {
     const auto value = head[name];
     if (!value.empty()) request.headers[name] = std::string(value.substr(0, 4096));

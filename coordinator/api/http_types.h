@@ -75,6 +75,8 @@ struct HttpService {
   std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
   /// Hears of every request that is over, refused ones included; may be empty.
   std::function<void(const RequestRecord&)> answered = {};
+  /// Puts an error in the form that clients of its path know; may be empty.
+  std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
 };
 
 /// Bounds of every connection (README.md, Limits).

@@ -30,6 +30,7 @@ struct GenerateCall {
   int best_of = 1;  // choices per prompt that are sampled, or beams; at least n
   std::optional<BeamOptions> beams;
   std::optional<int> max_tokens;  // absent: the endpoint's default
+  bool cut_to_context = false;    // max_tokens are the most: fewer where the context has no room for them
   SamplingSpec sampling;          // choice and min-token bans are filled in later
   std::string grammar_field;      // that asked for sampling.grammar
   bool has_seed = false;

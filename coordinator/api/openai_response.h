@@ -24,7 +24,8 @@ struct AnswerChoice {
   std::string text;
   std::deque<ReportedToken> tokens;  // when log-probabilities were asked for
   std::optional<FinishReason> finished;
-  double mean_logprob = 0;  // of its tokens
+  double mean_logprob = 0;    // of its tokens
+  std::string stop_sequence;  // that ended it, if one did
 };
 
 /// Builds the JSON of one call's answer: what all its chunks share, and the pieces of each. The tokenizer outlives it.

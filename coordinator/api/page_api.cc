@@ -43,11 +43,14 @@ std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
       [this](const std::string& body, const std::stop_token& stop) { return text_.Detokenize(body, stop); }, true};
   const Page render = {
       of_chat, [this](const std::string& body, const std::stop_token& stop) { return chat_.Render(body, stop); }};
+  const Page count = {
+      of_chat, [this](const std::string& body, const std::stop_token& stop) { return chat_.CountTokens(body, stop); }};
   return {
       {"GET", "/v1/models", At([this](const HttpRequest&) { return Models(""); })},
       {"GET", "/v1/models/*",
        At([this](const HttpRequest& request) { return Models(request.path.substr(kModels.size())); })},
       {"POST", "/v1/chat/completions/render", OnPages(render)},
+      {"POST", "/v1/messages/count_tokens", OnPages(count)},
       {"POST", "/tokenize", OnPages(tokenize)},
       {"POST", "/detokenize", OnPages(detokenize)},
       {"GET", "/tokenizer_info", At([this](HttpRequest& request) { return TokenizerInfo(request); })},

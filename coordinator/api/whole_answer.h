@@ -4,21 +4,19 @@
 #include <vector>
 
 #include "coordinator/api/openai_response.h"
+#include "coordinator/api/piecewise_text.h"
 
 namespace quire {
 
-/// The JSON text of an answer that is not streamed, made piece by piece from compact records: at no time is there more
-/// of it than a piece, however many choices and log-probabilities it has. Used by one thread at a time.
-class WholeAnswer {
+/// The JSON text of an answer in OpenAI's form that is not streamed, made piece by piece from compact records, however
+/// many choices and log-probabilities it has.
+class WholeAnswer : public PiecewiseText {
  public:
   WholeAnswer(ResponseBuilder builder, std::vector<AnswerChoice> choices, bool with_logprobs, const Usage& usage);
 
-  /// The next `bytes` of the text or a little more (a choice's text stays whole); less only at its end.
-  std::string Next(size_t bytes);
-  bool done() const { return stage_ == Stage::kDone; }
-
-  /// About how long the text is.
-  size_t estimated_bytes() const;
+  std::string Next(size_t bytes) override;
+  bool done() const override { return stage_ == Stage::kDone; }
+  size_t estimated_bytes() const override;
 
  private:
   enum class Stage { kOpening, kChoice, kList, kDone };

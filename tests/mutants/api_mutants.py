@@ -25,6 +25,21 @@ TYPES, SIZING = "coordinator/api/http_types.h", "coordinator/cluster/deployment_
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/call_preparer.cc", "coordinator/api/exchange.h", "coordinator/api/byte_budget.cc"
 POOL, WRITING = "coordinator/api/work_pool.cc", "coordinator/api/connection_writing.cc"
 
+DIALECTS = [
+    Mutant("messages: turns of one role are not joined", "coordinator/api/messages_request.cc", 'if (role_ == role) gap_ = "\\n";', "",
+           ["coordinator/messages_request_test", "e2e/messages_test:FormTest.test_conversations_become_those_of_chat"]),
+    Mutant("messages: errors of tools are told as results", "coordinator/api/messages_request.cc", 'if (block.Flag("is_error", false))', "if (false)",
+           ["coordinator/messages_request_test"]),
+    Mutant("messages: cached tokens are counted twice", "coordinator/api/messages_answer.cc", "usage.prompt_tokens - usage.cached_tokens}", "usage.prompt_tokens}",
+           ["e2e/messages_test:FormTest.test_cached_tokens_are_counted_apart"]),
+    Mutant("messages: an answer that the context cut looks as if it was to be that long", "coordinator/api/generate_api.cc",
+           "max_tokens < call.max_tokens.value_or(max_tokens)", "false", ["e2e/messages_test:FormTest.test_the_reasons_to_stop"]),
+    Mutant("messages: errors stay in OpenAI's form", "coordinator/api/connection_writing.cc", "response.status >= 400 && service_.restate", "false",
+           ["e2e/messages_test:FormTest.test_what_cannot_be_done_is_refused_by_name"]),
+    Mutant("keys: x-api-key opens the admin port", "coordinator/api/authenticate.cc", "options_.kind != KeyKind::kApi", "false",
+           ["e2e/messages_test:KeysTest"]),
+]
+
 USAGE = [
     Mutant("usage: EOS is not counted", GENERATION, "if (reason == FinishReason::kStop && !choice.stopped)", "if (false)",
            fields("CompletionTest.test_eos_ends_the_text_and_counts")),
@@ -183,4 +198,4 @@ LIMITS = [
            limits("PatienceTest.test_in_all")),
 ]
 
-MUTANTS = [*USAGE, *FIELDS, *TOKEN_METRICS, *FLAGS, *LIMITS]
+MUTANTS = [*USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *LIMITS]

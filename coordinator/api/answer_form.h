@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "coordinator/api/openai_response.h"
+#include "coordinator/api/piecewise_text.h"
+
+namespace quire {
+
+/// How the answer to one call of chat looks in a dialect that is not OpenAI's chat: whole, or as events. Such calls
+/// have one choice. What is made of an answer's whole text is a PiecewiseText, which other threads may make.
+class AnswerForm {
+ public:
+  virtual ~AnswerForm() = default;
+
+  virtual std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) = 0;
+
+  // A stream: Opening, Delta for every event, and Ending, or Failure in its place.
+  virtual std::string Opening(const Usage& usage) = 0;
+  virtual std::string Delta(const GenerationEvent& event) = 0;
+  virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
+  virtual std::string Failure(const GenerationEvent& event) = 0;
+  /// What a quiet stream says to show that it lives.
+  virtual std::string Ping() const { return ": ping\n\n"; }
+};
+
+/// A server-sent event with a name.
+inline std::string NamedEvent(const std::string& name, const std::string& data) {
+  return "event: " + name + "\ndata: " + data + "\n\n";
+}
+
+}  // namespace quire

@@ -1,0 +1,125 @@
+// The Messages API's requests as those of chat that say the same.
+#include "coordinator/api/messages_request.h"
+
+#include <gtest/gtest.h>
+
+#include "coordinator/api/dialect.h"
+#include "coordinator/api/json_fields.h"
+
+namespace quire {
+namespace {
+
+constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096};
+
+OrderedJson Chat(const std::string& text) { return ChatOfMessages(OrderedJson::parse(text)); }
+
+/// What is wrong with a body of which all but these members is right.
+std::string Fault(const std::string& members) {
+  try {
+    Chat(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], )" + members + "}");
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+    EXPECT_EQ(std::string(error.what()).rfind(error.param, 0), 0u) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MessagesRequestTest, SettingsKeepTheirMeaning) {
+  const OrderedJson chat = Chat(R"({"model": "m", "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 5,
+      "stop_sequences": ["a", "b"], "stream": true, "metadata": {"user_id": "u"}, "service_tier": "auto",
+      "system": "s", "messages": [{"role": "user", "content": "hi"}]})");
+  EXPECT_EQ(chat, OrderedJson::parse(R"({"model": "m", "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 5,
+      "stream": true, "stop": ["a", "b"],
+      "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]})"));
+}
+
+TEST(MessagesRequestTest, CallsAndResultsOfToolsBecomeMessagesOfTheirOwn) {
+  const OrderedJson chat =
+      Chat(R"({"max_tokens": 9, "tools": [{"name": "f", "description": "d", "input_schema": {"zeta": 1, "alpha": 2}}],
+      "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true},
+      "messages": [{"role": "user", "content": "go"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "h", "signature": ""}, {"type": "thinking", "thinking": "m"},
+           {"type": "text", "text": "well"}, {"type": "tool_use", "id": "t1", "name": "f", "input": {"y": 1, "x": 2}},
+           {"type": "tool_use", "id": "t2", "name": "f", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "one"}]},
+           {"type": "tool_result", "tool_use_id": "t2", "content": "two", "is_error": true}, {"type": "text", "text": "so?"}]}]})");
+  EXPECT_EQ(chat["tools"].dump(), R"([{"type":"function","function":{"name":"f","description":"d",)"
+                                  R"("parameters":{"zeta":1,"alpha":2}}}])");
+  EXPECT_EQ(chat["tool_choice"].dump(), R"({"type":"function","function":{"name":"f"}})");
+  EXPECT_EQ(chat["parallel_tool_calls"], false);
+  EXPECT_EQ(chat["messages"], OrderedJson::parse(R"([{"role": "user", "content": "go"},
+      {"role": "assistant", "content": "well", "reasoning_content": "hm", "tool_calls": [
+        {"id": "t1", "type": "function", "function": {"name": "f", "arguments": "{\"y\":1,\"x\":2}"}},
+        {"id": "t2", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+      {"role": "tool", "tool_call_id": "t1", "content": "one"},
+      {"role": "tool", "tool_call_id": "t2", "content": "Error: two"},
+      {"role": "user", "content": "so?"}])"));
+}
+
+TEST(MessagesRequestTest, ChoicesOfToolsHaveOtherNames) {
+  for (const auto& [here, there] : {std::pair{"auto", "auto"}, {"any", "required"}, {"none", "none"}}) {
+    const OrderedJson chat = Chat(
+        std::string(R"({"messages": [{"role": "user", "content": "x"}], "tool_choice": {"type": ")") + here + "\"}}");
+    EXPECT_EQ(chat["tool_choice"], there);
+  }
+}
+
+TEST(MessagesRequestTest, NeighbouringTurnsOfOneRoleAreOne) {
+  const OrderedJson chat = Chat(R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": [
+      {"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}, {"role": "assistant", "content": "d"},
+      {"role": "user", "content": "e"}]})");
+  EXPECT_EQ(chat["messages"], OrderedJson::parse(R"([{"role": "user", "content": "a\nbc"},
+      {"role": "assistant", "content": "d"}, {"role": "user", "content": "e"}])"));
+}
+
+TEST(MessagesRequestTest, FaultsNameTheirPlace) {
+  EXPECT_EQ(Fault(R"("nonsense": 1)"), "nonsense is not supported by this server");
+  EXPECT_EQ(Fault(R"("nonsense": null)"), "");
+  EXPECT_EQ(Fault(R"("metadata": {"other": 1})"), "metadata.other is not supported by this server");
+  EXPECT_EQ(Fault(R"("tools": [{"name": "f"}])"), "tools[0].input_schema is missing");
+  EXPECT_EQ(Fault(R"("tools": [5])"), "tools[0] must be an object");
+  EXPECT_EQ(Fault(R"("tool_choice": {"type": "x"})"), "tool_choice.type must be auto, any, tool or none");
+  EXPECT_EQ(Fault(R"("system": [{"type": "text"}])"), "system[0].text is missing");
+  EXPECT_EQ(Fault(R"("output_config": {"format": {"type": "xml"}})"), "output_config.format.type must be json_schema");
+  EXPECT_EQ(Fault(R"("output_config": {"format": {"type": "json_schema", "schema": {}}},
+                     "output_format": {"type": "json_schema", "schema": {}})"),
+            "output_format cannot be combined with output_config.format");
+}
+
+TEST(MessagesRequestTest, AsMuchAsTheContextTakesMayBeAskedFor) {
+  const auto parse = [](const std::string& tokens, bool generates) {
+    const std::string text = R"({"messages": [{"role": "user", "content": "x"}])" + tokens + "}";
+    return ParseMessagesRequest(RequestBody(text), kLimits, generates);
+  };
+  EXPECT_EQ(parse(R"(, "max_tokens": 64000)", true).max_tokens, 4096);
+  EXPECT_TRUE(parse(R"(, "max_tokens": 64000)", true).cut_to_context);
+  EXPECT_EQ(parse("", false).max_tokens, std::nullopt);
+  EXPECT_THROW(parse("", true), ApiError);
+  EXPECT_THROW(parse(R"(, "max_tokens": 1.5)", true), ApiError);
+}
+
+TEST(MessagesRequestTest, FaultsOfTheChatRequestAreToldInTheWordsOfTheDialect) {
+  const auto told = [](Dialect dialect, const ApiError& error) {
+    const ApiError renamed = InWordsOf(dialect, error);
+    return std::string(renamed.what()) + " | " + renamed.param;
+  };
+  EXPECT_EQ(told(Dialect::kMessages, {400, "stop must be strings", "stop"}),
+            "stop_sequences must be strings | stop_sequences");
+  EXPECT_EQ(told(Dialect::kMessages, {400, "stop_token_ids must be", "stop_token_ids"}),
+            "stop_token_ids must be | stop_token_ids");
+  EXPECT_EQ(told(Dialect::kChat, {400, "stop must be strings", "stop"}), "stop must be strings | stop");
+  EXPECT_EQ(told(Dialect::kResponses,
+                 {400, "response_format.json_schema.schema is missing", "response_format.json_schema.schema"}),
+            "text.format.schema is missing | text.format.schema");
+  ApiError vain(400, "max_tokens are many", "max_tokens");
+  vain.retry_in_vain = true;
+  vain.code = "c";
+  const ApiError renamed = InWordsOf(Dialect::kResponses, vain);
+  EXPECT_TRUE(renamed.retry_in_vain);
+  EXPECT_EQ(renamed.code, "c");
+  EXPECT_EQ(renamed.param, "max_output_tokens");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,286 @@
+"""Anthropic's Messages API: what comes of a request by the tiny model, whose answers are steered, and the official client,
+unchanged, against the quickstart model."""
+import http.client
+import json
+import tempfile
+import time
+import unittest
+
+import anthropic
+import pydantic
+
+import verdict
+from security_test import Keys
+from server import REAL, TINY, Server, altered_tiny
+from structured_output_test import END, endless
+
+A, B = (ord(c) - 33 for c in "AB")  # tokens of the tiny model
+ONLY_A = {str(A): 60.0}
+HI = [{"role": "user", "content": "hi"}]
+PROMPT = "user: hi<|end|>assistant: "
+
+
+def events_of(server, body, headers=None):
+    """[(event, data)] of a stream."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("POST", "/v1/messages", json.dumps({**body, "stream": True}), {"Content-Type": "application/json", **(headers or {})})
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    assert response.status == 200, text
+    events = []
+    for block in text.strip().split("\n\n"):
+        name, data = block.split("\n")
+        events.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return events
+
+
+class MessagesCase(unittest.TestCase):
+    FLAGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        model = altered_tiny(cls.folder.name, config=endless, generation_config=endless)
+        cls.server = Server("--threads-per-worker", "1", *cls.FLAGS, model=model)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def ask(self, want=200, path="/v1/messages", **fields):
+        body = {"messages": HI, "max_tokens": 4, "temperature": 0, **fields}
+        status, answer = self.server.post(path, {name: value for name, value in body.items() if value is not None})
+        self.assertEqual(status, want, answer)
+        return answer
+
+    def refused(self, message, kind="invalid_request_error", want=400, **fields):
+        """An error in Anthropic's form whose message begins in this way."""
+        answer = self.ask(want=want, **fields)
+        self.assertEqual((answer["type"], answer["error"]["type"]), ("error", kind))
+        self.assertTrue(answer["error"]["message"].startswith(message), answer)
+        self.assertTrue(answer["request_id"])
+
+    def rendered(self, **fields):
+        """The prompt that chat would make of the same."""
+        return self.server.post("/v1/chat/completions/render", fields)[1]["count"]
+
+
+class FormTest(MessagesCase):
+    FLAGS = ("--max-model-len", "512")
+
+    def setUp(self):
+        self.server.post("/admin/flush_cache", {}, admin=True)
+
+    def test_an_answer_is_a_message(self):
+        answer = self.ask(logit_bias=ONLY_A)
+        self.assertRegex(answer["id"], "^msg_[0-9a-f]{16}$")
+        self.assertEqual((answer["type"], answer["role"], answer["model"]), ("message", "assistant", "tiny"))
+        self.assertEqual([(block["type"], block["text"]) for block in answer["content"]], [("text", "AAAA")])
+        self.assertEqual((answer["stop_reason"], answer["stop_sequence"]), ("max_tokens", None))
+        self.assertEqual((answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]), (self.rendered(messages=HI), 4))
+
+    def test_the_reasons_to_stop(self):
+        stopped = self.ask(logit_bias={str(A): 60.0, str(B): 60.0}, stop_sequences=["AA", "BB"], max_tokens=60, temperature=1, seed=3)
+        self.assertEqual(stopped["stop_reason"], "stop_sequence")
+        self.assertIn(stopped["stop_sequence"], ("AA", "BB"))
+        self.assertNotIn(stopped["stop_sequence"], stopped["content"][0]["text"] if stopped["content"] else "")
+        ended = self.ask(logit_bias={str(END): 100})
+        self.assertEqual((ended["stop_reason"], ended["stop_sequence"], ended["content"]), ("end_turn", None, []))
+        self.assertEqual(ended["usage"]["output_tokens"], 1)
+        full = self.ask(logit_bias=ONLY_A, max_tokens=100_000)
+        self.assertEqual(full["stop_reason"], "model_context_window_exceeded")
+        usage = full["usage"]
+        self.assertEqual(usage["input_tokens"] + usage["cache_read_input_tokens"] + usage["output_tokens"], 512)
+
+    def test_a_stream_says_the_same_in_the_events_of_the_api(self):
+        whole = self.ask(logit_bias=ONLY_A)
+        events = events_of(self.server, {"messages": HI, "max_tokens": 4, "temperature": 0, "logit_bias": ONLY_A})
+        names = [name for name, _ in events]
+        self.assertEqual(names[:3], ["message_start", "ping", "content_block_start"])
+        self.assertEqual(names[-3:], ["content_block_stop", "message_delta", "message_stop"])
+        self.assertEqual(set(names[3:-3]), {"content_block_delta"})
+        self.assertTrue(all(name == data["type"] for name, data in events))
+        start = events[0][1]["message"]
+        self.assertEqual((start["content"], start["stop_reason"], start["usage"]["output_tokens"]), ([], None, 0))
+        self.assertEqual("".join(data["delta"]["text"] for name, data in events if name == "content_block_delta"), whole["content"][0]["text"])
+        ending = events[-2][1]
+        self.assertEqual(ending["delta"], {"stop_reason": whole["stop_reason"], "stop_sequence": None})
+        self.assertEqual(ending["usage"]["output_tokens"], whole["usage"]["output_tokens"])
+
+    def test_a_stream_without_a_text_has_no_block(self):
+        events = events_of(self.server, {"messages": HI, "max_tokens": 4, "temperature": 0, "logit_bias": {str(END): 100}})
+        self.assertEqual([name for name, _ in events], ["message_start", "ping", "message_delta", "message_stop"])
+        self.assertEqual(events[2][1]["delta"]["stop_reason"], "end_turn")
+
+    def test_conversations_become_those_of_chat(self):
+        def count(**fields):
+            return self.ask(path="/v1/messages/count_tokens", max_tokens=None, temperature=None, **fields)["input_tokens"]
+
+        def text(*texts):
+            return [{"type": "text", "text": one, "cache_control": {"type": "ephemeral"}} for one in texts]
+
+        self.assertEqual(count(), self.rendered(messages=HI))
+        chat = [{"role": "system", "content": "be short"}, {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}]
+        for system in ("be short", text("be ", "short")):
+            for one in ("one", text("o", "ne")):
+                turns = [{"role": "user", "content": one}, {"role": "assistant", "content": text("two")}, {"role": "user", "content": "three"}]
+                self.assertEqual(count(system=system, messages=turns), self.rendered(messages=chat))
+        # Neighbouring turns of one role are one turn.
+        self.assertEqual(count(messages=[*HI, *HI]), self.rendered(messages=[{"role": "user", "content": "hi\nhi"}]))
+        self.assertEqual(self.ask(messages=[*HI, *HI])["usage"]["input_tokens"], count(messages=[*HI, *HI]))
+
+    def test_cached_tokens_are_counted_apart(self):
+        long = [{"role": "user", "content": "x" * 64}]
+        first, second = (self.ask(messages=long)["usage"] for _ in range(2))
+        self.assertEqual((first["cache_read_input_tokens"], first["cache_creation_input_tokens"]), (0, 0))
+        self.assertGreater(second["cache_read_input_tokens"], 0)
+        self.assertEqual(second["input_tokens"] + second["cache_read_input_tokens"], first["input_tokens"])
+        last = events_of(self.server, {"messages": long, "max_tokens": 4, "temperature": 0})[-2][1]["usage"]
+        self.assertEqual(last["cache_read_input_tokens"], second["cache_read_input_tokens"])
+
+    def test_an_answer_keeps_to_a_schema(self):
+        schema = {"type": "object", "properties": {"zeta": {"type": "boolean"}, "alpha": {"enum": ["x", "y"]}}, "required": ["zeta", "alpha"], "additionalProperties": False}
+        shape = {"type": "json_schema", "schema": schema}
+        for fields in ({"output_config": {"format": shape}}, {"output_format": shape}):
+            answer = self.ask(max_tokens=300, temperature=8, seed=1, **fields)
+            self.assertEqual(answer["stop_reason"], "end_turn", answer)
+            self.assertEqual(list(json.loads(answer["content"][0]["text"])), ["zeta", "alpha"])
+
+    def test_what_cannot_be_done_is_refused_by_name(self):
+        def turn(block, role="user"):
+            return [{"role": role, "content": [block]}]
+
+        self.refused("max_tokens is missing", max_tokens=None)
+        self.refused("max_tokens must be", max_tokens=0)
+        self.refused("messages is missing", messages=None)
+        self.refused("messages must be a list", messages={})
+        self.refused("messages must end with a turn of the user", messages=[*HI, {"role": "assistant", "content": "The"}])
+        self.refused("messages[0].role must be", messages=[{"role": "robot", "content": "x"}])
+        self.refused("messages[0].content is missing", messages=[{"role": "user"}])
+        self.refused("messages[0].content[0].type is image;", messages=turn({"type": "image", "source": {}}))
+        self.refused("messages[0].content[0].type is document;", messages=turn({"type": "document", "source": {}}))
+        self.refused("messages[0].content[0].text must be a string", messages=turn({"type": "text", "text": 5}))
+        self.refused("messages[0].content[0].citations", messages=turn({"type": "text", "text": "x", "citations": [{}]}))
+        self.refused("system[0].type is image;", system=[{"type": "image"}])
+        self.refused("stop_sequences", stop_sequences="x")
+        self.refused("stop_sequences must be strings", stop_sequences=[""])
+        self.refused("temperature", temperature=-1)
+        self.refused("tools", tools=[{"name": "f", "input_schema": {"type": "object"}}])
+        self.refused("tools[0].type must be custom", tools=[{"type": "web_search_20250305", "name": "web_search"}])
+        self.refused("thinking.type", thinking={"type": "enabled", "budget_tokens": 1024})
+        self.refused("container", container="x")
+        self.refused("mcp_servers", mcp_servers=[{}])
+        self.refused("output_config.effort", output_config={"effort": "low"})
+        self.refused("output_config.format.schema cannot be kept to exactly",
+                     output_config={"format": {"type": "json_schema", "schema": {"type": "array", "uniqueItems": True}}})
+        self.refused('the model "other"', kind="not_found_error", want=404, model="other")
+        self.refused("This model's maximum context length", messages=[{"role": "user", "content": "x" * 5000}])
+        self.refused("no such endpoint", kind="not_found_error", want=404, path="/v1/messages/batches")
+        self.refused("body: ", path="/v1/messages/count_tokens", messages="\ud800")
+
+    def test_what_changes_nothing_passes(self):
+        self.ask(metadata={"user_id": "u"}, service_tier="auto", top_k=4, top_p=0.9, thinking={"type": "disabled"}, system=[], stop_sequences=[])
+
+    def test_answers_name_the_request(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        for body in ({"messages": HI, "max_tokens": 2}, {"messages": HI, "max_tokens": 2, "stream": True}, {}):
+            connection.request("POST", "/v1/messages", json.dumps(body), {"Content-Type": "application/json", "x-request-id": "mine", "anthropic-version": "2023-06-01"})
+            response = connection.getresponse()
+            response.read()
+            self.assertEqual(response.headers["request-id"], "mine")
+        connection.close()
+
+    def test_a_client_that_leaves_ends_its_generation(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        self.server.post("/admin/pause", {}, admin=True)
+        try:
+            body = json.dumps({"messages": HI, "max_tokens": 50, "stream": True})
+            connection.request("POST", "/v1/messages", body, {"Content-Type": "application/json"})
+            self.assertEqual(connection.getresponse().status, 200)
+            connection.close()
+            deadline = time.monotonic() + 30
+            while self.server.get("/load")["server_load"] > 0:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+        finally:
+            self.server.post("/admin/resume", {}, admin=True)
+
+
+class KeysTest(unittest.TestCase):
+    def test_a_key_comes_in_either_field(self):
+        with tempfile.TemporaryDirectory() as directory:
+            keys = Keys(directory)
+            with Server("--threads-per-worker", "1", "--api-key-file", keys.api_file, "--admin-token-file", keys.admin_file, model=TINY) as server:
+                body = {"messages": HI, "max_tokens": 1}
+                for headers in ({"x-api-key": keys.api}, {"Authorization": "Bearer " + keys.api}):
+                    self.assertEqual(server.post("/v1/messages", body, headers=headers)[0], 200)
+                for headers in ({}, {"x-api-key": "wrong"}, {"x-api-key": keys.admin}, {"Authorization": "Bearer wrong", "x-api-key": keys.api}):
+                    status, answer = server.post("/v1/messages", body, headers=headers)
+                    self.assertEqual((status, answer["type"], answer["error"]["type"]), (401, "error", "authentication_error"))
+                # The admin port takes tokens in one field alone.
+                self.assertEqual(server.post("/admin/pause", {}, admin=True, headers={"x-api-key": keys.admin})[0], 401)
+
+
+@unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
+class AnthropicClientTest(unittest.TestCase):
+    ASK = dict(model="smol", max_tokens=30, messages=[{"role": "user", "content": "What is the capital of France?"}], extra_body={"temperature": 0})
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "2", "--served-model-name", "smol", model=REAL)
+        cls.client = anthropic.Anthropic(base_url=cls.server.url, api_key="none", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.server.__exit__()
+
+    def test_it_knows_paris(self):
+        answer = self.client.messages.create(**self.ASK)
+        self.assertIn("Paris", answer.content[0].text)
+        self.assertEqual((answer.stop_reason, answer.role, answer.type), ("end_turn", "assistant", "message"))
+        self.assertTrue(answer._request_id)
+        counted = self.client.messages.count_tokens(model="smol", messages=self.ASK["messages"])
+        self.assertEqual(counted.input_tokens, answer.usage.input_tokens + answer.usage.cache_read_input_tokens)
+
+    def test_streams_say_what_whole_answers_say(self):
+        whole = self.client.messages.create(**self.ASK)
+        with self.client.messages.stream(**self.ASK) as stream:
+            text = "".join(stream.text_stream)
+            final = stream.get_final_message()
+        self.assertEqual(text, whole.content[0].text)
+        self.assertEqual((final.content[0].text, final.stop_reason, final.usage.output_tokens), (text, whole.stop_reason, whole.usage.output_tokens))
+
+    def test_turns_system_and_stop_sequences(self):
+        answer = self.client.messages.create(model="smol", max_tokens=40, system="You count.", stop_sequences=[" 4", ", 4"], extra_body={"temperature": 0},
+                                             messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},
+                                                       {"role": "user", "content": [{"type": "text", "text": "Repeat exactly: 1, 2, 3, 4, 5"}]}])
+        self.assertEqual(answer.stop_reason, "stop_sequence")
+        self.assertIn(answer.stop_sequence, (" 4", ", 4"))
+        self.assertNotIn("4", answer.content[0].text)
+
+    def test_parse_gives_models_of_pydantic(self):
+        class City(pydantic.BaseModel):
+            name: str
+            country: str
+
+        answer = self.client.messages.parse(model="smol", max_tokens=100, output_format=City, extra_body={"temperature": 0},
+                                            messages=[{"role": "user", "content": "Describe Paris as JSON."}])
+        self.assertIsInstance(answer.parsed_output, City)
+        self.assertIn("Paris", answer.parsed_output.name)
+
+    def test_errors_are_those_of_the_client(self):
+        with self.assertRaises(anthropic.NotFoundError):
+            self.client.messages.create(**{**self.ASK, "model": "other"})
+        with self.assertRaises(anthropic.BadRequestError) as refused:
+            self.client.messages.create(**{**self.ASK, "max_tokens": -1})
+        self.assertEqual(refused.exception.body["error"]["type"], "invalid_request_error")
+        self.assertTrue(refused.exception.request_id)
+        with self.assertRaises(anthropic.BadRequestError):
+            self.client.messages.create(**{**self.ASK, "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "x"}}]}]})
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
