@@ -19,6 +19,7 @@ namespace asio = boost::asio;
 
 namespace {
 
+constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 constexpr size_t kSmallAnswerBytes = 16 << 10;  // made at once, without waking a thread
 
 constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // for a piece, while too much work waits
@@ -118,11 +119,7 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
     timer.OnEvent(*event);
     if (!event->error.empty()) throw ErrorOf(*event);
     text_bytes += 2 * static_cast<int64_t>(event->text.size());
-    if (text_bytes > exchange.text_bytes) {
-      if (exchange.memory.Resize(exchange.memory.bytes() + text_bytes) != ByteBudget::Verdict::kTaken)
-        throw ApiError(503, "the answer grew longer than the server's memory for requests allows now");
-      exchange.text_bytes += text_bytes;
-    }
+    if (!exchange.HoldText(text_bytes)) throw ApiError(503, kTooLong);
     auto& choice = choices[static_cast<size_t>(event->choice)];
     choice.text += event->text;
     std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
@@ -238,6 +235,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
     if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
     // What has piled up while the client was reading goes out in one write.
     for (; event; event = generation.events().TryNext()) {
+      if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
       timer.OnEvent(*event);
       if (!event->error.empty()) {
         text += exchange.form ? exchange.form->Failure(*event) : StreamError(*event);

@@ -21,6 +21,8 @@ class AnswerForm {
   virtual std::string Delta(const GenerationEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
   virtual std::string Failure(const GenerationEvent& event) = 0;
+  /// Of the texts that a stream keeps until its ending.
+  virtual int64_t held_bytes() const { return 0; }
   /// What a quiet stream says to show that it lives.
   virtual std::string Ping() const { return ": ping\n\n"; }
 };

@@ -14,6 +14,8 @@ constexpr int64_t kListBytes = 24;  // of an allocation, and its rounding
 }  // namespace
 
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
+  // Events at the end of such a stream repeat the text, one after the other.
+  if (prepared.call.stream && prepared.terms) return 2 * int64_t{max_tokens} * kTextBytesPerToken;
   if (prepared.call.stream) return 0;
   return int64_t{prepared.num_prompts} * prepared.call.num_delivered() * max_tokens * kTextBytesPerToken;
 }
@@ -25,6 +27,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   int64_t bytes = prepared.num_sampled() * (longest + max_tokens) * kTokenBytes;
   bytes += delivered * (kChoiceBytes + static_cast<int64_t>(prepared.echo.size()));
   bytes += 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
+  if (prepared.terms) bytes += 2 * prepared.terms->bytes();  // and in the answer
   if (call.stream) return bytes + static_cast<int64_t>(EventQueue::kFreeBytes);
   if (call.num_top_logprobs >= 0) {
     const auto top = static_cast<int64_t>(sizeof(ReportedToken::top[0])) * call.num_top_logprobs;

@@ -13,7 +13,8 @@ namespace quire {
 constexpr size_t kPieceBytes = 64 << 10;                  // of a long answer, which is sent as it is made
 constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // one piece, its copy with a head, and the next
 
-/// Bytes that the texts of a whole answer are thought to take; none of a stream's. Texts may turn out longer.
+/// Bytes that the texts of a whole answer are thought to take; none of a stream's, but where
+/// its last events repeat it. Texts may turn out longer.
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 
 /// The most that a call may come to hold, its texts excepted: tokens in the engine, records of log-probabilities, what

@@ -123,7 +123,7 @@ std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
   const bool asks_first = request.method == "OPTIONS" && !request.Header("access-control-request-method").empty();
   if (!asks_first) return std::nullopt;
   HttpResponse answer{.status = 204};
-  answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST");
+  answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
   // The page's origin is allowed: with whatever fields it comes (official clients send many of their own).
   const std::string fields = request.Header("access-control-request-headers");
   if (!fields.empty() && IsFieldList(fields)) answer.headers.emplace_back("Access-Control-Allow-Headers", fields);

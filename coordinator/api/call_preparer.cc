@@ -34,36 +34,39 @@ CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const Ch
                            GrammarCompiler* grammars)
     : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {}
 
-GenerateCall CallPreparer::Read(const RequestBody& body, Dialect dialect, bool generates) const {
-  GenerateCall call;
+ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
+  const GenerateCall call = dialect == Dialect::kMessages ? ParseMessagesRequest(body, options_.request, false)
+                                                          : ParseChatRequest(body, options_.request);
+  CheckModel(call);
+  return RenderChat(call, stop);
+}
+
+void CallPreparer::Read(const std::string& body, Dialect dialect, const FindConversation& find,
+                        PreparedCall& prepared) const {
+  const RequestBody json(body);
+  const RequestLimits& limits = options_.request;
   switch (dialect) {
     case Dialect::kCompletions:
-      call = ParseCompletionRequest(body, options_.request);
+      prepared.call = ParseCompletionRequest(json, limits);
       break;
     case Dialect::kChat:
-    case Dialect::kResponses:
-      call = ParseChatRequest(body, options_.request);
+      prepared.call = ParseChatRequest(json, limits);
       break;
     case Dialect::kMessages:
-      call = ParseMessagesRequest(body, options_.request, generates);
+      prepared.call = ParseMessagesRequest(json, limits, true);
+      break;
+    case Dialect::kResponses:
+      prepared.call = ParseResponsesRequest(json, limits, find, prepared.terms.emplace());
       break;
   }
-  CheckModel(call);
-  return call;
+  CheckModel(prepared.call);
 }
 
-ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
-  return RenderChat(Read(body, dialect, false), stop);
-}
-
-PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, int room,
+PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, const FindConversation& find, int room,
                                    const std::stop_token& stop) const {
   PreparedCall prepared;
+  Read(body, dialect, find, prepared);
   GenerateCall& call = prepared.call;
-  {
-    const RequestBody json(body);
-    call = Read(json, dialect, true);
-  }
   prepared.num_prompts = call.chat ? 1 : static_cast<int>(call.prompts.size());
   if (prepared.num_sampled() > options_.most_choices) {
     throw ApiError(400,

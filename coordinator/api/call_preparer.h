@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "comm/grammar/grammar_compiler.h"
 #include "coordinator/api/dialect.h"
 #include "coordinator/api/openai_request.h"
+#include "coordinator/api/responses_request.h"
 #include "coordinator/text/chat_template.h"
 #include "coordinator/text/tokenizer.h"
 
@@ -17,7 +19,8 @@ struct PreparedCall {
   GenerateCall call;                          // without the texts that became `prompts`
   std::vector<std::vector<TokenId>> prompts;  // none: there was no room for so many choices, and nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
-  std::string echo;  // the prompt's text, when the answer begins with it
+  std::string echo;                    // the prompt's text, when the answer begins with it
+  std::optional<ResponseTerms> terms;  // of /v1/responses
 
   /// Choices over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
@@ -43,11 +46,13 @@ class CallPreparer {
   /// chat may be null, and so may grammars: then none can be asked for. The references outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat, GrammarCompiler* grammars);
 
-  /// room: choices that may wait or run now. Throws ApiError or Error for what cannot be served as it is asked, and
-  /// Stopped.
-  PreparedCall Prepare(const std::string& body, Dialect dialect, int room, const std::stop_token& stop) const;
+  /// room: choices that may wait or run now. find: what earlier answers to the client a request can go on from. Throws
+  /// ApiError or Error for what cannot be served as it is asked, and Stopped.
+  PreparedCall Prepare(const std::string& body, Dialect dialect, const FindConversation& find, int room,
+                       const std::stop_token& stop) const;
 
-  /// The prompt of a request for chat, which need not say how long the answer may be. Throws as Prepare does.
+  /// The prompt of a request for chat, in OpenAI's words or in those of the Messages API; it need not say how long the
+  /// answer may be. Throws as Prepare does.
   ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
 
   /// What the work on a body of that size may hold besides the body: its texts, then tokens.
@@ -56,10 +61,10 @@ class CallPreparer {
   const std::string& model_name() const { return options_.model_name; }
 
  private:
+  void Read(const std::string& body, Dialect dialect, const FindConversation& find, PreparedCall& prepared) const;
   void CheckModel(const GenerateCall& call) const;
   void CheckGrammar(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
-  GenerateCall Read(const RequestBody& body, Dialect dialect, bool generates) const;
   ChatPrompt RenderChat(const GenerateCall& call, const std::stop_token& stop) const;
   ApiError PromptTooLong(const GenerateCall& call) const;
   void EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const;

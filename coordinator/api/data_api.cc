@@ -42,13 +42,18 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests},
                 context_.tokenizer, chat, means_.grammars),
       pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len}, context_.tokenizer,
-             preparer_, means_.pool,
-             [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
-               return Charge(memory, client, bytes);
-             }),
+             preparer_, means_.pool, Charging()),
+      responses_(Charging()),
       quotas_(options_.key_limits, options_.max_running),
       places_(options_.max_pending_requests),
       routes_(MakeRoutes()) {}
+
+/// Charge, for those who answer a part of the requests.
+PageApi::Charge DataApi::Charging() {
+  return [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
+    return Charge(memory, client, bytes);
+  };
+}
 
 Routes<DataHandler> DataApi::MakeRoutes() {
   const DataHandler generate = [this](HttpRequest& request, HttpResponder& responder) {
@@ -59,6 +64,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
       {"POST", "/v1/completions", generate},
       {"POST", "/v1/chat/completions", generate},
       {"POST", "/v1/messages", generate},
+      {"POST", "/v1/responses", generate},
       {"GET", "/health", alive},
       {"GET", "/ping", alive},
       {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
@@ -67,6 +73,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
        })},
   };
   std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
+  std::ranges::move(responses_.MakeRoutes(), std::back_inserter(routes));
   if (options_.chat_page) {
     const auto page = At([](const HttpRequest& request) { return WebFile(WebPage::kChat, request.path); });
     for (const char* path : {"/", "/chat", kWebFiles}) routes.push_back({"GET", path, page});
@@ -153,9 +160,8 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& reque
   const size_t size = request.body.size();
   const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
   std::function<PreparedCall(const std::stop_token&)> work =
-      [this, dialect, room, body = std::exchange(request.body, {})](const std::stop_token& stop) {
-        return preparer_.Prepare(body, dialect, room, stop);
-      };
+      [this, dialect, room, find = responses_.FinderFor(request.client), body = std::exchange(request.body, {})](
+          const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };
   if (size <= kWorkHereBytes && dialect == Dialect::kCompletions && context_.tokenizer.is_linear()) co_return work({});
   std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
   co_return prepared;

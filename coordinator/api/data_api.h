@@ -12,6 +12,7 @@
 #include "coordinator/api/metrics.h"
 #include "coordinator/api/page_api.h"
 #include "coordinator/api/pending_places.h"
+#include "coordinator/api/response_pages.h"
 #include "coordinator/api/routes.h"
 #include "coordinator/api/work_pool.h"
 #include "coordinator/text/chat_template.h"
@@ -58,6 +59,7 @@ class DataApi {
   struct Exchange;  // one call and where its answer goes
 
   Routes<DataHandler> MakeRoutes();
+  PageApi::Charge Charging();
   HttpResponse Readiness() const;
 
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
@@ -85,6 +87,7 @@ class DataApi {
   Means means_;
   CallPreparer preparer_;
   PageApi pages_;
+  ResponsePages responses_;
   KeyQuotas quotas_;
   bool draining_ = false;
   PendingPlaces places_;  // of choices; a call has 1 while their number is not known

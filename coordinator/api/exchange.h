@@ -43,6 +43,19 @@ struct DataApi::Exchange {
     return EventText(chunk);
   }
 
+  /// What is charged for texts grows with them; false: there is no memory for so much.
+  bool HoldText(int64_t bytes) {
+    if (bytes <= text_bytes) return true;
+    if (memory.Resize(memory.bytes() + bytes) != ByteBudget::Verdict::kTaken) return false;
+    text_bytes += bytes;
+    return true;
+  }
+  /// The same for a stream that ends with all of its text.
+  bool HoldEvent(const GenerationEvent& event) {
+    const int64_t held = form ? form->held_bytes() : 0;
+    return held == 0 || HoldText(2 * (held + static_cast<int64_t>(event.text.size())));
+  }
+
   const GenerateCall& call;
   const std::string client;
   ResponseBuilder builder;

@@ -8,6 +8,7 @@
 #include "coordinator/api/exchange.h"
 #include "coordinator/api/messages_answer.h"
 #include "coordinator/api/on_pool.h"
+#include "coordinator/api/responses_answer.h"
 
 namespace quire {
 
@@ -57,6 +58,21 @@ uint64_t RandomSeed() {
 std::string NewName(Dialect dialect, RequestId id) {
   static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_"};
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], id ^ RandomSeed() << 20);
+}
+
+/// Null for OpenAI's completions.
+std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int max_tokens, const std::string& name,
+                                   const std::string& model, ResponseStore& store) {
+  if (dialect == Dialect::kMessages) {
+    const bool cut = max_tokens < prepared.call.max_tokens.value_or(max_tokens);
+    return std::make_unique<MessagesForm>(name, model, cut);
+  }
+  if (dialect != Dialect::kResponses) return nullptr;
+  auto keep = [&store, name, client = prepared.call.client](std::string response, std::string conversation) {
+    return store.Put(client, name, {std::move(response), std::move(conversation)});
+  };
+  const ResponsesForm::Head head{name, model, std::time(nullptr)};
+  return std::make_unique<ResponsesForm>(head, std::move(*prepared.terms), std::move(keep));
 }
 
 }  // namespace
@@ -110,10 +126,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
                     responder,
                     memory,
                     slot};
-  if (dialect == Dialect::kMessages) {
-    const bool cut = max_tokens < call.max_tokens.value_or(max_tokens);
-    exchange.form = std::make_unique<MessagesForm>(name, options_.model_name, cut);
-  }
+  exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
   const GoneHook hook(responder, generation, memory);
   if (call.stream) {
     co_await AnswerStream(generation, exchange);

@@ -1,0 +1,260 @@
+"""OpenAI's Responses API: what comes of a request by the tiny model, whose answers are steered, what is kept of answers and
+for whom, and the official client, unchanged, against the quickstart model."""
+import asyncio
+import http.client
+import json
+import tempfile
+import unittest
+
+import openai
+import pydantic
+
+import verdict
+from security_test import Keys, keygen
+from server import REAL, TINY, Server, altered_tiny
+from structured_output_test import END, endless
+
+A = ord("A") - 33  # a token of the tiny model
+ONLY_A = {str(A): 60.0}
+
+
+def request(server, method, path, key=None):
+    """(status, parsed body)"""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request(method, path, headers={"Authorization": "Bearer " + key} if key else {})
+    response = connection.getresponse()
+    body = json.loads(response.read())
+    connection.close()
+    return response.status, body
+
+
+class ResponsesCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        model = altered_tiny(cls.folder.name, config=endless, generation_config=endless)
+        cls.server = Server("--threads-per-worker", "1", "--max-model-len", "512", model=model)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def ask(self, want=200, **fields):
+        body = {"input": "hi", "max_output_tokens": 4, "temperature": 0, **fields}
+        status, answer = self.server.post("/v1/responses", {name: value for name, value in body.items() if value is not None})
+        self.assertEqual(status, want, answer)
+        return answer
+
+    def refused(self, message, param, want=400, **fields):
+        error = self.ask(want=want, **fields)["error"]
+        self.assertTrue(error["message"].startswith(message), error)
+        self.assertEqual(error["param"], param)
+
+    def events(self, **fields):
+        body = {"input": "hi", "max_output_tokens": 4, "temperature": 0, "stream": True, **fields}
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+        connection.request("POST", "/v1/responses", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        self.assertEqual(response.status, 200, text)
+        events = []
+        for block in text.strip().split("\n\n"):
+            name, data = block.split("\n")
+            events.append(json.loads(data.removeprefix("data: ")))
+            self.assertEqual(name, "event: " + events[-1]["type"])
+        return events
+
+    def rendered(self, *messages):
+        """How many tokens these messages are."""
+        return self.server.post("/v1/chat/completions/render", {"messages": [{"role": role, "content": content} for role, content in messages]})[1]["count"]
+
+
+class FormTest(ResponsesCase):
+    def test_an_answer_is_a_response_with_a_message(self):
+        answer = self.ask(logit_bias=ONLY_A, instructions="be short", metadata={"a": "b"}, user="u")
+        self.assertRegex(answer["id"], "^resp_[0-9a-f]{16}$")
+        self.assertEqual((answer["object"], answer["model"], answer["error"]), ("response", "tiny", None))
+        self.assertEqual((answer["status"], answer["incomplete_details"]), ("incomplete", {"reason": "max_output_tokens"}))
+        [item] = answer["output"]
+        self.assertEqual((item["type"], item["role"], item["status"]), ("message", "assistant", "incomplete"))
+        self.assertEqual(item["content"], [{"type": "output_text", "text": "AAAA", "annotations": [], "logprobs": []}])
+        self.assertEqual({name: answer[name] for name in ("instructions", "metadata", "user", "temperature", "max_output_tokens", "store", "previous_response_id", "tools")},
+                         {"instructions": "be short", "metadata": {"a": "b"}, "user": "u", "temperature": 0, "max_output_tokens": 4, "store": True,
+                          "previous_response_id": None, "tools": []})
+        usage = answer["usage"]
+        self.assertEqual((usage["input_tokens"], usage["output_tokens"]), (self.rendered(("system", "be short"), ("user", "hi")), 4))
+        self.assertEqual(usage["total_tokens"], usage["input_tokens"] + 4)
+        ended = self.ask(logit_bias={str(END): 100})
+        self.assertEqual((ended["status"], ended["incomplete_details"], ended["output"][0]["content"][0]["text"]), ("completed", None, ""))
+
+    def test_a_stream_is_the_same_in_the_events_of_the_api(self):
+        whole = self.ask(logit_bias=ONLY_A)
+        events = self.events(logit_bias=ONLY_A)
+        names = [event["type"].removeprefix("response.") for event in events]
+        self.assertEqual(names[:4], ["created", "in_progress", "output_item.added", "content_part.added"])
+        self.assertEqual(names[-4:], ["output_text.done", "content_part.done", "output_item.done", "incomplete"])
+        self.assertEqual(set(names[4:-4]), {"output_text.delta"})
+        self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))))
+        self.assertEqual((events[0]["response"]["status"], events[0]["response"]["output"]), ("in_progress", []))
+        item_id = events[2]["item"]["id"]
+        self.assertEqual({event["item_id"] for event in events if "item_id" in event}, {item_id})
+        self.assertEqual("".join(event["delta"] for event in events if "delta" in event), "AAAA")
+        self.assertEqual(events[-4]["text"], "AAAA")
+        self.assertEqual(events[-3]["part"], whole["output"][0]["content"][0])
+        last = events[-1]["response"]
+        self.assertEqual(events[-2]["item"], last["output"][0])
+        own = ("id", "created_at", "output", "usage")  # usage: of a prompt that is cached by now
+        self.assertEqual({name: value for name, value in last.items() if name not in own}, {name: value for name, value in whole.items() if name not in own})
+        self.assertEqual(last["output"][0]["content"], whole["output"][0]["content"])
+        self.assertEqual(request(self.server, "GET", "/v1/responses/" + last["id"]), (200, last))
+
+    def test_a_stream_without_a_text_has_all_events_but_deltas(self):
+        names = [event["type"].removeprefix("response.") for event in self.events(logit_bias={str(END): 100})]
+        self.assertEqual(names, ["created", "in_progress", "output_item.added", "content_part.added", "output_text.done", "content_part.done",
+                                 "output_item.done", "completed"])
+
+    def test_items_become_messages(self):
+        items = [{"role": "developer", "content": "d"}, {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "o"}, {"type": "input_text", "text": "ne"}]},
+                 {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [{"type": "output_text", "text": "two", "annotations": []}]},
+                 {"role": "user", "content": "three"}]
+        counted = self.ask(input=items)["usage"]["input_tokens"]
+        self.assertEqual(counted, self.rendered(("system", "d"), ("user", "one"), ("assistant", "two"), ("user", "three")))
+
+    def test_an_answer_keeps_to_a_schema(self):
+        schema = {"type": "object", "properties": {"zeta": {"type": "boolean"}, "alpha": {"enum": ["x", "y"]}}, "required": ["zeta", "alpha"], "additionalProperties": False}
+        shape = {"type": "json_schema", "name": "pair", "schema": schema, "strict": True}
+        answer = self.ask(max_output_tokens=300, temperature=8, seed=1, text={"format": shape})
+        self.assertEqual(answer["status"], "completed", answer)
+        self.assertEqual(list(json.loads(answer["output"][0]["content"][0]["text"])), ["zeta", "alpha"])
+        self.assertEqual(answer["text"], {"format": shape})
+
+    def test_what_cannot_be_done_is_refused_by_name(self):
+        self.refused("input is missing", "input", input=None)
+        self.refused("input is empty", "input", input=[])
+        self.refused("input[0] must be an object", "input", input=[5])
+        self.refused("input[0].role must be", "input", input=[{"role": "robot", "content": "x"}])
+        self.refused("input[0].content[0].type is input_image;", "input", input=[{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}])
+        self.refused("input[0].type is item_reference;", "input", input=[{"type": "item_reference", "id": "x"}])
+        self.refused("max_output_tokens must be", "max_output_tokens", max_output_tokens=0)
+        self.refused("This model's maximum context length is 512 tokens; max_output_tokens", "max_output_tokens", max_output_tokens=512)
+        self.refused("This model's maximum context length", "input", input="x" * 5000)
+        self.refused("tools", "tools", tools=[{"type": "function", "name": "f", "parameters": {"type": "object"}}])
+        self.refused("tools[0].type must be function", "tools", tools=[{"type": "web_search"}])
+        self.refused("text.format.type must be", "text", text={"format": {"type": "xml"}})
+        self.refused("text.format.schema is missing", "text.format.schema", text={"format": {"type": "json_schema", "name": "x"}})
+        self.refused("text.verbosity", "text", text={"verbosity": "high"})
+        for field, value in {"background": True, "conversation": "conv_1", "prompt": {"id": "x"}, "truncation": "auto", "top_logprobs": 3,
+                             "include": ["message.output_text.logprobs"], "reasoning": {"effort": "high"}, "nonsense": 1, "moderation": {}}.items():
+            self.refused(field + " is not supported", field, **{field: value})
+        self.refused("no response resp_0 is kept", "previous_response_id", want=404, previous_response_id="resp_0")
+
+    def test_what_asks_for_nothing_passes(self):
+        self.ask(background=False, truncation="disabled", include=["reasoning.encrypted_content"], reasoning={"effort": None}, top_logprobs=0, tools=[], tool_choice="auto",
+                 service_tier="auto", safety_identifier="s", prompt_cache_key="k", parallel_tool_calls=True, text={"format": {"type": "text"}, "verbosity": "medium"})
+
+
+class StoreTest(ResponsesCase):
+    def test_an_answer_goes_on_from_an_earlier_one_without_its_instructions(self):
+        first = self.ask(instructions="be short", logit_bias=ONLY_A)
+        for stream in (False, True):
+            fields = {"input": "more", "instructions": "be long", "previous_response_id": first["id"], "logit_bias": ONLY_A}
+            second = self.events(**fields)[-1]["response"] if stream else self.ask(**fields)
+            self.assertEqual(second["usage"]["input_tokens"], self.rendered(("system", "be long"), ("user", "hi"), ("assistant", "AAAA"), ("user", "more")))
+            self.assertEqual(second["previous_response_id"], first["id"])
+            third = self.ask(input="end", previous_response_id=second["id"])
+            self.assertEqual(third["usage"]["input_tokens"],
+                             self.rendered(("user", "hi"), ("assistant", "AAAA"), ("user", "more"), ("assistant", "AAAA"), ("user", "end")))
+
+    def test_answers_are_kept_until_they_are_deleted(self):
+        answer = self.ask()
+        path = "/v1/responses/" + answer["id"]
+        self.assertEqual(request(self.server, "GET", path), (200, answer))
+        self.assertEqual(request(self.server, "DELETE", path), (200, {"id": answer["id"], "object": "response", "deleted": True}))
+        for method in ("GET", "DELETE"):
+            self.assertEqual(request(self.server, method, path)[0], 404)
+        self.refused("no response", "previous_response_id", want=404, previous_response_id=answer["id"])
+        self.assertEqual(request(self.server, "GET", path + "?stream=true")[0], 400)
+
+    def test_what_is_not_to_be_kept_is_not(self):
+        for answer in (self.ask(store=False), self.events(store=False)[-1]["response"]):
+            self.assertFalse(answer["store"])
+            self.assertEqual(request(self.server, "GET", "/v1/responses/" + answer["id"])[0], 404)
+
+    def test_nobody_finds_what_another_key_was_answered(self):
+        with tempfile.TemporaryDirectory() as directory:
+            keys = Keys(directory)
+            bob = keygen("--api", "bob", "--file", keys.api_file)
+            with Server("--threads-per-worker", "1", "--api-key-file", keys.api_file, model=TINY) as server:
+                body = {"input": "hi", "max_output_tokens": 2}
+                _, answer = server.post("/v1/responses", body, headers={"Authorization": "Bearer " + keys.api})
+                path = "/v1/responses/" + answer["id"]
+                for method in ("GET", "DELETE"):
+                    status, error = request(server, method, path, bob)
+                    _, never = request(server, method, "/v1/responses/resp_0123456789abcdef", bob)
+                    self.assertEqual(status, 404)
+                    self.assertEqual(error["error"]["message"].replace(answer["id"], ""), never["error"]["message"].replace("resp_0123456789abcdef", ""))
+                    self.assertEqual(request(server, method, path)[0], 401)
+                self.assertEqual(server.post("/v1/responses", {**body, "previous_response_id": answer["id"]}, headers={"Authorization": "Bearer " + bob})[0], 404)
+                self.assertEqual(request(server, "GET", path, keys.api)[0], 200)
+
+
+@unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
+class OpenAiResponsesTest(unittest.TestCase):
+    ASK = dict(model="smol", temperature=0, max_output_tokens=30, input="What is the capital of France?")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "2", "--served-model-name", "smol", model=REAL)
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.server.__exit__()
+
+    def test_it_knows_paris_and_goes_on(self):
+        first = self.client.responses.create(**self.ASK)
+        self.assertIn("Paris", first.output_text)
+        self.assertEqual(first.status, "completed")
+        self.assertEqual(self.client.responses.retrieve(first.id).output_text, first.output_text)
+        second = self.client.responses.create(**{**self.ASK, "input": "And of which country is it the capital?"}, previous_response_id=first.id)
+        self.assertIn("France", second.output_text)
+        self.client.responses.delete(first.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.retrieve(first.id)
+
+    def test_streams_say_what_whole_answers_say(self):
+        whole = self.client.responses.create(**self.ASK)
+        events = list(self.client.responses.create(**self.ASK, stream=True))
+        self.assertEqual("".join(event.delta for event in events if event.type == "response.output_text.delta"), whole.output_text)
+        self.assertEqual(events[-1].type, "response.completed")
+        self.assertEqual(events[-1].response.output_text, whole.output_text)
+        with self.client.responses.stream(**self.ASK) as stream:
+            text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+            self.assertEqual(stream.get_final_response().output_text, text)
+        self.assertEqual(text, whole.output_text)
+
+    def test_parse_gives_models_of_pydantic(self):
+        class City(pydantic.BaseModel):
+            name: str
+            country: str
+
+        answer = self.client.responses.parse(model="smol", temperature=0, max_output_tokens=100, text_format=City, input="Describe Paris as JSON.")
+        self.assertIsInstance(answer.output_parsed, City)
+        self.assertIn("Paris", answer.output_parsed.name)
+
+    def test_the_asynchronous_client_and_errors(self):
+        async def ask():
+            async with openai.AsyncOpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
+                answers = await asyncio.gather(*[client.responses.create(**self.ASK) for _ in range(4)])
+                return {answer.output_text for answer in answers}
+
+        self.assertEqual(len(asyncio.run(ask())), 1)
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.client.responses.create(**{**self.ASK, "temperature": -1})
+        self.assertEqual(refused.exception.param, "temperature")
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.create(**{**self.ASK, "model": "other"})
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
