@@ -7,6 +7,7 @@
 #include "comm/messages.h"
 #include "coordinator/api/on_pool.h"
 #include "coordinator/api/query_fields.h"
+#include "coordinator/web/web_pages.h"
 
 namespace quire {
 
@@ -54,6 +55,7 @@ std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
       {"POST", "/tokenize", OnPages(tokenize)},
       {"POST", "/detokenize", OnPages(detokenize)},
       {"GET", "/tokenizer_info", At([this](HttpRequest& request) { return TokenizerInfo(request); })},
+      {"GET", "/openapi.json", At([](const HttpRequest&) { return OpenApiDocument(); })},
       {"GET", "/version", At([](const HttpRequest&) {
          return JsonResponse({{"version", kBuildVersion}});
        })},

@@ -1,5 +1,7 @@
 #include "coordinator/web/web_pages.h"
 
+#include <algorithm>
+
 #include "coordinator/web/web_texts.h"
 
 namespace quire {
@@ -53,6 +55,12 @@ std::vector<std::string> WebPaths(WebPage page) {
       paths.push_back(std::string(kPrefix) + std::string(file.path));
   }
   return paths;
+}
+
+HttpResponse OpenApiDocument() {
+  const auto files = EmbeddedFiles();
+  const auto document = std::ranges::find(files, std::string_view("openapi.json"), &EmbeddedFile::path);
+  return {200, "application/json", std::string(document->content), {}};
 }
 
 HttpResponse WebFile(WebPage page, std::string_view path) {

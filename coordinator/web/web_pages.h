@@ -20,4 +20,7 @@ std::vector<std::string> WebPaths(WebPage page);
 /// One of them; 404 for any other path.
 HttpResponse WebFile(WebPage page, std::string_view path);
 
+/// What the data port's endpoints take and give, as an OpenAPI document.
+HttpResponse OpenApiDocument();
+
 }  // namespace quire

@@ -1,0 +1,139 @@
+"""/openapi.json is true: it names every endpoint of the data port and no other, what it calls a request is taken, and what comes
+back is what it calls an answer."""
+import json
+import os
+import re
+import unittest
+import urllib.error
+import urllib.request
+
+import jsonschema
+
+import verdict
+from server import ROOT, TINY, Server, distinct
+
+PAGES = {"/", "/chat", "/web/*"}  # of a browser, not of clients
+SOURCES = ("data_api.cc", "page_api.cc", "response_pages.cc")
+
+
+def routes_of_code():
+    """{(method, path)} as the sources list them; what follows a prefix is "*"."""
+    routes = set()
+    for name in SOURCES:
+        with open(os.path.join(ROOT, "coordinator", "api", name), encoding="utf-8") as f:
+            source = f.read()
+        constants = dict(re.findall(r'(k\w+) = "(/[^"]*)"', source))
+        for method, literal, constant in re.findall(r'\{"(GET|POST|DELETE)", (?:"(/[^"]*)"|(k\w+)),', source):
+            routes.add((method, literal or constants[constant]))
+    return routes
+
+
+class OpenApiTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--threads-per-worker", "1", "--max-model-len", "512", model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+        cls.document = cls.server.get("/openapi.json")
+        jsonschema.Draft202012Validator.check_schema({"$defs": cls.document["components"]["schemas"]})
+
+    def check(self, value, schema, what):
+        """The value is what the document's schema says."""
+        whole = {**schema, "components": self.document["components"]}
+        errors = [f"{error.json_path}: {error.message}" for error in jsonschema.Draft202012Validator(whole).iter_errors(value)]
+        self.assertEqual(errors, [], f"{what}: {json.dumps(value)[:600]}")
+
+    def operations(self):
+        """(path, method, operation)"""
+        return [(path, method, operation) for path, methods in self.document["paths"].items() for method, operation in methods.items()]
+
+    def response(self, operation, status):
+        """The content that the document gives to an answer of this status."""
+        found = operation["responses"].get(str(status)) or operation["responses"][f"{status // 100}XX"]
+        if "$ref" in found:
+            found = self.document["components"]["responses"][found["$ref"].rsplit("/", 1)[1]]
+        return found["content"]
+
+    def ask(self, method, path, body=None):
+        """(status, content type, text)"""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.server.url + path, data, {"Content-Type": "application/json"}, method=method.upper())
+        try:
+            with urllib.request.urlopen(request, timeout=120) as response:
+                return response.status, response.headers.get_content_type(), response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers.get_content_type(), error.read().decode()
+
+    def expect(self, operation, method, path, body=None, status=200):
+        """Asks, and checks the answer, whole or as a stream."""
+        got, kind, text = self.ask(method, path, body)
+        self.assertEqual(got, status, text)
+        content = self.response(operation, status)[kind]
+        if kind == "application/json":
+            answer = json.loads(text, object_pairs_hook=distinct)
+            self.check(answer, content["schema"], f"{method} {path}")
+            return answer
+        events = [line[6:] for line in text.split("\n") if line.startswith("data: ") and line != "data: [DONE]"]
+        self.assertGreater(len(events), 2)
+        for event in events:
+            self.check(json.loads(event, object_pairs_hook=distinct), content["x-event"], f"{method} {path}")
+        return None
+
+    def test_it_names_every_endpoint_and_no_other(self):
+        of_code = {route for route in routes_of_code() if route[1] not in PAGES}
+        of_document = {(method.upper(), re.sub(r"\{\w+\}$", "*", path)) for path, method, _ in self.operations()}
+        self.assertEqual(of_document, of_code)
+        names = [operation["operationId"] for _, _, operation in self.operations()]
+        self.assertEqual(len(set(names)), len(names))
+
+    def test_every_reference_leads_somewhere(self):
+        text = json.dumps(self.document)
+        for section, name in set(re.findall(r'"#/components/(\w+)/(\w+)"', text)):
+            self.assertIn(name, self.document["components"][section])
+        for name in self.document["components"]["schemas"]:
+            self.assertIn(f'"#/components/schemas/{name}"', text)
+
+    def test_examples_are_requests_and_get_answers(self):
+        count = 0
+        for path, method, operation in self.operations():
+            if "requestBody" not in operation:
+                continue
+            content = operation["requestBody"]["content"]["application/json"]
+            self.assertGreater(len(content["examples"]), 0)
+            kinds = set()
+            for example in content["examples"].values():
+                self.check(example["value"], content["schema"], path)
+                self.expect(operation, method, path, example["value"])
+                kinds.add(bool(example["value"].get("stream")))
+                count += 1
+            self.assertEqual(kinds, {False, True} if "text/event-stream" in self.response(operation, 200) else {False}, path)
+        self.assertGreater(count, 15)
+
+    def test_what_takes_no_body_answers_as_it_says(self):
+        _, _, text = self.ask("post", "/v1/responses", {"input": "hi", "max_output_tokens": 2})
+        names = {"{model}": self.server.get("/v1/models")["data"][0]["id"], "{response_id}": json.loads(text)["id"]}
+        for path, method, operation in sorted(self.operations(), key=lambda one: one[1] == "delete"):
+            if "requestBody" not in operation:
+                self.expect(operation, method, re.sub(r"\{\w+\}", lambda found: names[found[0]], path))
+
+    def test_errors_are_what_it_says(self):
+        for path, method, operation in self.operations():
+            if "requestBody" in operation:
+                for body in ({}, [], "x", {"model": "other", "messages": 5, "prompt": 5, "tokens": "x", "input": 5}):
+                    self.expect(operation, method, path, body, status=400)
+            elif "{response_id}" in path:
+                self.expect(operation, method, path.replace("{response_id}", "resp_0"), status=404)
+
+    def test_what_it_forbids_is_refused(self):
+        """Fields that the document does not know, and values beyond what it says, where it allows no others."""
+        for path, schema, base in (("/v1/messages", "MessagesRequest", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
+                                   ("/v1/responses", "ResponsesRequest", {"input": "hi", "max_output_tokens": 1})):
+            operation = self.document["paths"][path]["post"]
+            validator = jsonschema.Draft202012Validator({"$ref": f"#/components/schemas/{schema}", "components": self.document["components"]})
+            for field, value in {"nonsense": 1, "temperature": -1, "top_p": 0, "seed": "x", "logit_bias": {"1": 1000}, "stream": "yes", "top_k": -2, "min_p": 2,
+                                 "deadline_seconds": 0, "priority": 5000, "stop_token_ids": 5, "tools": [5], "cache_salt": "x" * 300}.items():
+                self.assertFalse(validator.is_valid({**base, field: value}), field)
+                self.expect(operation, "post", path, {**base, field: value}, status=400)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
