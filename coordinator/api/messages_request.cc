@@ -206,6 +206,7 @@ OrderedJson ChatOfMessages(const OrderedJson& json) {
   for (const char* name : kSame) {
     if (const OrderedJson* value = body.Find(name)) chat[name] = *value;
   }
+  for (const char* name : {"service_tier", "user_profile_id"}) (void)body.OptionalText(name);
   if (body.Has("metadata")) body.Object("metadata").KnowOnly({"user_id"});
   if (const OrderedJson* stop = body.Find("stop_sequences")) {
     if (!stop->is_array()) body.Refuse("stop_sequences", "must be a list of strings");

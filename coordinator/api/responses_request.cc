@@ -211,7 +211,14 @@ void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
   }
 }
 
-void CheckMetadata(const JsonObject& body) {
+/// What changes nothing is repeated in the answer: it must be what clients can read there.
+void CheckHarmless(const JsonObject& body) {
+  for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"})
+    (void)body.OptionalText(name);
+  (void)body.Flag("parallel_tool_calls", true);
+  const OrderedJson* most = body.Find("max_tool_calls");
+  if (most != nullptr && !most->is_number_integer()) body.Refuse("max_tool_calls", "must be an integer");
+  if (!body.Has("metadata")) return;
   const JsonObject metadata = body.Object("metadata");
   for (const auto& [name, value] : metadata.value().items()) {
     if (!value.is_string()) metadata.Refuse(name.substr(0, 100), "must be a string");
@@ -252,7 +259,7 @@ std::string Settings(const JsonObject& body) {
 ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation& find) {
   const JsonObject body(json, "");
   RefuseUnknown(body);
-  if (body.Has("metadata")) CheckMetadata(body);
+  CheckHarmless(body);
   ResponsesRequest request;
   OrderedJson& chat = request.chat = OrderedJson::object();
   for (const std::string_view name : kSame) {

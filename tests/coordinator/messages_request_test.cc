@@ -76,6 +76,7 @@ TEST(MessagesRequestTest, NeighbouringTurnsOfOneRoleAreOne) {
 TEST(MessagesRequestTest, FaultsNameTheirPlace) {
   EXPECT_EQ(Fault(R"("nonsense": 1)"), "nonsense is not supported by this server");
   EXPECT_EQ(Fault(R"("nonsense": null)"), "");
+  EXPECT_EQ(Fault(R"("service_tier": 5)"), "service_tier must be a string");
   EXPECT_EQ(Fault(R"("metadata": {"other": 1})"), "metadata.other is not supported by this server");
   EXPECT_EQ(Fault(R"("tools": [{"name": "f"}])"), "tools[0].input_schema is missing");
   EXPECT_EQ(Fault(R"("tools": [5])"), "tools[0] must be an object");

@@ -77,6 +77,9 @@ TEST(ResponsesRequestTest, FaultsNameTheirPlace) {
   EXPECT_EQ(Fault(R"({"input": "x", "background": true})"), "background is not supported by this server");
   EXPECT_EQ(Fault(R"({"input": "x", "background": false, "nonsense": null})"), "");
   EXPECT_EQ(Fault(R"({"input": "x", "metadata": {"a": 1}})"), "metadata.a must be a string");
+  EXPECT_EQ(Fault(R"({"input": "x", "prompt_cache_key": {}})"), "prompt_cache_key must be a string");
+  EXPECT_EQ(Fault(R"({"input": "x", "max_tool_calls": "1"})"), "max_tool_calls must be an integer");
+  EXPECT_EQ(Fault(R"({"input": "x", "parallel_tool_calls": 1})"), "parallel_tool_calls must be true or false");
   EXPECT_EQ(Fault(R"({"input": "x", "include": "all"})"), "include is not supported by this server");
   EXPECT_EQ(Fault(R"({"input": "x", "reasoning": "low"})"), "reasoning is not supported by this server");
   EXPECT_EQ(Fault(R"({"input": [{"role": "user"}]})"), "input[0].content is missing");
