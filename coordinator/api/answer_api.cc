@@ -91,6 +91,34 @@ std::string StreamError(const GenerationEvent& event) {
 
 }  // namespace
 
+void DataApi::Exchange::Add(const GenerationEvent& event, AnswerChoice& to) {
+  if (!call.chat) {
+    to.text += event.text;
+    return;
+  }
+  for (AnswerPart& part : PartsOf(event)) {
+    switch (part.kind) {
+      case AnswerPart::kContent:
+        to.text += part.text;
+        break;
+      case AnswerPart::kReasoning:
+        to.reasoning += part.text;
+        break;
+      case AnswerPart::kCall:
+        to.calls.push_back(
+            {ToolCallId(call.shape.format.tools, id, event.choice, part.call), std::move(part.text), ""});
+        break;
+      case AnswerPart::kArguments:
+        to.calls.back().arguments += part.text;
+        break;
+      case AnswerPart::kBroken:
+        to.calls.pop_back();
+        to.text += part.text;
+        break;
+    }
+  }
+}
+
 asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   Usage& usage = exchange.usage;
@@ -112,7 +140,7 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
       exchange.text_bytes += text_bytes;
     }
     auto& choice = choices[static_cast<size_t>(event->choice)];
-    choice.text += event->text;
+    exchange.Add(*event, choice);
     std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
     choice.finished = event->finished;
     if (event->finished) choice.mean_logprob = event->mean_logprob;
@@ -171,8 +199,25 @@ asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exch
   co_await responder.EndStream();
 }
 
+std::string DataApi::Exchange::ChatChunks(const GenerationEvent& event) {
+  const bool with_logprobs = call.num_top_logprobs >= 0;
+  std::vector<ReportedToken> tokens = event.tokens;
+  std::string text;
+  for (const AnswerPart& part : PartsOf(event)) {
+    const std::string call_id = ToolCallId(call.shape.format.tools, id, event.choice, part.call);
+    text += ChunkText(builder.PartChunk(event.choice, part, call_id, tokens, with_logprobs));
+    tokens.clear();
+  }
+  if (!tokens.empty()) text += ChunkText(builder.Chunk(event.choice, false, "", tokens, with_logprobs, std::nullopt));
+  if (!event.finished) return text;
+  const bool calls = choices[static_cast<size_t>(event.choice)].called() && event.finished == FinishReason::kStop;
+  return text + ChunkText(calls ? builder.CallsEndChunk(event.choice)
+                                : builder.Chunk(event.choice, false, "", {}, false, event.finished));
+}
+
 /// What the client sees of one event: text or tokens, and the end of a choice.
-std::string DataApi::ChunksOf(const GenerationEvent& event, const Exchange& exchange) {
+std::string DataApi::ChunksOf(const GenerationEvent& event, Exchange& exchange) {
+  if (exchange.call.chat) return exchange.ChatChunks(event);
   const bool with_logprobs = exchange.call.num_top_logprobs >= 0;
   std::string text;
   if (!event.text.empty() || !event.tokens.empty()) {

@@ -31,7 +31,9 @@ constexpr std::chrono::seconds kMaxCompileTime(2);
 
 CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat,
                            GrammarCompiler* grammars)
-    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {}
+    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {
+  if (chat != nullptr) fit_.emplace(*chat, tokenizer, options_.answer_format, options_.chosen_format);
+}
 
 PreparedCall CallPreparer::Prepare(const std::string& body, bool chat, int room, const std::stop_token& stop) const {
   PreparedCall prepared;
@@ -50,11 +52,13 @@ PreparedCall CallPreparer::Prepare(const std::string& body, bool chat, int room,
                    call.best_of > call.n ? "best_of" : "n");
   }
   if (prepared.num_sampled() > room) return prepared;
+  const MarkedText text = chat ? RenderChat(call, stop) : MarkedText();
   CheckGrammar(call);
-  EncodePrompts(prepared, stop);
+  EncodePrompts(prepared, text, stop);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
-  call.messages = Json();
+  call.conversation = Conversation();
+  call.tools = ToolUse();  // the answer's shape has them
   return prepared;
 }
 
@@ -86,21 +90,22 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
                            field);
 }
 
-std::vector<TokenId> CallPreparer::EncodeChat(const GenerateCall& call, const EncodeBounds& bounds) const {
+MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& stop) const {
   if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
-  const MarkedText text =
-      chat_->Render(call.messages, call.add_generation_prompt, [&] { return bounds.stop.stop_requested(); });
+  fit_->FitConversation(call);
+  MarkedText text = chat_->Render(call.conversation, [&] { return stop.stop_requested(); });
   CheckSize(text.text, "messages");
-  return tokenizer_.Encode(text, bounds);
+  fit_->ShapeAnswer(text.text, call);
+  return text;
 }
 
-void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const {
+void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
   const GenerateCall& call = prepared.call;
   const auto most_tokens = static_cast<size_t>(options_.request.max_model_len);
   SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
   const EncodeBounds bounds{stop, most_tokens, &splitting};
   try {
-    if (call.chat) prepared.prompts.push_back(EncodeChat(call, {stop, most_tokens}));
+    if (call.chat) prepared.prompts.push_back(tokenizer_.Encode(chat, {stop, most_tokens}));
     for (const PromptInput& prompt : call.prompts) {
       if (const auto* text = std::get_if<std::string>(&prompt)) {
         CheckSize(*text, "prompt");

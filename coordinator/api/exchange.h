@@ -1,7 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <vector>
 
+#include "coordinator/api/chat_choice.h"
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/openai_response.h"
 
@@ -42,8 +46,24 @@ struct DataApi::Exchange {
     return EventText(chunk);
   }
 
+  /// What an event brings of a chat's choice; counts tokens of thoughts.
+  AnswerParts PartsOf(const GenerationEvent& event) {
+    ChatChoice& choice = choices[static_cast<size_t>(event.choice)];
+    AnswerParts parts = choice.OnText(event.text);
+    if (choice.was_thinking()) usage.reasoning_tokens += event.num_tokens;
+    if (!event.finished) return parts;
+    AnswerParts last = choice.OnEnd(*event.finished == FinishReason::kLength);
+    std::ranges::move(last, std::back_inserter(parts));
+    return parts;
+  }
+  /// Puts what an event brings to the choice that it is of. A call that turned out to be none is text.
+  void Add(const GenerationEvent& event, AnswerChoice& to);
+  /// A chunk for each part that a chat's event brings.
+  std::string ChatChunks(const GenerationEvent& event);
+
   const GenerateCall& call;
   const std::string client;
+  std::string id;  // of the answer
   ResponseBuilder builder;
   Usage usage;
   std::string echo;
@@ -51,6 +71,7 @@ struct DataApi::Exchange {
   HttpResponder& responder;
   ByteBudget::Lease& memory;
   Slot& slot;
+  std::vector<ChatChoice> choices;  // of a chat
 };
 
 }  // namespace quire

@@ -96,13 +96,17 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   Generation generation(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
                     request.client,
+                    name,
                     {context_.tokenizer, call.chat, name, options_.model_name, std::time(nullptr)},
                     {.prompt_tokens = static_cast<int>(prepared->prompt_tokens)},
                     std::move(prepared->echo),
                     TextBytes(*prepared, max_tokens),
                     responder,
                     memory,
-                    slot};
+                    slot,
+                    {}};
+  for (int i = 0; call.chat && i < generation.num_choices(); ++i)
+    exchange.choices.emplace_back(call.shape, call.include_reasoning);
   const GoneHook hook(responder, generation, memory);
   if (call.stream) {
     co_await AnswerStream(generation, exchange);

@@ -270,7 +270,7 @@ TEST(AnswerFormatTest, TemplatesNameTheirFormats) {
   EXPECT_EQ(tools("<|tool_call|>"), "granite");
   EXPECT_EQ(tools("[TOOL_CALLS]"), "mistral");
   EXPECT_EQ(tools("<|python_tag|>"), "llama3_json");
-  EXPECT_EQ(tools("<｜tool▁calls▁begin｜>"), "deepseek_v3");
+  EXPECT_EQ(tools("<｜tool▁calls▁begin｜>"), "deepseek_v31");
   EXPECT_EQ(tools("<|channel|>"), "openai");
   EXPECT_EQ(tools("[func_name1(params_name1="), "pythonic");
   EXPECT_EQ(tools("<|im_start|>"), "none");

@@ -19,8 +19,8 @@ constexpr std::array<Name<ToolFormat>, 13> kToolNames = {{
     {"pythonic", ToolFormat::kPythonic},
     {"llama4_pythonic", ToolFormat::kPythonic},
     {"mistral", ToolFormat::kMistral},
-    {"deepseek_v3", ToolFormat::kDeepSeek},
-    {"deepseek_v31", ToolFormat::kDeepSeek},
+    {"deepseek_v3", ToolFormat::kDeepSeekV3},
+    {"deepseek_v31", ToolFormat::kDeepSeekV31},
     {"openai", ToolFormat::kHarmony},
     {"glm45", ToolFormat::kGlm45},
     {"granite", ToolFormat::kGranite},
@@ -66,7 +66,7 @@ ToolFormat ToolsOf(std::string_view source) {
   if (has("<|channel|>")) return ToolFormat::kHarmony;
   if (has("<arg_key>")) return ToolFormat::kGlm45;
   if (has("<function=")) return has("<parameter=") ? ToolFormat::kQwen3Coder : ToolFormat::kNone;
-  if (has("<｜tool▁calls▁begin｜>")) return ToolFormat::kDeepSeek;
+  if (has("<｜tool▁calls▁begin｜>")) return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<tool_call>")) return ToolFormat::kHermes;
@@ -137,7 +137,8 @@ std::vector<std::string> MarkersOf(const AnswerFormat& format) {
     case ToolFormat::kMistral:
       add({"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"});
       break;
-    case ToolFormat::kDeepSeek:
+    case ToolFormat::kDeepSeekV3:
+    case ToolFormat::kDeepSeekV31:
       add({"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
            "<｜tool▁calls▁end｜>"});
       break;

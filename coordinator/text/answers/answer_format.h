@@ -14,11 +14,12 @@ enum class ToolFormat {
   kLlama3Json,  // the whole answer is {"name": ..., "parameters": {...}}, perhaps after <|python_tag|>
   kPythonic,    // the whole answer is [name(key=value), ...]
   kMistral,     // [TOOL_CALLS][{"name": ..., "arguments": ...}], or [TOOL_CALLS]name[ARGS]{...}
-  kDeepSeek,    // V3 and R1, V3.1: calls between <｜tool▁calls▁begin｜> and <｜tool▁calls▁end｜>
-  kHarmony,     // gpt-oss: messages in channels, calls to=functions.name
-  kGlm45,       // <tool_call>name<arg_key>...</arg_key><arg_value>...</arg_value></tool_call>
-  kGranite,     // Granite 3: <|tool_call|>[{"name": ..., "arguments": ...}]
-  kQwen3Coder,  // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
+  kDeepSeekV3,  // V3 and R1: calls between <｜tool▁calls▁begin｜> and <｜tool▁calls▁end｜>, arguments in a code block
+  kDeepSeekV31,  // the same without the block
+  kHarmony,      // gpt-oss: messages in channels, calls to=functions.name
+  kGlm45,        // <tool_call>name<arg_key>...</arg_key><arg_value>...</arg_value></tool_call>
+  kGranite,      // Granite 3: <|tool_call|>[{"name": ..., "arguments": ...}]
+  kQwen3Coder,   // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
 };
 
 /// How a model sets its thoughts apart from its answer.

@@ -1,5 +1,6 @@
 // DeepSeek's calls. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the arguments between
 // ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. One parser reads both.
+#include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
 
 namespace quire {

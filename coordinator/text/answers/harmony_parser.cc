@@ -4,6 +4,7 @@
 // asked.
 #include <algorithm>
 
+#include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
 
 namespace quire {

@@ -1,4 +1,5 @@
 // Calls that are written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite.
+#include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
 
@@ -93,7 +94,7 @@ class JsonCallsParser : public StepParser {
     } else if (c == '[' && manner_.lists && !in_list_) {
       in_list_ = true;
       Skip(1);
-    } else if (manner_.named && !in_list_ && IsNameByte(c)) {
+    } else if (manner_.named && !in_list_ && IsToolNameByte(c)) {
       state_ = State::kName;
     } else {
       Fail();
@@ -130,7 +131,7 @@ class JsonCallsParser : public StepParser {
   bool Name() {
     const std::string_view text = rest();
     size_t length = 0;
-    while (length < text.size() && IsNameByte(text[length])) ++length;
+    while (length < text.size() && IsToolNameByte(text[length])) ++length;
     if (length > kMaxToolNameBytes) return Fail();
     if (length == text.size()) return false;
     name_ = text.substr(0, length);

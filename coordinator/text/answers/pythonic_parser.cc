@@ -1,4 +1,5 @@
 // Calls that are written as a list of Python's: [name(key=value), other()]. The whole answer is such a list.
+#include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
 #include "coordinator/text/answers/typed_values.h"
 
@@ -50,7 +51,7 @@ class PythonicParser : public StepParser {
   bool Name() {
     if (!SkipSpace()) return false;
     size_t length = 0;
-    while (length < rest().size() && IsNameByte(rest()[length])) ++length;
+    while (length < rest().size() && IsToolNameByte(rest()[length])) ++length;
     if (length > kMaxToolNameBytes) return Fail();
     if (length == rest().size()) return false;
     name_ = rest().substr(0, length);

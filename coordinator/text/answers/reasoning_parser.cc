@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/text/answers/step_parser.h"
+#include "coordinator/text/answers/format_parsers.h"
 
 namespace quire {
 

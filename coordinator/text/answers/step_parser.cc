@@ -1,7 +1,8 @@
 #include "coordinator/text/answers/step_parser.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "coordinator/text/answers/format_parsers.h"
 
 namespace quire {
 
@@ -20,11 +21,6 @@ size_t OverlapAtEnd(std::string_view text, std::string_view mark) {
 }
 
 }  // namespace
-
-bool IsNameByte(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-         std::string_view("_-.:/").find(c) != std::string_view::npos;
-}
 
 void StepParser::Push(std::string_view text, AnswerParts& out) {
   waiting_ += text;
@@ -201,7 +197,8 @@ std::unique_ptr<AnswerParser> MakeAnswerParser(const AnswerShape& shape) {
       case ToolFormat::kGranite:
         rest = MakeJsonCallsParser(format.tools, tools);
         break;
-      case ToolFormat::kDeepSeek:
+      case ToolFormat::kDeepSeekV3:
+      case ToolFormat::kDeepSeekV31:
         rest = MakeDeepSeekParser(tools);
         break;
       case ToolFormat::kGlm45:

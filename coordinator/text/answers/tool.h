@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,15 @@ namespace quire {
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
 
+/// Of what names are made: letters, digits and _ - . : /
+inline bool IsToolNameByte(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("_-.:/").find(c) != std::string_view::npos;
+}
+
 /// A function that a client offers to the model.
 struct Tool {
-  std::string name;        // of letters, digits and _ - . : /
+  std::string name;
   OrderedJson definition;  // of OpenAI's form, as it was sent: {"type": "function", "function": {...}}
   OrderedJson parameters;  // a JSON schema of an object; null: none was given
   bool strict = false;     // calls must be accepted by the schema

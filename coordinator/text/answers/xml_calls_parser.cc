@@ -1,6 +1,7 @@
 // Calls that are written with tags. GLM 4.5: <tool_call>name, then <arg_key> and <arg_value> in turns. Qwen3-Coder:
 // <tool_call>, <function=name>, <parameter=key> for each, </function>. Values are bare text: the tool's schema says
 // what they are.
+#include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
 #include "coordinator/text/answers/typed_values.h"
 
