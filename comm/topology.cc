@@ -272,6 +272,8 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file) {
     section.Text("path", t.model.path);
     section.Text("name", t.model.name);
     section.Text("checksums", t.model.checksums);
+    section.Text("tool_call_parser", t.model.tool_call_parser);
+    section.Text("reasoning_parser", t.model.reasoning_parser);
     section.Done();
   }
   root.Choice("backend", t.backend, {"auto", "cpu", "cuda"});

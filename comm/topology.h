@@ -15,6 +15,8 @@ struct Topology {
     std::string path;
     std::string name;       // as clients see it; empty: the last part of the path
     std::string checksums;  // list of sha256sum that its files are compared with before they are read; empty: none
+    std::string tool_call_parser = "auto";  // how it writes calls of tools: a parser's name; auto: its template says it
+    std::string reasoning_parser = "auto";  // how it sets thoughts apart, likewise
   } model;
 
   std::string backend = "auto";       // auto, cpu, cuda

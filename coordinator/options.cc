@@ -11,6 +11,7 @@
 #include "coordinator/cluster/backend_settings.h"
 #include "coordinator/exposure.h"
 #include "coordinator/model_source.h"
+#include "coordinator/text/answers/answer_format.h"
 
 namespace quire {
 
@@ -24,6 +25,14 @@ void CheckSwap(const Topology& t, const std::string& where) {
     Fail("{}: prefill_replicas hand over KV blocks through host memory; give --swap-space GiB (cache.host_swap)",
          where);
   }
+}
+
+/// The names that only the coordinator knows.
+void CheckParsers(const Topology::Model& model, const std::string& where) {
+  if (model.tool_call_parser != "auto" && !ToolFormatNamed(model.tool_call_parser))
+    Fail("{}: --tool-call-parser {} is not known; auto, {} are", where, model.tool_call_parser, ToolFormatNames());
+  if (model.reasoning_parser != "auto" && !ReasoningFormatNamed(model.reasoning_parser))
+    Fail("{}: --reasoning-parser {} is not known; auto, {} are", where, model.reasoning_parser, ReasoningFormatNames());
 }
 
 std::string WithHostOrPort(const std::string& listen, const std::string& host, const std::optional<int>& port) {
@@ -72,6 +81,8 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.model, t.model.path);
   Override(flags.served_model_name, t.model.name);
   Override(flags.verify_checksum, t.model.checksums);
+  Override(flags.tool_call_parser, t.model.tool_call_parser);
+  Override(flags.reasoning_parser, t.model.reasoning_parser);
   Override(flags.backend, t.backend);
   Override(flags.dtype, t.dtype);
   t.quantization = flags.quantization;
@@ -169,6 +180,10 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
       ->check(CLI::Range(1, 1024));
   AddDoorFlags(app, f);
   app.add_option("--served-model-name", f.served_model_name, "Name that clients use");
+  app.add_option("--tool-call-parser", f.tool_call_parser,
+                 "How the model writes calls of tools: auto (its template says it), " + ToolFormatNames());
+  app.add_option("--reasoning-parser", f.reasoning_parser,
+                 "How it sets thoughts apart: auto, " + ReasoningFormatNames());
   app.add_option("--max-model-len", f.max_model_len, "Most tokens of a sequence, prompt and answer")->check(positive);
   app.add_option("--max-num-seqs", f.max_num_seqs, "Most sequences that run at once (256)")
       ->check(CLI::Range(1, 65536));
@@ -219,6 +234,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   ValidateTopology(t, where);
   if (t.backend != "auto") CheckBackendSettings(t, t.backend, where + ": --backend " + t.backend);
   CheckSwap(t, where);
+  CheckParsers(t.model, where);
   CheckExposure(t, where);
   const std::string given = t.model.path;
   t.model.path = FindModel(given);

@@ -18,7 +18,7 @@ struct ServeFlags {
       admin_ssl_certfile, admin_ssl_keyfile, allowed_origins, allowed_hosts, access_log, access_log_file,
       audit_log_file, served_model_name, kv_cache_dtype, dtype,
       quantization = "none", activations = "int16", preemption_mode, journal, verify_checksum, log_level = "info",
-      kv_cache_memory, swap_space;
+      kv_cache_memory, swap_space, tool_call_parser, reasoning_parser;
   std::optional<int> tensor_parallel_size, replicas, threads_per_worker, port, admin_port, max_model_len, max_num_seqs,
       max_num_queued_reqs, max_num_batched_tokens, block_size, num_kv_blocks;
   std::optional<double> memory_utilization;

@@ -21,7 +21,7 @@
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
 #include "coordinator/request_logs.h"
-#include "coordinator/text/vocabulary_of.h"
+#include "coordinator/text_tools.h"
 
 namespace quire {
 
@@ -31,28 +31,6 @@ namespace {
 
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 constexpr int64_t kAdminMemoryBytes = 64 << 20;  // of requests to the admin port
-
-/// The tokenizer and, when the model has one that we can read, its chat template.
-struct TextTools {
-  explicit TextTools(const ModelFiles& model) : tokenizer(TokenizerDataOf(model)) {
-    if (tokenizer.vocab_size() > model.spec().vocab_size) {
-      Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
-           model.spec().vocab_size);
-    }
-    vocabulary = std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids));
-    grammars = std::make_unique<GrammarCompiler>(*vocabulary, static_cast<int>(model.spec().vocab_size));
-    try {
-      chat = std::make_unique<ChatTemplate>(tokenizer.data());
-    } catch (const Error& error) {
-      no_chat_reason = error.what();
-    }
-  }
-  Tokenizer tokenizer;
-  std::shared_ptr<const Vocabulary> vocabulary;
-  std::unique_ptr<GrammarCompiler> grammars;
-  std::unique_ptr<ChatTemplate> chat;
-  std::string no_chat_reason;
-};
 
 ModelFiles OpenModel(const Topology::Model& model) {
   if (!model.checksums.empty()) {
@@ -72,11 +50,13 @@ class Server {
         gates_(std::make_unique<Gates>(topology)),
         logs_(topology.logs),
         model_(OpenModel(topology.model)),
-        text_(model_),
+        text_(model_, topology.model),
         data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
         io_(std::make_unique<asio::io_context>(1)),
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
         drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
+    topology_.model.tool_call_parser = NameOf(text_.answer_format.tools);  // what "auto" came to
+    topology_.model.reasoning_parser = NameOf(text_.answer_format.reasoning);
     model_.CloseFiles();  // whatever becomes of them, this process goes on
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
@@ -167,7 +147,9 @@ class Server {
             int64_t{blocks} * topology_.cache.block_size,
             topology_.key_limits,
             running * replicas.size(),
-            topology_.server.chat_page};
+            topology_.server.chat_page,
+            text_.answer_format,
+            text_.chosen_format};
   }
 
   /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.
@@ -263,7 +245,7 @@ class Server {
     co_await admin_api_->Handle(request, responder);
   }
 
-  const Topology& topology_;
+  Topology topology_;  // with what its settings came to
   std::unique_ptr<Gates> gates_;
   RequestLogs logs_;
   ModelFiles model_;

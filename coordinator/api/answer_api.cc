@@ -121,7 +121,7 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
     text_bytes += 2 * static_cast<int64_t>(event->text.size());
     if (!exchange.HoldText(text_bytes)) throw ApiError(503, kTooLong);
     auto& choice = choices[static_cast<size_t>(event->choice)];
-    choice.text += event->text;
+    exchange.Add(*event, choice);
     std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
     choice.finished = event->finished;
     choice.stop_sequence = event->stop_sequence;
@@ -192,8 +192,9 @@ asio::awaitable<void> DataApi::WritePieces(std::shared_ptr<PiecewiseText> text, 
 }
 
 /// What the client sees of one event: text or tokens, and the end of a choice.
-std::string DataApi::ChunksOf(const GenerationEvent& event, const Exchange& exchange) {
-  if (exchange.form) return exchange.form->Delta(event);
+std::string DataApi::ChunksOf(const GenerationEvent& event, Exchange& exchange) {
+  if (exchange.form) return exchange.form->Delta(exchange.PartsOf(event), event);
+  if (exchange.call.chat) return exchange.ChatChunks(event);
   const bool with_logprobs = exchange.call.num_top_logprobs >= 0;
   std::string text;
   if (!event.text.empty() || !event.tokens.empty()) {

@@ -5,11 +5,12 @@
 
 #include "coordinator/api/openai_response.h"
 #include "coordinator/api/piecewise_text.h"
+#include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {
 
-/// How the answer to one call of chat looks in a dialect that is not OpenAI's chat: whole, or as events. Such calls
-/// have one choice. What is made of an answer's whole text is a PiecewiseText, which other threads may make.
+/// How the answer to one call of chat looks in a dialect that is not OpenAI's chat: whole, or as events. Such calls have
+/// one choice. What is made of an answer's whole text is a PiecewiseText, which other threads may make.
 class AnswerForm {
  public:
   virtual ~AnswerForm() = default;
@@ -18,7 +19,8 @@ class AnswerForm {
 
   // A stream: Opening, Delta for every event, and Ending, or Failure in its place.
   virtual std::string Opening(const Usage& usage) = 0;
-  virtual std::string Delta(const GenerationEvent& event) = 0;
+  /// parts: what the event's text brings. What was sent of a call that turns out to be none stays as it is.
+  virtual std::string Delta(const AnswerParts& parts, const GenerationEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
   virtual std::string Failure(const GenerationEvent& event) = 0;
   /// Of the texts that a stream keeps until its ending.

@@ -39,7 +39,8 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
 int64_t RecordBytes(const std::vector<AnswerChoice>& choices) {
   int64_t bytes = 0;
   for (const AnswerChoice& choice : choices) {
-    bytes += kChoiceBytes + static_cast<int64_t>(choice.text.capacity());
+    bytes += kChoiceBytes + static_cast<int64_t>(choice.text.capacity() + choice.reasoning.capacity());
+    for (const AnswerCall& call : choice.calls) bytes += kChoiceBytes + static_cast<int64_t>(call.arguments.capacity());
     if (choice.tokens.empty()) continue;
     const size_t top = choice.tokens.front().top.size() * sizeof(ReportedToken::top[0]);
     bytes += static_cast<int64_t>(choice.tokens.size() * (sizeof(ReportedToken) + top)) +

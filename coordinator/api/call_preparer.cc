@@ -32,13 +32,21 @@ constexpr std::chrono::seconds kMaxCompileTime(2);
 
 CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat,
                            GrammarCompiler* grammars)
-    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {}
+    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {
+  if (chat != nullptr) fit_.emplace(*chat, tokenizer, options_.answer_format, options_.chosen_format);
+}
 
 ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
-  const GenerateCall call = dialect == Dialect::kMessages ? ParseMessagesRequest(body, options_.request, false)
-                                                          : ParseChatRequest(body, options_.request);
+  GenerateCall call = dialect == Dialect::kMessages ? ParseMessagesRequest(body, options_.request, false)
+                                                    : ParseChatRequest(body, options_.request);
   CheckModel(call);
-  return RenderChat(call, stop);
+  MarkedText text = RenderChat(call, stop);
+  try {
+    std::vector<TokenId> tokens = tokenizer_.Encode(text, {stop, static_cast<size_t>(options_.request.max_model_len)});
+    return {std::move(text.text), std::move(tokens)};
+  } catch (const TooManyTokens&) {
+    throw PromptTooLong(call);
+  }
 }
 
 void CallPreparer::Read(const std::string& body, Dialect dialect, const FindConversation& find,
@@ -76,11 +84,13 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
                    call.best_of > call.n ? "best_of" : "n");
   }
   if (prepared.num_sampled() > room) return prepared;
+  const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
   CheckGrammar(call);
-  EncodePrompts(prepared, stop);
+  EncodePrompts(prepared, text, stop);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
-  call.messages = Json();
+  call.conversation = Conversation();
+  call.tools = ToolUse();  // the answer's shape has them
   return prepared;
 }
 
@@ -112,17 +122,13 @@ void CallPreparer::CheckSize(std::string_view text, const char* field) const {
                            field);
 }
 
-ChatPrompt CallPreparer::RenderChat(const GenerateCall& call, const std::stop_token& stop) const {
+MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& stop) const {
   if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
-  MarkedText text = chat_->Render(call.messages, call.add_generation_prompt, [&] { return stop.stop_requested(); });
-  CheckSize(text.text, FieldOf(call));
-  const auto most_tokens = static_cast<size_t>(options_.request.max_model_len);
-  try {
-    std::vector<TokenId> tokens = tokenizer_.Encode(text, {stop, most_tokens});
-    return {std::move(text.text), std::move(tokens)};
-  } catch (const TooManyTokens&) {
-    throw PromptTooLong(call);
-  }
+  fit_->FitConversation(call);
+  MarkedText text = chat_->Render(call.conversation, [&] { return stop.stop_requested(); });
+  CheckSize(text.text, "messages");
+  fit_->ShapeAnswer(text.text, call);
+  return text;
 }
 
 /// Of a prompt whose tokens are more than the context takes.
@@ -130,13 +136,13 @@ ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
   return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }
 
-void CallPreparer::EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const {
+void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
   const GenerateCall& call = prepared.call;
   const auto most_tokens = static_cast<size_t>(options_.request.max_model_len);
   SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
   const EncodeBounds bounds{stop, most_tokens, &splitting};
   try {
-    if (call.chat) prepared.prompts.push_back(RenderChat(call, stop).tokens);
+    if (call.chat) prepared.prompts.push_back(tokenizer_.Encode(chat, {stop, most_tokens}));
     for (const PromptInput& prompt : call.prompts) {
       if (const auto* text = std::get_if<std::string>(&prompt)) {
         CheckSize(*text, "prompt");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/grammar/grammar_compiler.h"
+#include "coordinator/api/chat_fit.h"
 #include "coordinator/api/dialect.h"
 #include "coordinator/api/openai_request.h"
 #include "coordinator/api/responses_request.h"
@@ -42,6 +43,8 @@ class CallPreparer {
     RequestLimits request;
     std::string no_chat_reason;  // why chat is refused; empty: it is not
     int most_choices = 0;        // that can ever wait and run at once
+    AnswerFormat answer_format;  // of chats
+    bool chosen_format = false;  // by a flag
   };
   /// chat may be null, and so may grammars: then none can be asked for. The references outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat, GrammarCompiler* grammars);
@@ -65,14 +68,15 @@ class CallPreparer {
   void CheckModel(const GenerateCall& call) const;
   void CheckGrammar(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
-  ChatPrompt RenderChat(const GenerateCall& call, const std::stop_token& stop) const;
+  MarkedText RenderChat(GenerateCall& call, const std::stop_token& stop) const;
   ApiError PromptTooLong(const GenerateCall& call) const;
-  void EncodePrompts(PreparedCall& prepared, const std::stop_token& stop) const;
+  void EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const;
 
   Options options_;
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_;
   GrammarCompiler* grammars_;
+  std::optional<ChatFit> fit_;  // as long as there is a chat template
 };
 
 }  // namespace quire

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "coordinator/api/call_preparer.h"
-#include "coordinator/api/data_handler.h"
 #include "coordinator/api/generation.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/key_quotas.h"
@@ -35,6 +34,8 @@ class DataApi {
     std::map<std::string, Topology::KeyLimits> key_limits;
     int max_running = 0;  // sequences, of all replicas
     bool chat_page = true;
+    AnswerFormat answer_format;
+    bool chosen_format = false;  // of answer_format, by a flag
   };
   /// What requests take besides their place; the pool must be stopped before this object goes.
   struct Means {
@@ -71,7 +72,7 @@ class DataApi {
   boost::asio::awaitable<void> WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
   boost::asio::awaitable<void> AnswerStream(Generation& generation, Exchange& exchange);
   boost::asio::awaitable<void> SendEnding(Exchange& exchange);
-  static std::string ChunksOf(const GenerationEvent& event, const Exchange& exchange);
+  static std::string ChunksOf(const GenerationEvent& event, Exchange& exchange);
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
   /// Why there is no room for so many choices more of this client; nothing when there is.

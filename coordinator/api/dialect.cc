@@ -25,9 +25,12 @@ struct Field {
 constexpr Field kOfMessages[] = {{"response_format.json_schema.schema", "output_config.format.schema"},
                                  {"response_format.json_schema", "output_config.format"},
                                  {"response_format", "output_config.format"},
+                                 {"reasoning_effort", "output_config.effort"},
+                                 {"enable_thinking", "thinking"},
                                  {"stop", "stop_sequences"}};
 constexpr Field kOfResponses[] = {{"response_format.json_schema", "text.format"},
                                   {"response_format", "text.format"},
+                                  {"reasoning_effort", "reasoning.effort"},
                                   {"messages", "input"},
                                   {"max_tokens", "max_output_tokens"}};
 

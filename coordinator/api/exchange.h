@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "coordinator/api/answer_form.h"
+#include "coordinator/api/chat_choice.h"
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/openai_response.h"
 
@@ -44,20 +47,19 @@ struct DataApi::Exchange {
   }
 
   /// What is charged for texts grows with them; false: there is no memory for so much.
-  bool HoldText(int64_t bytes) {
-    if (bytes <= text_bytes) return true;
-    if (memory.Resize(memory.bytes() + bytes) != ByteBudget::Verdict::kTaken) return false;
-    text_bytes += bytes;
-    return true;
-  }
+  bool HoldText(int64_t bytes);
   /// The same for a stream that ends with all of its text.
-  bool HoldEvent(const GenerationEvent& event) {
-    const int64_t held = form ? form->held_bytes() : 0;
-    return held == 0 || HoldText(2 * (held + static_cast<int64_t>(event.text.size())));
-  }
+  bool HoldEvent(const GenerationEvent& event);
+  /// What an event brings of a chat's choice; counts tokens of thoughts.
+  AnswerParts PartsOf(const GenerationEvent& event);
+  /// Puts what an event brings to the choice that it is of. A call that turned out to be none is text.
+  void Add(const GenerationEvent& event, AnswerChoice& to);
+  /// A chunk for each part that a chat's event brings.
+  std::string ChatChunks(const GenerationEvent& event);
 
   const GenerateCall& call;
   const std::string client;
+  std::string id;  // of the answer, without what says its kind
   ResponseBuilder builder;
   Usage usage;
   std::string echo;
@@ -65,6 +67,7 @@ struct DataApi::Exchange {
   HttpResponder& responder;
   ByteBudget::Lease& memory;
   Slot& slot;
+  std::vector<ChatChoice> choices;             // of a chat
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
 };
 

@@ -63,16 +63,17 @@ std::string NewName(Dialect dialect, RequestId id) {
 /// Null for OpenAI's completions.
 std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int max_tokens, const std::string& name,
                                    const std::string& model, ResponseStore& store) {
+  const ToolFormat calls = prepared.call.shape.format.tools;
   if (dialect == Dialect::kMessages) {
     const bool cut = max_tokens < prepared.call.max_tokens.value_or(max_tokens);
-    return std::make_unique<MessagesForm>(name, model, cut);
+    return std::make_unique<MessagesForm>(name, model, cut, calls);
   }
   if (dialect != Dialect::kResponses) return nullptr;
   auto keep = [&store, name, client = prepared.call.client](std::string response, std::string conversation) {
     return store.Put(client, name, {std::move(response), std::move(conversation)});
   };
   const ResponsesForm::Head head{name, model, std::time(nullptr)};
-  return std::make_unique<ResponsesForm>(head, std::move(*prepared.terms), std::move(keep));
+  return std::make_unique<ResponsesForm>(head, std::move(*prepared.terms), calls, std::move(keep));
 }
 
 }  // namespace
@@ -119,13 +120,17 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   Generation generation(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
                     request.client,
+                    name.substr(name.find_first_of("-_") + 1),
                     {context_.tokenizer, call.chat, name, options_.model_name, std::time(nullptr)},
                     {.prompt_tokens = static_cast<int>(prepared->prompt_tokens)},
                     std::move(prepared->echo),
                     TextBytes(*prepared, max_tokens),
                     responder,
                     memory,
-                    slot};
+                    slot,
+                    {}};
+  for (int i = 0; call.chat && i < generation.num_choices(); ++i)
+    exchange.choices.emplace_back(call.shape, call.include_reasoning);
   exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
   const GoneHook hook(responder, generation, memory);
   if (call.stream) {

@@ -54,8 +54,10 @@ class TextSink : public RequestSink {
         client_tokens_(call.client_tokens),
         events_(std::move(events)) {
     for (int i = 0; i < call.num_delivered(); ++i) {
-      choices_.push_back(
-          {Detokenizer(tokenizer, call.skip_special_tokens), StopMatcher(call.stop, call.include_stop), {}, 0});
+      choices_.push_back({Detokenizer(tokenizer, call.skip_special_tokens, call.shown_tokens),
+                          StopMatcher(call.stop, call.include_stop),
+                          {},
+                          0});
     }
   }
 

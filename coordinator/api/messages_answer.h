@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "coordinator/api/answer_form.h"
@@ -8,31 +9,40 @@
 
 namespace quire {
 
-/// Answers in the form of Anthropic's Messages API.
+/// Answers in the form of Anthropic's Messages API: blocks of thoughts, of text, and of calls of tools.
 class MessagesForm : public AnswerForm {
  public:
-  /// cut: the answer may be shorter than was asked for, because the context ends before.
-  MessagesForm(std::string id, std::string model, bool cut) : id_(std::move(id)), model_(std::move(model)), cut_(cut) {}
+  /// cut: the answer may be shorter than was asked for, because the context ends before. calls: how models of this
+  /// format want ids of calls.
+  MessagesForm(std::string id, std::string model, bool cut, ToolFormat calls)
+      : id_(std::move(id)), model_(std::move(model)), cut_(cut), calls_(calls) {}
 
   std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
   std::string Opening(const Usage& usage) override;
-  std::string Delta(const GenerationEvent& event) override;
+  std::string Delta(const AnswerParts& parts, const GenerationEvent& event) override;
   std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
   std::string Failure(const GenerationEvent& event) override;
   std::string Ping() const override;
 
  private:
-  Json Message(Json content, const Json& ending, const Usage& usage) const;
-  Json StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence) const;
+  OrderedJson Message(OrderedJson content, const OrderedJson& ending, const Usage& usage) const;
+  OrderedJson StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence, bool called) const;
+  std::string DeltaOf(const AnswerPart& part);
+  std::string Open(AnswerPart::Kind kind, OrderedJson block);
+  std::string Close();
 
   std::string id_, model_;
   bool cut_;
-  bool in_block_ = false;  // of a stream: a content block is open
-  Json stop_;              // of a stream: how the answer ended
+  ToolFormat calls_;
+  // Of a stream.
+  std::optional<AnswerPart::Kind> open_;  // what the block that is open holds
+  int index_ = 0;                         // of that block, or of the next
+  bool called_ = false;
+  OrderedJson stop_;  // how the answer ended
 };
 
 /// Input tokens do not count those that came from the cache.
-Json MessagesUsage(const Usage& usage);
+OrderedJson MessagesUsage(const Usage& usage);
 
 /// An error in OpenAI's form (ErrorResponse) is told as clients of the Messages API know it, if the request was of one.
 void RestateForMessages(const RequestRecord& request, HttpResponse& response);

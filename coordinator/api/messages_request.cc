@@ -187,14 +187,22 @@ void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {
   if (body.Has("output_format")) chat["response_format"] = ResponseFormat(body.Object("output_format"));
   if (!body.Has("output_config")) return;
   const JsonObject config = body.Object("output_config");
-  config.KnowOnly({"format"});
+  config.KnowOnly({"format", "effort"});
+  if (const auto effort = config.OptionalText("effort")) chat["reasoning_effort"] = *effort;
   if (!config.Has("format")) return;
   if (body.Has("output_format")) body.Refuse("output_format", "cannot be combined with output_config.format");
   chat["response_format"] = ResponseFormat(config.Object("format"));
 }
 
-void CheckThinking(const JsonObject& thinking) {
-  if (thinking.Text("type") != "disabled") thinking.Refuse("type", "is not supported by this server but for disabled");
+void AddThinking(const JsonObject& thinking, OrderedJson& chat) {
+  thinking.KnowOnly({"type", "display"});
+  const std::string type = thinking.Text("type");
+  if (type != "enabled" && type != "adaptive" && type != "disabled")
+    thinking.Refuse("type", "must be enabled, adaptive or disabled");
+  chat["enable_thinking"] = type != "disabled";
+  const std::string display = thinking.OptionalText("display").value_or("summarized");
+  if (display != "summarized" && display != "omitted") thinking.Refuse("display", "must be summarized or omitted");
+  if (display == "omitted") chat["include_reasoning"] = false;
 }
 
 }  // namespace
@@ -215,7 +223,7 @@ OrderedJson ChatOfMessages(const OrderedJson& json) {
   chat["messages"] = Messages(body);
   if (body.Has("tools")) chat["tools"] = Tools(body);
   if (body.Has("tool_choice")) AddToolChoice(body.Object("tool_choice"), chat);
-  if (body.Has("thinking")) CheckThinking(body.Object("thinking"));
+  if (body.Has("thinking")) AddThinking(body.Object("thinking"), chat);
   AddOutputConfig(body, chat);
   return chat;
 }

@@ -3,17 +3,18 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <set>
 
+#include "coordinator/api/chat_messages.h"
+#include "coordinator/api/chat_tools.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/structured_output.h"
+#include "coordinator/api/template_fields.h"
 #include "coordinator/api/unsupported_fields.h"
 
 namespace quire {
 
 namespace {
 
-constexpr size_t kMaxMessages = 1024;
 constexpr size_t kMaxBodyDepth = 32, kMaxBodyNodes = 200'000, kMaxMembers = 1024;
 constexpr int kMaxLogprobs = 20;
 constexpr int kMaxBeams = 20;
@@ -187,61 +188,6 @@ std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& li
   return prompts;
 }
 
-/// Contents given as parts are joined; parts that are not text are refused.
-std::string ContentText(const Json& message, size_t index) {
-  const std::string where = fmt::format("messages[{}].content", index);
-  const auto it = message.find("content");
-  if (it == message.end() || it->is_null()) return "";
-  if (it->is_string()) return it->get<std::string>();
-  if (!it->is_array()) throw ApiError(400, where + " must be a string or a list of parts", "messages");
-  std::string text;
-  for (const Json& part : *it) {
-    const bool is_text = part.is_object() && part.contains("type") && part["type"] == "text" && part.contains("text") &&
-                         part["text"].is_string();
-    if (!is_text)
-      throw ApiError(400, where + " may hold text parts only; this server takes no images or audio", "messages");
-    text += part["text"].get<std::string>();
-  }
-  return text;
-}
-
-/// What a message has besides its role and content: the template shows it, or it is refused.
-void ReadOtherMembers(const Json& message, size_t index, Json& checked) {
-  const auto given = [&](const char* name) { return message.contains(name) && !message[name].is_null(); };
-  for (const char* name : {"tool_calls", "function_call", "audio"}) {
-    if (given(name) && message[name] != Json::array())
-      throw ApiError(400, fmt::format("messages[{}].{} is not supported by this server", index, name), "messages");
-  }
-  for (const char* name : {"name", "reasoning_content"}) {
-    if (!given(name)) continue;
-    if (!message[name].is_string())
-      throw ApiError(400, fmt::format("messages[{}].{} must be a string", index, name), "messages");
-    checked[name] = message[name];
-  }
-}
-
-Json ReadMessages(const Json* messages) {
-  static const std::set<std::string> kRoles = {"system", "developer", "user", "assistant"};
-  if (messages == nullptr) JsonFields::Refuse("messages", "is missing");
-  if (!messages->is_array() || messages->empty())
-    JsonFields::Refuse("messages", "must be a list of at least one message");
-  if (messages->size() > kMaxMessages)
-    JsonFields::Refuse("messages", fmt::format("takes at most {} messages", kMaxMessages));
-  Json out = Json::array();
-  for (size_t i = 0; i < messages->size(); ++i) {
-    const Json& message = (*messages)[i];
-    const bool has_role = message.is_object() && message.contains("role") && message["role"].is_string();
-    if (!has_role || !kRoles.contains(message["role"].get<std::string>())) {
-      throw ApiError(400, fmt::format("messages[{}].role must be system, developer, user or assistant", i), "messages");
-    }
-    const auto role = message["role"].get<std::string>();
-    Json checked = {{"role", role == "developer" ? "system" : role}, {"content", ContentText(message, i)}};
-    ReadOtherMembers(message, i, checked);
-    out.push_back(std::move(checked));
-  }
-  return out;
-}
-
 }  // namespace
 
 RequestBody::RequestBody(std::string_view text)
@@ -253,6 +199,7 @@ GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits
   const JsonFields fields(body.fields());
   GenerateCall call;
   ReadCommon(body, fields, limits, call);
+  RefuseChatFields(fields);
   ReadMaxTokens(fields, limits, call);
   call.prompts = ReadPrompts(fields.Find("prompt"), limits);
   call.echo = fields.Flag("echo", false);
@@ -269,8 +216,16 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
   call.chat = true;
   ReadCommon(body, fields, limits, call);
   ReadMaxTokens(fields, limits, call);
-  call.messages = ReadMessages(fields.Find("messages"));
-  call.add_generation_prompt = fields.Flag("add_generation_prompt", true);
+  Conversation& conversation = call.conversation;
+  conversation.messages = ReadMessages(fields.Find("messages"));
+  conversation.add_generation_prompt = fields.Flag("add_generation_prompt", true);
+  ReadTemplateFields(body, fields, conversation);
+  call.tools = ReadTools(body, fields);
+  if (call.tools.active()) {
+    conversation.tools = OrderedJson::array();
+    for (const Tool& tool : call.tools.tools) conversation.tools.push_back(tool.definition);
+  }
+  call.include_reasoning = fields.Flag("include_reasoning", true);
   if (fields.Has("echo") && *fields.Find("echo") != false) JsonFields::Refuse("echo", "is for /v1/completions");
   if (fields.Flag("logprobs", false)) {
     call.num_top_logprobs = static_cast<int>(fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0));

@@ -12,6 +12,8 @@
 #include "comm/step_plan.h"
 #include "coordinator/core/beam_search.h"
 #include "coordinator/core/client_limits.h"
+#include "coordinator/text/answers/answer_parser.h"
+#include "coordinator/text/conversation.h"
 
 namespace quire {
 
@@ -21,10 +23,13 @@ using PromptInput = std::variant<std::string, std::vector<TokenId>>;
 /// A validated request of either generating endpoint. Everything a client may get wrong is found before this exists.
 struct GenerateCall {
   bool chat = false;
-  std::string model;                 // empty: whatever is served
-  std::vector<PromptInput> prompts;  // /v1/completions
-  Json messages;                     // /v1/chat/completions
-  bool add_generation_prompt = true;
+  std::string model;                                         // empty: whatever is served
+  std::vector<PromptInput> prompts;                          // /v1/completions
+  Conversation conversation;                                 // /v1/chat/completions
+  ToolUse tools;                                             // likewise
+  bool include_reasoning = true;                             // thoughts are a part of the answer
+  AnswerShape shape;                                         // filled in later
+  std::shared_ptr<const std::vector<TokenId>> shown_tokens;  // control tokens that stay in the text; likewise
 
   int n = 1;        // choices per prompt that are returned
   int best_of = 1;  // choices per prompt that are sampled, or beams; at least n

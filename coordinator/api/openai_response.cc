@@ -17,7 +17,7 @@ Json Usage::ToJson() const {
           {"completion_tokens", completion_tokens},
           {"total_tokens", prompt_tokens + completion_tokens},
           {"prompt_tokens_details", {{"cached_tokens", cached_tokens}}},
-          {"completion_tokens_details", {{"reasoning_tokens", 0}}}};
+          {"completion_tokens_details", {{"reasoning_tokens", reasoning_tokens}}}};
 }
 
 const char* FinishReasonName(FinishReason reason) { return reason == FinishReason::kLength ? "length" : "stop"; }
@@ -80,7 +80,15 @@ Json ResponseBuilder::WholeChoice(size_t index, const AnswerChoice& choice) cons
   Json entry = {{"index", index},
                 {"finish_reason", choice.finished ? Json(FinishReasonName(*choice.finished)) : Json()}};
   if (chat_) {
-    entry["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    const bool calls = !choice.calls.empty();
+    const Json content = choice.text.empty() && (calls || !choice.reasoning.empty()) ? Json() : Json(choice.text);
+    Json& message = entry["message"] = {{"role", "assistant"}, {"content", content}, {"refusal", nullptr}};
+    if (!choice.reasoning.empty()) message["reasoning_content"] = message["reasoning"] = choice.reasoning;
+    for (const AnswerCall& call : choice.calls) {
+      message["tool_calls"].push_back(
+          {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    }
+    if (calls && choice.finished == FinishReason::kStop) entry["finish_reason"] = "tool_calls";
   } else {
     entry["text"] = choice.text;
   }
@@ -101,6 +109,41 @@ Json ResponseBuilder::Chunk(int index, bool role, const std::string& text, const
     if (!text.empty()) entry["delta"]["content"] = text;
   }
   body["choices"] = Json::array({std::move(entry)});
+  return body;
+}
+
+Json ResponseBuilder::PartChunk(int index, const AnswerPart& part, const std::string& call_id,
+                                const std::vector<ReportedToken>& tokens, bool with_logprobs) const {
+  const std::string& text = part.text;
+  Json delta;
+  switch (part.kind) {
+    case AnswerPart::kContent:
+      delta["content"] = text;
+      break;
+    case AnswerPart::kReasoning:
+      delta["reasoning_content"] = delta["reasoning"] = text;
+      break;
+    case AnswerPart::kCall:
+      delta["tool_calls"].push_back({{"index", part.call},
+                                     {"id", call_id},
+                                     {"type", "function"},
+                                     {"function", {{"name", text}, {"arguments", ""}}}});
+      break;
+    case AnswerPart::kArguments:
+      delta["tool_calls"].push_back({{"index", part.call}, {"function", {{"arguments", text}}}});
+      break;
+    case AnswerPart::kBroken:  // what was sent of it stays as it is
+      delta = Json::object();
+      break;
+  }
+  Json body = Chunk(index, false, "", tokens, with_logprobs, std::nullopt);
+  body["choices"][0]["delta"] = std::move(delta);
+  return body;
+}
+
+Json ResponseBuilder::CallsEndChunk(int index) const {
+  Json body = Chunk(index, false, "", {}, false, FinishReason::kStop);
+  body["choices"][0]["finish_reason"] = "tool_calls";
   return body;
 }
 

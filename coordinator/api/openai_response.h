@@ -6,22 +6,30 @@
 
 #include "comm/json.h"
 #include "coordinator/api/generation.h"
+#include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {
 
 struct Usage {
   int prompt_tokens = 0;
   int completion_tokens = 0;
-  int cached_tokens = 0;  // of the prompt tokens
+  int cached_tokens = 0;     // of the prompt tokens
+  int reasoning_tokens = 0;  // of the completion tokens
   Json ToJson() const;
 };
 
 /// "stop" or "length"; clients know no other reasons.
 const char* FinishReasonName(FinishReason reason);
 
+/// A function that a choice calls.
+struct AnswerCall {
+  std::string id, name, arguments;
+};
+
 /// One choice of a whole answer.
 struct AnswerChoice {
-  std::string text;
+  std::string text, reasoning;
+  std::vector<AnswerCall> calls;
   std::deque<ReportedToken> tokens;  // when log-probabilities were asked for
   std::optional<FinishReason> finished;
   double mean_logprob = 0;    // of its tokens
@@ -41,6 +49,11 @@ class ResponseBuilder {
   /// One chunk of a stream. `role` marks the first of a chat choice.
   Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
              bool with_logprobs, std::optional<FinishReason> finished) const;
+  /// One chunk of a stream: a piece of a chat choice. call_id: of the call that begins.
+  Json PartChunk(int index, const AnswerPart& part, const std::string& call_id,
+                 const std::vector<ReportedToken>& tokens, bool with_logprobs) const;
+  /// The end of a choice that calls functions.
+  Json CallsEndChunk(int index) const;
   /// The last chunk when usage was asked for.
   Json UsageChunk(const Usage& usage) const;
 

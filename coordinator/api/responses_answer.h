@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// Answers in the form of OpenAI's Responses API: one item, a message with one text.
+/// Answers in the form of OpenAI's Responses API: items of thoughts, messages with one text, and calls of functions.
 class ResponsesForm : public AnswerForm {
  public:
   /// Keeps an answer that is whole (JSON), with its conversation; false when it is too large for that.
@@ -19,12 +19,13 @@ class ResponsesForm : public AnswerForm {
     std::string id, model;
     std::time_t created_at = 0;
   };
-  ResponsesForm(Head head, ResponseTerms terms, Keep keep);
+  /// calls: how models of this format want ids of calls.
+  ResponsesForm(Head head, ResponseTerms terms, ToolFormat calls, Keep keep);
   ~ResponsesForm() override;
 
   std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
   std::string Opening(const Usage& usage) override;
-  std::string Delta(const GenerationEvent& event) override;
+  std::string Delta(const AnswerParts& parts, const GenerationEvent& event) override;
   std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
   std::string Failure(const GenerationEvent& event) override;
   int64_t held_bytes() const override;

@@ -38,7 +38,8 @@ constexpr std::string_view kHarmless[] = {"metadata",         "user",
                                           "prompt_cache_key", "prompt_cache_retention",
                                           "max_tool_calls",   "prompt_cache_options"};
 constexpr std::string_view kTranslated[] = {
-    "input", "instructions", "max_output_tokens", "previous_response_id", "store", "text", "tools", "tool_choice"};
+    "input", "instructions", "max_output_tokens", "previous_response_id", "reasoning", "store",
+    "text",  "tools",        "tool_choice"};
 
 bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
@@ -52,9 +53,6 @@ bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   if (name == "include")
     return value.is_array() &&
            std::ranges::all_of(value, [](const OrderedJson& what) { return what == "reasoning.encrypted_content"; });
-  if (name == "reasoning")
-    return value.is_object() &&
-           std::ranges::all_of(value, [](const OrderedJson& what) { return what.is_null() || what == "none"; });
   return false;
 }
 
@@ -152,7 +150,7 @@ OrderedJson Earlier(const JsonObject& body, const FindConversation& find) {
 }
 
 /// The conversation without the instructions, which are of this request alone.
-OrderedJson Conversation(const JsonObject& body, const FindConversation& find) {
+OrderedJson WholeConversation(const JsonObject& body, const FindConversation& find) {
   const OrderedJson* input = body.Find("input");
   if (input == nullptr) body.Refuse("input", "is missing");
   Items items(Earlier(body, find));
@@ -166,7 +164,7 @@ OrderedJson Conversation(const JsonObject& body, const FindConversation& find) {
   return messages;
 }
 
-OrderedJson Tools(const JsonObject& body) {
+OrderedJson OfferedTools(const JsonObject& body) {
   OrderedJson tools = OrderedJson::array();
   body.ForEach("tools", [&](const JsonObject& tool) {
     if (tool.Text("type") != "function") tool.Refuse("type", "must be function: this server has no tools of its own");
@@ -180,13 +178,18 @@ OrderedJson Tools(const JsonObject& body) {
   return tools;
 }
 
-OrderedJson ToolChoice(const JsonObject& body) {
+OrderedJson ChosenTool(const JsonObject& body) {
   const OrderedJson& choice = *body.Find("tool_choice");
   if (choice.is_string()) return choice;
   const JsonObject named = body.Object("tool_choice");
   named.KnowOnly({"type", "name"});
   if (named.Text("type") != "function") named.Refuse("type", "must be function");
   return {{"type", "function"}, {"function", {{"name", named.Text("name")}}}};
+}
+
+void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
+  reasoning.KnowOnly({"effort"});
+  if (const auto effort = reasoning.OptionalText("effort")) chat["reasoning_effort"] = *effort;
 }
 
 /// text.format says in one object what response_format says in two.
@@ -267,10 +270,11 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation
     if (const OrderedJson* value = body.Find(key.c_str())) chat[key] = *value;
   }
   if (const OrderedJson* most = body.Find("max_output_tokens")) chat["max_tokens"] = *most;
-  if (body.Has("tools")) chat["tools"] = Tools(body);
-  if (body.Has("tool_choice")) chat["tool_choice"] = ToolChoice(body);
+  if (body.Has("tools")) chat["tools"] = OfferedTools(body);
+  if (body.Has("tool_choice")) chat["tool_choice"] = ChosenTool(body);
+  if (body.Has("reasoning")) AddReasoning(body.Object("reasoning"), chat);
   if (body.Has("text")) AddTextFormat(body, chat);
-  OrderedJson messages = Conversation(body, find);
+  OrderedJson messages = WholeConversation(body, find);
   request.terms.conversation = messages.dump();
   request.terms.store = body.Flag("store", true);
   request.terms.settings = Settings(body);

@@ -61,6 +61,8 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
   return {{"model", topology.model.path},
           {"served_model_name", topology.model.name},
           {"verify_checksum", TextOrNull(topology.model.checksums)},
+          {"tool_call_parser", topology.model.tool_call_parser},
+          {"reasoning_parser", topology.model.reasoning_parser},
           {"backend", workers.backend},
           {"dtype", workers.dtype},
           {"quantization", workers.quantization},

@@ -15,11 +15,8 @@ struct Unsupported {
 
 const std::vector<Unsupported> kFields = {
     // OpenAI.
-    {"tools", {Json::array()}},
     {"functions", {Json::array()}},
-    {"tool_choice", {"none", "auto"}},
     {"function_call", {"none", "auto"}},
-    {"reasoning_effort", {"none"}},
     {"verbosity", {}},
     {"prediction", {}},
     {"web_search_options", {}},
@@ -30,20 +27,17 @@ const std::vector<Unsupported> kFields = {
     {"guided_whitespace_pattern", {}},
     {"guided_decoding_backend", {}},
     {"chat_template", {}},
-    {"chat_template_kwargs", {Json::object()}},
     {"prompt_embeds", {}},
     {"prompt_logprobs", {}},
     {"continue_final_message", {false}},
     {"bad_words", {Json::array()}},
     {"allowed_token_ids", {Json::array()}},
     {"truncate_prompt_tokens", {}},
-    {"documents", {Json::array()}},
     {"return_token_ids", {false}},
     {"return_tokens_as_token_ids", {false}},
     {"detokenize", {true}},
     {"logits_processors", {Json::array()}},
     {"repetition_detection", {}},
-    {"include_reasoning", {true}},
     {"thinking_token_budget", {}},
     {"kv_transfer_params", {}},
     {"vllm_xargs", {Json::object()}},
@@ -55,7 +49,6 @@ const std::vector<Unsupported> kFields = {
     {"lora_path", {}},
     {"stop_regex", {Json::array(), ""}},
     {"no_stop_trim", {false}},
-    {"enable_thinking", {}},
     {"thinking", {}},
     // llama.cpp and others.
     {"grammar", {""}},
@@ -79,14 +72,25 @@ const std::vector<Unsupported> kFields = {
     {"id_slot", {-1}},
 };
 
+const std::vector<Unsupported> kOfChat = {
+    {"tools", {Json::array()}},     {"tool_choice", {"none", "auto"}},          {"reasoning_effort", {"none"}},
+    {"include_reasoning", {true}},  {"chat_template_kwargs", {Json::object()}}, {"enable_thinking", {}},
+    {"documents", {Json::array()}},
+};
+
+void RefuseAnyOf(const std::vector<Unsupported>& table, const JsonFields& fields, const char* reason) {
+  for (const auto& [name, harmless] : table) {
+    const Json* value = fields.Find(name);
+    if (value != nullptr && std::ranges::find(harmless, *value) == harmless.end()) JsonFields::Refuse(name, reason);
+  }
+}
+
 }  // namespace
 
 void RefuseUnsupportedFields(const JsonFields& fields) {
-  for (const auto& [name, harmless] : kFields) {
-    const Json* value = fields.Find(name);
-    if (value != nullptr && std::ranges::find(harmless, *value) == harmless.end())
-      JsonFields::Refuse(name, "is not supported by this server");
-  }
+  RefuseAnyOf(kFields, fields, "is not supported by this server");
 }
+
+void RefuseChatFields(const JsonFields& fields) { RefuseAnyOf(kOfChat, fields, "is for /v1/chat/completions"); }
 
 }  // namespace quire

@@ -27,7 +27,9 @@ size_t WholeAnswer::estimated_bytes() const {
   size_t bytes = envelope_.size();
   for (const AnswerChoice& choice : choices_) {
     const size_t top = choice.tokens.empty() ? 0 : choice.tokens.front().top.size();
-    bytes += choice.text.size() + choice.tokens.size() * (kAboutPerToken + top * kAboutPerAlternative);
+    for (const AnswerCall& call : choice.calls) bytes += kAboutPerToken + call.name.size() + call.arguments.size();
+    bytes += choice.text.size() + 2 * choice.reasoning.size() +
+             choice.tokens.size() * (kAboutPerToken + top * kAboutPerAlternative);
   }
   return bytes;
 }

@@ -3,8 +3,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "comm/json.h"
+#include "coordinator/text/conversation.h"
 #include "coordinator/text/marked_text.h"
 #include "coordinator/text/tokenizer_data.h"
 
@@ -18,16 +20,34 @@ class ChatTemplate {
   explicit ChatTemplate(const TokenizerData& tokenizer);
   ~ChatTemplate();
 
-  /// messages: a validated list of objects with role and content. Every byte that came from them is marked as the
-  /// user's. Throws Error when the template refuses or goes beyond a bound (jinja::Limits): its work, its memory, its
-  /// depth and its time on the clock are limited. `cancelled`, when given, is asked on this thread every fraction of a
-  /// millisecond of work; once it says true, the rendering ends with an Error.
+  /// Every byte that came with the conversation is marked as the user's. Throws Error when the template refuses or goes
+  /// beyond a bound (jinja::Limits): its work, its memory, its depth and its time on the clock are limited.
+  /// `cancelled`, when given, is asked on this thread every fraction of a millisecond of work; once it says true, the
+  /// rendering ends with an Error.
+  MarkedText Render(const Conversation& conversation, std::function<bool()> cancelled = {}) const;
+  /// The same for messages alone.
   MarkedText Render(const Json& messages, bool add_generation_prompt, std::function<bool()> cancelled = {}) const;
+
+  const std::string& source() const { return source_; }
+  /// Whether the template's text has this name as a word of its own; what it does not name it does not read.
+  bool Names(std::string_view name) const;
+  /// What of a conversation this template shows. Found out by rendering small ones, once.
+  struct Traits {
+    bool tools = false;       // the tools that are offered
+    bool tool_calls = false;  // calls in earlier answers
+    /// How it wants those: their arguments as text, where others take objects; beside a content that is null.
+    bool text_arguments = false, null_content = false;
+  };
+  const Traits& traits() const { return traits_; }
 
  private:
   struct Parsed;
+  Traits FindTraits() const;
+  MarkedText RenderAsItIs(const Conversation& conversation, std::function<bool()> cancelled) const;
+
   std::unique_ptr<Parsed> parsed_;
-  std::string bos_token_, eos_token_, pad_token_;
+  std::string source_, bos_token_, eos_token_, pad_token_;
+  Traits traits_;
 };
 
 }  // namespace quire

@@ -1,5 +1,7 @@
 #include "coordinator/text/detokenizer.h"
 
+#include <algorithm>
+
 #include "coordinator/text/utf8.h"
 
 namespace quire {
@@ -21,8 +23,12 @@ std::string Detokenizer::Drain(bool at_end) {
   return text;
 }
 
+bool Detokenizer::IsShown(TokenId token) const {
+  return shown_ != nullptr && std::ranges::find(*shown_, token) != shown_->end();
+}
+
 std::string Detokenizer::Push(TokenId token) {
-  if (skip_special_ && tokenizer_.IsSpecial(token)) return "";
+  if (skip_special_ && tokenizer_.IsSpecial(token) && !IsShown(token)) return "";
   pending_ += tokenizer_.Bytes(token);
   return Drain(false);
 }

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "coordinator/text/tokenizer.h"
 
@@ -10,8 +13,10 @@ namespace quire {
 /// for its rest. Bytes that are no character become U+FFFD.
 class Detokenizer {
  public:
-  Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens)
-      : tokenizer_(tokenizer), skip_special_(skip_special_tokens) {}
+  /// shown: control tokens that are text even where others are skipped; null: none.
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens,
+              std::shared_ptr<const std::vector<TokenId>> shown = nullptr)
+      : tokenizer_(tokenizer), skip_special_(skip_special_tokens), shown_(std::move(shown)) {}
 
   /// The text that the token completes; may be empty.
   std::string Push(TokenId token);
@@ -20,9 +25,11 @@ class Detokenizer {
 
  private:
   std::string Drain(bool at_end);
+  bool IsShown(TokenId token) const;
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
+  std::shared_ptr<const std::vector<TokenId>> shown_;
   std::string pending_;  // bytes that are not handed out yet
 };
 

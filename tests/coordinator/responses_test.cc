@@ -81,7 +81,7 @@ TEST(ResponsesRequestTest, FaultsNameTheirPlace) {
   EXPECT_EQ(Fault(R"({"input": "x", "max_tool_calls": "1"})"), "max_tool_calls must be an integer");
   EXPECT_EQ(Fault(R"({"input": "x", "parallel_tool_calls": 1})"), "parallel_tool_calls must be true or false");
   EXPECT_EQ(Fault(R"({"input": "x", "include": "all"})"), "include is not supported by this server");
-  EXPECT_EQ(Fault(R"({"input": "x", "reasoning": "low"})"), "reasoning is not supported by this server");
+  EXPECT_EQ(Fault(R"({"input": "x", "reasoning": "low"})"), "reasoning must be an object");
   EXPECT_EQ(Fault(R"({"input": [{"role": "user"}]})"), "input[0].content is missing");
   EXPECT_EQ(Fault(R"({"input": [{"type": "function_call", "name": "f"}]})"), "input[0].call_id is missing");
   EXPECT_EQ(Fault(R"({"input": [{"type": "reasoning", "encrypted_content": "x"}]})"),
@@ -98,7 +98,8 @@ TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
     return kept.size() < 1000;
   };
   for (const size_t length : {size_t{3}, size_t{2000}}) {
-    ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", R"([{"role":"user","content":"a"}])", true}, keep);
+    ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", R"([{"role":"user","content":"a"}])", true},
+                       ToolFormat::kNone, keep);
     AnswerChoice choice;
     choice.text = std::string(length, '"');
     choice.finished = FinishReason::kStop;
@@ -115,11 +116,10 @@ TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
 
 TEST(ResponsesAnswerTest, EndingsAreTheSameInPiecesOfAnySize) {
   const auto ending = [](size_t piece) {
-    ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", "[1]", false}, {});
+    ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", "[1]", false}, ToolFormat::kNone, {});
     GenerationEvent event;
-    event.text = std::string(100, 'x');
     event.finished = FinishReason::kLength;
-    std::string text = form.Opening({}) + form.Delta(event);
+    std::string text = form.Opening({}) + form.Delta({{AnswerPart::kContent, std::string(100, 'x'), -1}}, event);
     EXPECT_GE(form.held_bytes(), 100);
     const auto rest = form.Ending({7, 3, 2});
     while (!rest->done()) text += rest->Next(piece);

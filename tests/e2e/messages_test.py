@@ -13,11 +13,13 @@ import verdict
 from security_test import Keys
 from server import REAL, TINY, Server, altered_tiny
 from structured_output_test import END, endless
+from tools_test import TEMPLATE, TOOLS, WEATHER, with_template
 
 A, B = (ord(c) - 33 for c in "AB")  # tokens of the tiny model
 ONLY_A = {str(A): 60.0}
 HI = [{"role": "user", "content": "hi"}]
-PROMPT = "user: hi<|end|>assistant: "
+# The model is shown tools, and its prompts open no thoughts.
+WITHOUT_THOUGHTS = TEMPLATE.replace("{%- if enable_thinking is defined and enable_thinking %}{{ '<think>' }}{%- endif %}", "")
 
 
 def events_of(server, body, headers=None):
@@ -169,10 +171,11 @@ class FormTest(MessagesCase):
         self.refused("temperature", temperature=-1)
         self.refused("tools", tools=[{"name": "f", "input_schema": {"type": "object"}}])
         self.refused("tools[0].type must be custom", tools=[{"type": "web_search_20250305", "name": "web_search"}])
-        self.refused("thinking.type", thinking={"type": "enabled", "budget_tokens": 1024})
+        self.refused("thinking.budget_tokens", thinking={"type": "enabled", "budget_tokens": 1024})
+        self.refused("thinking is not read by this model", thinking={"type": "adaptive"})
         self.refused("container", container="x")
         self.refused("mcp_servers", mcp_servers=[{}])
-        self.refused("output_config.effort", output_config={"effort": "low"})
+        self.refused("output_config.effort is not read by this model", output_config={"effort": "low"})
         self.refused("output_config.format.schema cannot be kept to exactly",
                      output_config={"format": {"type": "json_schema", "schema": {"type": "array", "uniqueItems": True}}})
         self.refused('the model "other"', kind="not_found_error", want=404, model="other")
@@ -206,6 +209,84 @@ class FormTest(MessagesCase):
                 time.sleep(0.02)
         finally:
             self.server.post("/admin/resume", {}, admin=True)
+
+
+class ToolsCase(unittest.TestCase):
+    TEMPLATE = TEMPLATE
+    INPUT = {"days": 3, "city": "Rome"}
+    TOOLS = [{"name": "get_weather", "description": "d", "input_schema": WEATHER}]
+    # Of one call alone: whatever the model would say, it says this.
+    CERTAIN = [{"name": "get_weather", "strict": True, "input_schema": {"type": "object", "properties": {name: {"const": value} for name, value in INPUT.items()},
+                                                                        "required": list(INPUT), "additionalProperties": False}}]
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        model = altered_tiny(cls.folder.name, config=endless, generation_config=endless, tokenizer_config=with_template(cls.TEMPLATE))
+        cls.server = Server("--threads-per-worker", "1", model=model)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def ask(self, **fields):
+        status, answer = self.server.post("/v1/messages", {"messages": HI, "temperature": 4, "seed": 1, **fields})
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def streamed(self, **fields):
+        """(blocks put together as clients do it, the last delta)"""
+        blocks, ending = [], None
+        for name, data in events_of(self.server, {"messages": HI, "temperature": 4, "seed": 1, **fields}):
+            if name == "content_block_start":
+                self.assertEqual(data["index"], len(blocks))
+                blocks.append({**data["content_block"], "said": ""})
+            elif name == "content_block_delta":
+                self.assertEqual(data["index"], len(blocks) - 1)
+                delta = data["delta"]
+                blocks[-1]["said"] += delta.get("text") or delta.get("thinking") or delta.get("partial_json") or ""
+            elif name == "message_delta":
+                ending = data["delta"]
+        return blocks, ending
+
+
+class CallsTest(ToolsCase):
+    TEMPLATE = WITHOUT_THOUGHTS
+
+    def test_calls_are_blocks_whole_and_streamed(self):
+        fields = {"max_tokens": 900, "tools": self.CERTAIN, "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
+        whole = self.ask(**fields)
+        self.assertEqual((whole["stop_reason"], [block["type"] for block in whole["content"]]), ("tool_use", ["tool_use"]))
+        [call] = whole["content"]
+        self.assertEqual((call["name"], list(call["input"].items())), ("get_weather", list(self.INPUT.items())))
+        self.assertRegex(call["id"], "^toolu_[0-9a-f]{20}$")
+        [block], ending = self.streamed(**fields)
+        self.assertEqual((ending["stop_reason"], block["type"], block["name"], block["input"]), ("tool_use", "tool_use", "get_weather", {}))
+        self.assertEqual(json.loads(block["said"]), self.INPUT)
+
+    def test_a_call_that_was_cut_says_so(self):
+        whole = self.ask(max_tokens=60, tools=self.CERTAIN, tool_choice={"type": "tool", "name": "get_weather"})
+        self.assertEqual((whole["stop_reason"], list(whole["content"][0]["input"])), ("max_tokens", ["INVALID_JSON"]))
+
+    def test_results_go_back_as_messages_of_tools(self):
+        call = {"type": "tool_use", "id": "t1", "name": "get_weather", "input": {"city": "Rome", "days": 3}}
+        turns = [*HI, {"role": "assistant", "content": [{"type": "text", "text": "Well."}, call]},
+                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "sunny"}, {"type": "text", "text": "so?"}]}]
+        chat = [*HI, {"role": "assistant", "content": "Well.", "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "get_weather", "arguments": json.dumps(call["input"])}}]},
+                {"role": "tool", "tool_call_id": "t1", "content": "sunny"}, {"role": "user", "content": "so?"}]
+        counted = self.server.post("/v1/messages/count_tokens", {"messages": turns, "tools": self.TOOLS})[1]["input_tokens"]
+        rendered = self.server.post("/v1/chat/completions/render", {"messages": chat, "tools": TOOLS[:1]})[1]
+        self.assertEqual(counted, rendered["count"])
+        self.assertIn('"name":"get_weather"', rendered["prompt"].replace(" ", ""))
+
+
+class ThoughtsTest(ToolsCase):
+    def test_thoughts_are_blocks_and_may_be_left_out(self):
+        for thinking, blocks in (({"type": "enabled"}, [("thinking", "AAAA")]), ({"type": "adaptive", "display": "omitted"}, []), ({"type": "disabled"}, [("text", "AAAA")])):
+            fields = {"thinking": thinking, "max_tokens": 4, "logit_bias": ONLY_A, "temperature": 0}
+            whole = self.ask(**fields)
+            self.assertEqual([(block["type"], block[block["type"]]) for block in whole["content"]], blocks)
+            streamed, ending = self.streamed(**fields)
+            self.assertEqual([(block["type"], block["said"]) for block in streamed], blocks)
+            self.assertEqual(ending["stop_reason"], "max_tokens")
 
 
 class KeysTest(unittest.TestCase):

@@ -10,9 +10,11 @@ import openai
 import pydantic
 
 import verdict
+from messages_test import WITHOUT_THOUGHTS
 from security_test import Keys, keygen
 from server import REAL, TINY, Server, altered_tiny
 from structured_output_test import END, endless
+from tools_test import TEMPLATE, with_template
 
 A = ord("A") - 33  # a token of the tiny model
 ONLY_A = {str(A): 60.0}
@@ -143,8 +145,10 @@ class FormTest(ResponsesCase):
         self.refused("text.format.schema is missing", "text.format.schema", text={"format": {"type": "json_schema", "name": "x"}})
         self.refused("text.verbosity", "text", text={"verbosity": "high"})
         for field, value in {"background": True, "conversation": "conv_1", "prompt": {"id": "x"}, "truncation": "auto", "top_logprobs": 3,
-                             "include": ["message.output_text.logprobs"], "reasoning": {"effort": "high"}, "nonsense": 1, "moderation": {}}.items():
+                             "include": ["message.output_text.logprobs"], "nonsense": 1, "moderation": {}}.items():
             self.refused(field + " is not supported", field, **{field: value})
+        self.refused("reasoning.effort is not read by this model", "reasoning.effort", reasoning={"effort": "high"})
+        self.refused("reasoning.summary", "reasoning", reasoning={"summary": "auto"})
         self.refused("no response resp_0 is kept", "previous_response_id", want=404, previous_response_id="resp_0")
 
     def test_what_asks_for_nothing_passes(self):
@@ -195,6 +199,68 @@ class StoreTest(ResponsesCase):
                     self.assertEqual(request(server, method, path)[0], 401)
                 self.assertEqual(server.post("/v1/responses", {**body, "previous_response_id": answer["id"]}, headers={"Authorization": "Bearer " + bob})[0], 404)
                 self.assertEqual(request(server, "GET", path, keys.api)[0], 200)
+
+
+class ToolsCase(ResponsesCase):
+    INPUT = {"days": 3, "city": "Rome"}
+    # Of one call alone: whatever the model would say, it says this.
+    CERTAIN = [{"type": "function", "name": "get_weather", "strict": True,
+                "parameters": {"type": "object", "properties": {name: {"const": value} for name, value in INPUT.items()}, "required": list(INPUT), "additionalProperties": False}}]
+    TEMPLATE = TEMPLATE
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        model = altered_tiny(cls.folder.name, config=endless, generation_config=endless, tokenizer_config=with_template(cls.TEMPLATE))
+        cls.server = Server("--threads-per-worker", "1", model=model)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def both(self, **fields):
+        """The same answer whole and streamed, with the stream's events."""
+        whole = self.ask(**fields)
+        events = self.events(**fields)
+        last = events[-1]["response"]
+        without = [[{name: value for name, value in item.items() if name not in ("id", "call_id")} for item in answer["output"]] for answer in (whole, last)]
+        self.assertEqual(without[0], without[1])
+        self.assertEqual([event["sequence_number"] for event in events], list(range(len(events))))
+        self.assertEqual([event["item"] for event in events if event["type"] == "response.output_item.done"], last["output"])
+        return last, events
+
+    def said(self, events, kind):
+        self.assertEqual(sum(event["type"] == f"response.{kind}.done" for event in events), 1)
+        return "".join(event["delta"] for event in events if event["type"] == f"response.{kind}.delta")
+
+
+class CallsTest(ToolsCase):
+    TEMPLATE = WITHOUT_THOUGHTS
+
+    def test_calls_are_items_and_their_outputs_come_back(self):
+        answer, events = self.both(max_output_tokens=900, temperature=4, seed=1, tools=self.CERTAIN, tool_choice={"type": "function", "name": "get_weather"},
+                                   parallel_tool_calls=False)
+        [call] = answer["output"]
+        self.assertEqual((answer["status"], call["type"], call["name"], call["status"]), ("completed", "function_call", "get_weather", "completed"))
+        self.assertEqual(json.loads(call["arguments"]), self.INPUT)
+        self.assertEqual(self.said(events, "function_call_arguments"), call["arguments"])
+        output = [{"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"}]
+        again = self.ask(input=output, previous_response_id=answer["id"], tools=self.CERTAIN)
+        chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [
+            {"id": call["call_id"], "type": "function", "function": {"name": "get_weather", "arguments": call["arguments"]}}]},
+            {"role": "tool", "tool_call_id": call["call_id"], "content": "sunny"}]
+        tools = [{"type": "function", "function": {name: value for name, value in self.CERTAIN[0].items() if name != "type"}}]
+        rendered = self.server.post("/v1/chat/completions/render", {"messages": chat, "tools": tools})[1]
+        self.assertEqual(again["usage"]["input_tokens"], rendered["count"])
+
+
+class ThoughtsTest(ToolsCase):
+    TEMPLATE = TEMPLATE.replace("enable_thinking is defined and enable_thinking", "true")
+
+    def test_thoughts_are_items(self):
+        answer, events = self.both(logit_bias=ONLY_A)
+        [item] = answer["output"]
+        self.assertEqual((item["type"], item["summary"], item["content"]), ("reasoning", [], [{"type": "reasoning_text", "text": "AAAA"}]))
+        self.assertEqual(self.said(events, "reasoning_text"), "AAAA")
+        self.assertEqual(answer["usage"]["output_tokens_details"]["reasoning_tokens"], 4)
 
 
 @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")

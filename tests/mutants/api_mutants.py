@@ -23,7 +23,7 @@ DATA, METRICS, OPTIONS = "coordinator/api/data_api.cc", "coordinator/api/metrics
 SETTINGS, CONNECTION, SERVER = "coordinator/api/settings_report.cc", "coordinator/api/connection.cc", "coordinator/api/http_server.cc"
 TYPES, SIZING = "coordinator/api/http_types.h", "coordinator/cluster/deployment_sizing.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/call_preparer.cc", "coordinator/api/exchange.h", "coordinator/api/byte_budget.cc"
-POOL, WRITING = "coordinator/api/work_pool.cc", "coordinator/api/connection_writing.cc"
+POOL, WRITING, MESSAGES = "coordinator/api/work_pool.cc", "coordinator/api/connection_writing.cc", "coordinator/api/chat_messages.cc"
 
 DIALECTS = [
     Mutant("messages: turns of one role are not joined", "coordinator/api/messages_request.cc", 'if (role_ == role) gap_ = "\\n";', "",
@@ -41,8 +41,8 @@ DIALECTS = [
     Mutant("responses: instructions are kept for the next request", "coordinator/api/responses_request.cc",
            'request.terms.store = body.Flag("store", true);', 'request.terms.conversation.insert(1, R"({"role":"system","content":"x"},)");',
            ["coordinator/responses_test", "e2e/responses_test:StoreTest.test_an_answer_goes_on_from_an_earlier_one_without_its_instructions"]),
-    Mutant("responses: an answer is kept without its text", "coordinator/api/responses_answer.cc", 'R"({"role":"assistant","content":)" + quoted + "}]"',
-           'R"({"role":"assistant","content":"")" "}]"', ["coordinator/responses_test"]),
+    Mutant("responses: an answer is kept without its text", "coordinator/api/responses_answer.cc",
+           "if (item.kind == AnswerPart::kContent) content += item.text;", "", ["coordinator/responses_test"]),
     Mutant("responses: the newest answers go first", "coordinator/api/response_store.cc", "own.entries.splice(own.entries.end(), own.entries, found->second);", "",
            ["coordinator/responses_test"]),
     Mutant("responses: whoever comes last loses its answers", "coordinator/api/response_store.cc", "const auto largest = Largest();", "const auto largest = account;",
@@ -80,9 +80,9 @@ FIELDS = [
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("priority goes the other way", GENERATION, "request->priority = call.priority;", "request->priority = -call.priority;",
            fields("PriorityTest")),
-    Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens)", "Detokenizer(tokenizer, true)",
+    Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens, ", "Detokenizer(tokenizer, true, ",
            fields("CompletionTest.test_skip_special_tokens_hides_them_and_counts_them")),
-    Mutant("add_generation_prompt is ignored", PREPARER, "chat_->Render(call.messages, call.add_generation_prompt,", "chat_->Render(call.messages, true,",
+    Mutant("add_generation_prompt is ignored", REQUEST, 'fields.Flag("add_generation_prompt", true)', "true",
            fields("ChatTest.test_add_generation_prompt_opens_the_answer")),
     Mutant("add_special_tokens is ignored", PREPARER, "EncodePrompt(*text, call.add_special_tokens, bounds)", "EncodePrompt(*text, true, bounds)",
            fields("SpecialTokenTest")),
@@ -151,7 +151,7 @@ FLAGS = [
 ]
 
 LIMITS = [
-    Mutant("limit: 1,025 messages", REQUEST, "kMaxMessages = 1024", "kMaxMessages = 1025", limits("SizeTest.test_messages")),
+    Mutant("limit: 1,025 messages", MESSAGES, "kMaxMessages = 1024", "kMaxMessages = 1025", limits("SizeTest.test_messages")),
     Mutant("limit: 21 log-probabilities", REQUEST, "kMaxLogprobs = 20", "kMaxLogprobs = 21", limits("SizeTest.test_logprobs")),
     Mutant("limit: 21 beams", REQUEST, "kMaxBeams = 20", "kMaxBeams = 21", limits("SizeTest.test_beams")),
     Mutant("limit: 301 logit biases", REQUEST, "bias->size() > 300", "bias->size() > 301", limits("SizeTest.test_logit_biases")),

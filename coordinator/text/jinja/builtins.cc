@@ -77,6 +77,7 @@ Value Select(const Value& input, const Arguments& a, bool by_attribute, bool kee
     rest.positional.assign(a.positional.begin() + static_cast<ptrdiff_t>(test_at) + 1, a.positional.end());
   }
   List out;
+  if (!input.Truthy()) return Value(std::move(out));  // none, too
   for (const Value& item : Items(input, budget)) {
     const Value subject = by_attribute ? Subscript(item, *attribute, budget) : item;
     const bool passes =
@@ -92,6 +93,7 @@ Value Map(const Value& input, const Arguments& a, Budget& budget) {
   const Value* attribute = a.Get(SIZE_MAX, "attribute");
   const Value* filter = a.Get(0, "filter");
   if (attribute == nullptr && filter == nullptr) Fail("map: which attribute or filter?");
+  if (!input.Truthy()) return Value(std::move(out));  // none, too
   Arguments rest;
   budget.MakeItems(a.positional.size());
   if (a.positional.size() > 1) rest.positional.assign(a.positional.begin() + 1, a.positional.end());
@@ -119,6 +121,34 @@ Value Sorted(const Value& input, const Arguments& a, Budget& budget) {
   if (reverse != nullptr && reverse->Truthy()) std::reverse(keyed.begin(), keyed.end());
   List out;
   for (auto& [key, item] : keyed) out.push_back(std::move(item));
+  return Value(std::move(out));
+}
+
+/// The smallest or largest item, the first of equal ones.
+Value Extreme(const Value& v, bool largest, Budget& budget) {
+  const List items = Items(v, budget);
+  const Value* found = nullptr;
+  for (const Value& item : items) {
+    if (found == nullptr || (largest ? Value::Less(*found, item, budget) : Value::Less(item, *found, budget)))
+      found = &item;
+  }
+  return found != nullptr ? *found : Value(Undefined{largest ? "max" : "min"});
+}
+
+/// Pairs of key and value, by key whatever its case.
+Value DictSort(const Value& v, const Arguments& a, Budget& budget) {
+  if (!a.positional.empty() || !a.named.empty()) Fail("dictsort takes no arguments here");
+  const Value pairs = DictItems(v, budget);
+  std::vector<std::pair<std::string, Value>> keyed;
+  for (const Value& pair : *pairs.AsList())
+    keyed.emplace_back(ToCase(*pair.AsList()->front().AsText(), false, budget).text, pair);
+  budget.Work(8 * keyed.size());
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& x, const auto& y) {
+    budget.Scan(std::min(x.first.size(), y.first.size()));
+    return x.first < y.first;
+  });
+  List out;
+  for (auto& [key, pair] : keyed) out.push_back(std::move(pair));
   return Value(std::move(out));
 }
 
@@ -220,6 +250,9 @@ const std::map<std::string, Filter>& Filters() {
       {"reverse", [](const Value& v, const A&, Budget& b) { return Reversed(v, b); }},
       {"unique", [](const Value& v, const A&, Budget& b) { return Unique(v, b); }},
       {"sort", Sorted},
+      {"dictsort", DictSort},
+      {"min", [](const Value& v, const A&, Budget& b) { return Extreme(v, false, b); }},
+      {"max", [](const Value& v, const A&, Budget& b) { return Extreme(v, true, b); }},
       {"join", JoinFilter},
       {"default", Default},
       {"d", Default},

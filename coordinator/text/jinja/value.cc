@@ -6,31 +6,41 @@
 
 namespace quire::jinja {
 
-Value Value::FromJson(const Json& json, char mark) {
+namespace {
+
+template <class AnyJson>
+Value ValueOf(const AnyJson& json, char mark) {
   switch (json.type()) {
-    case Json::value_t::boolean:
-      return Value(json.get<bool>());
-    case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned:
-      return Value(json.get<int64_t>());
-    case Json::value_t::number_float:
-      return Value(json.get<double>());
-    case Json::value_t::string:
-      return Value(MarkedText(json.get_ref<const std::string&>(), mark));
-    case Json::value_t::array: {
+    case AnyJson::value_t::boolean:
+      return Value(json.template get<bool>());
+    case AnyJson::value_t::number_unsigned:
+      if (json.template get<uint64_t>() > INT64_MAX) return Value(json.template get<double>());
+      return Value(json.template get<int64_t>());
+    case AnyJson::value_t::number_integer:
+      return Value(json.template get<int64_t>());
+    case AnyJson::value_t::number_float:
+      return Value(json.template get<double>());
+    case AnyJson::value_t::string:
+      return Value(MarkedText(json.template get_ref<const std::string&>(), mark));
+    case AnyJson::value_t::array: {
       List list;
-      for (const Json& item : json) list.push_back(FromJson(item, mark));
+      for (const AnyJson& item : json) list.push_back(ValueOf(item, mark));
       return Value(std::move(list));
     }
-    case Json::value_t::object: {
+    case AnyJson::value_t::object: {
       Dict dict;
-      for (const auto& [key, item] : json.items()) dict.entries.emplace_back(key, FromJson(item, mark));
+      for (const auto& [key, item] : json.items()) dict.entries.emplace_back(key, ValueOf(item, mark));
       return Value(std::move(dict));
     }
     default:
       return Value();
   }
 }
+
+}  // namespace
+
+Value Value::FromJson(const Json& json, char mark) { return ValueOf(json, mark); }
+Value Value::FromJson(const OrderedJson& json, char mark) { return ValueOf(json, mark); }
 
 bool Value::Truthy() const {
   if (const bool* b = As<bool>()) return *b;

@@ -58,6 +58,8 @@ class Value {
   static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
   /// A JSON document; every text in it carries `mark`.
   static Value FromJson(const Json& json, char mark);
+  /// The same; mappings keep the order that they were written in.
+  static Value FromJson(const OrderedJson& json, char mark);
 
   template <class T>
   const T* As() const {

@@ -1,0 +1,167 @@
+#include "coordinator/text/answers/answer_format.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace quire {
+
+namespace {
+
+template <class Format>
+using Name = std::pair<const char*, Format>;
+
+constexpr std::array<Name<ToolFormat>, 13> kToolNames = {{
+    {"none", ToolFormat::kNone},
+    {"hermes", ToolFormat::kHermes},
+    {"llama3_json", ToolFormat::kLlama3Json},
+    {"llama4_json", ToolFormat::kLlama3Json},
+    {"pythonic", ToolFormat::kPythonic},
+    {"llama4_pythonic", ToolFormat::kPythonic},
+    {"mistral", ToolFormat::kMistral},
+    {"deepseek_v3", ToolFormat::kDeepSeekV3},
+    {"deepseek_v31", ToolFormat::kDeepSeekV31},
+    {"openai", ToolFormat::kHarmony},
+    {"glm45", ToolFormat::kGlm45},
+    {"granite", ToolFormat::kGranite},
+    {"qwen3_coder", ToolFormat::kQwen3Coder},
+}};
+
+constexpr std::array<Name<ReasoningFormat>, 8> kReasoningNames = {{
+    {"none", ReasoningFormat::kNone},
+    {"qwen3", ReasoningFormat::kThink},
+    {"glm45", ReasoningFormat::kThink},
+    {"deepseek_v3", ReasoningFormat::kThink},
+    {"deepseek_r1", ReasoningFormat::kThinkFromStart},
+    {"openai_gptoss", ReasoningFormat::kHarmony},
+    {"granite", ReasoningFormat::kGranite},
+    {"mistral", ReasoningFormat::kMistral},
+}};
+
+template <class Names>
+auto FormatNamed(const Names& names, std::string_view name) -> std::optional<decltype(names[0].second)> {
+  for (const auto& [known, format] : names) {
+    if (name == known) return format;
+  }
+  return std::nullopt;
+}
+
+template <class Names>
+std::string AllOf(const Names& names) {
+  std::string all;
+  for (const auto& [name, format] : names) all += (all.empty() ? "" : ", ") + std::string(name);
+  return all;
+}
+
+template <class Names, class Format>
+std::string FirstOf(const Names& names, Format format) {
+  for (const auto& [name, named] : names) {
+    if (named == format) return name;
+  }
+  return "none";
+}
+
+ToolFormat ToolsOf(std::string_view source) {
+  const auto has = [&](std::string_view text) { return source.find(text) != std::string_view::npos; };
+  if (has("<|channel|>")) return ToolFormat::kHarmony;
+  if (has("<arg_key>")) return ToolFormat::kGlm45;
+  if (has("<function=")) return has("<parameter=") ? ToolFormat::kQwen3Coder : ToolFormat::kNone;
+  if (has("<｜tool▁calls▁begin｜>")) return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
+  if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
+  if (has("<|tool_call|>")) return ToolFormat::kGranite;
+  if (has("<tool_call>")) return ToolFormat::kHermes;
+  if (has("<|python_tag|>") || has(R"({"name": function name, "parameters":)")) return ToolFormat::kLlama3Json;
+  if (has("[func_name1(")) return ToolFormat::kPythonic;
+  return ToolFormat::kNone;
+}
+
+ReasoningFormat ReasoningOf(std::string_view source) {
+  const auto has = [&](std::string_view text) { return source.find(text) != std::string_view::npos; };
+  if (has("<|channel|>")) return ReasoningFormat::kHarmony;
+  if (has("[THINK]")) return ReasoningFormat::kMistral;
+  if (has("Here is my thought process:") || (has("<think>") && has("<response>"))) return ReasoningFormat::kGranite;
+  if (has("</think>") || has("<think>")) return ReasoningFormat::kThink;
+  return ReasoningFormat::kNone;
+}
+
+}  // namespace
+
+AnswerFormat FormatOfTemplate(std::string_view source) { return {ToolsOf(source), ReasoningOf(source)}; }
+
+std::optional<ToolFormat> ToolFormatNamed(std::string_view name) { return FormatNamed(kToolNames, name); }
+std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name) {
+  return FormatNamed(kReasoningNames, name);
+}
+std::string ToolFormatNames() { return AllOf(kToolNames); }
+std::string ReasoningFormatNames() { return AllOf(kReasoningNames); }
+std::string NameOf(ToolFormat format) { return FirstOf(kToolNames, format); }
+std::string NameOf(ReasoningFormat format) { return FirstOf(kReasoningNames, format); }
+
+ReasoningMarks MarksOf(ReasoningFormat format) {
+  switch (format) {
+    case ReasoningFormat::kThink:
+    case ReasoningFormat::kThinkFromStart:
+      return {{"<think>"}, {"</think>"}};
+    case ReasoningFormat::kMistral:
+      return {{"[THINK]"}, {"[/THINK]"}};
+    case ReasoningFormat::kGranite:
+      return {{"<think>", "Here is my thought process:", "Here's my thought process:"},
+              {"</think>", "Here is my response:", "Here's my response:"}};
+    case ReasoningFormat::kHarmony:
+    case ReasoningFormat::kNone:
+      break;
+  }
+  return {};
+}
+
+std::vector<std::string> MarkersOf(const AnswerFormat& format) {
+  const ReasoningMarks thoughts = MarksOf(format.reasoning);
+  std::vector<std::string> markers = thoughts.open;
+  const auto add = [&](std::vector<std::string> more) { markers.insert(markers.end(), more.begin(), more.end()); };
+  add(thoughts.close);
+  if (format.reasoning == ReasoningFormat::kGranite) add({"<response>", "</response>"});
+  switch (format.tools) {
+    case ToolFormat::kHermes:
+    case ToolFormat::kQwen3Coder:
+      add({"<tool_call>", "</tool_call>"});
+      break;
+    case ToolFormat::kGlm45:
+      add({"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"});
+      break;
+    case ToolFormat::kLlama3Json:
+      add({"<|python_tag|>"});
+      break;
+    case ToolFormat::kPythonic:
+      add({"<|python_tag|>", "<|python_start|>", "<|python_end|>"});
+      break;
+    case ToolFormat::kMistral:
+      add({"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"});
+      break;
+    case ToolFormat::kDeepSeekV3:
+    case ToolFormat::kDeepSeekV31:
+      add({"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+           "<｜tool▁calls▁end｜>"});
+      break;
+    case ToolFormat::kGranite:
+      add({"<|tool_call|>", "<tool_call>"});
+      break;
+    case ToolFormat::kHarmony:
+    case ToolFormat::kNone:
+      break;
+  }
+  if (format.tools == ToolFormat::kHarmony || format.reasoning == ReasoningFormat::kHarmony)
+    add({"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"});
+  return markers;
+}
+
+ReasoningStart StartAfter(ReasoningFormat format, std::string_view prompt) {
+  const ReasoningMarks marks = MarksOf(format);
+  const size_t end = prompt.find_last_not_of(" \t\r\n");
+  prompt = prompt.substr(0, end == std::string_view::npos ? 0 : end + 1);
+  const auto ends = [&](const std::string& mark) { return prompt.ends_with(mark); };
+  if (std::ranges::any_of(marks.open, ends)) return ReasoningStart::kInside;
+  if (marks.close.empty() || std::ranges::any_of(marks.close, ends)) return ReasoningStart::kNone;
+  return format == ReasoningFormat::kThinkFromStart ? ReasoningStart::kInside : ReasoningStart::kUndecided;
+}
+
+}  // namespace quire

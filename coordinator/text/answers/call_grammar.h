@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/grammar/grammar_source.h"
+#include "comm/types.h"
+#include "coordinator/text/answers/answer_parser.h"
+
+namespace quire {
+
+/// What an answer has to keep to, beside what its client asked for.
+struct CallConstraint {
+  const AnswerShape& shape;
+  /// By tool: the schema that its arguments have to be accepted by; null: any JSON object.
+  const std::vector<OrderedJson>& schemas;
+  /// Texts of the format that are control tokens of this model: grammars know those by their ids.
+  const std::map<std::string, TokenId>& control_tokens;
+  /// What the answer is when it calls nothing; none: anything.
+  const GrammarSource& words;
+};
+
+/// Whether the calls of this format can be kept to a schema: when calls are asked for, and when it is left to the model
+/// whether it calls.
+bool CanRequireCalls(ToolFormat format);
+bool CanTriggerCalls(ToolFormat format);
+
+/// The grammar of an answer that calls what shape.tools says: its choice decides whether it must. Needs CanRequireCalls
+/// or CanTriggerCalls.
+GrammarSource CallGrammar(const CallConstraint& constraint);
+
+/// A grammar behind thoughts that the prompt has opened: they come to their end first.
+GrammarSource AfterThoughts(const AnswerShape& shape, const std::map<std::string, TokenId>& control_tokens,
+                            const GrammarSource& words);
+
+}  // namespace quire

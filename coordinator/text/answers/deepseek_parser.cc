@@ -1,0 +1,135 @@
+// DeepSeek's calls. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the arguments between
+// ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. One parser reads both.
+#include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/step_parser.h"
+
+namespace quire {
+
+namespace {
+
+constexpr std::string_view kCallsBegin = "<｜tool▁calls▁begin｜>", kCallBegin = "<｜tool▁call▁begin｜>",
+                           kSeparator = "<｜tool▁sep｜>", kCallEnd = "<｜tool▁call▁end｜>",
+                           kCallsEnd = "<｜tool▁calls▁end｜>", kJsonFence = "```json", kBackticks = "```";
+
+class DeepSeekParser : public StepParser {
+ public:
+  explicit DeepSeekParser(std::shared_ptr<const ToolUse> tools) : StepParser(std::move(tools)) {}
+
+ private:
+  enum class State { kText, kBetween, kHead, kAfterSeparator, kFence, kArguments, kFenceEnd, kEnd };
+
+  bool Step() override {
+    switch (state_) {
+      case State::kText:
+        if (!PassUntil({std::string(kCallsBegin), std::string(kCallBegin)}, AnswerPart::kContent)) return false;
+        Attempt();
+        attempting_ = true;
+        if (rest().starts_with(kCallsBegin)) Skip(kCallsBegin.size());
+        state_ = State::kBetween;
+        return true;
+      case State::kBetween:
+        return Between();
+      case State::kHead: {
+        const auto head = TakeUntil(kSeparator);
+        if (!head && (rest().size() > kMaxHeadBytes || at_end())) return Fail();
+        if (!head) return false;
+        head_ = *head;
+        state_ = State::kAfterSeparator;
+        return true;
+      }
+      case State::kAfterSeparator:
+        return AfterSeparator();
+      case State::kFence:
+        return MaybeTake(kJsonFence, State::kArguments);
+      case State::kArguments:
+        return ArgumentsOfCall();
+      case State::kFenceEnd:
+        return MaybeTake(kBackticks, State::kEnd);
+      case State::kEnd:
+        return MaybeTake(kCallEnd, State::kBetween);
+    }
+    return false;
+  }
+
+  void BackToText() override {
+    state_ = State::kText;
+    attempting_ = false;
+  }
+
+  /// Before a call, or after the last one.
+  bool Between() {
+    if (!SkipSpace()) return false;
+    const Match next = PeekAt(kCallBegin), over = PeekAt(kCallsEnd);
+    if (next == Match::kUnknown || over == Match::kUnknown) return false;
+    if (next == Match::kYes) {
+      if (!attempting_) Attempt();
+      Take(kCallBegin);
+      attempting_ = true;
+      state_ = State::kHead;
+    } else if (over == Match::kYes && !attempting_) {
+      Take(kCallsEnd);
+      state_ = State::kText;
+    } else {
+      Fail();
+    }
+    return true;
+  }
+
+  Match PeekAt(std::string_view what) const {
+    if (rest().starts_with(what)) return Match::kYes;
+    return !at_end() && what.starts_with(rest()) ? Match::kUnknown : Match::kNo;
+  }
+
+  bool MaybeTake(std::string_view what, State then) {
+    if (!SkipSpace()) return false;
+    if (Take(what) == Match::kUnknown) return false;
+    state_ = then;
+    return true;
+  }
+
+  bool AfterSeparator() {
+    const size_t first = rest().find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos) return false;
+    name_ = head_;
+    if (rest()[first] != '{') {
+      const auto line = TakeUntil("\n");
+      if (!line && (rest().size() > kMaxHeadBytes || at_end())) return Fail();
+      if (!line) return false;
+      name_ = *line;
+    }
+    const size_t last = name_.find_last_not_of(" \t\r\n");
+    name_.erase(last == std::string::npos ? 0 : last + 1);
+    if (tools()->Find(name_) == nullptr) return Fail();
+    BeginArguments();
+    state_ = State::kFence;
+    return true;
+  }
+
+  bool ArgumentsOfCall() {
+    if (!in_call()) {
+      if (!SkipSpace()) return false;
+      if (rest()[0] != '{' || !BeginCall(name_)) return Fail();
+    }
+    const JsonScanner::Status status = PassArguments();
+    if (status == JsonScanner::Status::kMore) return false;
+    if (status == JsonScanner::Status::kError) return Fail();
+    EndCall();
+    attempting_ = false;
+    state_ = State::kFenceEnd;
+    return true;
+  }
+
+  static constexpr size_t kMaxHeadBytes = 256;
+
+  State state_ = State::kText;
+  bool attempting_ = false;  // an attempt at a call is under way
+  std::string head_, name_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> tools) {
+  return std::make_unique<DeepSeekParser>(std::move(tools));
+}
+
+}  // namespace quire

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+
+#include "coordinator/text/answers/answer_parser.h"
+
+namespace quire {
+
+// One for each format.
+std::unique_ptr<AnswerParser> MakeJsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakeDeepSeekParser(std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakeXmlCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
+std::unique_ptr<AnswerParser> MakePythonicParser(std::shared_ptr<const ToolUse> tools);
+/// tools may be null: then it splits thoughts only.
+std::unique_ptr<AnswerParser> MakeHarmonyParser(std::shared_ptr<const ToolUse> tools);
+/// Thoughts, and whatever the parser of the rest makes of the rest; null: words.
+std::unique_ptr<AnswerParser> MakeReasoningParser(ReasoningFormat format, ReasoningStart start,
+                                                  std::unique_ptr<AnswerParser> rest);
+
+}  // namespace quire

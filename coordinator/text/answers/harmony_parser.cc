@@ -1,0 +1,132 @@
+// gpt-oss answers in messages: <|channel|>name to=recipient <|constrain|>json<|message|>text<|end|>, and the next one
+// after
+// <|start|>assistant. Thoughts are in the channel "analysis", calls go to=functions.name, all else is for whoever
+// asked.
+#include <algorithm>
+
+#include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/step_parser.h"
+
+namespace quire {
+
+namespace {
+
+constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>",
+                           kRecipient = "to=functions.";
+constexpr size_t kMaxHeadBytes = 512;
+
+class HarmonyParser : public StepParser {
+ public:
+  explicit HarmonyParser(std::shared_ptr<const ToolUse> tools) : StepParser(std::move(tools)) {}
+
+  bool in_reasoning() const override { return state_ == State::kThoughts; }
+
+ private:
+  enum class State { kFirst, kHead, kThoughts, kWords, kArguments, kBetween };
+
+  bool Step() override {
+    static const std::vector<std::string> kEnds = {"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"};
+    switch (state_) {
+      case State::kFirst:
+        return First();
+      case State::kHead:
+        return Head();
+      case State::kThoughts:
+      case State::kWords: {
+        const auto kind = state_ == State::kThoughts ? AnswerPart::kReasoning : AnswerPart::kContent;
+        if (!PassUntil(kEnds, kind)) return false;
+        state_ = State::kBetween;
+        return true;
+      }
+      case State::kArguments:
+        return ArgumentsOfCall();
+      case State::kBetween:
+        return Between(kEnds);
+    }
+    return false;
+  }
+
+  void BackToText() override { state_ = State::kWords; }
+
+  /// The prompt ends with "<|start|>assistant": the answer begins inside a head, or, against the rules, with words.
+  bool First() {
+    Attempt();
+    for (const std::string_view begin : {kChannel, kStart, kMessage, std::string_view(" to=")}) {
+      if (rest().starts_with(begin)) {
+        state_ = State::kHead;
+        return true;
+      }
+      if (!at_end() && begin.starts_with(rest())) return false;
+    }
+    return Fail();
+  }
+
+  bool Head() {
+    auto head = TakeUntil(kMessage);
+    if (!head && rest().size() <= kMaxHeadBytes && !at_end()) return false;
+    if (!head) {
+      Skip(std::min(rest().size(), kMaxHeadBytes));
+      return Fail();
+    }
+    const size_t recipient = head->find(kRecipient);
+    if (recipient != std::string::npos && tools() != nullptr) {
+      name_ = head->substr(recipient + kRecipient.size());
+      name_ = name_.substr(0, name_.find_first_of(" <\t\n"));
+      if (tools()->Find(name_) != nullptr) {
+        BeginArguments();
+        state_ = State::kArguments;
+        return true;
+      }
+      return Fail();
+    }
+    const size_t channel = head->find(kChannel);
+    const bool thoughts = channel != std::string::npos && head->compare(channel + kChannel.size(), 8, "analysis") == 0;
+    DropAttempt();
+    state_ = thoughts ? State::kThoughts : State::kWords;
+    return true;
+  }
+
+  bool ArgumentsOfCall() {
+    if (!in_call()) {
+      if (!SkipSpace()) return false;
+      if (rest()[0] != '{' || !BeginCall(name_)) return Fail();
+    }
+    const JsonScanner::Status status = PassArguments();
+    if (status == JsonScanner::Status::kMore) return false;
+    if (status == JsonScanner::Status::kError) return Fail();
+    EndCall();
+    state_ = State::kBetween;
+    return true;
+  }
+
+  /// After a message: its end, then the next one's head.
+  bool Between(const std::vector<std::string>& ends) {
+    if (!SkipSpace()) return false;
+    for (const std::string& end : ends) {
+      if (!rest().starts_with(end)) {
+        if (!at_end() && end.starts_with(rest())) return false;
+        continue;
+      }
+      if (end == kStart || end == kChannel) {
+        Attempt();
+        state_ = State::kHead;
+      } else {
+        Skip(end.size());
+      }
+      return true;
+    }
+    state_ = State::kWords;
+    return true;
+  }
+
+  State state_ = State::kFirst;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerParser> MakeHarmonyParser(std::shared_ptr<const ToolUse> tools) {
+  return std::make_unique<HarmonyParser>(std::move(tools));
+}
+
+}  // namespace quire

@@ -1,0 +1,233 @@
+// Calls that are written as JSON: Hermes and Qwen, Llama 3, Mistral, Granite.
+#include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/json_call.h"
+#include "coordinator/text/answers/step_parser.h"
+
+namespace quire {
+
+namespace {
+
+/// What a format has around its calls.
+struct Manner {
+  std::vector<std::string> opens;  // texts after which calls follow
+  std::string closes;              // after one call, or empty; it may be missing
+  bool lists = false;              // calls may stand in brackets, with commas
+  bool named = false;              // a call may be name[ARGS]{...}, too
+  bool bare = false;               // the answer's first byte may begin a call; others follow after semicolons
+};
+
+Manner MannerOf(ToolFormat format) {
+  switch (format) {
+    case ToolFormat::kLlama3Json:
+      return {.opens = {"<|python_tag|>"}, .bare = true};
+    case ToolFormat::kMistral:
+      return {.opens = {"[TOOL_CALLS]"}, .lists = true, .named = true};
+    case ToolFormat::kGranite:
+      return {.opens = {"<|tool_call|>", "<tool_call>"}, .lists = true};
+    default:
+      return {.opens = {"<tool_call>"}, .closes = "</tool_call>"};
+  }
+}
+
+class JsonCallsParser : public StepParser {
+ public:
+  JsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools)
+      : StepParser(std::move(tools)), manner_(MannerOf(format)), state_(manner_.bare ? State::kStart : State::kText) {}
+
+ private:
+  enum class State { kStart, kText, kOpened, kObject, kName, kCallId, kArguments, kAfter };
+
+  bool Step() override {
+    switch (state_) {
+      case State::kStart:
+        return Start();
+      case State::kText: {
+        const auto mark = PassUntil(manner_.opens, AnswerPart::kContent);
+        if (!mark) return false;
+        Attempt();
+        Skip(manner_.opens[*mark].size());
+        state_ = State::kOpened;
+        return true;
+      }
+      case State::kOpened:
+        return Opened();
+      case State::kObject:
+        return Object();
+      case State::kName:
+        return Name();
+      case State::kCallId:
+        return CallId();
+      case State::kArguments:
+        return ArgumentsOfName();
+      case State::kAfter:
+        return After();
+    }
+    return false;
+  }
+
+  void BackToText() override {
+    state_ = State::kText;
+    in_list_ = false;
+  }
+
+  /// Before the answer's first word.
+  bool Start() {
+    const size_t first = rest().find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos) return false;
+    if (rest()[first] != '{') {
+      state_ = State::kText;
+      return true;
+    }
+    Attempt();
+    Skip(first);
+    state_ = State::kOpened;
+    return true;
+  }
+
+  /// After what opens calls, or after a comma in a list.
+  bool Opened() {
+    if (!SkipSpace()) return false;
+    const char c = rest()[0];
+    if (c == '{') {
+      call_ = JsonCall();
+      state_ = State::kObject;
+    } else if (c == '[' && manner_.lists && !in_list_) {
+      in_list_ = true;
+      Skip(1);
+    } else if (manner_.named && !in_list_ && IsToolNameByte(c)) {
+      state_ = State::kName;
+    } else {
+      Fail();
+    }
+    return true;
+  }
+
+  bool Object() {
+    const std::string_view text = rest();
+    size_t taken = 0;
+    auto status = JsonCall::Status::kMore;
+    bool ok = true;
+    while (ok && taken < text.size() && status == JsonCall::Status::kMore) {
+      status = call_.Next(text[taken]);
+      if (status == JsonCall::Status::kError) break;
+      ++taken;
+      ok = in_call() || !call_.name() || tools()->Find(*call_.name()) != nullptr;
+    }
+    Skip(taken);
+    if (ok && !in_call() && call_.name() && call_.has_arguments()) ok = BeginCall(*call_.name());
+    if (in_call()) Arguments(call_.TakeArguments());
+    if (!ok || status == JsonCall::Status::kError) {
+      Fail();
+    } else if (status == JsonCall::Status::kDone) {
+      EndCall();
+      state_ = State::kAfter;
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  /// name[ARGS]{...}, name[CALL_ID]id[ARGS]{...} or name{...}
+  bool Name() {
+    const std::string_view text = rest();
+    size_t length = 0;
+    while (length < text.size() && IsToolNameByte(text[length])) ++length;
+    if (length > kMaxToolNameBytes) return Fail();
+    if (length == text.size()) return false;
+    name_ = text.substr(0, length);
+    const Match id = At(length, "[CALL_ID]"), arguments = At(length, "[ARGS]");
+    if (id == Match::kUnknown || arguments == Match::kUnknown) return false;
+    Skip(length);
+    if (id == Match::kYes) {
+      Take("[CALL_ID]");
+      state_ = State::kCallId;
+      return true;
+    }
+    if (arguments == Match::kYes) Take("[ARGS]");
+    if (arguments == Match::kNo && text[length] != '{') return Fail();
+    BeginNamed();
+    return true;
+  }
+
+  /// Whether the text stands at rest()[offset].
+  Match At(size_t offset, std::string_view what) const {
+    const std::string_view text = rest().substr(offset);
+    if (text.starts_with(what)) return Match::kYes;
+    return !at_end() && what.starts_with(text) ? Match::kUnknown : Match::kNo;
+  }
+
+  bool CallId() {
+    if (!TakeUntil("[ARGS]")) return false;
+    BeginNamed();
+    return true;
+  }
+
+  void BeginNamed() {
+    if (tools()->Find(name_) == nullptr) {
+      Fail();
+      return;
+    }
+    BeginArguments();
+    state_ = State::kArguments;
+  }
+
+  bool ArgumentsOfName() {
+    if (!in_call()) {
+      if (!SkipSpace()) return false;
+      if (rest()[0] != '{' || !BeginCall(name_)) return Fail();
+    }
+    const JsonScanner::Status status = PassArguments();
+    if (status == JsonScanner::Status::kMore) return false;
+    if (status == JsonScanner::Status::kError) return Fail();
+    EndCall();
+    state_ = State::kAfter;
+    return true;
+  }
+
+  /// After a whole call.
+  bool After() {
+    if (!SkipSpace()) return false;
+    const char c = rest()[0];
+    if (in_list_ && (c == ',' || c == ']')) {
+      state_ = c == ',' ? State::kOpened : State::kText;
+      in_list_ = c == ',';
+      if (in_list_) Attempt();
+      Skip(1);
+      return true;
+    }
+    if (manner_.bare && (c == ';' || c == ',' || c == '{')) return AfterBare(c);
+    if (!manner_.closes.empty()) {
+      const Match closed = Take(manner_.closes);
+      if (closed == Match::kUnknown) return false;
+    }
+    BackToText();
+    return true;
+  }
+
+  bool AfterBare(char c) {
+    const size_t next = c == '{' ? 0 : rest().find_first_not_of(" \t\r\n", 1);
+    if (next == std::string_view::npos) return false;
+    if (rest()[next] != '{') {
+      state_ = State::kText;
+      return true;
+    }
+    Attempt();
+    Skip(next);
+    state_ = State::kOpened;
+    return true;
+  }
+
+  Manner manner_;
+  State state_;
+  bool in_list_ = false;
+  JsonCall call_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerParser> MakeJsonCallsParser(ToolFormat format, std::shared_ptr<const ToolUse> tools) {
+  return std::make_unique<JsonCallsParser>(format, std::move(tools));
+}
+
+}  // namespace quire

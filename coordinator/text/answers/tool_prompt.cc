@@ -1,0 +1,48 @@
+#include "coordinator/text/answers/tool_prompt.h"
+
+#include <fmt/format.h>
+
+#include "coordinator/text/answers/json_scanner.h"
+
+namespace quire {
+
+std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format) {
+  switch (format) {
+    case ToolFormat::kHermes:
+      return JsonCallForm{"", "<tool_call>\n", "arguments", "\n</tool_call>", "\n", ""};
+    case ToolFormat::kLlama3Json:
+      return JsonCallForm{"", "", "parameters", "", "; ", ""};
+    case ToolFormat::kMistral:
+      return JsonCallForm{"[TOOL_CALLS][", "", "arguments", "", ", ", "]"};
+    case ToolFormat::kGranite:
+      return JsonCallForm{"<|tool_call|>[", "", "arguments", "", ", ", "]"};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string ToolPrompt(const JsonCallForm& form, const ToolUse& use) {
+  std::string text = "You may call functions. Each is described by a line of JSON:\n";
+  for (const Tool& tool : use.tools)
+    text += tool.definition.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  text += fmt::format(
+      "To call one, answer with its name and arguments, in this form and with nothing else:\n{}{}{{\"name\": "
+      "\"the function\", \"{}\": {{\"an argument\": \"its value\"}}}}{}{}",
+      form.begin, form.open, form.arguments, form.close, form.end);
+  return text;
+}
+
+std::string CallsText(const JsonCallForm& form, const OrderedJson& calls) {
+  std::string text = form.begin;
+  for (const OrderedJson& call : calls) {
+    const OrderedJson& function = call["function"];
+    const auto& arguments = function["arguments"].get_ref<const std::string&>();
+    if (text.size() > form.begin.size()) text += form.between;
+    text += fmt::format("{}{{\"name\": {}, \"{}\": {}}}{}", form.open,
+                        JsonString(function["name"].get_ref<const std::string&>()), form.arguments,
+                        arguments.empty() ? "{}" : arguments, form.close);
+  }
+  return text + form.end;
+}
+
+}  // namespace quire

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "coordinator/text/answers/answer_format.h"
+#include "coordinator/text/answers/tool.h"
+
+namespace quire {
+
+/// How a format has one call that is written as JSON: `open`{"name": ..., `arguments`: ...}`close`, with `between` from
+/// one to the next; all of them between `begin` and `end`.
+struct JsonCallForm {
+  std::string begin, open, arguments, close, between, end;
+};
+/// Nothing for formats that do not write calls as JSON objects with a name.
+std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format);
+
+/// For models whose template shows no tools: what to tell such a model of them, and of how to call them. For formats
+/// that have a JsonCallForm.
+std::string ToolPrompt(const JsonCallForm& form, const ToolUse& use);
+
+/// Calls of an earlier answer as the model wrote them. calls: of OpenAI's form, arguments as text.
+std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);
+
+}  // namespace quire

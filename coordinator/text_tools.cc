@@ -1,0 +1,26 @@
+#include "coordinator/text_tools.h"
+
+#include "comm/error.h"
+#include "coordinator/text/vocabulary_of.h"
+
+namespace quire {
+
+TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) : tokenizer(TokenizerDataOf(model)) {
+  if (tokenizer.vocab_size() > model.spec().vocab_size) {
+    Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
+         model.spec().vocab_size);
+  }
+  vocabulary = std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids));
+  grammars = std::make_unique<GrammarCompiler>(*vocabulary, static_cast<int>(model.spec().vocab_size));
+  try {
+    chat = std::make_unique<ChatTemplate>(tokenizer.data());
+    answer_format = FormatOfTemplate(chat->source());
+  } catch (const Error& error) {
+    no_chat_reason = error.what();
+  }
+  chosen_format = settings.tool_call_parser != "auto";
+  if (const auto named = ToolFormatNamed(settings.tool_call_parser)) answer_format.tools = *named;
+  if (const auto named = ReasoningFormatNamed(settings.reasoning_parser)) answer_format.reasoning = *named;
+}
+
+}  // namespace quire

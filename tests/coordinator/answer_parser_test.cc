@@ -1,0 +1,285 @@
+#include "coordinator/text/answers/answer_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "comm/json.h"
+#include "comm/model/mapped_file.h"
+
+namespace quire {
+namespace {
+
+/// What came of an answer, put together.
+struct Held {
+  std::string content, reasoning;
+  struct Call {
+    std::string name, arguments;
+    bool operator==(const Call&) const = default;
+  };
+  std::vector<Call> calls;
+  std::vector<std::string> broken;
+
+  void Add(const AnswerParts& parts) {
+    for (const AnswerPart& part : parts) {
+      switch (part.kind) {
+        case AnswerPart::kContent:
+          content += part.text;
+          break;
+        case AnswerPart::kReasoning:
+          reasoning += part.text;
+          break;
+        case AnswerPart::kCall:
+          EXPECT_EQ(part.call, static_cast<int>(calls.size()));
+          calls.push_back({part.text, ""});
+          break;
+        case AnswerPart::kArguments:
+          EXPECT_EQ(part.call + 1, static_cast<int>(calls.size()));
+          calls.back().arguments += part.text;
+          break;
+        case AnswerPart::kBroken:
+          broken.push_back(part.text);
+          break;
+      }
+    }
+  }
+  bool operator==(const Held&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Held& held) {
+  out << "content <" << held.content << "> reasoning <" << held.reasoning << ">";
+  for (const auto& call : held.calls) out << "\n  call " << call.name << " <" << call.arguments << ">";
+  for (const auto& text : held.broken) out << "\n  broken <" << text << ">";
+  return out;
+}
+
+std::shared_ptr<const ToolUse> SomeTools() {
+  static const auto kTools = [] {
+    auto use = std::make_shared<ToolUse>();
+    const OrderedJson weather = OrderedJson::parse(
+        R"({"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"deep":{"type":"object"},)"
+        R"("unit":{"type":["string","null"]},"exact":{"type":"boolean"}}})");
+    use->tools.push_back({"get_weather", OrderedJson::object(), weather, false});
+    use->tools.push_back({"noop", OrderedJson::object(), OrderedJson(), false});
+    use->tools.push_back({"web.search-1", OrderedJson::object(), OrderedJson(), false});
+    return use;
+  }();
+  return kTools;
+}
+
+Held Whole(const AnswerShape& shape, std::string_view text, bool cut) {
+  const auto parser = MakeAnswerParser(shape);
+  Held held;
+  AnswerParts parts;
+  parser->Push(text, parts);
+  parser->Finish(cut, parts);
+  held.Add(parts);
+  return held;
+}
+
+/// One answer and what it holds.
+struct Recorded {
+  std::string name, tools, reasoning, text;
+  ReasoningStart start = ReasoningStart::kNone;
+  bool cut = false;
+  Held held;
+};
+
+Recorded RecordedOf(const Json& json) {
+  Recorded answer{json["name"], json.value("tools", "none"), json.value("reasoning", "none"), json["text"]};
+  const std::string start = json.value("start", "none");
+  answer.start = start == "inside"      ? ReasoningStart::kInside
+                 : start == "undecided" ? ReasoningStart::kUndecided
+                                        : ReasoningStart::kNone;
+  answer.cut = json.value("cut", false);
+  answer.held.content = json.value("content", "");
+  answer.held.reasoning = json.value("thoughts", "");
+  for (const Json& call : json.value("calls", Json::array())) answer.held.calls.push_back({call[0], call[1]});
+  answer.held.broken = json.value("broken", std::vector<std::string>());
+  return answer;
+}
+
+const std::vector<Recorded>& Answers() {
+  static const std::vector<Recorded> kAnswers = [] {
+    const std::string path = std::string(QUIRE_TEST_DATA) + "/answers.json";
+    std::vector<Recorded> answers;
+    for (const Json& json : ParseJson(ReadTextFile(path, 1 << 20), path)) answers.push_back(RecordedOf(json));
+    return answers;
+  }();
+  return kAnswers;
+}
+
+AnswerShape ShapeOf(const Recorded& answer) {
+  return {{ToolFormatNamed(answer.tools).value(), ReasoningFormatNamed(answer.reasoning).value()},
+          answer.start,
+          answer.tools == "none" ? nullptr : SomeTools()};
+}
+
+TEST(AnswerParserTest, RecordedAnswersHoldWhatTheyHold) {
+  for (const Recorded& answer : Answers())
+    EXPECT_EQ(Whole(ShapeOf(answer), answer.text, answer.cut), answer.held) << answer.name;
+}
+
+TEST(AnswerParserTest, AnswersThatCameInTwoPiecesAreTheSame) {
+  for (const Recorded& answer : Answers()) {
+    const std::string text = answer.text;
+    for (size_t at = 0; at <= text.size(); ++at) {
+      const auto parser = MakeAnswerParser(ShapeOf(answer));
+      Held held;
+      AnswerParts parts;
+      parser->Push(std::string_view(text).substr(0, at), parts);
+      held.Add(std::exchange(parts, {}));
+      parser->Push(std::string_view(text).substr(at), parts);
+      held.Add(std::exchange(parts, {}));
+      parser->Finish(answer.cut, parts);
+      held.Add(parts);
+      ASSERT_EQ(held, answer.held) << answer.name << " cut at " << at;
+    }
+  }
+}
+
+TEST(AnswerParserTest, AnswersThatCameInPiecesOfAnySizeAreTheSame) {
+  for (const Recorded& answer : Answers()) {
+    const std::string text = answer.text;
+    for (size_t size = 1; size <= 7; ++size) {
+      const auto parser = MakeAnswerParser(ShapeOf(answer));
+      Held held;
+      AnswerParts parts;
+      for (size_t at = 0; at < text.size(); at += size) {
+        parser->Push(std::string_view(text).substr(at, size), parts);
+        held.Add(std::exchange(parts, {}));
+      }
+      parser->Finish(answer.cut, parts);
+      held.Add(parts);
+      ASSERT_EQ(held, answer.held) << answer.name << " in pieces of " << size;
+    }
+  }
+}
+
+std::string WithoutSpace(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c != ' ' && c != '\n') out += c;
+  }
+  return out;
+}
+
+/// Wherever an answer ends, it ends well, and names and arguments so far are beginnings of those of the whole one.
+TEST(AnswerParserTest, AnswersThatAreCutKeepWhatTheyHad) {
+  for (const Recorded& answer : Answers()) {
+    if (!answer.held.broken.empty()) continue;
+    const std::string text = answer.text;
+    for (size_t at = 0; at < text.size(); ++at) {
+      const Held held = Whole(ShapeOf(answer), text.substr(0, at), true);
+      ASSERT_LE(held.calls.size(), answer.held.calls.size()) << answer.name << " cut at " << at;
+      for (size_t i = 0; i < held.calls.size(); ++i) {
+        EXPECT_EQ(held.calls[i].name, answer.held.calls[i].name);
+        EXPECT_TRUE(answer.held.calls[i].arguments.starts_with(held.calls[i].arguments)) << held;
+      }
+    }
+  }
+}
+
+TEST(AnswerParserTest, ArgumentsAreJson) {
+  for (const Recorded& answer : Answers()) {
+    if (answer.cut || !answer.held.broken.empty()) continue;
+    for (const auto& call : answer.held.calls) EXPECT_TRUE(Json::parse(call.arguments).is_object()) << answer.name;
+  }
+}
+
+/// Without tools that have these names, nothing of an answer is lost but the marks of thoughts.
+TEST(AnswerParserTest, CallsOfWhatWasNotOfferedAreContent) {
+  for (const Recorded& answer : Answers()) {
+    if (answer.reasoning != "none" || answer.tools == "none") continue;
+    if (ToolFormatNamed(answer.tools) == ToolFormat::kHarmony) continue;
+    AnswerShape shape = ShapeOf(answer);
+    auto others = std::make_shared<ToolUse>();
+    others->tools.push_back({"other", {}, {}, false});
+    shape.tools = others;
+    const Held held = Whole(shape, answer.text, false);
+    EXPECT_TRUE(held.calls.empty()) << answer.name;
+    EXPECT_EQ(WithoutSpace(held.content), WithoutSpace(answer.text)) << answer.name;
+  }
+}
+
+/// Pieces of answers in any order, cut anywhere: what comes out depends on the text alone, and there is an end.
+TEST(AnswerParserTest, NoiseIsTheSameHoweverItIsCut) {
+  std::minstd_rand random(7);
+  const auto below = [&](size_t bound) { return random() % bound; };
+  for (int round = 0; round < 20'000; ++round) {
+    const Recorded& recorded = Answers()[below(Answers().size())];
+    const AnswerShape shape = ShapeOf(recorded);
+    const std::vector<std::string> marks = MarkersOf(shape.format);
+    std::string text;
+    for (size_t piece = 0; piece < 8; ++piece) {
+      const std::string& source = Answers()[below(Answers().size())].text;
+      const std::string& own = below(2) == 0 ? recorded.text : source;
+      const size_t begin = below(own.size());
+      text += own.substr(begin, below(24));
+      if (!marks.empty() && below(2) == 0) text += marks[below(marks.size())];
+    }
+    const bool cut = below(2) == 0;
+    const Held whole = Whole(shape, text, cut);
+    const auto parser = MakeAnswerParser(shape);
+    Held held;
+    AnswerParts parts;
+    for (size_t at = 0; at < text.size();) {
+      const size_t size = 1 + below(6);
+      parser->Push(std::string_view(text).substr(at, size), parts);
+      held.Add(std::exchange(parts, {}));
+      at += size;
+    }
+    parser->Finish(cut, parts);
+    held.Add(parts);
+    ASSERT_EQ(held, whole) << text;
+  }
+}
+
+TEST(AnswerParserTest, OneCallTooManyIsContent) {
+  std::string text;
+  for (int i = 0; i < 129; ++i) text += R"(<tool_call>{"name": "noop"}</tool_call>)";
+  const Held held =
+      Whole({{ToolFormat::kHermes, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()}, text, false);
+  EXPECT_EQ(held.calls.size(), 128u);
+  EXPECT_EQ(held.content, R"(<tool_call>{"name": "noop"}</tool_call>)");
+}
+
+TEST(AnswerParserTest, DepthIsBounded) {
+  const std::string deep = R"(<tool_call>{"name": "noop", "arguments": {"a": )" + std::string(100, '[');
+  const Held held =
+      Whole({{ToolFormat::kHermes, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()}, deep, true);
+  ASSERT_EQ(held.broken.size(), 1u);
+  EXPECT_EQ(held.broken[0] + held.content, deep);
+}
+
+TEST(AnswerFormatTest, PromptsSayWhereAnAnswerBegins) {
+  EXPECT_EQ(StartAfter(ReasoningFormat::kThink, "<|assistant|>\n<think>\n"), ReasoningStart::kInside);
+  EXPECT_EQ(StartAfter(ReasoningFormat::kThink, "<|assistant|>\n<think>\n\n</think>\n\n"), ReasoningStart::kNone);
+  EXPECT_EQ(StartAfter(ReasoningFormat::kThink, "<|assistant|>\n"), ReasoningStart::kUndecided);
+  EXPECT_EQ(StartAfter(ReasoningFormat::kThinkFromStart, "<|assistant|>\n"), ReasoningStart::kInside);
+  EXPECT_EQ(StartAfter(ReasoningFormat::kThinkFromStart, "</think>"), ReasoningStart::kNone);
+  EXPECT_EQ(StartAfter(ReasoningFormat::kNone, "<think>"), ReasoningStart::kNone);
+}
+
+TEST(AnswerFormatTest, TemplatesNameTheirFormats) {
+  const auto tools = [](std::string_view source) { return NameOf(FormatOfTemplate(source).tools); };
+  const auto reasoning = [](std::string_view source) { return NameOf(FormatOfTemplate(source).reasoning); };
+  EXPECT_EQ(tools("{{ '<tool_call>\\n' + x }}"), "hermes");
+  EXPECT_EQ(tools("<tool_call><function=f><parameter=p>"), "qwen3_coder");
+  EXPECT_EQ(tools("<tool_call>x<arg_key>"), "glm45");
+  EXPECT_EQ(tools("<|tool_call|>"), "granite");
+  EXPECT_EQ(tools("[TOOL_CALLS]"), "mistral");
+  EXPECT_EQ(tools("<|python_tag|>"), "llama3_json");
+  EXPECT_EQ(tools("<｜tool▁calls▁begin｜>"), "deepseek_v31");
+  EXPECT_EQ(tools("<|channel|>"), "openai");
+  EXPECT_EQ(tools("[func_name1(params_name1="), "pythonic");
+  EXPECT_EQ(tools("<|im_start|>"), "none");
+  EXPECT_EQ(reasoning("{% if '</think>' in content %}"), "qwen3");
+  EXPECT_EQ(reasoning("[THINK]"), "mistral");
+  EXPECT_EQ(reasoning("<think></think><response>"), "granite");
+  EXPECT_EQ(reasoning("<|channel|>"), "openai_gptoss");
+  EXPECT_EQ(reasoning("<|im_start|>"), "none");
+}
+
+}  // namespace
+}  // namespace quire
