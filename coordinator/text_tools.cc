@@ -10,8 +10,6 @@ TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) :
     Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
          model.spec().vocab_size);
   }
-  vocabulary = std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids));
-  grammars = std::make_unique<GrammarCompiler>(*vocabulary, static_cast<int>(model.spec().vocab_size));
   try {
     chat = std::make_unique<ChatTemplate>(tokenizer.data());
     answer_format = FormatOfTemplate(chat->source());
@@ -21,6 +19,9 @@ TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) :
   chosen_format = settings.tool_call_parser != "auto";
   if (const auto named = ToolFormatNamed(settings.tool_call_parser)) answer_format.tools = *named;
   if (const auto named = ReasoningFormatNamed(settings.reasoning_parser)) answer_format.reasoning = *named;
+  vocabulary =
+      std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format)));
+  grammars = std::make_unique<GrammarCompiler>(*vocabulary, static_cast<int>(model.spec().vocab_size));
 }
 
 }  // namespace quire

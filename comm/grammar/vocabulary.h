@@ -13,7 +13,8 @@ inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // of one token, on the wi
 
 /// What a grammar needs to know of a model's tokens; the same on all ranks, because the coordinator tells them.
 struct Vocabulary {
-  std::vector<std::string> bytes;    // by id: what the token stands for; empty: control tokens, which no text holds
+  std::vector<std::string>
+      bytes;  // by id: what the token stands for; empty, or behind 0xff, which no text has: control tokens
   std::vector<TokenId> stop_tokens;  // any of them ends a complete answer
 
   bool operator==(const Vocabulary&) const = default;

@@ -23,7 +23,7 @@ void AddToSystem(const std::string& text, OrderedJson& messages) {
   if (first["role"] == "system") {
     first["content"] = first["content"].get<std::string>() + "\n\n" + text;
   } else {
-    messages.insert(messages.begin(), {{"role", "system"}, {"content", text}});
+    messages.insert(messages.begin(), OrderedJson{{"role", "system"}, {"content", text}});
   }
 }
 

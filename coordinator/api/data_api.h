@@ -58,7 +58,6 @@ class DataApi {
  private:
   class Slot;       // a reserved place among the pending requests
   struct Exchange;  // one call and where its answer goes
-
   Routes<DataHandler> MakeRoutes();
   PageApi::Charge Charging();
   HttpResponse Readiness() const;

@@ -45,6 +45,57 @@ TEST(ChatTemplateTest, EqualsJinja2OnGeneratedConversations) {
   }
 }
 
+/// Templates of well-known families with tools, calls of earlier answers, thoughts and settings.
+TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
+  const std::string path = std::string(QUIRE_TEST_DATA) + "/tool_templates.json";
+  const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
+  ASSERT_GT(golden["cases"].size(), 100u);
+  for (const OrderedJson& c : golden["cases"]) {
+    const std::string name = c["template"];
+    const ChatTemplate chat(WithTemplate(golden["templates"][name]));
+    EXPECT_TRUE(chat.traits().tools && chat.traits().tool_calls) << name;
+    EXPECT_EQ(chat.traits().text_arguments, name == "deepseek");
+    Conversation conversation;
+    conversation.messages = c["messages"];
+    conversation.variables = c["variables"];
+    if (c["tools"].get<bool>()) conversation.tools = golden["tools"];
+    if (c.contains("error")) {
+      EXPECT_THROW(chat.Render(conversation), Error) << name;
+    } else {
+      ASSERT_EQ(chat.Render(conversation).text, c["text"].get<std::string>()) << name << "\n" << c["messages"].dump();
+    }
+  }
+}
+
+TEST(ChatTemplateTest, TemplatesTellWhatTheyShow) {
+  const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };
+  const std::string words = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  EXPECT_FALSE(traits(words).tools);
+  EXPECT_TRUE(traits("{{ tools | tojson }}" + words).tools);
+  EXPECT_FALSE(traits("{{ tools | tojson }}" + words).tool_calls);
+  const auto printing = [](const char* what) {
+    return std::string("{% for m in messages %}{% for c in m.tool_calls or [] %}") + what + "{% endfor %}{% endfor %}";
+  };
+  EXPECT_FALSE(traits(printing("{{ c.function.arguments | tojson }}")).text_arguments);
+  EXPECT_TRUE(traits(printing("{{ 'x' + c.function.arguments }}")).text_arguments);
+  EXPECT_TRUE(traits(printing("{{ c.function.arguments }}")).text_arguments);  // Python's form of an object is not JSON
+  EXPECT_TRUE(
+      traits("{% for m in messages %}{% if m.content is none %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}")
+          .null_content);
+  const ChatTemplate chat(WithTemplate("{{ enable_thinking }} {{ my_tools }}"));
+  EXPECT_TRUE(chat.Names("enable_thinking"));
+  EXPECT_FALSE(chat.Names("tools"));
+  EXPECT_FALSE(chat.Names("thinking"));
+}
+
+TEST(ChatTemplateTest, ToolsAreTheUsers) {
+  Conversation conversation;
+  conversation.tools = OrderedJson::parse(R"([{"name": "<|end|>"}])");
+  const MarkedText text = ChatTemplate(WithTemplate("{{ tools[0].name }}|{{ tools | tojson }}")).Render(conversation);
+  EXPECT_FALSE(text.IsTrusted(0, 7));
+  EXPECT_FALSE(text.IsTrusted(text.text.rfind("<|end|>"), 7));
+}
+
 TEST(ChatTemplateTest, EveryByteOfTheUsersIsMarked) {
   const std::string source =
       "{% for m in messages %}[{{ m.role | upper }}: {{ m.content | trim | replace('a', 'b') }}|{{ m | tojson }}]{% "

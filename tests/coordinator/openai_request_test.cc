@@ -171,8 +171,8 @@ TEST(OpenAiRequestTest, MessagesAreCheckedAndNormalised) {
   const Json parts = Json::array({{{"type", "text"}, {"text", "a"}}, {{"type", "text"}, {"text", "b"}}});
   const auto call = ParseChat(
       {{"messages", Json::array({{{"role", "developer"}, {"content", "s"}}, {{"role", "user"}, {"content", parts}}})}});
-  EXPECT_EQ(call.messages[0]["role"], "system");
-  EXPECT_EQ(call.messages[1]["content"], "ab");
+  EXPECT_EQ(call.conversation.messages[0]["role"], "system");
+  EXPECT_EQ(call.conversation.messages[1]["content"], "ab");
   const auto message = [](const Json& m) { return Json{{"messages", Json::array({m})}}; };
   for (const Json& bad :
        {message(5), message({{"role", "root"}, {"content", "x"}}), message({{"content", "x"}}),
@@ -191,16 +191,90 @@ TEST(OpenAiRequestTest, WhatAMessageHasBesidesIsShownToTheTemplateOrRefused) {
     return Json{{"messages", Json::array({message})}};
   };
   const Json shown = {{"name", "bob"}, {"reasoning_content", "because"}};
-  const Json read = ParseChat(messages(shown)).messages[0];
+  const OrderedJson read = ParseChat(messages(shown)).conversation.messages[0];
   EXPECT_EQ(read["name"], "bob");
   EXPECT_EQ(read["reasoning_content"], "because");
   for (const Json& off :
        {Json{{"tool_calls", Json::array()}}, Json{{"tool_calls", nullptr}}, Json{{"refusal", nullptr}}})
     EXPECT_EQ(Fault("chat", messages(off)), "") << off;
-  for (const Json& bad :
-       {Json{{"tool_calls", {Json{{"id", "1"}}}}}, Json{{"function_call", Json::object()}}, Json{{"name", 5}},
-        Json{{"audio", Json::object()}}, Json{{"reasoning_content", Json::array()}}})
+  for (const Json& bad : {Json{{"tool_calls", {Json{{"id", "1"}}}}}, Json{{"tool_calls", 5}},
+                          Json{{"tool_call_id", "1"}}, Json{{"function_call", Json::object()}}, Json{{"name", 5}},
+                          Json{{"audio", Json::object()}}, Json{{"reasoning_content", Json::array()}}})
     EXPECT_EQ(Fault("chat", messages(bad)), "messages") << bad;
+}
+
+TEST(OpenAiRequestTest, CallsOfEarlierAnswersKeepTheirOrder) {
+  const Json call = {
+      {"function", {{"arguments", R"({"z": 1, "a": 2})"}, {"name", "f"}}}, {"id", "c1"}, {"type", "function"}};
+  const Json messages = Json::array({{{"role", "user"}, {"content", "x"}},
+                                     {{"role", "assistant"}, {"tool_calls", Json::array({call})}},
+                                     {{"role", "tool"}, {"tool_call_id", "c1"}, {"content", "5"}}});
+  const OrderedJson read = ParseChat({{"messages", messages}}).conversation.messages;
+  EXPECT_EQ(read[1].dump(),
+            R"({"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f",)"
+            R"("arguments":"{\"z\": 1, \"a\": 2}"}}]})");
+  EXPECT_EQ(read[2].dump(), R"({"role":"tool","content":"5","tool_call_id":"c1"})");
+}
+
+TEST(OpenAiRequestTest, ToolsAreReadInTheirOrderAndChecked) {
+  const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
+  const auto tool = [](const Json& function) { return Json{{"type", "function"}, {"function", function}}; };
+  const auto ask = [&](const Json& tools) { return Json{{"messages", messages}, {"tools", tools}}; };
+  const std::string body =
+      R"({"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f",)"
+      R"( "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}]})";
+  const GenerateCall call = ParseChatRequest(RequestBody(body), kLimits);
+  EXPECT_EQ(call.conversation.tools[0]["function"]["parameters"]["properties"].dump(), R"({"z":{},"a":{}})");
+  for (const Json& good : {Json::array(), Json::array({tool({{"name", "f"}})}),
+                           Json::array({tool({{"name", "a.b/c:d-E_1"}, {"strict", true}, {"parameters", nullptr}})})})
+    EXPECT_EQ(Fault("chat", ask(good)), "") << good;
+  for (const Json& bad :
+       {Json("x"), Json::array({5}), Json::array({Json{{"type", "web_search"}}}), Json::array({tool({{"name", ""}})}),
+        Json::array({tool({{"name", "a b"}})}), Json::array({tool({{"name", std::string(129, 'a')}})}),
+        Json::array({tool({{"name", "f"}, {"parameters", 5}})}), Json::array({tool({{"name", "f"}, {"strict", 1}})}),
+        Json::array({tool({{"name", "f"}, {"parameters", {{"type", "array"}}}})}),
+        Json::array({tool({{"name", "f"}}), tool({{"name", "f"}})}),
+        Json::array({tool({{"name", "f"}, {"description", 1}})}), Json(std::vector<Json>(129, tool({{"name", "f"}})))})
+    EXPECT_EQ(Fault("chat", ask(bad)), "tools") << bad;
+}
+
+TEST(OpenAiRequestTest, ToolChoiceNamesWhatIsThere) {
+  const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
+  const Json tools = Json::array({Json{{"type", "function"}, {"function", {{"name", "f"}}}}});
+  const auto named = [](const char* name) { return Json{{"type", "function"}, {"function", {{"name", name}}}}; };
+  const auto fault = [&](const Json& choice, bool with_tools) {
+    Json body = {{"messages", messages}, {"tool_choice", choice}};
+    if (with_tools) body["tools"] = tools;
+    return Fault("chat", body);
+  };
+  for (const Json& good : {Json("auto"), Json("none"), Json("required"), named("f"), Json()})
+    EXPECT_EQ(fault(good, true), "") << good;
+  for (const Json& bad : {Json("any"), Json(5), named("g"), Json::object(), Json{{"type", "function"}}})
+    EXPECT_EQ(fault(bad, true), "tool_choice") << bad;
+  for (const Json& harmless : {Json("auto"), Json("none")}) EXPECT_EQ(fault(harmless, false), "") << harmless;
+  for (const Json& bad : {Json("required"), named("f")}) EXPECT_EQ(fault(bad, false), "tool_choice") << bad;
+  const GenerateCall off = ParseChat({{"messages", messages}, {"tools", tools}, {"tool_choice", "none"}});
+  EXPECT_FALSE(off.tools.active());
+  EXPECT_TRUE(off.conversation.tools.is_null());
+}
+
+TEST(OpenAiRequestTest, WhatTemplatesReadBesidesIsCheckedByName) {
+  const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
+  const auto fault = [&](const char* name, const Json& value) {
+    return Fault("chat", {{"messages", messages}, {name, value}});
+  };
+  EXPECT_EQ(fault("chat_template_kwargs", Json{{"enable_thinking", false}}), "");
+  for (const Json& bad : {Json(5), Json{{"messages", 1}}, Json{{"bos_token", "x"}}})
+    EXPECT_EQ(fault("chat_template_kwargs", bad), "chat_template_kwargs") << bad;
+  EXPECT_EQ(fault("reasoning_effort", "high"), "");
+  EXPECT_EQ(fault("reasoning_effort", "immense"), "reasoning_effort");
+  EXPECT_EQ(fault("enable_thinking", 1), "enable_thinking");
+  EXPECT_EQ(fault("documents", Json::array({"x"})), "documents");
+  EXPECT_EQ(fault("include_reasoning", 1), "include_reasoning");
+  const OrderedJson read =
+      ParseChat({{"messages", messages}, {"enable_thinking", true}, {"chat_template_kwargs", {{"a", 1}}}})
+          .conversation.variables;
+  EXPECT_EQ(read.dump(), R"({"a":1,"enable_thinking":true})");
 }
 
 TEST(OpenAiRequestTest, MaxCompletionTokensGoesBeforeMaxTokens) {

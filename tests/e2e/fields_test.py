@@ -12,6 +12,7 @@ import time
 import unittest
 
 import structured_output_test
+import tools_test
 import verdict
 from server import ROOT, TINY, Server, altered_tiny
 
@@ -367,9 +368,11 @@ class CompletionTest(FieldCase):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
     def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
-        for field, value in (("tools", [{}]), ("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"),
+        for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"),
                              ("prompt_logprobs", 1), ("allowed_token_ids", [5]), ("bad_words", ["a"]), ("truncate_prompt_tokens", 1)):
             self.assertIn("not supported", self.refused(field, **{field: value}))
+        for field, value in (("tools", [{}]), ("tool_choice", "required"), ("enable_thinking", True), ("documents", [{}]), ("include_reasoning", False)):
+            self.assertIn("is for /v1/chat/completions", self.refused(field, **{field: value}))
 
 
 class BeamTest(FieldCase):
@@ -581,14 +584,24 @@ TESTS = {
     "guided_regex": structured_output_test.FormTest.test_regex,
     "guided_choice": structured_output_test.FormTest.test_choices,
     "guided_grammar": structured_output_test.FormTest.test_rules,
+    "tools": tools_test.ShownTest.test_tools_are_in_the_prompt_as_they_were_sent,
+    "tool_choice": tools_test.ConstrainedTest.test_a_named_function_is_the_one,
+    "parallel_tool_calls": tools_test.FreeTest.test_one_call_when_parallel_calls_are_off,
+    "include_reasoning": tools_test.ThoughtTest.test_thoughts_can_be_left_out,
+    "chat_template_kwargs": tools_test.ThoughtTest.test_prompts_that_close_thoughts_are_followed_by_an_answer,
+    "enable_thinking": tools_test.ThoughtTest.test_prompts_that_close_thoughts_are_followed_by_an_answer,
+    "reasoning_effort": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
+    "documents": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
 }
 
 
 class CoverageTest(unittest.TestCase):
     def test_every_field_that_is_read_has_a_test_here(self):
-        with open(os.path.join(ROOT, "coordinator", "api", "openai_request.cc"), encoding="utf-8") as f:
-            source = f.read()
-        read = set(re.findall(r'(?:Find|Number|Integer|Flag|Texts?|real)\("(\w+)"', source))
+        source = ""
+        for name in ("openai_request", "chat_tools", "template_fields"):
+            with open(os.path.join(ROOT, "coordinator", "api", name + ".cc"), encoding="utf-8") as f:
+                source += f.read()
+        read = set(re.findall(r'(?:Find|Has|Number|Integer|Flag|Texts?|real)\("(\w+)"', source))
         read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names of one setting
         read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))  # what asks for a grammar
         self.assertEqual(read, set(TESTS))

@@ -116,8 +116,21 @@ class PlainTest(FlagCase):
             "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
-            "verify_checksum": None,
+            "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
+
+    def test_parsers_are_known_by_name(self):
+        for flag in ("--tool-call-parser", "--reasoning-parser"):
+            refused = quire("serve", "--model", TINY, flag, "hermess")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("mistral", refused.stderr)
+        with Server("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", model=TINY) as server:
+            settings = server.get("/admin/status", admin=True)["settings"]
+            self.assertEqual((settings["tool_call_parser"], settings["reasoning_parser"]), ("hermes", "qwen3"))
+            tools = [{"type": "function", "function": {"name": "f"}}]
+            ask = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+            plain, described = (server.post("/v1/chat/completions", {**ask, **fields})[1]["usage"]["prompt_tokens"] for fields in ({}, {"tools": tools}))
+            self.assertGreater(described, plain + len(json.dumps(tools[0])) - 10)
 
     def test_log_level_that_an_operator_changed_is_told(self):
         self.assertNotIn("launching: ", self.server.text())
@@ -449,6 +462,8 @@ TESTS = {
     "--access-log-file": DoorsTest.test_access_log,
     "--audit-log-file": DoorsTest.test_audit_log_file,
     "--served-model-name": SmallTest.test_served_model_name,
+    "--tool-call-parser": PlainTest.test_parsers_are_known_by_name,
+    "--reasoning-parser": PlainTest.test_parsers_are_known_by_name,
     "--max-model-len": SmallTest.test_max_model_len,
     "--max-num-seqs": SmallTest.test_max_num_seqs,
     "--max-num-queued-reqs": SmallTest.test_max_num_queued_reqs,

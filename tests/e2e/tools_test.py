@@ -1,6 +1,5 @@
 """Tools and thoughts. The tiny model has random weights and a token a byte; what it says is steered: by logit_bias and greedy
 choices where the text must be this one, by a grammar that comes with the request elsewhere."""
-import itertools
 import json
 import os
 import signal
@@ -24,7 +23,12 @@ TEMPLATE = """{%- if tools %}{{ 'tools: ' }}{%- for tool in tools %}{{ tool | to
         {{- '<|end|>' }}
     {%- endif %}
 {%- endfor %}
-{%- if add_generation_prompt %}{{ 'assistant: ' }}{%- if enable_thinking is defined and enable_thinking %}{{ '<think>' }}{%- endif %}{%- endif %}"""
+{%- if add_generation_prompt %}{{ 'assistant: ' }}{%- endif %}"""
+THINKING = """{%- for m in messages %}{{ m.role + ': ' + m.content + '<|end|>' }}{%- endfor %}
+{%- if documents %}{{ documents | tojson }}{%- endif %}
+{{- 'effort ' + (reasoning_effort or 'usual') + ' assistant: ' }}
+{%- if enable_thinking is defined and enable_thinking %}{{ '<think>' }}{%- else %}{{ '<think></think>' if enable_thinking is defined else '' }}{%- endif %}"""
+PLAIN = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>{% endfor %}assistant: "
 WEATHER = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 0, "maximum": 9}},
            "required": ["city", "days"], "additionalProperties": False}
 UNIT = {"type": "object", "properties": {"unit": {"enum": ["c", "f"]}}, "required": ["unit"], "additionalProperties": False}
@@ -122,7 +126,7 @@ class ConstrainedTest(ToolCase):
         for choice, calls in zip(whole["choices"], self.calls_of(whole)):
             self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
         self.assertGreater(max(len(calls) for calls in self.calls_of(whole)), 1)
-        ids = [call["id"] for choice in whole["choices"] for call in choice["message"]["tool_calls"]]
+        ids = [call["id"] for choice in whole["choices"] for call in choice["message"].get("tool_calls", [])]
         self.assertEqual(len(set(ids)), len(ids))
 
     def test_a_named_function_is_the_one(self):
@@ -135,10 +139,8 @@ class ConstrainedTest(ToolCase):
         strict = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
         bias = {str(ord("<") - 33): 12, str(ord("t") - 33): 3}  # so that noise comes to call
         answer = self.chat(n=24, tools=strict, logit_bias=bias, temperature=1.5)
-        called = [calls for choice, calls in zip(answer["choices"], self.calls_of(answer)) for calls in [calls] if calls]
         for choice, calls in zip(answer["choices"], self.calls_of(answer)):
             self.check(calls if choice["finish_reason"] != "length" else calls[:-1], 0)
-        self.assertIsInstance(called, list)
 
     def test_an_answer_that_has_a_form_may_call_instead(self):
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"],
@@ -174,6 +176,191 @@ class ConstrainedTest(ToolCase):
         thread.join(timeout=120)
         again = [[(c["name"], c["arguments"]) for c in choice["tool_calls"]] for choice in results[0]]
         self.assertEqual(again, undisturbed)
+
+
+class ShownTest(ToolCase):
+    """What the template is given: seen in the number of the prompt's tokens, of which each is a byte."""
+
+    def prompt_bytes(self, **fields):
+        return self.chat(**{"max_tokens": 1, **fields})["usage"]["prompt_tokens"]
+
+    def test_tools_are_in_the_prompt_as_they_were_sent(self):
+        plain = self.prompt_bytes()
+        shown = "tools: " + "".join(json.dumps(tool) for tool in TOOLS)
+        self.assertEqual(self.prompt_bytes(tools=TOOLS) - plain, len(shown) + 1)
+        self.assertEqual(self.prompt_bytes(tools=TOOLS, tool_choice="none"), plain)
+        self.assertEqual(self.prompt_bytes(tools=[], tool_choice="auto", parallel_tool_calls=False), plain)
+
+    def test_calls_and_results_of_the_history_are_in_the_prompt(self):
+        history = [*ASK, {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city":"Rome"}'}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "5"}]
+        text = 'assistant: <tool_call>{"name": "get_weather", "arguments": {"city": "Rome"}}</tool_call>#tool c1: 5#'
+        self.assertEqual(self.prompt_bytes(messages=history) - self.prompt_bytes(), len(text))
+
+    def test_what_the_template_does_not_read_is_refused(self):
+        for field, value in (("documents", [{"text": "x"}]), ("reasoning_effort", "high"), ("enable_thinking", True), ("chat_template_kwargs", {"mood": 1})):
+            refused = self.chat(want=400, **{field: value})["error"]
+            self.assertEqual(refused["param"], field)
+            self.assertIn("chat template", refused["message"])
+        plain = self.prompt_bytes()
+        for fields in ({"reasoning_effort": "none"}, {"enable_thinking": False}, {"documents": []}, {"chat_template_kwargs": {"enable_thinking": False}}):
+            self.assertEqual(self.prompt_bytes(**fields), plain)
+
+
+class FreeTest(ToolCase):
+    """Answers that no grammar makes call."""
+
+    def said(self, text, **fields):
+        """What becomes of this text: of it and of calls, which come to the grammar with the tools, the bias chooses it."""
+        return self.chat(tools=TOOLS, **saying(text), logit_bias={str(ord("<") - 33): -100}, **fields)["choices"][0]
+
+    def test_a_call_is_a_call_and_broken_ones_are_content(self):
+        call = '<tool_call>{"name": "set_unit", "arguments": {"unit": "c"}}</tool_call>'
+        choice = self.said("Now: " + call)
+        self.assertEqual((choice["message"]["content"], choice["finish_reason"]), ("Now:", "tool_calls"))
+        self.assertEqual(choice["message"]["tool_calls"][0]["function"], {"name": "set_unit", "arguments": '{"unit": "c"}'})
+        for broken in ("It is <tool_call>nothing</tool_call>", 'No: <tool_call>{"name": "rm", "arguments": {}}</tool_call>',
+                       'No: <tool_call>{"name": "set_unit", "arguments": {"unit": }}</tool_call>'):
+            choice = self.said(broken)
+            self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (broken, "stop"))
+            self.assertNotIn("tool_calls", choice["message"])
+
+    def test_one_call_when_parallel_calls_are_off(self):
+        call = '<tool_call>{"name": "set_unit", "arguments": {"unit": "c"}}</tool_call>'
+        self.assertEqual(len(self.said("! " + call + call)["message"]["tool_calls"]), 2)
+        self.assertEqual(len(self.said("! " + call + call, parallel_tool_calls=False)["message"]["tool_calls"]), 1)
+
+
+class ThoughtTest(ToolCase):
+    TEMPLATE = THINKING
+
+    def test_thoughts_are_split_off_whole_and_streamed(self):
+        for start, fields in (("<think>", {}), ("", {"enable_thinking": True}), ("", {"chat_template_kwargs": {"enable_thinking": True}})):
+            text = start + "Hm, 3 < 4.\n</think>\n\nYes."
+            said = saying(text) if not fields else {**saying("Yes."), "max_tokens": 300, "logit_bias": {}}
+            if fields:  # the grammar is of the answer: thoughts that the prompt has opened come first
+                said["temperature"] = 1.0
+            answer = self.chat(**said, **fields)
+            message = answer["choices"][0]["message"]
+            if not fields:
+                self.assertEqual((message["content"], message["reasoning_content"], message["reasoning"]), ("Yes.", "Hm, 3 < 4.", "Hm, 3 < 4."))
+                self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], len(">Hm, 3 < 4.\n</think>"))  # from where it is known
+            else:
+                self.assertIn(message["content"], ("Yes.", None))
+                self.assertTrue(message["reasoning_content"])
+            streamed = self.streamed(**said, **fields)[0]
+            self.assertEqual((streamed["content"], streamed["reasoning_content"]), (message["content"] or "", message["reasoning_content"]))
+
+    def test_thoughts_can_be_left_out(self):
+        said = saying("<think>Hm</think>Yes.")
+        message = self.chat(**said, include_reasoning=False)["choices"][0]["message"]
+        self.assertEqual(message["content"], "Yes.")
+        self.assertNotIn("reasoning_content", message)
+        self.assertEqual(self.streamed(**said, include_reasoning=False)[0]["reasoning_content"], "")
+
+    def test_prompts_that_close_thoughts_are_followed_by_an_answer(self):
+        for fields in ({"enable_thinking": False}, {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}):
+            message = self.chat(**saying("<think>Hm</think>Yes."), **fields)["choices"][0]["message"]
+            self.assertEqual(message["content"], "<think>Hm</think>Yes.")
+
+    def test_effort_and_documents_reach_the_template(self):
+        def prompt_bytes(**fields):
+            return self.chat(max_tokens=1, **fields)["usage"]["prompt_tokens"]
+        plain = prompt_bytes()
+        self.assertEqual(prompt_bytes(reasoning_effort="high") - plain, len("high") - len("usual"))
+        documents = [{"title": "t", "text": "x"}]
+        self.assertEqual(prompt_bytes(documents=documents) - plain, len(json.dumps(documents)))
+
+    def test_tools_are_refused_where_the_template_shows_none(self):
+        refused = self.chat(want=400, tools=TOOLS)["error"]
+        self.assertEqual(refused["param"], "tools")
+        self.assertIn("does not show tools", refused["message"])
+
+
+class ChosenParserTest(ToolCase):
+    """A template that knows no tools, and a parser that was chosen."""
+    TEMPLATE, FLAGS = PLAIN, ("--tool-call-parser", "llama3_json", "--reasoning-parser", "deepseek_r1")
+
+    def test_tools_are_described_in_the_system_message(self):
+        settings = self.server.get("/admin/status", admin=True)["settings"]
+        self.assertEqual((settings["tool_call_parser"], settings["reasoning_parser"]), ("llama3_json", "deepseek_r1"))
+        plain = self.chat(max_tokens=1)["usage"]["prompt_tokens"]
+        self.assertGreater(self.chat(max_tokens=1, tools=TOOLS)["usage"]["prompt_tokens"], plain + sum(len(json.dumps(tool)) for tool in TOOLS) - 40)
+
+    def test_deepseek_r1_thinks_from_the_start(self):
+        message = self.chat(max_tokens=8, temperature=0)["choices"][0]["message"]
+        self.assertIsNone(message["content"])
+        self.assertTrue(message["reasoning_content"])
+
+
+class ControlTokenTest(ToolCase):
+    """A model whose calls begin with control tokens, which no text shows."""
+    TEMPLATE = TEMPLATE.replace("'<tool_call>' + ", "'[TOOL_CALLS]' + call.function.name + '[ARGS]' + ").replace("<tool_call>", "[TOOL_CALLS]")
+
+    @classmethod
+    def setUpClass(cls):
+        def tokens(content):
+            names = {number: name for name, number in content["model"]["vocab"].items()}
+            for number, text in ((188, "[TOOL_CALLS]"), (189, "[ARGS]")):
+                del content["model"]["vocab"][names[number]]
+                content["model"]["vocab"][text] = number
+                content["added_tokens"].append({"id": number, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
+                                                "normalized": False, "special": True})
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.model = altered_tiny(folder.name, config=endless, generation_config=endless, tokenizer_config=with_template(cls.TEMPLATE), tokenizer=tokens)
+        cls.server = Server("--threads-per-worker", "1", *cls.FLAGS, model=cls.model)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def test_calls_are_made_of_them_and_ids_are_what_such_models_take(self):
+        answer = self.chat(n=8, tools=TOOLS, tool_choice="required", logprobs=True, parallel_tool_calls=False)
+        for choice, calls in zip(answer["choices"], self.calls_of(answer)):
+            if choice["finish_reason"] != "length":
+                self.check(calls)
+            self.assertRegex(choice["message"]["tool_calls"][0]["id"], r"\A[0-9A-Za-z]{9}\Z")
+            self.assertIsNone(choice["message"]["content"])
+            tokens = [token["token"] for token in choice["logprobs"]["content"]]
+            self.assertEqual((tokens[0], tokens.count("[ARGS]")), ("[TOOL_CALLS]", 1))
+
+
+class ClientTest(ToolCase):
+    """The openai client, unchanged."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0)
+        cls.addClassCleanup(cls.client.close)
+
+    def ask(self, **fields):
+        return {"model": "tiny", "messages": ASK, "tools": TOOLS, "max_tokens": 900, "temperature": 4, "seed": 3, **fields}
+
+    def test_a_loop_of_calls_and_results(self):
+        messages = list(ASK)
+        for turn in range(3):
+            choice = self.client.chat.completions.create(**self.ask(messages=messages, tool_choice="required", parallel_tool_calls=False, seed=turn)).choices[0]
+            self.assertEqual(choice.finish_reason, "tool_calls")
+            messages.append(choice.message.model_dump(exclude_none=True))
+            for call in choice.message.tool_calls:
+                self.check([(call.function.name, call.function.arguments)])
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": "done"})
+        last = self.client.chat.completions.create(**self.ask(messages=messages, tool_choice="none", max_tokens=5)).choices[0]
+        self.assertIsNone(last.message.tool_calls)
+
+    def test_the_streaming_helper_puts_calls_together(self):
+        fields = self.ask(tool_choice="required", parallel_tool_calls=False)
+        whole = self.client.chat.completions.create(**fields).choices[0]
+        names = []
+        with self.client.chat.completions.stream(**fields) as stream:
+            for event in stream:
+                if event.type == "tool_calls.function.arguments.done":
+                    names.append(event.name)
+            final = stream.get_final_completion().choices[0]
+        self.assertEqual(final.finish_reason, whole.finish_reason)
+        self.assertEqual([(c.function.name, c.function.arguments) for c in final.message.tool_calls],
+                         [(c.function.name, c.function.arguments) for c in whole.message.tool_calls])
+        self.assertEqual(names, [c.function.name for c in whole.message.tool_calls])
 
 
 if __name__ == "__main__":

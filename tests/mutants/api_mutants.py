@@ -150,6 +150,32 @@ FLAGS = [
            '{"tensor_parallel_size", topology.parallel.tensor}', flags("SmallTest.test_tensor_parallel_size")),
 ]
 
+def tools(test):
+    return ["e2e/tools_test:" + test]
+
+
+PARSERS = ["coordinator/answer_parser_test"]
+TOOLS = [
+    Mutant("tools: marks are not held back", "coordinator/text/answers/step_parser.cc", "if (!at_end_) keep = std::max(keep, OverlapAtEnd(rest(), marks[i]));", "", PARSERS),
+    Mutant("tools: escapes end strings", "coordinator/text/answers/json_scanner.cc", "if (c == '\\\\') expects_ = Expects::kEscape;", "", PARSERS),
+    Mutant("tools: line breaks stay in strings", "coordinator/text/answers/step_parser.cc", "AppendInsideString(text[taken], piece);", "piece += text[taken];", PARSERS),
+    Mutant("tools: functions that were not offered are called", "coordinator/text/answers/step_parser.cc", "if (tool_ == nullptr) return false;",
+           "if (tool_ == nullptr) tool_ = &tools_->tools.front();", PARSERS),
+    Mutant("tools: thoughts that the prompt opened are words", "coordinator/text/answers/reasoning_parser.cc",
+           "if (start == ReasoningStart::kInside) state_ = State::kInside;", "", PARSERS),
+    Mutant("tools: numbers stay text", "coordinator/text/answers/typed_values.cc", "return Json::accept(bare) ? bare : JsonString(text);", "return JsonString(text);", PARSERS),
+    Mutant("tools: arguments are objects for everybody", "coordinator/text/chat_template.cc", "if (!traits.text_arguments) ParseArguments(call);", "ParseArguments(call);",
+           ["coordinator/chat_template_test"]),
+    Mutant("tools: tool_choice none shows them", "coordinator/text/answers/tool.h", "choice.mode != ToolChoice::kNone", "true", ["coordinator/openai_request_test"]),
+    Mutant("tools: a named function is one of many", "coordinator/text/answers/call_grammar.cc", "use.choice.mode != ToolChoice::kNamed || use.choice.name == use.tools[i].name", "true",
+           tools("ConstrainedTest.test_a_named_function_is_the_one")),
+    Mutant("tools: control tokens are spelled out", "coordinator/text/vocabulary_of.cc", "if (by_id) unlike_text", "if (false) unlike_text", tools("ControlTokenTest")),
+    Mutant("tools: control tokens do not reach the parser", "coordinator/text/detokenizer.cc", "&& !IsShown(token)", "", tools("ControlTokenTest")),
+    Mutant("tools: the second of calls that should be one goes out", "coordinator/api/chat_choice.cc", "(one_call_ && part.call > 0)", "false",
+           tools("FreeTest.test_one_call_when_parallel_calls_are_off")),
+    Mutant("tools: calls end with stop", "coordinator/api/openai_response.cc", 'entry["finish_reason"] = "tool_calls";', "", tools("ConstrainedTest")),
+]
+
 LIMITS = [
     Mutant("limit: 1,025 messages", MESSAGES, "kMaxMessages = 1024", "kMaxMessages = 1025", limits("SizeTest.test_messages")),
     Mutant("limit: 21 log-probabilities", REQUEST, "kMaxLogprobs = 20", "kMaxLogprobs = 21", limits("SizeTest.test_logprobs")),
@@ -209,4 +235,4 @@ LIMITS = [
            limits("PatienceTest.test_in_all")),
 ]
 
-MUTANTS = [*USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *LIMITS]
+MUTANTS = [*USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS]

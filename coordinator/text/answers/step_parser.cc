@@ -150,10 +150,12 @@ bool StepParser::Fail() {
   const size_t begin = attempt_.value_or(at_);
   const std::string_view written = std::string_view(waiting_).substr(begin, at_ - begin);
   if (tool_ != nullptr) {
+    Append(AnswerPart::kContent, std::exchange(space_, {}), -1);
     Append(AnswerPart::kBroken, written, num_calls_);
     ++num_calls_;
     tool_ = nullptr;
     after_call_ = false;
+    has_content_ = true;
   } else {
     Emit(AnswerPart::kContent, written);
   }

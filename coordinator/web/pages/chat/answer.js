@@ -27,9 +27,10 @@ export class Answer {
 
   /** A choice of a chunk. Tokens may be more or fewer than texts: half a character is a token without text yet. */
   add({delta, logprobs}) {
-    const text = delta.content ?? "", tokens = logprobs?.content ?? [];
-    if ((text || tokens.length > 0) && this.first === null) this.first = performance.now();
+    const text = delta.content ?? "", thought = delta.reasoning_content ?? "", tokens = logprobs?.content ?? [];
+    if ((text || thought || tokens.length > 0) && this.first === null) this.first = performance.now();
     this.text += text;
+    if (thought) this.body.append(el("span", {className: "thought"}, thought));
     if (tokens.length === 0 || tokens.map(({token}) => token).join("") !== text) {
       if (text) this.body.append(text);
       return;
