@@ -27,6 +27,8 @@ struct PagedAttentionParams {
   int64_t window;                       // a query at position p sees positions p - window + 1 .. p; 0: all
   float soft_cap = 0;                   // scores become soft_cap * tanh(score / soft_cap); 0: they stay
   const float* alibi_slopes = nullptr;  // [num_heads]: slope * (key position - query position) joins the score; or null
+  /// [num_heads]: of each head a score that joins the softmax, after scale and cap, and has no value; or null
+  const float* sinks = nullptr;
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

@@ -49,6 +49,9 @@ std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares
   return counts;
 }
 
+/// The pieces that columns of an MLP of so many are dealt out in.
+int64_t UnitOf(int64_t columns) { return columns % kMlpUnit == 0 ? kMlpUnit : 1; }
+
 /// Deals `units` pieces of `cost` each so that (load + pieces * cost) / share comes out as even as possible, and adds
 /// them to the loads. Found by bisecting the level up to which every rank is filled.
 std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
@@ -105,15 +108,18 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
                      cost(Axis::kKeyValues) * static_cast<double>(shard.kv_heads.size())));
   }
 
-  const int64_t unit = spec.intermediate_size % kMlpUnit == 0 ? kMlpUnit : 1;
-  auto mlp = FillUp(spec.intermediate_size / unit, static_cast<double>(unit) * cost(Axis::kMlp), shares, loads);
-  for (int64_t& count : mlp) count *= unit;
-  const auto vocab = FillUp(spec.vocab_size, cost(Axis::kVocab), shares, loads);
-  const auto mlp_ranges = ToRanges(mlp), vocab_ranges = ToRanges(vocab);
-  for (size_t r = 0; r < shards.size(); ++r) {
-    shards[r].mlp = mlp_ranges[r];
-    shards[r].vocab = vocab_ranges[r];
-  }
+  const auto fill = [&](Axis axis, int64_t unit, Range RankShard::*part) {
+    if (cost(axis) == 0) return;  // no layer has such an MLP
+    std::vector<int64_t> counts =
+        FillUp(Extent(spec, axis) / unit, static_cast<double>(unit) * cost(axis), shares, loads);
+    for (int64_t& count : counts) count *= unit;
+    const std::vector<Range> ranges = ToRanges(counts);
+    for (size_t r = 0; r < shards.size(); ++r) shards[r].*part = ranges[r];
+  };
+  fill(Axis::kExpertMlp, UnitOf(spec.mixture.intermediate_size), &RankShard::expert_mlp);
+  fill(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);
+  fill(Axis::kMlp, UnitOf(spec.intermediate_size), &RankShard::mlp);
+  fill(Axis::kVocab, 1, &RankShard::vocab);
   return shards;
 }
 

@@ -17,10 +17,12 @@ struct Range {
 
 /// What one rank of a tensor-parallel group holds of every layer.
 struct RankShard {
-  Range heads;     // query heads (Axis::kQueries)
-  Range kv_heads;  // those the query heads need; ranks may hold the same one (Axis::kKeyValues)
-  Range mlp;       // Axis::kMlp
-  Range vocab;     // Axis::kVocab
+  Range heads;       // query heads (Axis::kQueries)
+  Range kv_heads;    // those the query heads need; ranks may hold the same one (Axis::kKeyValues)
+  Range mlp;         // Axis::kMlp
+  Range expert_mlp;  // Axis::kExpertMlp, the same columns of every expert
+  Range shared_mlp;  // Axis::kSharedMlp
+  Range vocab;       // Axis::kVocab
   /// Local kv head g serves the local query heads [head_start[g], head_start[g + 1]).
   std::vector<int32_t> head_start;
 };
@@ -29,14 +31,14 @@ struct RankShard {
 /// hold is counted by the one that has its first query head.
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard);
 
-/// Columns of the MLP are dealt out in pieces of this many (where the size allows), so that quantisation blocks stay
+/// Columns of the MLPs are dealt out in pieces of this many (where the size allows), so that quantisation blocks stay
 /// whole.
 inline constexpr int64_t kMlpUnit = 32;
 
 /// Splits a model over shares.size() ranks in proportion to the shares (all positive). Any count up to the number of
-/// query heads works: heads go out whole, and MLP columns, then vocabulary rows, fill up what the heads leave uneven,
-/// so that every rank reads about its share of the weights in a step. Throws Error when there are more ranks than
-/// heads.
+/// query heads works: heads go out whole, and MLP columns (of experts, the same of each), then vocabulary rows, fill up
+/// what the heads leave uneven, so that every rank reads about its share of the weights in a step of one token. Throws
+/// Error when there are more ranks than heads.
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares);
 
 }  // namespace quire

@@ -11,13 +11,14 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,     &architectures::kMistral,    &architectures::kQwen2,  &architectures::kQwen3,
-    &architectures::kMinistral, &architectures::kMinistral3, &architectures::kPhi3,   &architectures::kGranite,
-    &architectures::kSmolLm3,   &architectures::kOlmo2,      &architectures::kOlmo3,  &architectures::kGemma2,
-    &architectures::kGemma3,    &architectures::kGlm,        &architectures::kGlm4,   &architectures::kBloom,
-    &architectures::kMpt,       &architectures::kGptNeoX,    &architectures::kGpt2,   &architectures::kOpt,
-    &architectures::kFalcon,    &architectures::kStarCoder2, &architectures::kCohere, &architectures::kCohere2,
-    &architectures::kPhi,       &architectures::kStableLm,
+    &architectures::kLlama,     &architectures::kMistral,    &architectures::kQwen2,   &architectures::kQwen3,
+    &architectures::kMinistral, &architectures::kMinistral3, &architectures::kPhi3,    &architectures::kGranite,
+    &architectures::kSmolLm3,   &architectures::kOlmo2,      &architectures::kOlmo3,   &architectures::kGemma2,
+    &architectures::kGemma3,    &architectures::kGlm,        &architectures::kGlm4,    &architectures::kBloom,
+    &architectures::kMpt,       &architectures::kGptNeoX,    &architectures::kGpt2,    &architectures::kOpt,
+    &architectures::kFalcon,    &architectures::kStarCoder2, &architectures::kCohere,  &architectures::kCohere2,
+    &architectures::kPhi,       &architectures::kStableLm,   &architectures::kMixtral, &architectures::kQwen2Moe,
+    &architectures::kQwen3Moe,  &architectures::kOlmoe,      &architectures::kGlm4Moe,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -33,6 +34,13 @@ const Architecture& Find(const char* Architecture::*name, const std::string& wan
 
 const Architecture& ArchitectureOf(const ModelSpec& spec) {
   return Find(&Architecture::hf, spec.architecture, "model");
+}
+
+/// How often a token is multiplied with a weight of this role.
+int64_t TimesUsed(const ModelSpec& spec, Role role) {
+  if (!IsOfLayer(role)) return 1;
+  const int64_t layers = std::ranges::count_if(spec.layers, [&](const LayerSpec& l) { return HasRole(l, role); });
+  return layers * (IsOfExpert(role) ? spec.mixture.experts_per_token : 1);
 }
 
 /// Numbers of a matrix for every one of its rows and columns that lies along `axis`.
@@ -66,7 +74,7 @@ ModelSpec SpecFromGguf(const GgufFile& gguf) {
   const GgufConfig config(gguf, name);
   ModelSpec spec = architecture.from_gguf(config);
   config.RefuseWhatNobodyRead();
-  spec.architecture = architecture.hf;
+  if (spec.architecture.empty()) spec.architecture = architecture.hf;
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (const auto* id = gguf.Find<int64_t>(key)) {
       // CheckSpec refuses -1.
@@ -95,6 +103,8 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
   const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
+  const std::string past_last = fmt::format("model.layers.{}.", spec.num_layers());
+  if (ArchitectureOf(spec).predicts_further && naming == Naming::kHf && tensor_name.starts_with(past_last)) return true;
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.
   ModelSpec untied = spec;
@@ -109,7 +119,7 @@ int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis) {
   int64_t numbers = 0;
   for (const WeightSpec& weight : WeightsOf(spec)) {
     if (!weight.is_matrix()) continue;
-    numbers += NumbersAcross(spec, weight, axis) * (IsOfLayer(weight.role) ? spec.num_layers() : 1);
+    numbers += NumbersAcross(spec, weight, axis) * TimesUsed(spec, weight.role);
   }
   return numbers;
 }
@@ -117,9 +127,10 @@ int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis) {
 int64_t LayerMatrixNumbers(const ModelSpec& spec) {
   int64_t numbers = 0;
   for (const WeightSpec& weight : WeightsOf(spec)) {
-    if (weight.is_matrix() && IsOfLayer(weight.role)) numbers += Extent(spec, weight.rows) * Extent(spec, weight.cols);
+    if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
+    numbers += Extent(spec, weight.rows) * Extent(spec, weight.cols) * TimesUsed(spec, weight.role);
   }
-  return numbers * spec.num_layers();
+  return numbers;
 }
 
 }  // namespace quire

@@ -12,7 +12,8 @@
 namespace quire {
 
 /// A family of models: how its files are read. The readers may leave `architecture` and, for HF, the end tokens to
-/// SpecFromHf and SpecFromGguf, which call them; values are checked there, too.
+/// SpecFromHf and SpecFromGguf, which call them; values are checked there, too. A GGUF reader whose architecture stands
+/// for several families names the one that it found.
 struct Architecture {
   const char* hf;    // "model_type" of config.json; null: there are none
   const char* gguf;  // "general.architecture" of GGUF; null: there are none, or another family's name is used
@@ -21,7 +22,8 @@ struct Architecture {
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
   const char* hf_base = nullptr;  // what names begin with, but in files of the model without its head
   std::span<const char* const> hf_buffers =
-      {};  // ends of names of tensors that HF's older files have beside the weights
+      {};                         // ends of names of tensors that HF's older files have beside the weights
+  bool predicts_further = false;  // files may have layers past the last one, which predict tokens after the next
 };
 
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. Throws Error beginning with `path`,
@@ -43,10 +45,11 @@ std::string HfBaseOf(const ModelSpec& spec);
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming);
 
 /// Numbers of all matrices of the layers and the head that one unit of the axis stands for: what a rank reads per step
-/// for one more number of a query, for one more column of the MLP, for one more token of the vocabulary.
+/// of one token for one more number of a query, for one more column of the MLP, for one more token of the vocabulary.
+/// Of experts those count that a token chooses.
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
-/// Numbers of all matrices of the layers.
+/// Numbers of all matrices of the layers, of experts those that a token chooses.
 int64_t LayerMatrixNumbers(const ModelSpec& spec);
 
 }  // namespace quire

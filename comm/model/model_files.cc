@@ -43,6 +43,11 @@ struct Mismatch {
   }
 };
 
+/// Some files have a matrix of one row as a vector.
+bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& wanted) {
+  return found == wanted || (wanted.size() == 2 && wanted[0] == 1 && found == std::vector{wanted[1]});
+}
+
 /// Names of the safetensors files of a directory: the index's, else model.safetensors.
 std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::string& directory) {
   constexpr const char* kIndex = "model.safetensors.index.json";
@@ -121,7 +126,7 @@ void ModelFiles::OpenGguf() {
 void ModelFiles::PlaceTensors() {
   const Naming naming = gguf_ ? Naming::kGguf : Naming::kHf;
   weights_ = WeightsOf(spec_);
-  placed_.assign(static_cast<size_t>(spec_.num_layers()) * kNumRoles, nullptr);
+  placed_.assign(static_cast<size_t>(spec_.num_layers()) * kNumRoles, {});
   Mismatch mismatch;
   std::set<std::string_view> expected;
   for (const ExpectedTensor& wanted : ExpectedTensors(spec_, weights_, naming)) {
@@ -131,8 +136,15 @@ void ModelFiles::PlaceTensors() {
       continue;
     }
     expected.insert(found->first);
-    placed_[PlaceOf(wanted.role, wanted.layer)] = &found->second;
-    if (found->second.shape == wanted.shape) continue;
+    std::vector<const Tensor*>& places = placed_[PlaceOf(wanted.role, wanted.layer)];
+    if (SaySame(found->second.shape, wanted.shape)) {
+      if (IsOfExpert(wanted.role) && wanted.expert == kAllExperts) {
+        PlaceExperts(found->second, places);
+      } else {
+        places.push_back(&found->second);
+      }
+      continue;
+    }
     mismatch.misshapen.push_back(fmt::format("{} [{}] instead of [{}]", wanted.name,
                                              fmt::join(found->second.shape, ", "), fmt::join(wanted.shape, ", ")));
   }
@@ -146,16 +158,26 @@ void ModelFiles::PlaceTensors() {
        mismatch.Text());
 }
 
+void ModelFiles::PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places) {
+  const size_t bytes = stacked.data.size() / static_cast<size_t>(spec_.mixture.experts);
+  for (size_t expert = 0; expert < static_cast<size_t>(spec_.mixture.experts); ++expert) {
+    experts_.push_back(
+        {stacked.type, {stacked.shape.begin() + 1, stacked.shape.end()}, stacked.data.subspan(expert * bytes, bytes)});
+    places.push_back(&experts_.back());
+  }
+}
+
 const WeightSpec& ModelFiles::weight(Role role) const {
   const auto found = std::ranges::find(weights_, role, &WeightSpec::role);
   QUIRE_CHECK(found != weights_.end(), "a {} has no weight {}", spec_.architecture, static_cast<int>(role));
   return *found;
 }
 
-const Tensor& ModelFiles::Get(Role role, int64_t layer) const {
-  const Tensor* tensor = placed_[PlaceOf(role, layer)];
-  QUIRE_CHECK(tensor != nullptr, "a {} has no weight {}", spec_.architecture, static_cast<int>(role));
-  return *tensor;
+const Tensor& ModelFiles::Get(Role role, int64_t layer, int64_t expert) const {
+  const std::vector<const Tensor*>& places = placed_[PlaceOf(role, layer)];
+  const auto place = static_cast<size_t>(expert);
+  QUIRE_CHECK(place < places.size(), "a {} has no weight {}", spec_.architecture, static_cast<int>(role));
+  return *places[place];
 }
 
 std::string ModelFiles::Fingerprint() const { return fingerprint_.empty() ? ComputeFingerprint() : fingerprint_; }
@@ -186,6 +208,7 @@ int64_t ModelFiles::TotalBytes() const { return total_bytes_; }
 void ModelFiles::CloseFiles() {
   fingerprint_ = ComputeFingerprint();
   for (auto& [name, tensor] : tensors_) tensor.data = {};
+  for (Tensor& tensor : experts_) tensor.data = {};
   if (gguf_) {
     for (auto& [name, tensor] : gguf_->tensors) tensor.data = {};
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,10 +27,11 @@ class ModelFiles {
   /// Metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
 
-  /// The tensor with this role; `layer` counts for those of a layer. The model has it (WeightsOf(spec())).
-  const Tensor& Get(Role role, int64_t layer = 0) const;
+  /// The tensor with this role; `layer` counts for those of a layer, `expert` for those of experts, of which a stacked
+  /// tensor gives each its part. The model has it (WeightsOf(spec()), HasRole).
+  const Tensor& Get(Role role, int64_t layer = 0, int64_t expert = 0) const;
   const WeightSpec& weight(Role role) const;
-  bool Has(Role role) const { return placed_[PlaceOf(role, 0)] != nullptr; }
+  bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
 
   /// Hash of the whole spec, tensor names, types, shapes and the first bytes of every tensor, as 32 hex digits: two
   /// processes with the same fingerprint opened the same model. What it does not see: changes further inside of a
@@ -56,6 +58,8 @@ class ModelFiles {
   /// Files of a model that was saved without its head leave out what its names begin with.
   void CompleteNames();
   void PlaceTensors();
+  /// Cuts a tensor of all experts into one for each.
+  void PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places);
   static size_t PlaceOf(Role role, int64_t layer) {
     return static_cast<size_t>(layer) * kNumRoles + static_cast<size_t>(role);
   }
@@ -69,7 +73,10 @@ class ModelFiles {
   int64_t total_bytes_ = 0;
   std::string fingerprint_;  // of files that are closed
   std::vector<WeightSpec> weights_;
-  std::vector<const Tensor*> placed_;  // into tensors_: [layers, roles]; weights of no layer are in layer 0
+  std::deque<Tensor> experts_;  // parts of tensors_ that are of one expert each
+  /// Into tensors_ or experts_: [layers, roles], of each one tensor or, of experts', one for each; none where a layer
+  /// has no such weight. Weights of no layer are in layer 0.
+  std::vector<std::vector<const Tensor*>> placed_;
 };
 
 }  // namespace quire

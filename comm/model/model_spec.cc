@@ -59,6 +59,12 @@ void CheckRopes(const ModelSpec& s, const std::string& path) {
   }
 }
 
+void CheckMixtures(const ModelSpec& s, const std::string& path) {
+  if (s.num_mixture_layers() == 0) return;
+  CheckMixture(s.mixture, path);
+  QUIRE_CHECK(s.gated_mlp && !s.mlp_bias && !s.parallel_block && !s.shared_norm, "{}: a mixture of such MLPs", path);
+}
+
 void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before || s.norms_after, "{}: no norms", path);
   QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
@@ -88,6 +94,7 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
   }
   CheckRopes(s, path);
   CheckScales(s, path);
+  CheckMixtures(s, path);
   for (const TokenId id : s.eos_token_ids) {
     if (id < 0 || id >= s.vocab_size) {
       Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, s.vocab_size);
@@ -101,7 +108,7 @@ std::string TextOf(const ModelSpec& spec) {
                qkv_bias, qk_norm, norm, before, after, add_one, norm_bias, embedding_norm, out_bias, mlp_bias,
                head_bias, gated, activation, parallel, shared_norm, position, position_offset, alibi, fused_by_head,
                transposed, embedding_scale, attention_scale, residual_scale, logit_scale, score_cap, logit_cap,
-               interleaved, layers, eos] = spec;
+               interleaved, mixture, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, kv_heads,
                                  head_dim, mlp, vocab, max_position, epsilon, tied, qkv_bias, static_cast<int>(qk_norm),
                                  interleaved, fmt::join(eos, ","));
@@ -111,9 +118,10 @@ std::string TextOf(const ModelSpec& spec) {
                       out_bias, mlp_bias, head_bias, gated, parallel, shared_norm, static_cast<int>(position),
                       position_offset, alibi, fused_by_head, transposed);
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
+  text += fmt::format(" [{}]", TextOf(mixture));
   for (const LayerSpec& layer : layers) {
-    const auto& [window, rope] = layer;
-    text += fmt::format(" {},{}", window, rope);
+    const auto& [window, rope, has_mixture] = layer;
+    text += fmt::format(" {},{},{}", window, rope, has_mixture);
   }
   return text;
 }

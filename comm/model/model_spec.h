@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/model/mixture.h"
 #include "comm/model/rope.h"
 #include "comm/types.h"
 
@@ -32,8 +33,9 @@ enum class Activation : uint8_t {
 
 /// What may differ from layer to layer.
 struct LayerSpec {
-  int64_t window = 0;  // tokens a query sees, itself counted in; 0: all
-  int64_t rope = 0;    // index into ModelSpec::ropes; -1: positions do not rotate anything
+  int64_t window = 0;    // tokens a query sees, itself counted in; 0: all
+  int64_t rope = 0;      // index into ModelSpec::ropes; -1: positions do not rotate anything
+  bool mixture = false;  // its MLP is ModelSpec::mixture
   bool operator==(const LayerSpec&) const = default;
 };
 
@@ -53,7 +55,7 @@ struct ModelSpec {
   int64_t num_heads = 0;     // query heads
   int64_t num_kv_heads = 0;  // divides num_heads
   int64_t head_dim = 0;
-  int64_t intermediate_size = 0;
+  int64_t intermediate_size = 0;  // of layers without a mixture
   int64_t vocab_size = 0;
   int64_t max_position = 0;  // longest sequence the model was trained for
   double rms_norm_epsilon = 0;
@@ -90,10 +92,12 @@ struct ModelSpec {
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
   /// dimension i rotates with i + half of those that rotate.
   bool interleaved_rope_rows = false;
+  Mixture mixture;  // of the layers that have one; all alike
   std::vector<LayerSpec> layers;
   std::vector<TokenId> eos_token_ids;
 
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
+  int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
   /// Dimensions of a head that positions rotate: the first ones, i with i + half of them.
   int64_t rotated_dims() const {
     if (position != Position::kRope) return 0;

@@ -10,17 +10,29 @@ namespace quire {
 
 namespace {
 
-std::string NameOf(const WeightSpec& weight, int64_t layer, Naming naming) {
+std::string NameOf(const WeightSpec& weight, int64_t layer, int64_t expert, Naming naming) {
   std::string name = naming == Naming::kHf ? weight.hf : weight.gguf;
-  if (const size_t place = name.find("{}"); place != std::string::npos) name.replace(place, 2, std::to_string(layer));
+  for (const int64_t number : {layer, expert}) {
+    if (const size_t place = name.find("{}"); place != std::string::npos)
+      name.replace(place, 2, std::to_string(number));
+  }
   return name;
 }
 
-ExpectedTensor Expect(const ModelSpec& spec, const WeightSpec& weight, int64_t layer, Naming naming) {
+bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != name.rfind("{}"); }
+
+/// The tensor, or one for each expert.
+void Expect(const ModelSpec& spec, const WeightSpec& weight, int64_t layer, Naming naming,
+            std::vector<ExpectedTensor>& expected) {
   std::vector<int64_t> shape = {weight.places.total};
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols));
   if (weight.transposed) std::swap(shape[0], shape[1]);
-  return {NameOf(weight, layer, naming), std::move(shape), weight.role, layer};
+  const bool apart = HasPlaceForExpert(naming == Naming::kHf ? weight.hf : weight.gguf);
+  if (IsOfExpert(weight.role) && !apart) shape.insert(shape.begin(), spec.mixture.experts);
+  for (int64_t expert = 0; expert < (apart ? spec.mixture.experts : 1); ++expert) {
+    expected.push_back(
+        {NameOf(weight, layer, expert, naming), shape, weight.role, layer, apart ? expert : kAllExperts});
+  }
 }
 
 }  // namespace
@@ -44,6 +56,12 @@ int64_t Extent(const ModelSpec& spec, Axis axis) {
       return spec.num_kv_heads * spec.head_dim;
     case Axis::kMlp:
       return spec.intermediate_size;
+    case Axis::kExperts:
+      return spec.mixture.experts;
+    case Axis::kExpertMlp:
+      return spec.mixture.intermediate_size;
+    case Axis::kSharedMlp:
+      return spec.mixture.shared_intermediate_size;
   }
   Fail("unknown axis");
 }
@@ -71,12 +89,14 @@ std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::ve
   std::vector<ExpectedTensor> expected;
   for (auto weight = weights.begin(); weight != weights.end();) {
     if (!IsOfLayer(weight->role)) {
-      expected.push_back(Expect(spec, *weight++, 0, naming));
+      Expect(spec, *weight++, 0, naming, expected);
       continue;
     }
     const auto end = std::find_if_not(weight, weights.end(), [](const WeightSpec& w) { return IsOfLayer(w.role); });
     for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
-      for (auto w = weight; w != end; ++w) expected.push_back(Expect(spec, *w, layer, naming));
+      for (auto w = weight; w != end; ++w) {
+        if (HasRole(spec.layers[static_cast<size_t>(layer)], w->role)) Expect(spec, *w, layer, naming, expected);
+      }
     }
     weight = end;
   }

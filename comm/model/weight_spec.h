@@ -40,8 +40,19 @@ enum class Role : uint8_t {
   kDown,
   kDownBias,
   kMlpAfterNorm,  // of what the MLP adds to the residual
+  // Of a layer whose MLP is a mixture, instead of gate, up and down.
+  kRouter,
+  kRouterBias,
+  kRouterCorrection,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
+  kSharedScale,  // of the gate that a shared expert as a whole goes through
 };
-inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kMlpAfterNorm) + 1;
+inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kSharedScale) + 1;
 /// True of the weights, not the biases, of norms.
 constexpr bool IsNorm(Role role) {
   using enum Role;
@@ -49,6 +60,14 @@ constexpr bool IsNorm(Role role) {
          role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm;
 }
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
+constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
+/// True of weights that each expert of a mixture has.
+constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role <= Role::kExpertDown; }
+/// True of weights that a layer with a mixture does without.
+constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= Role::kDownBias; }
+constexpr bool HasRole(const LayerSpec& layer, Role role) {
+  return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
+}
 
 /// What a dimension of a weight counts. The extent follows from the model, and a rank's part of it from the rank's
 /// shard (worker/model/weight_slice.h).
@@ -61,7 +80,10 @@ enum class Axis : uint8_t {
   kQueries,       // query heads times head_dim
   kKeyValues,     // key and value heads times head_dim
   kMlp,
-  kVocab,  // the vocabulary in shards
+  kExperts,    // of a mixture, whole on every rank
+  kExpertMlp,  // of every expert
+  kSharedMlp,  // of the shared expert
+  kVocab,      // the vocabulary in shards
 };
 
 /// How several weights are the rows of one tensor of a file: those of the list that have its name, in their order.
@@ -79,7 +101,9 @@ struct RowPlaces {
   int64_t Of(int64_t row) const { return first + row / run * stride + row % run; }
 };
 
-/// A weight as files have it, y = x * W^T: [rows, cols], or a vector [rows] when cols is kOne.
+/// A weight as files have it, y = x * W^T: [rows, cols], or a vector [rows] when cols is kOne. That of an expert is a
+/// tensor of its own where the name has a place for the expert's number, a second {}; elsewhere those of all experts
+/// are one tensor, whose first dimension is the expert.
 struct WeightSpec {
   Role role;
   const char* hf;    // its name in safetensors; in a layer's, {} stands for the layer's number
@@ -101,8 +125,10 @@ struct ExpectedTensor {
   std::string name;
   std::vector<int64_t> shape;
   Role role;
-  int64_t layer;  // 0 for those that are of no layer
+  int64_t layer;   // 0 for those that are of no layer
+  int64_t expert;  // whose it is; kAllExperts: of all of them, or of none
 };
+inline constexpr int64_t kAllExperts = -1;
 
 int64_t Extent(const ModelSpec& spec, Axis axis);
 

@@ -119,6 +119,14 @@ __device__ inline float Activated(float x, Activation activation) {
   }
 }
 
+/// NaN stays one.
+__device__ inline float AtMost(float x, float most) { return x > most ? most : x; }
+
+__device__ inline float ClampedGate(float gate, float up, float limit) {
+  const float g = AtMost(gate, limit), u = -AtMost(-AtMost(up, limit), limit);
+  return g / (1 + simt::Exp(g * -kClampedSlope)) * (u + 1);
+}
+
 /// Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct ActivateKernel {
@@ -214,8 +222,9 @@ struct GateMulKernel {
     const simt::Vec<T, kVec> up = simt::LoadVec<kVec>(gate_up, gate_at + (p.interleaved ? 8 : p.columns));
     simt::Vec<T, kVec> out;
     for (int e = 0; e < kVec; ++e) {
-      const float g = simt::ToFloat(gate.v[e]);
-      out.v[e] = simt::FromFloat<T>(Activated(g, p.activation) * simt::ToFloat(up.v[e]));
+      const float g = simt::ToFloat(gate.v[e]), u = simt::ToFloat(up.v[e]);
+      const bool clamped = p.activation == Activation::kClampedSilu;
+      out.v[e] = simt::FromFloat<T>(clamped ? ClampedGate(g, u, p.limit) : Activated(g, p.activation) * u);
     }
     simt::StoreVec(simt::Global<T>(static_cast<T*>(p.out)), row * p.columns + i, out);
   }

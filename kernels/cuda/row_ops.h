@@ -61,7 +61,7 @@ struct CudaAddRowsParams {
 };
 void AddRows(const CudaStream& stream, const CudaAddRowsParams& params);
 
-/// out[t, i] = activation(gate of i) * up of i.
+/// out[t, i] = activation(gate of i) * up of i; kClampedSilu says itself what it makes of both.
 struct CudaGateMulParams {
   DType dtype;
   const void* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
@@ -70,6 +70,7 @@ struct CudaGateMulParams {
   int64_t columns;
   bool interleaved;  // instead: 8 gates, their 8 ups, and so on (skinny_gemm.h); columns is a multiple of 8
   Activation activation = Activation::kSilu;
+  float limit = 0;  // of kClampedSilu
 };
 void GateMul(const CudaStream& stream, const CudaGateMulParams& params);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numbers>
+#include <numeric>
 
 #include "kernels/check.h"
 
@@ -115,6 +117,8 @@ double Activate(double x, Activation activation) {
       return x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))) / 2;
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kClampedSilu:  // of gates only: GateMul
+      break;
   }
   QUIRE_KERNEL_CHECK(false);
 }
@@ -131,10 +135,69 @@ std::vector<double> Rope(const std::vector<double>& head, int64_t position, doub
   return out;
 }
 
-std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up, Activation activation) {
+std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up, Activation activation,
+                            double limit) {
   std::vector<double> out;
-  for (size_t i = 0; i < gate.size(); ++i) out.push_back(Activate(gate[i], activation) * up[i]);
+  for (size_t i = 0; i < gate.size(); ++i) {
+    if (activation == Activation::kClampedSilu) {
+      const double g = std::min(gate[i], limit), u = std::clamp(up[i], -limit, limit);
+      out.push_back(g / (1 + std::exp(-kClampedSlope * g)) * (u + 1));
+    } else {
+      out.push_back(Activate(gate[i], activation) * up[i]);
+    }
+  }
   return out;
+}
+
+namespace {
+
+/// Places of the `count` highest numbers, the highest first.
+std::vector<int32_t> Highest(const std::vector<double>& numbers, int64_t count) {
+  std::vector<int32_t> places(numbers.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::stable_sort(places, std::greater(), [&](int32_t i) { return numbers[static_cast<size_t>(i)]; });
+  places.resize(static_cast<size_t>(count));
+  return places;
+}
+
+}  // namespace
+
+std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& logits,
+                                                     const std::vector<double>& correction, RouterScore score,
+                                                     int64_t experts_per_token, bool renormalize, double scale,
+                                                     int64_t groups, int64_t groups_per_token) {
+  std::vector<double> scores;
+  double all = 0;
+  for (const double logit : logits) all += std::exp(logit);
+  for (const double logit : logits) {
+    scores.push_back(score == RouterScore::kSoftmax   ? std::exp(logit) / all
+                     : score == RouterScore::kSigmoid ? 1 / (1 + std::exp(-logit))
+                                                      : logit);
+  }
+  std::vector<double> compared = scores, of_groups;
+  for (size_t e = 0; e < correction.size(); ++e) compared[e] += correction[e];
+  const size_t size = logits.size() / static_cast<size_t>(groups);
+  for (size_t first = 0; groups > 1 && first < compared.size(); first += size) {
+    const std::vector<double> members(&compared[first], &compared[first] + size);
+    const auto two = Highest(members, 2);
+    of_groups.push_back(members[static_cast<size_t>(two[0])] + members[static_cast<size_t>(two[1])]);
+  }
+  if (groups > 1) {
+    const auto best = Highest(of_groups, groups_per_token);
+    for (size_t e = 0; e < compared.size(); ++e) {
+      if (std::ranges::find(best, static_cast<int32_t>(e / size)) == best.end()) compared[e] = -1e300;
+    }
+  }
+  std::vector<std::pair<int32_t, double>> chosen;
+  double sum = 0;
+  for (const int32_t e : Highest(compared, experts_per_token)) {
+    const double weight = scores[static_cast<size_t>(e)];
+    chosen.emplace_back(e, score == RouterScore::kSoftmaxOfChosen ? std::exp(weight) : weight);
+    sum += chosen.back().second;
+  }
+  const bool divides = renormalize || score == RouterScore::kSoftmaxOfChosen;
+  for (auto& [expert, weight] : chosen) weight *= scale / (divides ? sum : 1);
+  return chosen;
 }
 
 double Capped(double x, double scale, double cap) { return cap > 0 ? cap * std::tanh(scale * x / cap) : scale * x; }
@@ -176,8 +239,9 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
           const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[h];
           weight.push_back(Capped(score, p.scale, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
         }
-        const double max = *std::max_element(weight.begin(), weight.end());
-        double sum = 0;
+        double max = *std::max_element(weight.begin(), weight.end());
+        if (p.sinks != nullptr) max = std::max(max, double{p.sinks[h]});
+        double sum = p.sinks == nullptr ? 0 : std::exp(p.sinks[h] - max);
         for (double& w : weight) sum += w = std::exp(w - max);
         for (int64_t d = 0; d < dim; ++d) {
           double value = 0;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/activation.h"
 #include "kernels/paged_attention.h"
+#include "kernels/route_experts.h"
 #include "kernels/weight.h"
 
 // The obvious versions of the ops in fp64, for tests: every backend is compared with these.
@@ -27,8 +29,14 @@ double Activate(double x, Activation activation);
 /// One head [head_dim] rotated to `position` with the angles position * base^(-2i/head_dim).
 std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base);
 
+/// Experts and their weights for one row of logits, the best first; `correction` may be empty (RouteExpertsParams).
+std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& logits,
+                                                     const std::vector<double>& correction, RouterScore score,
+                                                     int64_t experts_per_token, bool renormalize, double scale,
+                                                     int64_t groups, int64_t groups_per_token);
+
 std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up,
-                            Activation activation = Activation::kSilu);
+                            Activation activation = Activation::kSilu, double limit = 0);
 
 /// scale * x and, with a cap, cap * tanh(that / cap).
 double Capped(double x, double scale, double cap);

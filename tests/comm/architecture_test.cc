@@ -253,6 +253,19 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.transposed = true; },
       [](ModelSpec& s) { s.interleaved_rope_rows = true; },
       [](ModelSpec& s) { s.layers.pop_back(); },
+      [](ModelSpec& s) { s.layers[1].mixture = true; },
+      [](ModelSpec& s) { s.mixture.experts = 4; },
+      [](ModelSpec& s) { s.mixture.experts_per_token = 4; },
+      [](ModelSpec& s) { s.mixture.intermediate_size = 4; },
+      [](ModelSpec& s) { s.mixture.shared_intermediate_size = 4; },
+      [](ModelSpec& s) { s.mixture.shared_gate = true; },
+      [](ModelSpec& s) { s.mixture.score = RouterScore::kSigmoid; },
+      [](ModelSpec& s) { s.mixture.renormalize = true; },
+      [](ModelSpec& s) { s.mixture.scale = 2; },
+      [](ModelSpec& s) { s.mixture.router_bias = true; },
+      [](ModelSpec& s) { s.mixture.correction_bias = true; },
+      [](ModelSpec& s) { s.mixture.groups = 2; },
+      [](ModelSpec& s) { s.mixture.groups_per_token = 2; },
       [](ModelSpec& s) { s.layers[1].window = 8; },
       [](ModelSpec& s) { s.layers[1].rope = -1; },
       [](ModelSpec& s) { s.eos_token_ids = {7}; },
@@ -444,6 +457,94 @@ TEST(ArchitectureTest, TensorsThatAreMissingUnexpectedOrMisshapenAreNamedTogethe
                            HasSubstr("; of another shape: model.embed_tokens.weight [163, 64] instead of [150, 64]")));
   EXPECT_THAT(OpenError("qwen3", {{"num_hidden_layers", 40}, {"layer_types", nullptr}}), HasSubstr("more"));
   EXPECT_EQ(OpenError("gqa", {{"tie_word_embeddings", true}}), "") << "a head that HF does not look at, either";
+}
+
+const Json kExperts = {{"num_experts", 8},
+                       {"num_experts_per_tok", 2},
+                       {"moe_intermediate_size", 24},
+                       {"shared_expert_intermediate_size", 40}};
+
+ModelSpec ReadMixture(const std::string& family, const Json& changes = Json::object()) {
+  Json config = SmallConfig(family);
+  config.update(kExperts);
+  config.update(changes);
+  return SpecFromHf(config.dump(), "", "config.json");
+}
+
+std::vector<bool> MixturesOf(const ModelSpec& spec) {
+  std::vector<bool> mixtures;
+  for (const LayerSpec& layer : spec.layers) mixtures.push_back(layer.mixture);
+  return mixtures;
+}
+
+TEST(MixtureTest, LayersWithExpertsAreThoseThatFilesSay) {
+  EXPECT_EQ(MixturesOf(ReadMixture("qwen3_moe")), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(MixturesOf(ReadMixture("qwen3_moe", {{"decoder_sparse_step", 2}})),
+            (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(MixturesOf(ReadMixture("qwen2_moe", {{"mlp_only_layers", {0, 2}}})),
+            (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(MixturesOf(ReadMixture("glm4_moe", {{"first_k_dense_replace", 2}})),
+            (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(MixturesOf(ReadMixture("mixtral")), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(ReadMixture("qwen3_moe", {{"mlp_only_layers", {0, 1, 2}}}).mixture.experts, 0) << "no layer has any";
+}
+
+TEST(MixtureTest, EachExpertHasTensorsOfItsOwnInSafetensorsAndAPartOfOneInGguf) {
+  const ModelSpec spec = ReadMixture("qwen2_moe", {{"mlp_only_layers", {0}}});
+  std::map<std::string, std::vector<int64_t>> hf, gguf;
+  for (const ExpectedTensor& t : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) hf[t.name] = t.shape;
+  for (const ExpectedTensor& t : ExpectedTensors(spec, WeightsOf(spec), Naming::kGguf)) gguf[t.name] = t.shape;
+  EXPECT_EQ(hf.at("model.layers.1.mlp.experts.7.down_proj.weight"), (std::vector<int64_t>{64, 24}));
+  EXPECT_EQ(hf.at("model.layers.2.mlp.shared_expert.up_proj.weight"), (std::vector<int64_t>{40, 64}));
+  EXPECT_EQ(hf.at("model.layers.0.mlp.down_proj.weight"), (std::vector<int64_t>{64, 96}));
+  EXPECT_EQ(hf.count("model.layers.0.mlp.gate.weight") + hf.count("model.layers.1.mlp.up_proj.weight"), 0u);
+  EXPECT_EQ(gguf.at("blk.1.ffn_down_exps.weight"), (std::vector<int64_t>{8, 64, 24}));
+  EXPECT_EQ(gguf.at("blk.2.ffn_gate_inp.weight"), (std::vector<int64_t>{8, 64}));
+}
+
+TEST(MixtureTest, ATokenReadsTheExpertsThatItChooses) {
+  const ModelSpec spec = ReadMixture("qwen3_moe", {{"mlp_only_layers", {0}}});
+  EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kExpertMlp), 2 * 2 * 3 * 64) << "two layers, two experts, three matrices";
+  EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kMlp), 3 * 64) << "of one layer";
+  EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kSharedMlp), 0);
+  EXPECT_EQ(LayerMatrixNumbers(spec), 3 * 64 * (64 + 32 + 32 + 64) + 3 * 96 * 64 + 2 * (8 * 64 + 2 * 3 * 24 * 64));
+}
+
+TEST(MixtureTest, RefusesByNameWhatItCannotRoute) {
+  const std::tuple<std::string, Json, std::string> cases[] = {
+      {"qwen3_moe", {{"num_experts_per_tok", 9}}, "9 experts per token of 8"},
+      {"qwen3_moe", {{"num_experts_per_tok", 0}}, "0 experts per token"},
+      {"qwen3_moe", {{"num_experts", 2000}}, "2000 experts are out of range"},
+      {"qwen3_moe", {{"moe_intermediate_size", 0}}, "intermediate size of 0"},
+      {"qwen3_moe", {{"decoder_sparse_step", 0}}, "decoder_sparse_step = 0"},
+      {"qwen3_moe", {{"hidden_act", "gelu"}}, "hidden_act"},
+      {"qwen2_moe", {{"shared_expert_intermediate_size", -1}}, "shared expert's intermediate size of -1"},
+      {"glm4_moe", {{"n_group", 3}}, "8 experts in 3 groups"},
+      {"glm4_moe", {{"n_group", 8}, {"topk_group", 8}}, "groups of one expert"},
+      {"glm4_moe", {{"n_group", 4}, {"topk_group", 5}}, "5 of 4 groups"},
+      {"glm4_moe", {{"n_group", 4}, {"num_experts_per_tok", 3}}, "3 experts per token of 2"},
+      {"glm4_moe", {{"routed_scaling_factor", 0}}, "scale of experts of 0"},
+      {"glm4_moe", {{"first_k_dense_replace", -1}}, "-1 layers"},
+      {"olmoe", {{"clip_qkv", 8}}, "clip_qkv = 8"},
+      {"llama", {{"num_experts", 8}}, "num_experts = 8"},
+      {"mixtral", {{"attention_bias", true}}, "attention_bias = true"},
+  };
+  for (const auto& [family, changes, message] : cases) {
+    EXPECT_THAT(ErrorOf([&, f = family, c = changes] { ReadMixture(f, c); }), HasSubstr(message)) << family;
+  }
+}
+
+TEST(MixtureTest, LayersThatPredictFurtherTokensMayBeThere) {
+  EXPECT_TRUE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));
+  EXPECT_FALSE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.2.eh_proj.weight", Naming::kHf));
+  EXPECT_FALSE(MayBePresent(ReadMixture("qwen3_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));
+}
+
+TEST(MixtureTest, NamesTheTensorsOfExpertsThatAreMissing) {
+  EXPECT_THAT(OpenError("mixtral", {{"num_local_experts", 6}}),
+              AllOf(HasSubstr("missing: "), HasSubstr("model.layers.0.block_sparse_moe.experts.5.w1.weight")));
+  EXPECT_THAT(OpenError("mixtral", {{"num_local_experts", 4}}),
+              AllOf(HasSubstr("unexpected: "), HasSubstr("model.layers.0.block_sparse_moe.experts.4.w1.weight")));
 }
 
 }  // namespace

@@ -233,8 +233,8 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
                   .starts_with("t.gguf: architecture \"mamba\" is not supported; supported: llama, qwen2, qwen3, "));
   EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)),
             "t.gguf: 1 of 1 dimensions of a head cannot rotate in pairs");
-  EXPECT_EQ(error_of("llama", "expert_count", 4, Number(8, 4)),
-            "t.gguf: metadata llama.expert_count = 8 is not supported for this architecture");
+  EXPECT_EQ(error_of("qwen2", "expert_count", 4, Number(8, 4)),
+            "t.gguf: metadata qwen2.expert_count = 8 is not supported for this architecture");
   EXPECT_EQ(error_of("qwen3", "rope.dimension_sections", 9, Number(4, 4) + Number(1, 8) + Number(2, 4)),
             "t.gguf: metadata qwen3.rope.dimension_sections = [] is not supported for this architecture");
   EXPECT_EQ(error_of("qwen2", "rope.scaling.type", 8, GgufBytes::Text("x")),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes models/NAME.gguf of models/NAME the way that llama.cpp's converter does, for models whose positions are scaled (linear
 scaling is metadata there, and llama3's a tensor of divisors, rope_freqs.weight), and for other families than Llama, whose query
-and key rows stay as they are. The numbers of the weights are the same, so that tiny_NAME.json, which make_golden.py made of the
+and key rows stay as they are; experts become one tensor. The numbers of the weights are the same, so that tiny_NAME.json, which make_golden.py made of the
 directory, holds for the file, too. Needs: pip install numpy gguf safetensors
 
   make_gguf_twins.py [NAME...]"""
@@ -9,6 +9,7 @@ import glob
 import json
 import math
 import os
+import re
 import sys
 
 import gguf
@@ -17,7 +18,8 @@ from safetensors.numpy import load_file
 
 # model_type -> general.architecture
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3", "granite": "granite", "smollm3": "smollm3",
-            "olmo2": "olmo2", "olmo3": "olmo2", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4"}
+            "olmo2": "olmo2", "olmo3": "olmo2", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
+            "qwen3_moe": "qwen3moe", "olmoe": "olmoe"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 PERMUTED = ("llama", "granite", "smollm3")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
@@ -78,12 +80,36 @@ def add_own(writer, family, config):
         writer.add_array("gemma3.attention.sliding_window_pattern", [kind == "sliding_attention" for kind in config["layer_types"]])
 
 
+def add_mixture(writer, config):
+    experts = config.get("num_local_experts", config.get("num_experts"))
+    if experts is None:
+        return
+    writer.add_expert_count(experts)
+    writer.add_expert_used_count(config["num_experts_per_tok"])
+    if "moe_intermediate_size" in config:
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if "shared_expert_intermediate_size" in config:
+        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+
+
+def stack_experts(weights):
+    """One tensor instead of one for each expert, whose names have a number more."""
+    experts, others = {}, {}
+    for name, weight in weights.items():
+        found = re.search(r"\.experts\.(\d+)\.", name)
+        if found:
+            experts.setdefault(name.replace(found[0], ".experts."), {})[int(found[1])] = weight
+        else:
+            others[name] = weight
+    return others | {name: np.stack([of[i] for i in range(len(of))]) for name, of in experts.items()}
+
+
 def make(name):
     with open(f"{MODELS}/{name}/config.json") as f:
         config = json.load(f)
     rope, heads, kv_heads = config["rope_parameters"], config["num_attention_heads"], config["num_key_value_heads"]
     rope = rope.get("full_attention", rope)
-    family, dim = FAMILIES[config["model_type"]], config.get("head_dim", config["hidden_size"] // heads)
+    family, dim = FAMILIES[config["model_type"]], config.get("head_dim") or config["hidden_size"] // heads
     names = gguf.get_tensor_name_map(ARCHITECTURES[family], config["num_hidden_layers"])
     writer = gguf.GGUFWriter(f"{MODELS}/{name}.gguf", family)
     writer.add_context_length(config["max_position_embeddings"])
@@ -100,13 +126,16 @@ def make(name):
     writer.add_token_list([f"t{i}" for i in range(config["vocab_size"])])
     add_scaling(writer, rope, config, dim)
     add_own(writer, family, config)
+    add_mixture(writer, config)
     for path in sorted(glob.glob(f"{MODELS}/{name}/*.safetensors")):
-        for tensor, weight in load_file(path).items():
+        for tensor, weight in stack_experts(load_file(path)).items():
             target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
             if family in PERMUTED and ".attn_q" in target:
                 weight = permute(weight, heads)
             if family in PERMUTED and ".attn_k" in target:
                 weight = permute(weight, kv_heads)
+            if ".ffn_gate_inp" in target:  # routers are fp32
+                weight = weight.astype(np.float32)
             if weight.ndim == 1:  # vectors are fp32 in such files, and norms what is multiplied by
                 weight = weight.astype(np.float32) + (1 if family in ("gemma2", "gemma3") else 0)
             writer.add_tensor(target, weight)
@@ -117,5 +146,5 @@ def make(name):
 
 
 for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma2", "gemma3",
-                             "glm4"):
+                             "glm4", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe"):
     make(twin)

@@ -60,6 +60,7 @@ inline uint32_t Ballot(bool predicate, uint32_t mask = kFullWarp, Where where = 
   Executor& executor = Executor::Current();
   return static_cast<uint32_t>(executor.Collect(Collective::kBallot, mask, predicate, executor.lane(), where));
 }
+inline int PopCount(uint32_t bits) { return std::popcount(bits); }
 inline bool Any(bool predicate, uint32_t mask = kFullWarp, Where where = Where::current()) {
   return Ballot(predicate, mask, where) != 0;
 }

@@ -106,6 +106,19 @@ Json OwnKeysOf(const ModelShape& s) {
             {"residual_multiplier", 0.6},
             {"logits_scaling", 0.7}};
   }
+  if (s.family == "mixtral" || s.family == "olmoe") {
+    return {{"num_local_experts", 6}, {"num_experts_per_tok", 2}};
+  }
+  if (s.family == "qwen2_moe" || s.family == "qwen3_moe") {
+    return {{"num_experts", 7},       {"num_experts_per_tok", 3},
+            {"norm_topk_prob", true}, {"moe_intermediate_size", s.intermediate},
+            {"mlp_only_layers", {0}}, {"shared_expert_intermediate_size", 40}};
+  }
+  if (s.family == "glm4_moe") {
+    return {{"n_routed_experts", 8},  {"num_experts_per_tok", 3}, {"moe_intermediate_size", s.intermediate},
+            {"n_group", 4},           {"topk_group", 2},          {"routed_scaling_factor", 1.5},
+            {"attention_bias", true}, {"use_qk_norm", true}};
+  }
   if (s.family == "gemma2") {
     return {{"query_pre_attn_scalar", 40}, {"attn_logit_softcapping", 4.0}, {"final_logit_softcapping", 6.0}};
   }
@@ -149,6 +162,9 @@ struct Numbers {
 Numbers NumbersOf(const ExpectedTensor& tensor) {
   if (tensor.role == Role::kEmbedding) return {0, 1};
   if (tensor.role == Role::kPositions) return {0, 0.3f};
+  // Logits far apart: experts are not chosen by rounding.
+  if (tensor.role == Role::kRouter) return {0, 8 / std::sqrt(static_cast<float>(tensor.shape[1]))};
+  if (tensor.role == Role::kRouterCorrection) return {0, 0.1f};
   if (tensor.shape.size() == 2) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};
   const bool bias = tensor.name.ends_with(".bias");
   return {bias ? 0.0f : 1.0f, bias ? 0.5f : 0.2f};

@@ -27,9 +27,6 @@ std::vector<float> LocalSlopes(const ModelSpec& spec, const RankShard& shard) {
   return {slopes.begin() + shard.heads.begin, slopes.begin() + shard.heads.end};
 }
 
-/// Null where there is none.
-const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
-
 }  // namespace
 
 CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream,
@@ -41,7 +38,8 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       weights_(files, shard, sizes.quantization),
       activations_(sizes.activations == "int8" ? kernels::Activations::kInt8 : kernels::Activations::kInt16),
       qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim),
-      alibi_slopes_(LocalSlopes(spec_, shard)) {
+      alibi_slopes_(LocalSlopes(spec_, shard)),
+      experts_(spec_, shard, sizes.max_step_tokens) {
   for (const Rope& rope : spec_.ropes) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
     query_ropes_.emplace_back();

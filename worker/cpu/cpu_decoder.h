@@ -6,6 +6,7 @@
 #include "comm/collective/collective.h"
 #include "comm/model/model_files.h"
 #include "kernels/matmul.h"
+#include "worker/cpu/expert_activations.h"
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
@@ -34,6 +35,8 @@ class CpuDecoder final : private DecoderOps {
   void AddAttention(int64_t layer) override;
   void NormMlpIn(int64_t layer) override;
   void AddMlp(int64_t layer) override;
+  void NormRoute(int64_t layer) override;
+  void AddExperts(int64_t layer) override;
   void AddAttentionAndMlp(int64_t layer) override;
   void Logits() override;
 
@@ -43,8 +46,12 @@ class CpuDecoder final : private DecoderOps {
   const float* Normed(const NormWeights& weights);
   /// out = norm(residual).
   void Norm(const NormWeights& weights, float* out);
+  /// What the shared expert makes of the normed rows: into shared of the activations of experts.
+  void MultiplyShared(const MixtureWeights& weights);
   /// Norms queries and keys as the layer's model does.
   void NormQueriesAndKeys(const LayerWeights& weights);
+  /// Null where there is none.
+  static const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
   /// out = this rank's part of x * weight^T + bias, which rank 0 adds.
@@ -69,15 +76,17 @@ class CpuDecoder final : private DecoderOps {
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;
   // Activations, sized for max_step_tokens rows.
-  std::vector<float> residual_;   // [T, hidden]
-  std::vector<float> normed_;     // [T, hidden]
-  std::vector<float> qkv_;        // [T, qkv_width]
-  std::vector<float> attended_;   // [T, local heads * head_dim]
-  std::vector<float> gate_up_;    // [T, 2 * local mlp]
-  std::vector<float> activated_;  // [T, local mlp]
-  std::vector<float> squares_;    // [T, 2] of queries and keys: first this rank's, then all ranks'
-  std::vector<float> delta_;      // [T, hidden] this rank's part of what attention or MLP adds to the residual
-  std::vector<float> logits_;     // [R, local vocab]
+  std::vector<float> residual_;        // [T, hidden]
+  std::vector<float> normed_;          // [T, hidden]
+  const float* experts_in_ = nullptr;  // [T, hidden]: what routers and experts read, normed_ or residual_
+  std::vector<float> qkv_;             // [T, qkv_width]
+  std::vector<float> attended_;        // [T, local heads * head_dim]
+  std::vector<float> gate_up_;         // [T, 2 * local mlp]
+  std::vector<float> activated_;       // [T, local mlp]
+  std::vector<float> squares_;         // [T, 2] of queries and keys: first this rank's, then all ranks'
+  std::vector<float> delta_;           // [T, hidden] this rank's part of what attention or MLP adds to the residual
+  ExpertActivations experts_;          // of layers with a mixture
+  std::vector<float> logits_;          // [R, local vocab]
 };
 
 }  // namespace quire

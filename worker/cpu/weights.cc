@@ -1,6 +1,7 @@
 #include "worker/cpu/weights.h"
 
 #include <cstring>
+#include <utility>
 
 #include "comm/error.h"
 
@@ -84,13 +85,37 @@ kernels::WeightType ModelWeights::TypeFor(kernels::WeightType stored, Range cols
   return wanted_ && whole(kernels::kQuantBlock) ? *wanted_ : stored;
 }
 
+kernels::PackedWeight ModelWeights::Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
+                                         int64_t expert) {
+  const WeightSpec& weight = files.weight(role);
+  std::vector<std::byte> room;
+  const Tensor& stored = files.Get(role, layer, expert);
+  return Pack(weight.transposed ? Transposed(stored, room) : stored, SliceOf(files.spec(), weight, shard));
+}
+
+MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer) {
+  const Mixture& mixture = files.spec().mixture;
+  const auto matrix = [&](Role role, int64_t expert = 0) { return Load(files, shard, role, layer, expert); };
+  MixtureWeights out;
+  const auto wanted = std::exchange(wanted_, std::nullopt);
+  out.router = {matrix(Role::kRouter)};
+  if (mixture.shared_gate) out.router.push_back(matrix(Role::kSharedScale));
+  wanted_ = wanted;
+  out.router_bias = ReadVector(files, shard, Role::kRouterBias, layer);
+  out.correction = ReadVector(files, shard, Role::kRouterCorrection, layer);
+  for (int64_t e = 0; e < mixture.experts; ++e) {
+    for (const Role role : {Role::kExpertGate, Role::kExpertUp}) out.in.push_back(matrix(role, e));
+    out.down.push_back(matrix(Role::kExpertDown, e));
+  }
+  if (mixture.shared_intermediate_size > 0) {
+    out.shared_in = {matrix(Role::kSharedGate), matrix(Role::kSharedUp)};
+    out.shared_down = {matrix(Role::kSharedDown)};
+  }
+  return out;
+}
+
 LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
-  const auto matrix = [&](Role role) {
-    const WeightSpec& weight = files.weight(role);
-    std::vector<std::byte> room;
-    const Tensor& stored = files.Get(role, layer);
-    return Pack(weight.transposed ? Transposed(stored, room) : stored, SliceOf(files.spec(), weight, shard));
-  };
+  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
   const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
   LayerWeights out;
   out.attention_norm = {vector(Role::kAttentionNorm), vector(Role::kAttentionNormBias)};
@@ -106,6 +131,10 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   out.key_norm = vector(Role::kKeyNorm);
   out.attention_out = {matrix(Role::kAttentionOut)};
   out.attention_out_bias = vector(Role::kAttentionOutBias);
+  if (files.spec().layers[static_cast<size_t>(layer)].mixture) {
+    out.mixture = LoadMixture(files, shard, layer);
+    return out;
+  }
   if (files.spec().gated_mlp) out.mlp_in.push_back(matrix(Role::kGate));
   out.mlp_in.push_back(matrix(Role::kUp));
   out.up_bias = vector(Role::kUpBias);

@@ -21,6 +21,15 @@ struct NormWeights {
   std::vector<float> weight, bias;
 };
 
+/// One rank's weights of a layer's mixture.
+struct MixtureWeights {
+  Matrices router;                             // [experts, hidden] and, of a gate of the shared expert, [1, hidden]
+  std::vector<float> router_bias, correction;  // [experts]; empty for none
+  Matrices in;                                 // of each expert gate and up: [local expert mlp, hidden] each
+  Matrices down;                               // of each expert [hidden, local expert mlp]
+  Matrices shared_in, shared_down;             // of the shared expert, likewise; empty for none
+};
+
 /// One rank's weights of one layer.
 struct LayerWeights {
   NormWeights attention_norm;
@@ -35,13 +44,15 @@ struct LayerWeights {
   std::vector<float> up_bias;    // [local mlp]; empty for none
   Matrices down;                 // [hidden, local mlp]
   std::vector<float> down_bias;  // [hidden]; empty for none
+  MixtureWeights mixture;        // instead of an MLP
 };
 
 /// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their
 /// storage type, or get that in which it is packed (kernels::PackedType), but:
 ///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
 ///   with quantization int8 or int4, plain matrices of whole blocks of columns become q8_0 or q4_1. With int4 the
-///   output head, whose errors nothing comes after to even out, becomes q8_0.
+///   output head, whose errors nothing comes after to even out, becomes q8_0. Routers stay as they are: a rounded one
+///   chooses other experts.
 class ModelWeights {
  public:
   ModelWeights(const ModelFiles& files, const RankShard& shard, const std::string& quantization);
@@ -58,6 +69,9 @@ class ModelWeights {
 
  private:
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
+  MixtureWeights LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer);
+  kernels::PackedWeight Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
+                             int64_t expert = 0);
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
   /// Of a matrix with such columns.

@@ -44,7 +44,8 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
   const Activations& a = memory_.activations;
   const bool plain = spec_.norm == NormKind::kRms && spec_.gated_mlp && !spec_.out_bias && !spec_.mlp_bias &&
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
-                     spec_.activation == Activation::kSilu && spec_.residual_scale == 1;
+                     spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
+                     spec_.num_mixture_layers() == 0;
   return plain && collective_ == nullptr &&
          kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, std::min(a.heads_width, a.mlp_width));
 }

@@ -8,6 +8,7 @@
 #include "worker/cuda/activations.h"
 #include "worker/cuda/cuda_kv_cache.h"
 #include "worker/cuda/cuda_weights.h"
+#include "worker/cuda/expert_activations.h"
 #include "worker/cuda/norming_collective.h"
 #include "worker/cuda/products.h"
 #include "worker/cuda/step_shape.h"
@@ -57,7 +58,10 @@ class CudaDecoder final : private DecoderOps {
     float* alibi_slopes;              // of local heads, or null
     float* head_bias;                 // [logits_width], zeros beyond the rank's vocabulary; or null
     float* workspace;                 // of decode attention
+    float* router_bias;               // [layers, router_width], zeros beyond the experts; or null
+    float* correction;                // [layers, experts], or null
     Activations activations;
+    CudaExpertActivations experts;
     int64_t bytes;
   };
 
@@ -68,6 +72,8 @@ class CudaDecoder final : private DecoderOps {
   void AddAttention(int64_t layer) override;
   void NormMlpIn(int64_t layer) override;
   void AddMlp(int64_t layer) override;
+  void NormRoute(int64_t layer) override;
+  void AddExperts(int64_t layer) override;
   void AddAttentionAndMlp(int64_t layer) override;
   void Logits() override;
 
@@ -78,6 +84,9 @@ class CudaDecoder final : private DecoderOps {
   // `window` is an index into WindowsOf.
   void AttendDecodes(const kernels::PagedCache& cache, size_t window);
   void AttendChunks(const kernels::PagedCache& cache, size_t window);
+  /// What the chosen experts make of experts_in_: CudaExpertActivations::out; and the shared one: shared.
+  void MultiplyExperts(int64_t layer);
+  void MultiplyShared(int64_t layer);
   /// Sums of squares of the step's queries and keys, of all ranks: [num_rows, 2].
   const float* SquaresOfAllRanks();
   /// residual += x * weight^T + bias, now or pending; or, now, the norm of that where there is one.
@@ -111,7 +120,8 @@ class CudaDecoder final : private DecoderOps {
   const StepOnDevice* step_ = nullptr;
   const CudaKvCache* cache_ = nullptr;
   bool fused_ = false;
-  void* pending_ = nullptr;  // [num_rows, hidden], this rank's part of what the residual lacks; or null
+  const void* experts_in_ = nullptr;  // [num_rows, hidden]: what the layer's router and experts read
+  void* pending_ = nullptr;           // [num_rows, hidden], this rank's part of what the residual lacks; or null
 };
 
 }  // namespace quire

@@ -1,5 +1,6 @@
 // What a forward pass on a device looks up and never changes, beside the weights.
 #include <algorithm>
+#include <tuple>
 
 #include "worker/cuda/cuda_decoder.h"
 #include "worker/model/rope_table.h"
@@ -38,7 +39,11 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
       workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
+      router_bias(spec.mixture.router_bias ? pieces.Take<float>(spec.num_layers() * CudaWeights::RouterWidth(spec))
+                                           : nullptr),
+      correction(spec.mixture.correction_bias ? pieces.Take<float>(spec.num_layers() * spec.mixture.experts) : nullptr),
       activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
+      experts(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
       bytes(pieces.taken()) {}
 
 void CudaDecoder::LoadTables(const ModelFiles& files) {
@@ -59,6 +64,18 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
     std::vector<float> bias = ReadVector(files, sizes_.shard, Role::kHeadBias);
     bias.resize(static_cast<size_t>(sizes_.logits_width));
     CopyNow(device_, bias, memory_.head_bias, "the bias of the output head");
+  }
+  for (const auto& [role, to, width] :
+       {std::tuple{Role::kRouterBias, memory_.router_bias, CudaWeights::RouterWidth(spec_)},
+        {Role::kRouterCorrection, memory_.correction, spec_.mixture.experts}}) {
+    if (to == nullptr) continue;
+    std::vector<float> all;
+    for (int64_t layer = 0; layer < spec_.num_layers(); ++layer) {
+      const std::vector<float> of_layer = ReadVector(files, sizes_.shard, role, layer);
+      all.insert(all.end(), of_layer.begin(), of_layer.end());
+      all.resize(static_cast<size_t>((layer + 1) * width));
+    }
+    CopyNow(device_, all, to, "what routers add");
   }
   CopyNow(device_, sizes_.shard.head_start, memory_.head_start, "the groups of heads");
 }

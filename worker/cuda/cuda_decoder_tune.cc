@@ -10,7 +10,9 @@ namespace {
 
 std::vector<const void*> Pick(const std::vector<CudaLayerWeights>& layers, void* CudaLayerWeights::*which) {
   std::vector<const void*> weights;
-  for (const CudaLayerWeights& layer : layers) weights.push_back(layer.*which);
+  for (const CudaLayerWeights& layer : layers) {
+    if (layer.*which != nullptr) weights.push_back(layer.*which);  // layers with a mixture have no MLP
+  }
   return weights;
 }
 

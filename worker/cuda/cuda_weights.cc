@@ -20,7 +20,11 @@ struct Layout {
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
     const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
     const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
-    for (int64_t i = 0; i < spec.num_layers(); ++i) {
+    const Mixture& m = spec.mixture;
+    const int64_t expert = CudaWeights::ExpertWidth(shard), shared = CudaWeights::SharedWidth(shard);
+    for (const LayerSpec& layer : spec.layers) {
+      const auto mlp_if = [&](bool there, int64_t rows, int64_t cols) { return there ? take(rows, cols) : nullptr; };
+      const bool dense = !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
       const bool mlp_norm = spec.norms_before && !spec.shared_norm;
       layers.push_back({.attention_norm = take_if(spec.norms_before, hidden),
                         .attention_norm_bias = take_if(spec.norms_before && spec.norm_bias, hidden),
@@ -34,10 +38,15 @@ struct Layout {
                         .key_norm = take_if(norms, whole ? kv : spec.head_dim),
                         .attention_out = take(hidden, heads),
                         .attention_out_bias = take_if(spec.out_bias, hidden),
-                        .mlp_in = take(spec.gated_mlp ? 2 * mlp : mlp, hidden),
+                        .mlp_in = mlp_if(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden),
                         .up_bias = take_if(spec.mlp_bias, mlp),
-                        .down = take(hidden, mlp),
-                        .down_bias = take_if(spec.mlp_bias, hidden)});
+                        .down = mlp_if(dense, hidden, mlp),
+                        .down_bias = take_if(spec.mlp_bias, hidden),
+                        .router = mlp_if(layer.mixture, CudaWeights::RouterWidth(spec), hidden),
+                        .experts_in = mlp_if(layer.mixture, m.experts * 2 * expert, hidden),
+                        .experts_down = mlp_if(layer.mixture, m.experts * hidden, expert),
+                        .shared_in = mlp_if(shares, 2 * shared, hidden),
+                        .shared_down = mlp_if(shares, hidden, shared)});
     }
     embedding_norm = take_if(spec.embedding_norm, hidden);
     embedding_norm_bias = take_if(spec.embedding_norm && spec.norm_bias, hidden);
@@ -92,9 +101,38 @@ class Loader {
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
     Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut).cols.size());
-    uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp).cols, hidden);
-    Matrix(to.down, Role::kDown, layer, mlp);
+    if (files_.spec().layers[static_cast<size_t>(layer)].mixture) {
+      LoadMixture(layer, to);
+    } else {
+      uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp).cols, hidden);
+      Matrix(to.down, Role::kDown, layer, mlp);
+    }
     transposed_.clear();
+  }
+
+  void LoadMixture(int64_t layer, const CudaLayerWeights& to) {
+    const Mixture& m = files_.spec().mixture;
+    const int64_t hidden = files_.spec().hidden_size, width = CudaWeights::ExpertWidth(shard_);
+    const Range all{0, hidden};
+    std::vector<RowSource> router = Rows(Role::kRouter, layer);
+    if (m.shared_gate) router.push_back(Rows(Role::kSharedScale, layer).front());
+    router.resize(static_cast<size_t>(CudaWeights::RouterWidth(files_.spec())));
+    uploader_.Upload(to.router, router, all, hidden);
+    auto* in = static_cast<std::byte*>(to.experts_in);
+    auto* down = static_cast<std::byte*>(to.experts_down);
+    for (int64_t expert = 0; expert < m.experts; ++expert) {
+      const std::vector<RowSource> gate = Rows(Role::kExpertGate, layer, expert);
+      uploader_.Upload(in, Alternating(gate, Rows(Role::kExpertUp, layer, expert), width), all, hidden);
+      uploader_.Upload(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown).cols, width);
+      in += 2 * width * hidden * element_;
+      down += hidden * width * element_;
+      transposed_.clear();
+    }
+    if (m.shared_intermediate_size == 0) return;
+    const int64_t shared = CudaWeights::SharedWidth(shard_);
+    const std::vector<RowSource> gate = Rows(Role::kSharedGate, layer);
+    uploader_.Upload(to.shared_in, Alternating(gate, Rows(Role::kSharedUp, layer), shared), all, hidden);
+    Matrix(to.shared_down, Role::kSharedDown, layer, shared);
   }
 
   /// Columns beyond the rank's are zeros up to `width`.
@@ -115,35 +153,37 @@ class Loader {
   WeightSlice Slice(Role role) const { return SliceOf(files_.spec(), files_.weight(role), shard_); }
 
   /// The tensor, or what it is with rows for columns, until the layer is loaded.
-  const Tensor& Stored(Role role, int64_t layer) {
-    const Tensor& tensor = files_.Get(role, layer);
+  const Tensor& Stored(Role role, int64_t layer, int64_t expert) {
+    const Tensor& tensor = files_.Get(role, layer, expert);
     if (!files_.weight(role).transposed) return tensor;
     const auto [place, is_new] = transposed_.try_emplace(&tensor);
     if (is_new) place->second.tensor = Transposed(tensor, place->second.room);
     return place->second.tensor;
   }
 
-  std::vector<RowSource> Rows(Role role, int64_t layer) {
+  std::vector<RowSource> Rows(Role role, int64_t layer, int64_t expert = 0) {
     std::vector<RowSource> sources;
-    const Tensor& tensor = Stored(role, layer);
+    const Tensor& tensor = Stored(role, layer, expert);
     for (const int64_t row : Slice(role).rows) sources.push_back({&tensor, row});
     return sources;
   }
 
   /// Rows that only pad are zeros.
   std::vector<RowSource> MlpInRows(int64_t layer) {
-    const auto width = static_cast<size_t>(CudaWeights::MlpWidth(shard_));
-    if (!files_.spec().gated_mlp) {
-      std::vector<RowSource> rows = Rows(Role::kUp, layer);
-      rows.resize(width);
-      return rows;
-    }
-    std::vector<RowSource> rows(2 * width);
-    for (const bool up : {false, true}) {
-      int64_t column = 0;
-      for (const RowSource& row : Rows(up ? Role::kUp : Role::kGate, layer)) {
-        rows[static_cast<size_t>(kernels::SkinnyGateUpRow(column++, up))] = row;
-      }
+    const int64_t width = CudaWeights::MlpWidth(shard_);
+    std::vector<RowSource> up = Rows(Role::kUp, layer);
+    if (files_.spec().gated_mlp) return Alternating(Rows(Role::kGate, layer), up, width);
+    up.resize(static_cast<size_t>(width));
+    return up;
+  }
+
+  /// In the order of kernels::SkinnyGateUpRow.
+  static std::vector<RowSource> Alternating(const std::vector<RowSource>& gate, const std::vector<RowSource>& up,
+                                            int64_t width) {
+    std::vector<RowSource> rows(static_cast<size_t>(2 * width));
+    for (size_t i = 0; i < gate.size(); ++i) {
+      rows[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), false))] = gate[i];
+      rows[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), true))] = up[i];
     }
     return rows;
   }

@@ -21,10 +21,17 @@ struct CudaLayerWeights {
   void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
   void* attention_out;                          // [hidden, local heads * head_dim]
   void* attention_out_bias;                     // [hidden], or null
+  // Of a layer without a mixture, else null.
   void* mlp_in;  // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow; without gates [mlp_width, hidden]
   void* up_bias;    // [mlp_width], or null
   void* down;       // [hidden, mlp_width]
   void* down_bias;  // [hidden], or null
+  // Of a layer with a mixture, else null.
+  void* router;        // [router_width, hidden]: of every expert, of the shared one's gate, zeros
+  void* experts_in;    // [experts, 2 * expert_width, hidden], each like mlp_in
+  void* experts_down;  // [experts, hidden, expert_width]
+  void* shared_in;     // [2 * shared_width, hidden], like mlp_in; or null
+  void* shared_down;   // [hidden, shared_width], or null
 };
 
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of
@@ -40,6 +47,10 @@ class CudaWeights {
 
   /// MLP columns of the rank, rounded up so that rows are whole 16-byte pieces and gates alternate with ups.
   static int64_t MlpWidth(const RankShard& shard) { return (shard.mlp.size() + 15) / 16 * 16; }
+  static int64_t ExpertWidth(const RankShard& shard) { return (shard.expert_mlp.size() + 15) / 16 * 16; }
+  static int64_t SharedWidth(const RankShard& shard) { return (shard.shared_mlp.size() + 15) / 16 * 16; }
+  /// Rows of a router, rounded up to whole vectors of logits.
+  static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
 
   std::vector<CudaLayerWeights> layers;
   void *embedding_norm, *embedding_norm_bias;  // [hidden], or null

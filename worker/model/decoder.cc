@@ -15,6 +15,11 @@ void Decode(const ModelSpec& spec, DecoderOps& ops) {
     }
     ops.AddAttention(layer);
 
+    if (spec.layers[static_cast<size_t>(layer)].mixture) {
+      ops.NormRoute(layer);
+      ops.AddExperts(layer);
+      continue;
+    }
     ops.NormMlpIn(layer);
     ops.AddMlp(layer);
   }

@@ -9,7 +9,7 @@ namespace quire {
 /// The operations of a decoder's forward pass, cut where devices fuse: what may become one kernel is one operation.
 /// They work on the activations of one step, which the implementation keeps:
 ///   residual [T, hidden]; projected [T, queries, keys and values of the rank's heads]; attended [T, the rank's heads *
-///   head_dim]; activated [T, the rank's MLP columns]; logits [R, the rank's vocabulary]
+///   head_dim]; activated [T, the rank's MLP columns]; chosen [T, experts per token]; logits [R, the rank's vocabulary]
 /// for T tokens, R of which draw. Operations may be queued and run later, in the order of the calls. Every rank of a
 /// group makes the same calls.
 class DecoderOps {
@@ -34,7 +34,13 @@ class DecoderOps {
   virtual void NormMlpIn(int64_t layer) = 0;
   /// residual += activated * down^T + bias, likewise.
   virtual void AddMlp(int64_t layer) = 0;
-  /// Both at once, for attention and MLP that read the same residual.
+  /// chosen = the experts that the layer's router chooses for each row of norm(residual), and their weights. All ranks
+  /// choose the same.
+  virtual void NormRoute(int64_t layer) = 0;
+  /// residual += the sum of what the chosen experts make of norm(residual), each times its weight, and of what the
+  /// shared one makes of it, summed over the ranks, and then scaled or normed likewise.
+  virtual void AddExperts(int64_t layer) = 0;
+  /// Attention and MLP at once, for attention and MLP that read the same residual.
   virtual void AddAttentionAndMlp(int64_t layer) = 0;
   /// logits = norm(residual) * head^T, of the rows that draw, scaled and capped.
   virtual void Logits() = 0;

@@ -45,6 +45,10 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
       return {shard.kv_heads.begin * spec.head_dim, shard.kv_heads.end * spec.head_dim};
     case Axis::kMlp:
       return shard.mlp;
+    case Axis::kExpertMlp:
+      return shard.expert_mlp;
+    case Axis::kSharedMlp:
+      return shard.shared_mlp;
     case Axis::kVocab:
       return shard.vocab;
     case Axis::kOne:
@@ -52,6 +56,7 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
     case Axis::kHeadDim:
     case Axis::kTokens:
     case Axis::kPositionRows:
+    case Axis::kExperts:
       return {0, Extent(spec, axis)};
   }
   Fail("unknown axis");
@@ -91,6 +96,18 @@ kernels::Activation AsKernel(Activation activation) {
   Fail("unknown activation");
 }
 
+kernels::RouterScore AsKernel(RouterScore score) {
+  switch (score) {
+    case RouterScore::kSoftmax:
+      return kernels::RouterScore::kSoftmax;
+    case RouterScore::kSoftmaxOfChosen:
+      return kernels::RouterScore::kSoftmaxOfChosen;
+    case RouterScore::kSigmoid:
+      return kernels::RouterScore::kSigmoid;
+  }
+  Fail("unknown score of a router");
+}
+
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
   const TensorTypeLayout layout = LayoutOf(tensor.type);
   if (layout.block_numbers != 1)
@@ -110,9 +127,10 @@ kernels::Weight AsWeight(const Tensor& tensor) {
   return {type, tensor.data.data(), tensor.rows(), tensor.cols(), kernels::RowBytes(type, tensor.cols())};
 }
 
-std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer) {
-  if (!files.Has(role)) return {};
-  const Tensor& tensor = files.Get(role, layer);
+std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
+                              int64_t expert) {
+  if (!files.Has(role, layer)) return {};
+  const Tensor& tensor = files.Get(role, layer, expert);
   std::vector<float> whole(static_cast<size_t>(tensor.cols())), part;
   kernels::DecodeRow(AsWeight(tensor), 0, 0, tensor.cols(), whole.data());
   const float add = IsNorm(role) && files.spec().norms_add_one ? 1 : 0;

@@ -4,12 +4,14 @@
 
 #include "comm/model/model_files.h"
 #include "kernels/activation.h"
+#include "kernels/route_experts.h"
 #include "kernels/weight.h"
 #include "worker/shard.h"
 
 namespace quire {
 
 kernels::Activation AsKernel(Activation activation);
+kernels::RouterScore AsKernel(RouterScore score);
 
 /// The part of a weight that a rank holds: some rows, in the order in which the rank keeps them, and some columns of
 /// each. A vector is a column of one number per row.
@@ -29,7 +31,8 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);
 /// A tensor of a model file as the kernels take a weight, in place.
 kernels::Weight AsWeight(const Tensor& tensor);
 
-/// A rank's part of a vector in fp32, of norms as what is multiplied by; nothing where the model has no such vector.
-std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
+/// A rank's part of a vector in fp32, of norms as what is multiplied by; nothing where the layer has no such vector.
+std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0,
+                              int64_t expert = 0);
 
 }  // namespace quire

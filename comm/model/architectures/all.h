@@ -23,5 +23,9 @@ extern const Architecture kStarCoder2;                                // starcod
 extern const Architecture kCohere, kCohere2;                          // cohere.cc
 extern const Architecture kPhi;                                       // phi.cc
 extern const Architecture kStableLm;                                  // stablelm.cc
+extern const Architecture kMixtral;                                   // mixtral.cc
+extern const Architecture kQwen2Moe, kQwen3Moe;                       // qwen_moe.cc
+extern const Architecture kOlmoe;                                     // olmoe.cc
+extern const Architecture kGlm4Moe;                                   // glm4_moe.cc
 
 }  // namespace quire::architectures

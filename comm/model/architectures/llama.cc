@@ -5,6 +5,7 @@
 
 #include "comm/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/mixtures.h"
 
 namespace quire::architectures {
 
@@ -28,9 +29,16 @@ void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::stri
   }
 }
 
+/// Mixtral's files are called llamas, too.
 ModelSpec InterleavedFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;
+  if (config.Count("expert_count", 0) > 0) {
+    Mixture mixture = MixtureFromGguf(config);
+    mixture.renormalize = true;
+    SetMixture(spec, mixture);
+    spec.architecture = kMixtral.hf;
+  }
   return spec;
 }
 

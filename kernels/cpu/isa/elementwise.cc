@@ -50,6 +50,19 @@ void GateRow(const float* gate, const float* up, float* out, int64_t columns, co
   for (; i < columns; ++i) out[i] = act(Splat(gate[i]))[0] * up[i];
 }
 
+/// NaN stays one.
+Vec AtMost(Vec x, float most) { return x > Splat(most) ? Splat(most) : x; }
+
+void ClampedGateRow(const float* gate, const float* up, float* out, int64_t columns, float limit) {
+  for (int64_t i = 0; i < columns; i += kLanes) {
+    const int64_t there = Least(kLanes, columns - i);
+    const Vec g = AtMost(there == kLanes ? Load(gate + i) : LoadPart(gate + i, there), limit);
+    const Vec u = -AtMost(-AtMost(there == kLanes ? Load(up + i) : LoadPart(up + i, there), limit), limit);
+    const Vec result = g / (Exp(g * -kClampedSlope) + 1.0f) * (u + 1.0f);
+    __builtin_memcpy(out + i, &result, static_cast<unsigned long>(there) * sizeof(float));
+  }
+}
+
 /// The mean first and then the variance around it: their difference would lose what is small beside the mean.
 void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   const int64_t count = p.hidden, whole = count / kLanes * kLanes;
@@ -97,6 +110,7 @@ void WithActivation(Activation activation, const Use& use) {
     case Activation::kGeluTanh:
       return use([](Vec x) QUIRE_INLINE { return GeluTanh(x); });
     case Activation::kRelu:
+    case Activation::kClampedSilu:                                           // of gates only: ClampedGateRow
       return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x; });  // NaN stays one
   }
 }
@@ -187,6 +201,13 @@ void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end) {
 }
 
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
+  if (p.activation == Activation::kClampedSilu) {
+    for (int64_t row = row_begin; row < row_end; ++row) {
+      const float* gate = p.gate_up + row * 2 * p.columns;
+      ClampedGateRow(gate, gate + p.columns, p.out + row * p.columns, p.columns, p.limit);
+    }
+    return;
+  }
   WithActivation(p.activation, [&](const auto& function) {
     for (int64_t row = row_begin; row < row_end; ++row) {
       const float* gate = p.gate_up + row * 2 * p.columns;

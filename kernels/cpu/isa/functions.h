@@ -23,6 +23,7 @@ void SumSquaresRows(const SumSquaresParams& p, int64_t row_begin, int64_t row_en
 void WideNormRows(const WideNormParams& p, int64_t row_begin, int64_t row_end);
 void LayerNormRows(const LayerNormParams& p, int64_t row_begin, int64_t row_end);
 void ActivateRows(const ActivateParams& p, int64_t row_begin, int64_t row_end);
+void CombineExpertsRows(const CombineExpertsParams& p, int64_t row_begin, int64_t row_end);
 void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end);
 float RowMax(const float* x, int64_t count);
 void Weigh(const WeighParams& p);

@@ -279,8 +279,8 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
       rows.slope[row] = p.alibi_slopes[head];
       rows.place[row] = static_cast<float>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
     }
-    rows.max[row] = kMasked;
-    rows.sum[row] = 0.0f;
+    rows.max[row] = p.sinks == nullptr ? kMasked : p.sinks[head];
+    rows.sum[row] = p.sinks == nullptr ? 0.0f : 1.0f;
   });
 
   const int64_t slots = SlotsOfSpan(p.cache), shared = item.shared_blocks * p.cache.block_size / slots * slots;

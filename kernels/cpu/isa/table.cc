@@ -5,11 +5,11 @@
 namespace quire::kernels::QUIRE_ISA {
 
 const IsaTable& Table() {
-  static const IsaTable table = {MatmulPlain,    MatmulInt16,   MatmulInt8,       TakesInt8,    QuantizeInt16,
-                                 QuantizeInt8,   AttentionTile, AttentionScratch, KvWriteRows,  RmsNormRows,
-                                 HeadNormRows,   AddBiasRows,   RopeRows,         GateMulRows,  CapNumbers,
-                                 SumSquaresRows, WideNormRows,  LayerNormRows,    ActivateRows, AddRowsRows,
-                                 RowMax,         Weigh,         RunPeak,          DecodeNumbers};
+  static const IsaTable table = {
+      MatmulPlain,      MatmulInt16,    MatmulInt8,   TakesInt8,     QuantizeInt16, QuantizeInt8, AttentionTile,
+      AttentionScratch, KvWriteRows,    RmsNormRows,  HeadNormRows,  AddBiasRows,   RopeRows,     GateMulRows,
+      CapNumbers,       SumSquaresRows, WideNormRows, LayerNormRows, ActivateRows,  AddRowsRows,  CombineExpertsRows,
+      RowMax,           Weigh,          RunPeak,      DecodeNumbers};
   return table;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/add_rows.h"
 #include "kernels/cap_logits.h"
 #include "kernels/cpu/isa/attention_item.h"
+#include "kernels/expert_matmul.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/kv_cache.h"
@@ -74,6 +75,7 @@ struct IsaTable {
   void (*layer_norm)(const LayerNormParams&, int64_t row_begin, int64_t row_end);
   void (*activate)(const ActivateParams&, int64_t row_begin, int64_t row_end);
   void (*add_rows)(const AddRowsParams&, int64_t row_begin, int64_t row_end);
+  void (*combine_experts)(const CombineExpertsParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
   void (*weigh)(const WeighParams&);
   double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: there are no such instructions

@@ -45,6 +45,7 @@ __device__ T Broadcast(T value, int source, uint32_t mask = kFullWarp) {
   return __shfl_sync(mask, value, source);
 }
 __device__ inline uint32_t Ballot(bool predicate, uint32_t mask = kFullWarp) { return __ballot_sync(mask, predicate); }
+__device__ inline int PopCount(uint32_t bits) { return __popc(bits); }
 __device__ inline bool Any(bool predicate, uint32_t mask = kFullWarp) { return __any_sync(mask, predicate) != 0; }
 __device__ inline bool All(bool predicate, uint32_t mask = kFullWarp) { return __all_sync(mask, predicate) != 0; }
 

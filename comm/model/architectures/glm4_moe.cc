@@ -1,0 +1,57 @@
+// GLM-4.5 and later: Llama with biases or norms of queries and keys and a part of each head that rotates, dense layers
+// first and then mixtures with a shared expert, whose routers choose by sigmoids and a correction, group by group.
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr MixtureNames kNames = {.router = "model.layers.{}.mlp.gate.weight",
+                                 .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",
+                                 .up = "model.layers.{}.mlp.experts.{}.up_proj.weight",
+                                 .down = "model.layers.{}.mlp.experts.{}.down_proj.weight",
+                                 .shared_gate = "model.layers.{}.mlp.shared_experts.gate_proj.weight",
+                                 .shared_up = "model.layers.{}.mlp.shared_experts.up_proj.weight",
+                                 .shared_down = "model.layers.{}.mlp.shared_experts.down_proj.weight",
+                                 .correction = "model.layers.{}.mlp.gate.e_score_correction_bias"};
+
+ModelSpec Glm4MoeFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
+  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.qkv_bias = config.Flag("attention_bias");
+  spec.qk_norm = config.Flag("use_qk_norm") ? QkNorm::kHeads : QkNorm::kNone;
+  Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
+  mixture.shared_intermediate_size = mixture.intermediate_size * config.Count("n_shared_experts", 1);
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = true;
+  mixture.renormalize = config.Flag("norm_topk_prob", true);
+  mixture.scale = config.Real("routed_scaling_factor", 1);
+  mixture.groups = config.Count("n_group", 1);
+  mixture.groups_per_token = config.Count("topk_group", 1);
+  SetMixtureFrom(config.Count("first_k_dense_replace", 1), spec, mixture, config.path());
+  return spec;
+}
+
+std::vector<WeightSpec> Glm4MoeWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  if (spec.qkv_bias) AddQkvBiases(weights, false);
+  if (spec.qk_norm == QkNorm::kHeads) AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
+  AddMixtureWeights(spec, kNames, weights);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kGlm4Moe = {
+    .hf = "glm4_moe",
+    .gguf = nullptr,
+    .from_hf = Glm4MoeFromHf,
+    .from_gguf = nullptr,
+    .weights = Glm4MoeWeights,
+    .predicts_further = true,
+};
+
+}  // namespace quire::architectures

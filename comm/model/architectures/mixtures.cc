@@ -1,0 +1,102 @@
+#include "comm/model/architectures/mixtures.h"
+
+#include <algorithm>
+
+#include "comm/error.h"
+
+namespace quire::architectures {
+
+const MixtureNames kQwenMixtureNames = {
+    .router = "model.layers.{}.mlp.gate.weight",
+    .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",
+    .up = "model.layers.{}.mlp.experts.{}.up_proj.weight",
+    .down = "model.layers.{}.mlp.experts.{}.down_proj.weight",
+    .shared_gate = "model.layers.{}.mlp.shared_expert.gate_proj.weight",
+    .shared_up = "model.layers.{}.mlp.shared_expert.up_proj.weight",
+    .shared_down = "model.layers.{}.mlp.shared_expert.down_proj.weight",
+    .shared_scale = "model.layers.{}.mlp.shared_expert_gate.weight",
+};
+
+Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size) {
+  Mixture mixture;
+  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+    if (config.Has(key)) mixture.experts = config.Count(key);
+  }
+  mixture.experts_per_token = config.Count("num_experts_per_tok");
+  mixture.intermediate_size = config.Count(intermediate_size);
+  return mixture;
+}
+
+Mixture MixtureFromGguf(const GgufConfig& config) {
+  constexpr int64_t kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3;  // of llama.cpp's gating functions
+  Mixture mixture;
+  mixture.experts = config.Count("expert_count");
+  mixture.experts_per_token = config.Count("expert_used_count");
+  mixture.intermediate_size = config.Has("expert_feed_forward_length") ? config.Count("expert_feed_forward_length")
+                                                                       : config.Count("feed_forward_length");
+  const int64_t gating = config.Count("expert_gating_func", kSoftmax);
+  if (gating != kSoftmax && gating != kSigmoid && gating != kSoftmaxOfChosen) {
+    Fail("{}: expert_gating_func = {} is not supported", config.path(), gating);
+  }
+  mixture.score = gating == kSigmoid           ? RouterScore::kSigmoid
+                  : gating == kSoftmaxOfChosen ? RouterScore::kSoftmaxOfChosen
+                                               : RouterScore::kSoftmax;
+  mixture.renormalize = config.Flag("expert_weights_norm", false);
+  mixture.scale = config.Real("expert_weights_scale", 1);
+  mixture.groups = config.Count("expert_group_count", 1);
+  mixture.groups_per_token = config.Count("expert_group_used_count", 1);
+  return mixture;
+}
+
+void SetMixture(ModelSpec& spec, const Mixture& mixture) {
+  spec.mixture = mixture;
+  for (LayerSpec& layer : spec.layers) layer.mixture = true;
+}
+
+void SetMixtureWhereSparse(const HfConfig& config, ModelSpec& spec, const Mixture& mixture) {
+  const int64_t step = config.Count("decoder_sparse_step", 1);
+  if (step < 1) Fail("{}: decoder_sparse_step = {} is out of range", config.path(), step);
+  const std::vector<double> dense = config.Reals("mlp_only_layers");
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const auto number = static_cast<int64_t>(i);
+    spec.layers[i].mixture =
+        (number + 1) % step == 0 && std::ranges::find(dense, static_cast<double>(i)) == dense.end();
+  }
+  if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
+}
+
+void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, const std::string& path) {
+  if (first < 0) Fail("{}: {} layers before those with experts", path, first);
+  for (int64_t i = first; i < spec.num_layers(); ++i) spec.layers[static_cast<size_t>(i)].mixture = true;
+  if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
+}
+
+void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::vector<WeightSpec>& weights) {
+  using enum Axis;
+  const Mixture& m = spec.mixture;
+  if (spec.num_mixture_layers() == 0) return;
+  if (spec.num_mixture_layers() == spec.num_layers()) {
+    std::erase_if(weights, [](const WeightSpec& weight) { return IsOfDenseMlp(weight.role); });
+  }
+  std::vector<WeightSpec> mine = {{Role::kRouter, names.router, "blk.{}.ffn_gate_inp.weight", kExperts, kHidden}};
+  if (m.router_bias) {
+    mine.push_back({Role::kRouterBias, names.router_bias, "blk.{}.ffn_gate_inp.bias", kExperts, kOne});
+  }
+  if (m.correction_bias) {
+    mine.push_back({Role::kRouterCorrection, names.correction, "blk.{}.exp_probs_b.bias", kExperts, kOne});
+  }
+  mine.push_back({Role::kExpertGate, names.gate, "blk.{}.ffn_gate_exps.weight", kExpertMlp, kHidden});
+  mine.push_back({Role::kExpertUp, names.up, "blk.{}.ffn_up_exps.weight", kExpertMlp, kHidden});
+  mine.push_back({Role::kExpertDown, names.down, "blk.{}.ffn_down_exps.weight", kHidden, kExpertMlp});
+  if (m.shared_intermediate_size > 0) {
+    mine.push_back({Role::kSharedGate, names.shared_gate, "blk.{}.ffn_gate_shexp.weight", kSharedMlp, kHidden});
+    mine.push_back({Role::kSharedUp, names.shared_up, "blk.{}.ffn_up_shexp.weight", kSharedMlp, kHidden});
+    mine.push_back({Role::kSharedDown, names.shared_down, "blk.{}.ffn_down_shexp.weight", kHidden, kSharedMlp});
+  }
+  if (m.shared_gate) {
+    mine.push_back({Role::kSharedScale, names.shared_scale, "blk.{}.ffn_gate_inp_shexp.weight", kOne, kHidden});
+  }
+  weights.insert(weights.begin() + 1, mine.begin(), mine.end());
+}
+
+}  // namespace quire::architectures

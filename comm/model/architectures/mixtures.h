@@ -1,0 +1,38 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/model/architecture.h"
+
+// What families whose MLPs are mixtures of experts have in common.
+namespace quire::architectures {
+
+/// Experts, how many of them a token chooses, and their size: what every config.json says, under names that differ.
+Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size);
+
+/// The same of GGUF, and what of routers and shared experts the file says.
+Mixture MixtureFromGguf(const GgufConfig& config);
+
+/// Gives the mixture to every layer.
+void SetMixture(ModelSpec& spec, const Mixture& mixture);
+
+/// Gives the mixture to each decoder_sparse_step-th layer that mlp_only_layers does not list, as Qwen's families do.
+void SetMixtureWhereSparse(const HfConfig& config, ModelSpec& spec, const Mixture& mixture);
+
+/// Gives the mixture to all layers but the first ones.
+void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, const std::string& path);
+
+/// Names in safetensors of a mixture's weights; those of GGUF are the same in all families.
+struct MixtureNames {
+  const char *router, *gate, *up, *down;
+  const char *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr, *shared_scale = nullptr;
+  const char *router_bias = nullptr, *correction = nullptr;
+};
+
+/// Names that begin with model.layers.N.mlp: Qwen's and those that follow it.
+extern const MixtureNames kQwenMixtureNames;
+
+/// The mixture's weights, and no more of an MLP where all layers have one.
+void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::vector<WeightSpec>& weights);
+
+}  // namespace quire::architectures

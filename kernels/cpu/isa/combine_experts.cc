@@ -1,0 +1,35 @@
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/unrolled.h"
+#include "kernels/cpu/isa/vec.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+/// to += factor * from, or to = that where it begins.
+void AddScaled(const float* from, float factor, bool begins, float* to, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Vec scaled = Load(from + i) * factor;
+    Store(to + i, begins ? scaled : Load(to + i) + scaled);
+  }
+  for (; i < count; ++i) to[i] = (begins ? 0.0f : to[i]) + from[i] * factor;
+}
+
+}  // namespace
+
+void CombineExpertsRows(const CombineExpertsParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t t = row_begin; t < row_end; ++t) {
+    float* out = p.out + t * p.columns;
+    for (int64_t j = 0; j < p.experts_per_token; ++j) {
+      const int64_t pair = t * p.experts_per_token + j;
+      AddScaled(p.rows + p.row_of_pair[pair] * p.columns, p.weights[pair], j == 0, out, p.columns);
+    }
+    if (p.shared == nullptr) continue;
+    const float gate =
+        p.shared_gate == nullptr ? 1.0f : 1.0f / (1.0f + Exp(Splat(-p.shared_gate[t * p.shared_gate_stride]))[0]);
+    AddScaled(p.shared + t * p.columns, gate, false, out, p.columns);
+  }
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

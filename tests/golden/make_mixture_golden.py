@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Makes random models whose MLPs are mixtures of experts (models/NAME, safetensors in float16) and what HF transformers in float32
+continues their prompts with (tiny_NAME.json), like make_golden.py, whose functions it uses. Needs: pip install torch transformers
+accelerate safetensors
+
+  make_mixture_golden.py [NAME...]
+
+A prompt is kept when, besides, the last expert that is chosen and the first that is not differ by more than ROUTER_MARGIN in every
+layer at every token: closer than that rounding decides who computes."""
+import random
+import sys
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM
+
+from make_golden import HERE, LENGTHS, continue_greedily, check_without_cache, MARGIN, scatter_vectors, write
+
+ROUTER_MARGIN = 1e-5
+
+# Odd numbers of experts, heads and columns.
+TINY = {
+    "mixtral": dict(kind="Mixtral", hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                    intermediate_size=37, vocab_size=131, num_local_experts=5, num_experts_per_tok=2),
+    "qwen3moe": dict(kind="Qwen3Moe", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3, head_dim=20,
+                     intermediate_size=64, moe_intermediate_size=20, vocab_size=139, num_experts=7, num_experts_per_tok=3,
+                     norm_topk_prob=True, tie_word_embeddings=True),
+    # Only layer 1 has experts: layers 1 and 3 would, but the last is listed.
+    "qwen2moe": dict(kind="Qwen2Moe", hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2,
+                     intermediate_size=50, moe_intermediate_size=21, shared_expert_intermediate_size=32, vocab_size=149,
+                     num_experts=6, num_experts_per_tok=4, decoder_sparse_step=2, mlp_only_layers=[3], use_sliding_window=True,
+                     sliding_window=24, max_window_layers=3),
+    "qwen2moe_all": dict(kind="Qwen2Moe", hidden_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+                         intermediate_size=50, moe_intermediate_size=24, shared_expert_intermediate_size=36, vocab_size=151,
+                         num_experts=6, num_experts_per_tok=2),
+    "olmoe": dict(kind="Olmoe", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+                  intermediate_size=28, vocab_size=133, num_experts=8, num_experts_per_tok=3),
+    "glm4moe": dict(kind="Glm4Moe", hidden_size=40, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
+                    intermediate_size=56, moe_intermediate_size=20, vocab_size=137, n_routed_experts=8, num_experts_per_tok=3,
+                    n_shared_experts=2, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.5,
+                    attention_bias=True, use_qk_norm=True),
+}
+
+
+@torch.no_grad()
+def spread_out(model):
+    """Weights far enough from zero that layers do something; norms and biases with numbers of their own."""
+    for parameter in model.parameters():
+        if parameter.dim() >= 2:
+            torch.nn.init.normal_(parameter, std=0.3)
+    scatter_vectors(model)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            buffer += 0.1 * torch.randn_like(buffer)
+
+
+class RouterMargins:
+    """The smallest distance so far between scores of which one was chosen and one was not."""
+
+    def __init__(self, model):
+        self.least = float("inf")
+        for module in model.modules():
+            if type(module).__name__.lower().endswith("topkrouter"):
+                module.register_forward_hook(self.look)
+
+    def look(self, router, _, outputs):
+        logits = outputs[0].float()
+        if hasattr(router, "e_score_correction_bias"):
+            groups = (logits.sigmoid() + router.e_score_correction_bias).view(len(logits), router.num_group, -1)
+            sums = groups.topk(2, dim=-1)[0].sum(-1).sort(-1, descending=True)
+            if router.topk_group < router.num_group:
+                self.see(sums[0][:, router.topk_group - 1] - sums[0][:, router.topk_group])
+            best = sums[1][:, :router.topk_group, None].expand(-1, -1, groups.shape[-1])
+            logits = groups.gather(1, best).flatten(1)
+        ordered = logits.sort(-1, descending=True)[0]
+        if router.top_k < ordered.shape[-1]:
+            self.see(ordered[:, router.top_k - 1] - ordered[:, router.top_k])
+
+    def see(self, distances):
+        self.least = min(self.least, distances.min().item())
+
+
+def expectations(model, prompts):
+    margins, cases = RouterMargins(model), []
+    for ids in prompts:
+        margins.least = float("inf")
+        tokens, logprobs, margin = continue_greedily(model, ids)
+        if margin <= MARGIN or margins.least <= ROUTER_MARGIN:
+            continue
+        check_without_cache(model, ids, tokens, logprobs)
+        cases.append(dict(prompt=ids, tokens=tokens, logprobs=logprobs))
+    print(f"kept {len(cases)} of {len(prompts)}", file=sys.stderr)
+    return cases
+
+
+def make(name):
+    shape = dict(TINY[name])
+    torch.manual_seed(len(name) + shape["vocab_size"])
+    kind = shape.pop("kind")
+    usual = dict(bos_token_id=0, eos_token_id=1, pad_token_id=None, max_position_embeddings=2048, tie_word_embeddings=False)
+    model = AutoModelForCausalLM.from_config(getattr(transformers, f"{kind}Config")(**{**usual, **shape})).eval()
+    spread_out(model)
+    directory = f"{HERE}/models/{name}"
+    model.to(torch.float16).save_pretrained(directory)
+    eager = dict(attn_implementation="eager", experts_implementation="eager")
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
+    rng = random.Random(name)
+    prompts = [[rng.randrange(2, shape["vocab_size"]) for _ in range(n)] for n in LENGTHS for _ in range(2)]
+    write(f"tiny_{name}", expectations(model, prompts))
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or TINY:
+        make(wanted)

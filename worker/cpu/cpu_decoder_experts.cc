@@ -1,0 +1,117 @@
+// Mixtures of experts on the CPU.
+#include "kernels/add_bias.h"
+#include "kernels/expert_matmul.h"
+#include "kernels/gate_mul.h"
+#include "kernels/route_experts.h"
+#include "worker/cpu/cpu_decoder.h"
+
+namespace quire {
+
+namespace {
+
+/// What a router's product has per token: a logit of every expert and that of the shared one's gate.
+int64_t RouterWidth(const Mixture& mixture) { return mixture.experts + (mixture.shared_gate ? 1 : 0); }
+
+}  // namespace
+
+ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
+  if (spec.num_mixture_layers() == 0) return;
+  const Mixture& m = spec.mixture;
+  const int64_t pairs = max_tokens * m.experts_per_token, columns = shard.expert_mlp.size();
+  const auto make = [](auto& list, int64_t count) { list.resize(static_cast<size_t>(count)); };
+  make(logits, max_tokens * RouterWidth(m));
+  make(chosen, pairs);
+  make(weights, pairs);
+  make(start, m.experts + 1);
+  make(pair_of_row, pairs);
+  make(row_of_pair, pairs);
+  make(gate_up, pairs * 2 * columns);
+  make(activated, pairs * columns);
+  make(out, pairs * spec.hidden_size);
+  if (m.shared_intermediate_size > 0) {
+    make(shared_gate_up, max_tokens * 2 * shard.shared_mlp.size());
+    make(shared_activated, max_tokens * shard.shared_mlp.size());
+    make(shared, max_tokens * spec.hidden_size);
+  }
+}
+
+void CpuDecoder::NormRoute(int64_t layer) {
+  const Mixture& m = spec_.mixture;
+  const MixtureWeights& w = weights(layer).mixture;
+  ExpertActivations& a = experts_;
+  const int64_t width = RouterWidth(m);
+  experts_in_ = Normed(weights(layer).mlp_norm);
+  Matmul(experts_in_, w.router, a.logits.data(), width, tokens_, kernels::Activations::kInt16);
+  if (!w.router_bias.empty()) {
+    kernels::AddBias(stream_, {a.logits.data(), w.router_bias.data(), tokens_, m.experts, width});
+  }
+  kernels::RouteExperts(stream_, {.logits = a.logits.data(),
+                                  .logits_stride = width,
+                                  .correction = DataOf(w.correction),
+                                  .experts = a.chosen.data(),
+                                  .weights = a.weights.data(),
+                                  .num_tokens = tokens_,
+                                  .num_experts = m.experts,
+                                  .experts_per_token = m.experts_per_token,
+                                  .score = AsKernel(m.score),
+                                  .renormalize = m.renormalize,
+                                  .scale = static_cast<float>(m.scale),
+                                  .num_groups = m.groups,
+                                  .groups_per_token = m.groups_per_token});
+  kernels::GroupByExpert(stream_, {a.chosen.data(), tokens_ * m.experts_per_token, m.experts, a.start.data(),
+                                   a.pair_of_row.data(), a.row_of_pair.data()});
+}
+
+void CpuDecoder::AddExperts(int64_t layer) {
+  const Mixture& m = spec_.mixture;
+  const MixtureWeights& w = weights(layer).mixture;
+  ExpertActivations& a = experts_;
+  const int64_t columns = shard_.expert_mlp.size();
+  kernels::ExpertMatmul(stream_, {.x = experts_in_,
+                                  .x_stride = spec_.hidden_size,
+                                  .pair_of_row = a.pair_of_row.data(),
+                                  .pairs_per_x_row = m.experts_per_token,
+                                  .start = a.start.data(),
+                                  .weights = w.in.data(),
+                                  .num_experts = m.experts,
+                                  .num_weights = 2,
+                                  .bias = nullptr,
+                                  .y = a.gate_up.data(),
+                                  .activations = activations_});
+  kernels::GateMul(stream_, {a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token, columns,
+                             AsKernel(spec_.activation)});
+  kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
+                                  .x_stride = columns,
+                                  .pair_of_row = nullptr,
+                                  .pairs_per_x_row = 1,
+                                  .start = a.start.data(),
+                                  .weights = w.down.data(),
+                                  .num_experts = m.experts,
+                                  .num_weights = 1,
+                                  .bias = nullptr,
+                                  .y = a.out.data(),
+                                  .activations = activations_});
+  if (!w.shared_in.empty()) MultiplyShared(w);
+  kernels::CombineExperts(stream_, {.rows = a.out.data(),
+                                    .row_of_pair = a.row_of_pair.data(),
+                                    .weights = a.weights.data(),
+                                    .shared = DataOf(a.shared),
+                                    .shared_gate = m.shared_gate ? a.logits.data() + m.experts : nullptr,
+                                    .shared_gate_stride = RouterWidth(m),
+                                    .out = delta_.data(),
+                                    .num_tokens = tokens_,
+                                    .experts_per_token = m.experts_per_token,
+                                    .columns = spec_.hidden_size});
+  AddToResidual(weights(layer).mlp_after_norm);
+}
+
+void CpuDecoder::MultiplyShared(const MixtureWeights& w) {
+  ExpertActivations& a = experts_;
+  const int64_t columns = shard_.shared_mlp.size();
+  Matmul(experts_in_, w.shared_in, a.shared_gate_up.data(), 2 * columns, tokens_, activations_);
+  kernels::GateMul(stream_,
+                   {a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns, AsKernel(spec_.activation)});
+  Matmul(a.shared_activated.data(), w.shared_down, a.shared.data(), spec_.hidden_size, tokens_, activations_);
+}
+
+}  // namespace quire

@@ -1,0 +1,105 @@
+// Mixtures of experts on a device.
+#include "kernels/cuda/experts.h"
+#include "kernels/cuda/row_ops.h"
+#include "worker/cuda/cuda_decoder.h"
+#include "worker/model/weight_slice.h"
+
+namespace quire {
+
+void CudaDecoder::NormRoute(int64_t layer) {
+  const Mixture& m = spec_.mixture;
+  const CudaLayerWeights& w = weights(layer);
+  const CudaExpertActivations& e = memory_.experts;
+  experts_in_ = Normed(w.mlp_norm, w.mlp_norm_bias);
+  GemmParams product = Product(experts_in_, spec_.hidden_size, w.router, e.logits, e.router_width, shape_.num_rows);
+  product.float_result = true;
+  products_.Run(product);
+  if (m.router_bias) {
+    kernels::AddRows(device_.stream(), {kernels::DType::kF32, e.logits, memory_.router_bias + layer * e.router_width,
+                                        shape_.num_rows, e.router_width, true});
+  }
+  kernels::RouteExperts(device_.stream(),
+                        {.logits = e.logits,
+                         .logits_stride = e.router_width,
+                         .correction = m.correction_bias ? memory_.correction + layer * m.experts : nullptr,
+                         .experts = e.chosen,
+                         .weights = e.weights,
+                         .num_tokens = shape_.num_rows,
+                         .num_experts = m.experts,
+                         .experts_per_token = m.experts_per_token,
+                         .score = AsKernel(m.score),
+                         .renormalize = m.renormalize,
+                         .scale = static_cast<float>(m.scale),
+                         .num_groups = m.groups,
+                         .groups_per_token = m.groups_per_token});
+  kernels::GroupByExpert(device_.stream(), {e.chosen, shape_.num_rows * m.experts_per_token, m.experts, e.start,
+                                            e.pair_of_row, e.row_of_pair});
+}
+
+void CudaDecoder::AddExperts(int64_t layer) {
+  const Mixture& m = spec_.mixture;
+  const CudaExpertActivations& e = memory_.experts;
+  MultiplyExperts(layer);
+  if (e.shared != nullptr) MultiplyShared(layer);
+  kernels::CombineExperts(device_.stream(), {.dtype = sizes_.dtype,
+                                             .rows = e.out,
+                                             .row_of_pair = e.row_of_pair,
+                                             .weights = e.weights,
+                                             .shared = e.shared,
+                                             .shared_gate = m.shared_gate ? e.logits + m.experts : nullptr,
+                                             .shared_gate_stride = e.router_width,
+                                             .out = memory_.activations.delta,
+                                             .num_tokens = shape_.num_rows,
+                                             .experts_per_token = m.experts_per_token,
+                                             .columns = spec_.hidden_size,
+                                             .scale = static_cast<float>(spec_.residual_scale)});
+  if (const void* norm = weights(layer).mlp_after_norm; norm != nullptr) return AddNormOfDelta(norm);
+  pending_ = memory_.activations.delta;
+}
+
+void CudaDecoder::MultiplyExperts(int64_t layer) {
+  const Mixture& m = spec_.mixture;
+  const CudaLayerWeights& w = weights(layer);
+  const CudaExpertActivations& e = memory_.experts;
+  const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows * m.experts_per_token;
+  if (e.width == 0) return device_.SetZero(e.out, rows * hidden * kernels::ByteSize(sizes_.dtype));
+  kernels::ExpertMatmul(device_.stream(), {.dtype = sizes_.dtype,
+                                           .x = experts_in_,
+                                           .pair_of_row = e.pair_of_row,
+                                           .pairs_per_x_row = m.experts_per_token,
+                                           .start = e.start,
+                                           .weight = w.experts_in,
+                                           .bias = nullptr,
+                                           .y = e.gate_up,
+                                           .num_rows = rows,
+                                           .num_experts = m.experts,
+                                           .n = 2 * e.width,
+                                           .k = hidden});
+  kernels::GateMul(device_.stream(),
+                   {sizes_.dtype, e.gate_up, e.activated, rows, e.width, true, AsKernel(spec_.activation)});
+  kernels::ExpertMatmul(device_.stream(), {.dtype = sizes_.dtype,
+                                           .x = e.activated,
+                                           .pair_of_row = nullptr,
+                                           .pairs_per_x_row = 1,
+                                           .start = e.start,
+                                           .weight = w.experts_down,
+                                           .bias = nullptr,
+                                           .y = e.out,
+                                           .num_rows = rows,
+                                           .num_experts = m.experts,
+                                           .n = hidden,
+                                           .k = e.width});
+}
+
+void CudaDecoder::MultiplyShared(int64_t layer) {
+  const CudaLayerWeights& w = weights(layer);
+  const CudaExpertActivations& e = memory_.experts;
+  const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows;
+  if (e.shared_width == 0) return device_.SetZero(e.shared, rows * hidden * kernels::ByteSize(sizes_.dtype));
+  products_.Run(Product(experts_in_, hidden, w.shared_in, e.shared_gate_up, 2 * e.shared_width, rows));
+  kernels::GateMul(device_.stream(), {sizes_.dtype, e.shared_gate_up, e.shared_activated, rows, e.shared_width, true,
+                                      AsKernel(spec_.activation)});
+  products_.Run(Product(e.shared_activated, e.shared_width, w.shared_down, e.shared, hidden, rows));
+}
+
+}  // namespace quire

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "comm/model/model_spec.h"
+#include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/cuda_weights.h"
+#include "worker/cuda/pieces.h"
+
+namespace quire {
+
+/// What a layer with a mixture keeps of T rows, each of which chooses k experts. Rows of experts are grouped by expert
+/// (kernels/route_experts.h). Nothing of it is there in models without mixtures.
+struct CudaExpertActivations {
+  CudaExpertActivations(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype, int64_t max_tokens,
+                        Pieces& pieces)
+      : width(CudaWeights::ExpertWidth(shard)),
+        shared_width(CudaWeights::SharedWidth(shard)),
+        router_width(CudaWeights::RouterWidth(spec)) {
+    if (spec.num_mixture_layers() == 0) return;
+    const int64_t pairs = max_tokens * spec.mixture.experts_per_token;
+    const auto rows = [&](int64_t count, int64_t columns) -> void* {
+      return pieces.Take(count * columns * kernels::ByteSize(dtype));
+    };
+    logits = pieces.Take<float>(max_tokens * router_width);
+    weights = pieces.Take<float>(pairs);
+    chosen = pieces.Take<int32_t>(pairs);
+    start = pieces.Take<int32_t>(spec.mixture.experts + 1);
+    pair_of_row = pieces.Take<int32_t>(pairs);
+    row_of_pair = pieces.Take<int32_t>(pairs);
+    gate_up = rows(pairs, 2 * width);
+    activated = rows(pairs, width);
+    out = rows(pairs, spec.hidden_size);
+    if (spec.mixture.shared_intermediate_size == 0) return;
+    shared_gate_up = rows(max_tokens, 2 * shared_width);
+    shared_activated = rows(max_tokens, shared_width);
+    shared = rows(max_tokens, spec.hidden_size);
+  }
+
+  int64_t width, shared_width;  // columns of an expert's and of the shared expert's MLP
+  int64_t router_width;
+  float* logits = nullptr;           // [T, router_width]
+  float* weights = nullptr;          // [T, k]
+  int32_t* chosen = nullptr;         // [T, k]
+  int32_t* start = nullptr;          // [experts + 1]
+  int32_t* pair_of_row = nullptr;    // [T * k]
+  int32_t* row_of_pair = nullptr;    // [T * k]
+  void* gate_up = nullptr;           // [T * k, 2 * width]
+  void* activated = nullptr;         // [T * k, width]
+  void* out = nullptr;               // [T * k, hidden]
+  void* shared_gate_up = nullptr;    // [T, 2 * shared_width]
+  void* shared_activated = nullptr;  // [T, shared_width]
+  void* shared = nullptr;            // [T, hidden]; null where there is no shared expert
+};
+
+}  // namespace quire
