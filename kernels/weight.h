@@ -22,7 +22,26 @@ namespace quire::kernels {
 ///   q6_k: 128 bytes of low four bits, 64 of   value = d * s * (q - 32)
 ///         high two, int8 s for each 16 numbers,
 ///         fp16 d
-enum class WeightType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+/// MXFP4 has blocks of 32 numbers, too: E2M1 in four bits, of 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, times
+/// 2^(e - 127), e a byte:
+///   mxfp4: e, nibbles as above                GGUF's
+///   mxfp4_pairs: nibbles of neighbours, the   safetensors'
+///         even one low; Weight::scales has e
+enum class WeightType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kMxFp4,
+  kMxFp4Pairs,
+};
 
 /// Numbers per quantisation block (1 for plain types) and bytes per block.
 struct WeightLayout {
@@ -41,17 +60,19 @@ struct Weight {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t row_bytes = 0;
+  const std::byte* scales = nullptr;  // of mxfp4_pairs: [rows, cols / 32]
 };
 
 /// Writes numbers [col, col + count) of row `row` as float; exact for every type but for the one rounding of
 /// d * q (+ m) to float. col and count must be multiples of the type's block.
 void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
 
-/// The type that a weight of a file is packed as: its own, q4_1 for q4_k, q8_0 for those of five and six bits.
+/// The type that a weight of a file is packed as: its own, q4_1 for q4_k, q8_0 for those of five and six bits and for
+/// MXFP4.
 WeightType PackedType(WeightType stored);
 
 /// Writes part of a row of a weight, whose type is not its own PackedType, as blocks of that; col and count must be
-/// multiples of the weight's block. q5_0 keeps its numbers;
+/// multiples of the weight's block. q5_0 and MXFP4 keep their numbers;
 /// q4_k keeps its integers, scale and minimum of 32 numbers becoming halves; the others are rounded anew by EncodeRow.
 void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out);
 

@@ -148,12 +148,16 @@ TensorType TypeOf(uint32_t code, const std::string& what) {
       return TensorType::kQ6_K;
     case 30:
       return TensorType::kBF16;
+    case 39:
+      return TensorType::kMxFp4;
     default:
       break;
   }
   const std::string name = code < std::size(kGgmlTypes) ? kGgmlTypes[code] : "";
-  Fail("{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K",
-       what, name.empty() ? fmt::format("code {}", code) : name);
+  Fail(
+      "{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, "
+      "MXFP4",
+      what, name.empty() ? fmt::format("code {}", code) : name);
 }
 
 struct Pending {

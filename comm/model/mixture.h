@@ -29,6 +29,8 @@ struct Mixture {
   double scale = 1;              // multiplies the weights at last
   bool router_bias = false;      // joins the logits
   bool correction_bias = false;  // joins the scores that are compared, not the weights
+  bool expert_biases = false;    // gates, ups and downs of experts have biases
+  bool alternating = false;      // the file has gates and ups of experts as every other row of one tensor
   /// Experts come in so many groups of equal size, neighbours together. A token chooses among those of its best groups:
   /// the ones whose two highest scores have the highest sums.
   int64_t groups = 1, groups_per_token = 1;

@@ -10,6 +10,7 @@
 #include "comm/error.h"
 #include "comm/model/architecture.h"
 #include "comm/model/model_tree.h"
+#include "comm/model/mxfp4.h"
 #include "comm/model/safetensors.h"
 
 namespace quire {
@@ -87,7 +88,8 @@ ModelFiles ModelFiles::Open(const std::string& path) {
          path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
   }
   model.PlaceTensors();
-  for (const auto& [name, tensor] : model.tensors_) model.total_bytes_ += static_cast<int64_t>(tensor.data.size());
+  for (const auto& [name, tensor] : model.tensors_)
+    model.total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());
   return model;
 }
 
@@ -105,6 +107,7 @@ void ModelFiles::OpenHf() {
       }
     }
   }
+  JoinMxFp4(tensors_, path_);
   CompleteNames();
 }
 
@@ -159,10 +162,13 @@ void ModelFiles::PlaceTensors() {
 }
 
 void ModelFiles::PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places) {
-  const size_t bytes = stacked.data.size() / static_cast<size_t>(spec_.mixture.experts);
-  for (size_t expert = 0; expert < static_cast<size_t>(spec_.mixture.experts); ++expert) {
-    experts_.push_back(
-        {stacked.type, {stacked.shape.begin() + 1, stacked.shape.end()}, stacked.data.subspan(expert * bytes, bytes)});
+  const auto count = static_cast<size_t>(spec_.mixture.experts);
+  const size_t bytes = stacked.data.size() / count, scales = stacked.scales.size() / count;
+  for (size_t expert = 0; expert < count; ++expert) {
+    experts_.push_back({stacked.type,
+                        {stacked.shape.begin() + 1, stacked.shape.end()},
+                        stacked.data.subspan(expert * bytes, bytes),
+                        stacked.scales.subspan(expert * scales, scales)});
     places.push_back(&experts_.back());
   }
 }
@@ -207,8 +213,8 @@ int64_t ModelFiles::TotalBytes() const { return total_bytes_; }
 
 void ModelFiles::CloseFiles() {
   fingerprint_ = ComputeFingerprint();
-  for (auto& [name, tensor] : tensors_) tensor.data = {};
-  for (Tensor& tensor : experts_) tensor.data = {};
+  for (auto& [name, tensor] : tensors_) tensor.data = tensor.scales = {};
+  for (Tensor& tensor : experts_) tensor.data = tensor.scales = {};
   if (gguf_) {
     for (auto& [name, tensor] : gguf_->tensors) tensor.data = {};
   }

@@ -60,8 +60,14 @@ void CheckRopes(const ModelSpec& s, const std::string& path) {
 }
 
 void CheckMixtures(const ModelSpec& s, const std::string& path) {
+  const bool clamps = s.activation == Activation::kClampedSilu;
+  QUIRE_CHECK(!clamps || s.num_mixture_layers() == s.num_layers(), "{}: clamped gates outside of mixtures", path);
+  QUIRE_CHECK(!clamps || s.mixture.shared_intermediate_size == 0, "{}: clamped gates of a shared expert", path);
   if (s.num_mixture_layers() == 0) return;
   CheckMixture(s.mixture, path);
+  if (clamps && !(s.gate_limit >= 1e-3 && s.gate_limit <= 1e6)) {
+    Fail("{}: a limit of gates of {} is out of range", path, s.gate_limit);
+  }
   QUIRE_CHECK(s.gated_mlp && !s.mlp_bias && !s.parallel_block && !s.shared_norm, "{}: a mixture of such MLPs", path);
 }
 
@@ -106,9 +112,9 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, kv_heads, head_dim, mlp, vocab, max_position, epsilon, ropes, tied,
                qkv_bias, qk_norm, norm, before, after, add_one, norm_bias, embedding_norm, out_bias, mlp_bias,
-               head_bias, gated, activation, parallel, shared_norm, position, position_offset, alibi, fused_by_head,
-               transposed, embedding_scale, attention_scale, residual_scale, logit_scale, score_cap, logit_cap,
-               interleaved, mixture, layers, eos] = spec;
+               head_bias, gated, activation, gate_limit, sinks, parallel, shared_norm, position, position_offset, alibi,
+               fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, score_cap,
+               logit_cap, interleaved, mixture, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, kv_heads,
                                  head_dim, mlp, vocab, max_position, epsilon, tied, qkv_bias, static_cast<int>(qk_norm),
                                  interleaved, fmt::join(eos, ","));
@@ -118,7 +124,7 @@ std::string TextOf(const ModelSpec& spec) {
                       out_bias, mlp_bias, head_bias, gated, parallel, shared_norm, static_cast<int>(position),
                       position_offset, alibi, fused_by_head, transposed);
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
-  text += fmt::format(" [{}]", TextOf(mixture));
+  text += fmt::format(" {} {} [{}]", gate_limit, sinks, TextOf(mixture));
   for (const LayerSpec& layer : layers) {
     const auto& [window, rope, has_mixture] = layer;
     text += fmt::format(" {},{},{}", window, rope, has_mixture);

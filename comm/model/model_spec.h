@@ -29,6 +29,7 @@ enum class Activation : uint8_t {
   kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
   kGeluTanh,  // the same by x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2
   kRelu,
+  kClampedSilu,  // of gates: kernels/activation.h has the formula; ModelSpec::gate_limit
 };
 
 /// What may differ from layer to layer.
@@ -74,6 +75,9 @@ struct ModelSpec {
   bool head_bias = false;       // the output head has a bias
   bool gated_mlp = true;        // down(activation(gate) * up); otherwise down(activation(up))
   Activation activation = Activation::kSilu;
+  double gate_limit = 0;  // of kClampedSilu
+  /// Each query head has a score beside those of the context that joins the softmax and has no value.
+  bool attention_sinks = false;
   /// Attention and MLP both read the residual of before the layer, and what they give is added to it together;
   /// otherwise the MLP reads what attention has made of it.
   bool parallel_block = false;

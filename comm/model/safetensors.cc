@@ -5,6 +5,7 @@
 
 #include "comm/error.h"
 #include "comm/json.h"
+#include "comm/model/mxfp4.h"
 
 namespace quire {
 
@@ -17,11 +18,14 @@ TensorType TypeOf(const std::string& dtype, const std::string& what) {
   if (dtype == "F32") return TensorType::kF32;
   if (dtype == "F16") return TensorType::kF16;
   if (dtype == "BF16") return TensorType::kBF16;
-  Fail("{}: dtype {} is not supported; supported are F32, F16, BF16", what, dtype.substr(0, 20));
+  if (dtype == "U8") return TensorType::kU8;
+  Fail("{}: dtype {} is not supported; supported are F32, F16, BF16 and MXFP4", what, dtype.substr(0, 20));
 }
 
 /// Masks of attention that older files hold: no weights.
-bool IsMask(const std::string& dtype) { return dtype == "BOOL" || dtype == "U8"; }
+bool IsMask(const std::string& dtype, const std::string& name) {
+  return dtype == "BOOL" || (dtype == "U8" && !IsPartOfMxFp4(name));
+}
 
 std::string CheckedName(const std::string& name, const std::string& path) {
   const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c > 0x20 && c < 0x7f; });
@@ -58,7 +62,7 @@ void ReadEntry(const std::string& name, const Json& entry, std::span<const std::
                         entry["data_offsets"].size() == 2;
   if (!complete) Fail("{}: expected exactly dtype, shape and data_offsets", what);
   ranges.push_back(RangeOf(name, entry["data_offsets"], data, what));
-  if (IsMask(entry["dtype"].get<std::string>())) return;
+  if (IsMask(entry["dtype"].get<std::string>(), name)) return;
   Tensor tensor;
   tensor.type = TypeOf(entry["dtype"].get<std::string>(), what);
   for (const Json& extent : entry["shape"]) tensor.shape.push_back(NonNegative(extent, what));

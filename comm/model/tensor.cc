@@ -28,6 +28,11 @@ const char* TensorTypeName(TensorType type) {
       return "Q5_K";
     case TensorType::kQ6_K:
       return "Q6_K";
+    case TensorType::kMxFp4:
+    case TensorType::kMxFp4Pairs:
+      return "MXFP4";
+    case TensorType::kU8:
+      return "U8";
   }
   return "?";
 }
@@ -55,6 +60,12 @@ TensorTypeLayout LayoutOf(TensorType type) {
       return {256, 176};
     case TensorType::kQ6_K:
       return {256, 210};
+    case TensorType::kMxFp4:
+      return {32, 17};
+    case TensorType::kMxFp4Pairs:
+      return {32, 16};
+    case TensorType::kU8:
+      return {1, 1};
   }
   return {1, 4};
 }

@@ -9,8 +9,24 @@
 
 namespace quire {
 
-/// Storage of a tensor in a model file. The q* formats hold blocks of 32 or 256 numbers along the last dimension.
-enum class TensorType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ4_K, kQ5_K, kQ6_K };
+/// Storage of a tensor in a model file. The q* formats and MXFP4 hold blocks of 32 or 256 numbers along the last
+/// dimension. Bytes are parts of other tensors (comm/model/mxfp4.h).
+enum class TensorType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kMxFp4,
+  kMxFp4Pairs,
+  kU8,
+};
 
 const char* TensorTypeName(TensorType type);
 
@@ -26,6 +42,7 @@ struct Tensor {
   TensorType type = TensorType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
+  std::span<const std::byte> scales = {};  // of kMxFp4Pairs: a byte for each block
 
   int64_t rows() const { return shape.size() < 2 ? 1 : shape.front(); }
   int64_t cols() const { return shape.empty() ? 0 : shape.back(); }

@@ -50,6 +50,8 @@ int64_t Extent(const ModelSpec& spec, Axis axis) {
       return spec.vocab_size;
     case Axis::kPositionRows:
       return spec.max_position + spec.position_offset;
+    case Axis::kHeads:
+      return spec.num_heads;
     case Axis::kQueries:
       return spec.num_heads * spec.head_dim;
     case Axis::kKeyValues:
@@ -73,7 +75,9 @@ void PlaceRows(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
       weight.places = {0, std::max<int64_t>(1, rows), std::max<int64_t>(1, rows), rows};
       continue;
     }
-    const int64_t groups = weight.fusion == Fusion::kByKvHead ? spec.num_kv_heads : 1;
+    const int64_t groups = weight.fusion == Fusion::kByKvHead      ? spec.num_kv_heads
+                           : weight.fusion == Fusion::kAlternating ? rows
+                                                                   : 1;
     int64_t before = 0, total = 0;
     for (const WeightSpec& other : weights) {
       if (std::string_view(other.hf) != weight.hf) continue;

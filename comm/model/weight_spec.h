@@ -31,6 +31,7 @@ enum class Role : uint8_t {
   kKeyNorm,
   kAttentionOut,
   kAttentionOutBias,
+  kSinks,
   kAttentionAfterNorm,  // of what attention adds to the residual
   kMlpNorm,
   kMlpNormBias,
@@ -47,6 +48,9 @@ enum class Role : uint8_t {
   kExpertGate,
   kExpertUp,
   kExpertDown,
+  kExpertGateBias,
+  kExpertUpBias,
+  kExpertDownBias,
   kSharedGate,
   kSharedUp,
   kSharedDown,
@@ -62,7 +66,7 @@ constexpr bool IsNorm(Role role) {
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
 /// True of weights that each expert of a mixture has.
-constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role <= Role::kExpertDown; }
+constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role <= Role::kExpertDownBias; }
 /// True of weights that a layer with a mixture does without.
 constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= Role::kDownBias; }
 constexpr bool HasRole(const LayerSpec& layer, Role role) {
@@ -77,6 +81,7 @@ enum class Axis : uint8_t {
   kHeadDim,       // whole on every rank
   kTokens,        // the vocabulary, whole on every rank
   kPositionRows,  // learned positions, whole on every rank
+  kHeads,         // query heads
   kQueries,       // query heads times head_dim
   kKeyValues,     // key and value heads times head_dim
   kMlp,
@@ -88,9 +93,10 @@ enum class Axis : uint8_t {
 
 /// How several weights are the rows of one tensor of a file: those of the list that have its name, in their order.
 enum class Fusion : uint8_t {
-  kNone,      // a tensor of its own, or one of the same numbers: the head of a model whose embedding it is
-  kInOrder,   // all rows of one after all rows of another
-  kByKvHead,  // for every key and value head its queries, its keys, its values
+  kNone,         // a tensor of its own, or one of the same numbers: the head of a model whose embedding it is
+  kInOrder,      // all rows of one after all rows of another
+  kByKvHead,     // for every key and value head its queries, its keys, its values
+  kAlternating,  // a row of each in turn
 };
 
 /// Where the rows of a weight are in its tensor: runs of neighbours, the first at `first`, one every `stride` rows.

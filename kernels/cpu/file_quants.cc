@@ -5,6 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/half.h"
+#include "kernels/cpu/mxfp4.h"
 #include "kernels/packed_weight.h"
 
 namespace quire::kernels {
@@ -106,6 +107,8 @@ WeightType PackedType(WeightType stored) {
     case WeightType::kQ5_1:
     case WeightType::kQ5_K:
     case WeightType::kQ6_K:
+    case WeightType::kMxFp4:
+    case WeightType::kMxFp4Pairs:
       return WeightType::kQ8_0;
     default:
       return stored;
@@ -140,6 +143,7 @@ void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, st
   const WeightType packed = PackedType(weight.type);
   const int64_t out_bytes = RowBytes(packed, from.block_numbers);
   QUIRE_KERNEL_CHECK(row < weight.rows && col + count <= weight.cols && col % from.block_numbers == 0);
+  if (IsMxFp4(weight.type)) return MxFp4AsQ8(BlocksOf(weight, row, col), count / from.block_numbers, out);
   const std::byte* in = weight.data + row * weight.row_bytes + RowBytes(weight.type, col);
   const std::byte* end = in + RowBytes(weight.type, count);
   if (weight.type == WeightType::kQ5_0) {

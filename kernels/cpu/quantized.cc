@@ -4,6 +4,7 @@
 #include "kernels/check.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/isa/table.h"
+#include "kernels/cpu/mxfp4.h"
 #include "kernels/packed_weight.h"
 
 namespace quire::kernels {
@@ -31,6 +32,10 @@ WeightLayout LayoutOf(WeightType type) {
       return {256, 4 + 12 + 32 + 128};
     case WeightType::kQ6_K:
       return {256, 128 + 64 + 16 + 2};
+    case WeightType::kMxFp4:
+      return {32, 1 + 16};
+    case WeightType::kMxFp4Pairs:
+      return {32, 16};
   }
   QUIRE_KERNEL_CHECK(false);
 }
@@ -46,6 +51,7 @@ void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, fl
   QUIRE_KERNEL_CHECK(row >= 0 && row < weight.rows && col >= 0 && col + count <= weight.cols);
   QUIRE_KERNEL_CHECK(col % block == 0 && count % block == 0);
   if (PackedType(weight.type) == weight.type) return ActiveTable().decode(weight, row, col, count, out);
+  if (IsMxFp4(weight.type)) return DecodeMxFp4(BlocksOf(weight, row, col), count / block, out);
   DecodeFileQuants(weight.type, weight.data + row * weight.row_bytes + col / block * block_bytes, count, out);
 }
 

@@ -28,6 +28,8 @@ struct DecodeAttentionParams {
   int32_t stages;            // 2 to 4, of ChooseDecodeGrid()
   bool combine;              // launch the combining kernel; without splits in the list it finds nothing to do
   float* workspace;          // work_size.WorkspaceFloats(head_size), 16-byte aligned; null: nothing is split
+  /// [num_heads] or null: of each head a score that joins the softmax, after scale and cap, and has no value
+  const float* sinks = nullptr;
 };
 
 /// Launches work_size.num_ctas CTAs, and as many again to combine; the launches depend on nothing but the params, so

@@ -2,6 +2,7 @@
 
 #include <cfloat>
 
+#include "kernels/cuda/attention_sink.cuh"
 #include "kernels/cuda/decode_attention_tiles.cuh"
 #include "kernels/cuda/reduce.cuh"
 
@@ -44,13 +45,14 @@ struct CombineDecodeKernel {
       if (row >= who.v[2]) continue;
       const int64_t first = int64_t{who.v[3]} * kDecodeRows + row;
       const int64_t out = who.v[0] * p.op.out_stride + (who.v[1] + row) * kHeadSize;
-      CombineRow(p, shared, first, slots, out);  // has barriers enough for the next row to follow
+      CombineRow(p, shared, first, slots, who.v[1] + row, out);  // has barriers enough for the next row to follow
     }
     simt::TriggerDependents();
   }
 
   /// Slot s of the row is number first + s * kDecodeRows.
-  static __device__ void CombineRow(const Params& p, const Shared& shared, int64_t first, int slots, int64_t out) {
+  static __device__ void CombineRow(const Params& p, const Shared& shared, int64_t first, int slots, int64_t head,
+                                    int64_t out) {
     const int thread = simt::ThreadX(), column = thread % kLanes * 4;
     const simt::Global<const float> max_score(p.max_score), exp_sum(p.exp_sum), partial(p.partial);
     float max = -FLT_MAX, sum = 0;
@@ -63,7 +65,7 @@ struct CombineDecodeKernel {
       shared.factors[s] = factor;
       sum += factor;
     }
-    sum = BlockReduce<kWarps>(sum, shared.warp_sum, SumOf{});
+    sum = BlockReduce<kWarps>(sum, shared.warp_sum, SumOf{}) + SinkWeight(p.op.sinks, head, max);
 
     if (thread < kGroups * kLanes) {
       simt::Vec<float, 4> value{};

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/attention_sink.cuh"
 #include "kernels/cuda/decode_attention_tiles.cuh"
 
 namespace quire::kernels {
@@ -83,6 +84,7 @@ struct DecodeMeeting {
 #pragma unroll
       for (int e = 0; e < 4; ++e) out.v[e] += factor * part.v[e];
     }
+    if (tile.slot < 0) sum += SinkWeight(p.op.sinks, tile.first_head + row, max);
     const float factor = p.op.cache.v_scale / sum;  // without any token that counts, the sum is not 0 and `out` is
 #pragma unroll
     for (int e = 0; e < 4; ++e) out.v[e] *= factor;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/attention_sink.cuh"
 #include "kernels/cuda/prefill_attention_tiles.cuh"
 
 namespace quire::kernels {
@@ -246,8 +247,9 @@ struct PrefillAttentionKernel {
         float sum = rows.sum[s][half];
         sum += simt::ShuffleXor(sum, 1);
         sum += simt::ShuffleXor(sum, 2);
-        const float factor = p.op.cache.v_scale / sum;
         const int row = rows.first + s * 16 + half * 8 + lane / 4;
+        sum += SinkWeight(p.op.sinks, work.Head(simt::Min(row, work.num_rows - 1)), rows.max[s][half] * rows.factor);
+        const float factor = p.op.cache.v_scale / sum;
 #pragma unroll
         for (int n = 0; n < kUnits; ++n) {
           const float(&o)[4] = rows.out[s][n];

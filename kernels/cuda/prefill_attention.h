@@ -40,6 +40,8 @@ struct PrefillAttentionParams {
   float scale;     // > 0
   float soft_cap;  // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: they stay
   int32_t window;  // 0: all
+  /// [num_heads] or null: of each head a score that joins the softmax, after scale and cap, and has no value
+  const float* sinks = nullptr;
 };
 void PrefillAttention(const CudaStream& stream, const PrefillAttentionParams& params);
 

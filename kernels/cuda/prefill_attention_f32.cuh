@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cuda/attention_sink.cuh"
 #include "kernels/cuda/prefill_attention_tiles.cuh"
 
 namespace quire::kernels {
@@ -54,6 +55,7 @@ struct PrefillAttentionF32Kernel {
       AddValues(p, work, tile, count, weight, out);
     }
     for (int mask = 16; mask > 0; mask /= 2) sum += simt::ShuffleXor(sum, mask);
+    sum += SinkWeight(p.op.sinks, head, max * 1.44269504f);
     const simt::Global<float> results(static_cast<float*>(p.op.out));
 #pragma unroll
     for (int i = 0; i < kDims; ++i) {

@@ -1,5 +1,6 @@
 #include "comm/model/model_files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "comm/error.h"
 #include "comm/model/architecture.h"
 #include "comm/model/mapped_file.h"
+#include "comm/model/mxfp4.h"
 #include "comm/model/safetensors.h"
 #include "tests/support/random.h"
 
@@ -271,6 +273,38 @@ TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
 }
 
 // The weights of two hosts may be the same, and what their positions mean not.
+TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4AreOneTensor) {
+  const std::vector<std::byte> bytes(2 * 3 * 16);
+  const auto of = [&](std::vector<int64_t> shape) {
+    int64_t count = 1;
+    for (const int64_t n : shape) count *= n;
+    return Tensor{TensorType::kU8, std::move(shape), std::span(bytes).first(static_cast<size_t>(count))};
+  };
+  const auto error_of = [&](TensorMap tensors) -> std::string {
+    try {
+      JoinMxFp4(tensors, "model");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  TensorMap tensors = {{"w_blocks", of({2, 3, 16})}, {"w_scales", of({2, 3})}, {"mask_scales", of({4})}};
+  JoinMxFp4(tensors, "model");
+  ASSERT_EQ(tensors.size(), 1u);
+  EXPECT_EQ(tensors.at("w").type, TensorType::kMxFp4Pairs);
+  EXPECT_EQ(tensors.at("w").shape, (std::vector<int64_t>{2, 96}));
+  EXPECT_EQ(tensors.at("w").data.size(), 96u);
+  EXPECT_EQ(tensors.at("w").scales.size(), 6u);
+  const std::string wants = "model: tensor w_blocks needs w_scales";
+  EXPECT_THAT(error_of({{"w_blocks", of({2, 3, 16})}}), testing::StartsWith(wants));
+  EXPECT_THAT(error_of({{"w_blocks", of({2, 3, 16})}, {"w_scales", of({3, 2})}}), testing::StartsWith(wants));
+  EXPECT_THAT(error_of({{"w_blocks", of({2, 3, 8})}, {"w_scales", of({2, 3})}}), testing::StartsWith(wants));
+  EXPECT_THAT(error_of({{"w_blocks", of({16})}, {"w_scales", of({1})}}), testing::StartsWith(wants));
+  EXPECT_THAT(error_of({{"w_blocks", of({0, int64_t{1} << 59, 16})}, {"w_scales", of({0, int64_t{1} << 59})}}),
+              testing::HasSubstr("too long"));
+  EXPECT_THAT(error_of({{"w", of({3})}, {"w_blocks", of({1, 16})}, {"w_scales", of({1})}}), "");
+}
+
 TEST_F(ModelFilesTest, ModelsThatScalePositionsOtherwiseAreToldApart) {
   const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
   std::string config = ReadTextFile(models + "mqa/config.json", 1 << 20);

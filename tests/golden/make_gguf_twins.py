@@ -19,9 +19,9 @@ from safetensors.numpy import load_file
 # model_type -> general.architecture
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3", "granite": "granite", "smollm3": "smollm3",
             "olmo2": "olmo2", "olmo3": "olmo2", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
-            "qwen3_moe": "qwen3moe", "olmoe": "olmoe"}
+            "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
-PERMUTED = ("llama", "granite", "smollm3")
+PERMUTED = ("llama", "granite", "granitemoe", "smollm3")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 def permute(weight, heads):
     """HF has dimensions that rotate together half a head apart, GGUF side by side."""
@@ -66,7 +66,7 @@ def add_own(writer, family, config):
     """What a family has beside sizes and rotation."""
     if config.get("sliding_window") and family != "qwen2":
         writer.add_sliding_window(config["sliding_window"])
-    if family == "granite":
+    if family in ("granite", "granitemoe"):
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])
@@ -80,8 +80,12 @@ def add_own(writer, family, config):
         writer.add_array("gemma3.attention.sliding_window_pattern", [kind == "sliding_attention" for kind in config["layer_types"]])
 
 
+def first_of(config, *names):
+    return next((config[name] for name in names if config.get(name) is not None), None)
+
+
 def add_mixture(writer, config):
-    experts = config.get("num_local_experts", config.get("num_experts"))
+    experts = first_of(config, "num_local_experts", "num_experts", "n_routed_experts")
     if experts is None:
         return
     writer.add_expert_count(experts)
@@ -90,6 +94,14 @@ def add_mixture(writer, config):
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if "shared_expert_intermediate_size" in config:
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    if config["model_type"] == "glm4_moe":
+        writer.add_leading_dense_block_count(config["first_k_dense_replace"])
+        writer.add_expert_shared_count(config["n_shared_experts"])
+        writer.add_expert_group_count(config["n_group"])
+        writer.add_expert_group_used_count(config["topk_group"])
+        writer.add_expert_weights_scale(config["routed_scaling_factor"])
+        writer.add_expert_weights_norm(config["norm_topk_prob"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 
 
 def stack_experts(weights):
@@ -97,7 +109,10 @@ def stack_experts(weights):
     experts, others = {}, {}
     for name, weight in weights.items():
         found = re.search(r"\.experts\.(\d+)\.", name)
-        if found:
+        if ".input_linear." in name:  # gates, then ups
+            prefix = name.split("block_sparse_moe")[0] + "mlp.experts."
+            others[f"{prefix}gate_proj.weight"], others[f"{prefix}up_proj.weight"] = np.split(weight, 2, axis=1)
+        elif found:
             experts.setdefault(name.replace(found[0], ".experts."), {})[int(found[1])] = weight
         else:
             others[name] = weight
@@ -129,6 +144,7 @@ def make(name):
     add_mixture(writer, config)
     for path in sorted(glob.glob(f"{MODELS}/{name}/*.safetensors")):
         for tensor, weight in stack_experts(load_file(path)).items():
+            tensor = tensor.replace("e_score_correction_bias", "e_score_correction.bias")
             target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
             if family in PERMUTED and ".attn_q" in target:
                 weight = permute(weight, heads)
@@ -146,5 +162,5 @@ def make(name):
 
 
 for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma2", "gemma3",
-                             "glm4", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe"):
+                             "glm4", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe"):
     make(twin)

@@ -39,6 +39,9 @@ TINY = {
                     intermediate_size=56, moe_intermediate_size=20, vocab_size=137, n_routed_experts=8, num_experts_per_tok=3,
                     n_shared_experts=2, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.5,
                     attention_bias=True, use_qk_norm=True),
+    "granitemoe": dict(kind="GraniteMoe", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+                       intermediate_size=28, vocab_size=141, num_local_experts=6, num_experts_per_tok=3, embedding_multiplier=6.0,
+                       attention_multiplier=0.21, residual_multiplier=0.4, logits_scaling=1.5, tie_word_embeddings=True),
 }
 
 

@@ -205,6 +205,24 @@ TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
   }
 }
 
+TEST(GateMulTest, ClampsGatesFromAboveAndUpsOnBothSides) {
+  for (const int64_t columns : {1, 7, 33}) {
+    Random random(9);
+    const int64_t tokens = 3;
+    auto gate_up = random.Floats(tokens * 2 * columns);
+    for (float& x : gate_up) x *= 12;
+    std::vector<float> out(static_cast<size_t>(tokens * columns));
+    GateMul(CpuStream(2), {gate_up.data(), out.data(), tokens, columns, Activation::kClampedSilu, 7.0f});
+    Doubles expected;
+    for (int64_t t = 0; t < tokens; ++t) {
+      const auto gate = gate_up.begin() + t * 2 * columns, up = gate + columns;
+      const auto row = reference::GateMul({gate, up}, {up, up + columns}, Activation::kClampedSilu, 7);
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+    test::ExpectNear(out, expected, 2e-6, "columns " + std::to_string(columns));
+  }
+}
+
 TEST(RmsNormTest, AddsWhatItNormedWhereItIsToldSo) {
   Random random(6);
   const int64_t tokens = 3, hidden = 37;

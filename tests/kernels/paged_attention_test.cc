@@ -25,6 +25,7 @@ struct Case {
   std::vector<float> pool, queries, out;
   std::vector<int32_t> tables;
   int64_t num_blocks = 1, table_stride = 0, window = 0;
+  std::vector<float> sinks;   // one for each query head, or none
   std::vector<float> slopes;  // of ALiBi, one for each query head, or none
   float soft_cap = 0;
 
@@ -50,7 +51,8 @@ struct Case {
             0.3f,
             window,
             soft_cap,
-            slopes.empty() ? nullptr : slopes.data()};
+            slopes.empty() ? nullptr : slopes.data(),
+            sinks.empty() ? nullptr : sinks.data()};
   }
 
   /// Scores fall with distance from now on, with another slope for each head.
@@ -197,6 +199,24 @@ TEST_P(PagedAttentionTest, ScoresAreCappedBeforeTheSoftmaxAndBeforeTheSlope) {
       PagedAttention(CpuStream(2), c.Params());
       EXPECT_NE(c.out, plain);
       test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6, slopes ? "with slopes" : "alone");
+    }
+  }
+}
+
+// One far below all scores, some beside them, and one that takes all the weight there is.
+TEST_P(PagedAttentionTest, SinksTakeWeightAndGiveNothing) {
+  uint64_t seed = 700;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t window : {0, 20}) {
+      Case c = MakeCase(GetParam(), 16, 64, grouping, {{1, 1}, {33, 33}, {70, 21}, {300, 2}}, ++seed);
+      c.window = window;
+      PagedAttention(CpuStream(1), c.Params());
+      const std::vector<float> plain = c.out;
+      for (int64_t h = 0; h < c.heads(); ++h) c.sinks.push_back(h == 0 ? -200.0f : static_cast<float>(h) - 2);
+      c.sinks.back() = 200;
+      PagedAttention(CpuStream(2), c.Params());
+      EXPECT_NE(c.out, plain);
+      test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 4e-6, "window " + std::to_string(window));
     }
   }
 }

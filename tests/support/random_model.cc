@@ -114,6 +114,13 @@ Json OwnKeysOf(const ModelShape& s) {
             {"norm_topk_prob", true}, {"moe_intermediate_size", s.intermediate},
             {"mlp_only_layers", {0}}, {"shared_expert_intermediate_size", 40}};
   }
+  if (s.family == "gpt_oss") {
+    return {{"num_local_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"swiglu_limit", 1.5},
+            {"rope_parameters",
+             {{"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 64}, {"truncate", false}}}};
+  }
   if (s.family == "glm4_moe") {
     return {{"n_routed_experts", 8},  {"num_experts_per_tok", 3}, {"moe_intermediate_size", s.intermediate},
             {"n_group", 4},           {"topk_group", 2},          {"routed_scaling_factor", 1.5},
@@ -165,6 +172,9 @@ Numbers NumbersOf(const ExpectedTensor& tensor) {
   // Logits far apart: experts are not chosen by rounding.
   if (tensor.role == Role::kRouter) return {0, 8 / std::sqrt(static_cast<float>(tensor.shape[1]))};
   if (tensor.role == Role::kRouterCorrection) return {0, 0.1f};
+  if (tensor.role == Role::kSinks) return {1, 1};
+  if (tensor.name.ends_with("proj_bias")) return {0, 0.5f};
+  if (tensor.shape.size() == 3) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};  // [.., inputs, ..]
   if (tensor.shape.size() == 2) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};
   const bool bias = tensor.name.ends_with(".bias");
   return {bias ? 0.0f : 1.0f, bias ? 0.5f : 0.2f};

@@ -131,11 +131,12 @@ void CpuDecoder::NormQueriesAndKeys(const LayerWeights& w) {
 
 void CpuDecoder::Attend(int64_t layer) {
   const int64_t dim = spec_.head_dim, heads = shard_.heads.size();
-  kernels::PagedAttention(stream_, {qkv_.data(), qkv_width_, attended_.data(), heads * dim, cache_->Layer(layer),
-                                    inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
-                                    inputs_->context_len.data(), shard_.head_start.data(), inputs_->num_sequences(),
-                                    heads, AttentionScale(spec_), LayerOf(layer).window,
-                                    static_cast<float>(spec_.score_cap), DataOf(alibi_slopes_)});
+  kernels::PagedAttention(
+      stream_,
+      {qkv_.data(), qkv_width_, attended_.data(), heads * dim, cache_->Layer(layer), inputs_->block_tables.data(),
+       inputs_->table_stride, inputs_->query_start.data(), inputs_->context_len.data(), shard_.head_start.data(),
+       inputs_->num_sequences(), heads, AttentionScale(spec_), LayerOf(layer).window,
+       static_cast<float>(spec_.score_cap), DataOf(alibi_slopes_), DataOf(weights(layer).sinks)});
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {

@@ -75,11 +75,11 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .weights = w.in.data(),
                                   .num_experts = m.experts,
                                   .num_weights = 2,
-                                  .bias = nullptr,
+                                  .bias = DataOf(w.in_bias),
                                   .y = a.gate_up.data(),
                                   .activations = activations_});
   kernels::GateMul(stream_, {a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token, columns,
-                             AsKernel(spec_.activation)});
+                             AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
                                   .pair_of_row = nullptr,
@@ -88,7 +88,7 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .weights = w.down.data(),
                                   .num_experts = m.experts,
                                   .num_weights = 1,
-                                  .bias = nullptr,
+                                  .bias = collective_.rank() == 0 ? DataOf(w.down_bias) : nullptr,
                                   .y = a.out.data(),
                                   .activations = activations_});
   if (!w.shared_in.empty()) MultiplyShared(w);

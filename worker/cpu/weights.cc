@@ -106,6 +106,12 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
   for (int64_t e = 0; e < mixture.experts; ++e) {
     for (const Role role : {Role::kExpertGate, Role::kExpertUp}) out.in.push_back(matrix(role, e));
     out.down.push_back(matrix(Role::kExpertDown, e));
+    for (const auto& [role, biases] : {std::pair{Role::kExpertGateBias, &out.in_bias},
+                                       {Role::kExpertUpBias, &out.in_bias},
+                                       {Role::kExpertDownBias, &out.down_bias}}) {
+      const std::vector<float> bias = ReadVector(files, shard, role, layer, e);
+      biases->insert(biases->end(), bias.begin(), bias.end());
+    }
   }
   if (mixture.shared_intermediate_size > 0) {
     out.shared_in = {matrix(Role::kSharedGate), matrix(Role::kSharedUp)};
@@ -129,6 +135,7 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   }
   out.query_norm = vector(Role::kQueryNorm);
   out.key_norm = vector(Role::kKeyNorm);
+  out.sinks = vector(Role::kSinks);
   out.attention_out = {matrix(Role::kAttentionOut)};
   out.attention_out_bias = vector(Role::kAttentionOutBias);
   if (files.spec().layers[static_cast<size_t>(layer)].mixture) {

@@ -25,6 +25,7 @@ struct NormWeights {
 struct MixtureWeights {
   Matrices router;                             // [experts, hidden] and, of a gate of the shared expert, [1, hidden]
   std::vector<float> router_bias, correction;  // [experts]; empty for none
+  std::vector<float> in_bias, down_bias;       // [experts, 2 * local expert mlp], [experts, hidden]; empty for none
   Matrices in;                                 // of each expert gate and up: [local expert mlp, hidden] each
   Matrices down;                               // of each expert [hidden, local expert mlp]
   Matrices shared_in, shared_down;             // of the shared expert, likewise; empty for none
@@ -39,6 +40,7 @@ struct LayerWeights {
   std::vector<float> qkv_bias;                              // one per row of qkv; empty for none
   std::vector<float> query_norm, key_norm;                  // [head_dim], or of all local heads; empty for none
   Matrices attention_out;                                   // [hidden, local heads * head_dim]
+  std::vector<float> sinks;                                 // of local heads; empty for none
   std::vector<float> attention_out_bias;                    // [hidden]; empty for none
   Matrices mlp_in;               // gate, where there is one, and up: [local mlp, hidden] each
   std::vector<float> up_bias;    // [local mlp]; empty for none

@@ -58,6 +58,7 @@ class CudaDecoder final : private DecoderOps {
     float* alibi_slopes;              // of local heads, or null
     float* head_bias;                 // [logits_width], zeros beyond the rank's vocabulary; or null
     float* workspace;                 // of decode attention
+    float* sinks;                     // [layers, local heads], or null
     float* router_bias;               // [layers, router_width], zeros beyond the experts; or null
     float* correction;                // [layers, experts], or null
     Activations activations;
@@ -77,13 +78,17 @@ class CudaDecoder final : private DecoderOps {
   void AddAttentionAndMlp(int64_t layer) override;
   void Logits() override;
 
+  /// Of the layer's local heads, or null.
+  const float* SinksOf(int64_t layer) const {
+    return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
+  }
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
   // `window` is an index into WindowsOf.
-  void AttendDecodes(const kernels::PagedCache& cache, size_t window);
-  void AttendChunks(const kernels::PagedCache& cache, size_t window);
+  void AttendDecodes(int64_t layer, size_t window);
+  void AttendChunks(int64_t layer, size_t window);
   /// What the chosen experts make of experts_in_: CudaExpertActivations::out; and the shared one: shared.
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);

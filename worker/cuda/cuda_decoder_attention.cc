@@ -49,21 +49,20 @@ const float* CudaDecoder::SquaresOfAllRanks() {
 }
 
 void CudaDecoder::Attend(int64_t layer) {
-  const kernels::PagedCache cache = cache_->Layer(layer);
   const auto found = std::ranges::find(windows_, spec_.layers[static_cast<size_t>(layer)].window);
   const auto window = static_cast<size_t>(found - windows_.begin());
-  if (shape_.num_decodes > 0) AttendDecodes(cache, window);
-  if (shape_.num_chunks > 0) AttendChunks(cache, window);
+  if (shape_.num_decodes > 0) AttendDecodes(layer, window);
+  if (shape_.num_chunks > 0) AttendChunks(layer, window);
 }
 
-void CudaDecoder::AttendDecodes(const kernels::PagedCache& cache, size_t window) {
+void CudaDecoder::AttendDecodes(int64_t layer, size_t window) {
   const Activations& a = memory_.activations;
   kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
                                               .queries = a.qkv,
                                               .query_stride = a.qkv_width,
                                               .out = a.attended,
                                               .out_stride = a.heads_width,
-                                              .cache = cache,
+                                              .cache = cache_->Layer(layer),
                                               .block_tables = step_->block_tables,
                                               .table_stride = step_->table_stride,
                                               .table_rows = step_->arrays.decode_table,
@@ -74,10 +73,11 @@ void CudaDecoder::AttendDecodes(const kernels::PagedCache& cache, size_t window)
                                               .work_size = sizes_.decode_work,
                                               .stages = sizes_.decode_stages,
                                               .combine = shape_.combines[window],
-                                              .workspace = memory_.workspace});
+                                              .workspace = memory_.workspace,
+                                              .sinks = SinksOf(layer)});
 }
 
-void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, size_t window) {
+void CudaDecoder::AttendChunks(int64_t layer, size_t window) {
   const Activations& a = memory_.activations;
   const int64_t element = kernels::ByteSize(sizes_.dtype);
   kernels::PrefillAttention(device_.stream(),
@@ -86,7 +86,7 @@ void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, size_t window) 
                              .query_stride = a.qkv_width,
                              .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * a.heads_width * element,
                              .out_stride = a.heads_width,
-                             .cache = cache,
+                             .cache = cache_->Layer(layer),
                              .block_tables = step_->block_tables,
                              .table_stride = step_->table_stride,
                              .table_rows = step_->arrays.chunk_table,
@@ -98,7 +98,8 @@ void CudaDecoder::AttendChunks(const kernels::PagedCache& cache, size_t window) 
                              .num_tiles = static_cast<int32_t>(shape_.num_tiles[window]),
                              .scale = AttentionScale(spec_),
                              .soft_cap = static_cast<float>(spec_.score_cap),
-                             .window = windows_[window]});
+                             .window = windows_[window],
+                             .sinks = SinksOf(layer)});
 }
 
 }  // namespace quire

@@ -62,33 +62,30 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   const CudaExpertActivations& e = memory_.experts;
   const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows * m.experts_per_token;
-  if (e.width == 0) return device_.SetZero(e.out, rows * hidden * kernels::ByteSize(sizes_.dtype));
-  kernels::ExpertMatmul(device_.stream(), {.dtype = sizes_.dtype,
-                                           .x = experts_in_,
-                                           .pair_of_row = e.pair_of_row,
-                                           .pairs_per_x_row = m.experts_per_token,
-                                           .start = e.start,
-                                           .weight = w.experts_in,
-                                           .bias = nullptr,
-                                           .y = e.gate_up,
-                                           .num_rows = rows,
-                                           .num_experts = m.experts,
-                                           .n = 2 * e.width,
-                                           .k = hidden});
-  kernels::GateMul(device_.stream(),
-                   {sizes_.dtype, e.gate_up, e.activated, rows, e.width, true, AsKernel(spec_.activation)});
-  kernels::ExpertMatmul(device_.stream(), {.dtype = sizes_.dtype,
-                                           .x = e.activated,
-                                           .pair_of_row = nullptr,
-                                           .pairs_per_x_row = 1,
-                                           .start = e.start,
-                                           .weight = w.experts_down,
-                                           .bias = nullptr,
-                                           .y = e.out,
-                                           .num_rows = rows,
-                                           .num_experts = m.experts,
-                                           .n = hidden,
-                                           .k = e.width});
+  const bool adds_bias = collective_ == nullptr || collective_->rank() == 0;
+  kernels::CudaExpertMatmulParams product = {.dtype = sizes_.dtype,
+                                             .x = experts_in_,
+                                             .pair_of_row = e.pair_of_row,
+                                             .pairs_per_x_row = m.experts_per_token,
+                                             .start = e.start,
+                                             .weight = w.experts_in,
+                                             .bias = w.experts_in_bias,
+                                             .y = e.gate_up,
+                                             .num_rows = rows,
+                                             .num_experts = m.experts,
+                                             .n = 2 * e.width,
+                                             .k = hidden};
+  kernels::ExpertMatmul(device_.stream(), product);
+  kernels::GateMul(device_.stream(), {sizes_.dtype, e.gate_up, e.activated, e.width == 0 ? 0 : rows, e.width, true,
+                                      AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
+  product.x = e.activated;
+  product.pair_of_row = nullptr;
+  product.weight = w.experts_down;
+  product.bias = adds_bias ? w.experts_down_bias : nullptr;
+  product.y = e.out;
+  product.n = hidden;
+  product.k = e.width;  // without columns, zeros and the bias
+  kernels::ExpertMatmul(device_.stream(), product);
 }
 
 void CudaDecoder::MultiplyShared(int64_t layer) {

@@ -39,6 +39,7 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
       workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
+      sinks(spec.attention_sinks ? pieces.Take<float>(spec.num_layers() * sizes.shard.heads.size()) : nullptr),
       router_bias(spec.mixture.router_bias ? pieces.Take<float>(spec.num_layers() * CudaWeights::RouterWidth(spec))
                                            : nullptr),
       correction(spec.mixture.correction_bias ? pieces.Take<float>(spec.num_layers() * spec.mixture.experts) : nullptr),
@@ -67,7 +68,8 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
   }
   for (const auto& [role, to, width] :
        {std::tuple{Role::kRouterBias, memory_.router_bias, CudaWeights::RouterWidth(spec_)},
-        {Role::kRouterCorrection, memory_.correction, spec_.mixture.experts}}) {
+        {Role::kRouterCorrection, memory_.correction, spec_.mixture.experts},
+        {Role::kSinks, memory_.sinks, sizes_.shard.heads.size()}}) {
     if (to == nullptr) continue;
     std::vector<float> all;
     for (int64_t layer = 0; layer < spec_.num_layers(); ++layer) {
@@ -75,7 +77,7 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
       all.insert(all.end(), of_layer.begin(), of_layer.end());
       all.resize(static_cast<size_t>((layer + 1) * width));
     }
-    CopyNow(device_, all, to, "what routers add");
+    CopyNow(device_, all, to, "what layers add to scores");
   }
   CopyNow(device_, sizes_.shard.head_start, memory_.head_start, "the groups of heads");
 }

@@ -43,6 +43,8 @@ struct Layout {
                         .down = mlp_if(dense, hidden, mlp),
                         .down_bias = take_if(spec.mlp_bias, hidden),
                         .router = mlp_if(layer.mixture, CudaWeights::RouterWidth(spec), hidden),
+                        .experts_in_bias = mlp_if(layer.mixture && m.expert_biases, m.experts, 2 * expert),
+                        .experts_down_bias = mlp_if(layer.mixture && m.expert_biases, m.experts, hidden),
                         .experts_in = mlp_if(layer.mixture, m.experts * 2 * expert, hidden),
                         .experts_down = mlp_if(layer.mixture, m.experts * hidden, expert),
                         .shared_in = mlp_if(shares, 2 * shared, hidden),
@@ -124,6 +126,7 @@ class Loader {
       const std::vector<RowSource> gate = Rows(Role::kExpertGate, layer, expert);
       uploader_.Upload(in, Alternating(gate, Rows(Role::kExpertUp, layer, expert), width), all, hidden);
       uploader_.Upload(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown).cols, width);
+      if (m.expert_biases) LoadExpertBiases(layer, expert, to);
       in += 2 * width * hidden * element_;
       down += hidden * width * element_;
       transposed_.clear();
@@ -135,6 +138,24 @@ class Loader {
     Matrix(to.shared_down, Role::kSharedDown, layer, shared);
   }
 
+  void LoadExpertBiases(int64_t layer, int64_t expert, const CudaLayerWeights& to) const {
+    const auto place = [&](void* of_all, int64_t width) {
+      return static_cast<std::byte*>(of_all) + expert * width * element_;
+    };
+    const int64_t hidden = files_.spec().hidden_size, width = 2 * CudaWeights::ExpertWidth(shard_);
+    std::vector<float> in(static_cast<size_t>(width));
+    for (const bool up : {false, true}) {
+      int64_t column = 0;
+      for (const float bias :
+           ReadVector(files_, shard_, up ? Role::kExpertUpBias : Role::kExpertGateBias, layer, expert)) {
+        in[static_cast<size_t>(kernels::SkinnyGateUpRow(column++, up))] = bias;
+      }
+    }
+    Numbers(place(to.experts_in_bias, width), in, width);
+    Numbers(place(to.experts_down_bias, hidden), ReadVector(files_, shard_, Role::kExpertDownBias, layer, expert),
+            hidden);
+  }
+
   /// Columns beyond the rank's are zeros up to `width`.
   void Matrix(void* to, Role role, int64_t layer, int64_t width) {
     uploader_.Upload(to, Rows(role, layer), Slice(role).cols, width);
@@ -143,10 +164,14 @@ class Loader {
   /// Returns how many numbers it has: none where the model has no such vector. Zeros follow up to `width`.
   int64_t Vector(void* to, Role role, int64_t layer, int64_t width = 0) const {
     const std::vector<float> part = ReadVector(files_, shard_, role, layer);
-    const auto count = static_cast<int64_t>(part.size());
-    const Tensor row{TensorType::kF32, {count}, std::as_bytes(std::span(part))};
+    Numbers(to, part, width);
+    return static_cast<int64_t>(part.size());
+  }
+
+  void Numbers(void* to, const std::vector<float>& numbers, int64_t width) const {
+    const auto count = static_cast<int64_t>(numbers.size());
+    const Tensor row{TensorType::kF32, {count}, std::as_bytes(std::span(numbers))};
     if (count > 0) uploader_.Upload(to, {{&row, 0}}, {0, count}, std::max(count, width));
-    return count;
   }
 
  private:

@@ -27,11 +27,13 @@ struct CudaLayerWeights {
   void* down;       // [hidden, mlp_width]
   void* down_bias;  // [hidden], or null
   // Of a layer with a mixture, else null.
-  void* router;        // [router_width, hidden]: of every expert, of the shared one's gate, zeros
-  void* experts_in;    // [experts, 2 * expert_width, hidden], each like mlp_in
-  void* experts_down;  // [experts, hidden, expert_width]
-  void* shared_in;     // [2 * shared_width, hidden], like mlp_in; or null
-  void* shared_down;   // [hidden, shared_width], or null
+  void* router;             // [router_width, hidden]: of every expert, of the shared one's gate, zeros
+  void* experts_in_bias;    // [experts, 2 * expert_width], in the order of experts_in; or null
+  void* experts_down_bias;  // [experts, hidden], or null
+  void* experts_in;         // [experts, 2 * expert_width, hidden], each like mlp_in
+  void* experts_down;       // [experts, hidden, expert_width]
+  void* shared_in;          // [2 * shared_width, hidden], like mlp_in; or null
+  void* shared_down;        // [hidden, shared_width], or null
 };
 
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of

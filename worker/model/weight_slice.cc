@@ -32,6 +32,12 @@ kernels::WeightType TypeOf(TensorType type) {
       return kernels::WeightType::kQ5_K;
     case TensorType::kQ6_K:
       return kernels::WeightType::kQ6_K;
+    case TensorType::kMxFp4:
+      return kernels::WeightType::kMxFp4;
+    case TensorType::kMxFp4Pairs:
+      return kernels::WeightType::kMxFp4Pairs;
+    case TensorType::kU8:
+      break;
   }
   Fail("unknown tensor type");
 }
@@ -39,6 +45,8 @@ kernels::WeightType TypeOf(TensorType type) {
 /// The numbers along an axis that are a rank's.
 Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
   switch (axis) {
+    case Axis::kHeads:
+      return shard.heads;
     case Axis::kQueries:
       return {shard.heads.begin * spec.head_dim, shard.heads.end * spec.head_dim};
     case Axis::kKeyValues:
@@ -92,6 +100,8 @@ kernels::Activation AsKernel(Activation activation) {
       return kernels::Activation::kGeluTanh;
     case Activation::kRelu:
       return kernels::Activation::kRelu;
+    case Activation::kClampedSilu:
+      return kernels::Activation::kClampedSilu;
   }
   Fail("unknown activation");
 }
@@ -124,7 +134,12 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
 
 kernels::Weight AsWeight(const Tensor& tensor) {
   const auto type = TypeOf(tensor.type);
-  return {type, tensor.data.data(), tensor.rows(), tensor.cols(), kernels::RowBytes(type, tensor.cols())};
+  return {type,
+          tensor.data.data(),
+          tensor.rows(),
+          tensor.cols(),
+          kernels::RowBytes(type, tensor.cols()),
+          tensor.scales.data()};
 }
 
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,

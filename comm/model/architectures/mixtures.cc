@@ -88,6 +88,16 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::ve
   mine.push_back({Role::kExpertGate, names.gate, "blk.{}.ffn_gate_exps.weight", kExpertMlp, kHidden});
   mine.push_back({Role::kExpertUp, names.up, "blk.{}.ffn_up_exps.weight", kExpertMlp, kHidden});
   mine.push_back({Role::kExpertDown, names.down, "blk.{}.ffn_down_exps.weight", kHidden, kExpertMlp});
+  if (m.expert_biases) {
+    mine.push_back({Role::kExpertGateBias, names.gate_bias, "blk.{}.ffn_gate_exps.bias", kExpertMlp, kOne});
+    mine.push_back({Role::kExpertUpBias, names.up_bias, "blk.{}.ffn_up_exps.bias", kExpertMlp, kOne});
+    mine.push_back({Role::kExpertDownBias, names.down_bias, "blk.{}.ffn_down_exps.bias", kHidden, kOne});
+  }
+  for (WeightSpec& weight : mine) {
+    if (!IsOfExpert(weight.role)) continue;
+    weight.transposed = spec.transposed && weight.is_matrix();
+    if (m.alternating && weight.rows == kExpertMlp) weight.fusion = Fusion::kAlternating;
+  }
   if (m.shared_intermediate_size > 0) {
     mine.push_back({Role::kSharedGate, names.shared_gate, "blk.{}.ffn_gate_shexp.weight", kSharedMlp, kHidden});
     mine.push_back({Role::kSharedUp, names.shared_up, "blk.{}.ffn_up_shexp.weight", kSharedMlp, kHidden});

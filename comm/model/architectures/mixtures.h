@@ -27,6 +27,7 @@ struct MixtureNames {
   const char *router, *gate, *up, *down;
   const char *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr, *shared_scale = nullptr;
   const char *router_bias = nullptr, *correction = nullptr;
+  const char *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
 };
 
 /// Names that begin with model.layers.N.mlp: Qwen's and those that follow it.

@@ -69,7 +69,8 @@ DecodeAttentionParams DecodeAttentionRun::Params() const {
           .work_size = size_,
           .stages = cut_.stages,
           .combine = plan_.combine,
-          .workspace = workspace_.data()};
+          .workspace = workspace_.data(),
+          .sinks = case_.Sinks()};
 }
 
 std::vector<float> DecodeAttentionRun::Slice(int64_t begin, int64_t end) const {

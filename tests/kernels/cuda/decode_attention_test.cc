@@ -96,6 +96,15 @@ TEST(DecodeAttentionTest, AlibiAndSoftCap) {
   }
 }
 
+TEST(DecodeAttentionTest, SinksTakeWeightOnceWhetherContextsAreSplitOrNot) {
+  for (const int32_t num_ctas : {1, 6}) {
+    DecodeShape shape{.dtype = DType::kF16, .context_len = {1, 40, 300}, .sinks = true};
+    ExpectEqualsReference(shape, 310, {.num_ctas = num_ctas, .min_units = 1});
+    shape.soft_cap = 1.5f, shape.window = 37, shape.cache = CacheType::kFp8E4M3;
+    ExpectEqualsReference(shape, 311, {.num_ctas = num_ctas, .min_units = 1});
+  }
+}
+
 TEST(DecodeAttentionTest, TablesInAnyRowsAndPaddedBatches) {
   for (uint64_t seed = 400; seed < 404; ++seed) {
     const DecodeShape shape{.block_size = seed % 2 == 0 ? 8 : 32, .context_len = {130, 1, 5, 300}};

@@ -32,6 +32,7 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
       contexts_(shape_.context_len),
       kv_head_of_(shape_.kv_head_of),
       slopes_(static_cast<int64_t>(shape_.kv_head_of.size())),
+      sinks_(static_cast<int64_t>(shape_.kv_head_of.size())),
       workspace_(DecodeWorkspaceFloats(max_context_, contexts_.size(), kv_head_of_.size(), shape_.head_size),
                  std::numeric_limits<float>::quiet_NaN()) {
   test::Random random(seed);
@@ -40,7 +41,10 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
     reference::WriteNumber(queries_.data(), shape_.dtype, i, random.Signed());
     reference::WriteNumber(out_.data(), shape_.dtype, i, kNaN);
   }
-  for (int64_t h = 0; h < slopes_.size(); ++h) slopes_[h] = 0.5f / static_cast<float>(h + 1);
+  for (int64_t h = 0; h < slopes_.size(); ++h) {
+    slopes_[h] = 0.5f / static_cast<float>(h + 1);
+    sinks_[h] = 2.0f - static_cast<float>(h);
+  }
   const int64_t begin = shape_.first_block * kv_heads_ * HeadElements(), end = num_blocks_ * kv_heads_ * HeadElements();
   const int64_t number = ByteSize(shape_.dtype, shape_.cache);
   for (auto* pool : {&keys_, &values_}) {
@@ -113,7 +117,7 @@ PagedDecodeParams DecodeCase::Params() const {
           .workspace = workspace_.data()};
 }
 
-std::vector<double> DecodeCase::Expected() const { return reference::PagedDecode(Params()); }
+std::vector<double> DecodeCase::Expected() const { return reference::PagedDecode(Params(), Sinks()); }
 
 std::vector<float> DecodeCase::Output() const {
   std::vector<float> out;

@@ -19,6 +19,7 @@ struct DecodeShape {
   int32_t window = 0;
   float soft_cap = 0;
   bool alibi = false;
+  bool sinks = false;
   int64_t first_block = 0;  // ids of the blocks in use begin here
 };
 
@@ -29,6 +30,8 @@ class DecodeCase {
   explicit DecodeCase(DecodeShape shape, uint64_t seed);
 
   PagedDecodeParams Params() const;
+  /// Of each head, or null.
+  const float* Sinks() const { return shape_.sinks ? sinks_.data() : nullptr; }
   /// Runs the reference on these inputs.
   std::vector<double> Expected() const;
   std::vector<float> Output() const;
@@ -50,7 +53,7 @@ class DecodeCase {
   int64_t table_stride_, num_blocks_;
   simt::DeviceBuffer<std::byte> queries_, out_, keys_, values_;
   simt::DeviceBuffer<int32_t> tables_, contexts_, kv_head_of_;
-  simt::DeviceBuffer<float> slopes_, workspace_;
+  simt::DeviceBuffer<float> slopes_, sinks_, workspace_;
 };
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

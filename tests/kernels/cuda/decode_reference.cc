@@ -55,7 +55,7 @@ int64_t ValueIndex(const PagedCache& c, int64_t block, int64_t kv_head, int64_t 
   return block * c.value_block_stride + (kv_head * c.head_size + d) * c.block_size + offset;
 }
 
-std::vector<double> PagedDecode(const PagedDecodeParams& p) {
+std::vector<double> PagedDecode(const PagedDecodeParams& p, const float* sinks) {
   const PagedCache& c = p.cache;
   std::vector<double> out(static_cast<size_t>(int64_t{p.num_seqs} * p.num_heads * c.head_size));
   for (int64_t s = 0; s < p.num_seqs; ++s) {
@@ -77,7 +77,7 @@ std::vector<double> PagedDecode(const PagedDecodeParams& p) {
         weight.push_back(score);
       }
       const double max = *std::max_element(weight.begin(), weight.end());
-      double sum = 0;
+      double sum = sinks == nullptr ? 0 : std::exp(sinks[h] - max);
       for (double& w : weight) sum += w = std::exp(w - max);
       for (int64_t d = 0; d < c.head_size; ++d) {
         double value = 0;

@@ -8,8 +8,8 @@ namespace quire::kernels::reference {
 
 /// PagedDecode in fp64: a whole row of scores, its softmax, the weighted sum of values; keys and values are read one
 /// number at a time by the definition of the layout. Returns [num_seqs, num_heads, head_size]. Reads p's arrays on the
-/// host.
-std::vector<double> PagedDecode(const PagedDecodeParams& p);
+/// host. `sinks` is that of decode_attention.h.
+std::vector<double> PagedDecode(const PagedDecodeParams& p, const float* sinks = nullptr);
 
 /// Number `index` of an array of the type, and the number that is stored for `value`.
 double ReadNumber(const void* array, DType type, int64_t index);

@@ -1,11 +1,10 @@
 // The one-shot all-reduce with bugs planted by one_shot_bugs.py: the schedules, the emulator or the comparison
 // must find each of them.
-#include "planted_bugs.h"
-
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/expect_bugs_found.h"
 #include "kernels/cuda/one_shot_case.h"
+#include "planted_bugs.h"
 
 namespace quire::kernels {
 namespace {

@@ -374,6 +374,26 @@ TEST(GateMulTest, EqualsReference) {
   }
 }
 
+TEST(GateMulTest, ClampsGatesFromAboveAndUpsOnBothSides) {
+  for (const DType dtype : kTypes) {
+    test::Random random(12);
+    const int64_t tokens = 2, columns = 40;
+    const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
+    GateMul({}, {dtype, in.data(), out.data(), tokens, columns, true, Activation::kClampedSilu, 0.7f});
+    std::vector<double> expected;
+    for (int64_t t = 0; t < tokens; ++t) {
+      std::vector<double> gate, up;
+      for (int64_t i = 0; i < columns; ++i) {
+        const int64_t at = 2 * t * columns + i / 8 * 16 + i % 8;
+        gate.push_back(in[at]);
+        up.push_back(in[at + 8]);
+      }
+      Append(expected, reference::GateMul(gate, up, Activation::kClampedSilu, 0.7f));
+    }
+    test::ExpectNear(out.Floats(), expected, Tolerance(dtype) + 1e-6, "clamped");
+  }
+}
+
 TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
   for (const DType dtype : kTypes) {
     const int64_t hidden = 2056, rows = 5, first_id = 100;

@@ -100,6 +100,17 @@ TEST(PrefillAttentionTest, AlibiAndSoftCap) {
   }
 }
 
+TEST(PrefillAttentionTest, SinksTakeWeight) {
+  uint64_t seed = 650;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const float soft_cap : {0.0f, 1.5f}) {
+      ExpectEqualsReference(
+          {.dtype = dtype, .chunks = {{1, 40}, {20, 90}, {3, 3}}, .window = 37, .soft_cap = soft_cap, .sinks = true},
+          ++seed);
+    }
+  }
+}
+
 TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
   for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
     std::vector<float> first;

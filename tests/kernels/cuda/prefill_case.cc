@@ -61,10 +61,14 @@ PrefillCase::PrefillCase(PrefillShape shape, uint64_t seed)
       contexts_(NumSeqs()),
       head_start_(shape_.head_start),
       slopes_(NumHeads()),
+      sinks_(NumHeads()),
       tiles_(PrefillTileCapacity(NumRows(), NumSeqs(), max_group_, PrefillTileRows(shape_.dtype, shape_.head_size))) {
   test::Random random(seed);
   FillRows(random);
-  for (int64_t h = 0; h < slopes_.size(); ++h) slopes_[h] = 0.5f / static_cast<float>(h + 1);
+  for (int64_t h = 0; h < slopes_.size(); ++h) {
+    slopes_[h] = 0.5f / static_cast<float>(h + 1);
+    sinks_[h] = 2.0f - static_cast<float>(h);
+  }
   const int64_t begin = shape_.first_block * kv_heads_ * HeadElements(), end = num_blocks_ * kv_heads_ * HeadElements();
   const int64_t number = ByteSize(shape_.dtype, shape_.cache);
   for (auto* pool : {&keys_, &values_}) {
@@ -175,7 +179,8 @@ PrefillAttentionParams PrefillCase::Params() const {
           .num_tiles = static_cast<int32_t>(tiles_.size()),
           .scale = shape_.scale,
           .soft_cap = shape_.soft_cap,
-          .window = shape_.window};
+          .window = shape_.window,
+          .sinks = shape_.sinks ? sinks_.data() : nullptr};
 }
 
 std::vector<double> PrefillCase::Expected() const { return reference::PrefillAttention(Params(), NumSeqs()); }

@@ -22,6 +22,7 @@ struct PrefillShape {
   int32_t window = 0;
   float soft_cap = 0;
   bool alibi = false;
+  bool sinks = false;
   float scale = 0.3f;
   bool resident_table = false;  // rows of the table are not those of the sequences
   int64_t first_block = 0;      // ids of the blocks in use begin here
@@ -63,7 +64,7 @@ class PrefillCase {
   int64_t query_stride_, out_stride_, table_stride_, num_blocks_;
   simt::DeviceBuffer<std::byte> queries_, out_, keys_, values_;
   simt::DeviceBuffer<int32_t> tables_, table_rows_, query_start_, contexts_, head_start_;
-  simt::DeviceBuffer<float> slopes_;
+  simt::DeviceBuffer<float> slopes_, sinks_;
   simt::DeviceBuffer<PrefillTile> tiles_;
 };
 

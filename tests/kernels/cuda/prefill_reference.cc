@@ -32,7 +32,7 @@ std::vector<double> Weights(const PrefillAttentionParams& p, const Query& q) {
     weights.push_back(score);
   }
   const double max = *std::max_element(weights.begin(), weights.end());
-  double sum = 0;
+  double sum = p.sinks == nullptr ? 0 : std::exp(p.sinks[q.head] - max);
   for (double& w : weights) sum += w = std::exp(w - max);
   for (double& w : weights) w /= sum;
   return weights;

@@ -1,0 +1,96 @@
+// gpt-oss: Llama with biases everywhere but in the norms, windows in every other layer, a score beside those of the
+// context that attention may spend its weight on, and mixtures of clamped gates whose weights may be MXFP4.
+#include "comm/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr int64_t kFullEvery = 2;
+constexpr double kTheta = 150000, kLimit = 7, kSlope = 1.702;
+
+constexpr const char *kGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
+                     *kGateUpBias = "model.layers.{}.mlp.experts.gate_up_proj_bias";
+constexpr MixtureNames kNames = {.router = "model.layers.{}.mlp.router.weight",
+                                 .gate = kGateUp,
+                                 .up = kGateUp,
+                                 .down = "model.layers.{}.mlp.experts.down_proj",
+                                 .router_bias = "model.layers.{}.mlp.router.bias",
+                                 .gate_bias = kGateUpBias,
+                                 .up_bias = kGateUpBias,
+                                 .down_bias = "model.layers.{}.mlp.experts.down_proj_bias"};
+
+void SetParts(ModelSpec& spec, Mixture mixture) {
+  spec.attention_sinks = true;
+  spec.activation = Activation::kClampedSilu;
+  mixture.score = RouterScore::kSoftmaxOfChosen;
+  mixture.router_bias = true;
+  mixture.expert_biases = true;
+  SetMixture(spec, mixture);
+}
+
+/// Experts that are not MXFP4 have rows for columns.
+bool HasMxFp4(const HfConfig& config) {
+  if (!config.Has("quantization_config")) return false;
+  const HfConfig quantization(config.At("quantization_config"), config.path() + ": quantization_config");
+  if (const std::string method = quantization.Text("quant_method", ""); method != "mxfp4") {
+    Fail("{}: quant_method \"{}\" is not supported for this architecture; supported: mxfp4", quantization.path(),
+         method.substr(0, 100));
+  }
+  return true;
+}
+
+ModelSpec GptOssFromHf(const HfConfig& config) {
+  if (!config.Has("rope_scaling")) config.At("rope_parameters");  // what HF makes up without them is no model's
+  ModelSpec spec = LlamaFromHf(config, {.theta = kTheta});
+  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.head_dim = config.Count("head_dim", 64);
+  spec.qkv_bias = spec.out_bias = config.Flag("attention_bias", true);
+  ReadKinds(config, spec, config.Count("sliding_window", 128),
+            [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });
+  if (config.Real("swiglu_alpha", kSlope) != kSlope) {
+    Fail("{}: swiglu_alpha is not supported but as {}", config.path(), kSlope);
+  }
+  spec.gate_limit = config.Real("swiglu_limit", kLimit);
+  spec.transposed = !HasMxFp4(config);
+  Mixture mixture = MixtureFromHf(config, "intermediate_size");
+  mixture.alternating = true;
+  SetParts(spec, mixture);
+  return spec;
+}
+
+/// Such files do not say that the places where YaRN's ramp begins and ends are not rounded.
+ModelSpec GptOssFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  spec.ropes[0].truncate = false;
+  spec.qkv_bias = spec.out_bias = true;
+  KeepWindows(config, spec, kFullEvery);
+  spec.gate_limit = kLimit;
+  SetParts(spec, MixtureFromGguf(config));
+  return spec;
+}
+
+std::vector<WeightSpec> GptOssWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.post_attention_layernorm.weight",
+         "blk.{}.post_attention_norm.weight");
+  if (spec.qkv_bias) AddQkvBiases(weights, false);
+  std::vector<WeightSpec> more = {
+      {Role::kSinks, "model.layers.{}.self_attn.sinks", "blk.{}.attn_sinks.weight", Axis::kHeads, Axis::kOne}};
+  if (spec.out_bias) {
+    more.push_back({Role::kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias", "blk.{}.attn_output.bias",
+                    Axis::kHidden, Axis::kOne});
+  }
+  weights.insert(weights.begin() + 1, more.begin(), more.end());
+  AddMixtureWeights(spec, kNames, weights);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kGptOss = {"gpt_oss", "gpt-oss", GptOssFromHf, GptOssFromGguf, GptOssWeights};
+
+}  // namespace quire::architectures

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <simt/device.cuh>
+
+namespace quire::kernels {
+
+/// What a head's sink, a score without a value, adds to the sum of a softmax whose weights are relative to 2^max. It is
+/// added last, once a row's largest score is known: where it is far above that score, the sum becomes infinite and the
+/// result 0.
+__device__ inline float SinkWeight(const float* sinks, int64_t head, float max) {
+  if (sinks == nullptr) return 0;
+  const float sink = simt::Global<const float>(sinks)[head];
+  return simt::Exp2(sink * 1.44269504f - max);
+}
+
+}  // namespace quire::kernels
