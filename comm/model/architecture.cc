@@ -11,14 +11,15 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,     &architectures::kMistral,    &architectures::kQwen2,   &architectures::kQwen3,
-    &architectures::kMinistral, &architectures::kMinistral3, &architectures::kPhi3,    &architectures::kGranite,
-    &architectures::kSmolLm3,   &architectures::kOlmo2,      &architectures::kOlmo3,   &architectures::kGemma2,
-    &architectures::kGemma3,    &architectures::kGlm,        &architectures::kGlm4,    &architectures::kBloom,
-    &architectures::kMpt,       &architectures::kGptNeoX,    &architectures::kGpt2,    &architectures::kOpt,
-    &architectures::kFalcon,    &architectures::kStarCoder2, &architectures::kCohere,  &architectures::kCohere2,
-    &architectures::kPhi,       &architectures::kStableLm,   &architectures::kMixtral, &architectures::kQwen2Moe,
-    &architectures::kQwen3Moe,  &architectures::kOlmoe,      &architectures::kGlm4Moe, &architectures::kGptOss,
+    &architectures::kLlama,      &architectures::kMistral,    &architectures::kQwen2,   &architectures::kQwen3,
+    &architectures::kMinistral,  &architectures::kMinistral3, &architectures::kPhi3,    &architectures::kGranite,
+    &architectures::kSmolLm3,    &architectures::kOlmo2,      &architectures::kOlmo3,   &architectures::kGemma2,
+    &architectures::kGemma3,     &architectures::kGlm,        &architectures::kGlm4,    &architectures::kBloom,
+    &architectures::kMpt,        &architectures::kGptNeoX,    &architectures::kGpt2,    &architectures::kOpt,
+    &architectures::kFalcon,     &architectures::kStarCoder2, &architectures::kCohere,  &architectures::kCohere2,
+    &architectures::kPhi,        &architectures::kStableLm,   &architectures::kMixtral, &architectures::kQwen2Moe,
+    &architectures::kQwen3Moe,   &architectures::kOlmoe,      &architectures::kGlm4Moe, &architectures::kGptOss,
+    &architectures::kGraniteMoe,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -103,8 +104,9 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
   const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
-  const std::string past_last = fmt::format("model.layers.{}.", spec.num_layers());
-  if (ArchitectureOf(spec).predicts_further && naming == Naming::kHf && tensor_name.starts_with(past_last)) return true;
+  const std::string past_last =
+      fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
+  if (ArchitectureOf(spec).predicts_further && tensor_name.starts_with(past_last)) return true;
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.
   ModelSpec untied = spec;

@@ -34,10 +34,10 @@ void CheckMixture(const Mixture& m, const std::string& path) {
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const Mixture& mixture) {
   const auto& [experts, per_token, size, shared_size, shared_gate, score, renormalize, scale, router_bias,
-               correction_bias, expert_biases, alternating, groups, groups_per_token] = mixture;
+               correction_bias, expert_biases, file_rows, groups, groups_per_token] = mixture;
   return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", experts, per_token, size, shared_size, shared_gate,
                      static_cast<int>(score), renormalize, scale, router_bias, correction_bias, expert_biases,
-                     alternating, groups, groups_per_token);
+                     static_cast<int>(file_rows), groups, groups_per_token);
 }
 
 }  // namespace quire

@@ -15,6 +15,13 @@ enum class RouterScore : uint8_t {
   kSigmoid,          // of each logit by itself
 };
 
+/// How a file has gates and ups of experts.
+enum class GateUpRows : uint8_t {
+  kApart,        // as tensors of their own
+  kInOrder,      // as rows of one: all gates of an expert, then its ups
+  kAlternating,  // every other row
+};
+
 /// An MLP that is made of experts, of which a router chooses some for every token. It gives
 ///   sum of weight * expert(x) over the chosen ones + sigmoid(x * shared gate^T) * shared(x),
 /// where the shared expert, and its gate, may be missing. Experts are gated MLPs.
@@ -30,7 +37,7 @@ struct Mixture {
   bool router_bias = false;      // joins the logits
   bool correction_bias = false;  // joins the scores that are compared, not the weights
   bool expert_biases = false;    // gates, ups and downs of experts have biases
-  bool alternating = false;      // the file has gates and ups of experts as every other row of one tensor
+  GateUpRows file_rows = GateUpRows::kApart;
   /// Experts come in so many groups of equal size, neighbours together. A token chooses among those of its best groups:
   /// the ones whose two highest scores have the highest sums.
   int64_t groups = 1, groups_per_token = 1;

@@ -265,7 +265,7 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.mixture.router_bias = true; },
       [](ModelSpec& s) { s.mixture.correction_bias = true; },
       [](ModelSpec& s) { s.mixture.expert_biases = true; },
-      [](ModelSpec& s) { s.mixture.alternating = true; },
+      [](ModelSpec& s) { s.mixture.file_rows = GateUpRows::kInOrder; },
       [](ModelSpec& s) { s.gate_limit = 7; },
       [](ModelSpec& s) { s.attention_sinks = true; },
       [](ModelSpec& s) { s.mixture.groups = 2; },
@@ -463,14 +463,12 @@ TEST(ArchitectureTest, TensorsThatAreMissingUnexpectedOrMisshapenAreNamedTogethe
   EXPECT_EQ(OpenError("gqa", {{"tie_word_embeddings", true}}), "") << "a head that HF does not look at, either";
 }
 
-const Json kExperts = {{"num_experts", 8},
-                       {"num_experts_per_tok", 2},
-                       {"moe_intermediate_size", 24},
-                       {"shared_expert_intermediate_size", 40}};
+const Json kExperts = {{"num_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}, {"n_group", 1}};
 
 ModelSpec ReadMixture(const std::string& family, const Json& changes = Json::object()) {
   Json config = SmallConfig(family);
   config.update(kExperts);
+  if (family == "qwen2_moe") config["shared_expert_intermediate_size"] = 40;
   config.update(changes);
   return SpecFromHf(config.dump(), "", "config.json");
 }
@@ -530,6 +528,16 @@ TEST(MixtureTest, RefusesByNameWhatItCannotRoute) {
       {"glm4_moe", {{"routed_scaling_factor", 0}}, "scale of experts of 0"},
       {"glm4_moe", {{"first_k_dense_replace", -1}}, "-1 layers"},
       {"olmoe", {{"clip_qkv", 8}}, "clip_qkv = 8"},
+      {"qwen3_moe", {{"routed_scaling_factor", 2.5}}, "routed_scaling_factor = 2.5"},
+      {"qwen3_moe", {{"scoring_func", "sigmoid"}}, "scoring_func = \"sigmoid\""},
+      {"olmoe", {{"n_shared_experts", 1}}, "n_shared_experts = 1"},
+      {"glm4_moe", {{"scoring_func", "softmax"}}, "scoring_func \"softmax\""},
+      {"gpt_oss", Json::object(), "rope_parameters is missing"},
+      {"gpt_oss", {{"rope_scaling", {{"rope_type", "default"}}}, {"swiglu_alpha", 2}}, "swiglu_alpha"},
+      {"gpt_oss", {{"rope_scaling", {{"rope_type", "default"}}}, {"swiglu_limit", 0}}, "a limit of gates of 0"},
+      {"gpt_oss",
+       {{"rope_scaling", {{"rope_type", "default"}}}, {"quantization_config", {{"quant_method", "gptq"}}}},
+       "quant_method \"gptq\""},
       {"llama", {{"num_experts", 8}}, "num_experts = 8"},
       {"mixtral", {{"attention_bias", true}}, "attention_bias = true"},
   };

@@ -11,7 +11,8 @@ FIXED_SECONDS, SECONDS_PER_PART = 10, 1
 SMOKE = [
     "PagedDecodeTest.Partitions*", "DecodeAttentionTest.Split*", "PrefillAttentionTest.EqualsReferenceOverGroups",
     "SkinnyGemmTest.FusedNorm*", "SamplingTest.TiesGo*", "RopeKvWriteTest.*", "BlockMoveTest.Copies*", "RmsNormTest.*",
-    "GateMulTest.*", "EmbeddingTest.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*"]
+    "GateMulTest.*", "EmbeddingTest.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*",
+    "CudaRouteExpertsTest.*", "CudaGroupByExpertTest.*", "CudaExpertMatmulTest.Equals*", "CudaCombineExpertsTest.*"]
 
 # What sanitizers see: every kernel, few shapes; they are some hundred times slower.
 SANITIZED = [
@@ -19,7 +20,8 @@ SANITIZED = [
     "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
     "DecodeAttentionTest.TablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.Cuts*", "SkinnyGemmTest.FusedNorm*",
     "SkinnyGemmTest.ARow*", "SamplingTest.Ties*", "SamplingTest.OneToken*", "SamplingTest.Extreme*", "ScatterTableTest.Writes*",
-    "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*"]
+    "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*", "CudaRouteExpertsTest.*", "CudaGroupByExpertTest.*",
+    "CudaExpertMatmulTest.*", "CudaCombineExpertsTest.*"]
 
 # What only the emulated device can show: launches that are counted, and too little memory.
 NOT_ON_A_DEVICE = "CudaEngineLaunchesTest.*:CudaEngineRefusalTest.*"

@@ -106,13 +106,17 @@ Json OwnKeysOf(const ModelShape& s) {
             {"residual_multiplier", 0.6},
             {"logits_scaling", 0.7}};
   }
+  if (s.family == "granitemoe") {
+    return {{"num_local_experts", 6},      {"num_experts_per_tok", 2},   {"embedding_multiplier", 2.5},
+            {"attention_multiplier", 0.2}, {"residual_multiplier", 0.6}, {"logits_scaling", 0.7}};
+  }
   if (s.family == "mixtral" || s.family == "olmoe") {
     return {{"num_local_experts", 6}, {"num_experts_per_tok", 2}};
   }
   if (s.family == "qwen2_moe" || s.family == "qwen3_moe") {
     return {{"num_experts", 7},       {"num_experts_per_tok", 3},
             {"norm_topk_prob", true}, {"moe_intermediate_size", s.intermediate},
-            {"mlp_only_layers", {0}}, {"shared_expert_intermediate_size", 40}};
+            {"mlp_only_layers", {0}}, {"shared_expert_intermediate_size", s.family == "qwen2_moe" ? 40 : 0}};
   }
   if (s.family == "gpt_oss") {
     return {{"num_local_experts", 6},

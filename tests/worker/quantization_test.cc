@@ -86,6 +86,18 @@ TEST(QuantizationTest, RanksDoNotChangeTheText) {
   }
 }
 
+TEST(QuantizationTest, ExpertsOfMixturesStayCloseOnAnyRanks) {
+  const test::RandomModel model({.heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F32", .family = "qwen2_moe"},
+                                3);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const auto exact = Serve(files, kPrompts, Sizes(1, "none"), 12), int8 = Serve(files, kPrompts, Sizes(1, "int8"), 12);
+  const double worst = WorstDifference(exact, int8);
+  EXPECT_GT(worst, 0) << "nothing was quantised";
+  EXPECT_LT(worst, 0.1);
+  const auto split = Serve(files, kPrompts, Sizes(2, "int8"), 12);
+  for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
+}
+
 TEST(QuantizationTest, ActivationsOfEightBitsStayCloseToThoseOfSixteen) {
   const auto int16 = Serve(1, "int4", 1), int8 = Serve(Model(), kPrompts, Sizes(1, "int4", "int8"), 1);
   EXPECT_LT(WorstDifference(int16, int8), 0.1);

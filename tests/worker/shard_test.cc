@@ -87,6 +87,48 @@ TEST(ShardTest, SharesAreFollowed) {
   EXPECT_NEAR(ratio, 3.0, 0.1);
 }
 
+/// The shape of a small Qwen2-MoE whose first layer is dense: nine heads.
+ModelSpec SomeMixture() {
+  ModelSpec c = SmolLm2();
+  c.architecture = "qwen2_moe";
+  c.mixture = {.experts = 60, .experts_per_token = 4, .intermediate_size = 352, .shared_intermediate_size = 1408};
+  for (size_t i = 1; i < c.layers.size(); ++i) c.layers[i].mixture = true;
+  return c;
+}
+
+TEST(ShardTest, EveryColumnOfExpertsIsOwnedOnceAndWhatATokenReadsIsEven) {
+  const ModelSpec c = SomeMixture();
+  for (size_t ranks = 1; ranks <= 9; ++ranks) {
+    Range expert, shared, mlp;
+    std::vector<int64_t> reads;
+    for (const RankShard& s : PlanShards(c, std::vector<double>(ranks, 1.0))) {
+      for (const auto& [part, seen] : {std::pair{s.expert_mlp, &expert}, {s.shared_mlp, &shared}, {s.mlp, &mlp}}) {
+        ASSERT_EQ(part.begin, seen->end);
+        ASSERT_EQ(part.size() % kMlpUnit, 0);
+        seen->end = part.end;
+      }
+      reads.push_back(29 * 3 * (4 * s.expert_mlp.size() + s.shared_mlp.size()) + 3 * s.mlp.size() +
+                      30 * 2 * c.head_dim * (s.heads.size() + s.kv_heads.size()) + s.vocab.size());
+    }
+    EXPECT_EQ(expert.end, 352);
+    EXPECT_EQ(shared.end, 1408);
+    EXPECT_EQ(mlp.end, 1536);
+    const auto [low, high] = std::minmax_element(reads.begin(), reads.end());
+    EXPECT_LT(static_cast<double>(*high) / static_cast<double>(*low), 1.05) << ranks << " ranks";
+  }
+}
+
+TEST(ShardTest, WhatNoLayerHasIsNobodys) {
+  ModelSpec c = SomeMixture();
+  c.layers[0].mixture = true;
+  c.mixture.shared_intermediate_size = 0;
+  for (const RankShard& s : PlanShards(c, {1, 1})) {
+    EXPECT_EQ(s.mlp.size(), 0);
+    EXPECT_EQ(s.shared_mlp.size(), 0);
+    EXPECT_GT(s.expert_mlp.size(), 0);
+  }
+}
+
 TEST(ShardTest, MoreRanksThanHeadsIsAnErrorThatSaysWhatWorks) {
   try {
     PlanShards(SmolLm2(), std::vector<double>(10, 1.0));

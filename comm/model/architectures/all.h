@@ -8,7 +8,7 @@ namespace quire::architectures {
 extern const Architecture kLlama, kMistral, kMinistral, kMinistral3;  // llama.cc
 extern const Architecture kQwen2, kQwen3;                             // qwen.cc
 extern const Architecture kPhi3;                                      // phi3.cc
-extern const Architecture kGranite;                                   // granite.cc
+extern const Architecture kGranite, kGraniteMoe;                      // granite.cc
 extern const Architecture kSmolLm3;                                   // smollm3.cc
 extern const Architecture kOlmo2, kOlmo3;                             // olmo.cc
 extern const Architecture kGemma2, kGemma3;                           // gemma.cc

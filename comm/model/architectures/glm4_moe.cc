@@ -22,6 +22,9 @@ ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
   spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.qkv_bias = config.Flag("attention_bias");
+  if (const std::string score = config.Text("scoring_func", "sigmoid"); score != "sigmoid") {
+    Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));
+  }
   spec.qk_norm = config.Flag("use_qk_norm") ? QkNorm::kHeads : QkNorm::kNone;
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
   mixture.shared_intermediate_size = mixture.intermediate_size * config.Count("n_shared_experts", 1);
@@ -35,8 +38,28 @@ ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
+/// Layers that predict further tokens are counted as blocks.
+ModelSpec Glm4MoeFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  const int64_t further = config.Count("nextn_predict_layers", 0);
+  if (further < 0 || further >= spec.num_layers()) {
+    Fail("{}: nextn_predict_layers = {} of {} blocks", config.path(), further, spec.num_layers());
+  }
+  spec.layers.resize(static_cast<size_t>(spec.num_layers() - further));
+  spec.qkv_bias = config.file().tensors.contains("blk.0.attn_q.bias");
+  spec.qk_norm = config.file().tensors.contains("blk.0.attn_q_norm.weight") ? QkNorm::kHeads : QkNorm::kNone;
+  Mixture mixture = MixtureFromGguf(config);
+  mixture.shared_intermediate_size = mixture.intermediate_size * config.Count("expert_shared_count", 0);
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = true;
+  SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, mixture, config.path());
+  return spec;
+}
+
 std::vector<WeightSpec> Glm4MoeWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.post_attention_layernorm.weight",
+         "blk.{}.post_attention_norm.weight");
   if (spec.qkv_bias) AddQkvBiases(weights, false);
   if (spec.qk_norm == QkNorm::kHeads) AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
   AddMixtureWeights(spec, kNames, weights);
@@ -47,9 +70,9 @@ std::vector<WeightSpec> Glm4MoeWeights(const ModelSpec& spec) {
 
 constexpr Architecture kGlm4Moe = {
     .hf = "glm4_moe",
-    .gguf = nullptr,
+    .gguf = "glm4moe",
     .from_hf = Glm4MoeFromHf,
-    .from_gguf = nullptr,
+    .from_gguf = Glm4MoeFromGguf,
     .weights = Glm4MoeWeights,
     .predicts_further = true,
 };

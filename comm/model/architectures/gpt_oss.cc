@@ -57,7 +57,7 @@ ModelSpec GptOssFromHf(const HfConfig& config) {
   spec.gate_limit = config.Real("swiglu_limit", kLimit);
   spec.transposed = !HasMxFp4(config);
   Mixture mixture = MixtureFromHf(config, "intermediate_size");
-  mixture.alternating = true;
+  mixture.file_rows = GateUpRows::kAlternating;
   SetParts(spec, mixture);
   return spec;
 }

@@ -3,6 +3,7 @@
 #include "comm/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
 
 namespace quire::architectures {
 
@@ -33,8 +34,40 @@ ModelSpec GraniteFromGguf(const GgufConfig& config) {
   return spec;
 }
 
+constexpr const char* kInputs = "model.layers.{}.block_sparse_moe.input_linear.weight";
+constexpr MixtureNames kMixtureNames = {.router = "model.layers.{}.block_sparse_moe.router.layer.weight",
+                                        .gate = kInputs,
+                                        .up = kInputs,
+                                        .down = "model.layers.{}.block_sparse_moe.output_linear.weight"};
+
+/// Granite where every MLP is a mixture.
+ModelSpec GraniteMoeFromHf(const HfConfig& config) {
+  ModelSpec spec = GraniteFromHf(config);
+  Mixture mixture = MixtureFromHf(config, "intermediate_size");
+  mixture.score = RouterScore::kSoftmaxOfChosen;
+  mixture.file_rows = GateUpRows::kInOrder;
+  SetMixture(spec, mixture);
+  return spec;
+}
+
+ModelSpec GraniteMoeFromGguf(const GgufConfig& config) {
+  ModelSpec spec = GraniteFromGguf(config);
+  Mixture mixture = MixtureFromGguf(config);
+  mixture.score = RouterScore::kSoftmaxOfChosen;
+  SetMixture(spec, mixture);
+  return spec;
+}
+
+std::vector<WeightSpec> GraniteMoeWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  AddMixtureWeights(spec, kMixtureNames, weights);
+  return weights;
+}
+
 }  // namespace
 
+constexpr Architecture kGraniteMoe = {"granitemoe", "granitemoe", GraniteMoeFromHf, GraniteMoeFromGguf,
+                                      GraniteMoeWeights};
 constexpr Architecture kGranite = {"granite", "granite", GraniteFromHf, GraniteFromGguf, LlamaWeights};
 
 }  // namespace quire::architectures

@@ -17,6 +17,16 @@ const MixtureNames kQwenMixtureNames = {
     .shared_scale = "model.layers.{}.mlp.shared_expert_gate.weight",
 };
 
+namespace {
+
+Fusion FusionOf(GateUpRows rows) {
+  return rows == GateUpRows::kAlternating ? Fusion::kAlternating
+         : rows == GateUpRows::kInOrder   ? Fusion::kInOrder
+                                          : Fusion::kNone;
+}
+
+}  // namespace
+
 Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size) {
   Mixture mixture;
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
@@ -96,7 +106,7 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::ve
   for (WeightSpec& weight : mine) {
     if (!IsOfExpert(weight.role)) continue;
     weight.transposed = spec.transposed && weight.is_matrix();
-    if (m.alternating && weight.rows == kExpertMlp) weight.fusion = Fusion::kAlternating;
+    if (weight.rows == kExpertMlp) weight.fusion = FusionOf(m.file_rows);
   }
   if (m.shared_intermediate_size > 0) {
     mine.push_back({Role::kSharedGate, names.shared_gate, "blk.{}.ffn_gate_shexp.weight", kSharedMlp, kHidden});

@@ -347,6 +347,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF32},
              {.ranks = 3},
              1e-4},
+        Case{"GraniteMoeF32OnTwoRanks", {.dtype = "F32", .family = "granitemoe"}, {.dtype = kF32}, {.ranks = 2}, 1e-4},
         Case{"GptOssF16",
              {.kv_heads = 2, .sliding_window = 24, .dtype = "F16", .family = "gpt_oss"},
              {.dtype = kF16},
