@@ -4,6 +4,7 @@
 
 #include "comm/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/mixtures.h"
 #include "comm/model/architectures/rotation.h"
 
 namespace quire {
@@ -84,6 +85,12 @@ ModelSpec SpecFromGguf(const GgufFile& gguf) {
   }
   CheckSpec(spec, gguf.path);
   return spec;
+}
+
+void ReadLayout(const TensorMap& tensors, ModelSpec& spec) {
+  if (spec.num_mixture_layers() == 0 || spec.mixture.file_rows != GateUpRows::kApart) return;
+  const auto stacked = [](const auto& tensor) { return tensor.first.ends_with(architectures::kStackedEnd); };
+  if (std::ranges::any_of(tensors, stacked)) spec.mixture.file_rows = GateUpRows::kInOrder;
 }
 
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {

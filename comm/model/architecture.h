@@ -34,6 +34,9 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
 /// The same of a GGUF file's metadata.
 ModelSpec SpecFromGguf(const GgufFile& gguf);
 
+/// What only the names of HF's tensors tell: whether experts are stacked, as newer files have them.
+void ReadLayout(const TensorMap& tensors, ModelSpec& spec);
+
 /// Every weight of the model. Each role is there once or, where the model has no such weight, not at all.
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
 

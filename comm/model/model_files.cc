@@ -108,6 +108,7 @@ void ModelFiles::OpenHf() {
     }
   }
   JoinMxFp4(tensors_, path_);
+  ReadLayout(tensors_, spec_);
   CompleteNames();
 }
 

@@ -5,6 +5,8 @@ accelerate safetensors
 
   make_mixture_golden.py [NAME...]
 
+mixtral.stacked has the same numbers as mixtral, of all experts in one tensor.
+
 A prompt is kept when, besides, the last expert that is chosen and the first that is not differ by more than ROUTER_MARGIN in every
 layer at every token: closer than that rounding decides who computes."""
 import random
@@ -105,6 +107,8 @@ def make(name):
     spread_out(model)
     directory = f"{HERE}/models/{name}"
     model.to(torch.float16).save_pretrained(directory)
+    if name == "mixtral":  # as newer files may have it: experts in one tensor
+        model.save_pretrained(f"{directory}.stacked", save_original_format=False)
     eager = dict(attn_implementation="eager", experts_implementation="eager")
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
     rng = random.Random(name)

@@ -191,4 +191,7 @@ MUTANTS = [
            ["kernels/file_quants_test:MxFp4Test*"]),
     Mutant("every expert has the first one's scales", "comm/model/model_files.cc", "stacked.scales.subspan(expert * scales, scales)",
            "stacked.scales.subspan(0, scales)", ["worker/golden_test:*AloneOneRank/gptoss_mxfp4"]),
+    Mutant("gates and ups that are stacked are taken for alternating ones", "comm/model/architecture.cc",
+           "spec.mixture.file_rows = GateUpRows::kInOrder", "spec.mixture.file_rows = GateUpRows::kAlternating",
+           ["worker/golden_test:*AloneOneRank/mixtral_stacked"]),
 ]

@@ -138,9 +138,9 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
                                          "mpt", "neox", "neox_serial", "gpt2", "opt", "falcon", "falcon_new",
                                          "falcon_serial", "starcoder2", "cohere", "cohere2", "phi", "stablelm",
                                          "stablelm_parallel", "bloom.gguf", "mpt.gguf", "neox.gguf", "gpt2.gguf",
-                                         "falcon_new.gguf", "starcoder2.gguf", "mixtral", "qwen3moe", "qwen2moe",
-                                         "qwen2moe_all", "olmoe", "glm4moe", "gptoss", "gptoss.mxfp4", "gptoss.gguf",
-                                         "granitemoe", "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf",
+                                         "falcon_new.gguf", "starcoder2.gguf", "mixtral", "mixtral.stacked", "qwen3moe",
+                                         "qwen2moe", "qwen2moe_all", "olmoe", "glm4moe", "gptoss", "gptoss.mxfp4",
+                                         "gptoss.gguf", "granitemoe", "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf",
                                          "qwen3moe.gguf", "qwen2moe_all.gguf", "olmoe.gguf"),
                          [](const testing::TestParamInfo<std::string>& model) {
                            std::string name = model.param;

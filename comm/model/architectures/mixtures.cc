@@ -81,9 +81,23 @@ void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, cons
   if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
 }
 
-void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::vector<WeightSpec>& weights) {
+namespace {
+
+/// A family's names where its files have experts stacked.
+MixtureNames Stacked(MixtureNames names) {
+  names.router = "model.layers.{}.mlp.gate.weight";
+  names.gate = names.up = "model.layers.{}.mlp.experts.gate_up_proj";
+  names.down = "model.layers.{}.mlp.experts.down_proj";
+  return names;
+}
+
+}  // namespace
+
+void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::vector<WeightSpec>& weights) {
   using enum Axis;
   const Mixture& m = spec.mixture;
+  const bool stacked = m.file_rows == GateUpRows::kInOrder && std::string_view(usual.gate) != usual.up;
+  const MixtureNames names = stacked ? Stacked(usual) : usual;
   if (spec.num_mixture_layers() == 0) return;
   if (spec.num_mixture_layers() == spec.num_layers()) {
     std::erase_if(weights, [](const WeightSpec& weight) { return IsOfDenseMlp(weight.role); });

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/model/architecture.h"
@@ -32,6 +34,9 @@ struct MixtureNames {
 
 /// Names that begin with model.layers.N.mlp: Qwen's and those that follow it.
 extern const MixtureNames kQwenMixtureNames;
+
+/// What names of stacked gates and ups of experts end with in files of families whose experts used to be apart.
+inline constexpr std::string_view kStackedEnd = ".mlp.experts.gate_up_proj";
 
 /// The mixture's weights, and no more of an MLP where all layers have one.
 void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::vector<WeightSpec>& weights);
