@@ -1,6 +1,7 @@
 #include "comm/model/architecture.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "comm/error.h"
 #include "comm/model/architectures/all.h"
@@ -131,6 +132,17 @@ int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis) {
     numbers += NumbersAcross(spec, weight, axis) * TimesUsed(spec, weight.role);
   }
   return numbers;
+}
+
+double ReadPart(const ModelSpec& spec, int64_t tokens) {
+  if (spec.num_mixture_layers() == 0) return 1;
+  const Mixture& m = spec.mixture;
+  const auto chosen = static_cast<double>(m.experts_per_token), experts = static_cast<double>(m.experts);
+  const double of_token = static_cast<double>(MatrixNumbersPerUnit(spec, Axis::kExpertMlp) * m.intermediate_size);
+  const double others = static_cast<double>(LayerMatrixNumbers(spec) + spec.vocab_size * spec.hidden_size) - of_token;
+  const double all = of_token / chosen * experts;
+  const double read = all * (1 - std::pow(1 - chosen / experts, static_cast<double>(tokens)));
+  return (others + read) / (others + all);
 }
 
 int64_t LayerMatrixNumbers(const ModelSpec& spec) {

@@ -55,4 +55,8 @@ int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
 /// Numbers of all matrices of the layers, of experts those that a token chooses.
 int64_t LayerMatrixNumbers(const ModelSpec& spec);
 
+/// The part of the numbers of all matrices of the layers and the head that a step of so many tokens reads: all of it,
+/// but of experts those that somebody chooses, on average where all are as likely.
+double ReadPart(const ModelSpec& spec, int64_t tokens);
+
 }  // namespace quire

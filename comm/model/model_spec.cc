@@ -9,7 +9,8 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kMaxExtent = 1 << 24;  // far above any real model; keeps later products within int64
+constexpr int64_t kMaxExpertsOfLayers = 1 << 17;  // some times those of any real model; each has tensors of its own
+constexpr int64_t kMaxExtent = 1 << 24;           // far above any real model; keeps later products within int64
 
 void CheckRange(const std::string& path, const char* name, int64_t value) {
   if (value < 1 || value > kMaxExtent) Fail("{}: {} = {} is out of range", path, name, value);
@@ -65,6 +66,10 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(!clamps || s.mixture.shared_intermediate_size == 0, "{}: clamped gates of a shared expert", path);
   if (s.num_mixture_layers() == 0) return;
   CheckMixture(s.mixture, path);
+  if (s.mixture.experts * s.num_mixture_layers() > kMaxExpertsOfLayers) {
+    Fail("{}: {} layers of {} experts; there may be {} experts in all", path, s.num_mixture_layers(), s.mixture.experts,
+         kMaxExpertsOfLayers);
+  }
   if (clamps && !(s.gate_limit >= 1e-3 && s.gate_limit <= 1e6)) {
     Fail("{}: a limit of gates of {} is out of range", path, s.gate_limit);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "comm/json.h"
+#include "comm/model/architecture.h"
 #include "comm/percentile.h"
 #include "coordinator/bench/batch.h"
 #include "coordinator/bench/ceilings.h"
@@ -68,13 +69,15 @@ int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
 
   const double prompt_tokens = bench.batch_size * bench.input_len;
   const double operations = OperationsOfToken(model.spec()) * prompt_tokens / Percentile(rounds.prefill, 0.5);
-  const double read = rounds.step.empty() ? 0 : weight_bytes / Percentile(rounds.step, 0.5);
+  const double read_bytes = weight_bytes * ReadPart(model.spec(), bench.batch_size);
+  const double read = rounds.step.empty() ? 0 : read_bytes / Percentile(rounds.step, 0.5);
   if (bench.json) {
     fmt::print("{}\n", DumpJson({{"prefill_seconds", JsonOf(rounds.prefill)},
                                  {"step_seconds", JsonOf(rounds.step)},
                                  {"step_p99_seconds", JsonOf(rounds.slowest)},
                                  {"prefill_operations_per_second", operations},
                                  {"weight_bytes", weight_bytes},
+                                 {"step_read_bytes", read_bytes},
                                  {"read_bytes_per_second", read},
                                  {"ceilings", JsonOf(ceilings)}}));
     return 0;
@@ -87,8 +90,9 @@ int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
       Range(rounds.prefill, 1), prompt_tokens / Percentile(rounds.prefill, 0.5), operations * 1e-9,
       Share(operations, ceilings.multiply_add), Share(operations, ceilings.int16), Share(operations, ceilings.int8));
   if (rounds.step.empty()) return 0;
-  fmt::print("a step after that: {} ms, 99 in 100 within {} ms; weights of {:.0f} MB, {} of the reading\n",
+  fmt::print("a step after that: {} ms, 99 in 100 within {} ms; weights of {:.0f} MB{}, {} of the reading\n",
              Range(rounds.step, 1e3), Range(rounds.slowest, 1e3), weight_bytes * 1e-6,
+             read_bytes < weight_bytes ? fmt::format(", about {:.0f} of them read", read_bytes * 1e-6) : "",
              Share(read, ceilings.read_bytes));
   return 0;
 }

@@ -248,7 +248,8 @@ struct PrefillAttentionKernel {
         sum += simt::ShuffleXor(sum, 1);
         sum += simt::ShuffleXor(sum, 2);
         const int row = rows.first + s * 16 + half * 8 + lane / 4;
-        sum += SinkWeight(p.op.sinks, work.Head(simt::Min(row, work.num_rows - 1)), rows.max[s][half] * rows.factor);
+        const int there = row < work.num_rows ? row : 0;
+        sum += SinkWeight(p.op.sinks, work.Head(there), rows.max[s][half] * rows.factor);
         const float factor = p.op.cache.v_scale / sum;
 #pragma unroll
         for (int n = 0; n < kUnits; ++n) {

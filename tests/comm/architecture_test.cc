@@ -512,6 +512,15 @@ TEST(MixtureTest, ATokenReadsTheExpertsThatItChooses) {
   EXPECT_EQ(LayerMatrixNumbers(spec), 3 * 64 * (64 + 32 + 32 + 64) + 3 * 96 * 64 + 2 * (8 * 64 + 2 * 3 * 24 * 64));
 }
 
+TEST(MixtureTest, AStepReadsTheExpertsThatItsTokensChoose) {
+  EXPECT_EQ(ReadPart(Read("llama"), 1), 1);
+  const ModelSpec spec = ReadMixture("mixtral");  // two of eight experts of 96 columns, in all three layers
+  const double others = 3 * (64 * (64 + 32 + 32 + 64) + 8 * 64) + 100 * 64, expert = 3 * 3 * 96 * 64;
+  EXPECT_DOUBLE_EQ(ReadPart(spec, 1), (others + 2 * expert) / (others + 8 * expert));
+  EXPECT_DOUBLE_EQ(ReadPart(spec, 2), (others + 3.5 * expert) / (others + 8 * expert));
+  EXPECT_NEAR(ReadPart(spec, 1000), 1, 1e-12);
+}
+
 TEST(MixtureTest, RefusesByNameWhatItCannotRoute) {
   const std::tuple<std::string, Json, std::string> cases[] = {
       {"qwen3_moe", {{"num_experts_per_tok", 9}}, "9 experts per token of 8"},
@@ -525,6 +534,9 @@ TEST(MixtureTest, RefusesByNameWhatItCannotRoute) {
       {"glm4_moe", {{"n_group", 8}, {"topk_group", 8}}, "groups of one expert"},
       {"glm4_moe", {{"n_group", 4}, {"topk_group", 5}}, "5 of 4 groups"},
       {"glm4_moe", {{"n_group", 4}, {"num_experts_per_tok", 3}}, "3 experts per token of 2"},
+      {"glm4_moe", {{"n_shared_experts", -1}}, "-1 shared experts"},
+      {"glm4_moe", {{"n_shared_experts", int64_t{1} << 62}}, "shared experts are out of range"},
+      {"qwen3_moe", {{"num_hidden_layers", 200}, {"num_experts", 1000}}, "200 layers of 1000 experts"},
       {"glm4_moe", {{"routed_scaling_factor", 0}}, "scale of experts of 0"},
       {"glm4_moe", {{"first_k_dense_replace", -1}}, "-1 layers"},
       {"olmoe", {{"clip_qkv", 8}}, "clip_qkv = 8"},

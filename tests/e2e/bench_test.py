@@ -35,6 +35,7 @@ class BenchTest(unittest.TestCase):
         for name in ("read_bytes", "multiply_add", "int16"):
             self.assertGreater(ceilings[name], 1e8, name)
         self.assertGreater(result["weight_bytes"], 0)
+        self.assertEqual(result["step_read_bytes"], result["weight_bytes"])
         for name in ("prefill_seconds", "step_seconds"):
             self.assertLessEqual(result[name]["least"], result[name]["median"], name)
             self.assertLessEqual(result[name]["median"], result[name]["most"], name)

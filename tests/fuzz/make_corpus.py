@@ -162,6 +162,8 @@ def safetensors():
     write("safetensors", "two", b"\0" + text + b"\0" + bytes(14))
     write("safetensors", "scalar", b'\0{"s":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}\0ab')
     write("safetensors", "empty", b'\0{"e":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]}}\0')
+    write("safetensors", "mxfp4", b'\0{"w_blocks":{"dtype":"U8","shape":[2,1,16],"data_offsets":[0,32]},'
+          b'"w_scales":{"dtype":"U8","shape":[2,1],"data_offsets":[32,34]}}\0' + bytes(34))
     write("safetensors", "raw", b"\1" + struct.pack("<Q", len(text)) + text + bytes(14))
 
 
@@ -224,6 +226,15 @@ def config_json():
     llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 256}
     write("config_json", "rope", json.dumps({**base, "rope_scaling": llama3, "rope_theta": 5e5}))
     write("config_json", "mistral", json.dumps({**base, "model_type": "mistral", "sliding_window": 32, "head_dim": 16, "tie_word_embeddings": True}))
+    experts = {"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_group": 4, "topk_group": 2,
+               "n_shared_experts": 2, "routed_scaling_factor": 1.5, "first_k_dense_replace": 1}
+    write("config_json", "groups", json.dumps({**base, **experts, "model_type": "glm4_moe"}))
+    sparse = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 40,
+              "mlp_only_layers": [0], "decoder_sparse_step": 1}
+    write("config_json", "sparse", json.dumps({**base, **sparse, "model_type": "qwen2_moe"}))
+    write("config_json", "gpt_oss", json.dumps({**base, "model_type": "gpt_oss", "num_local_experts": 4, "num_experts_per_tok": 2,
+                                                "rope_parameters": {**llama3, "rope_type": "yarn"}, "swiglu_limit": 7.0,
+                                                "quantization_config": {"quant_method": "mxfp4"}}))
     write("config_json", "linear", json.dumps({**base, "rope_parameters": {"type": "linear", "factor": 2, "rope_theta": 1e4}}))
 
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "comm/error.h"
+#include "comm/model/mxfp4.h"
 #include "tests/fuzz/byte_source.h"
 
 namespace quire {
@@ -37,7 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<std::byte> exact(reinterpret_cast<const std::byte*>(file.data()),
                                      reinterpret_cast<const std::byte*>(file.data() + file.size()));
   try {
-    Check(ReadSafetensors(exact, "f"), exact);
+    TensorMap tensors = ReadSafetensors(exact, "f");
+    Check(tensors, exact);
+    JoinMxFp4(tensors, "f");
+    Check(tensors, exact);
   } catch (const Error& error) {
     QUIRE_CHECK(std::string_view(error.what()).starts_with("f: "), "no place: {}", error.what());
   }

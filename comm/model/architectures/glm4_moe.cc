@@ -27,7 +27,7 @@ ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   }
   spec.qk_norm = config.Flag("use_qk_norm") ? QkNorm::kHeads : QkNorm::kNone;
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
-  mixture.shared_intermediate_size = mixture.intermediate_size * config.Count("n_shared_experts", 1);
+  mixture.shared_intermediate_size = ColumnsOfShared(mixture, config.Count("n_shared_experts", 1), config.path());
   mixture.score = RouterScore::kSigmoid;
   mixture.correction_bias = true;
   mixture.renormalize = config.Flag("norm_topk_prob", true);
@@ -49,7 +49,7 @@ ModelSpec Glm4MoeFromGguf(const GgufConfig& config) {
   spec.qkv_bias = config.file().tensors.contains("blk.0.attn_q.bias");
   spec.qk_norm = config.file().tensors.contains("blk.0.attn_q_norm.weight") ? QkNorm::kHeads : QkNorm::kNone;
   Mixture mixture = MixtureFromGguf(config);
-  mixture.shared_intermediate_size = mixture.intermediate_size * config.Count("expert_shared_count", 0);
+  mixture.shared_intermediate_size = ColumnsOfShared(mixture, config.Count("expert_shared_count", 0), config.path());
   mixture.score = RouterScore::kSigmoid;
   mixture.correction_bias = true;
   SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, mixture, config.path());

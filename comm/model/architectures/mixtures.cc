@@ -58,6 +58,14 @@ Mixture MixtureFromGguf(const GgufConfig& config) {
   return mixture;
 }
 
+int64_t ColumnsOfShared(const Mixture& mixture, int64_t count, const std::string& path) {
+  int64_t columns = 0;
+  if (count < 0 || __builtin_mul_overflow(mixture.intermediate_size, count, &columns)) {
+    Fail("{}: {} shared experts are out of range", path, count);
+  }
+  return columns;
+}
+
 void SetMixture(ModelSpec& spec, const Mixture& mixture) {
   spec.mixture = mixture;
   for (LayerSpec& layer : spec.layers) layer.mixture = true;

@@ -15,6 +15,9 @@ Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size);
 /// The same of GGUF, and what of routers and shared experts the file says.
 Mixture MixtureFromGguf(const GgufConfig& config);
 
+/// Columns of the one MLP that so many shared experts of the mixture's size are together.
+int64_t ColumnsOfShared(const Mixture& mixture, int64_t count, const std::string& path);
+
 /// Gives the mixture to every layer.
 void SetMixture(ModelSpec& spec, const Mixture& mixture);
 
