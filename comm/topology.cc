@@ -284,6 +284,11 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file) {
   if (const YamlNode* node = root.Take("server")) ReadServer(Section(*node, "server", file), file, t);
   if (const YamlNode* node = root.Take("admin")) ReadAdmin(Section(*node, "admin", file), file, t.admin);
   if (const YamlNode* node = root.Take("logs")) ReadLogs(Section(*node, "logs", file), t.logs);
+  if (const YamlNode* node = root.Take("metrics")) {
+    Section section(*node, "metrics", file);
+    section.Text("listen", t.metrics.listen);
+    section.Done();
+  }
   if (const YamlNode* node = root.Take("transport")) ReadTransport(Section(*node, "transport", file), t.transport);
   if (const YamlNode* node = root.Take("launch")) ReadLaunch(Section(*node, "launch", file), t.launch);
   root.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);
@@ -335,6 +340,8 @@ void ValidateTopology(const Topology& t, const std::string& where) {
   };
   check_listener("server", t.server);
   check_listener("admin", t.admin);
+  if (!t.metrics.listen.empty() && !ParseHostPort(t.metrics.listen))
+    Fail("{}: metrics.listen \"{}\" must be ADDRESS:PORT", where, t.metrics.listen);
   if (t.logs.access == "off" && !t.logs.access_file.empty())
     Fail("{}: an access log file needs --access-log text or json (logs.access)", where);
   if (t.server.listen == t.admin.listen && ParseHostPort(t.server.listen)->port != 0) {

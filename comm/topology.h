@@ -108,6 +108,12 @@ struct Topology {
     std::string audit_file;      // what operators did; empty: standard error
   } logs;
 
+  /// A port that serves /metrics alone, in clear text and without keys, for collectors that do not reach the admin
+  /// port.
+  struct Metrics {
+    std::string listen;  // empty: there is none
+  } metrics;
+
   struct Transport {
     std::string bind;        // address; empty: a Unix socket on this host
     std::vector<int> ports;  // data, control

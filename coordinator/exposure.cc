@@ -95,6 +95,18 @@ void CheckAdmin(const Topology::Listener& admin, const std::string& where) {
       where, admin.listen);
 }
 
+/// It shows load, clients' names and hosts, nothing of what was said: the operator may open it to a network.
+void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
+  if (metrics.listen.empty()) return;
+  const std::string host = ParseHostPort(metrics.listen)->host;
+  const Reach reach = ReachOf(host);
+  if (reach == Reach::kUnknown) Fail("{}: metrics.listen {}: \"{}\" is no IP address", where, metrics.listen, host);
+  if (reach == Reach::kWildcard) {
+    Fail("{}: metrics.listen {} would listen on every interface; give the one address that the collector asks", where,
+         metrics.listen);
+  }
+}
+
 }  // namespace
 
 Reach ReachOf(const std::string& address) {
@@ -111,6 +123,7 @@ void CheckExposure(const Topology& topology, const std::string& where) {
   CheckServer(topology.server, where);
   CheckBrowsers(topology.server, where);
   CheckAdmin(topology.admin, where);
+  CheckMetrics(topology.metrics, where);
 }
 
 std::vector<std::string> ExposureWarnings(const Topology& t) {

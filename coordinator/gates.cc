@@ -9,6 +9,7 @@
 
 #include "comm/curve_keys.h"
 #include "comm/error.h"
+#include "coordinator/exposure.h"
 #include "coordinator/web/web_pages.h"
 
 namespace quire {
@@ -37,6 +38,11 @@ Gate::Options AdminOptions(const Topology::Listener& admin) {
           .public_paths = PublicPaths(WebPage::kDashboard, {}),
           .kind = KeyKind::kAdmin,
           .encrypted = !admin.certificate.empty()};
+}
+
+/// On loopback only what is meant for this machine; elsewhere collectors use whatever name they know.
+Gate::Options MetricsOptions(const Topology::Metrics& metrics) {
+  return {.any_host = !metrics.listen.empty() && ReachOf(ParseHostPort(metrics.listen)->host) != Reach::kLoopback};
 }
 
 std::unique_ptr<TlsCertificate> CertificateOf(const Topology::Listener& listener) {
@@ -68,6 +74,7 @@ void ReloadOne(Gate& gate, const Gate& other, const char* what) {
 Gates::Gates(const Topology& topology)
     : data(DataOptions(topology.server)),
       admin(AdminOptions(topology.admin)),
+      metrics(MetricsOptions(topology.metrics)),
       data_certificate(CertificateOf(topology.server)),
       admin_certificate(CertificateOf(topology.admin)) {
   CheckKeysDiffer(data.keys(), admin.keys());

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// The gates and certificates of both ports as the topology wants them. On SIGHUP their files are read again; a bad one
+/// The gates and certificates of the ports as the topology wants them. On SIGHUP their files are read again; a bad one
 /// changes nothing and is logged. Must be gone before the io_context is.
 class Gates {
  public:
@@ -25,7 +25,7 @@ class Gates {
   /// then a warning names the limits (server.key_limits) of keys that there are not.
   void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
 
-  Gate data, admin;
+  Gate data, admin, metrics;
   std::unique_ptr<TlsCertificate> data_certificate, admin_certificate;  // null: clear text
 
  private:

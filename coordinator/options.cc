@@ -106,6 +106,7 @@ void ApplyFlags(const ServeFlags& flags, Topology& t) {
   Override(flags.access_log, t.logs.access);
   Override(flags.access_log_file, t.logs.access_file);
   Override(flags.audit_log_file, t.logs.audit_file);
+  Override(flags.metrics_listen, t.metrics.listen);
   Override(flags.max_model_len, t.scheduler.max_model_len);
   Override(flags.max_num_seqs, t.scheduler.max_running);
   Override(flags.max_num_queued_reqs, t.scheduler.max_waiting);
@@ -159,6 +160,8 @@ void AddDoorFlags(CLI::App& app, ServeFlags& f) {
   app.add_option("--access-log", f.access_log, "A line for each request: off (the default), text or json")
       ->check(CLI::IsMember({"off", "text", "json"}));
   app.add_option("--access-log-file", f.access_log_file, "File of the access log (standard error)");
+  app.add_option("--metrics-listen", f.metrics_listen,
+                 "ADDRESS:PORT that serves /metrics alone, without a key (it is on the admin port)");
   app.add_option("--audit-log-file", f.audit_log_file, "File of what operators did (standard error)");
 }
 

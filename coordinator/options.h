@@ -16,7 +16,7 @@ namespace quire {
 struct ServeFlags {
   std::string topology_file, model, backend, host, api_key_file, admin_token_file, ssl_certfile, ssl_keyfile,
       admin_ssl_certfile, admin_ssl_keyfile, allowed_origins, allowed_hosts, access_log, access_log_file,
-      audit_log_file, served_model_name, kv_cache_dtype, dtype,
+      audit_log_file, metrics_listen, served_model_name, kv_cache_dtype, dtype,
       quantization = "none", activations = "int16", preemption_mode, journal, verify_checksum, log_level = "info",
       kv_cache_memory, swap_space, tool_call_parser, reasoning_parser;
   std::optional<int> tensor_parallel_size, replicas, threads_per_worker, port, admin_port, max_model_len, max_num_seqs,

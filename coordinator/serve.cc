@@ -17,6 +17,7 @@
 #include "coordinator/api/data_api.h"
 #include "coordinator/api/http_server.h"
 #include "coordinator/api/messages_answer.h"
+#include "coordinator/api/metrics_page.h"
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
@@ -61,17 +62,21 @@ class Server {
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
-        logs_.OfAccess("data"), RestateForMessages};
+        Counted("data", data_api_), RestateForMessages};
     const HttpService on_admin = {
         [this](HttpRequest& head) { return AdmitAdmin(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); },
-        logs_.OfAccess("admin")};
+        Counted("admin", admin_api_)};
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
                                                 HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data),
                                                 gates_->data_certificate.get());
     admin_server_ =
         std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
                                      logs_.Audit(gates_->admin.Guard(on_admin)), gates_->admin_certificate.get());
+    if (!topology.metrics.listen.empty()) {
+      metrics_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.metrics.listen), MetricsLimits(),
+                                                     gates_->metrics.Guard(MetricsService(metrics_page_)), nullptr);
+    }
     gates_->ReloadOnSignal(*io_, [this] { logs_.Reopen(); });
   }
 
@@ -102,15 +107,17 @@ class Server {
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
       });
       WorkPool pool({});
-      Metrics metrics(topology_.model.name, topology_.cache.block_size, replicas.Views());
+      Metrics metrics(topology_.model.name, topology_.cache, replicas.size());
+      MetricsPage metrics_page(metrics, replicas);
       DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
                    metrics, {data_memory_, pool, text_.grammars.get()});
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_), data_memory_}, replicas, metrics,
+      AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_), data_memory_}, replicas, metrics_page,
                      text_.tokenizer, control, pool);
-      asio::post(*io_, [&] { data_api_ = &data, admin_api_ = &admin; });
+      asio::post(*io_,
+                 [&] { data_api_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
                    topology_.model.name, topology_.server.certificate.empty() ? "http" : "https",
@@ -160,6 +167,7 @@ class Server {
     stop_senders();
     data_server_.reset();
     admin_server_.reset();
+    metrics_server_.reset();
     gates_.reset();
     signals_.reset();
     drain_timer_.reset();
@@ -169,6 +177,15 @@ class Server {
   }
 
   // --- on the I/O thread ---
+
+  /// Requests to a port go into the metrics, and into the access log if there is one.
+  template <class Api>
+  std::function<void(const RequestRecord&)> Counted(const char* port, Api* const& api) {
+    return [this, &api, log = logs_.OfAccess(port)](const RequestRecord& record) {
+      if (log) log(record);
+      if (metrics_ != nullptr) metrics_->http().Observe(api->RouteOf(record.path), record);
+    };
+  }
 
   void AwaitSignal() {
     signals_->async_wait([this](boost::system::error_code error, int) {
@@ -255,9 +272,11 @@ class Server {
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
-  std::unique_ptr<HttpServer> data_server_, admin_server_;
-  DataApi* data_api_ = nullptr;  // null until the workers are ready
-  AdminApi* admin_api_ = nullptr;
+  std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
+  DataApi* data_api_ = nullptr;    // null until the workers are ready
+  AdminApi* admin_api_ = nullptr;  // likewise, and
+  Metrics* metrics_ = nullptr;
+  MetricsPage* metrics_page_ = nullptr;
   std::thread io_thread_;
   std::atomic<bool> stop_requested_{false}, finished_{false};
   bool workers_lost_ = false;

@@ -34,7 +34,7 @@ OWNERS = {
     r"sodium": {"comm/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/deployment_sizing.cc",
                 "coordinator/api/generation.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
                 "worker/worker.cc", "comm/secret_file.cc", "coordinator/api/api_keys.cc"},
-    r"prometheus": {"coordinator/api/metrics.cc"},
+    r"prometheus": {"coordinator/metrics/series.h", "coordinator/metrics/metrics.cc"},
     r"CLI/": {"coordinator/main.cc", "coordinator/command.h", "coordinator/command_line.h", "coordinator/bench/commands.cc", "coordinator/options.cc", "worker/main.cc",
               "worker/cuda/bench/main.cc"},
     r"boost/beast": {"coordinator/api/http_head.h", "coordinator/api/connection.h", "coordinator/api/connection.cc", "coordinator/api/connection_writing.cc",

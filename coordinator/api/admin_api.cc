@@ -35,7 +35,7 @@ constexpr size_t kLongestOrder = 4 << 10;  // bodies of everything but pins
 
 }  // namespace
 
-AdminApi::AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer,
+AdminApi::AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, const Tokenizer& tokenizer,
                    AdminControl& control, WorkPool& pool)
     : options_(std::move(options)),
       replicas_(replicas),
@@ -58,7 +58,7 @@ Routes<AdminApi::Handler> AdminApi::MakeRoutes() {
       {"GET", "/admin/blocks",
        [this](HttpRequest& request, HttpResponder& responder) { return BlocksPage(ReplicaOf(request), responder); },
        "blocks in use and cached ones, one by one, with hashes and ages; ?replica="},
-      {"GET", "/metrics", [this](HttpRequest&, HttpResponder&) { return MetricsPage(); }, "for Prometheus"},
+      {"GET", "/metrics", [this](HttpRequest&, HttpResponder&) { return metrics_.Now(); }, "for Prometheus"},
       {"POST", "/admin/flush_cache", flush, "forgets all cached blocks and pins"},
       {"POST", "/reset_prefix_cache", flush, "the same, as vLLM names it"},
       {"POST", "/admin/pin", [this](HttpRequest& request, HttpResponder& responder) { return Pin(request, responder); },
@@ -218,29 +218,6 @@ AdminApi::EngineTask AdminApi::UnpinTask(const HttpRequest& request) const {
   const auto pin = JsonFields(body).Integer("pin", 1, INT64_MAX);
   if (!pin) JsonFields::Refuse("pin", "is missing");
   return [pin](Engine& engine) { return DumpJson({{"unpinned", engine.Unpin(static_cast<uint64_t>(*pin))}}); };
-}
-
-asio::awaitable<HttpResponse> AdminApi::MetricsPage() {
-  std::vector<std::optional<Metrics::Gauges>> gauges(static_cast<size_t>(replicas_.size()));
-  for (int index = 0; index < replicas_.size(); ++index) {
-    std::optional<Metrics::Gauges>& of_replica = gauges[static_cast<size_t>(index)];
-    EngineTask read = [&of_replica, &replica = replicas_.at(index)](Engine& engine) {
-      of_replica = {engine.scheduler().num_running(),
-                    engine.scheduler().num_waiting(),
-                    engine.blocks().pool().num_held(),
-                    engine.blocks().num_usable(),
-                    engine.stats(),
-                    engine.scheduler().num_preemptions(),
-                    engine.epoch(),
-                    replica.loop().losses().snapshot(),
-                    replica.journal_health().value_or(JournalHealth{}),
-                    engine.scheduler().Clients()};
-      return std::string();
-    };
-    const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(read));
-  }
-  co_return HttpResponse{
-      200, "text/plain; version=0.0.4; charset=utf-8", metrics_.Page(gauges, replicas_.migrations().counts()), {}};
 }
 
 asio::awaitable<HttpResponse> AdminApi::OnReplica(const HttpRequest& request, EngineTask task) {

@@ -9,7 +9,7 @@
 #include "coordinator/api/admin_reports.h"
 #include "coordinator/api/byte_budget.h"
 #include "coordinator/api/http_types.h"
-#include "coordinator/api/metrics.h"
+#include "coordinator/api/metrics_page.h"
 #include "coordinator/api/routes.h"
 #include "coordinator/api/work_pool.h"
 #include "coordinator/cluster/replicas.h"
@@ -27,12 +27,14 @@ class AdminApi {
     const ByteBudget& request_memory;                              // of the data port
   };
   /// The pool must be stopped before this object goes.
-  AdminApi(Options options, Replicas& replicas, Metrics& metrics, const Tokenizer& tokenizer, AdminControl& control,
-           WorkPool& pool);
+  AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, const Tokenizer& tokenizer,
+           AdminControl& control, WorkPool& pool);
 
   /// With the head alone: 404 or 405 where nothing is.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
+  /// The endpoint of a path, as metrics name it; "none" where there is none.
+  std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
  private:
   using Handler = AdminReports::Handler;
@@ -46,7 +48,6 @@ class AdminApi {
   EngineTask UnpinTask(const HttpRequest& request) const;
   Routes<Handler> MakeRoutes();
   boost::asio::awaitable<HttpResponse> OnReplica(const HttpRequest& request, EngineTask task);
-  boost::asio::awaitable<HttpResponse> MetricsPage();
   boost::asio::awaitable<HttpResponse> StatusPage();
   boost::asio::awaitable<HttpResponse> FlushCaches();
   boost::asio::awaitable<HttpResponse> HelpPage();
@@ -55,7 +56,7 @@ class AdminApi {
 
   Options options_;
   Replicas& replicas_;
-  Metrics& metrics_;
+  MetricsPage& metrics_;
   const Tokenizer& tokenizer_;
   AdminControl& control_;
   WorkPool& pool_;

@@ -9,6 +9,7 @@
 
 #include "comm/error.h"
 #include "coordinator/api/answer_memory.h"
+#include "coordinator/api/call_timer.h"
 #include "coordinator/api/exchange.h"
 #include "coordinator/api/on_pool.h"
 #include "coordinator/api/whole_answer.h"
@@ -24,50 +25,9 @@ constexpr size_t kSmallAnswerBytes = 16 << 10;  // made at once, without waking 
 
 constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // for a piece, while too much work waits
 
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
-
 // A stream that is quiet for long says that it lives, and why, if the workers are being replaced.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
-
-/// Follows one call for the metrics and the request's record; reports when it goes out of scope.
-class CallTimer {
- public:
-  CallTimer(Metrics& metrics, int prompt_tokens, int choices, RequestRecord& record)
-      : metrics_(metrics), record_(record), last_token_(static_cast<size_t>(choices)) {
-    finished_.reason = "abort";
-    finished_.prompt_tokens = record_.prompt_tokens = prompt_tokens;
-  }
-  ~CallTimer() {
-    finished_.end_to_end = Seconds(Clock::now() - begin_).count();
-    metrics_.Observe(finished_);
-  }
-  CallTimer(const CallTimer&) = delete;
-  CallTimer& operator=(const CallTimer&) = delete;
-
-  void OnEvent(const GenerationEvent& event) {
-    if (!event.error.empty()) finished_.reason = "error";
-    if (event.finished) finished_.reason = FinishReasonName(*event.finished);
-    if (event.queue_seconds) record_.queue_seconds = std::max(record_.queue_seconds.value_or(0), *event.queue_seconds);
-    if (event.num_tokens == 0) return;
-    const auto now = Clock::now();
-    if (finished_.generated_tokens == 0) finished_.time_to_first_token = Seconds(now - begin_).count();
-    auto& last = last_token_[static_cast<size_t>(event.choice)];
-    if (last) metrics_.ObserveInterTokenLatency(Seconds(now - *last).count() / event.num_tokens);
-    last = now;
-    finished_.generated_tokens += event.num_tokens;
-    record_.completion_tokens = finished_.generated_tokens;
-    record_.first_token_seconds = finished_.time_to_first_token;
-  }
-
- private:
-  Metrics& metrics_;
-  RequestRecord& record_;
-  Metrics::Finished finished_;
-  Clock::time_point begin_ = Clock::now();
-  std::vector<std::optional<Clock::time_point>> last_token_;
-};
 
 /// Keeps, of every prompt's best_of choices, the n with the highest log-probability per token, best first.
 void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
@@ -107,7 +67,7 @@ std::string StreamError(const GenerationEvent& event) {
 asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices(), exchange.responder.record);
+  CallTimer timer(metrics_.calls(), call, usage.prompt_tokens, generation.num_choices(), exchange.responder.record);
   AnswerChoice initial;
   initial.text = exchange.echo;
   std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()), initial);
@@ -211,7 +171,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   const GenerateCall& call = exchange.call;
   HttpResponder& responder = exchange.responder;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_, usage.prompt_tokens, generation.num_choices(), responder.record);
+  CallTimer timer(metrics_.calls(), call, usage.prompt_tokens, generation.num_choices(), responder.record);
   const auto choices = static_cast<size_t>(generation.num_choices());
   co_await AwaitAccepted(generation, generation.num_choices() / call.num_delivered(), responder, timer);
   co_await responder.BeginStream();

@@ -95,7 +95,7 @@ std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
 std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
   const ByteBudget::Verdict verdict = memory.Resize(bytes);
   if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
-  metrics_.CountRejection("memory_bytes");
+  metrics_.calls().CountRejection("memory_bytes");
   const char* limit = client.empty() ? "memory_bytes" : "memory_bytes_per_client";
   if (verdict == ByteBudget::Verdict::kNever) {
     return ErrorResponse(400,
@@ -138,7 +138,7 @@ std::optional<HttpResponse> DataApi::RefuseForLoad(const std::string& client, in
   if (draining_ || !context_.replicas.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
   } else if (places_.RoomFor(client) < choices_to_come) {
-    metrics_.CountRejection("max_num_queued_reqs");
+    metrics_.calls().CountRejection("max_num_queued_reqs");
     response = !context_.replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
                                           : ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
@@ -150,7 +150,7 @@ std::optional<HttpResponse> DataApi::RefuseForLoad(const std::string& client, in
 
 std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, int choices) {
   std::optional<HttpResponse> refusal = quotas_.Refuse(client, choices);
-  if (refusal) metrics_.CountRejection("key_limits");
+  if (refusal) metrics_.calls().CountRejection("key_limits");
   return refusal;
 }
 

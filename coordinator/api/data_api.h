@@ -8,12 +8,12 @@
 #include "coordinator/api/generation.h"
 #include "coordinator/api/http_types.h"
 #include "coordinator/api/key_quotas.h"
-#include "coordinator/api/metrics.h"
 #include "coordinator/api/page_api.h"
 #include "coordinator/api/pending_places.h"
 #include "coordinator/api/response_pages.h"
 #include "coordinator/api/routes.h"
 #include "coordinator/api/work_pool.h"
+#include "coordinator/metrics/metrics.h"
 #include "coordinator/text/chat_template.h"
 
 namespace quire {
@@ -49,6 +49,7 @@ class DataApi {
   /// With the head alone: refuses what would be refused whatever the body says, and charges the body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
+  std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
   /// New generating requests get 503 meanwhile.
   void SetDraining(bool draining) { draining_ = draining; }

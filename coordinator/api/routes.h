@@ -46,6 +46,14 @@ class Routes {
     return NoRoute(request, methods);
   }
 
+  /// The path of the route that takes this one, whatever the method; "none" where there is none.
+  std::string_view PatternOf(std::string_view path) const {
+    for (const Route& route : routes_) {
+      if (MatchesPath(route.path, path)) return route.path;
+    }
+    return "none";
+  }
+
   const std::vector<Route>& all() const { return routes_; }
 
  private:

@@ -111,6 +111,7 @@ void EngineLoop::RunUntilStopped() {
       const StepPlan* plan = engine_.NextPlan(now);
       if (plan == nullptr) break;
       group_.SendStep(*plan);
+      steps_.Sent(*plan);
     }
     if (engine_.num_outstanding() == 0) {
       group_.Idle(wake_fd_, 100);
@@ -120,6 +121,7 @@ void EngineLoop::RunUntilStopped() {
     if (!engine_.Fits(tokens))
       throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
     engine_.CommitStep(tokens, times);
+    steps_.Done(times.compute_micros * 1e-6);
     fruitless_epochs_ = 0;
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/cluster/loss_log.h"
+#include "coordinator/cluster/step_statistics.h"
 #include "coordinator/cluster/worker_group.h"
 #include "coordinator/core/engine.h"
 
@@ -60,6 +61,8 @@ class EngineLoop {
   /// Worker groups that were lost and replaced.
   int num_recoveries() const { return num_recoveries_.load(); }
   const LossLog& losses() const { return losses_; }
+  /// On the engine's thread.
+  const StepStatistics& steps() const { return steps_; }
 
  private:
   struct Replacement {
@@ -89,6 +92,7 @@ class EngineLoop {
   std::atomic<int> num_recoveries_{0};
   int fruitless_epochs_ = 0;  // lost in a row without a step in between
   LossLog losses_;
+  StepStatistics steps_;
   std::thread thread_;
 };
 

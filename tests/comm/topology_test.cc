@@ -46,6 +46,7 @@ server:
   key_limits: {default: {max_running_seqs: 1, max_queued_reqs: 0}, a.b@c: {tokens_per_minute: 2147483647, max_blocks: 7}}
 admin: {listen: "[::1]:9001", token: t, tls: {certificate: c2.pem, key: k2.pem}}
 logs: {access: json, access_file: a.log, audit_file: b.log}
+metrics: {listen: "10.0.0.1:9100"}
 transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true, private_network: on}
 launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
 threads_per_worker: 3
@@ -79,9 +80,10 @@ threads_per_worker: 3
                                           t.server.allowed_hosts.at(0),
                                           t.logs.access,
                                           t.logs.access_file,
-                                          t.logs.audit_file};
+                                          t.logs.audit_file,
+                                          t.metrics.listen};
   EXPECT_EQ(doors, (std::vector<std::string>{"c.pem", "k.pem", "c2.pem", "k2.pem", "https://a.example", "*",
-                                             "b.example", "json", "a.log", "b.log"}));
+                                             "b.example", "json", "a.log", "b.log", "10.0.0.1:9100"}));
   const Topology::Limits& limits = t.limits;
   EXPECT_EQ((std::vector<int64_t>{limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds,
                                   limits.connections, limits.connections_per_address, limits.memory_bytes,

@@ -17,6 +17,8 @@ std::string Verdict(const std::string& port, const std::string& address, Protect
     t.transport.bind = address;
     if (protection == kKeys) t.transport.keys = "keys";
     t.transport.insecure = protection == kExcused;
+  } else if (port == "metrics") {
+    t.metrics.listen = listen;
   } else {
     Topology::Listener& listener = port == "server" ? t.server : t.admin;
     listener.listen = listen;
@@ -29,6 +31,13 @@ std::string Verdict(const std::string& port, const std::string& address, Protect
     return error.what();
   }
   return "";
+}
+
+TEST(ExposureTest, MetricsMayBeOpenedToOneNetworkAtATime) {
+  for (const char* address : {"127.0.0.1", "::1", "10.0.0.1"}) EXPECT_EQ(Verdict("metrics", address, kNone), "");
+  for (const char* address : {"0.0.0.0", "::"})
+    EXPECT_NE(Verdict("metrics", address, kNone).find("every interface"), std::string::npos) << address;
+  EXPECT_NE(Verdict("metrics", "example.com", kNone).find("no IP address"), std::string::npos);
 }
 
 TEST(ExposureTest, KnowsHowFarAddressesReach) {

@@ -14,7 +14,7 @@ import urllib.request
 
 import tls_test
 import verdict
-from server import QUIRE, TINY, Server
+from server import QUIRE, TINY, Server, free_port
 
 
 def quire(*arguments):
@@ -113,7 +113,7 @@ class PlainTest(FlagCase):
             "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
-            "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "private_network": "auto",
+            "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
             "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
@@ -369,7 +369,8 @@ class DoorsTest(FlagCase):
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory()
         cls.logs = [os.path.join(cls.directory.name, name) for name in ("access.log", "audit.log")]
-        cls.server = Server("--allowed-origins", '["https://a.example", "https://b.example"]', "--allowed-hosts", "one.example,two.example",
+        cls.collectors = free_port()
+        cls.server = Server("--metrics-listen", f"127.0.0.1:{cls.collectors}", "--allowed-origins", '["https://a.example", "https://b.example"]', "--allowed-hosts", "one.example,two.example",
                             "--access-log", "text", "--access-log-file", cls.logs[0], "--audit-log-file", cls.logs[1], model=TINY)
 
     @classmethod
@@ -426,6 +427,12 @@ class DoorsTest(FlagCase):
         self.server.post("/admin/resume", {}, admin=True)
         self.written(self.logs[1], '"audit":"/admin/resume"')
 
+    def test_metrics_listen(self):
+        self.assertEqual(self.setting("metrics_listen"), f"127.0.0.1:{self.collectors}")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.collectors}/metrics", timeout=20) as response:
+            self.assertIn(b"vllm:num_requests_running", response.read())
+        self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
+
     def test_ssl_files(self):
         first, second = (tls_test.make_certificate(self.directory.name, name) for name in ("data", "admin"))
         with tls_test.TlsServer("--ssl-certfile", first[0], "--ssl-keyfile", first[1], "--admin-ssl-certfile", second[0], "--admin-ssl-keyfile", second[1],
@@ -461,6 +468,7 @@ TESTS = {
     "--access-log": DoorsTest.test_access_log,
     "--access-log-file": DoorsTest.test_access_log,
     "--audit-log-file": DoorsTest.test_audit_log_file,
+    "--metrics-listen": DoorsTest.test_metrics_listen,
     "--served-model-name": SmallTest.test_served_model_name,
     "--tool-call-parser": PlainTest.test_parsers_are_known_by_name,
     "--reasoning-parser": PlainTest.test_parsers_are_known_by_name,

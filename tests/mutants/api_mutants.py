@@ -19,7 +19,8 @@ def limits(test):
 
 
 REQUEST, GENERATION, ANSWER = "coordinator/api/openai_request.cc", "coordinator/api/generation.cc", "coordinator/api/answer_api.cc"
-DATA, METRICS, OPTIONS = "coordinator/api/data_api.cc", "coordinator/api/metrics.cc", "coordinator/options.cc"
+DATA, OPTIONS = "coordinator/api/data_api.cc", "coordinator/options.cc"
+TIMER, CALLS, REPLICAS = "coordinator/api/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/settings_report.cc", "coordinator/api/connection.cc", "coordinator/api/http_server.cc"
 TYPES, SIZING = "coordinator/api/http_types.h", "coordinator/cluster/deployment_sizing.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/call_preparer.cc", "coordinator/api/exchange.h", "coordinator/api/byte_budget.cc"
@@ -116,19 +117,25 @@ FIELDS = [
 ]
 
 TOKEN_METRICS = [
-    Mutant("token metrics: a call's events are counted, not its tokens", ANSWER, "finished_.generated_tokens += event.num_tokens;",
+    Mutant("token metrics: a call's events are counted, not its tokens", TIMER, "finished_.generated_tokens += event.num_tokens;",
            "finished_.generated_tokens += 1;", fields("MetricsTest")),
-    Mutant("token metrics: prompts and answers are exchanged", METRICS, "raise_to(*engine.prompt_tokens, g.stats.prompt_tokens);",
-           "raise_to(*engine.prompt_tokens, g.stats.generated_tokens);", fields("MetricsTest")),
-    Mutant("token metrics: computed tokens are taken for generated ones", METRICS, "raise_to(*engine.generation_tokens, g.stats.generated_tokens);",
-           "raise_to(*engine.generation_tokens, g.stats.computed_tokens);", fields("MetricsTest")),
-    Mutant("token metrics: the histogram of prompts shows answers", METRICS, "f.request_prompt_tokens->Observe(finished.prompt_tokens);",
-           "f.request_prompt_tokens->Observe(finished.generated_tokens);", fields("MetricsTest")),
+    Mutant("token metrics: prompts and answers are exchanged", REPLICAS, "static_cast<double>(now.stats.prompt_tokens)",
+           "static_cast<double>(now.stats.generated_tokens)", fields("MetricsTest")),
+    Mutant("token metrics: computed tokens are taken for generated ones", REPLICAS,
+           '"Tokens generated", static_cast<double>(now.stats.generated_tokens)', '"Tokens generated", static_cast<double>(now.stats.computed_tokens)', fields("MetricsTest")),
+    Mutant("token metrics: the histogram of prompts shows answers", CALLS, "all.prompt_tokens.Observe(call.prompt_tokens);",
+           "all.prompt_tokens.Observe(call.generated_tokens);", fields("MetricsTest")),
     Mutant("token metrics: a stream that was refused counts as aborted", ANSWER,
            "timer.OnEvent(*event);\n    if (!event->error.empty()) throw ErrorOf(*event);\n    ++accepted;",
            "if (!event->error.empty()) throw ErrorOf(*event);\n    ++accepted;", fields("RefusalMetricsTest")),
-    Mutant("token metrics: hits of the prefix cache are its queries", METRICS, "raise_to(*engine.cache_hits, g.stats.cached_tokens);",
-           "raise_to(*engine.cache_hits, g.stats.ended_prompt_tokens);", fields("MetricsTest")),
+    Mutant("token metrics: hits of the prefix cache are its queries", REPLICAS, "const auto cached = static_cast<double>(now.stats.cached_tokens);",
+           "const auto cached = static_cast<double>(now.stats.ended_prompt_tokens);", fields("MetricsTest")),
+    Mutant("metrics: decode time begins with the request", CALLS, "*call.last_token - *call.first_token;", "*call.last_token - *call.begun;",
+           ["e2e/metrics_test:CallTest.test_the_times_of_a_call_add_up"]),
+    Mutant("metrics: the longest choice is the last one", TIMER, "finished_.longest_choice = std::max(finished_.longest_choice, choice.tokens);",
+           "finished_.longest_choice = choice.tokens;", ["e2e/metrics_test:CallTest.test_the_longest_choice_counts"]),
+    Mutant("metrics: the page for collectors is made at every request", "coordinator/api/metrics_page.cc", "if (!when_ || now - *when_ > kFresh)",
+           "if (true)", ["e2e/metrics_test:CollectorsTest.test_a_flood_of_questions_gets_one_page"]),
 ]
 
 FLAGS = [

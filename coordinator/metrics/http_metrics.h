@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "coordinator/api/request_record.h"
+
+namespace prometheus {
+class Registry;
+}
+
+namespace quire {
+
+/// Requests of both ports, under the names that instrumented Python servers use. Of the I/O thread.
+class HttpMetrics {
+ public:
+  explicit HttpMetrics(prometheus::Registry& registry);
+  ~HttpMetrics();
+
+  /// `route`: the pattern of the endpoint, "none" where there was none; never what a client chose, since every value of
+  /// a label is a series for ever.
+  void Observe(std::string_view route, const RequestRecord& record);
+
+ private:
+  struct All;
+  std::unique_ptr<All> all_;
+};
+
+}  // namespace quire

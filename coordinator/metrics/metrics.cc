@@ -1,0 +1,43 @@
+#include "coordinator/metrics/metrics.h"
+
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include "coordinator/metrics/process_metrics.h"
+
+namespace quire {
+
+struct Metrics::All {
+  All(const std::string& model_name, const Topology::Cache& cache, int num_replicas)
+      : calls(registry, model_name),
+        http(registry),
+        process(registry),
+        replicas(registry, model_name, cache, num_replicas) {}
+
+  prometheus::Registry registry;
+  CallMetrics calls;
+  HttpMetrics http;
+  ProcessMetrics process;
+  ReplicaMetrics replicas;
+};
+
+Metrics::Metrics(const std::string& model_name, const Topology::Cache& cache, int num_replicas)
+    : all_(std::make_unique<All>(model_name, cache, num_replicas)) {}
+
+Metrics::~Metrics() = default;
+
+CallMetrics& Metrics::calls() { return all_->calls; }
+
+HttpMetrics& Metrics::http() { return all_->http; }
+
+std::string Metrics::Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas,
+                          const MigrationCounts& migrations) {
+  for (size_t r = 0; r < replicas.size(); ++r) {
+    if (replicas[r]) all_->replicas.Update(static_cast<int>(r), *replicas[r]);
+  }
+  all_->replicas.Update(migrations);
+  all_->process.Update();
+  return prometheus::TextSerializer().Serialize(all_->registry.Collect());
+}
+
+}  // namespace quire

@@ -1,0 +1,15 @@
+#include "coordinator/metrics/series.h"
+
+namespace quire {
+
+void CopiedHistogram::RaiseTo(const Distribution& distribution) {
+  const std::vector<int64_t>& counts = distribution.counts();
+  shown_.resize(counts.size());
+  std::vector<double> increments;
+  for (size_t i = 0; i < counts.size(); ++i) increments.push_back(static_cast<double>(counts[i] - shown_[i]));
+  histogram_.ObserveMultiple(increments, distribution.sum() - shown_sum_);
+  shown_ = counts;
+  shown_sum_ = distribution.sum();
+}
+
+}  // namespace quire
