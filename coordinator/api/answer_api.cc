@@ -67,7 +67,7 @@ std::string StreamError(const GenerationEvent& event) {
 asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_.calls(), call, usage.prompt_tokens, generation.num_choices(), exchange.responder.record);
+  CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, exchange.responder.record);
   AnswerChoice initial;
   initial.text = exchange.echo;
   std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()), initial);
@@ -171,7 +171,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   const GenerateCall& call = exchange.call;
   HttpResponder& responder = exchange.responder;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_.calls(), call, usage.prompt_tokens, generation.num_choices(), responder.record);
+  CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, responder.record);
   const auto choices = static_cast<size_t>(generation.num_choices());
   co_await AwaitAccepted(generation, generation.num_choices() / call.num_delivered(), responder, timer);
   co_await responder.BeginStream();

@@ -12,13 +12,13 @@ double SecondsOf(std::chrono::steady_clock::duration time) { return std::chrono:
 
 }  // namespace
 
-CallTimer::CallTimer(CallMetrics& metrics, const GenerateCall& call, int prompt_tokens, int choices,
+CallTimer::CallTimer(CallMetrics& metrics, const GenerateCall& call, const Generation& generation, int prompt_tokens,
                      RequestRecord& record)
-    : metrics_(metrics), record_(record), choices_(static_cast<size_t>(choices)) {
+    : metrics_(metrics), record_(record), choices_(static_cast<size_t>(generation.num_choices())) {
   finished_.reason = "abort";
   finished_.prompt_tokens = record_.prompt_tokens = prompt_tokens;
   finished_.choices = call.n;
-  finished_.max_tokens = call.max_tokens.value();
+  finished_.max_tokens = generation.max_tokens();
 }
 
 CallTimer::~CallTimer() {

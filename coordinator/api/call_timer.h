@@ -4,8 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "coordinator/api/event_queue.h"
-#include "coordinator/api/openai_request.h"
+#include "coordinator/api/generation.h"
 #include "coordinator/api/request_record.h"
 #include "coordinator/metrics/metrics.h"
 
@@ -15,8 +14,8 @@ namespace quire {
 /// out of scope: without an event that ended it, it was aborted.
 class CallTimer {
  public:
-  /// `choices`: that the engine delivers for all prompts. call.max_tokens is known by now.
-  CallTimer(CallMetrics& metrics, const GenerateCall& call, int prompt_tokens, int choices, RequestRecord& record);
+  CallTimer(CallMetrics& metrics, const GenerateCall& call, const Generation& generation, int prompt_tokens,
+            RequestRecord& record);
   ~CallTimer();
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;

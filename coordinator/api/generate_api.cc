@@ -106,7 +106,6 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
     co_return;
   }
   GenerateCall& call = prepared->call;
-  call.max_tokens = max_tokens;
   const KeyQuotas::Place place(quotas_, request.client, prepared->num_sampled());
   call.client = request.client;
   call.client_limits = quotas_.EngineLimits(call.client);

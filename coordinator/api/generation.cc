@@ -200,7 +200,8 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
                        const std::string& name, asio::any_io_executor executor)
     : replicas_(context.replicas),
       events_(std::make_shared<EventQueue>(executor)),
-      num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()) {
+      num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()),
+      max_tokens_(max_tokens) {
   std::vector<std::shared_ptr<Request>> requests;
   int64_t tokens = 0;
   for (size_t i = 0; i < prompts.size(); ++i) {

@@ -38,13 +38,14 @@ class Generation {
 
   EventQueue& events() { return *events_; }
   int num_choices() const { return num_choices_; }
+  int max_tokens() const { return max_tokens_; }  // of a choice
   void Cancel();
 
  private:
   Replicas& replicas_;
   std::shared_ptr<EventQueue> events_;
   std::vector<RequestId> ids_;
-  int num_choices_ = 0;
+  int num_choices_ = 0, max_tokens_ = 0;
   bool cancelled_ = false;
 };
 
