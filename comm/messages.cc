@@ -63,7 +63,7 @@ fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const Samplin
   const auto grammar = s.grammar ? b.CreateString(s.grammar.text) : 0;
   return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
                               s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned,
-                              s.grammar.kind, grammar);
+                              s.grammar.kind, grammar, s.num_prompt_logprobs);
 }
 
 GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
@@ -85,6 +85,7 @@ SamplingSpec ReadSampling(const wire::Sampling* s) {
                     s->seed(),
                     s->choice(),
                     s->num_logprobs(),
+                    s->num_prompt_logprobs(),
                     {},
                     Numbers<TokenId>(s->banned_until_min()),
                     s->min_tokens(),
@@ -160,7 +161,7 @@ StepPlan ReadPlan(const Frame& frame) {
       if (a->sampling() != nullptr) unfolded.Take(a->sampling()->banned_until_min());
       if (a->sampling() != nullptr) unfolded.Take(a->sampling()->grammar());
       plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
-                            Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling())});
+                            Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling()), a->num_scored()});
     }
   }
   if (wire_plan.tables() != nullptr) {
@@ -200,10 +201,34 @@ Vocabulary ReadVocabulary(const wire::Vocabulary& m) {
   return vocabulary;
 }
 
+PromptScores ReadScores(const wire::Scored& s, UnfoldedBytes& unfolded) {
+  unfolded.Take(s.logprobs());
+  unfolded.Take(s.ranks());
+  unfolded.Take(s.top());
+  PromptScores scores{s.slot(), s.start(), s.num_top(), Numbers<float>(s.logprobs()), Numbers<int32_t>(s.ranks()), {}};
+  if (s.top() != nullptr) {
+    for (const auto* entry : *s.top()) scores.top.emplace_back(entry->token(), entry->logprob());
+  }
+  const size_t count = scores.count();
+  if (scores.num_top < 0 || scores.ranks.size() != count ||
+      scores.top.size() != count * static_cast<size_t>(scores.num_top)) {
+    Fail("result: slot {}: {} scores with {} ranks and {} alternatives, {} each", scores.slot, count,
+         scores.ranks.size(), scores.top.size(), scores.num_top);
+  }
+  return scores;
+}
+
 StepResult ReadResult(const Frame& frame) {
   const auto& r = Root<wire::Result>(frame);
-  StepResult result{frame.header.epoch, frame.header.step,  r.rank(),        r.plan_hash(),
-                    r.token_hash(),     r.compute_micros(), r.swap_micros(), {}};
+  StepResult result{frame.header.epoch,
+                    frame.header.step,
+                    r.rank(),
+                    r.plan_hash(),
+                    r.token_hash(),
+                    r.compute_micros(),
+                    r.swap_micros(),
+                    {},
+                    {}};
   UnfoldedBytes unfolded(frame);
   if (r.tokens() != nullptr) {
     if (r.tokens()->size() > kMaxSlots) Fail("result: {} tokens", r.tokens()->size());
@@ -215,6 +240,10 @@ StepResult ReadResult(const Frame& frame) {
       }
       result.tokens.push_back(std::move(token));
     }
+  }
+  if (r.scores() != nullptr) {
+    if (r.scores()->size() > kMaxSlots) Fail("result: {} prompts are scored", r.scores()->size());
+    for (const auto* s : *r.scores()) result.scores.push_back(ReadScores(*s, unfolded));
   }
   return result;
 }
@@ -300,8 +329,8 @@ struct HandshakeWriter {
     std::vector<fb::Offset<wire::Added>> added;
     for (const auto& a : plan.added) {
       const auto sampling = WriteSampling(b, a.sampling);
-      added.push_back(
-          wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks, sampling));
+      added.push_back(wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks,
+                                              sampling, a.num_scored));
     }
     const auto copies = [&](const std::vector<BlockCopyPair>& pairs) {
       return Structs<wire::BlockCopy>(b, pairs, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
@@ -327,8 +356,14 @@ struct HandshakeWriter {
       for (const auto& [token, logprob] : t.top) top.emplace_back(token, logprob);
       tokens.push_back(wire::CreateSampledDirect(b, t.slot, t.token, t.logprob, top.empty() ? nullptr : &top));
     }
+    std::vector<fb::Offset<wire::Scored>> scores;
+    for (const PromptScores& s : result.scores) {
+      std::vector<wire::TokenLogprob> top;
+      for (const auto& [token, logprob] : s.top) top.emplace_back(token, logprob);
+      scores.push_back(wire::CreateScoredDirect(b, s.slot, s.start, s.num_top, &s.logprobs, &s.ranks, &top));
+    }
     b.Finish(wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros,
-                                      result.swap_micros, &tokens));
+                                      result.swap_micros, &tokens, scores.empty() ? nullptr : &scores));
     return FrameKind::kResult;
   }
 };

@@ -34,6 +34,7 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   const auto tokens = static_cast<int64_t>(a.tokens.size()), blocks = static_cast<int64_t>(a.blocks.size());
   const bool lengths = tokens >= 1 && tokens <= limits.max_model_len && a.num_prompt_tokens >= 1 &&
                        a.num_prompt_tokens <= tokens && a.num_computed >= 0 && a.num_computed < tokens &&
+                       a.num_scored >= 0 && a.num_scored < a.num_prompt_tokens &&
                        blocks * limits.block_size >= a.num_computed && (blocks - 1) * limits.block_size < tokens;
   if (!lengths) Fail("plan: slot {}: {} tokens, {} computed, {} blocks", a.slot, tokens, a.num_computed, blocks);
   bool outside_window = true;  // null blocks may lead a table, nothing else

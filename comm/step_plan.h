@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -26,6 +27,7 @@ struct SamplingSpec {
   uint64_t seed = 0;
   uint32_t choice = 0;        // index of the sequence inside its request
   int32_t num_logprobs = -1;  // alternatives reported with each token; -1: not even the token's own log-probability
+  int32_t num_prompt_logprobs = -1;  // the same for the tokens of the prompt, its first excepted
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned_until_min;  // tokens that may not be drawn before min_tokens are generated
   int32_t min_tokens = 0;
@@ -43,6 +45,7 @@ struct AddedSequence {
   std::vector<TokenId> tokens;
   std::vector<BlockId> blocks;
   SamplingSpec sampling;
+  int32_t num_scored = 0;  // leading rows of its prompt that were scored already; see RowsToScore
 
   bool operator==(const AddedSequence&) const = default;
 };
@@ -83,6 +86,21 @@ struct Chunk {
 
   bool operator==(const Chunk&) const = default;
 };
+
+/// Positions [start, start + count) of a prompt whose logits are wanted: those of position p score the token at p + 1.
+struct ScoredRows {
+  int start = 0;
+  int count = 0;
+};
+
+/// The rows that computing tokens [start, start + count) of a sequence scores, where its first num_scored rows were
+/// scored already. The last token of a prompt has none: what comes after it is drawn.
+inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_tokens, int num_scored, int start,
+                              int count) {
+  if (sampling.num_prompt_logprobs < 0) return {};
+  const int first = std::max(start, num_scored), end = std::min(start + count, num_prompt_tokens - 1);
+  return {first, std::max(0, end - first)};
+}
 
 /// Everything one step does, the same for every rank. Applied in the order of the fields, so that blocks that are given
 /// up may be used again in the same step: out to the host before anything is overwritten, in from the host before it is
@@ -134,6 +152,23 @@ struct SampledToken {
   bool operator==(const SampledToken&) const = default;
 };
 
+/// What the model thinks of consecutive tokens of a prompt.
+struct PromptScores {
+  SlotId slot = 0;
+  int32_t start = 0;            // the row that scored the first of them, i.e. its position less 1
+  int32_t num_top = 0;          // alternatives of each
+  std::vector<float> logprobs;  // [count] natural log; NaN: the logits were no numbers
+  std::vector<int32_t> ranks;   // [count] place of each in the vocabulary by falling logit, then rising id; 1: the best
+  std::vector<std::pair<TokenId, float>> top;  // [count, num_top] each best first
+
+  size_t count() const { return logprobs.size(); }
+  bool broken() const {
+    return std::ranges::any_of(logprobs, [](float logprob) { return std::isnan(logprob); });
+  }
+
+  bool operator==(const PromptScores&) const = default;
+};
+
 /// What a rank reports for a step. Tokens come from rank 0; every rank sends the hash of those it has.
 struct StepResult {
   EpochId epoch = 0;
@@ -144,6 +179,7 @@ struct StepResult {
   uint32_t compute_micros = 0;       // the whole step
   uint32_t swap_micros = 0;          // of those, moving blocks to and from the host
   std::vector<SampledToken> tokens;  // in batch order, members that drew; empty for ranks other than 0
+  std::vector<PromptScores> scores;  // in batch order, members that scored; likewise
 };
 
 }  // namespace quire

@@ -53,4 +53,7 @@ void ApplyPenalties(std::span<float> logits, const Penalties& penalties,
 /// The `count` highest logits as (token, log-probability), best first.
 std::vector<std::pair<int32_t, float>> TopLogprobs(std::span<const float> logits, double log_sum_exp, int count);
 
+/// The place of a token among all by falling logit, then rising id, counted from 1: TopLogprobs' order.
+int32_t RankOf(std::span<const float> logits, int32_t token);
+
 }  // namespace quire::kernels

@@ -1,5 +1,7 @@
 #include "worker/draw.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -68,6 +70,27 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   if (!drawn.broken() && sequence.constraint != nullptr && sequence.constraint->overworked())
     drawn.logprob = std::numeric_limits<float>::infinity();
   return drawn;
+}
+
+PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size) {
+  PromptScores scores{slot, rows.start, 0, {}, {}, {}};
+  scores.num_top = static_cast<int32_t>(std::clamp<int64_t>(sequence.sampling.num_prompt_logprobs, 0, vocab_size));
+  const auto count = static_cast<size_t>(rows.count);
+  scores.logprobs.reserve(count);
+  scores.ranks.reserve(count);
+  scores.top.reserve(count * static_cast<size_t>(scores.num_top));
+  return scores;
+}
+
+void AddScore(std::span<const float> logits, const SequenceState& sequence, int position, PromptScores& scores) {
+  const TokenId token = sequence.tokens[static_cast<size_t>(position) + 1];
+  const double log_sum_exp = kernels::LogSumExp(logits);
+  const auto logprob = static_cast<float>(logits[static_cast<size_t>(token)] - log_sum_exp);
+  // A row without a best logit is broken, whatever this token's is.
+  scores.logprobs.push_back(std::isfinite(log_sum_exp) ? logprob : std::numeric_limits<float>::quiet_NaN());
+  scores.ranks.push_back(kernels::RankOf(logits, token));
+  const auto top = kernels::TopLogprobs(logits, log_sum_exp, scores.num_top);
+  scores.top.insert(scores.top.end(), top.begin(), top.end());
 }
 
 }  // namespace quire

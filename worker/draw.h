@@ -21,4 +21,12 @@ std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequenc
 /// grammar's state included, which is what the tokens make it.
 SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot);
 
+/// So many rows of a prompt are scored at a time, whatever a step has of them: what they take of memory is bounded.
+inline constexpr int kScoredAtOnce = 32;
+
+/// Scores of the rows `rows` of the sequence's prompt, before there are any: room for them.
+PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size);
+/// Adds the score of the row at `position`, given its whole logits: that of the token after it.
+void AddScore(std::span<const float> logits, const SequenceState& sequence, int position, PromptScores& scores);
+
 }  // namespace quire

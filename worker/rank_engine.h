@@ -13,6 +13,7 @@ namespace quire {
 /// What a step came to.
 struct ComputedStep {
   std::vector<SampledToken> tokens;  // of the members that draw, in batch order
+  std::vector<PromptScores> scores;  // of the members that score, in batch order; rank 0's at least
   uint32_t swap_micros = 0;          // moving blocks to and from the host
 };
 

@@ -24,7 +24,8 @@ BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
   for (int index = start / block_size_; index * block_size_ < start + count; ++index) {
     if (s.blocks[static_cast<size_t>(index)] == kNullBlock) Fail("plan: slot {} writes into the null block", slot);
   }
-  return {slot, start, count, start + count == known};
+  return {slot, start, count, start + count == known,
+          RowsToScore(s.sampling, s.num_prompt_tokens, s.num_scored, start, count)};
 }
 
 void SequenceTable::Branch(const quire::Branch& branch) {
@@ -53,7 +54,8 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   }
   for (const AddedSequence& a : plan.added) {
     if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
-    SequenceState added{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling, ++last_serial_, nullptr};
+    SequenceState added{a.tokens,   a.num_prompt_tokens, a.num_computed, a.blocks,
+                        a.sampling, ++last_serial_,      nullptr,        a.num_scored};
     if (a.sampling.grammar) {
       if (!constrain) Fail("plan: slot {} has a grammar, but this worker was told no vocabulary", a.slot);
       added.constraint = constrain(a.sampling.grammar);

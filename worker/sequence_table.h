@@ -22,14 +22,17 @@ struct SequenceState {
   SamplingSpec sampling;
   uint64_t serial = 0;                          // tells apart the sequences that a slot has held
   std::shared_ptr<TokenConstraint> constraint;  // null: any token may be drawn
+  int num_scored = 0;                           // rows of the prompt that were scored when it was added
 };
 
-/// The batch member `slot` computes tokens [start, start + count), and draws one when that reaches its last token.
+/// The batch member `slot` computes tokens [start, start + count), and draws one when that reaches its last token. Of
+/// its prompt it scores the rows `scores`, which are among those.
 struct BatchMember {
   SlotId slot;
   int start;
   int count;
   bool draws;
+  ScoredRows scores = {};
 };
 
 /// A token that a step will draw: it goes to `position` of the sequence that was in `slot` then.

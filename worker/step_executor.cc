@@ -63,7 +63,7 @@ void StepExecutor::Begin(const Frame& plan_frame) {
   const std::vector<BatchMember> batch = table_.Apply(plan);
   engine_->Begin(plan, batch, table_);
   in_flight_.push_back(
-      {{plan.epoch, plan.step, rank_, plan_frame.header.body_hash, 0, 0, 0, {}}, table_.Advance(batch), begin});
+      {{plan.epoch, plan.step, rank_, plan_frame.header.body_hash, 0, 0, 0, {}, {}}, table_.Advance(batch), begin});
 }
 
 StepResult StepExecutor::Finish() {
@@ -73,7 +73,10 @@ StepResult StepExecutor::Finish() {
   table_.Resolve(step.draws, outcome.tokens);
   StepResult result = std::move(step.result);
   result.token_hash = HashTokens(outcome.tokens);
-  if (rank_ == 0) result.tokens = std::move(outcome.tokens);
+  if (rank_ == 0) {
+    result.tokens = std::move(outcome.tokens);
+    result.scores = std::move(outcome.scores);
+  }
   result.swap_micros = outcome.swap_micros;
   // A step that was begun under another one has run since that one ended.
   const auto now = Clock::now(), since = std::max(step.begin, last_finish_);

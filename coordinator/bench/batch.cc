@@ -57,8 +57,8 @@ BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int i
   for (;;) {  // as EngineLoop does
     while (const StepPlan* plan = plan_next()) deployment.group().SendStep(*plan);
     if (engine.num_outstanding() == 0) break;
-    const auto [tokens, step_times] = deployment.group().AwaitStep();
-    engine.CommitStep(tokens, step_times);
+    const auto [tokens, scores, step_times] = deployment.group().AwaitStep();
+    engine.CommitStep(tokens, step_times, scores);
   }
   times.seconds = SecondsSince(begin);
   for (const auto& sink : sinks) times.tokens.push_back(std::move(sink->times));

@@ -117,10 +117,10 @@ void EngineLoop::RunUntilStopped() {
       group_.Idle(wake_fd_, 100);
       continue;
     }
-    const auto [tokens, times] = group_.AwaitStep();
-    if (!engine_.Fits(tokens))
+    const auto [tokens, scores, times] = group_.AwaitStep();
+    if (!engine_.Fits(tokens) || !engine_.Fits(scores))
       throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
-    engine_.CommitStep(tokens, times);
+    engine_.CommitStep(tokens, times, scores);
     steps_.Done(times.compute_micros * 1e-6);
     fruitless_epochs_ = 0;
   }

@@ -46,7 +46,10 @@ std::optional<StepId> StepsUnderWay::Answered(Rank rank, StepResult result) {
   StepTimes& times = step->outcome.times;
   times.compute_micros = std::max(times.compute_micros, result.compute_micros);
   times.swap_micros = std::max(times.swap_micros, result.swap_micros);
-  if (rank == 0) step->outcome.tokens = std::move(result.tokens);
+  if (rank == 0) {
+    step->outcome.tokens = std::move(result.tokens);
+    step->outcome.scores = std::move(result.scores);
+  }
   return step->id;
 }
 

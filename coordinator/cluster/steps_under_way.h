@@ -13,6 +13,7 @@ namespace quire {
 
 struct StepOutcome {
   std::vector<SampledToken> tokens;  // rank 0's
+  std::vector<PromptScores> scores;  // likewise
   StepTimes times;                   // of the slowest rank
 };
 

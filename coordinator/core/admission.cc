@@ -104,11 +104,12 @@ int Scheduler::BlocksAhead(const Sequence& sequence, int num_tokens, int shared)
 /// Blocks for all known tokens of a request that holds none.
 int Scheduler::BlocksToBegin(Request& request) {
   const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full blocks that choices share
+  const int cacheable = std::min(prompt, request.NumCacheable() / blocks_.block_size());
   const bool window = blocks_.sliding_window() > 0;  // what is shared may leave one's window and not another's
   int needed = 0;
   for (Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
-    const int shared = needed > 0 ? prompt : window ? 0 : std::min(prompt, blocks_.HeldPrefixBlocks(sequence));
+    const int shared = needed > 0 ? prompt : window ? 0 : std::min(cacheable, blocks_.HeldPrefixBlocks(sequence));
     needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens(), shared));
   }
   return needed;

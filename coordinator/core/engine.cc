@@ -135,9 +135,17 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
          });
 }
 
-void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times) {
+bool Engine::Fits(const std::vector<PromptScores>& scores) const {
+  const auto known = [&](const auto& top) { return top.first >= 0 && top.first < options_.vocab_size; };
+  return scheduler_.Fits(scores) &&
+         std::ranges::all_of(scores, [&](const PromptScores& s) { return std::ranges::all_of(s.top, known); });
+}
+
+void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times,
+                        const std::vector<PromptScores>& scores) {
   if (times.compute_micros > 0) scheduler_.ObserveStep(times.compute_micros * 1e-6, times.swap_micros * 1e-6);
-  AbortBroken(tokens);
+  AbortBroken(tokens, scores);
+  DeliverScores(scores);
   const auto drawn = scheduler_.Commit(tokens);
   stats_.generated_tokens += static_cast<int64_t>(drawn.size());
   for (const auto& [request, sequence, token] : drawn) {
@@ -151,6 +159,16 @@ void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times
   finished_.clear();
   if (observer_ != nullptr) observer_->OnCommit(tokens, times, stopped_);
   stopped_.clear();
+}
+
+void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
+  if (scores.empty()) return;
+  size_t next = 0;
+  for (const StepMember& m : scheduler_.outstanding().at(0).members) {
+    if (m.scores.count == 0) continue;
+    if (m.request != nullptr) m.request->sink->OnPromptScores(scores[next], m.sequence->tokens);
+    ++next;
+  }
 }
 
 void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& drawn) {

@@ -65,10 +65,14 @@ class Engine {
   /// vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
+  /// The same of the prompts' scores.
+  bool Fits(const std::vector<PromptScores>& scores) const;
+
   /// The oldest outstanding plan's result: appends the drawn tokens, delivers them, and ends the sequences that are
   /// complete; a request that got a broken one ends with an error. Tokens of sequences that have ended since the plan
-  /// was made are dropped.
-  void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {});
+  /// was made are dropped. `scores` may be left out where nobody listens to them: they decide nothing.
+  void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
+                  const std::vector<PromptScores>& scores = {});
 
   /// Ends requests that have waited or run for too long. `now` is on the clock of Request::arrival_seconds.
   void ExpireOverdue(double now);
@@ -137,7 +141,9 @@ class Engine {
   };
 
   std::optional<std::string> ReasonToRefuse(const Request& request) const;
-  void AbortBroken(const std::vector<SampledToken>& tokens);
+  void AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores);
+  void AbortWithoutNumbers(SlotId slot);
+  void DeliverScores(const std::vector<PromptScores>& scores);
   void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
   void AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn);
   void DeliverBeams(Request& request);

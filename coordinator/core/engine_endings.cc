@@ -15,20 +15,25 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
   request.sink->OnError(error, message);
 }
 
-void Engine::AbortBroken(const std::vector<SampledToken>& tokens) {
+void Engine::AbortWithoutNumbers(SlotId slot) {
+  const std::optional<RequestId> id = scheduler_.RequestOf(slot);
+  if (!id) return;  // it has ended
+  Abort(*id, RequestError::kNoNumbers,
+        "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in "
+        "(--dtype, --kv-cache-dtype), do not hold them");
+}
+
+void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores) {
   for (const SampledToken& token : tokens) {
-    if (!token.broken() && !token.overworked()) continue;
-    const std::optional<RequestId> id = scheduler_.RequestOfDraw(token.slot);
-    if (!id) continue;  // it has ended
-    if (token.overworked()) {
-      Abort(*id, RequestError::kOverworked,
-            "keeping to the request's grammar takes too long: its texts can be read in many ways; write it so that "
-            "there is one");
-      continue;
-    }
-    Abort(*id, RequestError::kNoNumbers,
-          "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in "
-          "(--dtype, --kv-cache-dtype), do not hold them");
+    if (token.broken()) AbortWithoutNumbers(token.slot);
+    const std::optional<RequestId> id = token.overworked() ? scheduler_.RequestOf(token.slot) : std::nullopt;
+    if (!id) continue;
+    Abort(*id, RequestError::kOverworked,
+          "keeping to the request's grammar takes too long: its texts can be read in many ways; write it so that "
+          "there is one");
+  }
+  for (const PromptScores& s : scores) {
+    if (s.broken()) AbortWithoutNumbers(s.slot);
   }
 }
 

@@ -206,12 +206,13 @@ void Scheduler::CountDemand(Request& request) {
   const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;  // waits for results
   if (const Sequence* leader = request.LeaderAtWork()) {
-    use.chunks += request.num_prompt_tokens() - 1 - leader->num_planned();
+    const int start = leader->num_planned();
+    use.chunks += request.StepCost(start, request.num_prompt_tokens() - 1 - start);
     return;
   }
   for (const Sequence& sequence : request.sequences) {
     const int tokens = request.TokensToCompute(sequence);
-    if (tokens > 1) use.chunks += tokens;
+    if (tokens > 1) use.chunks += request.StepCost(sequence.num_planned(), tokens);
     if (tokens == 1) ++(request.beams != nullptr ? use.beams : use.decodes);
   }
 }
@@ -260,7 +261,8 @@ int Scheduler::Allowance(const Request& request, int budget) const {
 void Scheduler::ChargeStep(const Request& request) {
   int& left = request.account->use.chunks_left;
   for (const Work& work : work_) {
-    if (!Decodes(request, *work.sequence)) left = std::max(0, left - work.count);
+    if (Decodes(request, *work.sequence)) continue;
+    left = std::max(0, left - request.StepCost(work.sequence->num_planned(), work.count));
   }
 }
 

@@ -13,6 +13,12 @@ int OutstandingStep::num_tokens() const {
   return tokens;
 }
 
+int OutstandingStep::cost() const {
+  int rows = 0;
+  for (const StepMember& member : members) rows += std::max(0, member.scores.count - 1);
+  return num_tokens() + rows;
+}
+
 double OutstandingStep::mean_context() const {
   double contexts = 0;
   for (const StepMember& m : members) contexts += (m.start + 0.5 * (m.count - 1)) * m.count;

@@ -15,6 +15,7 @@ struct StepMember {
   int start;
   int count;
   bool draws;
+  ScoredRows scores = {};  // of the prompt
 };
 
 /// A step of which the result is not in.
@@ -24,6 +25,8 @@ struct OutstandingStep {
   int num_moved_blocks = 0;          // to and from the host
 
   int num_tokens() const;
+  /// Tokens, and rows that score some: what was charged to the step.
+  int cost() const;
   /// Tokens that come before each computed one in its sequence, in the mean.
   double mean_context() const;
   void Clear();

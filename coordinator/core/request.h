@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,7 @@ struct Request {
   int num_swapped_blocks = 0;                   // on the host, distinct; while it is swapped out
   bool told_to_wait = false;                    // the decision log knows that it waits for a prefix
   int num_cached_tokens = 0;                    // prompt tokens taken from the prefix cache before the first preemption
+  int num_scored = 0;                           // leading rows of the prompt whose scores were delivered (RowsToScore)
   double first_scheduled_seconds = -1;
   ClientAccount* account = nullptr;
 
@@ -65,12 +67,33 @@ struct Request {
     const auto leader = std::ranges::find_if(sequences, [](const Sequence& s) { return !s.finished; });
     return leader->num_computed < num_prompt_tokens() - 1 ? &*leader : nullptr;
   }
+  /// True while rows of its prompt are still to be scored.
+  bool Scores() const { return sampling.num_prompt_logprobs >= 0 && num_scored < num_prompt_tokens() - 1; }
+  /// The first so many tokens may come from the prefix cache: the others have rows that are to be scored, for which
+  /// they must be computed.
+  int NumCacheable() const { return Scores() ? num_scored : std::numeric_limits<int>::max(); }
+  ScoredRows RowsOf(int start, int count) const {
+    return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);
+  }
+  /// What computing tokens [start, start + count) takes of a step: one for each, and one for each row of the vocabulary
+  /// that scores a token, but for one row, as with those that draw: so any budget is enough to go on.
+  int StepCost(int start, int count) const { return count + std::max(0, RowsOf(start, count).count - 1); }
+  /// The most tokens from `start` on, `count` of them at most, that cost no more than `budget`, if that is above 0.
+  int TokensFor(int start, int count, int budget) const;
   void GotToken() { num_lost_epochs = num_lost_alone = 0; }
   bool swapped_out() const { return num_swapped_blocks > 0; }
   bool finished() const {
     return std::ranges::all_of(sequences, [](const Sequence& sequence) { return sequence.finished.has_value(); });
   }
 };
+
+inline int Request::TokensFor(int start, int count, int budget) const {
+  const ScoredRows rows = RowsOf(start, count);
+  const int single = rows.start - start + 1;  // leading tokens that cost 1 each; those of the other rows cost 2
+  if (rows.count <= 1 || budget <= single) return std::min(count, budget);
+  const int left = budget - single, rest = rows.count - 1;
+  return left < 2 * rest ? single + left / 2 : std::min(count, budget - rest);
+}
 
 /// True when `a` is senior to `b`: who runs first in a step and who is preempted last, as far as shares do not decide
 /// (Scheduler). Arrival alone: a priority that a client gives itself must not push others aside.

@@ -35,6 +35,9 @@ class RequestSink {
   virtual ~RequestSink() = default;
   /// Something of the request is computed for the first time, after it waited so long. At most once, before all else.
   virtual void OnStart(double /*waited_seconds*/) {}
+  /// The next tokens of the prompt were scored: each once and in order, before the first token is drawn. `prompt` is
+  /// the whole prompt; it may be followed by tokens that were drawn.
+  virtual void OnPromptScores(const PromptScores&, const std::vector<TokenId>& /*prompt*/) {}
   /// Returns true when the text now ends the choice (a stop string): the engine finishes it with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
   /// The choice ends by a stop token, which is not delivered; its log-probability when that was asked for.

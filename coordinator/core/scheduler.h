@@ -60,8 +60,10 @@ class Scheduler {
 
   /// True when the tokens are for exactly the members of the oldest outstanding step that draw, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
-  /// For whom the oldest outstanding step draws in this slot; nothing when it has ended.
-  std::optional<RequestId> RequestOfDraw(SlotId slot) const;
+  /// The same of prompts' scores.
+  bool Fits(const std::vector<PromptScores>& scores) const;
+  /// For whom the oldest outstanding step computes in this slot; nothing when it has ended.
+  std::optional<RequestId> RequestOf(SlotId slot) const;
 
   struct Drawn {
     Request* request;

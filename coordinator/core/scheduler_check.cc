@@ -90,6 +90,13 @@ class Recount {
                 "sequence {} has nothing to compute and nothing in flight", s.id);
   }
 
+  /// Nothing of a prompt is computed without its rows being scored, where they are to be.
+  static void CheckScored(const Request& request, const Sequence& s) {
+    const int rows = std::min(s.num_computed, request.num_prompt_tokens() - 1);
+    QUIRE_CHECK(request.sampling.num_prompt_logprobs < 0 || rows <= request.num_scored,
+                "sequence {}: {} rows are computed, {} scored", s.id, rows, request.num_scored);
+  }
+
   static void CheckSwapped(const Request& request) {
     std::set<BlockId> distinct;
     for (const Sequence& s : request.sequences) distinct.insert(s.host_blocks.begin(), s.host_blocks.end());
@@ -132,6 +139,7 @@ void Scheduler::CheckIntegrity() const {
     for (const Sequence& sequence : running_[i]->sequences) {
       recount.Running(sequence);
       recount.CheckFlight(*running_[i], sequence, steps_);
+      recount.CheckScored(*running_[i], sequence);
       ++sequences;
       if (sequence.slot) QUIRE_CHECK(slots.insert(*sequence.slot).second, "slot {} has two owners", *sequence.slot);
     }

@@ -34,7 +34,8 @@ void Scheduler::FindWork(Request& request, int budget) {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
     if (sequence.finished || complete || (in_company_ && sequence.sits_out)) continue;
     Attach(request, sequence, sequence.num_tokens());
-    const int count = std::min(budget, sequence.length() - sequence.num_planned());
+    const int start = sequence.num_planned();
+    const int count = request.TokensFor(start, sequence.length() - start, budget);
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
       const int64_t bytes = BytesToAdd(request, sequence);
@@ -42,7 +43,7 @@ void Scheduler::FindWork(Request& request, int budget) {
       added += bytes;
     }
     work_.push_back({&sequence, count});
-    budget -= count;
+    budget -= request.StepCost(start, count);
   }
   if (request.beams != nullptr) DrawTogether(request);
 }
@@ -57,7 +58,7 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
     const bool fits = leader.slot || FitsFrame(added_bytes_, BytesToAdd(request, leader));
-    const int count = std::min(budget, shared - leader.num_planned());
+    const int count = request.TokensFor(leader.num_planned(), shared - leader.num_planned(), budget);
     if (count > 0 && fits && !WaitsForPrefix(request, leader)) work_.push_back({&leader, count});
     return false;
   }
@@ -68,10 +69,10 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
   return true;
 }
 
-/// Before its first step a sequence takes what the cache has.
+/// Before its first step a sequence takes what the cache has, up to the first row that it must score.
 void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot) return;
-  const int gained = blocks_.AttachCached(sequence, max_tokens);
+  const int gained = blocks_.AttachCached(sequence, std::min(max_tokens, request.NumCacheable()));
   if (gained == 0 || request.num_preemptions > 0) return;
   request.num_cached_tokens += gained;
   WaitingQueue::ChargePrompt(request, -gained);
@@ -95,7 +96,8 @@ void Scheduler::DrawTogether(Request& request) {
 bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
   const int size = blocks_.block_size(), index = sequence.num_computed / size;
   if (sequence.slot || sequence.num_computed % size != 0) return false;
-  if (index != sequence.contents.num_named || (index + 1) * size > sequence.num_tokens() - 1) return false;
+  const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
+  if (index != sequence.contents.num_named || (index + 1) * size > most) return false;
   const BlockHash* hash = blocks_.HashOfBlock(sequence, index);
   if (hash == nullptr || !steps_.Compute(*hash)) return false;
   if (!std::exchange(request.told_to_wait, true))
@@ -115,9 +117,8 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence) {
   free_slots_.pop_back();
   sequence.told_first_block = sequence.first_block;
   added_bytes_ += BytesToAdd(request, sequence);
-  AddedSequence added{*sequence.slot,        sequence.num_prompt_tokens,
-                      sequence.num_computed, sequence.tokens,
-                      sequence.blocks,       request.sampling};
+  AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed, sequence.tokens,
+                      sequence.blocks, request.sampling,           request.num_scored};
   added.sampling.choice = static_cast<uint32_t>(sequence.choice);
   plan_.added.push_back(std::move(added));
 }
@@ -141,10 +142,11 @@ void Scheduler::Emit(Request& request, int& budget) {
     if (!sequence->slot) AddToWorkers(request, *sequence);
     NotePrefixes(*sequence, start + count);
     const bool draws = start + count == sequence->length();
-    steps_.making().members.push_back({&request, sequence, *sequence->slot, start, count, draws});
+    const ScoredRows scores = request.RowsOf(start, count);
+    steps_.making().members.push_back({&request, sequence, *sequence->slot, start, count, draws, scores});
     sequence->last_step = num_steps_;
     plan_.position_sum += static_cast<uint64_t>(start);
-    budget -= count;
+    budget -= request.StepCost(start, count);
   }
 }
 
@@ -174,7 +176,23 @@ bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
   return next == tokens.size();
 }
 
-std::optional<RequestId> Scheduler::RequestOfDraw(SlotId slot) const {
+bool Scheduler::Fits(const std::vector<PromptScores>& scores) const {
+  size_t next = 0;
+  for (const StepMember& m : steps_.at(0).members) {
+    if (m.scores.count == 0) continue;
+    if (next == scores.size()) return false;
+    const PromptScores& s = scores[next++];
+    const auto count = static_cast<size_t>(m.scores.count);
+    if (s.slot != m.slot || s.start != m.scores.start || s.count() != count || s.ranks.size() != count ||
+        s.top.size() != count * static_cast<size_t>(s.num_top)) {
+      return false;
+    }
+    if (m.request != nullptr && s.num_top > m.request->sampling.num_prompt_logprobs) return false;
+  }
+  return next == scores.size();
+}
+
+std::optional<RequestId> Scheduler::RequestOf(SlotId slot) const {
   const auto& members = steps_.at(0).members;
   const auto member = std::ranges::find(members, slot, &StepMember::slot);
   if (member == members.end() || member->request == nullptr) return std::nullopt;
@@ -183,7 +201,7 @@ std::optional<RequestId> Scheduler::RequestOfDraw(SlotId slot) const {
 
 void Scheduler::ObserveStep(double seconds, double swap_seconds) {
   const OutstandingStep& step = steps_.oldest();
-  cost_.Observe(step.num_tokens(), step.mean_context(), step.num_moved_blocks, seconds, swap_seconds);
+  cost_.Observe(step.cost(), step.mean_context(), step.num_moved_blocks, seconds, swap_seconds);
 }
 
 std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {
@@ -198,6 +216,7 @@ std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledTok
     }
     if (m.sequence == nullptr) continue;
     blocks_.Computed(*m.sequence, m.count);
+    if (m.scores.count > 0) m.request->num_scored = m.scores.start + m.scores.count;
     if (token == nullptr) continue;
     m.sequence->tokens.push_back(token->token);
     WaitingQueue::ChargeGenerated(*m.request, 1);

@@ -12,7 +12,7 @@ template <class Archive>
 void TransferSampling(Archive& archive, SamplingSpec& s) {
   archive(s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty, s.presence_penalty,
           s.seed, s.choice, s.num_logprobs, s.logit_bias, s.banned_until_min, s.min_tokens, s.grammar.kind,
-          s.grammar.text);
+          s.grammar.text, s.num_prompt_logprobs);
 }
 
 template <class Archive>
@@ -25,7 +25,8 @@ void TransferHead(Archive& archive, Request& r) {
 template <class Archive>
 void TransferProgress(Archive& archive, Request& r) {
   archive(r.forked, r.rank, r.num_preemptions, r.num_yields, r.admitted_step, r.num_lost_epochs, r.num_lost_alone,
-          r.num_swapped_blocks, r.num_cached_tokens, r.told_to_wait, r.first_scheduled_seconds, r.last_moved_seconds);
+          r.num_swapped_blocks, r.num_cached_tokens, r.num_scored, r.told_to_wait, r.first_scheduled_seconds,
+          r.last_moved_seconds);
 }
 
 template <class Archive>
@@ -135,7 +136,7 @@ void EngineArchive::SaveSteps(ArchiveWriter& out, const OutstandingSteps& steps)
     const OutstandingStep& step = steps.at(i);
     out(step.computing, step.num_moved_blocks, step.members.size());
     for (const StepMember& m : step.members) {
-      out(m.slot, m.start, m.count, m.draws, m.sequence != nullptr);
+      out(m.slot, m.start, m.count, m.draws, m.scores, m.sequence != nullptr);
       if (m.sequence != nullptr) out(m.request->id, m.sequence->choice);
     }
   }
@@ -149,7 +150,7 @@ void EngineArchive::LoadSteps(ArchiveReader& in, Engine& engine) {
     in(step.computing, step.num_moved_blocks);
     for (auto members = in.Next<size_t>(); members > 0; --members) {
       StepMember m{};
-      in(m.slot, m.start, m.count, m.draws);
+      in(m.slot, m.start, m.count, m.draws, m.scores);
       if (in.Next<bool>()) {
         m.request = Find(engine, in.Next<RequestId>());
         const auto choice = static_cast<size_t>(in.Next<int>());

@@ -34,7 +34,7 @@ enum class JournalEntry : uint8_t {
 };
 
 /// Changes when a record's layout changes: a program reads no other format than its own.
-inline constexpr uint32_t kJournalFormat = 6;
+inline constexpr uint32_t kJournalFormat = 7;
 
 /// The whole snapshot at the beginning of a segment, from its records. Nothing when the segment has no whole one: the
 /// disk was full, or the process ended, while it was written. Throws Error when it begins with something else.

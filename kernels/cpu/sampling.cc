@@ -195,4 +195,13 @@ std::vector<std::pair<int32_t, float>> TopLogprobs(std::span<const float> logits
   return top;
 }
 
+int32_t RankOf(std::span<const float> logits, int32_t token) {
+  const auto at = static_cast<size_t>(token);
+  const float logit = OrNothing(logits[at]);
+  const auto before = [&](float other) { return OrNothing(other) > logit; };
+  const auto equal = [&](float other) { return OrNothing(other) == logit; };
+  const auto higher = std::ranges::count_if(logits, before), ties = std::ranges::count_if(logits.first(at), equal);
+  return static_cast<int32_t>(1 + higher + ties);
+}
+
 }  // namespace quire::kernels

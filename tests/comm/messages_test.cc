@@ -13,7 +13,7 @@ StepPlan FullPlan() {
   plan.epoch = 3;
   plan.step = 17;
   plan.released = {5};
-  AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}};
+  AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}, 2};
   added.sampling = {0.5f,
                     40,
                     0.9f,
@@ -24,6 +24,7 @@ StepPlan FullPlan() {
                     12345678901234ull,
                     2,
                     5,
+                    3,
                     {{7, -1.5f}},
                     {1, 2},
                     4,
@@ -60,7 +61,7 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
 TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
 
 TEST(MessagesTest, ResultsSurviveTheWire) {
-  const StepResult result{2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}}}};
+  const StepResult result{2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}}}, {}};
   const Message decoded = Decode(EncodeResult(result));
   const auto& back = std::get<StepResult>(decoded);
   EXPECT_EQ(back.tokens, result.tokens);
@@ -70,6 +71,22 @@ TEST(MessagesTest, ResultsSurviveTheWire) {
   EXPECT_EQ(back.epoch, 2u);
   EXPECT_EQ(back.step, 9u);
   EXPECT_EQ(back.swap_micros, 44u);
+}
+
+TEST(MessagesTest, ScoresSurviveTheWire) {
+  StepResult result{2, 9, 0, 111, 222, 333, 44, {}, {}};
+  result.scores = {{4, 7, 2, {-0.5f, -3.0f}, {1, 3}, {{50, -0.5f}, {51, -2.0f}, {52, -0.25f}, {8, -2.5f}}},
+                   {6, 0, 0, {-1.0f}, {9}, {}}};
+  EXPECT_EQ(std::get<StepResult>(Decode(EncodeResult(result))).scores, result.scores);
+  const auto refuses = [&](auto change) {
+    StepResult other = result;
+    change(other.scores[0]);
+    EXPECT_THROW(Decode(EncodeResult(other)), Error);
+  };
+  refuses([](PromptScores& scores) { scores.ranks.pop_back(); });
+  refuses([](PromptScores& scores) { scores.top.pop_back(); });
+  refuses([](PromptScores& scores) { scores.num_top = -1; });
+  refuses([](PromptScores& scores) { scores.num_top = 1; });
 }
 
 TEST(MessagesTest, GrammarsSurviveTheWire) {
@@ -126,6 +143,8 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].tokens.clear(); }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_computed = 4; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_computed = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = 3; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_prompt_tokens = 5; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks = {1, 2, 3, 4}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.logit_bias = {{100, 1.0f}}; }), "");

@@ -48,6 +48,7 @@ class JournalTest : public testing::Test {
     request->priority = static_cast<int>(random_.Below(3));
     request->arrival_seconds = now_;
     request->limits.stop_token_ids = {3};
+    if (id % 3 == 0) request->sampling.num_prompt_logprobs = 2;
     if (id % 4 == 0) request->sampling.grammar = {GrammarSource::kRegex, "(a|b)*"};
     if (n == 3 && random_.Below(2) == 0) {
       request->beams =

@@ -510,6 +510,65 @@ TEST_F(SchedulerTest, RequestsThatComeTogetherComputeTheirPrefixOnce) {
   EXPECT_EQ(engine_->stats().cached_tokens, 15 * 40);
 }
 
+TEST_F(SchedulerTest, AScoredPromptIsComputedWhateverIsCachedAndServesTheCache) {
+  change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
+  Make(100, 64, 16);
+  const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
+  const std::vector<TokenId> prompt(41, 7);
+  for (RequestId id = 1; id <= 2; ++id) {
+    ASSERT_FALSE(engine_->Submit(MakeRequest(id, prompt, 1, sinks_[id], 1, scored)));
+    while (!engine_->idle()) Step();
+  }
+  EXPECT_EQ(engine_->stats().computed_tokens, 2 * 41) << "the second time, too";
+  EXPECT_EQ(engine_->stats().cached_tokens, 0);
+  ASSERT_FALSE(engine_->Submit(MakeRequest(3, prompt, 1, sinks_[3])));
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(engine_->stats().cached_tokens, 40) << "for one that wants no scores";
+}
+
+TEST_F(SchedulerTest, AScoredPromptTakesFromTheCacheWhatWasScoredBeforeItWasLost) {
+  change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
+  Make(100, 21, 4);
+  const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
+  ASSERT_FALSE(engine_->Submit(MakeRequest(1, std::vector<TokenId>(40, 7), 1, sinks_[1], 1, scored)));
+  Step();  // 11 tokens: 11 rows, of which 10 are charged for
+  EXPECT_EQ(engine_->requests().at(1)->num_scored, 11);
+  std::optional<Departure> departure = engine_->Depart(1, 0, 0);
+  ASSERT_FALSE(engine_->Adopt(departure->request, 0, {}));
+  const StepPlan plan = Step();
+  ASSERT_EQ(plan.chunks.size(), 1u);
+  EXPECT_EQ(plan.chunks[0].start, 8) << "two blocks of rows that are scored";
+  EXPECT_EQ(plan.added[0].num_scored, 11);
+}
+
+TEST_F(SchedulerTest, ScoredRowsCostAStepAsMuchAsTokens) {
+  Make(100, 21, 4);
+  const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
+  ASSERT_FALSE(engine_->Submit(MakeRequest(1, std::vector<TokenId>(30, 7), 1, sinks_[1], 1, scored)));
+  const std::vector<Chunk> first = Step().chunks, second = Step().chunks, third = Step().chunks;
+  EXPECT_EQ(first, (std::vector<Chunk>{{0, 0, 11}})) << "11 tokens and 10 of their rows";
+  EXPECT_EQ(second, (std::vector<Chunk>{{0, 11, 11}}));
+  EXPECT_EQ(third, (std::vector<Chunk>{{0, 22, 8}})) << "the last token has no row to score";
+  EXPECT_TRUE(engine_->idle());
+}
+
+TEST_F(SchedulerTest, ARequestWhosePromptHasNoNumbersEndsAlone) {
+  Make(100);
+  const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
+  ASSERT_FALSE(engine_->Submit(MakeRequest(1, {5, 6, 7}, 2, sinks_[1], 1, scored)));
+  ASSERT_FALSE(engine_->Submit(MakeRequest(2, {5, 6, 7}, 2, sinks_[2], 1, scored)));
+  const StepPlan plan = *engine_->NextPlan(0);
+  const SlotId broken = plan.added[0].slot, whole = plan.added[1].slot;
+  std::vector<PromptScores> scores = {{broken, 0, 0, {-1.0f, std::nanf("")}, {1, 1}, {}},
+                                      {whole, 0, 0, {-1.0f, -2.0f}, {1, 1}, {}}};
+  std::ranges::sort(scores, {}, &PromptScores::slot);
+  ASSERT_TRUE(engine_->Fits(scores));
+  engine_->CommitStep(Draws(plan, 9), {}, scores);
+  EXPECT_NE(sinks_[1].error.find("no numbers"), std::string::npos);
+  EXPECT_EQ(sinks_[2].prompt_logprobs, (std::vector<float>{-1, -2}));
+  EXPECT_EQ(sinks_[2].error, "");
+}
+
 TEST_F(SchedulerTest, APoolForOnePrefixServesManyThatShareIt) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(14, 64, 16);  // 10 blocks of prefix, and 4

@@ -177,6 +177,12 @@ TEST(SamplingTest, PenaltiesActOnSeenTokens) {
   EXPECT_EQ(logits, (std::vector<float>{1, -4, 0.5f - 1.5f - 0.25f, 1}));
 }
 
+TEST(SamplingTest, RanksAreThoseOfTopLogprobs) {
+  const std::vector<float> logits = {1, 3, std::nanf(""), 3, -2, 7, 1};
+  const auto top = TopLogprobs(logits, LogSumExp(logits), static_cast<int>(logits.size()));
+  for (size_t i = 0; i < top.size(); ++i) EXPECT_EQ(RankOf(logits, top[i].first), static_cast<int32_t>(i) + 1);
+}
+
 TEST(SamplingTest, TopLogprobsAreSortedAndNormalised) {
   const double lse = LogSumExp(kLogits);
   EXPECT_NEAR(lse, 0, 1e-6);

@@ -1,5 +1,8 @@
 #include "tests/sim/client.h"
 
+#include <algorithm>
+#include <span>
+
 #include "comm/error.h"
 #include "tests/sim/simulator.h"
 
@@ -11,7 +14,23 @@ Client::Choice& Client::At(int index) {
   return got_[static_cast<size_t>(index)];
 }
 
+void Client::OnPromptScores(const PromptScores& scores, const std::vector<TokenId>& prompt) {
+  const bool begun = std::ranges::any_of(got_, [](const Choice& choice) { return choice.tokens > 0; });
+  if (begun || over() || scores.start != num_scored_) throw Failure{"scores of a prompt come out of order"};
+  if (!std::ranges::equal(std::span(prompt).first(ask_.prompt.size()), ask_.prompt))
+    throw Failure{"scores come with another prompt"};
+  for (size_t i = 0; i < scores.count(); ++i, ++num_scored_) {
+    const auto at = static_cast<size_t>(num_scored_), top = static_cast<size_t>(scores.num_top);
+    if (at == right_scores_.size()) throw Failure{"scores come for more than the prompt"};
+    const auto begin = scores.top.begin() + static_cast<ptrdiff_t>(i * top);
+    const PromptScore got{scores.logprobs[i], scores.ranks[i], {begin, begin + static_cast<ptrdiff_t>(top)}};
+    if (!(got == right_scores_[at])) throw Failure{fmt::format("the score of prompt token {} is wrong", at + 1)};
+  }
+}
+
 bool Client::OnToken(const TokenEvent& event) {
+  if (static_cast<size_t>(num_scored_) != right_scores_.size())
+    throw Failure{fmt::format("{} tokens of the prompt are scored when the first is drawn", num_scored_)};
   Choice& choice = At(event.choice);
   const Answer& right = right_[static_cast<size_t>(event.choice)];
   if (choice.tokens == static_cast<int>(right.tokens.size()) ||

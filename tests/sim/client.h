@@ -10,8 +10,10 @@ namespace quire::sim {
 /// One client: compares what it gets with what is right, as it comes.
 class Client : public RequestSink {
  public:
-  explicit Client(const Ask& ask) : ask_(ask), right_(RightAnswers(ask)), got_(right_.size()) {}
+  explicit Client(const Ask& ask)
+      : ask_(ask), right_(RightAnswers(ask)), right_scores_(RightScores(ask)), got_(right_.size()) {}
 
+  void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>& prompt) override;
   bool OnToken(const TokenEvent& event) override;
   void OnHiddenStop(int index, float) override;
   void OnCached(int tokens) override;
@@ -32,6 +34,7 @@ class Client : public RequestSink {
   /// Choices that ended in this way.
   int num_finished(FinishReason reason) const { return reason == FinishReason::kStop ? stopped_ : complete_; }
   int cached_tokens() const { return cached_tokens_; }
+  int num_scored() const { return num_scored_; }
   const Ask& ask() const { return ask_; }
 
   bool cancelled = false;
@@ -46,9 +49,11 @@ class Client : public RequestSink {
 
   Ask ask_;
   std::vector<Answer> right_;
+  std::vector<PromptScore> right_scores_;
   std::vector<Choice> got_;
   size_t finished_ = 0;
   int cached_tokens_ = 0, stopped_ = 0, complete_ = 0;
+  int num_scored_ = 0;  // tokens of the prompt, its first excepted
   std::optional<Ending> ended_;
 };
 

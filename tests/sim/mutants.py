@@ -22,6 +22,15 @@ HANG_SECONDS = 600
 # expression. A fifth entry, CRASH, says that the bug reads or writes where it must not before anybody can judge it.
 CRASH = "crash"
 MUTANTS = [
+    ("step_building.cc", "rows that are to be scored come from the cache",
+     "std::min(max_tokens, request.NumCacheable())", "max_tokens"),
+    ("step_building.cc", "what was scored is scored again after a preemption",
+     "if (m.scores.count > 0) m.request->num_scored = m.scores.start + m.scores.count;", ";"),
+    ("step_building.cc", "a step is not charged for the rows that it scores",
+     "plan_.position_sum += static_cast<uint64_t>(start);\n    budget -= request.StepCost(start, count);",
+     "plan_.position_sum += static_cast<uint64_t>(start);\n    budget -= count;"),
+    ("step_building.cc", "scores of another chunk are taken",
+     "s.start != m.scores.start", "false"),
     ("block_manager.cc", "a dropped request keeps its host blocks",
      "if (*it != kNullBlock) host_pool_.Release(*it);", ";"),
     ("block_manager.cc", "a fork does not count as an owner of the last block",
@@ -106,7 +115,7 @@ MUTANTS = [
     ("step_building.cc", "a step goes past the length",
      "sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens", "false"),
     ("step_building.cc", "tokens in flight are computed again",
-     "sequence.length() - sequence.num_planned()", "sequence.length() - sequence.num_computed"),
+     "sequence.length() - start", "sequence.length() - sequence.num_computed"),
     ("step_building.cc", "choices fork while their prompt is being computed",
      "leader.num_computed < shared", "leader.num_planned() < shared"),
     ("block_sharing.cc", "a block is hashed with a token that is not known",

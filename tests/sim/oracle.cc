@@ -94,6 +94,19 @@ std::vector<Answer> SearchBeams(const Ask& ask) {
 
 }  // namespace
 
+std::vector<PromptScore> RightScores(const Ask& ask) {
+  std::vector<PromptScore> scores;
+  if (ask.sampling.num_prompt_logprobs < 0) return scores;
+  KvValue context = FirstKv(ask.sampling.seed);
+  for (size_t i = 0; i + 1 < ask.prompt.size(); ++i) {
+    context = NextKv(context, ask.prompt[i]);
+    const TokenId next = ask.prompt[i + 1];
+    scores.push_back(
+        {Logprob(context, next), RankOf(context, next), BestTokens(context, ask.sampling.num_prompt_logprobs)});
+  }
+  return scores;
+}
+
 std::vector<Answer> RightAnswers(const Ask& ask) {
   if (ask.beams) return SearchBeams(ask);
   std::vector<Answer> answers;

@@ -22,6 +22,18 @@ struct Answer {
   FinishReason reason = FinishReason::kLength;
 };
 
+/// What the model thinks of one token of a prompt.
+struct PromptScore {
+  float logprob;
+  int32_t rank;
+  std::vector<std::pair<TokenId, float>> top;
+
+  bool operator==(const PromptScore&) const = default;
+};
+
+/// Of every token of the prompt but the first, where the client asks for it.
+std::vector<PromptScore> RightScores(const Ask& ask);
+
 /// The right answers, one per choice: one sequence after the other, no paging, no batching, no faults.
 std::vector<Answer> RightAnswers(const Ask& ask);
 

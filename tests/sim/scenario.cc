@@ -198,6 +198,18 @@ void LimitClients(uint64_t seed, Scenario& scenario) {
   for (Arrival& arrival : scenario.arrivals) arrival.ask.client_limits = limits[arrival.client];
 }
 
+/// In some lives some want to know how likely their prompts are. Newcomers are left as they were: they are promised
+/// something.
+void ScorePrompts(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 15));
+  if (!Chance(random, 40)) return;
+  const int percent = OneOf(random, {20, 60, 100});
+  for (Arrival& arrival : scenario.arrivals) {
+    const bool may = !scenario.own_salts || arrival.client == "a";
+    if (may && Chance(random, percent)) arrival.ask.sampling.num_prompt_logprobs = static_cast<int>(random.Below(4));
+  }
+}
+
 /// What ends requests without an answer.
 void MakeTroubles(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 9));
@@ -259,6 +271,7 @@ Scenario MakeScenario(uint64_t seed) {
   Crowd(seed, scenario);
   MeetLimits(seed, scenario);
   MakeTroubles(seed, scenario);
+  ScorePrompts(seed, scenario);
   return scenario;
 }
 

@@ -67,6 +67,21 @@ SampledToken SimWorker::DrawFor(const BatchMember& member) const {
   return drawn;
 }
 
+PromptScores SimWorker::ScoresOf(const BatchMember& member) const {
+  const SequenceState& sequence = table_.at(member.slot);
+  const std::vector<KvValue> contexts = ContextOf(sequence);
+  PromptScores scores{member.slot, member.scores.start, std::min(sequence.sampling.num_prompt_logprobs, kVocab), {}, {},
+                      {}};
+  for (int p = scores.start; p < scores.start + member.scores.count; ++p) {
+    const KvValue context = contexts[static_cast<size_t>(p)];
+    const TokenId token = sequence.tokens[static_cast<size_t>(p) + 1];
+    scores.logprobs.push_back(Logprob(context, token));
+    scores.ranks.push_back(RankOf(context, token));
+    for (const auto& top : BestTokens(context, scores.num_top)) scores.top.push_back(top);
+  }
+  return scores;
+}
+
 StepResult SimWorker::Execute(const Frame& frame) {
   const StepPlan plan = DecodePlan(frame, limits_);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_))
@@ -80,9 +95,10 @@ StepResult SimWorker::Execute(const Frame& frame) {
   // As in every layer of a forward pass: all new keys and values are written before anybody attends.
   for (const BatchMember& member : batch) Write(member);
   for (const BatchMember& member : batch) CheckContext(member);
-  StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}};
+  StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}, {}};
   for (const BatchMember& member : batch) {
     if (member.draws) result.tokens.push_back(DrawFor(member));
+    if (member.scores.count > 0) result.scores.push_back(ScoresOf(member));
   }
   table_.Resolve(table_.Advance(batch), result.tokens);
   result.token_hash = HashTokens(result.tokens);

@@ -36,6 +36,7 @@ class SimWorker {
   void Write(const BatchMember& member);
   void CheckContext(const BatchMember& member);
   SampledToken DrawFor(const BatchMember& member) const;
+  PromptScores ScoresOf(const BatchMember& member) const;
 
   PlanLimits limits_;
   int window_;

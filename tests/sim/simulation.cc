@@ -239,6 +239,7 @@ void Simulation::Settle(RequestId id, const Client& client) {
     ++outcome_.cancelled;
   } else {
     ++outcome_.answered;
+    outcome_.scored += client.num_scored();
     judge_.CheckWork(id, client.cached_tokens());
   }
   Forget(id);

@@ -93,6 +93,7 @@ class Simulation {
   void LoseGroup();
   bool AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens);
   void CheckFits(const std::vector<SampledToken>& tokens);
+  void CheckFits(const std::vector<PromptScores>& scores);
   Endings BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens);
   void Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times);
 
@@ -113,7 +114,8 @@ class Simulation {
   bool aloud_;
   DecisionsOnly decisions_;
   std::vector<SimWorker> workers_;
-  std::deque<Sent> sent_;  // oldest first
+  std::vector<PromptScores> scores_;  // that the oldest step came to
+  std::deque<Sent> sent_;             // oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;
   std::set<RequestId> open_;         // of those, the ones whose accounts are
   std::map<uint64_t, double> pins_;  // when they expire

@@ -66,7 +66,17 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   if (tokens > scenario_.engine.scheduler.max_step_tokens)
     throw Failure{fmt::format("a step of {} tokens, at most {}", tokens, scenario_.engine.scheduler.max_step_tokens)};
   num_computed_ += tokens;
-  CheckLeftOut(tokens);
+  int rows = 0;  // that score a prompt, one of each excepted: the step is charged for them, too
+  for (const Chunk& chunk : plan.chunks) {
+    const auto member = std::ranges::find(sent.members, chunk.slot, &Member::slot);
+    const Client& client = *clients_.at(member->request);
+    if (client.ask().sampling.num_prompt_logprobs < 0) continue;
+    const int end = std::min(chunk.start + chunk.count, static_cast<int>(client.ask().prompt.size()) - 1);
+    rows += std::max(0, end - std::max(chunk.start, client.num_scored()) - 1);
+  }
+  if (tokens + rows > scenario_.engine.scheduler.max_step_tokens)
+    throw Failure{fmt::format("a step of {} tokens and {} scored rows", tokens, rows)};
+  CheckLeftOut(tokens + rows);
 }
 
 /// Whoever found no room in a plan that was made ahead is not passed over by a second one: the next waits for results.
@@ -120,6 +130,7 @@ void Simulation::TakeResult() {
     if (traveller.plans_before > 0 && --traveller.plans_before == 0) Pack(traveller);
   }
   CheckFits(tokens);
+  CheckFits(scores_);
   for (const SampledToken& token : tokens) Trace(static_cast<uint64_t>(token.token));
   num_drawn_ += static_cast<int64_t>(tokens.size());
   Commit(sent, tokens, times);
@@ -153,7 +164,7 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
     num_wanted_ += drawn;
     if (drawn) turns_.Drew(member.request);
   }
-  Expect(broken, [&] { engine_.CommitStep(tokens, times); });
+  Expect(broken, [&] { engine_.CommitStep(tokens, times, scores_); });
 }
 
 /// Sometimes the model computes no numbers for one of those that draw, or its grammar takes too long.
@@ -184,6 +195,23 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
   refuses([&](auto& other) { other[at].token = kVocab; });
   refuses([&](auto& other) { other[at].token = -1; });
   refuses([&](auto& other) { other[at].slot += 1; });
+  refuses([&](auto& other) { other[at].top.emplace_back(kVocab, 0.0f); });
+}
+
+void Simulation::CheckFits(const std::vector<PromptScores>& scores) {
+  if (!engine_.Fits(scores)) throw Failure{"the scores do not fit the plan"};
+  if (scores.empty() || more_.Below(10) > 0) return;
+  const auto at = static_cast<size_t>(more_.Below(static_cast<int64_t>(scores.size())));
+  const auto refuses = [&](auto change) {
+    std::vector<PromptScores> other = scores;
+    change(other);
+    if (engine_.Fits(other)) throw Failure{"scores that do not fit the plan are taken for some that do"};
+  };
+  refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
+  refuses([&](auto& other) { other.push_back(other[at]); });
+  refuses([&](auto& other) { other[at].slot += 1; });
+  refuses([&](auto& other) { other[at].start += 1; });
+  refuses([&](auto& other) { other[at].logprobs.push_back(0); });
   refuses([&](auto& other) { other[at].top.emplace_back(kVocab, 0.0f); });
 }
 
@@ -219,6 +247,7 @@ bool Simulation::AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens) 
     if (Fails(faults.answer_is_wrong)) ++result.token_hash;
     all = all && result.plan_hash == sent.frame.header.body_hash && result.token_hash == HashTokens(result.tokens);
     tokens = std::move(result.tokens);
+    scores_ = std::move(result.scores);
   }
   return all;
 }

@@ -44,4 +44,10 @@ inline std::vector<std::pair<TokenId, float>> BestTokens(KvValue context, int co
   return all;
 }
 
+/// The place of a token among all after a context, as a model would say it.
+inline int32_t RankOf(KvValue context, TokenId token) {
+  const auto all = BestTokens(context, kVocab);
+  return static_cast<int32_t>(std::ranges::find(all, token, &std::pair<TokenId, float>::first) - all.begin()) + 1;
+}
+
 }  // namespace quire::sim

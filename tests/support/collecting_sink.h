@@ -19,6 +19,14 @@ class CollectingSink : public RequestSink {
     std::optional<FinishReason> finished;
   };
 
+  void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>&) override {
+    QUIRE_CHECK(static_cast<size_t>(scores.start) == prompt_logprobs.size() && choices.empty(),
+                "scores of row {} come after {} others and the tokens of {} choices", scores.start,
+                prompt_logprobs.size(), choices.size());
+    prompt_logprobs.insert(prompt_logprobs.end(), scores.logprobs.begin(), scores.logprobs.end());
+    prompt_ranks.insert(prompt_ranks.end(), scores.ranks.begin(), scores.ranks.end());
+    prompt_top.insert(prompt_top.end(), scores.top.begin(), scores.top.end());
+  }
   bool OnToken(const TokenEvent& event) override {
     Choice& choice = choices[event.choice];
     QUIRE_CHECK(!choice.finished && error.empty(), "a token after the end of choice {}", event.choice);
@@ -34,6 +42,9 @@ class CollectingSink : public RequestSink {
   void OnError(RequestError, const std::string& message) override { error = message; }
 
   std::map<int, Choice> choices;
+  std::vector<float> prompt_logprobs;  // of every prompt token but the first
+  std::vector<int32_t> prompt_ranks;
+  std::vector<std::pair<TokenId, float>> prompt_top;
   std::string error;
   size_t stop_after = 0;  // pretends that the text ends with a stop string after that many tokens
 };

@@ -55,6 +55,7 @@ class ThreadGroup {
       QUIRE_CHECK(result.plan_hash == plan.body_hash && result.step == plan.step, "step {}", result.step);
       QUIRE_CHECK(result.token_hash == results[0].token_hash, "rank {} drew other tokens", result.rank);
     }
+    scores_ = std::move(results[0].scores);
     return results[0].tokens;
   }
 
@@ -62,6 +63,9 @@ class ThreadGroup {
     Send(plan);
     return Await();
   }
+
+  /// What the step that was awaited last scored of prompts.
+  const std::vector<PromptScores>& scores() const { return scores_; }
 
   /// Steps that were finished while the next one had begun.
   int num_overlapped() const { return num_overlapped_; }
@@ -76,6 +80,7 @@ class ThreadGroup {
   std::vector<std::unique_ptr<StepExecutor>> ranks_;
   std::deque<Frame> queue_;
   std::deque<FrameHeader> begun_;
+  std::vector<PromptScores> scores_;
   int num_overlapped_ = 0;
   RankThreads threads_;
 };

@@ -172,19 +172,29 @@ void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
 
 void CpuDecoder::Logits() {
   Normed(weights_.final_norm);
-  // Only rows that draw need logits. Gathering them upwards in place is safe: rows move to lower or equal places.
+  // Only rows that draw need logits. The others stay as they are, for those who ask for theirs.
   const int64_t hidden = spec_.hidden_size;
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
+  float* drawing = delta_.data();
   for (int64_t i = 0; i < draws; ++i) {
     const float* row = normed_.data() + inputs_->draw_rows[static_cast<size_t>(i)] * hidden;
-    std::copy(row, row + hidden, normed_.data() + i * hidden);
+    std::copy(row, row + hidden, drawing + i * hidden);
   }
-  logits_.resize(static_cast<size_t>(draws * shard_.vocab.size()));
+  MultiplyHead(drawing, draws);
+}
+
+std::span<const float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
+  MultiplyHead(normed_.data() + row * spec_.hidden_size, count);
+  return logits_;
+}
+
+void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
+  const int64_t vocab = shard_.vocab.size();
+  logits_.resize(static_cast<size_t>(count * vocab));
   // Nothing comes after the output head that would even out its errors.
-  Matmul(normed_.data(), weights_.head, logits_.data(), shard_.vocab.size(), draws, kernels::Activations::kInt16);
+  Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
   if (!weights_.head_bias.empty()) {
-    const int64_t vocab = shard_.vocab.size();
-    kernels::AddBias(stream_, {logits_.data(), weights_.head_bias.data(), draws, vocab, vocab});
+    kernels::AddBias(stream_, {logits_.data(), weights_.head_bias.data(), count, vocab, vocab});
   }
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
   kernels::CapLogits(stream_, {logits_.data(), static_cast<int64_t>(logits_.size()),

@@ -25,6 +25,10 @@ class CpuDecoder final : private DecoderOps {
   /// drawing rows: [draw_rows, local vocab], valid until the next call. Every rank calls it with the same inputs.
   std::span<const float> Forward(const StepInputs& inputs, const KvCache& cache);
 
+  /// After Forward: this rank's logits of `count` of the step's tokens from row `row` on: [count, local vocab], valid
+  /// until the next call of either.
+  std::span<const float> LogitsOfRows(int64_t row, int64_t count);
+
   int64_t weight_bytes() const { return weights_.bytes(); }
 
  private:
@@ -42,6 +46,8 @@ class CpuDecoder final : private DecoderOps {
 
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
+  /// logits_ = normed rows [rows, hidden] * head^T, scaled and capped.
+  void MultiplyHead(const float* rows, int64_t count);
   /// norm(residual), or the residual itself where there is no norm, i.e. no weight.
   const float* Normed(const NormWeights& weights);
   /// out = norm(residual).
@@ -86,7 +92,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<float> squares_;         // [T, 2] of queries and keys: first this rank's, then all ranks'
   std::vector<float> delta_;           // [T, hidden] this rank's part of what attention or MLP adds to the residual
   ExpertActivations experts_;          // of layers with a mixture
-  std::vector<float> logits_;          // [R, local vocab]
+  std::vector<float> logits_;          // [R, local vocab], or of the rows that were asked for last
 };
 
 }  // namespace quire

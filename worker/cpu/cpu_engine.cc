@@ -117,6 +117,8 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
                 static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table, batch, sizes_.block_size);
   outcome_.tokens = sampler_.Draw(decoder_.Forward(inputs_, *cache_), batch, table);
+  outcome_.scores =
+      sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
   busy_ = true;
 }
 

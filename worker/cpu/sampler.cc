@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
-#include "kernels/sampling.h"
 #include "worker/draw.h"
 
 namespace quire {
@@ -77,32 +77,94 @@ std::vector<float> Sampler::GatherRows(std::span<const float> logits, const std:
   return out;
 }
 
+Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records& mine) {
+  const auto ranks = static_cast<size_t>(collective_.size());
+  std::vector<size_t> counts(ranks), at(ranks);
+  for (size_t i = 0; i < sizes.size(); ++i) counts[i % ranks] += sizes[i] * sizeof(kernels::Candidate);
+  for (size_t r = 1; r < ranks; ++r) at[r] = at[r - 1] + counts[r - 1] / sizeof(kernels::Candidate);
+  Records dealt(at.back() + counts.back() / sizeof(kernels::Candidate)), in_order;
+  collective_.AllGather(std::as_bytes(std::span(mine)), counts, std::as_writable_bytes(std::span(dealt)));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto begin = dealt.begin() + static_cast<ptrdiff_t>(at[i % ranks]);
+    in_order.insert(in_order.end(), begin, begin + static_cast<ptrdiff_t>(sizes[i]));
+    at[i % ranks] += sizes[i];
+  }
+  return in_order;
+}
+
 void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out) {
   const auto ranks = static_cast<size_t>(collective_.size()), rank = static_cast<size_t>(collective_.rank());
   if (ranks == 1) return;
   // Of each row its token, then its alternatives, with their log-probabilities.
-  const auto num_top = [&](size_t row) {
-    return static_cast<size_t>(std::clamp<int64_t>(table.at(out[row].slot).sampling.num_logprobs, 0, vocab_size_));
-  };
-  std::vector<size_t> counts(ranks), at(ranks);
-  for (size_t i = 0; i < rows.size(); ++i) counts[i % ranks] += (1 + num_top(rows[i])) * sizeof(kernels::Candidate);
-  std::vector<kernels::Candidate> mine;
+  std::vector<size_t> sizes;
+  for (const size_t row : rows) {
+    const int64_t top = table.at(out[row].slot).sampling.num_logprobs;
+    sizes.push_back(1 + static_cast<size_t>(std::clamp<int64_t>(top, 0, vocab_size_)));
+  }
+  Records mine;
   for (size_t i = rank; i < rows.size(); i += ranks) {
     const SampledToken& drawn = out[rows[i]];
     mine.push_back({drawn.logprob, drawn.token});
     for (const auto& [token, logprob] : drawn.top) mine.push_back({logprob, token});
   }
-  for (size_t r = 1; r < ranks; ++r) at[r] = at[r - 1] + counts[r - 1] / sizeof(kernels::Candidate);
-  std::vector<kernels::Candidate> all(at.back() + counts.back() / sizeof(kernels::Candidate));
-  collective_.AllGather(std::as_bytes(std::span(mine)), counts, std::as_writable_bytes(std::span(all)));
+  const Records all = Share(sizes, mine);
+  const kernels::Candidate* next = all.data();
   for (size_t i = 0; i < rows.size(); ++i) {
     SampledToken& drawn = out[rows[i]];
-    const kernels::Candidate* next = all.data() + at[i % ranks];
     drawn.token = next->token, drawn.logprob = next->logit;
     drawn.top.clear();
-    for (size_t n = num_top(rows[i]); n > 0; --n) ++next, drawn.top.emplace_back(next->token, next->logit);
-    at[i % ranks] += 1 + drawn.top.size();
+    for (size_t n = 1; n < sizes[i]; ++n) drawn.top.emplace_back(next[n].token, next[n].logit);
+    next += sizes[i];
   }
+}
+
+void Sampler::ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores) {
+  // Of each row its token's log-probability and rank, then its alternatives.
+  const auto num_top = static_cast<size_t>(mine.num_top);
+  Records records;
+  for (size_t i = 0; i < mine.count(); ++i) {
+    records.push_back({mine.logprobs[i], mine.ranks[i]});
+    for (size_t n = 0; n < num_top; ++n) {
+      const auto& [token, logprob] = mine.top[i * num_top + n];
+      records.push_back({logprob, token});
+    }
+  }
+  records = Share(std::vector<size_t>(static_cast<size_t>(num_rows), 1 + num_top), records);
+  for (size_t i = 0; i < records.size(); ++i) {
+    const auto& [number, id] = records[i];
+    if (i % (1 + num_top) == 0) {
+      scores.logprobs.push_back(number);
+      scores.ranks.push_back(id);
+    } else {
+      scores.top.emplace_back(id, number);
+    }
+  }
+}
+
+std::vector<PromptScores> Sampler::Score(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
+                                         const SequenceTable& table) {
+  const int ranks = collective_.size(), rank = collective_.rank();
+  const auto width = static_cast<size_t>(vocab_size_);
+  std::vector<PromptScores> out;
+  int64_t first_row = 0;
+  for (const BatchMember& member : batch) {
+    const SequenceState& sequence = table.at(member.slot);
+    const int end = member.scores.start + member.scores.count;
+    if (member.scores.count > 0) out.push_back(EmptyScores(member.slot, sequence, member.scores, vocab_size_));
+    for (int position = member.scores.start; position < end; position += kScoredAtOnce) {
+      const int count = std::min(kScoredAtOnce, end - position);
+      std::vector<size_t> rows(static_cast<size_t>(count));
+      std::iota(rows.begin(), rows.end(), 0);
+      const std::vector<float> whole = GatherRows(logits_of(first_row + position - member.start, count), rows);
+      PromptScores mine{member.slot, position, out.back().num_top, {}, {}, {}};
+      for (int i = rank; i < count; i += ranks) {
+        AddScore(std::span(whole).subspan(static_cast<size_t>(i) * width, width), sequence, position + i, mine);
+      }
+      ShareScored(count, mine, out.back());
+    }
+    first_row += member.count;
+  }
+  return out;
 }
 
 }  // namespace quire

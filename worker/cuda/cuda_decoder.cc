@@ -172,37 +172,50 @@ void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, cons
 void CudaDecoder::Logits() {
   const Activations& a = memory_.activations;
   const int64_t vocab = sizes_.shard.vocab.size(), draws = shape_.num_draws;
-  if (draws == 0) return;
+  if (draws == 0 && !shape_.scores) return;
   if (shape_.num_chunks == 0 && fused_) {
     kernels::SkinnyGemmParams product = Fused(a.residual, a.hidden, weights_.final_norm, weights_.head, a.logits, vocab,
                                               draws, SkinnyEpilogue::kStoreFloat);
     product.out_stride = a.logits_width;
     kernels::SkinnyGemm(device_.stream(), product);
-    return CapLogits();
+    return CapLogits(draws);
   }
   Norm(weights_.final_norm, weights_.final_norm_bias);  // also where there is no vocabulary: ranks sum in here
-  if (vocab == 0) return;
+  if (draws == 0) return;
   void* rows = a.normed;
   if (shape_.num_chunks > 0) {
     rows = a.drawing;
     kernels::GatherRows(device_.stream(),
                         {a.normed, step_->arrays.draw_row, draws, a.hidden * kernels::ByteSize(sizes_.dtype), rows});
   }
-  GemmParams product = Product(rows, a.hidden, weights_.head, a.logits, vocab, draws);
+  MultiplyHead(rows, draws);
+}
+
+void CudaDecoder::LogitsOfRows(int64_t row, int64_t count) {
+  const Activations& a = memory_.activations;
+  const int64_t bytes = a.hidden * kernels::ByteSize(sizes_.dtype);
+  MultiplyHead(static_cast<const std::byte*>(a.normed) + row * bytes, count);
+}
+
+void CudaDecoder::MultiplyHead(const void* rows, int64_t count) {
+  const Activations& a = memory_.activations;
+  const int64_t vocab = sizes_.shard.vocab.size();
+  if (vocab == 0) return;
+  GemmParams product = Product(rows, a.hidden, weights_.head, a.logits, vocab, count);
   product.y_stride = a.logits_width;
   product.float_result = true;
   products_.Run(product);
   if (memory_.head_bias != nullptr) {
     kernels::AddRows(device_.stream(),
-                     {kernels::DType::kF32, a.logits, memory_.head_bias, draws, a.logits_width, true});
+                     {kernels::DType::kF32, a.logits, memory_.head_bias, count, a.logits_width, true});
   }
-  CapLogits();
+  CapLogits(count);
 }
 
-void CudaDecoder::CapLogits() {
+void CudaDecoder::CapLogits(int64_t count) {
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
   const Activations& a = memory_.activations;
-  kernels::CapLogits(device_.stream(), {a.logits, shape_.num_draws, sizes_.shard.vocab.size(), a.logits_width,
+  kernels::CapLogits(device_.stream(), {a.logits, count, sizes_.shard.vocab.size(), a.logits_width,
                                         static_cast<float>(spec_.logit_scale), static_cast<float>(spec_.logit_cap)});
 }
 

@@ -41,6 +41,10 @@ class CudaDecoder final : private DecoderOps {
   /// Queues the step: new keys and values go into the cache, logits of the rows that draw into logits().
   void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
 
+  /// Queues the logits of `count` rows of the last step, which scored some (StepShape::scores), from `row` on; at most
+  /// max_draws. They take the place of those in logits().
+  void LogitsOfRows(int64_t row, int64_t count);
+
   /// Times, once for each number of rows, how to compute such steps. Overwrites activations; not inside a graph.
   void Tune(int64_t num_rows);
   /// Or says so: norms, residual and activation inside our own matrix products, or one kernel for each.
@@ -102,7 +106,9 @@ class CudaDecoder final : private DecoderOps {
   void MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out);
   /// residual += the sum over ranks of what is pending; normed = norm(residual).
   void Norm(const void* weight, const void* bias);
-  void CapLogits();
+  /// logits = normed rows [count, hidden] * head^T + bias, scaled and capped.
+  void MultiplyHead(const void* rows, int64_t count);
+  void CapLogits(int64_t count);
   /// The same where there is a norm, i.e. a weight; returns what it leaves: the normed rows or the residual.
   const void* Normed(const void* weight, const void* bias);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;

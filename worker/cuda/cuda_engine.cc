@@ -10,6 +10,7 @@
 #include "comm/error.h"
 #include "worker/cuda/cuda_decoder.h"
 #include "worker/cuda/cuda_sampler.h"
+#include "worker/cuda/prompt_scorer.h"
 #include "worker/cuda/step_builder.h"
 
 namespace quire {
@@ -103,9 +104,10 @@ class CudaEngine final : public RankEngine {
                  {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
                   sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, sizes.threads},
                  device_, collective, options.progress),
-        sampler_(
-            {sizes_.shards, rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len, sizes_.logits_width},
-            device_, collective),
+        sampler_sizes_{sizes_.shards,      rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len,
+                       sizes_.logits_width},
+        sampler_(sampler_sizes_, device_, collective),
+        scorer_(sampler_sizes_, device_, collective),
         buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.prefill_tiles, sizes_.builder.decode_work,
                   sizes_.builder.windows.size()},
                  device_),
@@ -137,6 +139,7 @@ class CudaEngine final : public RankEngine {
   struct InFlight {
     int set;
     DrawPlan draws;
+    std::vector<ScoringMember> scoring;
     bool swaps;
   };
   using GraphKey = std::tuple<int64_t, bool, bool, int>;  // rows, combines of each window, candidates
@@ -152,7 +155,9 @@ class CudaEngine final : public RankEngine {
   Sizes sizes_;
   CudaKvFormat format_;
   CudaDecoder decoder_;
+  CudaSamplerSizes sampler_sizes_;
   CudaSampler sampler_;
+  PromptScorer scorer_;
   StepBuffers buffers_;
   UploadBuffer<kernels::TableEntry> edits_;
   DeviceMemory tables_;  // [max_running, max_blocks]
@@ -226,8 +231,8 @@ void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& bat
   sampler_.CopyResults(shape.num_draws, set);
   device_.SetMark(kDoneMark[set]);
   if (collective_ != nullptr) collective_->ExpectDoneBy(DeviceCollective::Clock::now() + kStepDeadline);
-  overlaps_ = draws.surely_on_device;
-  in_flight_.push_back({set, std::move(draws), swaps});
+  overlaps_ = draws.surely_on_device && !shape.scores;
+  in_flight_.push_back({set, std::move(draws), ScoringMembers(batch), swaps});
 }
 
 void CudaEngine::Queue(const StepShape& shape, int num_candidates) {
@@ -264,6 +269,10 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
   }
   ComputedStep outcome;
   outcome.tokens = sampler_.Collect(step.draws, step.set, table, decoder_.logits());
+  outcome.scores = scorer_.Score(step.scoring, table, [this](int64_t row, int64_t count) -> const float* {
+    decoder_.LogitsOfRows(row, count);
+    return decoder_.logits();
+  });
   if (step.swaps)
     outcome.swap_micros =
         static_cast<uint32_t>(1e6 * device_.SecondsBetween(kBegunMark[step.set], kMovedMark[step.set]));

@@ -72,6 +72,7 @@ class Builder {
     arrays_.chunk_context[i] = member.start + member.count;
     arrays_.chunk_table[i] = static_cast<int32_t>(member.slot);
     if (member.draws) arrays_.draw_row[shape_.num_draws++] = static_cast<int32_t>(shape_.num_rows) - 1;
+    shape_.scores = shape_.scores || member.scores.count > 0;
   }
 
   void PlanDecodes(size_t w) {

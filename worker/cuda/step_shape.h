@@ -15,6 +15,7 @@ struct StepShape {
   int64_t num_tiles[kMaxWindows] = {};  // of the chunks' attention
   int64_t num_draws = 0;                // rows whose next token is drawn; without chunks, all rows
   bool combines[kMaxWindows] = {};      // some decode's context is split
+  bool scores = false;                  // some chunk's rows are scored afterwards
 };
 
 /// What a step reads on the device.

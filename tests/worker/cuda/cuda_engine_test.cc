@@ -87,6 +87,10 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
   options.blocks.sliding_window = static_cast<int>(files.spec().window());
   options.max_model_len = max_model_len;
   Engine engine(options);
+  const auto commit = [&] {
+    const auto drawn = group.Await();
+    engine.CommitStep(drawn, {}, group.scores());
+  };
   Answers answers{std::vector<CollectingSink>(asks.size())};
   for (size_t next = 0; next < asks.size() || !engine.idle();) {
     if (next < asks.size()) {
@@ -102,9 +106,9 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
       ++next;
     }
     while (const StepPlan* plan = engine.NextPlan(0)) group.Send(*plan);
-    if (engine.num_outstanding() > 0) engine.CommitStep(group.Await());
+    if (engine.num_outstanding() > 0) commit();
   }
-  while (engine.num_outstanding() > 0) engine.CommitStep(group.Await());
+  while (engine.num_outstanding() > 0) commit();
   answers.overlapped = group.num_overlapped();
   answers.preemptions = engine.scheduler().num_preemptions();
   return answers;
@@ -139,6 +143,25 @@ void ExpectAlike(const Answers& got, const Answers& want, double tolerance) {
   EXPECT_GE(compared, tokens * 3 / 4);
 }
 
+/// Numbers of 16 bits are off by more where a token is unlikely.
+void ExpectAlikePrompts(const Answers& got, const Answers& want, double tolerance) {
+  size_t scored = 0;
+  for (size_t i = 0; i < want.sinks.size(); ++i) {
+    const CollectingSink &mine = got.sinks[i], &right = want.sinks[i];
+    ASSERT_EQ(mine.prompt_logprobs.size(), right.prompt_logprobs.size());
+    ASSERT_EQ(mine.prompt_top.size(), right.prompt_top.size());
+    scored += right.prompt_logprobs.size();
+    const auto expect_near = [&](float number, float wanted) {
+      ASSERT_NEAR(number, wanted, tolerance * (2 + std::abs(wanted) / 5)) << "request " << i;
+    };
+    for (size_t t = 0; t < right.prompt_logprobs.size(); ++t)
+      expect_near(mine.prompt_logprobs[t], right.prompt_logprobs[t]);
+    for (size_t t = 0; t < right.prompt_top.size(); ++t)
+      expect_near(mine.prompt_top[t].second, right.prompt_top[t].second);
+  }
+  EXPECT_GT(scored, 150u);
+}
+
 void ExpectEqualTokens(const Answers& got, const Answers& want) {
   for (size_t i = 0; i < want.sinks.size(); ++i) {
     ASSERT_EQ(got.sinks[i].error, "");
@@ -167,6 +190,7 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   const ModelFiles files = ModelFiles::Open(model.path());
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
+  for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
   const Answers want = Serve(files, asks, {.ranks = 1, .num_blocks = 200}, MakeCpuEngine);
   CudaMaker maker(c.options);
   const Answers got = Serve(files, asks, c.setup, std::ref(maker));
@@ -176,6 +200,7 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
     EXPECT_GT(got.overlapped, 0);  // with more, log-probabilities may need the host
   }
   ExpectAlike(got, want, c.tolerance);
+  ExpectAlikePrompts(got, want, c.tolerance);
 }
 
 constexpr auto kF16 = kernels::DType::kF16, kBF16 = kernels::DType::kBF16, kF32 = kernels::DType::kF32;
