@@ -40,6 +40,24 @@ void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
   choices = std::move(best);
 }
 
+/// What is said of every prompt, where something is: given to its choices, and filled as it comes.
+std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, const std::vector<std::string>& echo,
+                                                     std::vector<AnswerChoice>& choices) {
+  std::vector<std::shared_ptr<AnswerPrompt>> prompts;
+  if (!call.echo && call.num_prompt_logprobs < 0) return prompts;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const size_t index = i / static_cast<size_t>(call.num_delivered());
+    if (index == prompts.size()) {
+      prompts.push_back(std::make_shared<AnswerPrompt>());
+      if (!echo.empty()) prompts[index]->text = echo[index];
+      if (call.echo) prompts[index]->num_echoed_top = call.num_top_logprobs;
+      prompts[index]->num_listed_top = call.num_prompt_logprobs;
+    }
+    choices[i].prompt = prompts[index];
+  }
+  return prompts;
+}
+
 ApiError ErrorOf(const GenerationEvent& event) {
   ApiError error(event.error_status, event.error);
   error.retry_in_vain = event.retry_in_vain;
@@ -68,9 +86,8 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
   const GenerateCall& call = exchange.call;
   Usage& usage = exchange.usage;
   CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, exchange.responder.record);
-  AnswerChoice initial;
-  initial.text = exchange.echo;
-  std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()), initial);
+  std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()));
+  const std::vector<std::shared_ptr<AnswerPrompt>> prompts = PromptsOf(call, exchange.echo, choices);
   size_t finished = 0;
   int64_t text_bytes = 0;
   while (finished < choices.size() && !exchange.responder.gone()) {
@@ -80,6 +97,12 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
     if (!event->error.empty()) throw ErrorOf(*event);
     text_bytes += 2 * static_cast<int64_t>(event->text.size());
     if (!exchange.HoldText(text_bytes)) throw ApiError(503, kTooLong);
+    if (event->of_prompt) {
+      AnswerPrompt& prompt = *prompts[static_cast<size_t>(event->choice / call.num_delivered())];
+      prompt.text += event->text;
+      std::ranges::move(event->tokens, std::back_inserter(prompt.tokens));
+      continue;
+    }
     auto& choice = choices[static_cast<size_t>(event->choice)];
     exchange.Add(*event, choice);
     std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
@@ -177,9 +200,9 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   co_await responder.BeginStream();
   std::string opening;
   if (exchange.form) opening = exchange.form->Opening(usage);
-  for (size_t i = 0; i < choices && (call.chat || call.echo) && !exchange.form; ++i) {
+  for (size_t i = 0; i < choices && (call.chat || !exchange.echo.empty()) && !exchange.form; ++i) {
     opening += exchange.ChunkText(
-        exchange.builder.Chunk(static_cast<int>(i), call.chat, exchange.echo, {}, false, std::nullopt));
+        exchange.builder.Chunk(static_cast<int>(i), call.chat, exchange.EchoOf(i), {}, false, std::nullopt));
     if (opening.size() < kPieceBytes) continue;
     std::string piece = std::exchange(opening, {});  // prompts that are echoed for many choices are no small matter
     co_await responder.Write(std::move(piece));
@@ -206,6 +229,12 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
       }
       usage.completion_tokens += event->num_tokens;
       usage.cached_tokens += event->cached_tokens;
+      for (int i = 1; event->of_prompt && i < call.num_delivered(); ++i, ++event->choice) {
+        text += ChunksOf(*event, exchange);
+        if (text.size() < kPieceBytes) continue;
+        std::string piece = std::exchange(text, {});
+        co_await responder.Write(std::move(piece));
+      }
       text += ChunksOf(*event, exchange);
       finished += event->finished.has_value();
     }

@@ -159,9 +159,9 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
     prepared.prompt_tokens += prompt.size();
     prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());
   }
-  if (!call.echo) return;
-  if (prepared.prompts.size() > 1) throw ApiError(400, "echo takes one prompt", "echo");
-  prepared.echo = Decode(tokenizer_, prepared.prompts[0], call.skip_special_tokens);
+  if (!call.echo || call.num_top_logprobs >= 0) return;
+  for (const auto& prompt : prepared.prompts)
+    prepared.echo.push_back(Decode(tokenizer_, prompt, call.skip_special_tokens));
 }
 
 }  // namespace quire

@@ -20,7 +20,8 @@ struct PreparedCall {
   GenerateCall call;                          // without the texts that became `prompts`
   std::vector<std::vector<TokenId>> prompts;  // none: there was no room for so many choices, and nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
-  std::string echo;                    // the prompt's text, when the answer begins with it
+  std::vector<std::string>
+      echo;  // of every prompt its text, when answers begin with it and its tokens are not reported
   std::optional<ResponseTerms> terms;  // of /v1/responses
 
   /// Choices over all prompts.

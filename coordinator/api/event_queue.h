@@ -19,9 +19,10 @@ namespace quire {
 /// A token with its log-probability, as responses report it: ids, whose bytes the tokenizer knows.
 struct ReportedToken {
   TokenId token = 0;
-  float logprob = 0;
+  float logprob = 0;  // NaN: the first of a prompt, which nothing predicts
   std::vector<std::pair<TokenId, float>> top;
-  size_t text_offset = 0;  // characters of the choice's generated text before it
+  size_t text_offset = 0;  // characters of the choice's text before it
+  int32_t rank = 0;        // in the vocabulary, of tokens of a prompt; 1: the likeliest
 };
 
 /// Something that happened to one choice of a call.
@@ -29,6 +30,7 @@ struct GenerationEvent {
   int choice = 0;  // over the whole call: prompt index * num_delivered + choice
   std::string text;
   std::vector<ReportedToken> tokens;    // when log-probabilities were asked for
+  bool of_prompt = false;               // text and tokens are its prompt's, and so all its choices'
   int num_tokens = 0;                   // generated since the last event of this choice
   int cached_tokens = 0;                // of the prompt, taken from the prefix cache; once per prompt
   double mean_logprob = 0;              // with `finished`: of the choice's tokens, when best_of asks for it

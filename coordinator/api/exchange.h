@@ -46,6 +46,10 @@ struct DataApi::Exchange {
     return EventText(chunk);
   }
 
+  /// What a choice's text begins with as a whole, before any of it is drawn.
+  std::string EchoOf(size_t choice) const {
+    return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
+  }
   /// What is charged for texts grows with them; false: there is no memory for so much.
   bool HoldText(int64_t bytes);
   /// The same for a stream that ends with all of its text.
@@ -62,8 +66,8 @@ struct DataApi::Exchange {
   std::string id;  // of the answer, without what says its kind
   ResponseBuilder builder;
   Usage usage;
-  std::string echo;
-  int64_t text_bytes;  // charged for texts
+  std::vector<std::string> echo;  // of every prompt, or none
+  int64_t text_bytes;             // charged for texts
   HttpResponder& responder;
   ByteBudget::Lease& memory;
   Slot& slot;

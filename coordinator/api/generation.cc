@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "coordinator/api/prompt_reporter.h"
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/stop_matcher.h"
 #include "coordinator/text/utf8.h"
@@ -47,10 +48,13 @@ GenerationEvent EventOf(RequestError error, const std::string& message) {
 /// Lives with its request in the engine: turns tokens into text there, so that stop strings end a choice at once.
 class TextSink : public RequestSink {
  public:
-  TextSink(const Tokenizer& tokenizer, const GenerateCall& call, int first_choice, std::shared_ptr<EventQueue> events)
+  TextSink(const Tokenizer& tokenizer, const GenerateCall& call, const std::vector<TokenId>& prompt, int first_choice,
+           std::shared_ptr<EventQueue> events)
       : tokenizer_(tokenizer),
         first_choice_(first_choice),
         report_tokens_(call.num_top_logprobs >= 0),
+        echoes_(call.echo),
+        only_prompt_(call.only_prompt()),
         client_tokens_(call.client_tokens),
         events_(std::move(events)) {
     for (int i = 0; i < call.num_delivered(); ++i) {
@@ -59,11 +63,22 @@ class TextSink : public RequestSink {
                           {},
                           0});
     }
+    if (call.num_scored_top() < 0) return;
+    prompt_.emplace(tokenizer, call.skip_special_tokens);
+    first_ = prompt_->First(prompt);
   }
 
-  void OnStart(double waited_seconds) override { waited_ = waited_seconds; }
+  void OnStart(double waited_seconds) override {
+    waited_ = waited_seconds;
+    if (prompt_) EmitPrompt(std::move(first_));
+  }
+
+  void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>& prompt) override {
+    EmitPrompt(prompt_->Next(scores, prompt));
+  }
 
   bool OnToken(const TokenEvent& token) override {
+    if (only_prompt_) return false;
     Choice& choice = choices_[static_cast<size_t>(token.choice)];
     if (client_tokens_ != nullptr) ++*client_tokens_;
     ++choice.pending_count;
@@ -88,6 +103,7 @@ class TextSink : public RequestSink {
       const StopMatcher::Output out = choice.stops.Push(choice.detokenizer.Finish());
       rest = out.text + choice.stops.Finish();
     }
+    if (only_prompt_) reason = FinishReason::kLength;
     if (reason == FinishReason::kStop && !choice.stopped)
       ++choice.pending_count;  // the token that said stop was generated, too
     Emit(index, rest, reason);
@@ -127,6 +143,16 @@ class TextSink : public RequestSink {
     return {token.token, token.logprob, token.top, text_offset};
   }
 
+  void EmitPrompt(PromptReporter::Part part) {
+    GenerationEvent event;
+    event.choice = first_choice_;
+    event.of_prompt = true;
+    event.tokens = std::move(part.tokens);
+    if (echoes_) event.text = std::move(part.text);
+    for (Choice& choice : choices_) choice.num_characters = echoes_ ? prompt_->num_characters() : 0;
+    events_->Push(std::move(event));
+  }
+
   void Emit(int index, std::string text, std::optional<FinishReason> finished) {
     Choice& choice = choices_[static_cast<size_t>(index)];
     GenerationEvent event;
@@ -143,11 +169,13 @@ class TextSink : public RequestSink {
 
   const Tokenizer& tokenizer_;
   int first_choice_;
-  bool report_tokens_;
+  bool report_tokens_, echoes_, only_prompt_;
   std::shared_ptr<std::atomic<int64_t>> client_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;
-  std::optional<double> waited_;  // until it is told
+  std::optional<double> waited_;          // until it is told
+  std::optional<PromptReporter> prompt_;  // when its tokens are reported
+  PromptReporter::Part first_;            // likewise, until that is told
 };
 
 std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call,
@@ -161,7 +189,7 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
   request->cache_salt = CacheSalt(call.client, call.cache_salt);
   request->priority = call.priority;
   request->arrival_seconds = EngineLoop::Now();
-  request->limits.max_tokens = max_tokens;
+  request->limits.max_tokens = std::max(1, max_tokens);
   request->limits.max_seconds = call.deadline_seconds;
   request->limits.stop_token_ids = call.stop_token_ids;
   if (!call.ignore_eos) {
@@ -170,10 +198,12 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
   }
   request->sampling = call.sampling;
   request->sampling.num_logprobs = call.num_top_logprobs;
+  request->sampling.num_prompt_logprobs = call.num_scored_top();
   if (call.sampling.min_tokens > 0) request->sampling.banned_until_min = request->limits.stop_token_ids;
   if (call.best_of > call.n) request->sampling.num_logprobs = std::max(0, request->sampling.num_logprobs);
   if (call.beams) {
-    request->beams = std::make_unique<BeamSearch>(*call.beams, request->limits.stop_token_ids, max_tokens);
+    request->beams =
+        std::make_unique<BeamSearch>(*call.beams, request->limits.stop_token_ids, request->limits.max_tokens);
     request->sampling.num_logprobs = request->beams->num_candidates();
   }
   request->sequences = NewSequences(prompt, call.best_of);
@@ -207,8 +237,8 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
   for (size_t i = 0; i < prompts.size(); ++i) {
     ids_.push_back(first_id + i);
     tokens += static_cast<int64_t>(prompts[i].size());
-    auto sink =
-        std::make_shared<TextSink>(context.tokenizer, call, static_cast<int>(i) * call.num_delivered(), events_);
+    auto sink = std::make_shared<TextSink>(context.tokenizer, call, prompts[i],
+                                           static_cast<int>(i) * call.num_delivered(), events_);
     requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
   }
   // All on one replica and in one task: no step can come between, so the first events are the verdicts.

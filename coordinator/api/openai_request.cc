@@ -140,6 +140,10 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
     call.include_usage = stream.Flag("include_usage", false);
     call.continuous_usage = stream.Flag("continuous_usage_stats", false);
   }
+  if (const auto scored = fields.Integer("prompt_logprobs", 0, kMaxLogprobs)) {
+    if (call.stream) JsonFields::Refuse("prompt_logprobs", "cannot be streamed; leave out stream");
+    call.num_prompt_logprobs = static_cast<int>(*scored);
+  }
   if (fields.Flag("use_beam_search", false)) {
     ReadBeams(fields, call);
   } else {
@@ -152,8 +156,10 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
 
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
-    const auto value = fields.Integer(name, 1, INT32_MAX);
+    const auto value = fields.Integer(name, 0, INT32_MAX);
     if (!value) continue;
+    if (*value == 0 && !call.echo && call.num_prompt_logprobs < 0)
+      JsonFields::Refuse(name, "must be at least 1; 0 is for echo and prompt_logprobs, which ask for the prompt");
     if (*value > limits.max_model_len)
       throw ContextLengthError(limits.max_model_len, fmt::format("{} is {}", name, *value), name);
     if (!call.max_tokens) call.max_tokens = static_cast<int>(*value);
@@ -200,13 +206,11 @@ GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits
   GenerateCall call;
   ReadCommon(body, fields, limits, call);
   RefuseChatFields(fields);
+  call.echo = fields.Flag("echo", false);
   ReadMaxTokens(fields, limits, call);
   call.prompts = ReadPrompts(fields.Find("prompt"), limits);
-  call.echo = fields.Flag("echo", false);
-  if (const auto logprobs = fields.Integer("logprobs", 0, kMaxLogprobs)) {
-    if (call.echo) JsonFields::Refuse("logprobs", "together with echo is not supported");
+  if (const auto logprobs = fields.Integer("logprobs", 0, kMaxLogprobs))
     call.num_top_logprobs = static_cast<int>(*logprobs);
-  }
   return call;
 }
 

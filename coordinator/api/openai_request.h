@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -48,6 +49,7 @@ struct GenerateCall {
   bool add_special_tokens = true;
   bool include_stop = false;
   bool echo = false;
+  int num_prompt_logprobs = -1;  // prompt_logprobs: with so many alternatives; -1: not reported
 
   std::string client;           // who asks: fairness and caching go by it
   std::string cache_salt;       // shares cached prefixes only with the same salt
@@ -60,6 +62,10 @@ struct GenerateCall {
   /// Log-probabilities: reported when num_top >= 0, with that many alternatives.
   int num_top_logprobs = -1;
 
+  /// Alternatives that the workers report with each token of the prompt; -1: not even its log-probability.
+  int num_scored_top() const { return std::max(num_prompt_logprobs, echo ? num_top_logprobs : -1); }
+  /// Only the prompt is of interest: what is drawn after it is dropped.
+  bool only_prompt() const { return max_tokens == 0; }
   /// Choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }
 };

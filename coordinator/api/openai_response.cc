@@ -1,6 +1,8 @@
 #include "coordinator/api/openai_response.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "coordinator/text/utf8.h"
 
@@ -35,9 +37,9 @@ Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
 }
 
 /// Several may be parts of characters and look alike; the likeliest of them is shown.
-Json ResponseBuilder::TopOf(const ReportedToken& token) const {
+Json ResponseBuilder::TopOf(const ReportedToken& token, size_t most) const {
   Json top = Json::object();
-  for (const auto& [id, logprob] : token.top)
+  for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size())))
     top.emplace(ValidUtf8(std::string(tokenizer_->Bytes(id))), std::max(logprob, kLowestLogprob));
   return top;
 }
@@ -48,23 +50,38 @@ const std::vector<const char*>& ResponseBuilder::LogprobLists() const {
   return chat_ ? kOfChat : kOfText;
 }
 
-Json ResponseBuilder::LogprobEntry(size_t list, const ReportedToken& token) const {
+Json ResponseBuilder::LogprobEntry(size_t list, const ReportedToken& token, size_t most_top) const {
   if (chat_) {
     Json entry = ChatToken(token.token, token.logprob);
     entry["top_logprobs"] = Json::array();
     for (const auto& [id, logprob] : token.top) entry["top_logprobs"].push_back(ChatToken(id, logprob));
     return entry;
   }
+  const bool predicted = !std::isnan(token.logprob);
   switch (list) {
     case 0:
       return std::string(tokenizer_->Bytes(token.token));
     case 1:
-      return std::max(token.logprob, kLowestLogprob);
+      return predicted ? Json(std::max(token.logprob, kLowestLogprob)) : Json();
     case 2:
-      return TopOf(token);
+      return predicted ? TopOf(token, most_top) : Json();
     default:
       return token.text_offset;
   }
+}
+
+Json ResponseBuilder::PromptEntry(const ReportedToken& token, size_t most_top) const {
+  if (std::isnan(token.logprob)) return nullptr;
+  Json entry = Json::object();
+  const auto add = [&](TokenId id, float logprob, int32_t rank) {
+    entry.emplace(std::to_string(id), Json{{"logprob", std::max(logprob, kLowestLogprob)},
+                                           {"rank", rank},
+                                           {"decoded_token", ValidUtf8(std::string(tokenizer_->Bytes(id)))}});
+  };
+  add(token.token, token.logprob, token.rank);
+  for (size_t i = 0; i < std::min(most_top, token.top.size()); ++i)
+    add(token.top[i].first, token.top[i].second, static_cast<int32_t>(i) + 1);
+  return entry;
 }
 
 Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens) const {
@@ -90,7 +107,7 @@ Json ResponseBuilder::WholeChoice(size_t index, const AnswerChoice& choice) cons
     }
     if (calls && choice.finished == FinishReason::kStop) entry["finish_reason"] = "tool_calls";
   } else {
-    entry["text"] = choice.text;
+    entry["text"] = choice.prompt == nullptr ? choice.text : choice.prompt->text + choice.text;
   }
   return entry;
 }

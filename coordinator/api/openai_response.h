@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,17 @@ struct AnswerCall {
   std::string id, name, arguments;
 };
 
+/// What an answer says of a prompt; its choices share it.
+struct AnswerPrompt {
+  std::string text;                  // that every choice begins with
+  std::deque<ReportedToken> tokens;  // where their log-probabilities were asked for
+  int num_echoed_top = -1;  // alternatives with which they are reported before a choice's own; -1: they are not
+  int num_listed_top = -1;  // the same in prompt_logprobs
+};
+
 /// One choice of a whole answer.
 struct AnswerChoice {
+  std::shared_ptr<const AnswerPrompt> prompt = nullptr;  // null: nothing is said of it
   std::string text, reasoning;
   std::vector<AnswerCall> calls;
   std::deque<ReportedToken> tokens;  // when log-probabilities were asked for
@@ -59,12 +70,16 @@ class ResponseBuilder {
 
   /// Log-probabilities are an object of lists that have an entry for each token: one list for chat, four otherwise.
   const std::vector<const char*>& LogprobLists() const;
-  Json LogprobEntry(size_t list, const ReportedToken& token) const;
+  /// With at most so many alternatives.
+  Json LogprobEntry(size_t list, const ReportedToken& token, size_t most_top = SIZE_MAX) const;
+  /// The entry of prompt_logprobs: the prompt's own token and the likeliest, by token id.
+  Json PromptEntry(const ReportedToken& token, size_t most_top) const;
+  bool chat() const { return chat_; }
 
  private:
   Json Logprobs(const std::vector<ReportedToken>& tokens) const;
   Json ChatToken(TokenId token, float logprob) const;
-  Json TopOf(const ReportedToken& token) const;
+  Json TopOf(const ReportedToken& token, size_t most) const;
 
   const Tokenizer* tokenizer_;
   bool chat_;

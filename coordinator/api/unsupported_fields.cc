@@ -28,7 +28,6 @@ const std::vector<Unsupported> kFields = {
     {"guided_decoding_backend", {}},
     {"chat_template", {}},
     {"prompt_embeds", {}},
-    {"prompt_logprobs", {}},
     {"continue_final_message", {false}},
     {"bad_words", {Json::array()}},
     {"allowed_token_ids", {Json::array()}},

@@ -19,15 +19,20 @@ class WholeAnswer : public PiecewiseText {
   size_t estimated_bytes() const override;
 
  private:
-  enum class Stage { kOpening, kChoice, kList, kDone };
+  enum class Stage { kOpening, kChoice, kList, kPrompt, kDone };
   void BeginChoice(std::string& out);
   void Continue(std::string& out);
   void EndChoice(std::string& out);
+  void CloseChoice(std::string& out);
+  void End(std::string& out);
+  bool ListsPrompt() const { return prompt_ != nullptr && prompt_->num_listed_top >= 0; }
+  void ContinuePrompt(std::string& out);
 
   ResponseBuilder builder_;
   std::vector<AnswerChoice> choices_;  // those that are done are empty
   bool with_logprobs_;
-  std::string envelope_;  // of the answer, without its opening brace
+  std::shared_ptr<const AnswerPrompt> prompt_;  // of the choice that was begun last
+  std::string envelope_;                        // of the answer, without its opening brace
   Stage stage_ = Stage::kOpening;
   size_t choice_ = 0, list_ = 0, token_ = 0;  // where the text goes on
 };

@@ -284,11 +284,26 @@ TEST(OpenAiRequestTest, MaxCompletionTokensGoesBeforeMaxTokens) {
   EXPECT_FALSE(ParseChat({{"messages", messages}}).max_tokens.has_value());
 }
 
+TEST(OpenAiRequestTest, PromptsAreScoredAsOftenAsAnythingAsks) {
+  const auto scored = [](Json more) {
+    more["prompt"] = "x";
+    return ParseCompletion(more).num_scored_top();
+  };
+  EXPECT_EQ(scored({{"logprobs", 3}}), -1);
+  EXPECT_EQ(scored({{"echo", true}}), -1);
+  EXPECT_EQ(scored({{"echo", true}, {"logprobs", 3}}), 3);
+  EXPECT_EQ(scored({{"logprobs", 3}, {"prompt_logprobs", 2}}), 2);
+  EXPECT_EQ(scored({{"echo", true}, {"logprobs", 3}, {"prompt_logprobs", 5}}), 5);
+  EXPECT_TRUE(ParseCompletion({{"prompt", "x"}, {"echo", true}, {"max_tokens", 0}}).only_prompt());
+  EXPECT_FALSE(ParseCompletion({{"prompt", "x"}, {"echo", true}}).only_prompt());
+}
+
 TEST(OpenAiRequestTest, DependentFieldsAreRefusedAlone) {
   EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"stream_options", {{"include_usage", true}}}}), "stream_options");
   EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"top_logprobs", 3}}),
             "top_logprobs");
-  EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"echo", true}, {"logprobs", 1}}), "logprobs");
+  EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"prompt_logprobs", 1}, {"stream", true}}), "prompt_logprobs");
+  EXPECT_EQ(Fault("completion", {{"prompt", "x"}, {"max_tokens", 0}}), "max_tokens");
   EXPECT_EQ(Fault("chat", {{"messages", Json::array({{{"role", "user"}, {"content", "x"}}})}, {"echo", true}}), "echo");
   EXPECT_EQ(Fault("completion", Completion("length_penalty", 2)), "length_penalty");
   EXPECT_EQ(Fault("completion", Completion("early_stopping", true)), "early_stopping");

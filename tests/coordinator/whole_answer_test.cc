@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "coordinator/api/answer_memory.h"
 
 namespace quire {
@@ -67,6 +69,66 @@ TEST_P(WholeAnswerTest, ReportsTokensAsStreamsDo) {
   const Json& first =
       GetParam() ? chunk["choices"][0]["logprobs"]["content"] : chunk["choices"][0]["logprobs"]["tokens"];
   EXPECT_EQ(first.size(), 6u);
+}
+
+/// Of three tokens, the first without a score.
+std::shared_ptr<AnswerPrompt> SomePrompt(int num_echoed_top, int num_listed_top) {
+  auto prompt = std::make_shared<AnswerPrompt>();
+  prompt->num_echoed_top = num_echoed_top;
+  prompt->num_listed_top = num_listed_top;
+  prompt->tokens.push_back({300, std::nanf(""), {}, 0});
+  prompt->tokens.push_back({301, -2.5f, {{302, -0.5f}, {303, -1.5f}, {304, -2.0f}}, 1, 7});
+  prompt->tokens.push_back({302, -0.25f, {{302, -0.25f}, {303, -4.0f}, {304, -5.0f}}, 2, 1});
+  return prompt;
+}
+
+TEST_P(WholeAnswerTest, ListsThePromptOncePerChoiceOfATextAndOnceForAChat) {
+  for (const size_t piece : {size_t{1}, SIZE_MAX}) {
+    std::vector<AnswerChoice> choices = Choices(2, 1, 0);
+    for (AnswerChoice& choice : choices) choice.prompt = SomePrompt(-1, 2);
+    WholeAnswer answer(Builder(), std::move(choices), false, {5, 6, 1});
+    std::string text;
+    while (!answer.done()) text += answer.Next(piece);
+    const Json json = ParseJson(text, "answer");
+    EXPECT_EQ(json.contains("prompt_logprobs"), GetParam());
+    EXPECT_EQ(json["choices"][1].contains("prompt_logprobs"), !GetParam());
+    const Json& list = GetParam() ? json["prompt_logprobs"] : json["choices"][1]["prompt_logprobs"];
+    ASSERT_EQ(list.size(), 3u);
+    EXPECT_TRUE(list[0].is_null());
+    EXPECT_EQ(list[1].size(), 3u) << "its own, and two";
+    EXPECT_EQ(list[1]["301"]["rank"], 7);
+    EXPECT_EQ(list[1]["301"]["logprob"], -2.5f);
+    EXPECT_EQ(list[1]["303"]["rank"], 2);
+    EXPECT_EQ(list[2].size(), 2u) << "its own is one of them";
+    EXPECT_TRUE(json["choices"][1]["logprobs"].is_null());
+  }
+}
+
+TEST_P(WholeAnswerTest, EchoedTokensComeBeforeAChoicesOwn) {
+  if (GetParam()) return;  // chats are not echoed
+  std::vector<AnswerChoice> choices = Choices(1, 2, 1);
+  const auto prompt = SomePrompt(1, -1);
+  prompt->text = "said ";
+  choices[0].prompt = prompt;
+  WholeAnswer answer(Builder(), std::move(choices), true, {5, 6, 1});
+  const Json json = ParseJson(answer.Next(SIZE_MAX), "answer");
+  const Json& choice = json["choices"][0];
+  EXPECT_EQ(choice["text"], "said ch\"oice\n0");
+  EXPECT_FALSE(choice.contains("prompt_logprobs"));
+  EXPECT_EQ(choice["logprobs"]["token_logprobs"], Json({nullptr, -2.5f, -0.25f, -0.0f, -0.5f}));
+  EXPECT_EQ(choice["logprobs"]["text_offset"], Json({0, 1, 2, 0, 3}));
+  EXPECT_TRUE(choice["logprobs"]["top_logprobs"][0].is_null());
+  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1].size(), 1u) << "as many as were asked for";
+}
+
+TEST_P(WholeAnswerTest, APromptThatChoicesShareIsCountedOnce) {
+  std::vector<AnswerChoice> choices(8);
+  const int64_t without = RecordBytes(choices);
+  const auto prompt = SomePrompt(3, -1);
+  for (AnswerChoice& choice : choices) choice.prompt = prompt;
+  const int64_t with = RecordBytes(choices) - without;
+  EXPECT_GT(with, static_cast<int64_t>(3 * sizeof(ReportedToken)));
+  EXPECT_LT(with, 1000);
 }
 
 TEST_P(WholeAnswerTest, NoPieceIsMuchLongerThanWhatWasAskedFor) {

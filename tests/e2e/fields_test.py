@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+import prompt_scores_test
 import structured_output_test
 import tools_test
 import verdict
@@ -217,8 +218,9 @@ class CompletionTest(FieldCase):
         self.usage(answer, 3, 6)
         events = self.events(prompt="&'(", echo=True, logit_bias=only(A), max_tokens=3)
         self.assertEqual("".join(e["choices"][0]["text"] for e in events), "&'(AAA")
-        self.assertIn("echo", self.refused("logprobs", echo=True, logprobs=1))
-        self.refused("echo", prompt=[[5], [6]], echo=True)
+        self.ends(self.complete(prompt=[[5], [6, 7]], echo=True, logit_bias=only(A), max_tokens=1), ("&A", "length"), ("'(A", "length"))
+        logprobs = self.complete(prompt="&'(", echo=True, logprobs=1, logit_bias=only(A), max_tokens=1)["choices"][0]["logprobs"]
+        self.assertEqual((logprobs["tokens"], logprobs["text_offset"]), (["&", "'", "(", "A"], [0, 1, 2, 3]))
 
     def test_temperature_0_takes_the_likeliest(self):
         logprobs = self.complete(logprobs=1, ignore_eos=True, max_tokens=20)["choices"][0]["logprobs"]
@@ -369,7 +371,7 @@ class CompletionTest(FieldCase):
 
     def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
         for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"),
-                             ("prompt_logprobs", 1), ("allowed_token_ids", [5]), ("bad_words", ["a"]), ("truncate_prompt_tokens", 1)):
+                             ("allowed_token_ids", [5]), ("bad_words", ["a"]), ("truncate_prompt_tokens", 1)):
             self.assertIn("not supported", self.refused(field, **{field: value}))
         for field, value in (("tools", [{}]), ("tool_choice", "required"), ("enable_thinking", True), ("documents", [{}]), ("include_reasoning", False)):
             self.assertIn("is for /v1/chat/completions", self.refused(field, **{field: value}))
@@ -566,6 +568,7 @@ TESTS = {
     "add_special_tokens": SpecialTokenTest.test_add_special_tokens_is_for_texts,
     "add_generation_prompt": ChatTest.test_add_generation_prompt_opens_the_answer,
     "echo": CompletionTest.test_echo_puts_the_prompt_before_the_text,
+    "prompt_logprobs": prompt_scores_test.FormsTest.test_prompt_logprobs_are_those_of_echo_with_ranks,
     "logprobs": CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand,
     "top_logprobs": ChatTest.test_top_logprobs_list_bytes,
     "cache_salt": CompletionTest.test_cache_salt_parts_what_is_shared,
