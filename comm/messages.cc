@@ -61,9 +61,13 @@ fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const Samplin
   const auto bias_offset = bias.empty() ? 0 : b.CreateVectorOfStructs(bias);
   const auto banned = s.banned_until_min.empty() ? 0 : b.CreateVector(s.banned_until_min);
   const auto grammar = s.grammar ? b.CreateString(s.grammar.text) : 0;
+  const auto allowed = s.allowed_tokens.empty() ? 0 : b.CreateVector(s.allowed_tokens);
+  std::vector<fb::Offset<wire::TokenList>> words;
+  for (const auto& word : s.bad_words) words.push_back(wire::CreateTokenListDirect(b, &word));
+  const auto bad_words = words.empty() ? 0 : b.CreateVector(words);
   return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
                               s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned,
-                              s.grammar.kind, grammar, s.num_prompt_logprobs);
+                              s.grammar.kind, grammar, s.num_prompt_logprobs, allowed, bad_words);
 }
 
 GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
@@ -89,7 +93,12 @@ SamplingSpec ReadSampling(const wire::Sampling* s) {
                     {},
                     Numbers<TokenId>(s->banned_until_min()),
                     s->min_tokens(),
-                    ReadGrammar(s->grammar_kind(), s->grammar())};
+                    ReadGrammar(s->grammar_kind(), s->grammar()),
+                    Numbers<TokenId>(s->allowed_tokens()),
+                    {}};
+  if (s->bad_words() != nullptr) {
+    for (const auto* word : *s->bad_words()) spec.bad_words.push_back(Numbers<TokenId>(word->tokens()));
+  }
   if (s->logit_bias() != nullptr) {
     for (const auto* entry : *s->logit_bias()) spec.logit_bias.emplace_back(entry->token(), entry->bias());
   }
@@ -145,6 +154,16 @@ class UnfoldedBytes {
   size_t left_;
 };
 
+void TakeLists(const wire::Sampling& sampling, UnfoldedBytes& unfolded) {
+  unfolded.Take(sampling.logit_bias());
+  unfolded.Take(sampling.banned_until_min());
+  unfolded.Take(sampling.grammar());
+  unfolded.Take(sampling.allowed_tokens());
+  unfolded.Take(sampling.bad_words());
+  if (sampling.bad_words() == nullptr) return;
+  for (const auto* word : *sampling.bad_words()) unfolded.Take(word->tokens());
+}
+
 StepPlan ReadPlan(const Frame& frame) {
   const auto& wire_plan = Root<wire::Plan>(frame);
   UnfoldedBytes unfolded(frame);
@@ -157,9 +176,7 @@ StepPlan ReadPlan(const Frame& frame) {
     for (const auto* a : *wire_plan.added()) {
       unfolded.Take(a->tokens());
       unfolded.Take(a->blocks());
-      if (a->sampling() != nullptr) unfolded.Take(a->sampling()->logit_bias());
-      if (a->sampling() != nullptr) unfolded.Take(a->sampling()->banned_until_min());
-      if (a->sampling() != nullptr) unfolded.Take(a->sampling()->grammar());
+      if (a->sampling() != nullptr) TakeLists(*a->sampling(), unfolded);
       plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
                             Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling()), a->num_scored()});
     }

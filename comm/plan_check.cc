@@ -45,6 +45,11 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   for (const TokenId token : a.tokens) CheckToken(a.slot, token, limits);
   for (const auto& [token, bias] : a.sampling.logit_bias) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.banned_until_min) CheckToken(a.slot, token, limits);
+  for (const TokenId token : a.sampling.allowed_tokens) CheckToken(a.slot, token, limits);
+  for (const auto& word : a.sampling.bad_words) {
+    if (word.empty()) Fail("plan: slot {}: a bad word without tokens", a.slot);
+    for (const TokenId token : word) CheckToken(a.slot, token, limits);
+  }
 }
 
 /// Swap-outs run first, then swap-ins, then copies: nothing may be overwritten before it was read.

@@ -31,7 +31,9 @@ struct SamplingSpec {
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned_until_min;  // tokens that may not be drawn before min_tokens are generated
   int32_t min_tokens = 0;
-  GrammarSource grammar;  // what the generated text must be
+  GrammarSource grammar;                        // what the generated text must be
+  std::vector<TokenId> allowed_tokens;          // no others are drawn; none: all
+  std::vector<std::vector<TokenId>> bad_words;  // none of them comes to stand among the generated tokens
 
   bool operator==(const SamplingSpec&) const = default;
 };

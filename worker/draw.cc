@@ -11,7 +11,26 @@ namespace quire {
 
 namespace {
 
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
 int NumGenerated(const SequenceState& s) { return static_cast<int>(s.tokens.size()) - s.num_prompt_tokens; }
+
+/// Everything but the allowed tokens, and what would complete a bad word, is never drawn.
+void Forbid(const SequenceState& s, std::span<float> logits) {
+  const SamplingSpec& spec = s.sampling;
+  if (!spec.allowed_tokens.empty()) {
+    std::vector<float> allowed;
+    for (const TokenId token : spec.allowed_tokens) allowed.push_back(logits[static_cast<size_t>(token)]);
+    std::ranges::fill(logits, kNever);
+    for (size_t i = 0; i < allowed.size(); ++i) logits[static_cast<size_t>(spec.allowed_tokens[i])] = allowed[i];
+  }
+  const auto generated = std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens));
+  for (const auto& word : spec.bad_words) {
+    const auto begin = std::span(word).first(word.size() - 1);
+    if (begin.size() <= generated.size() && std::ranges::equal(begin, generated.last(begin.size())))
+      logits[static_cast<size_t>(word.back())] = kNever;
+  }
+}
 
 }  // namespace
 
@@ -26,8 +45,10 @@ bool HasPenalties(const SamplingSpec& s) {
 bool NeedsOnlyTheBest(const SequenceState& s) {
   const SamplingSpec& spec = s.sampling;
   return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) &&
-         !BansTokens(s) && s.constraint == nullptr;
+         !ForbidsTokens(spec) && !BansTokens(s) && s.constraint == nullptr;
 }
+
+bool ForbidsTokens(const SamplingSpec& s) { return !s.allowed_tokens.empty() || !s.bad_words.empty(); }
 
 /// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {
@@ -49,9 +70,9 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   }
   for (const auto& [token, bias] : spec.logit_bias) logits[static_cast<size_t>(token)] += bias;
   if (BansTokens(sequence)) {
-    for (const TokenId token : spec.banned_until_min)
-      logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+    for (const TokenId token : spec.banned_until_min) logits[static_cast<size_t>(token)] = kNever;
   }
+  Forbid(sequence, logits);
   if (sequence.constraint != nullptr)
     sequence.constraint->Mask(std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens)),
                               logits);

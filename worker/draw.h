@@ -11,6 +11,7 @@ namespace quire {
 // What a sequence's sampling settings ask of its next draw.
 bool BansTokens(const SequenceState& sequence);
 bool HasPenalties(const SamplingSpec& spec);
+bool ForbidsTokens(const SamplingSpec& spec);
 /// Greedy, and nothing else is asked for.
 bool NeedsOnlyTheBest(const SequenceState& sequence);
 

@@ -42,14 +42,16 @@ void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
 
 /// What is said of every prompt, where something is: given to its choices, and filled as it comes.
 std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, const std::vector<std::string>& echo,
+                                                     const std::vector<std::vector<TokenId>>& ids,
                                                      std::vector<AnswerChoice>& choices) {
   std::vector<std::shared_ptr<AnswerPrompt>> prompts;
-  if (!call.echo && call.num_prompt_logprobs < 0) return prompts;
+  if (!call.echo && call.num_prompt_logprobs < 0 && ids.empty()) return prompts;
   for (size_t i = 0; i < choices.size(); ++i) {
     const size_t index = i / static_cast<size_t>(call.num_delivered());
     if (index == prompts.size()) {
       prompts.push_back(std::make_shared<AnswerPrompt>());
       if (!echo.empty()) prompts[index]->text = echo[index];
+      if (!ids.empty()) prompts[index]->ids = ids[index];
       if (call.echo) prompts[index]->num_echoed_top = call.num_top_logprobs;
       prompts[index]->num_listed_top = call.num_prompt_logprobs;
     }
@@ -87,7 +89,8 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
   Usage& usage = exchange.usage;
   CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, exchange.responder.record);
   std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()));
-  const std::vector<std::shared_ptr<AnswerPrompt>> prompts = PromptsOf(call, exchange.echo, choices);
+  const std::vector<std::shared_ptr<AnswerPrompt>> prompts =
+      PromptsOf(call, exchange.echo, exchange.prompt_ids, choices);
   size_t finished = 0;
   int64_t text_bytes = 0;
   while (finished < choices.size() && !exchange.responder.gone()) {
@@ -181,8 +184,9 @@ std::string DataApi::ChunksOf(const GenerationEvent& event, Exchange& exchange) 
   const bool with_logprobs = exchange.call.num_top_logprobs >= 0;
   std::string text;
   if (!event.text.empty() || !event.tokens.empty()) {
-    text += exchange.ChunkText(
-        exchange.builder.Chunk(event.choice, false, event.text, event.tokens, with_logprobs, std::nullopt));
+    Json chunk = exchange.builder.Chunk(event.choice, false, event.text, event.tokens, with_logprobs, std::nullopt);
+    if (event.of_prompt) chunk["choices"][0].erase("token_ids");  // those were told before
+    text += exchange.ChunkText(std::move(chunk));
   }
   if (event.finished) {
     text += exchange.ChunkText(exchange.builder.Chunk(event.choice, false, "", {}, false, event.finished));
@@ -200,9 +204,9 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   co_await responder.BeginStream();
   std::string opening;
   if (exchange.form) opening = exchange.form->Opening(usage);
-  for (size_t i = 0; i < choices && (call.chat || !exchange.echo.empty()) && !exchange.form; ++i) {
-    opening += exchange.ChunkText(
-        exchange.builder.Chunk(static_cast<int>(i), call.chat, exchange.EchoOf(i), {}, false, std::nullopt));
+  const bool opens = (call.chat || !exchange.echo.empty() || call.return_token_ids) && !exchange.form;
+  for (size_t i = 0; i < choices && opens; ++i) {
+    opening += exchange.ChunkText(exchange.OpeningChunk(i));
     if (opening.size() < kPieceBytes) continue;
     std::string piece = std::exchange(opening, {});  // prompts that are echoed for many choices are no small matter
     co_await responder.Write(std::move(piece));

@@ -42,9 +42,10 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   if (prepared.terms) bytes += 2 * prepared.terms->bytes();  // and in the answer
   if (call.num_scored_top() >= 0)
     bytes += prepared.num_prompts * longest * (TokenRecordBytes(call.num_scored_top()) + kTextBytesPerToken);
+  if (call.return_token_ids) bytes += prepared.num_prompts * longest * kTokenBytes;
   if (call.stream) return bytes + static_cast<int64_t>(EventQueue::kFreeBytes);
-  if (call.num_top_logprobs >= 0) {
-    bytes += delivered * max_tokens * TokenRecordBytes(call.num_top_logprobs);
+  if (call.num_top_logprobs >= 0 || call.return_token_ids) {
+    bytes += delivered * max_tokens * TokenRecordBytes(std::max(0, call.num_top_logprobs));
   }
   return bytes + std::min(bytes, kSendBytes);
 }

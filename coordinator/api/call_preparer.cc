@@ -27,6 +27,36 @@ size_t TextBytes(const GenerateCall& call) {
 const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
 constexpr std::chrono::seconds kMaxCompileTime(2);
+constexpr size_t kMaxBadWordTokens = 1024;
+
+std::string_view WithoutSpaces(std::string_view text) {
+  constexpr const char* kSpaces = " \t\n\r\f\v";
+  const size_t begin = std::min(text.find_first_not_of(kSpaces), text.size());
+  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+}
+
+/// Ends where the last message does, so that the answer continues it; spaces at its end stay when the template shows
+/// them.
+MarkedText CutAfterLastMessage(const MarkedText& text, const OrderedJson& messages) {
+  const OrderedJson& last = messages.back()["content"];
+  const std::string content = last.is_string() ? last.get<std::string>() : "";
+  const std::string_view words = WithoutSpaces(content);
+  if (words.empty()) JsonFields::Refuse("continue_final_message", "needs a last message that says something");
+  const size_t at = text.text.rfind(words);
+  if (at == std::string::npos)
+    JsonFields::Refuse("continue_final_message", "cannot be kept to: the model's template changes the last message");
+  const std::string_view shown = std::string_view(content).substr(content.find(words));
+  const bool whole = std::string_view(text.text).substr(at).starts_with(shown);
+  return text.Substring(0, at + (whole ? shown : words).size());
+}
+
+/// How many of a prompt's last tokens are kept.
+size_t TokensKept(const GenerateCall& call, int max_model_len) {
+  if (call.truncate_prompt_tokens == 0) return SIZE_MAX;
+  if (call.truncate_prompt_tokens > 0) return static_cast<size_t>(call.truncate_prompt_tokens);
+  const int answer = std::clamp(call.max_tokens.value_or(call.default_max_tokens()), 1, std::max(1, max_model_len / 2));
+  return static_cast<size_t>(std::max(1, max_model_len - answer));
+}
 
 }  // namespace
 
@@ -86,6 +116,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   if (prepared.num_sampled() > room) return prepared;
   const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
   CheckGrammar(call);
+  FindBadWords(call, {stop});
   EncodePrompts(prepared, text, stop);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
@@ -126,7 +157,8 @@ MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& s
   if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
   fit_->FitConversation(call);
   MarkedText text = chat_->Render(call.conversation, [&] { return stop.stop_requested(); });
-  CheckSize(text.text, "messages");
+  if (call.continue_final_message) text = CutAfterLastMessage(text, call.conversation.messages);
+  if (call.truncate_prompt_tokens == 0) CheckSize(text.text, "messages");
   fit_->ShapeAnswer(text.text, call);
   return text;
 }
@@ -136,16 +168,36 @@ ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
   return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }
 
+/// As vLLM finds them: the word as it is, and behind a space where that is another token.
+void CallPreparer::FindBadWords(GenerateCall& call, const EncodeBounds& bounds) const {
+  auto& words = call.sampling.bad_words;
+  size_t tokens = 0;
+  for (const std::string& word : call.bad_words) {
+    const size_t begin = std::min(word.find_first_not_of(' '), word.size());
+    const std::string bare = word.substr(begin);
+    if (bare.empty()) JsonFields::Refuse("bad_words", "must be more than spaces");
+    const std::vector<TokenId> alone = tokenizer_.EncodePrompt(bare, false, bounds);
+    const std::vector<TokenId> inside = tokenizer_.EncodePrompt(" " + bare, false, bounds);
+    if (!alone.empty()) words.push_back(alone);
+    if (inside.size() == alone.size() && !inside.empty() && inside.front() != alone.front()) words.push_back(inside);
+    tokens += alone.size() + inside.size();
+  }
+  if (tokens > kMaxBadWordTokens)
+    JsonFields::Refuse("bad_words", fmt::format("are {} tokens, at most {} are taken", tokens, kMaxBadWordTokens));
+  call.bad_words.clear();
+}
+
 void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
   const GenerateCall& call = prepared.call;
-  const auto most_tokens = static_cast<size_t>(options_.request.max_model_len);
+  const bool truncates = call.truncate_prompt_tokens != 0;  // then the body's size is the bound
+  const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
   SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
   const EncodeBounds bounds{stop, most_tokens, &splitting};
   try {
     if (call.chat) prepared.prompts.push_back(tokenizer_.Encode(chat, {stop, most_tokens}));
     for (const PromptInput& prompt : call.prompts) {
       if (const auto* text = std::get_if<std::string>(&prompt)) {
-        CheckSize(*text, "prompt");
+        if (call.truncate_prompt_tokens == 0) CheckSize(*text, "prompt");
         prepared.prompts.push_back(tokenizer_.EncodePrompt(*text, call.add_special_tokens, bounds));
       } else {
         prepared.prompts.push_back(std::get<std::vector<TokenId>>(prompt));
@@ -154,7 +206,9 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
   } catch (const TooManyTokens&) {
     throw PromptTooLong(call);
   }
-  for (const auto& prompt : prepared.prompts) {
+  const size_t kept = TokensKept(call, options_.request.max_model_len);
+  for (auto& prompt : prepared.prompts) {
+    if (prompt.size() > kept) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept));
     if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));
     prepared.prompt_tokens += prompt.size();
     prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());

@@ -68,6 +68,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
       {"POST", "/v1/responses", generate},
       {"GET", "/health", alive},
       {"GET", "/ping", alive},
+      {"POST", "/ping", alive},
       {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
       {"GET", "/load", At([this](const HttpRequest&) {
          return JsonResponse({{"server_load", places_.taken()}});
@@ -169,7 +170,6 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& reque
 }
 
 int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
-  constexpr int kCompletionDefault = 16, kChatDefault = 4096;
   const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
   const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
   if (room < 1) {
@@ -178,8 +178,7 @@ int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
                              call.chat ? "messages" : "prompt");
   }
   if (!call.max_tokens) {
-    const int most = call.chat ? kChatDefault : kCompletionDefault;
-    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, most, per_choice})));
+    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, call.default_max_tokens(), per_choice})));
   }
   if (call.cut_to_context)
     return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({*call.max_tokens, room, per_choice})));

@@ -61,13 +61,23 @@ struct DataApi::Exchange {
   /// A chunk for each part that a chat's event brings.
   std::string ChatChunks(const GenerationEvent& event);
 
+  /// The first chunk of a choice's stream.
+  Json OpeningChunk(size_t choice) const {
+    Json chunk = builder.Chunk(static_cast<int>(choice), call.chat, EchoOf(choice), {}, false, std::nullopt);
+    if (prompt_ids.empty()) return chunk;
+    Json& place = call.chat ? chunk : chunk["choices"][0];
+    place["prompt_token_ids"] = prompt_ids[choice / static_cast<size_t>(call.num_delivered())];
+    return chunk;
+  }
+
   const GenerateCall& call;
   const std::string client;
   std::string id;  // of the answer, without what says its kind
   ResponseBuilder builder;
   Usage usage;
-  std::vector<std::string> echo;  // of every prompt, or none
-  int64_t text_bytes;             // charged for texts
+  std::vector<std::string> echo;                 // of every prompt, or none
+  std::vector<std::vector<TokenId>> prompt_ids;  // likewise
+  int64_t text_bytes;                            // charged for texts
   HttpResponder& responder;
   ByteBudget::Lease& memory;
   Slot& slot;

@@ -117,6 +117,8 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   next_id_ += prepared->prompts.size();
   const std::string name = NewName(dialect, id);
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::vector<std::vector<TokenId>> prompt_ids;
+  if (call.return_token_ids) prompt_ids = prepared->prompts;
   Generation generation(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
                     request.client,
@@ -124,6 +126,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
                     {context_.tokenizer, call.chat, name, options_.model_name, std::time(nullptr)},
                     {.prompt_tokens = static_cast<int>(prepared->prompt_tokens)},
                     std::move(prepared->echo),
+                    std::move(prompt_ids),
                     TextBytes(*prepared, max_tokens),
                     responder,
                     memory,
@@ -132,6 +135,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   for (int i = 0; call.chat && i < generation.num_choices(); ++i)
     exchange.choices.emplace_back(call.shape, call.include_reasoning);
   exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
+  exchange.builder.ShowIds(call.return_token_ids, call.tokens_as_ids);
   const GoneHook hook(responder, generation, memory);
   if (call.stream) {
     co_await AnswerStream(generation, exchange);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "coordinator/api/prompt_reporter.h"
+#include "coordinator/api/token_fields.h"
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/stop_matcher.h"
 #include "coordinator/text/utf8.h"
@@ -52,7 +53,8 @@ class TextSink : public RequestSink {
            std::shared_ptr<EventQueue> events)
       : tokenizer_(tokenizer),
         first_choice_(first_choice),
-        report_tokens_(call.num_top_logprobs >= 0),
+        report_tokens_(call.num_top_logprobs >= 0 || call.return_token_ids),
+        min_tokens_(call.sampling.min_tokens),
         echoes_(call.echo),
         only_prompt_(call.only_prompt()),
         client_tokens_(call.client_tokens),
@@ -89,7 +91,9 @@ class TextSink : public RequestSink {
       choice.pending_tokens.push_back(Report(token, choice.num_characters));
       choice.num_characters += NumCharacters(text);
     }
-    const StopMatcher::Output out = choice.stops.Push(text);
+    // Before min_tokens a stop string is text like other text.
+    const bool may_stop = choice.num_tokens > min_tokens_;
+    const StopMatcher::Output out = may_stop ? choice.stops.Push(text) : StopMatcher::Output{text};
     if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
     choice.stopped = out.stopped;
     choice.stop_sequence = out.stop;
@@ -100,8 +104,7 @@ class TextSink : public RequestSink {
     Choice& choice = choices_[static_cast<size_t>(index)];
     std::string rest;
     if (!choice.stopped) {
-      const StopMatcher::Output out = choice.stops.Push(choice.detokenizer.Finish());
-      rest = out.text + choice.stops.Finish();
+      rest = choice.stops.Finish();  // what is left of a character without its end is no text
     }
     if (only_prompt_) reason = FinishReason::kLength;
     if (reason == FinishReason::kStop && !choice.stopped)
@@ -169,7 +172,9 @@ class TextSink : public RequestSink {
 
   const Tokenizer& tokenizer_;
   int first_choice_;
-  bool report_tokens_, echoes_, only_prompt_;
+  bool report_tokens_;
+  int min_tokens_;
+  bool echoes_, only_prompt_;
   std::shared_ptr<std::atomic<int64_t>> client_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;
@@ -200,6 +205,7 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
   request->sampling.num_logprobs = call.num_top_logprobs;
   request->sampling.num_prompt_logprobs = call.num_scored_top();
   if (call.sampling.min_tokens > 0) request->sampling.banned_until_min = request->limits.stop_token_ids;
+  CheckSomeTokenIsLeft(request->sampling, request->limits.stop_token_ids);
   if (call.best_of > call.n) request->sampling.num_logprobs = std::max(0, request->sampling.num_logprobs);
   if (call.beams) {
     request->beams =

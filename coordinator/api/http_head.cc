@@ -97,6 +97,8 @@ HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   const std::string target(head.target());
   const size_t question = target.find('?');
   request.path = target.substr(0, question);
+  // Clients that join addresses leave a slash at the end.
+  if (request.path.starts_with("/v1/") && request.path.ends_with('/')) request.path.pop_back();
   if (question != std::string::npos) request.query = target.substr(question + 1);
   for (const char* name : {"authorization", "x-api-key", "x-request-id", "content-type", "host", "origin",
                            "access-control-request-method", "access-control-request-headers"}) {

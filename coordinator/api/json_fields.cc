@@ -10,6 +10,18 @@ JsonFields::JsonFields(const Json& body) : body_(body) {
   if (!body.is_object()) throw ApiError(400, "the body must be a JSON object");
 }
 
+std::optional<int64_t> JsonFields::WholeNumber(const Json& value) {
+  constexpr double kExact = 1LL << 53;  // beyond, floating point skips integers
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    if (std::abs(number) > kExact || number != std::trunc(number)) return std::nullopt;
+    return static_cast<int64_t>(number);
+  }
+  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
+    return std::nullopt;
+  return value.get<int64_t>();
+}
+
 void JsonFields::Refuse(const char* name, const std::string& reason) {
   throw ApiError(400, fmt::format("{} {}", name, reason), name);
 }
@@ -22,12 +34,10 @@ const Json* JsonFields::Find(const char* name) const {
 std::optional<int64_t> JsonFields::Integer(const char* name, int64_t low, int64_t high) const {
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  const bool integer =
-      value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
-  if (!integer || value->get<int64_t>() < low || value->get<int64_t>() > high) {
+  const std::optional<int64_t> integer = WholeNumber(*value);
+  if (!integer || *integer < low || *integer > high)
     Refuse(name, fmt::format("must be an integer from {} to {}", low, high));
-  }
-  return value->get<int64_t>();
+  return integer;
 }
 
 std::optional<double> JsonFields::Number(const char* name, double low, double high) const {

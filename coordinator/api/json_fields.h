@@ -25,6 +25,8 @@ class JsonFields {
   /// One text or a list of texts.
   std::vector<std::string> Texts(const char* name, size_t max_count, size_t max_bytes) const;
 
+  /// 5 and 5.0; nothing for what is no integer.
+  static std::optional<int64_t> WholeNumber(const Json& value);
   [[noreturn]] static void Refuse(const char* name, const std::string& reason);
 
  private:

@@ -9,6 +9,7 @@
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/structured_output.h"
 #include "coordinator/api/template_fields.h"
+#include "coordinator/api/token_fields.h"
 #include "coordinator/api/unsupported_fields.h"
 
 namespace quire {
@@ -20,33 +21,6 @@ constexpr int kMaxLogprobs = 20;
 constexpr int kMaxBeams = 20;
 constexpr size_t kMaxSaltBytes = 256;
 constexpr int kMaxPriority = 1000;
-
-std::vector<TokenId> TokenIds(const Json& list, const char* name, size_t max_count, int vocab_size) {
-  if (list.size() > max_count) JsonFields::Refuse(name, fmt::format("takes at most {} token ids", max_count));
-  std::vector<TokenId> ids;
-  for (const Json& item : list) {
-    if (!item.is_number_integer() || item < 0 || item >= vocab_size) {
-      JsonFields::Refuse(name, fmt::format("must be token ids from 0 to {}", vocab_size - 1));
-    }
-    ids.push_back(item.get<TokenId>());
-  }
-  return ids;
-}
-
-void ReadLogitBias(const JsonFields& fields, const RequestLimits& limits, SamplingSpec& sampling) {
-  const Json* bias = fields.Find("logit_bias");
-  if (bias == nullptr) return;
-  if (!bias->is_object() || bias->size() > 300)
-    JsonFields::Refuse("logit_bias", "must map at most 300 token ids to numbers");
-  for (const auto& [key, value] : bias->items()) {
-    const bool digits = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits || std::stoi(key) >= limits.vocab_size)
-      JsonFields::Refuse("logit_bias", "has a key that is no token id");
-    if (!value.is_number() || !(value >= -100.0 && value <= 100.0))
-      JsonFields::Refuse("logit_bias", "values must lie from -100 to 100");
-    sampling.logit_bias.emplace_back(std::stoi(key), value.get<float>());
-  }
-}
 
 void ReadSampling(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   SamplingSpec& s = call.sampling;
@@ -67,15 +41,16 @@ void ReadSampling(const JsonFields& fields, const RequestLimits& limits, Generat
     call.has_seed = true;
   }
   s.min_tokens = static_cast<int32_t>(fields.Integer("min_tokens", 0, limits.max_model_len).value_or(0));
-  ReadLogitBias(fields, limits, s);
 }
 
 void ReadBeams(const JsonFields& fields, GenerateCall& call) {
   if (call.best_of > kMaxBeams) JsonFields::Refuse("best_of", fmt::format("is at most {} with beam search", kMaxBeams));
   const SamplingSpec& s = call.sampling;
   const bool plain = s.repetition_penalty == 1 && s.frequency_penalty == 0 && s.presence_penalty == 0 &&
-                     s.logit_bias.empty() && s.min_tokens == 0;
-  if (!plain) JsonFields::Refuse("use_beam_search", "cannot be combined with penalties, logit_bias or min_tokens");
+                     s.logit_bias.empty() && s.min_tokens == 0 && s.allowed_tokens.empty() && call.bad_words.empty();
+  if (!plain)
+    JsonFields::Refuse("use_beam_search",
+                       "cannot be combined with penalties, logit_bias, min_tokens, allowed_token_ids or bad_words");
   BeamOptions beams;
   beams.width = call.best_of;
   beams.num_returned = call.n;
@@ -102,6 +77,8 @@ void ReadGrammar(const RequestBody& body, const JsonFields& fields, GenerateCall
   if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");
   if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos");
   if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens");
+  if (!call.sampling.allowed_tokens.empty()) JsonFields::Refuse(field, "cannot be combined with allowed_token_ids");
+  if (!call.bad_words.empty()) JsonFields::Refuse(field, "cannot be combined with bad_words");
   call.sampling.grammar = std::move(wanted.grammar);
   call.grammar_field = std::move(wanted.field);
 }
@@ -125,11 +102,13 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   call.deadline_seconds = fields.Number("deadline_seconds", 0.001, 1e6).value_or(0);
   ReadSampling(fields, limits, call);
   call.stop = fields.Texts("stop", 16, 1024);
-  if (const Json* ids = fields.Find("stop_token_ids")) {
-    if (!ids->is_array()) JsonFields::Refuse("stop_token_ids", "must be a list of token ids");
-    call.stop_token_ids = TokenIds(*ids, "stop_token_ids", 64, limits.vocab_size);
-  }
+  ReadTokenFields(fields, limits, call);
   call.ignore_eos = fields.Flag("ignore_eos", false);
+  call.return_token_ids = fields.Flag("return_token_ids", false);
+  call.tokens_as_ids = fields.Flag("return_tokens_as_token_ids", false);
+  call.truncate_prompt_tokens = static_cast<int>(fields.Integer("truncate_prompt_tokens", -1, INT32_MAX).value_or(0));
+  if (call.truncate_prompt_tokens == 0 && fields.Has("truncate_prompt_tokens"))
+    JsonFields::Refuse("truncate_prompt_tokens", "must be at least 1, or -1 for what the model has room for");
   call.skip_special_tokens = fields.Flag("skip_special_tokens", true);
   call.add_special_tokens = fields.Flag("add_special_tokens", true);
   call.include_stop = fields.Flag("include_stop_str_in_output", false);
@@ -166,15 +145,15 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
   }
 }
 
-std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& limits) {
+std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& limits, bool truncated) {
   const auto refuse = [] {
     JsonFields::Refuse("prompt", "must be a string, a list of strings, a list of token ids, or a list of such lists");
   };
   if (prompt == nullptr) JsonFields::Refuse("prompt", "is missing");
   const auto ids = [&](const Json& list) {
-    if (list.size() > static_cast<size_t>(limits.max_model_len))
+    if (list.size() > static_cast<size_t>(limits.max_model_len) && !truncated)
       throw ContextLengthError(limits.max_model_len, fmt::format("the prompt has {}", list.size()), "prompt");
-    return TokenIds(list, "prompt", static_cast<size_t>(limits.max_model_len), limits.vocab_size);
+    return ReadTokenIds(list, "prompt", list.size(), limits.vocab_size);
   };
   if (prompt->is_string()) return {prompt->get<std::string>()};
   if (!prompt->is_array()) refuse();
@@ -208,7 +187,7 @@ GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits
   RefuseChatFields(fields);
   call.echo = fields.Flag("echo", false);
   ReadMaxTokens(fields, limits, call);
-  call.prompts = ReadPrompts(fields.Find("prompt"), limits);
+  call.prompts = ReadPrompts(fields.Find("prompt"), limits, call.truncate_prompt_tokens != 0);
   if (const auto logprobs = fields.Integer("logprobs", 0, kMaxLogprobs))
     call.num_top_logprobs = static_cast<int>(*logprobs);
   return call;
@@ -220,9 +199,12 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
   call.chat = true;
   ReadCommon(body, fields, limits, call);
   ReadMaxTokens(fields, limits, call);
+  call.continue_final_message = fields.Flag("continue_final_message", false);
   Conversation& conversation = call.conversation;
   conversation.messages = ReadMessages(fields.Find("messages"));
-  conversation.add_generation_prompt = fields.Flag("add_generation_prompt", true);
+  conversation.add_generation_prompt = fields.Flag("add_generation_prompt", !call.continue_final_message);
+  if (call.continue_final_message && conversation.add_generation_prompt)
+    JsonFields::Refuse("continue_final_message", "cannot be combined with add_generation_prompt: true");
   ReadTemplateFields(body, fields, conversation);
   call.tools = ReadTools(body, fields);
   if (call.tools.active()) {

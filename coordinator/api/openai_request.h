@@ -31,6 +31,8 @@ struct GenerateCall {
   bool include_reasoning = true;                             // thoughts are a part of the answer
   AnswerShape shape;                                         // filled in later
   std::shared_ptr<const std::vector<TokenId>> shown_tokens;  // control tokens that stay in the text; likewise
+  bool continue_final_message = false;                       // the answer goes on where the last message ends
+  int truncate_prompt_tokens = 0;  // so many of a prompt's last tokens are kept; -1: what there is room for; 0: all
 
   int n = 1;        // choices per prompt that are returned
   int best_of = 1;  // choices per prompt that are sampled, or beams; at least n
@@ -44,21 +46,22 @@ struct GenerateCall {
   std::shared_ptr<std::atomic<int64_t>> client_tokens;  // where its tokens are counted, likewise; null: nowhere
   std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
+  std::vector<std::string> bad_words;  // until their tokens are found
   bool ignore_eos = false;
   bool skip_special_tokens = true;
   bool add_special_tokens = true;
   bool include_stop = false;
   bool echo = false;
-  int num_prompt_logprobs = -1;  // prompt_logprobs: with so many alternatives; -1: not reported
+  bool return_token_ids = false;  // of prompts and answers
+  bool tokens_as_ids = false;     // log-probabilities name tokens "token_id:N"
+  int num_prompt_logprobs = -1;   // prompt_logprobs: with so many alternatives; -1: not reported
 
   std::string client;           // who asks: fairness and caching go by it
   std::string cache_salt;       // shares cached prefixes only with the same salt
   int priority = 0;             // lower goes first among the client's own
   double deadline_seconds = 0;  // the answer is of no use later; 0: the server's limit
 
-  bool stream = false;
-  bool include_usage = false;
-  bool continuous_usage = false;
+  bool stream = false, include_usage = false, continuous_usage = false;
   /// Log-probabilities: reported when num_top >= 0, with that many alternatives.
   int num_top_logprobs = -1;
 
@@ -66,6 +69,8 @@ struct GenerateCall {
   int num_scored_top() const { return std::max(num_prompt_logprobs, echo ? num_top_logprobs : -1); }
   /// Only the prompt is of interest: what is drawn after it is dropped.
   bool only_prompt() const { return max_tokens == 0; }
+  /// The length of an answer to which nobody gave one, if there is room for so much.
+  int default_max_tokens() const { return chat ? 1024 : 16; }
   /// Choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }
 };

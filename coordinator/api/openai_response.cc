@@ -1,5 +1,7 @@
 #include "coordinator/api/openai_response.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -11,6 +13,13 @@ namespace quire {
 namespace {
 
 constexpr float kLowestLogprob = -9999.0f;  // JSON has no infinity
+
+template <class Tokens>
+Json IdsOf(const Tokens& tokens) {
+  Json ids = Json::array();
+  for (const ReportedToken& token : tokens) ids.push_back(token.token);
+  return ids;
+}
 
 }  // namespace
 
@@ -29,18 +38,32 @@ Json ResponseBuilder::Envelope(bool chunk) const {
   return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", nullptr}};
 }
 
+/// A token's text; of a part of a character its bytes, as "bytes:\xe7".
+std::string ResponseBuilder::NameOf(TokenId token) const {
+  if (names_are_ids_) return fmt::format("token_id:{}", token);
+  const std::string bytes(tokenizer_->Bytes(token));
+  if (IsValidUtf8(bytes)) return bytes;
+  std::string name = "bytes:";
+  for (const char byte : bytes) name += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return name;
+}
+
 Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
   const std::string bytes(tokenizer_->Bytes(token));
   Json list = Json::array();
   for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
-  return {{"token", bytes}, {"logprob", std::max(logprob, kLowestLogprob)}, {"bytes", std::move(list)}};
+  return {{"token", names_are_ids_ ? NameOf(token) : bytes},
+          {"logprob", std::max(logprob, kLowestLogprob)},
+          {"bytes", std::move(list)}};
 }
 
-/// Several may be parts of characters and look alike; the likeliest of them is shown.
+/// Of several that look alike all but the likeliest are named by their ids.
 Json ResponseBuilder::TopOf(const ReportedToken& token, size_t most) const {
   Json top = Json::object();
-  for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size())))
-    top.emplace(ValidUtf8(std::string(tokenizer_->Bytes(id))), std::max(logprob, kLowestLogprob));
+  for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size()))) {
+    const bool is_first = top.emplace(NameOf(id), std::max(logprob, kLowestLogprob)).second;
+    if (!is_first) top.emplace(fmt::format("token_id:{}", id), std::max(logprob, kLowestLogprob));
+  }
   return top;
 }
 
@@ -60,7 +83,7 @@ Json ResponseBuilder::LogprobEntry(size_t list, const ReportedToken& token, size
   const bool predicted = !std::isnan(token.logprob);
   switch (list) {
     case 0:
-      return std::string(tokenizer_->Bytes(token.token));
+      return NameOf(token.token);
     case 1:
       return predicted ? Json(std::max(token.logprob, kLowestLogprob)) : Json();
     case 2:
@@ -96,6 +119,8 @@ Json ResponseBuilder::Logprobs(const std::vector<ReportedToken>& tokens) const {
 Json ResponseBuilder::WholeChoice(size_t index, const AnswerChoice& choice) const {
   Json entry = {{"index", index},
                 {"finish_reason", choice.finished ? Json(FinishReasonName(*choice.finished)) : Json()}};
+  if (token_ids_) entry["token_ids"] = IdsOf(choice.tokens);
+  if (token_ids_ && !chat_ && choice.prompt != nullptr) entry["prompt_token_ids"] = choice.prompt->ids;
   if (chat_) {
     const bool calls = !choice.calls.empty();
     const Json content = choice.text.empty() && (calls || !choice.reasoning.empty()) ? Json() : Json(choice.text);
@@ -118,6 +143,7 @@ Json ResponseBuilder::Chunk(int index, bool role, const std::string& text, const
   Json entry = {{"index", index},
                 {"logprobs", with_logprobs && !tokens.empty() ? Logprobs(tokens) : Json()},
                 {"finish_reason", finished ? Json(FinishReasonName(*finished)) : Json()}};
+  if (token_ids_) entry["token_ids"] = IdsOf(tokens);
   if (!chat_) {
     entry["text"] = text;
   } else {

@@ -31,6 +31,7 @@ struct AnswerCall {
 /// What an answer says of a prompt; its choices share it.
 struct AnswerPrompt {
   std::string text;                  // that every choice begins with
+  std::vector<TokenId> ids;          // where they were asked for
   std::deque<ReportedToken> tokens;  // where their log-probabilities were asked for
   int num_echoed_top = -1;  // alternatives with which they are reported before a choice's own; -1: they are not
   int num_listed_top = -1;  // the same in prompt_logprobs
@@ -52,6 +53,12 @@ class ResponseBuilder {
  public:
   ResponseBuilder(const Tokenizer& tokenizer, bool chat, std::string id, std::string model, int64_t created)
       : tokenizer_(&tokenizer), chat_(chat), id_(std::move(id)), model_(std::move(model)), created_(created) {}
+
+  /// token_ids: choices list the tokens that they report; names_are_ids: log-probabilities name tokens "token_id:N".
+  void ShowIds(bool token_ids, bool names_are_ids) {
+    token_ids_ = token_ids;
+    names_are_ids_ = names_are_ids;
+  }
 
   /// What all chunks of a stream have, or a whole answer; without choices.
   Json Envelope(bool chunk) const;
@@ -78,11 +85,13 @@ class ResponseBuilder {
 
  private:
   Json Logprobs(const std::vector<ReportedToken>& tokens) const;
+  std::string NameOf(TokenId token) const;
   Json ChatToken(TokenId token, float logprob) const;
   Json TopOf(const ReportedToken& token, size_t most) const;
 
   const Tokenizer* tokenizer_;
   bool chat_;
+  bool token_ids_ = false, names_are_ids_ = false;
   std::string id_, model_;
   int64_t created_;
 };

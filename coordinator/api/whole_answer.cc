@@ -20,6 +20,8 @@ WholeAnswer::WholeAnswer(ResponseBuilder builder, std::vector<AnswerChoice> choi
     : builder_(std::move(builder)), choices_(std::move(choices)), with_logprobs_(with_logprobs) {
   Json envelope = builder_.Envelope(false);
   envelope["usage"] = usage.ToJson();
+  const auto& prompt = choices_.front().prompt;
+  if (builder_.chat() && prompt != nullptr && !prompt->ids.empty()) envelope["prompt_token_ids"] = prompt->ids;
   envelope_ = DumpJson(envelope).substr(1);
 }
 

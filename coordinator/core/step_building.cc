@@ -16,7 +16,7 @@ bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more 
 }  // namespace
 
 int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) {
-  constexpr int64_t kRest = 4096;  // sampling, with its lists
+  constexpr int64_t kRest = 16384;  // sampling, with its lists
   return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
          static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() + sizeof(BlockId) * sequence.blocks.size());
 }

@@ -29,6 +29,8 @@ StepPlan FullPlan() {
                     {1, 2},
                     4,
                     {GrammarSource::kRegex, "[ab]+"}};
+  added.sampling.allowed_tokens = {3, 9};
+  added.sampling.bad_words = {{7}, {1, 2, 3}};
   plan.added = {added};
   plan.branches = {{3, 1, 50}, {1, 1, 51}};
   plan.tables = {{1, 2, 9}, {1, 3, 8}, {1, 0, kNullBlock}};
@@ -145,6 +147,9 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_computed = -1; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = -1; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = 3; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.allowed_tokens = {100}; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.bad_words = {{}}; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.bad_words = {{1}, {2, -1}}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_prompt_tokens = 5; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].blocks = {1, 2, 3, 4}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.logit_bias = {{100, 1.0f}}; }), "");

@@ -39,7 +39,7 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
   const int64_t big = INT64_MAX;
   const std::vector<Field> fields = {
       {"n", {1, 128, nullptr}, {0, -1, 129, big, uint64_t{UINT64_MAX}, 1.5, "5", true, Json::array(), 1e308}},
-      {"max_tokens", {1, 4096, nullptr}, {0, -1, 4097, big, 1.0, "1", false}},
+      {"max_tokens", {1, 1.0, 4096, nullptr}, {0, -1, 4097, big, 1.5, "1", false}},
       {"temperature", {0, 0.5, 2, nullptr}, {-0.1, 101, "1", true, Json::object()}},
       {"top_p", {0.1, 1}, {0, -1, 1.1, "x"}},
       {"top_k", {-1, 0, 5}, {-2, 1.5, "a", big}},
@@ -77,7 +77,16 @@ TEST(OpenAiRequestTest, EveryFieldHasItsBounds) {
       {"mirostat", {0, 0.0}, {2}},
       {"repeat_penalty", {1, 1.0}, {1.1}},
       {"max_new_tokens", {nullptr}, {5}},
-      {"return_token_ids", {false}, {true}},
+      {"return_token_ids", {false, true}, {1}},
+      {"return_tokens_as_token_ids", {false, true}, {"yes"}},
+      {"prompt_logprobs", {0, 20, nullptr}, {-1, 21, true, "1"}},
+      {"truncate_prompt_tokens", {-1, 1, INT32_MAX, nullptr}, {0, -2, 1.5, "1"}},
+      {"allowed_token_ids",
+       {Json::array(), Json(std::vector<int>(1024, 9))},
+       {5, Json::array({1000}), Json(std::vector<int>(1025, 9))}},
+      {"bad_words",
+       {"a", Json::array({"a", "b"})},
+       {"", 5, Json(std::vector<std::string>(65, "a")), std::string(257, 'a')}},
       {"unknown_field", {1, "x", Json::object()}, {}},
   };
   for (const auto& [name, good, bad] : fields) {
@@ -111,18 +120,19 @@ TEST(OpenAiRequestTest, IntegersEndWhereTheirBoundsSay) {
     };
     std::vector<Json> good = {nullptr, f.low, f.high, f.low + 1, f.high - 1};
     std::vector<Json> bad = {
-        uint64_t{INT64_MAX} + 1, uint64_t{UINT64_MAX}, 1.0,           1.5, -1e308, 1e308, true, false, "", "1",
+        uint64_t{INT64_MAX} + 1, uint64_t{UINT64_MAX}, 0x1p60,        1.5, -1e308, 1e308, true, false, "", "1",
         Json::array(),           Json::array({1}),     Json::object()};
     if (f.low > INT64_MIN) bad.insert(bad.end(), {f.low - 1, INT64_MIN, INT64_MIN + 1});
     if (f.high < INT64_MAX) bad.insert(bad.end(), {f.high + 1, INT64_MAX, INT64_MAX - 1});
     if (f.high < kInt32) bad.insert(bad.end(), {kInt32, int64_t{INT32_MIN}, int64_t{1} << 32, (int64_t{1} << 32) + 1});
+    if (f.low > INT64_MIN) good.emplace_back(static_cast<double>(f.low + 1));
     for (const Json& value : good) EXPECT_EQ(fault(value), "") << f.name << " " << value;
     for (const Json& value : bad) EXPECT_EQ(fault(value), f.name) << f.name << " " << value;
   }
 }
 
 TEST(OpenAiRequestTest, TokenIdsEndWithTheVocabulary) {
-  for (const Json& bad : std::vector<Json>{-1, 1000, INT64_MAX, INT64_MIN, uint64_t{UINT64_MAX}, int64_t{1} << 32, 1.0,
+  for (const Json& bad : std::vector<Json>{-1, 1000, INT64_MAX, INT64_MIN, uint64_t{UINT64_MAX}, int64_t{1} << 32, 1.5,
                                            1e308, true, "1", nullptr, Json::array({1})}) {
     EXPECT_EQ(Fault("completion", Completion("stop_token_ids", Json::array({0, bad}))), "stop_token_ids") << bad;
     EXPECT_EQ(Fault("completion", {{"prompt", Json::array({0, bad})}}), "prompt") << bad;

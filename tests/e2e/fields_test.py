@@ -212,6 +212,98 @@ class CompletionTest(FieldCase):
             self.ends(answer, (text, "length"))
             self.usage(answer, 3, 2)
 
+    def test_allowed_token_ids_are_all_that_is_drawn(self):
+        answer = self.complete(allowed_token_ids=[A, B, C], temperature=3, seed=5, n=8, ignore_eos=True)
+        self.assertLessEqual(set("".join(choice["text"] for choice in answer["choices"])), set("ABC"))
+        self.ends(self.complete(allowed_token_ids=[B], logit_bias=only(A)), ("B" * 8, "length"))
+        self.ends(self.complete(allowed_token_ids=[A, EOS], logit_bias={str(EOS): 50}, min_tokens=3), ("AAA", "stop"))
+        self.assertIn("nothing to draw", self.refused("allowed_token_ids", allowed_token_ids=[EOS], min_tokens=3))
+        self.assertIn("nothing to draw", self.refused("allowed_token_ids", allowed_token_ids=[A], bad_words=["A"]))
+        for bad in ([257], [-1], "A", list(range(100)) * 11):
+            self.refused("allowed_token_ids", allowed_token_ids=bad)
+
+    def test_bad_words_never_come_to_stand_in_the_text(self):
+        bias = only(A=20, B=0, C=-20)
+        self.ends(self.complete(logit_bias=bias, bad_words=["A"]), ("B" * 8, "length"))
+        self.ends(self.complete(logit_bias=bias, bad_words="A"), ("B" * 8, "length"))
+        self.ends(self.complete(logit_bias=bias, bad_words=["AAA"]), ("AABAABAA", "length"))
+        self.ends(self.complete(logit_bias=bias, bad_words=["AAA", "B"]), ("AACAACAA", "length"))
+        self.ends(self.complete(prompt="AA", logit_bias=bias, bad_words=["AAA"], max_tokens=3), ("AAB", "length"))  # the prompt does not count
+        self.refused("bad_words", bad_words=["  "])
+        self.refused("bad_words", bad_words=["a" * 200] * 6)
+
+    def test_truncate_prompt_tokens_keeps_the_last_ones(self):
+        whole = self.complete(prompt=[6, 7], ignore_eos=True)["choices"]
+        for prompt in ([5, 6, 7], "&'("):
+            answer = self.complete(prompt=prompt, truncate_prompt_tokens=2, ignore_eos=True)
+            self.usage(answer, 2, 8)
+            self.assertEqual(answer["choices"], whole)
+        self.usage(self.complete(prompt=[5, 6, 7], truncate_prompt_tokens=9, ignore_eos=True), 3, 8)
+        self.complete(prompt=[5] * 5000, want=400)
+        self.usage(self.complete(prompt=[5] * 5000, truncate_prompt_tokens=-1, ignore_eos=True), 2048 - 8, 8)
+        self.usage(self.complete(prompt="'" * 5000, truncate_prompt_tokens=-1, ignore_eos=True), 2048 - 8, 8)
+        for bad in (0, -2, 1.5):
+            self.refused("truncate_prompt_tokens", truncate_prompt_tokens=bad)
+
+    def test_return_token_ids_lists_prompt_and_answer(self):
+        choices = self.complete(prompt=[[5, 6, 7], [5]], n=2, logit_bias=only(A), max_tokens=2, return_token_ids=True)["choices"]
+        self.assertEqual([choice["prompt_token_ids"] for choice in choices], [[5, 6, 7]] * 2 + [[5]] * 2)
+        self.assertEqual([choice["token_ids"] for choice in choices], [[A, A]] * 4)
+        self.assertEqual([choice["logprobs"] for choice in choices], [None] * 4)
+        first, *others = self.events(n=1, logit_bias=only(A), max_tokens=2, return_token_ids=True)
+        self.assertEqual(first["choices"][0]["prompt_token_ids"], PROMPT)
+        self.assertEqual([token for e in others for token in e["choices"][0]["token_ids"]], [A, A])
+        chat = self.chat(logit_bias=only(A), max_tokens=2, return_token_ids=True)
+        self.assertEqual((len(chat["prompt_token_ids"]), chat["choices"][0]["token_ids"]), (20, [A, A]))
+        self.assertNotIn("token_ids", self.complete(logit_bias=only(A))["choices"][0])
+
+    def test_return_tokens_as_token_ids_names_them_so(self):
+        plain = self.complete(logprobs=2, max_tokens=2)["choices"][0]["logprobs"]
+        named = self.complete(logprobs=2, max_tokens=2, return_tokens_as_token_ids=True, return_token_ids=True)["choices"][0]
+        self.assertEqual(named["logprobs"]["tokens"], [f"token_id:{token}" for token in named["token_ids"]])
+        self.assertEqual(named["logprobs"]["token_logprobs"], plain["token_logprobs"])
+        for top, other in zip(named["logprobs"]["top_logprobs"], plain["top_logprobs"], strict=True):
+            self.assertEqual(sorted(top.values()), sorted(other.values()))
+        chat = self.chat(logprobs=True, top_logprobs=1, max_tokens=1, return_tokens_as_token_ids=True)["choices"][0]["logprobs"]["content"][0]
+        self.assertRegex(chat["token"], r"^token_id:\d+$")
+        self.assertEqual(chat["top_logprobs"][0]["token"], chat["token"])
+
+    def test_parts_of_characters_are_named_by_their_bytes(self):
+        """Tokens 94 to 255 are single bytes; alternatives that look alike all stay."""
+        ask = {"logprobs": 20, "max_tokens": 1}
+        top = self.complete(**ask)["choices"][0]["logprobs"]["top_logprobs"][0]
+        self.assertEqual(len(top), 20)
+        parts = [name for name in top if name.startswith("bytes:")]
+        self.assertTrue(parts)
+        for name in parts:
+            self.assertRegex(name, r"^bytes:(\\x[0-9a-f]{2})+$")
+        self.assertFalse(any("\ufffd" in name for name in top))
+
+    def test_a_text_that_is_cut_inside_a_character_ends_before_it(self):
+        part = next(token for token in range(94, 256)
+                    if len(self.post("/detokenize", {"tokens": [token]})["prompt"].encode()) == 3 and self.leads(token))
+        self.ends(self.complete(logit_bias=only(part), max_tokens=1), ("", "length"))
+        events = self.events(logit_bias=only(part), max_tokens=1)
+        self.assertEqual("".join(e["choices"][0]["text"] for e in events), "")
+
+    def leads(self, token):
+        """Whether the byte begins a character of several."""
+        name = self.complete(logit_bias=only(token), max_tokens=1, logprobs=0)["choices"][0]["logprobs"]["tokens"][0]
+        return name.startswith("bytes:") and 0xC2 <= int(name[-2:], 16) <= 0xF4
+
+    def test_stop_strings_count_after_min_tokens(self):
+        self.ends(self.complete(logit_bias=only(A), stop="A", min_tokens=3), ("AAA", "stop"))
+        self.ends(self.complete(logit_bias=only(A), stop="AA", min_tokens=3, include_stop_str_in_output=True), ("AAAAA", "stop"))
+
+    def test_5_point_0_is_an_integer(self):
+        self.usage(self.complete(max_tokens=5.0, n=2.0, prompt=[5.0, 6], logit_bias=only(A)), 2, 10)
+        self.refused("max_tokens", max_tokens=5.5)
+
+    def test_a_slash_at_the_end_and_a_posted_ping_are_taken(self):
+        self.assertEqual(self.post("/v1/completions/", {"prompt": [5], "max_tokens": 1})["usage"]["prompt_tokens"], 1)
+        self.assertEqual(self.server.get("/v1/models/")["object"], "list")
+        self.assertEqual(self.post("/ping", {}), {})
+
     def test_echo_puts_the_prompt_before_the_text(self):
         answer = self.complete(prompt="&'(", echo=True, logit_bias=only(A), n=2, max_tokens=3)
         self.ends(answer, ("&'(AAA", "length"), ("&'(AAA", "length"))
@@ -299,10 +391,7 @@ class CompletionTest(FieldCase):
             self.assertEqual(logprobs["text_offset"], list(range(8)))
             for index, token in enumerate(self.chat(logprobs=True, top_logprobs=count, **ask)["choices"][0]["logprobs"]["content"]):
                 self.assertEqual((logprobs["tokens"][index], logprobs["token_logprobs"][index]), (token["token"], token["logprob"]))
-                likeliest = {}  # of tokens that look alike
-                for top in token["top_logprobs"]:
-                    likeliest.setdefault(bytes(top["bytes"]).decode(errors="replace"), top["logprob"])
-                self.assertEqual(logprobs["top_logprobs"][index], likeliest)
+                self.assertEqual(sorted(logprobs["top_logprobs"][index].values()), sorted(top["logprob"] for top in token["top_logprobs"]))
                 self.assertEqual(len(token["top_logprobs"]), count)
         self.assertIsNone(self.complete()["choices"][0]["logprobs"])
         forced = self.complete(logit_bias=only(B), max_tokens=1, logprobs=2, temperature=0.5, top_k=1)["choices"][0]["logprobs"]
@@ -366,12 +455,13 @@ class CompletionTest(FieldCase):
 
     def test_what_says_nothing_about_the_answer_is_taken(self):
         plain = self.complete(logit_bias=ASCII)["choices"]
-        for fields in ({"user": "alice"}, {"metadata": {"a": 1}}, {"store": False}, {"suffix": ""}, {"tool_choice": "none"}, {"tools": []}):
+        with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
+            passed = re.findall(r"`(\w+)`", f.read().split("## Passed over")[1])
+        for fields in (*({name: "x"} for name in passed), {"metadata": {"a": 1}}, {"suffix": ""}, {"tool_choice": "none"}, {"tools": []}):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
     def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
-        for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"),
-                             ("allowed_token_ids", [5]), ("bad_words", ["a"]), ("truncate_prompt_tokens", 1)):
+        for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"), ("detokenize", False), ("chat_template", "x")):
             self.assertIn("not supported", self.refused(field, **{field: value}))
         for field, value in (("tools", [{}]), ("tool_choice", "required"), ("enable_thinking", True), ("documents", [{}]), ("include_reasoning", False)):
             self.assertIn("is for /v1/chat/completions", self.refused(field, **{field: value}))
@@ -392,7 +482,9 @@ class BeamTest(FieldCase):
             shown = [tokens[:-1] if stops and tokens[-1] == stops[0] else tokens for tokens in expected]
             texts = [self.post("/detokenize", {"tokens": tokens})["prompt"] for tokens in shown]
             reasons = ["stop" if stops and tokens[-1] == stops[0] else "length" for tokens in expected]
-            self.ends(answer, *zip(texts, reasons))
+            # A text that ends inside a character ends before it; /detokenize shows what is left of it.
+            got = [(choice["text"].rstrip("\ufffd"), choice["finish_reason"]) for choice in answer["choices"]]
+            self.assertEqual(got, list(zip((text.rstrip("\ufffd") for text in texts), reasons)))
             self.usage(answer, len(case["prompt"]), sum(map(len, expected)))
 
     def test_best_of_is_the_width(self):
@@ -426,6 +518,15 @@ class ChatTest(FieldCase):
         self.assertEqual((with_it["usage"]["prompt_tokens"], without["usage"]["prompt_tokens"]), (20, 9))
         same = self.complete(prompt="user: hi<|end|>")
         self.assertEqual(without["choices"][0]["message"]["content"], same["choices"][0]["text"])
+
+    def test_continue_final_message_goes_on_where_it_ends(self):
+        messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Well, "}]
+        answer = self.chat(messages=messages, continue_final_message=True, logit_bias=ASCII, ignore_eos=True)
+        same = self.complete(prompt="user: hi<|end|>assistant: Well, ", logit_bias=ASCII, ignore_eos=True)
+        self.assertEqual(answer["usage"]["prompt_tokens"], same["usage"]["prompt_tokens"])
+        self.assertEqual(answer["choices"][0]["message"]["content"], same["choices"][0]["text"])
+        self.assertIn("add_generation_prompt", self.refused("continue_final_message", path="chat", continue_final_message=True, add_generation_prompt=True))
+        self.refused("continue_final_message", path="chat", messages=[{"role": "assistant", "content": " "}], continue_final_message=True)
 
     def test_max_tokens_are_what_the_model_has_left(self):
         answer = self.chat(max_tokens=None, logit_bias=only(A))
@@ -561,6 +662,12 @@ TESTS = {
     "repetition_penalty": CompletionTest.test_repetition_penalty_divides_what_prompt_and_text_have,
     "min_tokens": CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens,
     "stop": CompletionTest.test_stop_strings_cut_where_they_begin,
+    "allowed_token_ids": CompletionTest.test_allowed_token_ids_are_all_that_is_drawn,
+    "bad_words": CompletionTest.test_bad_words_never_come_to_stand_in_the_text,
+    "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones,
+    "return_token_ids": CompletionTest.test_return_token_ids_lists_prompt_and_answer,
+    "return_tokens_as_token_ids": CompletionTest.test_return_tokens_as_token_ids_names_them_so,
+    "continue_final_message": ChatTest.test_continue_final_message_goes_on_where_it_ends,
     "stop_token_ids": CompletionTest.test_stop_token_ids_end_the_text_and_count,
     "include_stop_str_in_output": CompletionTest.test_include_stop_str_in_output_leaves_it_there,
     "ignore_eos": CompletionTest.test_ignore_eos_makes_it_text,
@@ -601,13 +708,24 @@ TESTS = {
 class CoverageTest(unittest.TestCase):
     def test_every_field_that_is_read_has_a_test_here(self):
         source = ""
-        for name in ("openai_request", "chat_tools", "template_fields"):
+        for name in ("openai_request", "chat_tools", "template_fields", "token_fields"):
             with open(os.path.join(ROOT, "coordinator", "api", name + ".cc"), encoding="utf-8") as f:
                 source += f.read()
-        read = set(re.findall(r'(?:Find|Has|Number|Integer|Flag|Texts?|real)\("(\w+)"', source))
+        read = set(re.findall(r'(?:Find|Has|Number|Integer|Flag|Texts?|real|ReadIds)\((?:fields, )?"(\w+)"', source))
         read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names of one setting
         read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))  # what asks for a grammar
         self.assertEqual(read, set(TESTS))
+
+    def test_the_page_of_fields_lists_what_the_code_reads_and_refuses(self):
+        with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
+            _, supported, refused, _ = f.read().split("\n## ")
+        rows = [line.split("|") for line in supported.splitlines() if line.startswith("| `")]
+        listed = [name for row in rows for name in re.findall(r"`(\w+)`", row[1])]
+        self.assertEqual(len(listed), len(set(listed)))
+        self.assertEqual(set(listed), set(TESTS) - {"include_usage", "continuous_usage_stats"})  # of stream_options
+        with open(os.path.join(ROOT, "coordinator", "api", "unsupported_fields.cc"), encoding="utf-8") as f:
+            table = set(re.findall(r'^    \{"(\w+)",', f.read(), re.M))
+        self.assertEqual(set(re.findall(r"`(\w+)`", refused.split("\nOn ")[0])), table)
 
 
 if __name__ == "__main__":

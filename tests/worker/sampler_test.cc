@@ -179,6 +179,33 @@ TEST(SamplerTest, RowsWithoutNumbersAreSaidToBeBroken) {
   }
 }
 
+/// Greedy, from logits in which 3 is before 40 and 40 before 20.
+TokenId DrawGreedily(SamplingSpec spec, const Context& context = {}) {
+  std::vector<float> logits(static_cast<size_t>(kVocab), -5.0f);
+  logits[3] = 5, logits[40] = 4, logits[20] = 3;
+  spec.temperature = 0;
+  const TokenId alone = DrawOn(1, logits, {spec}, SIZE_MAX, context)[0].token;
+  EXPECT_EQ(DrawOn(3, logits, {spec}, SIZE_MAX, context)[0].token, alone);
+  return alone;
+}
+
+TEST(SamplerTest, OnlyAllowedTokensAreDrawn) {
+  EXPECT_EQ(DrawGreedily({}), 3);
+  EXPECT_EQ(DrawGreedily({.allowed_tokens = {20, 40}}), 40);
+  EXPECT_EQ(DrawGreedily({.logit_bias = {{3, 90.0f}}, .allowed_tokens = {20}}), 20);
+}
+
+TEST(SamplerTest, WhatWouldCompleteABadWordIsNotDrawn) {
+  EXPECT_EQ(DrawGreedily({.bad_words = {{3}}}), 40);
+  EXPECT_EQ(DrawGreedily({.bad_words = {{3}, {40}}}), 20);
+  const SamplingSpec spec{.bad_words = {{7, 8, 3}}};
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {7, 8}}), 40);
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {9, 7, 8}}), 40);
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {7, 9}}), 3) << "another beginning";
+  EXPECT_EQ(DrawGreedily(spec, {{7, 8}, {}}), 3) << "the prompt is not generated";
+  EXPECT_EQ(DrawGreedily(spec, {{7}, {8}}), 3);
+}
+
 TEST(SamplerTest, EverySettingHasItsEffectOnAnyNumberOfRanks) {
   for (const test::SamplingEffect& effect : test::SamplingEffects()) {
     std::vector<SamplingSpec> specs(test::kEffectSeeds, effect.spec);
