@@ -3,6 +3,7 @@ back is what it calls an answer."""
 import json
 import os
 import re
+import tempfile
 import unittest
 import urllib.error
 import urllib.request
@@ -10,7 +11,10 @@ import urllib.request
 import jsonschema
 
 import verdict
-from server import ROOT, TINY, Server, distinct
+from messages_test import HI, WITHOUT_THOUGHTS, ToolsCase
+from server import ROOT, TINY, Server, altered_tiny, distinct
+from structured_output_test import endless
+from tools_test import TEMPLATE, with_template
 
 PAGES = {"/", "/chat", "/web/*"}  # of a browser, not of clients
 SOURCES = ("data_api.cc", "page_api.cc", "response_pages.cc")
@@ -28,10 +32,12 @@ def routes_of_code():
     return routes
 
 
-class OpenApiTest(unittest.TestCase):
+class OpenApiCase(unittest.TestCase):
+    MODEL, FLAGS = TINY, ("--max-model-len", "512")
+
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--threads-per-worker", "1", "--max-model-len", "512", model=TINY)
+        cls.server = Server("--threads-per-worker", "1", *cls.FLAGS, model=cls.MODEL)
         cls.addClassCleanup(cls.server.__exit__)
         cls.document = cls.server.get("/openapi.json")
         jsonschema.Draft202012Validator.check_schema({"$defs": cls.document["components"]["schemas"]})
@@ -80,6 +86,8 @@ class OpenApiTest(unittest.TestCase):
             self.check(json.loads(event, object_pairs_hook=distinct), schema, f"{method} {path}")
         return None
 
+
+class OpenApiTest(OpenApiCase):
     def test_it_names_every_endpoint_and_no_other(self):
         of_code = {route for route in routes_of_code() if route[1] not in PAGES}
         of_document = {(method.upper(), re.sub(r"\{\w+\}$", "*", path)) for path, method, _ in self.operations()}
@@ -134,9 +142,55 @@ class OpenApiTest(unittest.TestCase):
             operation = self.document["paths"][path]["post"]
             validator = jsonschema.Draft202012Validator({"$ref": f"#/components/schemas/{schema}", "components": self.document["components"]})
             for field, value in {"nonsense": 1, "temperature": -1, "top_p": 0, "seed": "x", "logit_bias": {"1": 1000}, "stream": "yes", "top_k": -2, "min_p": 2,
-                                 "deadline_seconds": 0, "priority": 5000, "stop_token_ids": 5, "tools": [5], "cache_salt": "x" * 300}.items():
+                                 "deadline_seconds": 0, "priority": 5000, "stop_token_ids": 5, "tools": [5], "tool_choice": {"type": 5}, "cache_salt": "x" * 300}.items():
                 self.assertFalse(validator.is_valid({**base, field: value}), field)
                 self.expect(operation, "post", path, {**base, field: value}, status=400)
+
+
+class TemplateCase(OpenApiCase):
+    """With a template that shows tools."""
+    TEMPLATE, FLAGS = TEMPLATE, ()
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.MODEL = altered_tiny(folder.name, config=endless, generation_config=endless, tokenizer_config=with_template(cls.TEMPLATE))
+        super().setUpClass()
+
+    def answers(self, path, **fields):
+        """The answer to a request that the document knows, whole; the same as a stream is looked at as well."""
+        operation = self.document["paths"][path]["post"]
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        for stream in (True, False):
+            body = {**fields, "temperature": 4, "seed": 1, "stream": stream}
+            self.check(body, schema, path)
+            answer = self.expect(operation, "post", path, body)
+        return answer
+
+
+class CallsTest(TemplateCase):
+    TEMPLATE = WITHOUT_THOUGHTS
+
+    def test_calls_are_what_it_says(self):
+        function = {"name": "get_weather", "description": "d", "strict": True}
+        schema = ToolsCase.CERTAIN[0]["input_schema"]
+        chat = self.answers("/v1/chat/completions", messages=HI, max_tokens=900, tools=[{"type": "function", "function": {**function, "parameters": schema}}], tool_choice="required")
+        self.assertEqual(chat["choices"][0]["finish_reason"], "tool_calls")
+        message = self.answers("/v1/messages", messages=HI, max_tokens=900, tools=[{**function, "input_schema": schema}], tool_choice={"type": "any"})
+        self.assertEqual(message["stop_reason"], "tool_use")
+        response = self.answers("/v1/responses", input="hi", max_output_tokens=900, tools=[{"type": "function", **function, "parameters": schema}], tool_choice="required")
+        self.assertEqual(response["output"][0]["type"], "function_call")
+
+
+class ThoughtsTest(TemplateCase):
+    TEMPLATE = TEMPLATE.replace("enable_thinking is defined and enable_thinking", "true")
+
+    def test_thoughts_are_what_it_says(self):
+        bias = {"32": 60}
+        self.assertIn("reasoning_content", self.answers("/v1/chat/completions", messages=HI, max_tokens=4, logit_bias=bias)["choices"][0]["message"])
+        self.assertEqual(self.answers("/v1/messages", messages=HI, max_tokens=4, logit_bias=bias)["content"][0]["type"], "thinking")
+        self.assertEqual(self.answers("/v1/responses", input="hi", max_output_tokens=4, logit_bias=bias)["output"][0]["type"], "reasoning")
 
 
 if __name__ == "__main__":
