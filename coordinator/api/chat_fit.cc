@@ -17,7 +17,16 @@ bool HasCalls(const OrderedJson& messages) {
   return std::ranges::any_of(messages, [](const OrderedJson& message) { return message.contains("tool_calls"); });
 }
 
-/// Puts a text before the system message's own, or makes one.
+/// Of the tools what is kept until the answer's end: names, and schemas where values are written without their types.
+ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
+  const bool typed = format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder;
+  ToolUse out{{}, use.choice, use.parallel};
+  for (const Tool& tool : use.tools)
+    out.tools.push_back({tool.name, nullptr, typed ? tool.parameters : OrderedJson(), tool.strict});
+  return out;
+}
+
+/// Puts a text behind the system message's own, or makes one.
 void AddToSystem(const std::string& text, OrderedJson& messages) {
   OrderedJson& first = messages.front();
   if (first["role"] == "system") {
@@ -105,7 +114,7 @@ void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
   shape.start = StartAfter(format_.reasoning, prompt);
   if (call.tools.active()) {
     shape.format.tools = format_.tools;
-    shape.tools = std::make_shared<const ToolUse>(call.tools);
+    shape.tools = std::make_shared<const ToolUse>(WhatParsersRead(call.tools, format_.tools));
   }
   if (!shape.is_plain()) call.shown_tokens = shown_tokens_;
   Constrain(call);

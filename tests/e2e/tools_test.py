@@ -34,6 +34,7 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string", "maxLengt
 UNIT = {"type": "object", "properties": {"unit": {"enum": ["c", "f"]}}, "required": ["unit"], "additionalProperties": False}
 SCHEMAS = {"get_weather": WEATHER, "set_unit": UNIT}
 TOOLS = [{"type": "function", "function": {"name": name, "description": "d", "parameters": schema}} for name, schema in SCHEMAS.items()]
+STRICT = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
 ASK = [{"role": "user", "content": "hi"}]
 
 
@@ -135,27 +136,19 @@ class ConstrainedTest(ToolCase):
             self.check(calls)
             self.assertEqual([name for name, _ in calls], ["set_unit"])
 
-    def test_strict_functions_are_kept_to_when_the_model_chooses_to_call(self):
-        strict = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
-        bias = {str(ord("<") - 33): 12, str(ord("t") - 33): 3}  # so that noise comes to call
-        answer = self.chat(n=24, tools=strict, logit_bias=bias, temperature=1.5)
-        for choice, calls in zip(answer["choices"], self.calls_of(answer)):
-            self.check(calls if choice["finish_reason"] != "length" else calls[:-1], 0)
-
     def test_an_answer_that_has_a_form_may_call_instead(self):
-        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"],
-                                                                             "additionalProperties": False}}}
-        answer = self.chat(n=16, tools=TOOLS, response_format=form, parallel_tool_calls=False)
-        kinds = set()
-        for choice, calls in zip(answer["choices"], self.calls_of(answer)):
-            if choice["finish_reason"] == "length":
-                continue
-            kinds.add(choice["finish_reason"])
-            if calls:
-                self.assertTrue(json.loads(calls[0][1]) is not None)
-            else:
-                self.assertIsInstance(json.loads(choice["message"]["content"])["ok"], bool)
-        self.assertIn("stop", kinds | {"stop"})
+        shape = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": shape}}
+        for first, reason in (("<", "tool_calls"), ("{", "stop")):
+            answer = self.chat(n=6, tools=STRICT, response_format=form, parallel_tool_calls=False, logit_bias={str(ord(first) - 33): 60})
+            ended = [choice for choice in answer["choices"] if choice["finish_reason"] != "length"]
+            self.assertGreater(len(ended), 2)
+            for choice in ended:
+                self.assertEqual(choice["finish_reason"], reason)
+                if reason == "stop":
+                    jsonschema.validate(json.loads(choice["message"]["content"]), shape)
+                else:
+                    self.check([(call["function"]["name"], call["function"]["arguments"]) for call in choice["message"]["tool_calls"]])
 
     def test_what_cannot_be_kept_to_is_refused(self):
         unkept = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "not": {}}}}]
@@ -322,6 +315,32 @@ class ControlTokenTest(ToolCase):
             self.assertIsNone(choice["message"]["content"])
             tokens = [token["token"] for token in choice["logprobs"]["content"]]
             self.assertEqual((tokens[0], tokens.count("[ARGS]")), ("[TOOL_CALLS]", 1))
+
+
+    def test_calls_that_are_left_to_the_model_are_kept_to_their_schemas(self):
+        for fields in ({"tools": STRICT, "parallel_tool_calls": False}, {"tools": STRICT}):
+            answer = self.chat(n=8, logit_bias={"188": 40, str(END): 30}, **fields)
+            for choice, calls in zip(answer["choices"], self.calls_of(answer)):
+                self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
+            self.assertGreater(sum(map(len, self.calls_of(answer))), 4)
+
+
+class FormatTest(ToolCase):
+    """Calls in every form that they can be required in."""
+    FLAGS = ()
+
+    def test_required_calls_of_every_form_validate(self):
+        for name in ("hermes", "llama3_json", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder"):
+            with Server("--threads-per-worker", "1", "--tool-call-parser", name, model=self.model) as server:
+                status, answer = server.post("/v1/chat/completions", {"messages": ASK, "max_tokens": 900, "temperature": 4, "seed": 1, "n": 8, "tools": TOOLS,
+                                                                      "tool_choice": "required"})
+            self.assertEqual(status, 200, answer)
+            for choice, calls in zip(answer["choices"], self.calls_of(answer)):
+                self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
+            self.assertGreater(sum(map(len, self.calls_of(answer))), 7, name)
+        with Server("--threads-per-worker", "1", "--tool-call-parser", "pythonic", model=self.model) as server:
+            status, answer = server.post("/v1/chat/completions", {"messages": ASK, "tools": TOOLS, "tool_choice": "required"})
+        self.assertEqual((status, answer["error"]["param"]), (400, "tool_choice"))
 
 
 class ClientTest(ToolCase):

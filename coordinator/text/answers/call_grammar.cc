@@ -24,10 +24,11 @@ OrderedJson AnyOf(std::vector<OrderedJson> elements) {
   if (elements.size() == 1) return std::move(elements.front());
   return Of("or", {{"elements", OrderedJson(std::move(elements))}});
 }
+/// Next to tags there may be a line break on either side, which no value has that its schema restricts.
 OrderedJson Schema(const OrderedJson& schema, const char* style) {
   return Of("json_schema", {{"json_schema", schema.is_null() ? OrderedJson{{"type", "object"}} : schema},
                             {"style", style},
-                            {"max_whitespace_cnt", kMaxWhitespace}});
+                            {"max_whitespace_cnt", style == std::string_view("json") ? kMaxWhitespace : 1}});
 }
 
 /// Builds xgrammar's structural tags for one answer.

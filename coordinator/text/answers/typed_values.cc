@@ -1,5 +1,7 @@
 #include "coordinator/text/answers/typed_values.h"
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "coordinator/text/answers/json_scanner.h"
@@ -18,15 +20,19 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-/// The "type" of a parameter; null where the schema does not say.
-const OrderedJson* TypeOf(const Tool& tool, const std::string& parameter) {
+/// What the schema says of a parameter; null: nothing.
+const OrderedJson* SchemaOf(const Tool& tool, const std::string& parameter) {
   if (!tool.parameters.is_object()) return nullptr;
   const auto properties = tool.parameters.find("properties");
   if (properties == tool.parameters.end() || !properties->is_object()) return nullptr;
   const auto schema = properties->find(parameter);
-  if (schema == properties->end() || !schema->is_object()) return nullptr;
-  const auto type = schema->find("type");
-  return type == schema->end() ? nullptr : &*type;
+  return schema == properties->end() || !schema->is_object() ? nullptr : &*schema;
+}
+
+/// The schema does not take every text: blanks next to tags are not the value's.
+bool Restricts(const OrderedJson& schema) {
+  return std::ranges::any_of(std::array{"enum", "const", "minLength", "maxLength", "pattern", "format"},
+                             [&](const char* name) { return schema.contains(name); });
 }
 
 bool Allows(const OrderedJson& type, const char* name) {
@@ -167,8 +173,10 @@ class PythonReader {
 }  // namespace
 
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text) {
-  const OrderedJson* type = TypeOf(tool, parameter);
+  const OrderedJson* schema = SchemaOf(tool, parameter);
+  const OrderedJson* type = schema != nullptr && schema->contains("type") ? &(*schema)["type"] : nullptr;
   const std::string bare(Trimmed(text));
+  if (schema != nullptr && Restricts(*schema)) text = bare;
   if (type != nullptr && Allows(*type, "string")) {
     const bool is_null = bare == "null" && Allows(*type, "null");
     return is_null ? bare : JsonString(text);
