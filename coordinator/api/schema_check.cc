@@ -15,10 +15,6 @@ namespace {
 
 using Words = std::set<std::string_view>;
 
-// Of characters or items. Beyond, xgrammar 0.2.8 takes 10 to 20 ms for every mask of a large vocabulary, instead of
-// microseconds.
-constexpr int64_t kMostRepetitions = 128;
-
 // They say nothing about a value.
 const Words kAnnotations = {"title",    "description", "default",  "examples",    "example",
                             "$schema",  "$id",         "$comment", "$anchor",     "deprecated",

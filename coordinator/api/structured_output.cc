@@ -5,8 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "comm/error.h"
 #include "coordinator/api/api_error.h"
 #include "coordinator/api/schema_check.h"
+#include "coordinator/api/structural_tag_check.h"
 
 namespace quire {
 
@@ -60,6 +62,17 @@ GrammarSource ChoiceGrammar(const OrderedJson& choices, const std::string& field
   return {GrammarSource::kEbnf, rule};
 }
 
+/// JSON that came as a text inside a body, within bounds like those of bodies.
+OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
+  const std::string text = Text(value, field);
+  try {
+    (void)ParseJson(text, field);
+  } catch (const Error& error) {
+    throw ApiError(400, error.what(), field);
+  }
+  return OrderedJson::parse(text);
+}
+
 /// guided_json and structured_outputs.json: a schema, or the text of one.
 GrammarSource SchemaOrText(const OrderedJson& value, const std::string& field) {
   if (!value.is_string()) return SchemaGrammar(value, field);
@@ -68,10 +81,15 @@ GrammarSource SchemaOrText(const OrderedJson& value, const std::string& field) {
   return SchemaGrammar(schema, field);
 }
 
-GrammarSource StructuralTag(const OrderedJson& value, const std::string& field) {
-  if (value.is_string()) return {GrammarSource::kStructuralTag, Text(value, field)};
-  if (!value.is_object()) Refuse(field, "must be an object or the text of one");
-  return {GrammarSource::kStructuralTag, value.dump()};
+GrammarSource StructuralTag(const OrderedJson& given, const std::string& field) {
+  const OrderedJson tag = given.is_string() ? ParseText(given, field) : given;
+  if (!tag.is_object()) Refuse(field, "must be an object or the text of one");
+  if (CountNodes(tag) > kMaxSchemaNodes) Refuse(field, fmt::format("has more than {} values", kMaxSchemaNodes));
+  const std::string problem = WhyTagNotKept(tag);
+  if (!problem.empty()) Refuse(field, "cannot be kept to exactly: " + problem);
+  GrammarSource grammar{GrammarSource::kStructuralTag, TagWithoutLengths(tag).dump()};
+  if (grammar.text.size() > kMaxGrammarBytes) Refuse(field, fmt::format("takes at most {} bytes", kMaxGrammarBytes));
+  return grammar;
 }
 
 std::optional<GrammarSource> OfKind(const std::string& kind, const OrderedJson& value, const std::string& field) {

@@ -4,6 +4,7 @@
 
 #include "coordinator/api/api_error.h"
 #include "coordinator/api/schema_check.h"
+#include "coordinator/api/structural_tag_check.h"
 
 namespace quire {
 namespace {
@@ -36,8 +37,10 @@ TEST(StructuredOutputTest, EverySpellingBecomesAGrammar) {
        {GrammarSource::kJsonSchema, R"({"type":"null"})"}},
       {R"({"structured_outputs": {"json": null, "regex": "a+"}})", {GrammarSource::kRegex, "a+"}},
       {R"({"structured_outputs": {"json_object": true}})", {GrammarSource::kJson, ""}},
-      {R"({"structured_outputs": {"structural_tag": {"type": "x"}}})",
-       {GrammarSource::kStructuralTag, R"({"type":"x"})"}},
+      {R"({"structured_outputs": {"structural_tag": {"format": {"type": "any_text"}}}})",
+       {GrammarSource::kStructuralTag, R"({"format":{"type":"any_text"}})"}},
+      {R"({"structured_outputs": {"structural_tag": "{\"format\": {\"type\": \"regex\", \"pattern\": \"a\"}}"}})",
+       {GrammarSource::kStructuralTag, R"({"format":{"type":"regex","pattern":"a"}})"}},
       {R"({"guided_json": {"type": "null"}})", {GrammarSource::kJsonSchema, R"({"type":"null"})"}},
       {R"({"guided_regex": "b"})", {GrammarSource::kRegex, "b"}},
       {R"({"guided_grammar": "root ::= \"a\""})", {GrammarSource::kEbnf, "root ::= \"a\""}},
@@ -55,6 +58,93 @@ TEST(StructuredOutputTest, EverySpellingBecomesAGrammar) {
 TEST(StructuredOutputTest, MembersKeepTheirOrder) {
   const char* schema = R"({"properties":{"z":{"type":"null"},"a":{"type":"null"}},"required":["z","a"]})";
   EXPECT_EQ(ReadStructuredOutput(Parse(std::string("{\"guided_json\":") + schema + "}")).grammar.text, schema);
+}
+
+/// Why a tag of this format is refused.
+std::string FormatFault(const std::string& format) { return WhyTagNotKept(Parse("{\"format\":" + format + "}")); }
+
+TEST(StructuralTagTest, EveryKindIsKnown) {
+  for (
+      const char* format : {
+          R"({"type": "const_string", "value": "a"})",
+          R"({"type": "json_schema", "json_schema": {"type": "object"}, "style": "glm_xml", "any_order": true, "max_whitespace_cnt": 2, "excludes": ["</"]})",
+          R"({"type": "json_schema", "json_schema": true, "max_whitespace_cnt": null})",
+          R"({"type": "qwen_xml_parameter", "json_schema": {"type": "object"}})",
+          R"({"type": "any_text", "excludes": ["a"]})",
+          R"({"type": "grammar", "grammar": "root ::= \"a\""})",
+          R"({"type": "regex", "pattern": "a"})",
+          R"({"type": "sequence", "elements": [{"type": "any_text"}, {"type": "or", "elements": [{"type": "any_text"}]}]})",
+          R"({"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": ["a", ""]})",
+          R"({"type": "tag", "begin": {"type": "token", "token": 5}, "content": {"type": "any_text"}, "end": {"token": "<a>"}})",
+          R"({"type": "triggered_tags", "triggers": ["<"], "tags": [{"begin": "<a", "content": {"type": "any_text"}, "end": ">"}], "stop_after_first": true})",
+          R"({"type": "token_triggered_tags", "trigger_tokens": [1], "tags": [{"type": "tag", "begin": {"token": 1}, "content": {"type": "any_text"}, "end": ">"}]})",
+          R"({"type": "tags_with_separator", "tags": [{"begin": "<a", "content": {"type": "any_text"}, "end": ">"}], "separator": ""})",
+          R"({"type": "star", "content": {"type": "plus", "content": {"type": "optional", "content": {"type": "any_text"}}}})",
+          R"({"type": "repeat", "min": 2, "max": -1, "content": {"type": "repeat", "min": 0, "max": 128, "content": {"type": "token", "token": "x"}}})",
+          R"({"type": "exclude_token", "exclude_tokens": [1, "x"]})",
+          R"({"type": "any_tokens"})",
+          R"({"type": "dispatch", "rules": [["<a", {"type": "any_text"}]], "loop": false, "excludes": ["b"]})",
+      })
+    EXPECT_EQ(FormatFault(format), "") << format;
+}
+
+TEST(StructuralTagTest, WhatIsWrongIsNamedWithItsPlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"type": "token_dispatch", "rules": [[5, {"type": "any_text"}]]})", "format.type \"token_dispatch\""},
+      {R"({"content": {"type": "any_text"}})", "format.type is missing"},
+      {R"({"type": "star", "content": {"begin": "a", "content": {"type": "any_text"}, "end": "b"}})",
+       "format.content.type is missing"},
+      {R"({"type": "star", "content": 5})", "format.content must be an object"},
+      {R"({"type": "sequence", "elements": []})", "format.elements must be a list"},
+      {R"({"type": "sequence", "elements": [{"type": "any_text"}, {"type": 5}]})",
+       "format.elements.1.type must be a string"},
+      {R"({"type": "any_text", "max_chars": 5})", "format.max_chars is not supported"},
+      {R"({"type": "any_tokens", "max_tokens": 5})", "format.max_tokens is not supported"},
+      {R"({"type": "const_string"})", "format.value is missing"},
+      {R"({"type": "regex", "pattern": ""})", "format.pattern must be a string"},
+      {R"({"type": "repeat", "min": 0, "max": 129, "content": {"type": "any_text"}})", "format.max must be an integer"},
+      {R"({"type": "repeat", "min": -1, "max": 2, "content": {"type": "any_text"}})", "format.min must be an integer"},
+      {R"({"type": "repeat", "min": 1000000000, "max": -1, "content": {"type": "any_text"}})",
+       "format.min must be an integer"},
+      {R"({"type": "repeat", "min": 3, "max": 2, "content": {"type": "any_text"}})", "format.max is less"},
+      {R"({"type": "token", "token": -1})", "format.token must be"},
+      {R"({"type": "token", "token": 4294967296})", "format.token must be"},
+      {R"({"type": "tag", "begin": {"type": "any_text"}, "content": {"type": "any_text"}, "end": ""})",
+       "format.begin.type must be token"},
+      {R"({"type": "triggered_tags", "triggers": ["<"], "tags": [{"type": "regex", "pattern": "a"}]})",
+       "format.tags.0.type must be tag"},
+      {R"({"type": "dispatch", "rules": [["", {"type": "any_text"}]]})", "format.rules.0 must be"},
+      {R"({"type": "dispatch", "rules": [["a", {}]]})", "format.rules.0.1.type is missing"},
+      {R"({"type": "json_schema", "json_schema": {"type": "array", "uniqueItems": true}})",
+       "format.json_schema cannot be kept to exactly: uniqueItems"},
+      {R"({"type": "json_schema", "json_schema": {}, "style": "yaml"})", "format.style is not known"},
+      {R"({"type": "json_schema", "json_schema": {}, "max_whitespace_cnt": 100000})",
+       "format.max_whitespace_cnt must be"},
+  };
+  for (const auto& [format, fault] : cases) EXPECT_TRUE(FormatFault(format).starts_with(fault)) << FormatFault(format);
+  EXPECT_EQ(WhyTagNotKept(Parse(R"({"type": "structural_tag"})")), "format is missing");
+  EXPECT_EQ(WhyTagNotKept(Parse(R"({"structures": [], "format": {"type": "any_text"}})")),
+            "structures is not supported");
+  EXPECT_EQ(Fault(R"({"response_format": {"type": "structural_tag", "format": {"type": "x"}}})"), "response_format");
+  EXPECT_EQ(Fault(R"({"structured_outputs": {"structural_tag": "{"}})"), "structured_outputs.structural_tag");
+}
+
+TEST(StructuralTagTest, NestingIsBounded) {
+  const auto nested = [](int depth) {
+    std::string format = R"({"type": "any_text"})";
+    for (int level = 1; level < depth; ++level) format = R"({"type": "star", "content": )" + format + "}";
+    return FormatFault(format);
+  };
+  EXPECT_EQ(nested(32), "");
+  EXPECT_NE(nested(33).find("is nested deeper than 32 formats"), std::string::npos);
+}
+
+TEST(StructuralTagTest, LengthsInItsSchemasBecomePatterns) {
+  const OrderedJson tag = TagWithoutLengths(Parse(
+      R"({"format": {"type": "sequence", "elements": [{"type": "json_schema", "json_schema": {"type": "string", "maxLength": 3}},
+                     {"type": "json_schema", "style": "glm_xml", "json_schema": {"type": "object"}}]}})"));
+  EXPECT_TRUE(tag["format"]["elements"][0]["json_schema"].contains("pattern"));
+  EXPECT_FALSE(tag["format"]["elements"][0]["json_schema"].contains("maxLength"));
 }
 
 TEST(StructuredOutputTest, WhatIsWrongIsNamed) {
