@@ -1,13 +1,70 @@
 # xgrammar, which says what a grammar lets an answer go on with: a static library of our own from the sources of PyPI's
 # distribution (deploy/xgrammar-requirements.txt pins version and hash), without its Python bindings. Its flags are its own: it warns,
-# and its log goes to the functions that comm/grammar/grammar_compiler.cc defines.
+# and its log goes to the functions that comm/grammar/grammar_compiler.cc defines. Its parser and its matcher are compiled from copies
+# that count what they do (comm/grammar/parsing_budget.h); the sources themselves stay as they came.
 execute_process(COMMAND ${CMAKE_SOURCE_DIR}/deploy/fetch-xgrammar OUTPUT_VARIABLE XGRAMMAR_SOURCES OUTPUT_STRIP_TRAILING_WHITESPACE
                 COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB_RECURSE XGRAMMAR_FILES ${XGRAMMAR_SOURCES}/cpp/*.cc)
-list(FILTER XGRAMMAR_FILES EXCLUDE REGEX "/cpp/tvm_ffi/")
+list(FILTER XGRAMMAR_FILES EXCLUDE REGEX "/cpp/(tvm_ffi/|earley_parser.cc|grammar_matcher.cc)")
+
+# Puts `code` in front of or behind the text `at`, which must stand once in the variable SOURCE: a version of xgrammar that has it
+# elsewhere is not compiled before somebody has looked.
+macro(xgrammar_charge where at code)
+  string(FIND "${SOURCE}" "${at}" FIRST)
+  string(FIND "${SOURCE}" "${at}" LAST REVERSE)
+  if(FIRST EQUAL -1 OR NOT FIRST EQUAL LAST)
+    message(FATAL_ERROR "cmake/QuireXgrammar.cmake: xgrammar's ${FILE} does not have this text exactly once, where its work is counted:\n${at}")
+  endif()
+  if("${where}" STREQUAL "BEFORE")
+    string(REPLACE "${at}" "${code}${at}" SOURCE "${SOURCE}")
+  else()
+    string(REPLACE "${at}" "${at}${code}" SOURCE "${SOURCE}")
+  endif()
+endmacro()
+
+# A copy of FILE that knows the budget, from SOURCE; it is written only when it changes.
+macro(xgrammar_counted)
+  set(COPY ${CMAKE_CURRENT_BINARY_DIR}/xgrammar/counted_${FILE})
+  file(CONFIGURE OUTPUT ${COPY} CONTENT "#include \"comm/grammar/parsing_budget.h\"\n${SOURCE}" @ONLY)
+  list(APPEND XGRAMMAR_FILES ${COPY})
+endmacro()
+
+# Where one of the parser's loops is: states that are expanded, edges that are tried, rows of parents that are gone through. What costs
+# a nanosecond and not some ten counts as a sixteenth.
+set(FILE earley_parser.cc)
+file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
+xgrammar_charge(BEFORE "  // Check if the rule has a corresponding FSM.\n" "  quire::ChargeParsing(1);\n")
+xgrammar_charge(BEFORE "  for (const auto& [ref_id, parent_state] : parent_states_map) {\n"
+                "  quire::ChargeParsing(parent_states_map.size() / 16);\n")
+xgrammar_charge(AFTER "    if (ref_id != state.rule_id) {\n      continue;\n    }\n" "    quire::ChargeParsing(1);\n")
+foreach(indent "      " "        ")
+  xgrammar_charge(AFTER "\n${indent}const auto in_vec = [&](const ParserState& state_) {\n"
+                  "${indent}  quire::ChargeParsing(1 + rule_id_to_completable_states_.Back().size() / 16);\n")
+  xgrammar_charge(BEFORE "\n${indent}std::vector<std::pair<int32_t, ParserState>> to_added_states;"
+                  "\n${indent}quire::ChargeParsing(parent_states_map.size() / 16);")
+endforeach()
+foreach(advance "AdvanceFsm(const ParserState& state, const uint8_t ch)" "ScanAtomicToken(const ParserState& state, int32_t token_id)")
+  xgrammar_charge(AFTER "void EarleyParser::${advance} {\n"
+                  "  if (state.rule_id != -1) {\n    quire::ChargeParsing(1 + grammar_->per_rule_fsms[state.rule_id]->GetFsm().GetFsm().GetEdges(state.element_id).size() / 16);\n  }\n")
+endforeach()
+xgrammar_charge(BEFORE "    for (const auto& [ref_rule_id, parent_state] : parent_states) {\n"
+                "    quire::ChargeParsing(1 + parent_states.size() / 16);\n")
+xgrammar_counted()
+
+# The matcher: every state of a mask brings lists of tokens; what is kept is known once a token is taken.
+set(FILE grammar_matcher.cc)
+file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
+xgrammar_charge(BEFORE "    const auto& uncertain_indices = adaptive_token_mask.uncertain_indices;\n"
+                "    quire::ChargeParsing(16 + (adaptive_token_mask.uncertain_indices.size() + adaptive_token_mask.rejected_indices.size() + adaptive_token_mask.accepted_indices.size()) / 16);\n")
+xgrammar_charge(AFTER "  const auto& vocab = tokenizer_info_.GetSortedDecodedVocab();\n" "  quire::ChargeParsing(vocab.size());\n")
+xgrammar_charge(AFTER "  bool FinishAccept(bool consumed_past_deadline) {\n"
+                "    quire::ReportKeptStates(int64_t{scanable_state_history_.indptr()[scanable_state_history_.size()]} + rule_id_to_completable_states_.indptr()[rule_id_to_completable_states_.size()]);\n")
+xgrammar_counted()
+
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${XGRAMMAR_FILES})
 target_include_directories(xgrammar SYSTEM PUBLIC ${XGRAMMAR_SOURCES}/include ${XGRAMMAR_SOURCES}/3rdparty/picojson
                            ${XGRAMMAR_SOURCES}/3rdparty/dlpack/include)
+target_include_directories(xgrammar PRIVATE ${CMAKE_SOURCE_DIR} ${XGRAMMAR_SOURCES}/cpp)
 target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0 XGRAMMAR_LOG_CUSTOMIZE=1)
 target_compile_options(xgrammar PRIVATE -w)
 target_compile_features(xgrammar PRIVATE cxx_std_17)

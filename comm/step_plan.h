@@ -148,8 +148,10 @@ struct SampledToken {
 
   /// The logits were no numbers that a token can be drawn from; `token` is one of the vocabulary, and means nothing.
   bool broken() const { return std::isnan(logprob); }
-  /// Keeping to the sequence's grammar takes rank 0 too long to go on.
+  /// Keeping to the sequence's grammar takes too much work to go on; `token` means nothing.
   bool overworked() const { return logprob > 0 && std::isinf(logprob); }
+  /// The sequence's grammar allows no token here; `token` means nothing.
+  bool dead_end() const { return logprob < 0 && std::isinf(logprob); }
 
   bool operator==(const SampledToken&) const = default;
 };

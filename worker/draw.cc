@@ -32,6 +32,20 @@ void Forbid(const SequenceState& s, std::span<float> logits) {
   }
 }
 
+SampledToken Overworked(SampledToken drawn) {
+  drawn.logprob = std::numeric_limits<float>::infinity();
+  return drawn;
+}
+
+/// Whether these are choices of one request, or of two that are alike in all that matters to their grammar's work.
+bool AreAlike(const SequenceState& a, const SequenceState& b) {
+  const auto prompt = [](const SequenceState& s) {
+    return std::span(s.tokens).first(static_cast<size_t>(s.num_prompt_tokens));
+  };
+  return a.sampling.seed == b.sampling.seed && a.sampling.grammar == b.sampling.grammar &&
+         std::ranges::equal(prompt(a), prompt(b));
+}
+
 }  // namespace
 
 bool BansTokens(const SequenceState& s) {
@@ -73,9 +87,15 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
     for (const TokenId token : spec.banned_until_min) logits[static_cast<size_t>(token)] = kNever;
   }
   Forbid(sequence, logits);
-  if (sequence.constraint != nullptr)
-    sequence.constraint->Mask(std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens)),
-                              logits);
+  if (sequence.constraint != nullptr) {
+    const auto generated = std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens));
+    const TokenConstraint::Outcome outcome = sequence.constraint->Mask(generated, logits);
+    if (outcome == TokenConstraint::Outcome::kOverworked) return Overworked(drawn);
+    if (outcome == TokenConstraint::Outcome::kDeadEnd) {
+      drawn.logprob = kNever;
+      return drawn;
+    }
+  }
   if (HasPenalties(spec)) {
     kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
                             SeenTokens(sequence));
@@ -86,10 +106,18 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
     drawn.token = 0;
     drawn.logprob = std::numeric_limits<float>::quiet_NaN();
   } else if (spec.num_logprobs >= 0) {
-    drawn.logprob = static_cast<float>(raw[static_cast<size_t>(drawn.token)] - log_sum_exp);
+    const double logprob = raw[static_cast<size_t>(drawn.token)] - log_sum_exp;
+    drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));  // no mark
   }
-  if (!drawn.broken() && sequence.constraint != nullptr && sequence.constraint->overworked())
-    drawn.logprob = std::numeric_limits<float>::infinity();
+  return drawn;
+}
+
+SampledToken RowDrawer::Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
+  const bool has_grammar = sequence.constraint != nullptr;
+  const auto ended = [&](const SequenceState& other) { return AreAlike(sequence, other); };
+  if (has_grammar && std::ranges::any_of(overworked_, ended)) return Overworked({slot, 0, 0, {}});
+  SampledToken drawn = DrawFromRow(logits, sequence, slot);
+  if (drawn.overworked()) overworked_.push_back(sequence);
   return drawn;
 }
 

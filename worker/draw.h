@@ -22,6 +22,15 @@ std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequenc
 /// grammar's state included, which is what the tokens make it.
 SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot);
 
+/// Draws the rows of one step. Once a request's grammar is overworked in one of its choices, which ends the request,
+/// its other choices are not masked any more: what a step may spend on a request does not grow with them.
+class RowDrawer {
+ public:
+  SampledToken Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot);
+
+ private:
+  std::vector<SequenceState> overworked_;
+};
 /// So many rows of a prompt are scored at a time, whatever a step has of them: what they take of memory is bounded.
 inline constexpr int kScoredAtOnce = 32;
 

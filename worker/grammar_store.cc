@@ -3,13 +3,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <future>
 #include <optional>
 #include <utility>
 
 #include "comm/error.h"
-#include "comm/thread_time.h"
 
 namespace quire {
 
@@ -17,31 +15,25 @@ namespace {
 
 using Compiled = std::shared_ptr<const CompiledGrammar>;
 
-// Where a text can be read in many ways, each token costs more than the one before, without end. What a sequence may
-// take in all: so much, and so much more for every token. Grammars with one reading take a tenth of a millisecond.
-constexpr std::chrono::nanoseconds kAtOnce = std::chrono::milliseconds(200);
-constexpr std::chrono::nanoseconds kForEachToken = std::chrono::milliseconds(2);
-
 class GrammarConstraint final : public TokenConstraint {
  public:
-  explicit GrammarConstraint(std::shared_future<Compiled> grammar) : grammar_(std::move(grammar)) {}
+  GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given)
+      : grammar_(std::move(grammar)), num_given_(num_given) {}
 
-  void Mask(std::span<const TokenId> generated, std::span<float> logits) override {
+  Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) override {
     if (!matcher_) matcher_.emplace(grammar_.get());  // throws what compiling threw
-    const std::chrono::nanoseconds begin = ThreadTime();
-    const size_t before = matcher_->num_followed();
-    if (!matcher_->Follow(generated)) Fail("a sequence has tokens that its grammar does not allow");
-    matcher_->Mask(logits);
-    used_ += ThreadTime() - begin;
-    const size_t followed = generated.size() >= before ? generated.size() - before : generated.size();
-    allowed_ += kForEachToken * static_cast<int64_t>(followed + 1);
+    const bool goes_on = matcher_->Follow(generated) && matcher_->Mask(logits);
+    if (goes_on) return Outcome::kMasked;
+    if (matcher_->overworked()) return Outcome::kOverworked;
+    // Steps that were planned before a dead end was known bring what was drawn there; what the plan itself brings was
+    // delivered once.
+    if (matcher_->num_followed() < num_given_) Fail("a sequence comes with tokens that its grammar does not allow");
+    return Outcome::kDeadEnd;
   }
 
-  bool overworked() const override { return used_ > allowed_; }
-
  private:
-  std::chrono::nanoseconds used_{0}, allowed_ = kAtOnce;
   std::shared_future<Compiled> grammar_;
+  size_t num_given_;                       // of the generated tokens, those that the sequence came with
   std::optional<GrammarMatcher> matcher_;  // a memory of where the last call led, no more
 };
 
@@ -67,7 +59,7 @@ void GrammarStore::Enqueue(std::function<void(GrammarCompiler&)> task) {
   changed_.notify_one();
 }
 
-std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& source) {
+std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& source, size_t num_given) {
   const auto promise = std::make_shared<std::promise<Compiled>>();
   Enqueue([promise, source](GrammarCompiler& compiler) {
     try {
@@ -76,7 +68,7 @@ std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& so
       promise->set_exception(std::current_exception());
     }
   });
-  return std::make_shared<GrammarConstraint>(promise->get_future().share());
+  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given);
 }
 
 void GrammarStore::Prepare(const GrammarMessage& order) {

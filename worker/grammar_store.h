@@ -21,8 +21,8 @@ class GrammarStore {
   GrammarStore(Vocabulary vocabulary, int vocab_size);
   ~GrammarStore();
 
-  /// For a new sequence. Does not wait.
-  std::shared_ptr<TokenConstraint> Constrain(const GrammarSource& source);
+  /// For a new sequence that comes with so many generated tokens. Does not wait.
+  std::shared_ptr<TokenConstraint> Constrain(const GrammarSource& source, size_t num_given);
 
   /// Compiles it, so that sequences that come later do not wait; TakeReports says when that is done.
   void Prepare(const GrammarMessage& order);

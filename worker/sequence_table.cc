@@ -58,7 +58,7 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
                         a.sampling, ++last_serial_,      nullptr,        a.num_scored};
     if (a.sampling.grammar) {
       if (!constrain) Fail("plan: slot {} has a grammar, but this worker was told no vocabulary", a.slot);
-      added.constraint = constrain(a.sampling.grammar);
+      added.constraint = constrain(a.sampling.grammar, a.tokens.size() - static_cast<size_t>(a.num_prompt_tokens));
     }
     slots_[a.slot] = std::move(added);
   }

@@ -18,7 +18,9 @@ StepExecutor::StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank
 
 void StepExecutor::SetVocabulary(Vocabulary vocabulary) {
   grammars_ = std::make_unique<GrammarStore>(std::move(vocabulary), vocab_size_);
-  table_.constrain = [this](const GrammarSource& source) { return grammars_->Constrain(source); };
+  table_.constrain = [this](const GrammarSource& source, size_t num_given) {
+    return grammars_->Constrain(source, num_given);
+  };
 }
 
 void StepExecutor::EndGrammars() {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "comm/error.h"
+#include "comm/grammar/parsing_budget.h"
 
 namespace quire {
 
@@ -18,6 +19,15 @@ namespace {
 constexpr size_t kMostKept = 128;              // grammars
 constexpr size_t kMostKeptBytes = 256u << 20;  // of all of them
 constexpr size_t kMostBytes = 64u << 20;       // of one
+
+// What a matcher may do for its sequence: so many units of ParsingBudget at once, 2 ms of a core, and so many more with
+// every token, of which no more are saved up. Schemas take a few hundred a token, at most 2,100 with a vocabulary of
+// 49,152 where forms of texts come together; a mask of 64 characters that can be read in many ways takes 10^8.
+constexpr int64_t kUnitsAtOnce = 200'000;
+constexpr int64_t kUnitsPerToken = 25'000;
+// What it may keep: so many states, of some 40 bytes, and so many more for every token.
+constexpr int64_t kStatesAtOnce = 200'000;
+constexpr int64_t kStatesPerToken = 200;
 
 /// What xgrammar says while it works on this thread. It warns where it drops a part of what was asked, which is no
 /// matter of taste here: the grammar is refused.
@@ -148,18 +158,46 @@ GrammarCompiler::~GrammarCompiler() = default;
 struct GrammarMatcher::Parts {
   explicit Parts(std::shared_ptr<const CompiledGrammar> g)
       : grammar(std::move(g)),
-        matcher(grammar->compiled),
+        matcher(std::in_place, grammar->compiled),
         bits(static_cast<size_t>(xgrammar::GetBitmaskSize(grammar->vocab_size))) {}
 
-  /// False: every token may come.
-  bool Fill() {
+  /// Calls xgrammar within what this matcher has left; false, and no matcher any more, when that is not enough, or when
+  /// xgrammar finds that its own counts are not.
+  template <typename Call>
+  bool Within(const Call& call) {
+    if (!matcher) return false;
+    ParsingBudget budget(units);
+    try {
+      call();
+    } catch (const std::exception&) {
+      matcher.reset();
+      return false;
+    }
+    units = budget.left();
+    const auto length = static_cast<int64_t>(followed.size()) + 1;
+    if (budget.kept() > kStatesAtOnce + kStatesPerToken * length) matcher.reset();
+    return matcher.has_value();
+  }
+
+  /// The bits of the next token.
+  void Fill() {
     int64_t shape[] = {static_cast<int64_t>(bits.size())};
     DLTensor tensor{bits.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), shape, nullptr, 0};
-    return !matcher.IsTerminated() && matcher.FillNextTokenBitmask(&tensor);
+    const bool bounds = !matcher->IsTerminated() && matcher->FillNextTokenBitmask(&tensor);
+    if (!bounds) std::ranges::fill(bits, ~0);
+  }
+
+  bool Accept(TokenId token) {
+    units = std::min(kUnitsAtOnce, units + kUnitsPerToken);
+    bool accepted = false;
+    const bool within = Within([&] { accepted = matcher->IsTerminated() || matcher->AcceptToken(token); });
+    if (within && accepted) followed.push_back(token);
+    return within && accepted;
   }
 
   std::shared_ptr<const CompiledGrammar> grammar;
-  xgrammar::GrammarMatcher matcher;
+  std::optional<xgrammar::GrammarMatcher> matcher;  // none: it is overworked
+  int64_t units = kUnitsAtOnce;
   std::vector<int32_t> bits;      // bit i of entry e: token 32 * e + i may come
   std::vector<TokenId> followed;  // the tokens that led to where the matcher is
 };
@@ -169,41 +207,48 @@ GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
 GrammarMatcher::~GrammarMatcher() = default;
 
 size_t GrammarMatcher::num_followed() const { return parts_->followed.size(); }
+bool GrammarMatcher::overworked() const { return !parts_->matcher; }
 
 bool GrammarMatcher::Follow(std::span<const TokenId> generated) {
   Parts& p = *parts_;
+  if (!p.matcher) return false;
   const bool continues =
       generated.size() >= p.followed.size() && std::equal(p.followed.begin(), p.followed.end(), generated.begin());
   if (!continues) {
-    p.matcher.Reset();
+    p.matcher->Reset();
     p.followed.clear();
+    p.units = kUnitsAtOnce;
   }
-  for (const TokenId token : generated.subspan(p.followed.size())) {
-    if (!p.matcher.IsTerminated() && !p.matcher.AcceptToken(token)) return false;
-    p.followed.push_back(token);
-  }
-  return true;
+  return std::ranges::all_of(generated.subspan(p.followed.size()), [&](TokenId token) { return p.Accept(token); });
 }
 
-void GrammarMatcher::Mask(std::span<float> logits) {
+bool GrammarMatcher::Mask(std::span<float> logits) {
   Parts& p = *parts_;
-  if (!p.Fill()) return;
+  if (!p.Within([&] { p.Fill(); })) return false;
   QUIRE_CHECK(logits.size() <= p.bits.size() * 32, "{} logits for a vocabulary of {}", logits.size(),
               p.grammar->vocab_size);
-  for (size_t begin = 0; begin < logits.size(); begin += 32) {
-    const auto word = static_cast<uint32_t>(p.bits[begin / 32]);
-    if (word == ~0u) continue;
-    const size_t end = std::min(begin + 32, logits.size());
-    for (size_t token = begin; token < end; ++token) {
-      if ((word >> (token - begin) & 1) == 0) logits[token] = -std::numeric_limits<float>::infinity();
+  const unsigned char last = p.grammar->tokens->LastOf(p.followed);
+  if (!MayFollow(last, 0x80) || !MayFollow(last, 0xbf)) {
+    for (const TokenId token : p.grammar->tokens->continuing) {
+      const auto first = static_cast<unsigned char>(p.grammar->tokens->of[static_cast<size_t>(token)][0]);
+      if (!MayFollow(last, first)) p.bits[static_cast<size_t>(token) / 32] &= ~(1 << token % 32);
     }
   }
-  const unsigned char last = p.grammar->tokens->LastOf(p.followed);
-  if (MayFollow(last, 0x80) && MayFollow(last, 0xbf)) return;
-  for (const TokenId token : p.grammar->tokens->continuing) {
-    const auto first = static_cast<unsigned char>(p.grammar->tokens->of[static_cast<size_t>(token)][0]);
-    if (!MayFollow(last, first)) logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  bool any = false;
+  for (size_t begin = 0; begin < logits.size(); begin += 32) {
+    const auto word = static_cast<uint32_t>(p.bits[begin / 32]);
+    if (word == ~0u) {
+      any = true;
+      continue;
+    }
+    const size_t end = std::min(begin + 32, logits.size());
+    for (size_t token = begin; token < end; ++token) {
+      const bool allowed = (word >> (token - begin) & 1) != 0;
+      any = any || allowed;
+      if (!allowed) logits[token] = -std::numeric_limits<float>::infinity();
+    }
   }
+  return any;
 }
 
 std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSource& source) {
@@ -218,8 +263,9 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
     if (bytes > kMostBytes) Fail("unfolds to {} MiB, at most {}", bytes >> 20, kMostBytes >> 20);
     if (!Warning().empty()) throw std::runtime_error(Warning());
     std::vector<float> logits(static_cast<size_t>(parts_->vocab_size), 0.0f);
-    GrammarMatcher(grammar).Mask(logits);
-    if (std::ranges::none_of(logits, [](float logit) { return logit == 0; })) Fail("allows no answer at all");
+    GrammarMatcher matcher(grammar);
+    if (!matcher.Mask(logits))
+      Fail("{}", matcher.overworked() ? ParsingBudget::Exceeded().what() : "allows no answer at all");
     parts_->Keep(source, grammar, bytes + source.text.size());
   } catch (const Error&) {
     throw;

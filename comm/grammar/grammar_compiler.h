@@ -27,22 +27,28 @@ class GrammarCompiler {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Which tokens may come next. Belongs to one sequence, and to one thread.
+/// Which tokens may come next. Belongs to one sequence, and to one thread. What it does for its sequence is bounded, by
+/// counts and not by time, so that all ranks come to the same end (parsing_budget.h): at once, for every token, and in
+/// what it keeps. A grammar whose texts can be read in many ways goes beyond that: it is overworked from then on, and
+/// holds nothing any more.
 class GrammarMatcher {
  public:
   explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar);
   ~GrammarMatcher();
 
   /// Brings it to where these tokens lead from the beginning of an answer: goes on from where it is if they continue
-  /// what it has, and begins anew otherwise. False when the grammar does not let them come.
+  /// what it has, and begins anew otherwise. False when the grammar does not let them come, or when it is overworked.
   bool Follow(std::span<const TokenId> generated);
 
   /// Tokens that led to where it is.
   size_t num_followed() const;
 
-  /// Sets to minus infinity the logits of all tokens that may not come next. After the token that ended the answer
-  /// everything may: nobody looks at what is drawn there.
-  void Mask(std::span<float> logits);
+  /// Sets to minus infinity the logits of all tokens that may not come next; false when none may, or when it is
+  /// overworked, and what the logits are then is of no use. After the token that ended the answer everything may come:
+  /// nobody looks at what is drawn there.
+  bool Mask(std::span<float> logits);
+
+  bool overworked() const;
 
  private:
   struct Parts;

@@ -32,6 +32,7 @@ GenerationEvent EventOf(RequestError error, const std::string& message) {
       event.error_status = 504;
       break;
     case RequestError::kOverworked:
+    case RequestError::kDeadEnd:
       event.error_status = 400;
       break;
     case RequestError::kAborted:

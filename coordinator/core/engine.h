@@ -142,7 +142,7 @@ class Engine {
 
   std::optional<std::string> ReasonToRefuse(const Request& request) const;
   void AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores);
-  void AbortWithoutNumbers(SlotId slot);
+  void AbortDrawn(SlotId slot, RequestError error, const std::string& message);
   void DeliverScores(const std::vector<PromptScores>& scores);
   void Deliver(Request& request, Sequence& sequence, const SampledToken& drawn);
   void AdvanceBeams(Request& request, std::span<const Scheduler::Drawn> drawn);

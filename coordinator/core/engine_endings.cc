@@ -7,6 +7,14 @@
 
 namespace quire {
 
+namespace {
+
+constexpr const char* kNoNumbers =
+    "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in "
+    "(--dtype, --kv-cache-dtype), do not hold them";
+
+}  // namespace
+
 void Engine::EndWithError(Request& request, RequestError error, const std::string& message) {
   scheduler_.Drop(request);
   for (const Sequence& sequence : request.sequences) {
@@ -15,25 +23,28 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
   request.sink->OnError(error, message);
 }
 
-void Engine::AbortWithoutNumbers(SlotId slot) {
+void Engine::AbortDrawn(SlotId slot, RequestError error, const std::string& message) {
   const std::optional<RequestId> id = scheduler_.RequestOf(slot);
-  if (!id) return;  // it has ended
-  Abort(*id, RequestError::kNoNumbers,
-        "the model computed no numbers for this request (infinity or NaN): its weights, or a type it is served in "
-        "(--dtype, --kv-cache-dtype), do not hold them");
+  if (id) Abort(*id, error, message);  // else it has ended
 }
 
 void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores) {
   for (const SampledToken& token : tokens) {
-    if (token.broken()) AbortWithoutNumbers(token.slot);
-    const std::optional<RequestId> id = token.overworked() ? scheduler_.RequestOf(token.slot) : std::nullopt;
-    if (!id) continue;
-    Abort(*id, RequestError::kOverworked,
-          "keeping to the request's grammar takes too long: its texts can be read in many ways; write it so that "
-          "there is one");
+    if (token.overworked()) {
+      AbortDrawn(
+          token.slot, RequestError::kOverworked,
+          "keeping to the request's grammar takes too much work: its texts can be read in many ways; write it so "
+          "that there is one");
+    } else if (token.dead_end()) {
+      AbortDrawn(token.slot, RequestError::kDeadEnd,
+                 "the request's grammar allows nothing after what was generated, not even the end: write it so that "
+                 "every beginning can be finished");
+    } else if (token.broken()) {
+      AbortDrawn(token.slot, RequestError::kNoNumbers, kNoNumbers);
+    }
   }
   for (const PromptScores& s : scores) {
-    if (s.broken()) AbortWithoutNumbers(s.slot);
+    if (s.broken()) AbortDrawn(s.slot, RequestError::kNoNumbers, kNoNumbers);
   }
 }
 

@@ -111,6 +111,59 @@ TEST(GrammarTest, StateIsAFunctionOfTheTokens) {
   EXPECT_FALSE(one.Follow(std::vector{token('x')}));
 }
 
+std::vector<TokenId> Spelled(const std::string& text) {
+  std::vector<TokenId> tokens;
+  for (const char c : text) tokens.push_back(static_cast<TokenId>(2 + static_cast<unsigned char>(c)));
+  return tokens;
+}
+
+TEST(GrammarTest, ADeadEndIsNoticed) {
+  GrammarCompiler compiler(TestVocabulary(), kModelVocab);
+  for (const char* rules : {"root ::= \"a\" x\nx ::= x \"b\"", "root ::= \"a\" [^\\u0000-\\U0010ffff]"}) {
+    GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
+    std::vector<float> logits(kModelVocab, 1.0f);
+    EXPECT_TRUE(matcher.Mask(logits)) << rules;
+    ASSERT_TRUE(matcher.Follow(Spelled("a"))) << rules;
+    logits.assign(logits.size(), 1.0f);
+    EXPECT_FALSE(matcher.Mask(logits)) << rules;
+    EXPECT_FALSE(matcher.overworked()) << rules;
+    EXPECT_FALSE(matcher.Follow(Spelled("ab"))) << rules;
+    EXPECT_EQ(matcher.num_followed(), 1u) << rules;
+  }
+}
+
+/// Follows the same letter until the matcher is overworked; the letters that it took, or -1.
+int LettersUntilOverworked(const std::string& rules, int most) {
+  GrammarCompiler compiler(TestVocabulary(), kModelVocab);
+  GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
+  std::vector<float> logits(kModelVocab, 1.0f);
+  for (int length = 0; length <= most; ++length) {
+    if (matcher.Follow(Spelled(std::string(static_cast<size_t>(length), 'a'))) && matcher.Mask(logits)) continue;
+    EXPECT_TRUE(matcher.overworked());
+    EXPECT_FALSE(matcher.Follow({})) << "for good";
+    EXPECT_FALSE(matcher.Mask(logits));
+    return length;
+  }
+  return -1;
+}
+
+TEST(GrammarTest, AmbiguousGrammarsAreOverworkedAtTheSameTokenEachTime) {
+  const std::string rules = "root ::= s\ns ::= \"a\" | s s | s s s | s s s s";
+  const int length = LettersUntilOverworked(rules, 1000);
+  EXPECT_GT(length, 5);
+  EXPECT_EQ(LettersUntilOverworked(rules, 1000), length);
+  EXPECT_EQ(LettersUntilOverworked("root ::= \"a\"*", 5000), -1);
+}
+
+TEST(GrammarTest, WhatAMatcherKeepsIsBounded) {
+  std::string rules = "root ::= r0", more;
+  for (int i = 0; i < 300; ++i) {
+    if (i > 0) rules += " | r" + std::to_string(i);
+    more += "\nr" + std::to_string(i) + " ::= [a-z] r" + std::to_string(i) + " | \"" + std::to_string(i) + "#\"";
+  }
+  EXPECT_GT(LettersUntilOverworked(rules + more, 5000), 5);
+}
+
 TEST(GrammarTest, ControlTokensAreNeverAllowed) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile({GrammarSource::kRegex, "(.|\\n)*"}));

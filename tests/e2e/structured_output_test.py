@@ -80,9 +80,18 @@ class FormTest(TinyCase):
     def test_a_grammar_that_can_be_read_in_many_ways_ends_its_request_alone(self):
         """Its steps would take longer with every token, and everybody's would."""
         ambiguous = 'root ::= x{900,1900}\nx ::= "a" | "aa" | x x | x x x'
-        thread, lines = stream_in_background(self.server, 1500)
-        refused = self.post(self.server, want=400, guided_grammar=ambiguous, max_tokens=1900)
-        self.assertIn("takes too long", refused["error"]["message"])
+        self.end_beside_a_stream({"guided_grammar": ambiguous, "max_tokens": 1900}, "takes too much work")
+        self.end_beside_a_stream({"guided_grammar": "root ::= s\ns ::= [a-z] | s s | s s s | s s s s", "n": 32}, "takes too much work")
+
+    def test_a_grammar_with_a_dead_end_ends_its_request_alone(self):
+        for rules in ('root ::= "a" x\nx ::= x "b"', 'root ::= "a" [^\\u0000-\\U0010ffff]', 'root ::= "a" "\\ud800"'):
+            self.end_beside_a_stream({"guided_grammar": rules}, "allows nothing after what was generated")
+            self.end_beside_a_stream({"guided_grammar": rules, "n": 4}, "allows nothing after what was generated")
+
+    def end_beside_a_stream(self, fields, why):
+        thread, lines = stream_in_background(self.server, 300)
+        refused = self.post(self.server, want=400, **fields)
+        self.assertIn(why, refused["error"]["message"])
         thread.join(timeout=120)
         self.assertEqual(lines[-1], b"[DONE]")
         self.assertEqual(self.server.get("/admin/status", admin=True)["losses"], [])
@@ -164,11 +173,14 @@ class FormTest(TinyCase):
             ("guided_regex", "(", ""),
             ("guided_grammar", "root ::= nothing", "nothing"),
             ("guided_grammar", "root ::= \"" + "a" * 70000 + "\"", "65536"),
-            ("structured_outputs", {"structural_tag": {"type": "strange"}}, ""),
+            ("structured_outputs", {"structural_tag": {"type": "strange"}}, "structural_tag"),
+            ("structured_outputs", {"structural_tag": {"format": {"type": "repeat", "min": 5, "max": -1, "content": {
+                "type": "token_dispatch", "rules": [["<a>", {"type": "any_text"}]]}}}}, "format.content.type"),
+            ("structured_outputs", {"structural_tag": "{\"format\":" + "{\"content\":" * 25 + "{}" + "}" * 26}, "format.type is missing"),
         ]
         for field, value, named in cases:
             error = self.post(self.server, want=400, **{field: value})["error"]
-            self.assertEqual(error["param"], field, error)
+            self.assertIn(error["param"], (field, f"{field}.structural_tag"), error)
             self.assertIn(named, error["message"])
         for other in ({"use_beam_search": True, "n": 2}, {"ignore_eos": True}, {"min_tokens": 3}, {"guided_choice": ["a"]}):
             error = self.post(self.server, want=400, guided_regex="a", **other)["error"]

@@ -229,12 +229,14 @@ void Simulation::Settle(RequestId id, const Client& client) {
   if (client.ended()) {
     const RequestError error = client.ended()->error;
     Trace(id << 8 | static_cast<uint64_t>(error));
-    ++(error == RequestError::kNoRoom                                            ? outcome_.no_room
-       : error == RequestError::kTimedOut                                        ? outcome_.overtime
-       : error == RequestError::kDeadline                                        ? outcome_.past_deadline
-       : error == RequestError::kAborted                                         ? outcome_.aborted
-       : error == RequestError::kNoNumbers || error == RequestError::kOverworked ? outcome_.no_numbers
-                                                                                 : outcome_.given_up);
+    const bool marked =
+        error == RequestError::kNoNumbers || error == RequestError::kOverworked || error == RequestError::kDeadEnd;
+    ++(error == RequestError::kNoRoom     ? outcome_.no_room
+       : error == RequestError::kTimedOut ? outcome_.overtime
+       : error == RequestError::kDeadline ? outcome_.past_deadline
+       : error == RequestError::kAborted  ? outcome_.aborted
+       : marked                           ? outcome_.no_numbers
+                                          : outcome_.given_up);
   } else if (client.cancelled) {
     ++outcome_.cancelled;
   } else {

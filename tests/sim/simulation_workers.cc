@@ -1,4 +1,6 @@
 // The workers of a life: what they are sent, what they answer, how they are lost, and what moves between engines.
+#include <tuple>
+
 #include "comm/error.h"
 #include "tests/sim/simulation.h"
 
@@ -167,17 +169,20 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   Expect(broken, [&] { engine_.CommitStep(tokens, times, scores_); });
 }
 
-/// Sometimes the model computes no numbers for one of those that draw, or its grammar takes too long.
+/// Sometimes the model computes no numbers for one of those that draw, or its grammar takes too much or has a dead end.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   SampledToken& token = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))];
-  const bool overworked = more_.Below(2) == 0;
   using Limits = std::numeric_limits<float>;
-  token.logprob = overworked ? Limits::infinity() : Limits::quiet_NaN();
+  constexpr std::tuple<float, RequestError, const char*> kEnds[] = {
+      {Limits::infinity(), RequestError::kOverworked, "takes too much work"},
+      {-Limits::infinity(), RequestError::kDeadEnd, "allows nothing"},
+      {Limits::quiet_NaN(), RequestError::kNoNumbers, "no numbers"}};
+  const auto& [mark, error, message] = kEnds[more_.Below(3)];
+  token.logprob = mark;
   const auto member = std::ranges::find(sent.members, token.slot, &Member::slot);
   if (!IsWanted(*member)) return {};
-  if (overworked) return {{member->request, {RequestError::kOverworked, "takes too long"}}};
-  return {{member->request, {RequestError::kNoNumbers, "no numbers"}}};
+  return {{member->request, {error, message}}};
 }
 
 /// The engine knows answers that fit the plan from others.

@@ -42,18 +42,26 @@ class OneToken final : public TokenConstraint {
     for (const TokenId token : generated) sum += token;
     return sum % static_cast<TokenId>(kVocab);
   }
-  void Mask(std::span<const TokenId> generated, std::span<float> logits) override {
+  Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) override {
     for (size_t token = 0; token < logits.size(); ++token) {
       if (static_cast<TokenId>(token) != Allowed(generated)) logits[token] = -std::numeric_limits<float>::infinity();
     }
+    return Outcome::kMasked;
   }
 };
 
-/// Allows everything, and took too long.
-class Overworked final : public TokenConstraint {
+/// Comes to the same end whatever it is asked, and counts how often that was.
+class Always final : public TokenConstraint {
  public:
-  void Mask(std::span<const TokenId>, std::span<float>) override {}
-  bool overworked() const override { return true; }
+  explicit Always(Outcome outcome) : outcome_(outcome) {}
+  Outcome Mask(std::span<const TokenId>, std::span<float>) override {
+    ++asked;
+    return outcome_;
+  }
+  int asked = 0;
+
+ private:
+  Outcome outcome_;
 };
 
 struct Batch {
@@ -71,7 +79,7 @@ struct Batch {
                             specs[slot]});
       plan.chunks.push_back({slot, 0, static_cast<int32_t>(tokens.size())});
     }
-    table.constrain = [](const GrammarSource&) { return std::make_shared<OneToken>(); };
+    table.constrain = [](const GrammarSource&, size_t) { return std::make_shared<OneToken>(); };
     members = table.Apply(plan);
   }
 
@@ -79,23 +87,61 @@ struct Batch {
   std::vector<BatchMember> members;
 };
 
-TEST(DrawTest, AConstraintThatTakesTooLongMarksItsToken) {
-  std::vector<float> logits(static_cast<size_t>(kVocab), 0.0f);
-  logits[5] = 9;
+SequenceState Greedy(std::shared_ptr<TokenConstraint> constraint, uint64_t seed = 1) {
   SequenceState sequence;
   sequence.sampling.temperature = 0;
+  sequence.sampling.seed = seed;
+  sequence.sampling.grammar = {GrammarSource::kRegex, "a"};
   sequence.tokens = {1};
   sequence.num_prompt_tokens = 1;
-  std::vector<float> row = logits;
-  EXPECT_FALSE(DrawFromRow(row, sequence, 3).overworked());
-  sequence.constraint = std::make_shared<Overworked>();
-  row = logits;
-  const SampledToken drawn = DrawFromRow(row, sequence, 3);
-  EXPECT_TRUE(drawn.overworked());
-  EXPECT_FALSE(drawn.broken());
+  sequence.constraint = std::move(constraint);
+  return sequence;
+}
+
+SampledToken DrawFive(const SequenceState& sequence, RowDrawer drawer = {}) {
+  std::vector<float> row(static_cast<size_t>(kVocab), 0.0f);
+  row[5] = 9;
+  return drawer.Draw(row, sequence, 3);
+}
+
+TEST(DrawTest, ConstraintsThatCannotGoOnMarkTheToken) {
+  using Outcome = TokenConstraint::Outcome;
+  const SampledToken drawn = DrawFive(Greedy(std::make_shared<Always>(Outcome::kMasked)));
   EXPECT_EQ(drawn.token, 5);
-  row.assign(row.size(), std::numeric_limits<float>::quiet_NaN());
-  EXPECT_TRUE(DrawFromRow(row, sequence, 3).broken()) << "what means nothing is worse";
+  EXPECT_FALSE(drawn.broken() || drawn.overworked() || drawn.dead_end());
+  EXPECT_TRUE(DrawFive(Greedy(std::make_shared<Always>(Outcome::kOverworked))).overworked());
+  const SampledToken dead = DrawFive(Greedy(std::make_shared<Always>(Outcome::kDeadEnd)));
+  EXPECT_TRUE(dead.dead_end());
+  EXPECT_FALSE(dead.broken() || dead.overworked());
+}
+
+TEST(DrawTest, LogprobsBeyondWhatAFloatHoldsAreNoMarks) {
+  SequenceState sequence = Greedy(std::make_shared<OneToken>());  // which allows the fourth alone
+  sequence.sampling.num_logprobs = 0;
+  std::vector<float> row(static_cast<size_t>(kVocab), 0.0f);
+  row[3] = -3e38f, row[5] = 3e38f;
+  const SampledToken drawn = DrawFromRow(row, sequence, 3);
+  EXPECT_EQ(drawn.token, 3);
+  EXPECT_FALSE(drawn.dead_end());
+}
+
+TEST(DrawTest, OtherChoicesOfAnOverworkedRequestAreNotMasked) {
+  const auto constraint = std::make_shared<Always>(TokenConstraint::Outcome::kOverworked);
+  std::vector<float> row(static_cast<size_t>(kVocab), 0.0f);
+  RowDrawer drawer;
+  for (uint32_t choice = 0; choice < 4; ++choice) {
+    SequenceState sequence = Greedy(constraint);
+    sequence.sampling.choice = choice;
+    EXPECT_TRUE(drawer.Draw(row, sequence, choice).overworked());
+  }
+  EXPECT_EQ(constraint->asked, 1);
+  const auto other = std::make_shared<Always>(TokenConstraint::Outcome::kMasked);
+  EXPECT_FALSE(drawer.Draw(row, Greedy(other, 2), 4).overworked());
+  SequenceState longer = Greedy(other);
+  longer.tokens = {1, 2};
+  longer.num_prompt_tokens = 2;
+  EXPECT_FALSE(drawer.Draw(row, longer, 5).overworked());
+  EXPECT_EQ(other->asked, 2) << "requests that share no more than a grammar";
 }
 
 /// What the ranks draw, who agree on all rows but a broken one, of which NaN is never equal.

@@ -24,11 +24,12 @@ std::vector<SampledToken> Sampler::Draw(std::span<const float> logits, const std
   if (!greedy.empty()) DrawGreedy(logits, greedy, out);
   if (!whole.empty()) {
     std::vector<float> rows = GatherRows(logits, whole);
+    RowDrawer drawer;
     for (auto i = static_cast<size_t>(collective_.rank()); i < whole.size();
          i += static_cast<size_t>(collective_.size())) {
       const SlotId slot = out[whole[i]].slot;
       const auto width = static_cast<size_t>(vocab_size_);
-      out[whole[i]] = DrawFromRow(std::span(rows).subspan(i * width, width), table.at(slot), slot);
+      out[whole[i]] = drawer.Draw(std::span(rows).subspan(i * width, width), table.at(slot), slot);
     }
     ShareDrawn(whole, table, out);
   }

@@ -210,12 +210,13 @@ void CudaSampler::CopyResults(int64_t num_rows, int set) {
 std::vector<SampledToken> CudaSampler::Collect(const DrawPlan& plan, int set, const SequenceTable& table,
                                                const float* logits) {
   std::vector<SampledToken> tokens;
+  RowDrawer drawer;
   for (size_t row = 0; row < plan.members.size(); ++row) {
     const BatchMember& member = plan.members[row];
     const bool given = std::find(plan.host_rows.begin(), plan.host_rows.end(), row) != plan.host_rows.end();
     const bool undecided = !single() && !given && results_[set].draws[row].state == kernels::DrawState::kWholeRow;
     if (given || undecided) {
-      tokens.push_back(DrawOnHost(member, table, logits + static_cast<int64_t>(row) * sizes_.row_stride));
+      tokens.push_back(DrawOnHost(member, table, logits + static_cast<int64_t>(row) * sizes_.row_stride, drawer));
       counted_[member.slot] = 0;
     } else {
       tokens.push_back(AsSampled(member.slot, table.at(member.slot).sampling, results_[set].drawn[row]));
@@ -224,7 +225,8 @@ std::vector<SampledToken> CudaSampler::Collect(const DrawPlan& plan, int set, co
   return tokens;
 }
 
-SampledToken CudaSampler::DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row) {
+SampledToken CudaSampler::DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row,
+                                     RowDrawer& drawer) {
   const auto row_bytes = sizes_.row_stride * static_cast<int64_t>(sizeof(float));
   const auto ranks = static_cast<int64_t>(sizes_.shards.size());
   if (single()) {
@@ -241,7 +243,7 @@ SampledToken CudaSampler::DrawOnHost(const BatchMember& member, const SequenceTa
   }
   SequenceState sequence = table.at(member.slot);
   sequence.tokens.resize(static_cast<size_t>(member.start + member.count));  // without the one that is pending
-  return DrawFromRow(logits, sequence, member.slot);
+  return drawer.Draw(logits, sequence, member.slot);
 }
 
 }  // namespace quire

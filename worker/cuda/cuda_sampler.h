@@ -12,6 +12,8 @@
 
 namespace quire {
 
+class RowDrawer;
+
 /// How a step's tokens are drawn.
 struct DrawPlan {
   std::vector<BatchMember> members;  // those that draw
@@ -76,7 +78,7 @@ class CudaSampler {
   kernels::SamplingRows Rows(int64_t num_rows, const StepArrays& arrays, const float* logits) const;
   kernels::CountTable Counts() const;
   void CountTokens(SlotId slot, const SequenceState& sequence);
-  SampledToken DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row);
+  SampledToken DrawOnHost(const BatchMember& member, const SequenceTable& table, const float* row, RowDrawer& drawer);
 
   CudaSamplerSizes sizes_;
   Device& device_;
