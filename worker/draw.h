@@ -31,6 +31,7 @@ class RowDrawer {
  private:
   std::vector<SequenceState> overworked_;
 };
+
 /// So many rows of a prompt are scored at a time, whatever a step has of them: what they take of memory is bounded.
 inline constexpr int kScoredAtOnce = 32;
 

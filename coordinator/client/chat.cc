@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <chrono>
@@ -20,6 +20,7 @@
 
 #include "comm/error.h"
 #include "coordinator/client/event_stream.h"
+#include "coordinator/log.h"
 
 namespace quire {
 
@@ -35,6 +36,20 @@ constexpr const char* kHelp =
     "  /reset            forget the conversation\n"
     "  /save FILE        write the conversation as JSON\n"
     "  /quit             end (also Ctrl-D); Ctrl-C stops an answer\n";
+
+/// What somebody else wrote, for this stream: on a terminal without its control characters, which could speak to it
+/// (titles, clipboards, what stands elsewhere on the screen); as it is otherwise.
+std::string Foreign(const std::string& text, int stream) {
+  if (::isatty(stream) == 0) return text;
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of("\n\t", at), text.size());
+    shown += WithoutControls(std::string_view(text).substr(at, end - at));
+    if (end < text.size()) shown += text[end];
+    at = end + 1;
+  }
+  return shown;
+}
 
 /// Lines from a terminal, with editing and history, or from a pipe.
 class Input {
@@ -162,7 +177,7 @@ class Conversation {
   void Ask() {
     Answer answer = Receive();
     if (!answer.text.empty() || answer.stopped) fmt::print("\n");
-    if (!answer.problem.empty()) fmt::print(stderr, "{}\n", answer.problem);
+    if (!answer.problem.empty()) fmt::print(stderr, "{}\n", Foreign(answer.problem, STDERR_FILENO));
     if (answer.first_seconds && input_.terminal()) Count(answer);
     last_was_whole_ = answer.whole();
     if (!answer.text.empty()) {
@@ -210,9 +225,11 @@ class Conversation {
     const auto read = [&]() -> asio::awaitable<void> {
       const std::string problem = co_await ReadEvents(request, on_event);
       if (answer.problem.empty()) answer.problem = problem;
-      interrupt.cancel();
     };
-    asio::co_spawn(io, read, asio::detached);
+    asio::co_spawn(io, read, [&](const std::exception_ptr& failed) {
+      if (failed) answer.problem = "the answer cannot be read";
+      interrupt.cancel();
+    });
     io.run();
     answer.seconds = elapsed();
     return answer;
@@ -227,8 +244,9 @@ class Conversation {
     };
     const std::string thought = text("reasoning_content"), said = text("content");
     if (!thought.empty())
-      fmt::print("{}{}{}", input_.terminal() ? "\x1b[2m" : "", thought, input_.terminal() ? "\x1b[0m" : "");
-    fmt::print("{}", said);
+      fmt::print("{}{}{}", input_.terminal() ? "\x1b[2m" : "", Foreign(thought, STDOUT_FILENO),
+                 input_.terminal() ? "\x1b[0m" : "");
+    fmt::print("{}", Foreign(said, STDOUT_FILENO));
     std::fflush(stdout);
     answer.text += said;
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
@@ -28,15 +29,22 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
-/// Hands out the whole lines of `text` from `at` on that are events; returns where the first line begins that is not
-/// whole yet.
-size_t ReadLines(const std::string& text, size_t at, const OnEvent& on_event) {
+// Of an answer in all, whoever sends it.
+constexpr uint64_t kMostAnswerBytes = 64u << 20;
+// Of a refusal that has no form.
+constexpr size_t kMostRefusalBytes = 2000;
+
+/// Hands out the whole lines of `text` that are events, and takes them away; of what stays, `searched` bytes are known
+/// to have no end of a line.
+void TakeLines(std::string& text, size_t& searched, const OnEvent& on_event) {
   constexpr std::string_view kData = "data: {";
-  for (size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+  size_t at = 0;
+  for (size_t end; (end = text.find('\n', std::max(at, searched))) != std::string::npos; at = end + 1) {
     if (text.compare(at, kData.size(), kData) == 0)
       on_event(ParseJson(std::string_view(text).substr(at + 6, end - at - 6), "an event"));
   }
-  return at;
+  text.erase(0, at);
+  searched = text.size();
 }
 
 http::request<http::string_body> HttpRequestOf(const EventRequest& request) {
@@ -54,11 +62,12 @@ http::request<http::string_body> HttpRequestOf(const EventRequest& request) {
 std::string RefusalOf(const http::response<http::string_body>& response) {
   try {
     const Json body = ParseJson(response.body(), "the answer");
-    if (body.contains("error") && body["error"].is_object() && body["error"].contains("message"))
+    const bool has_form = body.is_object() && body.contains("error") && body["error"].is_object();
+    if (has_form && body["error"].contains("message") && body["error"]["message"].is_string())
       return fmt::format("status {}: {}", response.result_int(), body["error"]["message"].get<std::string>());
   } catch (const Error&) {  // no JSON: shown as it is
   }
-  return fmt::format("status {}: {}", response.result_int(), response.body());
+  return fmt::format("status {}: {}", response.result_int(), response.body().substr(0, kMostRefusalBytes));
 }
 
 template <class Stream>
@@ -67,14 +76,14 @@ asio::awaitable<std::string> Exchange(Stream& stream, const EventRequest& reques
   auto [error, size] = co_await http::async_write(stream, written, kToken);
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
-  parser.body_limit(boost::none);
-  size_t read = 0;
+  parser.body_limit(kMostAnswerBytes);
+  size_t searched = 0;
   while (!error && !parser.is_done()) {
     auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
     error = read_error;
     if (!parser.is_header_done() || parser.get().result() != http::status::ok) continue;
     try {
-      read = ReadLines(parser.get().body(), read, on_event);
+      TakeLines(parser.get().body(), searched, on_event);
     } catch (const std::exception& broken) {
       co_return broken.what();
     }

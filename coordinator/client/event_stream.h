@@ -19,8 +19,8 @@ struct EventRequest {
 };
 
 /// POSTs the request and hands out the events as they come, to the stream's end. Returns why the answer is not whole;
-/// empty: it is. Both arguments must outlive the answer. Never throws for what the network or the server does.
-/// Certificates are checked against the system's.
+/// empty: it is. Both arguments must outlive the answer, which has 64 MiB at the most. Never throws for what the
+/// network or the server does. Certificates are checked against the system's.
 boost::asio::awaitable<std::string> ReadEvents(const EventRequest& request,
                                                const std::function<void(const Json&)>& on_event);
 

@@ -4,9 +4,11 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -82,6 +84,92 @@ class PipeTest(unittest.TestCase):
             wrong = self.chat([], url=url)
             self.assertNotEqual(wrong.returncode, 0, url)
             self.assertIn("is not http://HOST:PORT", wrong.stderr)
+
+
+class Stranger:
+    """A server that answers everything with the same bytes."""
+
+    def __init__(self, answer):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"127.0.0.1:{self.socket.getsockname()[1]}"
+        self.answer = answer
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        try:
+            connection, _ = self.socket.accept()
+            with connection:
+                connection.recv(1 << 16)
+                for part in self.answer:
+                    connection.sendall(part)
+        except OSError:
+            pass  # the client went away
+
+    def close(self):
+        self.socket.close()
+        self.thread.join(timeout=60)
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+
+
+def event(text):
+    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": text}}]}).encode() + b"\n\n"
+
+
+class StrangerTest(unittest.TestCase):
+    """Servers, and models, that mean no good."""
+    HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x9b31mhi\tthere\n"
+
+    def chat(self, *answer, terminal=False):
+        stranger = Stranger(answer)
+        self.addCleanup(stranger.close)
+        command = [QUIRE, "chat", stranger.url]
+        if not terminal:
+            return subprocess.run(command, input="Hello\n", capture_output=True, text=True, timeout=60, check=False)
+        leader, follower = pty.openpty()
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=follower, stderr=follower) as process:
+            os.close(follower)
+            process.communicate(b"Hello\n", timeout=60)
+        seen = b""
+        while select.select([leader], [], [], 0.2)[0]:
+            try:
+                seen += os.read(leader, 65536)
+            except OSError:  # all was read
+                break
+        os.close(leader)
+        return seen.decode()
+
+    def test_a_terminal_gets_no_control_characters(self):
+        shown = self.chat(EVENTS, event(self.HOSTILE), b"data: [DONE]\n\n", terminal=True)
+        self.assertIn(r"\x1b]0;pwned\x07\x1b[2J\u009b31mhi", shown)
+        self.assertIn("hi\tthere", shown)
+        refused = self.chat(REFUSED, json.dumps({"error": {"message": self.HOSTILE}}).encode(), terminal=True)
+        plain = self.chat(REFUSED, self.HOSTILE.encode(), terminal=True)
+        for text in (shown, refused, plain):
+            self.assertIn("pwned", text)
+            self.assertEqual([c for c in text if (ord(c) < 32 and c not in "\r\n\t") or 0x7f <= ord(c) < 0xa0], [])
+
+    def test_a_pipe_gets_the_answer_as_it_is(self):
+        self.assertEqual(self.chat(EVENTS, event(self.HOSTILE), b"data: [DONE]\n\n").stdout, self.HOSTILE + "\n")
+
+    def test_errors_of_any_form_end_the_command(self):
+        for body in (b'{"error":{"message":5}}', b'{"error":5}', b"[]", b"5", b"", b"{", b'{"error":{"message":null}}'):
+            done = self.chat(REFUSED, body)
+            self.assertEqual(done.returncode, 1, body)
+            self.assertIn("status 400", done.stderr)
+        self.assertEqual(self.chat(EVENTS, b'data: {"choices":{"a":1},"usage":{"completion_tokens":"x"}}\n\n').returncode, 1)
+
+    def test_answers_without_an_end_are_cut_off(self):
+        done = self.chat(EVENTS, *[event("A" * 4000) * 256] * 80)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("body limit", done.stderr)
+        self.assertLess(len(done.stdout), 64 << 20)
+        done = self.chat(EVENTS, b'data: {"choices":[', *[b"1," * (1 << 19)] * 70)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("body limit", done.stderr)
 
 
 class TerminalTest(unittest.TestCase):
