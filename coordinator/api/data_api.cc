@@ -11,6 +11,7 @@
 #include "comm/messages.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/on_pool.h"
+#include "coordinator/api/structured_output.h"
 #include "coordinator/web/web_pages.h"
 
 namespace quire {
@@ -156,15 +157,18 @@ std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, i
 }
 
 /// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
-/// not bounded by its length. So does all text that patterns of the model's own cut.
+/// not bounded by its length. So does all text that patterns of the model's own cut, and whatever may have a grammar: a
+/// few bytes of one can take a second.
 asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& request, HttpResponder& responder,
                                                               Dialect dialect) {
   const size_t size = request.body.size();
   const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
+  const bool here = size <= kWorkHereBytes && dialect == Dialect::kCompletions && context_.tokenizer.is_linear() &&
+                    !MayAskForForm(request.body);
   std::function<PreparedCall(const std::stop_token&)> work =
       [this, dialect, room, find = responses_.FinderFor(request.client), body = std::exchange(request.body, {})](
           const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };
-  if (size <= kWorkHereBytes && dialect == Dialect::kCompletions && context_.tokenizer.is_linear()) co_return work({});
+  if (here) co_return work({});
   std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
   co_return prepared;
 }

@@ -10,6 +10,9 @@
 
 namespace quire {
 
+/// What JSON of a client may be: a body, and a text in a body that is JSON again.
+inline constexpr JsonLimits kClientJson = {.max_depth = 32, .max_nodes = 200'000, .max_members = 1024};
+
 /// Typed access to a request body. null counts as absent; anything of the wrong type or out of range throws ApiError
 /// 400 that names the field and what it takes.
 class JsonFields {

@@ -16,7 +16,6 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxBodyDepth = 32, kMaxBodyNodes = 200'000, kMaxMembers = 1024;
 constexpr int kMaxLogprobs = 20;
 constexpr int kMaxBeams = 20;
 constexpr size_t kMaxSaltBytes = 256;
@@ -175,10 +174,7 @@ std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& li
 
 }  // namespace
 
-RequestBody::RequestBody(std::string_view text)
-    : text_(text),
-      fields_(ParseJson(text, "body",
-                        {.max_depth = kMaxBodyDepth, .max_nodes = kMaxBodyNodes, .max_members = kMaxMembers})) {}
+RequestBody::RequestBody(std::string_view text) : text_(text), fields_(ParseJson(text, "body", kClientJson)) {}
 
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits) {
   const JsonFields fields(body.fields());

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "comm/error.h"
 #include "coordinator/api/api_error.h"
+#include "coordinator/api/json_fields.h"
 #include "coordinator/api/schema_check.h"
 #include "coordinator/api/structural_tag_check.h"
 
@@ -14,6 +16,8 @@ namespace quire {
 
 namespace {
 
+constexpr std::pair<const char*, const char*> kGuided[] = {
+    {"guided_json", "json"}, {"guided_regex", "regex"}, {"guided_choice", "choice"}, {"guided_grammar", "grammar"}};
 constexpr size_t kMaxChoices = 1024;
 constexpr size_t kMaxSchemaNodes = 10'000;
 
@@ -62,11 +66,11 @@ GrammarSource ChoiceGrammar(const OrderedJson& choices, const std::string& field
   return {GrammarSource::kEbnf, rule};
 }
 
-/// JSON that came as a text inside a body, within bounds like those of bodies.
+/// JSON that came as a text inside a body, within the bounds of bodies.
 OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
   const std::string text = Text(value, field);
   try {
-    (void)ParseJson(text, field);
+    (void)ParseJson(text, field, kClientJson);
   } catch (const Error& error) {
     throw ApiError(400, error.what(), field);
   }
@@ -75,10 +79,7 @@ OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
 
 /// guided_json and structured_outputs.json: a schema, or the text of one.
 GrammarSource SchemaOrText(const OrderedJson& value, const std::string& field) {
-  if (!value.is_string()) return SchemaGrammar(value, field);
-  const OrderedJson schema = OrderedJson::parse(Text(value, field), nullptr, false);
-  if (schema.is_discarded()) Refuse(field, "is a string that is no JSON");
-  return SchemaGrammar(schema, field);
+  return SchemaGrammar(value.is_string() ? ParseText(value, field) : value, field);
 }
 
 GrammarSource StructuralTag(const OrderedJson& given, const std::string& field) {
@@ -151,9 +152,13 @@ GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field)
   return grammar;
 }
 
+bool MayAskForForm(std::string_view body) {
+  const auto spells = [body](std::string_view text) { return body.find(text) != std::string_view::npos; };
+  return spells("\\") || spells("response_format") || spells("structured_outputs") ||
+         std::ranges::any_of(kGuided, [&](const auto& field) { return spells(field.first); });
+}
+
 StructuredOutput ReadStructuredOutput(const OrderedJson& body) {
-  static constexpr std::pair<const char*, const char*> kGuided[] = {
-      {"guided_json", "json"}, {"guided_regex", "regex"}, {"guided_choice", "choice"}, {"guided_grammar", "grammar"}};
   StructuredOutput found;
   const auto take = [&](GrammarSource grammar, const char* field) {
     if (!grammar) return;

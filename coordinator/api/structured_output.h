@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "comm/grammar/grammar_source.h"
 #include "comm/json.h"
@@ -16,6 +17,10 @@ struct StructuredOutput {
 /// Reads response_format, structured_outputs and vLLM's guided_json, guided_regex, guided_choice and guided_grammar.
 /// Throws ApiError for what is wrong, for schemas that cannot be kept to exactly, and for more than one of them.
 StructuredOutput ReadStructuredOutput(const OrderedJson& body);
+
+/// Whether a body may have one of those fields, judged by its text alone: never false for one that has. A name can be
+/// spelled without its letters by escapes only, so what has neither the letters nor a backslash has no such field.
+bool MayAskForForm(std::string_view body);
 
 /// A schema as a grammar; `field` is named in errors.
 GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field);

@@ -165,6 +165,33 @@ TEST(StructuredOutputTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(Fault(R"({"response_format": {"type": "json_object"}, "guided_json": {}})"), "guided_json");
 }
 
+TEST(StructuredOutputTest, TextsOfJsonHaveTheBoundsOfBodies) {
+  const auto nested = [](int depth) {
+    std::string schema = R"({"type":"null"})";
+    for (int level = 1; level < depth; ++level) schema = R"({"type":"array","items":)" + schema + "}";
+    return schema;
+  };
+  const auto quoted = [](const std::string& text) { return OrderedJson(text).dump(); };
+  EXPECT_EQ(Fault(R"({"guided_json":)" + quoted(nested(32)) + "}"), "");
+  for (const std::string& text : {nested(33), nested(2000), std::string(R"({"type":"null","type":"null"})"),
+                                  std::string(R"({"type":"null"} 1)"), std::string("{")}) {
+    EXPECT_EQ(Fault(R"({"guided_json":)" + quoted(text) + "}"), "guided_json");
+    EXPECT_EQ(Fault(R"({"structured_outputs":{"structural_tag":)" + quoted(text) + "}}"),
+              "structured_outputs.structural_tag");
+  }
+  EXPECT_EQ(Fault(R"({"structured_outputs":{"structural_tag":"\"{}\""}})"), "structured_outputs.structural_tag")
+      << "the text of a text";
+}
+
+TEST(StructuredOutputTest, TheTextOfABodyTellsWhetherItMayAskForAForm) {
+  EXPECT_FALSE(MayAskForForm(R"({"prompt": "a response in json", "max_tokens": 5})"));
+  for (const char* body : {R"({"response_format":null})", R"({"structured_outputs":{}})", R"({"guided_json":{}})",
+                           R"({"guided_regex":"a"})", R"({"guided_choice":["a"]})", R"({"guided_grammar":"a"})",
+                           R"({"\u0067uided_regex":"a"})"}) {
+    EXPECT_TRUE(MayAskForForm(body)) << body;
+  }
+}
+
 TEST(SchemaCheckTest, WhatIsKeptToPasses) {
   for (
       const char* schema :
