@@ -18,6 +18,7 @@
 #include "coordinator/api/http_server.h"
 #include "coordinator/api/messages_answer.h"
 #include "coordinator/api/metrics_page.h"
+#include "coordinator/bounded_end.h"
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
@@ -31,6 +32,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr auto kDrainLimit = std::chrono::seconds(30);
+constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 constexpr int64_t kAdminMemoryBytes = 64 << 20;  // of requests to the admin port
 
 ModelFiles OpenModel(const Topology::Model& model) {
@@ -124,6 +126,7 @@ class Server {
                    ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(),
                    replicas.size() * topology_.parallel.tensor);
       finished_.wait(false);
+      const BoundedEnd end(hurried_ ? kHurriedJoinLimit : kJoinLimit);
       // Connections refer to the APIs and to the replicas: they go first.
       StopIo([&] {
         replicas.StopLoops();
@@ -131,8 +134,6 @@ class Server {
       });
       status = workers_lost_ ? 1 : 0;
     }
-    ::signal(SIGTERM, SIG_IGN);  // the end is bounded from here on
-    ::signal(SIGINT, SIG_IGN);
     replicas.StopWorkers("the server is shutting down");
     spdlog::info("stopped");
     return status;
@@ -190,7 +191,8 @@ class Server {
   void AwaitSignal() {
     signals_->async_wait([this](boost::system::error_code error, int) {
       if (error) return;
-      if (stop_requested_.exchange(true)) return Finish();
+      hurried_ = stop_requested_.exchange(true);
+      if (hurried_) return Finish();
       spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now",
                    kDrainLimit.count());
       AwaitSignal();
@@ -278,7 +280,7 @@ class Server {
   Metrics* metrics_ = nullptr;
   MetricsPage* metrics_page_ = nullptr;
   std::thread io_thread_;
-  std::atomic<bool> stop_requested_{false}, finished_{false};
+  std::atomic<bool> stop_requested_{false}, hurried_{false}, finished_{false};
   bool workers_lost_ = false;
 };
 

@@ -221,6 +221,8 @@ LIMITS = [
     Mutant("limit: 129 choices", "coordinator/serve.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_choices")),
     Mutant("unique items are promised", "coordinator/api/schema_check.cc", "\"minItems\", \"maxItems\"}},", "\"minItems\", \"maxItems\", \"uniqueItems\"}},",
            ["coordinator/structured_output_test"]),
+    Mutant("what ends a server that hangs outlives its threads", "coordinator/bounded_end.cc", "::alarm(0);", "",
+           ["coordinator/bounded_end_test"]),
     Mutant("JSON in a text has no bounds", "coordinator/api/structured_output.cc", "(void)ParseJson(text, field, kClientJson);",
            "(void)ParseJson(text, field, {.max_depth = SIZE_MAX, .max_nodes = SIZE_MAX});", ["coordinator/structured_output_test"]),
     Mutant("escapes hide the name of a field", "coordinator/api/structured_output.cc", 'return spells("\\\\") || ', "return ",
