@@ -249,7 +249,15 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
     requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
   }
   // All on one replica and in one task: no step can come between, so the first events are the verdicts.
-  auto submit = [requests = std::move(requests), events = events_](Engine& engine) {
+  Arrival arrival;
+  arrival.abandoned = [events = events_] { return events->Abandoned(); };
+  arrival.refuse = [events = events_](int status, const std::string& reason) {
+    GenerationEvent event;
+    event.error = reason;
+    event.error_status = status;
+    events->Push(std::move(event));
+  };
+  arrival.submit = [requests = std::move(requests), events = events_](Engine& engine) {
     if (events->Abandoned()) return;  // while the workers compiled its grammar
     for (const auto& request : requests) {
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
@@ -261,8 +269,8 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
       if (refusal) break;
     }
   };
-  replicas_.Submit(CacheSalt(call.client, call.cache_salt), prompts.front(), tokens, call.sampling.grammar,
-                   std::move(submit));
+  replicas_.Submit(CacheSalt(call.client, call.cache_salt), prompts.front(), tokens, call.client, call.sampling.grammar,
+                   std::move(arrival));
 }
 
 Generation::~Generation() { Cancel(); }

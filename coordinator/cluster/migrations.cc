@@ -118,7 +118,7 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
   const RequestId id = request->id;
   const int64_t tokens = ticket == 0 ? KnownTokens(*request) : 0;
   in_transit_[id] = std::move(request);
-  at(to).PostWork(tokens, {}, [=, this](Engine& engine) { Arrive(id, to, ticket, engine); });
+  at(to).PostWork(tokens, [=, this](Engine& engine) { Arrive(id, to, ticket, engine); });
 }
 
 void Migrations::Arrive(RequestId id, int to, uint64_t ticket, Engine& engine) {

@@ -51,7 +51,7 @@ void Replica::Begin(EngineLoop::Recovery recovery) {
   recovery.between_steps = [this, then = std::move(recovery.between_steps)](Engine& engine) {
     Publish(engine);
     PublishEpoch(engine);
-    gate_.Round(engine);
+    gate_.Round(engine, EngineLoop::Now());
     then(engine);
   };
   if (recovery.relaunch) {
@@ -80,18 +80,24 @@ void Replica::StopLoop() {
   if (loop_ != nullptr) loop_->Stop();
 }
 
-void Replica::PostWork(int64_t tokens, const GrammarSource& grammar, std::function<void(Engine&)> task) {
+std::function<void(Engine&)> Replica::Announce(int64_t tokens, std::function<void(Engine&)> task) {
   {
     const std::lock_guard lock(mutex_);
     tokens_on_their_way_ += tokens;
   }
-  auto arrive = [this, tokens, task = std::move(task)](Engine& engine) {
-    task(engine);
-    const std::lock_guard lock(mutex_);
-    tokens_arrived_ += tokens;
-  };
-  if (!grammar) return loop_->Post(std::move(arrive));
-  loop_->Post([this, grammar, arrive = std::move(arrive)](Engine&) { gate_.Pass(grammar, arrive); });
+  // However the task's way ends, what stands for it goes with its last copy.
+  std::shared_ptr<void> on_its_way(nullptr, [arrived = tokens_arrived_, tokens](void*) { *arrived += tokens; });
+  return [on_its_way = std::move(on_its_way), task = std::move(task)](Engine& engine) { task(engine); };
+}
+
+void Replica::PostWork(int64_t tokens, std::function<void(Engine&)> task) {
+  loop_->Post(Announce(tokens, std::move(task)));
+}
+
+void Replica::PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival) {
+  arrival.submit = Announce(tokens, std::move(arrival.submit));
+  if (!grammar) return loop_->Post(std::move(arrival.submit));
+  loop_->Post([this, client, grammar, arrival = std::move(arrival)](Engine&) { gate_.Pass(client, grammar, arrival); });
 }
 
 ReplicaView Replica::view() const {
@@ -135,7 +141,7 @@ void Replica::Publish(const Engine& engine) {
   const double now = EngineLoop::Now();
   {
     const std::lock_guard lock(mutex_);
-    if (now < next_publish_ && tokens_arrived_ == 0) return;
+    if (now < next_publish_ && *tokens_arrived_ == 0) return;
   }
   ReplicaView view;
   view.prefills = index() < topology_.parallel.prefill_replicas;
@@ -149,7 +155,7 @@ void Replica::Publish(const Engine& engine) {
   view.preemptions = engine.scheduler().num_preemptions();
   const std::lock_guard lock(mutex_);
   view_ = view;
-  tokens_on_their_way_ -= std::exchange(tokens_arrived_, 0);
+  tokens_on_their_way_ -= tokens_arrived_->exchange(0);
   next_publish_ = now + kPublishEverySeconds;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,8 +50,9 @@ class Replica {
   }
 
   /// Runs a task on the engine's thread that brings it so many tokens to compute; they count in view() at once.
-  /// With a grammar, when the workers are ready for that.
-  void PostWork(int64_t tokens, const GrammarSource& grammar, std::function<void(Engine&)> task);
+  void PostWork(int64_t tokens, std::function<void(Engine&)> task);
+  /// Likewise for a client's call; with a grammar, when the workers are ready for that.
+  void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
   /// The state of the last round of its loop. From any thread.
   ReplicaView view() const;
   BlockShape block_shape() const;
@@ -61,6 +63,7 @@ class Replica {
   void Publish(const Engine& engine);
 
  private:
+  std::function<void(Engine&)> Announce(int64_t tokens, std::function<void(Engine&)> task);
   void PublishShape(const Engine& engine);
   void PublishEpoch(const Engine& engine);
 
@@ -71,10 +74,11 @@ class Replica {
   GrammarGate gate_;
   std::optional<Journal> journal_;  // told of what the engine does
   std::unique_ptr<EngineLoop> loop_;
-  mutable std::mutex mutex_;  // guards the next four
+  mutable std::mutex mutex_;  // guards the next three
   ReplicaView view_;
   BlockShape shape_;
-  int64_t tokens_on_their_way_ = 0, tokens_arrived_ = 0;  // the second: since the last Publish
+  int64_t tokens_on_their_way_ = 0;
+  std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);  // since Publish
   double next_publish_ = 0;
   EpochId shape_epoch_ = 0;  // that shape_ is of; of the engine's thread
   EpochId told_epoch_ = 0;   // that the feed knows of; likewise

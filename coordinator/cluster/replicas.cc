@@ -137,9 +137,9 @@ std::vector<ReplicaView> Replicas::Views() const {
   return views;
 }
 
-void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens,
-                      const GrammarSource& grammar, std::function<void(Engine&)> task) {
-  if (size() == 1) return at(0).PostWork(tokens, grammar, std::move(task));
+void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
+                      const GrammarSource& grammar, Arrival arrival) {
+  if (size() == 1) return at(0).PostCall(tokens, client, grammar, std::move(arrival));
   const PrefixSketch::Hashes hashes = sketch_.HashesOf(salt, prompt);
   std::vector<ReplicaView> views = Views();
   for (int r = 0; r < size(); ++r) {
@@ -152,7 +152,7 @@ void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, in
   const int blocks = static_cast<int>((tokens + block_size_ - 1) / block_size_);
   const int chosen = ChooseReplica(views, {blocks, block_size_}).value_or(0);  // nobody serves: any one says so
   sketch_.Note(hashes, chosen);
-  at(chosen).PostWork(tokens, grammar, std::move(task));
+  at(chosen).PostCall(tokens, client, grammar, std::move(arrival));
 }
 
 void Replicas::Cancel(const std::vector<RequestId>& ids) {

@@ -43,10 +43,10 @@ class Replicas {
   /// What happens on all of them.
   EventFeed& events() { return events_; }
 
-  /// Runs `task`, which submits requests of so many tokens in all, on the engine thread of the replica that is best for
-  /// the first one's prompt, once the workers there are ready for the grammar. Belongs to one thread.
-  void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const GrammarSource& grammar,
-              std::function<void(Engine&)> task);
+  /// Takes a client's call, whose requests have so many tokens in all, to the replica that is best for the first one's
+  /// prompt, once the workers there are ready for the grammar. Belongs to one thread.
+  void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
+              const GrammarSource& grammar, Arrival arrival);
   /// Cancels requests, wherever they are. Their sinks must say Abandoned() from before this call on.
   void Cancel(const std::vector<RequestId>& ids);
 

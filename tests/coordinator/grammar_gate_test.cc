@@ -40,17 +40,19 @@ class GrammarGateTest : public testing::Test {
     EXPECT_TRUE(ranks_[static_cast<size_t>(rank)].Send("", Encode(GrammarReady{ticket, ""}, 1, 0)));
   }
   /// Rounds for a while, or until so many came through.
-  int Rounds(int expected) {
-    for (const auto deadline = Clock::now() + std::chrono::milliseconds(expected > through_ ? 30000 : 200);
+  int Rounds(int expected, int millis = 30000) {
+    for (const auto deadline = Clock::now() + std::chrono::milliseconds(millis);
          Clock::now() < deadline && through_ < expected;) {
       group_.Idle(-1, 10);
-      gate_.Round(engine_);
+      gate_.Round(engine_, now_);
     }
     return through_;
   }
-  std::function<void(Engine&)> Count() {
-    return [this](Engine&) { ++through_; };
+  Arrival Count() {
+    return {[this](Engine&) { ++through_; }, [this](int status, const std::string&) { refused_.push_back(status); },
+            [this] { return abandoned_; }};
   }
+  static GrammarSource Numbered(int number) { return {GrammarSource::kRegex, std::to_string(number)}; }
 
   TemporaryDirectory directory_;
   WorkerGroup group_{{.data_endpoint = "ipc://" + directory_ / "data",
@@ -59,14 +61,17 @@ class GrammarGateTest : public testing::Test {
   std::vector<Channel> ranks_;
   Engine engine_{{.blocks = {.num_blocks = 4, .block_size = 4}, .max_model_len = 8}};
   GrammarGate gate_{group_};
+  double now_ = 100;  // seconds
   int through_ = 0;
+  std::vector<int> refused_;  // with these statuses
+  bool abandoned_ = false;
 };
 
 TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
-  gate_.Pass(kFirst, Count());
-  gate_.Pass(kSecond, Count());
-  gate_.Pass(kFirst, Count());
-  gate_.Round(engine_);
+  gate_.Pass("a", kFirst, Count());
+  gate_.Pass("a", kSecond, Count());
+  gate_.Pass("a", kFirst, Count());
+  gate_.Round(engine_, now_);
   const GrammarMessage first = Receive(0), second = Receive(0);
   EXPECT_EQ(first.source, kFirst) << "asked once for both";
   EXPECT_EQ(second.source, kSecond);
@@ -76,7 +81,7 @@ TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
   Answer(1, second.ticket);
   for (int i = 0; i < 20; ++i) {
     group_.Idle(-1, 10);
-    gate_.Round(engine_);
+    gate_.Round(engine_, now_);
   }
   EXPECT_EQ(through_, 0) << "each waits for another rank";
   Answer(1, first.ticket);
@@ -85,27 +90,98 @@ TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
   EXPECT_EQ(Rounds(3), 3);
 }
 
-TEST_F(GrammarGateTest, OtherRanksAreNotWaitedFor) {
-  gate_.Pass(kFirst, Count());
-  gate_.Round(engine_);
-  EXPECT_EQ(through_, 0);
+TEST_F(GrammarGateTest, OtherRanksAreAskedAnew) {
+  gate_.Pass("a", kFirst, Count());
+  gate_.Round(engine_, now_);
+  const uint64_t lost = Receive(0).ticket;
   engine_.StartEpoch(2);
-  gate_.Round(engine_);
-  EXPECT_EQ(through_, 1);
+  gate_.Round(engine_, now_);
+  const GrammarMessage again = Receive(0);
+  EXPECT_EQ(again.source, kFirst);
+  EXPECT_NE(again.ticket, lost);
+  for (Rank rank = 0; rank < kRanks; ++rank) Answer(rank, lost);
+  EXPECT_EQ(Rounds(1, 200), 0);
+  for (Rank rank = 0; rank < kRanks; ++rank) Answer(rank, again.ticket);
+  EXPECT_EQ(Rounds(1), 1);
+}
+
+TEST_F(GrammarGateTest, WhoWaitsForTooLongIsRefused) {
+  gate_.Pass("a", kFirst, Count());
+  gate_.Round(engine_, now_);
+  now_ += 59;
+  gate_.Pass("a", kFirst, Count());
+  gate_.Round(engine_, now_);
+  EXPECT_TRUE(refused_.empty());
+  now_ += 2;
+  gate_.Round(engine_, now_);
+  EXPECT_EQ(refused_, std::vector<int>{503}) << "the second one has time left";
+  const uint64_t ticket = Receive(0).ticket;
+  for (Rank rank = 0; rank < kRanks; ++rank) Answer(rank, ticket);
+  EXPECT_EQ(Rounds(1), 1);
+}
+
+TEST_F(GrammarGateTest, WhatARankCannotCompileIsRefused) {
+  gate_.Pass("a", kFirst, Count());
+  gate_.Round(engine_, now_);
+  const uint64_t ticket = Receive(0).ticket;
+  EXPECT_TRUE(ranks_[0].Send("", Encode(GrammarReady{ticket, "no memory"}, 1, 0)));
+  Answer(1, ticket);
+  for (int i = 0; i < 3000 && refused_.empty(); ++i) {
+    group_.Idle(-1, 10);
+    gate_.Round(engine_, now_);
+  }
+  EXPECT_EQ(refused_, std::vector<int>{400});
+  EXPECT_EQ(through_, 0);
+}
+
+TEST_F(GrammarGateTest, WhoIsGoneLeavesTheQueue) {
+  for (int i = 0; i < 5; ++i) gate_.Pass("a", Numbered(i), Count());
+  gate_.Round(engine_, now_);
+  const uint64_t first = Receive(0).ticket, second = Receive(0).ticket;
+  abandoned_ = true;
+  gate_.Round(engine_, now_);
+  abandoned_ = false;
+  gate_.Pass("a", kFirst, Count());
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    Answer(rank, first);
+    Answer(rank, second);
+  }
+  EXPECT_EQ(Rounds(1, 200), 0);
+  const GrammarMessage next = Receive(0);
+  EXPECT_EQ(next.source, kFirst) << "the three that waited were never asked for";
+  for (Rank rank = 0; rank < kRanks; ++rank) Answer(rank, next.ticket);
+  EXPECT_EQ(Rounds(1), 1);
+  EXPECT_TRUE(refused_.empty());
+}
+
+TEST_F(GrammarGateTest, ClientsTakeTurns) {
+  for (int i = 0; i < 6; ++i) gate_.Pass("a", Numbered(i), Count());
+  gate_.Round(engine_, now_);
+  gate_.Pass("b", Numbered(100), Count());
+  gate_.Pass("b", Numbered(101), Count());
+  gate_.Pass("c", Numbered(200), Count());
+  std::vector<std::string> asked;
+  for (int i = 0; i < 9; ++i) {
+    const GrammarMessage message = Receive(0);
+    asked.push_back(message.source.text);
+    for (Rank rank = 0; rank < kRanks; ++rank) Answer(rank, message.ticket);
+    EXPECT_EQ(Rounds(i + 1), i + 1);
+  }
+  EXPECT_EQ(asked, (std::vector<std::string>{"0", "1", "100", "200", "2", "101", "3", "4", "5"}));
 }
 
 TEST_F(GrammarGateTest, NobodyIsLeftBehindWhenItOpens) {
-  gate_.Pass(kFirst, Count());
-  gate_.Pass(kSecond, Count());
-  gate_.Round(engine_);
+  gate_.Pass("a", kFirst, Count());
+  gate_.Pass("a", kSecond, Count());
+  gate_.Round(engine_, now_);
   gate_.Open(engine_);
   EXPECT_EQ(through_, 2);
 }
 
 TEST_F(GrammarGateTest, FewGrammarsAreOnTheirWayAtOnce) {
-  for (int i = 0; i < 20; ++i) gate_.Pass({GrammarSource::kRegex, std::to_string(i)}, Count());
-  gate_.Round(engine_);
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(Receive(0).source.text, std::to_string(i));
+  for (int i = 0; i < 20; ++i) gate_.Pass("a", Numbered(i), Count());
+  gate_.Round(engine_, now_);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Receive(0).source.text, std::to_string(i));
   EXPECT_FALSE(ranks_[0].TryReceive());
   for (uint64_t ticket = 1; ticket <= 20; ++ticket) {
     Answer(0, ticket);

@@ -50,8 +50,12 @@ MUTANTS = [
            "if (const std::string why = WhyNotKept(value); false)", ["coordinator/structured_output_test"]),
     Mutant("what the compiler drops is passed over", "comm/grammar/grammar_compiler.cc", "if (!Warning().empty()) throw", "if (false) throw",
            ["comm/grammar_test"]),
-    Mutant("a grammar is not waited for", "coordinator/cluster/grammar_gate.cc", "if (!IsOver(held_[i], epoch)) {", "if (false) {",
+    Mutant("a grammar is not waited for", "coordinator/cluster/grammar_gate.cc", "static_cast<int>(held->ready.size()) >= group_.size();", "true;",
            ["coordinator/grammar_gate_test"]),
+    Mutant("the first client has every turn at the compiler", "coordinator/cluster/grammar_gate.cc",
+           " || turns_[held->client] < turns_[next->client]", "", ["coordinator/grammar_gate_test"]),
+    Mutant("ranks that took the place of others are not asked", "coordinator/cluster/grammar_gate.cc",
+           "if (held->ticket != 0 && held->epoch != epoch) held->ticket = 0;", "", ["coordinator/grammar_gate_test"]),
     Mutant("the last rank wins a tie", "worker/cpu/sampler.cc", "if (all[rank * rows.size() + i].logit > best.logit) best",
            "if (all[rank * rows.size() + i].logit >= best.logit) best", EFFECTS),
 
