@@ -16,9 +16,9 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostKept = 128;              // grammars
-constexpr size_t kMostKeptBytes = 256u << 20;  // of all of them
-constexpr size_t kMostBytes = 64u << 20;       // of one
+constexpr size_t kMostKept = 128;             // grammars
+constexpr size_t kMostKeptBytes = 64u << 20;  // of all of them
+constexpr size_t kMostBytes = 16u << 20;      // of one: a schema of twenty properties has 1 to 3 MiB
 
 // What a matcher may do for its sequence: so many units of ParsingBudget at once, 2 ms of a core, and so many more with
 // every token, of which no more are saved up. Schemas take a few hundred a token, at most 2,100 with a vocabulary of
