@@ -17,6 +17,7 @@
 #include "coordinator/command_line.h"
 #include "coordinator/explain_paging.h"
 #include "coordinator/gates.h"
+#include "coordinator/grammars/compile_service.h"
 #include "coordinator/journal/replay.h"
 #include "coordinator/keygen.h"
 #include "coordinator/log.h"
@@ -144,6 +145,8 @@ Command AddKeygen(CLI::App& app) {
 
 int main(int argc, char** argv) {
   if (argc > 2 && std::string_view(argv[1]) == quire::kInPrivateNetwork) return quire::BecomeInPrivateNetwork(argv + 2);
+  if (argc == 3 && std::string_view(argv[1]) == quire::kCompileGrammars)
+    return quire::CompileGrammars(std::atoi(argv[2]));
   quire::ReportMappingErrors("quire");
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);

@@ -22,6 +22,8 @@
 #include "coordinator/cluster/replicas.h"
 #include "coordinator/exposure.h"
 #include "coordinator/gates.h"
+#include "coordinator/grammars/compile_service.h"
+#include "coordinator/grammars/grammar_trials.h"
 #include "coordinator/request_logs.h"
 #include "coordinator/text_tools.h"
 
@@ -33,6 +35,7 @@ namespace {
 
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
+const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 constexpr int64_t kAdminMemoryBytes = 64 << 20;  // of requests to the admin port
 
 ModelFiles OpenModel(const Topology::Model& model) {
@@ -109,10 +112,13 @@ class Server {
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
       });
       WorkPool pool({});
+      GrammarTrials grammars(text_.vocabulary,
+                             {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
+      WorkPool grammar_pool(kOfGrammars);
       Metrics metrics(topology_.model.name, topology_.cache, replicas.size());
       MetricsPage metrics_page(metrics, replicas);
       DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
-                   metrics, {data_memory_, pool, text_.grammars.get()});
+                   metrics, {data_memory_, pool, grammar_pool, grammars});
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
@@ -131,6 +137,7 @@ class Server {
       StopIo([&] {
         replicas.StopLoops();
         pool.Stop();
+        grammar_pool.Stop();
       });
       status = workers_lost_ ? 1 : 0;
     }

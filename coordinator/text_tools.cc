@@ -21,7 +21,6 @@ TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) :
   if (const auto named = ReasoningFormatNamed(settings.reasoning_parser)) answer_format.reasoning = *named;
   vocabulary =
       std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format)));
-  grammars = std::make_unique<GrammarCompiler>(*vocabulary, static_cast<int>(model.spec().vocab_size));
 }
 
 }  // namespace quire

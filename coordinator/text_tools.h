@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/grammar/grammar_compiler.h"
+#include "comm/grammar/vocabulary.h"
 #include "comm/model/model_files.h"
 #include "comm/topology.h"
 #include "coordinator/text/answers/answer_format.h"
@@ -19,7 +19,6 @@ struct TextTools {
 
   Tokenizer tokenizer;
   std::shared_ptr<const Vocabulary> vocabulary;
-  std::unique_ptr<GrammarCompiler> grammars;
   std::unique_ptr<ChatTemplate> chat;
   std::string no_chat_reason;
   AnswerFormat answer_format;  // of chats

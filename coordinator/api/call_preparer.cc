@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "comm/error.h"
-#include "comm/thread_time.h"
+#include "coordinator/api/api_error.h"
 #include "coordinator/api/json_fields.h"
 #include "coordinator/api/messages_request.h"
 #include "coordinator/text/detokenizer.h"
@@ -26,7 +25,6 @@ size_t TextBytes(const GenerateCall& call) {
 
 const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
-constexpr std::chrono::seconds kMaxCompileTime(2);
 constexpr size_t kMaxBadWordTokens = 1024;
 
 std::string_view WithoutSpaces(std::string_view text) {
@@ -60,9 +58,8 @@ size_t TokensKept(const GenerateCall& call, int max_model_len) {
 
 }  // namespace
 
-CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat,
-                           GrammarCompiler* grammars)
-    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat), grammars_(grammars) {
+CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat)
+    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat) {
   if (chat != nullptr) fit_.emplace(*chat, tokenizer, options_.answer_format, options_.chosen_format);
 }
 
@@ -115,7 +112,6 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   }
   if (prepared.num_sampled() > room) return prepared;
   const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
-  CheckGrammar(call);
   FindBadWords(call, {stop});
   EncodePrompts(prepared, text, stop);
   call.prompts.clear();
@@ -129,21 +125,6 @@ void CallPreparer::CheckModel(const GenerateCall& call) const {
   if (call.model.empty() || call.model == options_.model_name) return;
   throw ApiError(
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
-}
-
-/// Compiles the grammar as the workers will, and refuses what takes long: there it would hold up others.
-void CallPreparer::CheckGrammar(const GenerateCall& call) const {
-  if (!call.sampling.grammar) return;
-  const char* field = call.grammar_field.c_str();
-  if (grammars_ == nullptr) JsonFields::Refuse(field, "is not supported by this server");
-  const auto begin = ThreadTime();
-  try {
-    grammars_->Compile(call.sampling.grammar);
-  } catch (const Error& error) {
-    JsonFields::Refuse(field, error.what());
-  }
-  if (ThreadTime() - begin > kMaxCompileTime)
-    JsonFields::Refuse(field, fmt::format("takes more than {} s to compile; make it smaller", kMaxCompileTime.count()));
 }
 
 /// Refuses what cannot fit whatever its tokens are, before any of them is looked for.

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "comm/grammar/grammar_compiler.h"
 #include "coordinator/api/chat_fit.h"
 #include "coordinator/api/dialect.h"
 #include "coordinator/api/openai_request.h"
@@ -35,8 +34,8 @@ struct ChatPrompt {
   std::vector<TokenId> tokens;  // no more than the context takes
 };
 
-/// From the body of a generating request to its tokens: all of the work whose cost grows with what a client sent.
-/// Touches nothing but its arguments; may be used by several threads.
+/// From the body of a generating request to its tokens: all of the work whose cost grows with what a client sent, but
+/// its grammar, which GrammarTrials compile. Touches nothing but its arguments; may be used by several threads.
 class CallPreparer {
  public:
   struct Options {
@@ -47,8 +46,8 @@ class CallPreparer {
     AnswerFormat answer_format;  // of chats
     bool chosen_format = false;  // by a flag
   };
-  /// chat may be null, and so may grammars: then none can be asked for. The references outlive this object.
-  CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat, GrammarCompiler* grammars);
+  /// chat may be null. The references outlive this object.
+  CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
 
   /// room: choices that may wait or run now. find: what earlier answers to the client a request can go on from. Throws
   /// ApiError or Error for what cannot be served as it is asked, and Stopped.
@@ -67,7 +66,6 @@ class CallPreparer {
  private:
   void Read(const std::string& body, Dialect dialect, const FindConversation& find, PreparedCall& prepared) const;
   void CheckModel(const GenerateCall& call) const;
-  void CheckGrammar(const GenerateCall& call) const;
   void CheckSize(std::string_view text, const char* field) const;
   MarkedText RenderChat(GenerateCall& call, const std::stop_token& stop) const;
   ApiError PromptTooLong(const GenerateCall& call) const;
@@ -77,7 +75,6 @@ class CallPreparer {
   Options options_;
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_;
-  GrammarCompiler* grammars_;
   std::optional<ChatFit> fit_;  // as long as there is a chat template
 };
 

@@ -42,7 +42,7 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       means_(means),
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests,
                  options_.answer_format, options_.chosen_format},
-                context_.tokenizer, chat, means_.grammars),
+                context_.tokenizer, chat),
       pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len}, context_.tokenizer,
              preparer_, means_.pool, Charging()),
       responses_(Charging()),
@@ -170,7 +170,28 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& reque
           const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };
   if (here) co_return work({});
   std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
+  if (!prepared || prepared->prompts.empty()) co_return prepared;
+  prepared->call.client = request.client;
+  const bool wanted = co_await TryGrammar(prepared->call, responder);
+  if (!wanted) prepared.reset();
   co_return prepared;
+}
+
+/// Compiles the call's grammar, when it has one, as the workers will. False when the client went meanwhile. On a thread
+/// of its own: grammars wait for each other, client by client in turns, and nobody else waits for them.
+asio::awaitable<bool> DataApi::TryGrammar(const GenerateCall& call, HttpResponder& responder) {
+  if (!call.sampling.grammar) co_return true;
+  std::function<bool(const std::stop_token&)> work = [this, source = call.sampling.grammar,
+                                                      field = call.grammar_field](const std::stop_token& stop) {
+    try {
+      means_.grammars.Try(source, stop);
+    } catch (const Error& error) {
+      JsonFields::Refuse(field.c_str(), error.what());
+    }
+    return true;
+  };
+  const std::optional<bool> tried = co_await OnPool(means_.grammar_pool, responder, call.client, 0, std::move(work));
+  co_return tried.has_value();
 }
 
 int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {

@@ -13,6 +13,7 @@
 #include "coordinator/api/response_pages.h"
 #include "coordinator/api/routes.h"
 #include "coordinator/api/work_pool.h"
+#include "coordinator/grammars/grammar_trials.h"
 #include "coordinator/metrics/metrics.h"
 #include "coordinator/text/chat_template.h"
 
@@ -37,11 +38,11 @@ class DataApi {
     AnswerFormat answer_format;
     bool chosen_format = false;  // of answer_format, by a flag
   };
-  /// What requests take besides their place; the pool must be stopped before this object goes.
+  /// What requests take besides their place; the pools must be stopped before this object goes.
   struct Means {
     ByteBudget& memory;
-    WorkPool& pool;
-    GrammarCompiler* grammars = nullptr;  // null: no answer can be kept to a grammar
+    WorkPool &pool, &grammar_pool;  // the second: of one thread, which alone uses the next
+    GrammarTrials& grammars;
   };
   /// chat may be null. The references outlive this object.
   DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
@@ -63,9 +64,13 @@ class DataApi {
   PageApi::Charge Charging();
   HttpResponse Readiness() const;
 
+  /// Nothing when the call was refused, which the client has been told, or nobody waits for it any more.
+  boost::asio::awaitable<std::optional<PreparedCall>> Admitted(HttpRequest& request, HttpResponder& responder,
+                                                               Dialect dialect, Slot& slot, ByteBudget::Lease& memory);
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
   boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
                                                               Dialect dialect);
+  boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, HttpResponder& responder);
   boost::asio::awaitable<void> AnswerWhole(Generation& generation, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
   boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, Exchange& exchange);

@@ -78,18 +78,15 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
 
 }  // namespace
 
-asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
-  // Nothing is parsed for a client that there is no room for.
-  Slot slot(*this, request.client);
-  ByteBudget::Lease memory = std::move(request.memory);
+asio::awaitable<std::optional<PreparedCall>> DataApi::Admitted(HttpRequest& request, HttpResponder& responder,
+                                                               Dialect dialect, Slot& slot, ByteBudget::Lease& memory) {
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
   std::optional<PreparedCall> prepared;
-  int max_tokens = 0;
   if (!refusal) {
     prepared = co_await Prepare(request, responder, dialect);
-    if (!prepared) co_return;  // nobody waits for it any more
+    if (!prepared) co_return std::nullopt;  // nobody waits for it any more
     responder.ForgetContent();
     slot.Widen(prepared->num_sampled());
     const bool had_room = !prepared->prompts.empty();
@@ -97,14 +94,22 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
     if (!refusal) refusal = RefuseForQuota(request.client, prepared->num_sampled());
   }
   if (!refusal) {
-    max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
+    const int max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
-  if (refusal) {
-    HttpResponse response = std::move(*refusal);
-    co_await responder.Send(std::move(response));
-    co_return;
-  }
+  if (!refusal) co_return prepared;
+  HttpResponse response = std::move(*refusal);
+  co_await responder.Send(std::move(response));
+  co_return std::nullopt;
+}
+
+asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
+  // Nothing is parsed for a client that there is no room for.
+  Slot slot(*this, request.client);
+  ByteBudget::Lease memory = std::move(request.memory);
+  std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);
+  if (!prepared) co_return;
+  const int max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
   GenerateCall& call = prepared->call;
   const KeyQuotas::Place place(quotas_, request.client, prepared->num_sampled());
   call.client = request.client;

@@ -16,7 +16,8 @@ struct WorkPool::Job {
 };
 
 WorkPool::WorkPool(Limits limits) : limits_(limits) {
-  QUIRE_CHECK(limits_.threads >= 2, "{} threads", limits_.threads);
+  QUIRE_CHECK(limits_.threads >= 2 || (limits_.threads == 1 && limits_.large_bytes == SIZE_MAX), "{} threads",
+              limits_.threads);
   for (int i = 0; i < limits_.threads; ++i) threads_.emplace_back([this] { RunJobs(); });
 }
 

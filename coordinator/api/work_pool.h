@@ -19,7 +19,7 @@ namespace quire {
 class WorkPool {
  public:
   struct Limits {
-    int threads = 2;  // at least 2, whatever the number of cores: one for large jobs, one that is soon free
+    int threads = 2;  // at least 2 where jobs may be large: one for those, one that is soon free
     size_t jobs = 4096;
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // what makes a job a large one

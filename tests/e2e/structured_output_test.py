@@ -187,6 +187,69 @@ class FormTest(TinyCase):
             self.assertIn("cannot be combined", error["message"])
 
 
+class CompilationTest(TinyCase):
+    """Grammars are compiled in a process that can be ended; nobody waits for somebody else's."""
+    # Would take the compiler minutes and hundreds of MiB.
+    ENDLESS = {"type": "object", "properties": {f"k{i}": {"type": "string"} for i in range(900)}, "additionalProperties": False,
+               "minProperties": 60, "maxProperties": 128}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=cls.model)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def compilers(self):
+        """Processes of the server that compile grammars."""
+        found = []
+        with open(f"/proc/{self.server.process.pid}/task/{self.server.process.pid}/children") as f:
+            children = set(f.read().split())
+        for task in os.listdir(f"/proc/{self.server.process.pid}/task"):
+            with open(f"/proc/{self.server.process.pid}/task/{task}/children") as f:
+                children |= set(f.read().split())
+        for child in children:
+            with open(f"/proc/{child}/cmdline", "rb") as f:
+                if b"compile-grammars" in f.read():
+                    found.append(int(child))
+        return found
+
+    def test_what_takes_too_long_to_compile_is_refused_and_holds_nobody_up(self):
+        refused = []
+        asked = [threading.Thread(target=lambda path=path: refused.append(self.post(self.server, want=400, path=path, guided_json=self.ENDLESS)))
+                 for path in ("/v1/completions", "/v1/chat/completions", "/v1/chat/completions")]
+        for thread in asked:
+            thread.start()
+        answered = 0
+        while any(thread.is_alive() for thread in asked):
+            self.post(self.server, path="/v1/chat/completions", max_tokens=2)
+            self.assertEqual(self.server.get("/health"), {})
+            answered += 1
+        self.assertEqual(len(refused), 3)
+        for answer in refused:
+            self.assertRegex(answer["error"]["message"], "guided_json takes more than .* to compile; make it smaller")
+        self.assertGreater(answered, 3)  # while three compilations of 2 s each had their turns
+        self.assertEqual(self.texts(self.server, guided_choice=["a"]), ["a"])
+        self.assertEqual(self.server.get("/admin/status", admin=True)["losses"], [])
+
+    def test_a_compiler_that_dies_is_started_again(self):
+        self.assertEqual(self.texts(self.server, guided_choice=["b"]), ["b"])
+        before = self.compilers()
+        self.assertEqual(len(before), 1)
+        refused = []
+        asked = threading.Thread(target=lambda: refused.append(self.post(self.server, want=400, guided_json=self.ENDLESS)))
+        asked.start()
+        time.sleep(0.3)
+        os.kill(before[0], signal.SIGKILL)
+        asked.join()
+        self.assertIn("breaks the compiler", refused[0]["error"]["message"])
+        self.assertEqual(self.texts(self.server, guided_choice=["c"]), ["c"])
+        os.kill(self.compilers()[0], signal.SIGKILL)  # while it has nothing to do
+        self.assertEqual(self.texts(self.server, guided_choice=["d"]), ["d"])
+        self.assertEqual(len(self.compilers()), 1)
+        self.assertNotIn(before[0], self.compilers())
+        self.assertEqual(self.server.text().count("a grammar ended the process"), 1)
+
+
 class SurvivalTest(TinyCase):
     # Long enough for something to happen meanwhile.
     SHAPE = {"type": "array", "items": SCHEMAS[0], "minItems": 8, "maxItems": 8}

@@ -1,0 +1,70 @@
+#include "coordinator/grammars/compile_service.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <new>
+
+#include "comm/error.h"
+#include "comm/grammar/grammar_compiler.h"
+#include "comm/process_hardening.h"
+#include "coordinator/grammars/frame_socket.h"
+
+namespace quire {
+
+namespace {
+
+constexpr rlim_t kMostBytes = 512u << 20;  // that compiling may add to what the vocabulary takes
+constexpr size_t kMostProblemBytes = 2000;
+constexpr int kNiceness = 5;  // steps go first, but grammars come to their turn
+
+/// Of this process's addresses.
+rlim_t BytesOfThisProcess() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void LimitMemory() {
+  const rlim_t most = BytesOfThisProcess() + kMostBytes;
+  const rlimit limit{most, most};
+  if (::setrlimit(RLIMIT_AS, &limit) != 0) Fail("cannot limit the memory of compiling grammars");
+}
+
+std::string WhyNot(GrammarCompiler& compiler, const GrammarSource& source) {
+  try {
+    compiler.Compile(source);
+    return "";
+  } catch (const std::bad_alloc&) {
+    return fmt::format("takes more than {} MiB to compile; make it smaller", kMostBytes >> 20);
+  } catch (const std::exception& error) {
+    return std::string(error.what()).substr(0, kMostProblemBytes);
+  }
+}
+
+}  // namespace
+
+int CompileGrammars(int vocab_size) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  HardenProcess();
+  ForbidCoreDumps();
+  ::setpriority(PRIO_PROCESS, 0, kNiceness);
+  const FrameSocket socket(STDIN_FILENO);
+  std::optional<Frame> frame = socket.Receive();
+  if (!frame) return 1;
+  GrammarCompiler compiler(std::get<Vocabulary>(Decode(*frame)), vocab_size);
+  LimitMemory();
+  for (uint64_t ticket = 0;;) {
+    std::string problem;
+    if (ticket != 0) problem = WhyNot(compiler, std::get<GrammarMessage>(Decode(*frame)).source);
+    if (!socket.Send(Encode(GrammarReady{ticket, problem}, 0, 0))) return 0;
+    frame = socket.Receive();
+    if (!frame) return 0;
+    ticket = std::get<GrammarMessage>(Decode(*frame)).ticket;
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,135 @@
+#include "coordinator/grammars/grammar_trials.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "comm/error.h"
+#include "coordinator/api/api_error.h"
+#include "coordinator/grammars/frame_socket.h"
+#include "coordinator/text/encode_bounds.h"
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// What a process has had of processors.
+std::chrono::nanoseconds ProcessTime(pid_t pid) {
+  clockid_t clock{};
+  timespec now{};
+  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &now) != 0) return {};
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+/// In a child after fork, where nothing may allocate.
+[[noreturn]] void BecomeCompiler(char* const* argv, int socket) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setpgid(0, 0);  // what a terminal sends to the server is not for it
+  const int null = ::open("/dev/null", O_WRONLY);
+  ::dup2(socket, STDIN_FILENO);
+  ::dup2(null, STDOUT_FILENO);
+  ::dup2(null, STDERR_FILENO);
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execv(argv[0], argv);
+  ::_exit(127);
+}
+
+[[noreturn]] void NoTime() {
+  throw ApiError(503, "the server has no time to compile the request's grammar; try again later");
+}
+
+}  // namespace
+
+GrammarTrials::GrammarTrials(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> command,
+                             Limits limits)
+    : vocabulary_(std::move(vocabulary)), command_(std::move(command)), limits_(limits) {}
+
+/// Returns how it ended.
+std::string GrammarTrials::End() {
+  if (pid_ == 0) return "";
+  ::kill(pid_, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+  ::close(fd_);
+  pid_ = 0;
+  return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                             : fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+void GrammarTrials::Start(const std::stop_token& stop) {
+  int sockets[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
+    Fail("no process can be started for grammars: {}", std::strerror(errno));
+  std::vector<char*> argv;
+  for (std::string& word : command_) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid == 0) BecomeCompiler(argv.data(), sockets[1]);
+  ::close(sockets[1]);
+  if (pid < 0) {
+    ::close(sockets[0]);
+    NoTime();
+  }
+  pid_ = pid;
+  fd_ = sockets[0];
+  const FrameSocket socket(fd_);
+  const auto deadline = Clock::now() + limits_.wall;
+  bool ready = socket.Send(Encode(*vocabulary_, 0, 0));
+  while (ready && !socket.Readable(std::chrono::milliseconds(10))) {
+    if (stop.stop_requested()) throw Stopped();
+    ready = Clock::now() < deadline;
+  }
+  if (ready && socket.Receive()) return;
+  spdlog::error("the process that compiles grammars does not start: {}", End());
+  NoTime();
+}
+
+std::string GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
+  const FrameSocket socket(fd_);
+  const auto deadline = Clock::now() + limits_.wall;
+  const auto most = ProcessTime(pid_) + limits_.processor;
+  bool gone = !socket.Send(Encode(GrammarMessage{++last_ticket_, source}, 0, 0));
+  while (!gone && !socket.Readable(std::chrono::milliseconds(10))) {
+    if (stop.stop_requested()) throw Stopped();
+    if (Clock::now() > deadline) NoTime();
+    if (ProcessTime(pid_) > most) {
+      Fail("takes more than {} s to compile; make it smaller",
+           std::chrono::duration<double>(limits_.processor).count());
+    }
+  }
+  if (const auto frame = gone ? std::nullopt : socket.Receive()) return std::get<GrammarReady>(Decode(*frame)).problem;
+  const std::string end = End();
+  if (!std::exchange(told_of_crash_, true))
+    spdlog::error("a grammar ended the process that compiles them ({}); later ones are not told of", end);
+  Fail("cannot be compiled: it breaks the compiler");
+}
+
+void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop) {
+  std::string problem;
+  try {
+    // Between questions it says nothing: it ended, and not for this grammar.
+    if (pid_ != 0 && FrameSocket(fd_).Readable(std::chrono::milliseconds(0))) End();
+    if (pid_ == 0) Start(stop);
+    problem = Ask(source, stop);
+  } catch (...) {
+    End();  // it is busy with what nobody wants any more
+    throw;
+  }
+  if (!problem.empty()) throw Error(problem);
+}
+
+}  // namespace quire

@@ -1,0 +1,72 @@
+#include "coordinator/grammars/grammar_trials.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "coordinator/api/api_error.h"
+#include "coordinator/grammars/frame_socket.h"
+#include "coordinator/text/encode_bounds.h"
+
+namespace quire {
+namespace {
+
+const GrammarSource kSource = {GrammarSource::kRegex, "a"};
+
+GrammarTrials Trials(std::vector<std::string> command, GrammarTrials::Limits limits = {}) {
+  return {std::make_shared<const Vocabulary>(Vocabulary{{"", "a"}, {0}}), std::move(command), limits};
+}
+
+TEST(GrammarTrialsTest, AProgramThatEndsAtOnceIsNoFaultOfTheGrammar) {
+  for (const char* program : {"/bin/false", "/nowhere/quire"}) {
+    GrammarTrials trials = Trials({program});
+    try {
+      trials.Try(kSource, {});
+      ADD_FAILURE() << program;
+    } catch (const ApiError& error) {
+      EXPECT_EQ(error.status, 503) << error.what();
+    }
+    EXPECT_EQ(trials.pid(), 0);
+  }
+}
+
+TEST(GrammarTrialsTest, WhoeverStopsWaitingEndsTheProcess) {
+  GrammarTrials trials = Trials({"/bin/sleep", "600"});
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(trials.Try(kSource, stop.get_token()), Stopped);
+  EXPECT_EQ(trials.pid(), 0);
+}
+
+TEST(GrammarTrialsTest, AProcessThatSaysNothingIsNotWaitedForWithoutEnd) {
+  GrammarTrials trials = Trials({"/bin/sleep", "600"}, {.wall = std::chrono::milliseconds(50)});
+  EXPECT_THROW(trials.Try(kSource, {}), ApiError);
+  EXPECT_EQ(trials.pid(), 0);
+}
+
+TEST(FrameSocketTest, FramesArriveWholeAndNothingComesFromNobody) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const FrameSocket here(ends[0]), there(ends[1]);
+  const Vocabulary vocabulary{std::vector<std::string>(100'000, "abc"), {1}};
+  std::thread sender([&] {
+    EXPECT_TRUE(here.Send(Encode(vocabulary, 0, 0)));
+    EXPECT_TRUE(here.Send(Encode(GrammarMessage{7, kSource}, 0, 0)));
+    ::close(ends[0]);
+  });
+  const auto first = there.Receive();
+  const auto second = there.Receive();
+  sender.join();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(std::get<Vocabulary>(Decode(*first)), vocabulary);
+  EXPECT_EQ(std::get<GrammarMessage>(Decode(*second)).source, kSource);
+  EXPECT_FALSE(there.Receive());
+  EXPECT_FALSE(there.Send(Encode(vocabulary, 0, 0)));
+  ::close(ends[1]);
+}
+
+}  // namespace
+}  // namespace quire
