@@ -22,7 +22,8 @@ Patience SilencePatience(Patience late_wakes) {
 
 Patience StepPatience(double seconds_per_token, int num_tokens, Patience starved) {
   const std::chrono::duration<double> scaled(20 * seconds_per_token * num_tokens);
-  const Patience usual = seconds_per_token == 0 ? kFirstStep : std::chrono::duration_cast<Patience>(scaled);
+  const bool known = seconds_per_token != 0 && scaled < kFirstStep;
+  const Patience usual = known ? std::chrono::duration_cast<Patience>(scaled) : kFirstStep;
   return std::max(kLeastStep, usual) + std::min(starved, kMostForStarvation);
 }
 

@@ -12,9 +12,9 @@ using Patience = std::chrono::steady_clock::duration;
 /// late_wakes: how late its host woke its threads lately, at most.
 Patience SilencePatience(Patience late_wakes);
 
-/// With a rank that beats but does not answer a step: 20 times what a step of that size took lately, 5 s at least, and
-/// 120 s for the first, of which nothing is known (seconds_per_token 0). starved: how long since the step began the
-/// rank whose thread waited longest for a core did so.
+/// With a rank that beats but does not answer a step: 20 times what a step of that size took lately, 5 s at least and
+/// 120 s at most, which is what the first gets, of which nothing is known (seconds_per_token 0). starved: how long
+/// since the step began the rank whose thread waited longest for a core did so.
 Patience StepPatience(double seconds_per_token, int num_tokens, Patience starved);
 
 }  // namespace quire

@@ -223,6 +223,7 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
     g.Value(architecture + ".attention.layer_norm_rms_epsilon", 6, Number(std::bit_cast<uint32_t>(1e-5f), 4));
     g.Value("tokenizer.ggml.tokens", 9, Number(8, 4) + Number(1, 8) + GgufBytes::Text("x"));
     if (!key.empty()) g.Value(architecture + "." + key, type, value);
+    if (key == "rope.dimension_count") g.Tensor("rope_freqs.weight", {4}, 0, 0);
     const MappedFile file(Write("t.gguf", g.Bytes()));
     try {
       SpecFromGguf(ReadGguf(file.bytes(), "t.gguf"));
@@ -243,6 +244,8 @@ TEST_F(ModelFilesTest, GgufOfModelsThatNobodyComputesIsRefusedByName) {
             "t.gguf: rope scaling of type x is not supported");
   EXPECT_EQ(error_of("qwen2", "attention.value_length", 4, Number(16, 4)),
             "t.gguf: values of another length than keys are not supported");
+  EXPECT_EQ(error_of("llama", "rope.dimension_count", 10, Number(uint64_t{1} << 38, 8)),
+            "t.gguf: rope_freqs.weight must hold 137438953472 F32 numbers");
 }
 
 TEST_F(ModelFilesTest, TruncatedAndMutatedFilesNeverCrash) {

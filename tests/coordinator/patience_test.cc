@@ -22,6 +22,8 @@ TEST(PatienceTest, AStepMayTakeTwentyTimesTheUsualAndFiveSeconds) {
   EXPECT_EQ(StepPatience(0, 1, seconds(0)), seconds(120)) << "nothing is known before the first";
   EXPECT_EQ(StepPatience(0.001, 1, seconds(0)), seconds(5));
   EXPECT_EQ(StepPatience(0.001, 1000, seconds(0)), seconds(20));
+  EXPECT_EQ(StepPatience(1, 1000, seconds(0)), seconds(120)) << "and no longer than the first, however slow they were";
+  EXPECT_EQ(StepPatience(1e300, 1000, seconds(0)), seconds(120));
 }
 
 TEST(PatienceTest, TimeWithoutACoreDoesNotCountUpToABound) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "comm/error.h"
 
@@ -54,10 +55,10 @@ std::vector<float> VectorOf(const GgufConfig& config, const char* name, int64_t 
   const auto found = config.file().tensors.find(name);
   if (found == config.file().tensors.end()) return {};
   const Tensor& tensor = found->second;
-  std::vector<float> numbers(static_cast<size_t>(std::max<int64_t>(0, count)));
-  if (tensor.type != TensorType::kF32 || tensor.data.size() != numbers.size() * sizeof(float)) {
-    Fail("{}: {} must hold {} F32 numbers", config.path(), name, numbers.size());
-  }
+  const size_t held = tensor.data.size() / sizeof(float);
+  if (tensor.type != TensorType::kF32 || tensor.data.size() % sizeof(float) != 0 || std::cmp_not_equal(held, count))
+    Fail("{}: {} must hold {} F32 numbers", config.path(), name, count);
+  std::vector<float> numbers(held);
   std::memcpy(numbers.data(), tensor.data.data(), tensor.data.size());
   return numbers;
 }
