@@ -13,13 +13,11 @@ import verdict
 from security_test import Keys
 from server import REAL, TINY, Server, altered_tiny
 from structured_output_test import END, endless
-from tools_test import TEMPLATE, TOOLS, WEATHER, with_template
+from tools_test import TEMPLATE, THINKING, TOOLS, WEATHER, with_template
 
 A, B = (ord(c) - 33 for c in "AB")  # tokens of the tiny model
 ONLY_A = {str(A): 60.0}
 HI = [{"role": "user", "content": "hi"}]
-# The model is shown tools, and its prompts open no thoughts.
-WITHOUT_THOUGHTS = TEMPLATE.replace("{%- if enable_thinking is defined and enable_thinking %}{{ '<think>' }}{%- endif %}", "")
 
 
 def events_of(server, body, headers=None):
@@ -249,8 +247,6 @@ class ToolsCase(unittest.TestCase):
 
 
 class CallsTest(ToolsCase):
-    TEMPLATE = WITHOUT_THOUGHTS
-
     def test_calls_are_blocks_whole_and_streamed(self):
         fields = {"max_tokens": 900, "tools": self.CERTAIN, "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
         whole = self.ask(**fields)
@@ -279,6 +275,8 @@ class CallsTest(ToolsCase):
 
 
 class ThoughtsTest(ToolsCase):
+    TEMPLATE = THINKING
+
     def test_thoughts_are_blocks_and_may_be_left_out(self):
         for thinking, blocks in (({"type": "enabled"}, [("thinking", "AAAA")]), ({"type": "adaptive", "display": "omitted"}, []), ({"type": "disabled"}, [("text", "AAAA")])):
             fields = {"thinking": thinking, "max_tokens": 4, "logit_bias": ONLY_A, "temperature": 0}

@@ -11,10 +11,10 @@ import urllib.request
 import jsonschema
 
 import verdict
-from messages_test import HI, WITHOUT_THOUGHTS, ToolsCase
+from messages_test import HI, ToolsCase
 from server import ROOT, TINY, Server, altered_tiny, distinct
 from structured_output_test import endless
-from tools_test import TEMPLATE, with_template
+from tools_test import TEMPLATE, THINKING, with_template
 
 PAGES = {"/", "/chat", "/web/*"}  # of a browser, not of clients
 SOURCES = ("data_api.cc", "page_api.cc", "response_pages.cc")
@@ -170,8 +170,6 @@ class TemplateCase(OpenApiCase):
 
 
 class CallsTest(TemplateCase):
-    TEMPLATE = WITHOUT_THOUGHTS
-
     def test_calls_are_what_it_says(self):
         function = {"name": "get_weather", "description": "d", "strict": True}
         schema = ToolsCase.CERTAIN[0]["input_schema"]
@@ -184,7 +182,7 @@ class CallsTest(TemplateCase):
 
 
 class ThoughtsTest(TemplateCase):
-    TEMPLATE = TEMPLATE.replace("enable_thinking is defined and enable_thinking", "true")
+    TEMPLATE = THINKING.replace("enable_thinking is defined and enable_thinking", "true")
 
     def test_thoughts_are_what_it_says(self):
         bias = {"32": 60}

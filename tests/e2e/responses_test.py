@@ -10,11 +10,10 @@ import openai
 import pydantic
 
 import verdict
-from messages_test import WITHOUT_THOUGHTS
 from security_test import Keys, keygen
 from server import REAL, TINY, Server, altered_tiny
 from structured_output_test import END, endless
-from tools_test import TEMPLATE, with_template
+from tools_test import TEMPLATE, THINKING, with_template
 
 A = ord("A") - 33  # a token of the tiny model
 ONLY_A = {str(A): 60.0}
@@ -233,8 +232,6 @@ class ToolsCase(ResponsesCase):
 
 
 class CallsTest(ToolsCase):
-    TEMPLATE = WITHOUT_THOUGHTS
-
     def test_calls_are_items_and_their_outputs_come_back(self):
         answer, events = self.both(max_output_tokens=900, temperature=4, seed=1, tools=self.CERTAIN, tool_choice={"type": "function", "name": "get_weather"},
                                    parallel_tool_calls=False)
@@ -253,7 +250,7 @@ class CallsTest(ToolsCase):
 
 
 class ThoughtsTest(ToolsCase):
-    TEMPLATE = TEMPLATE.replace("enable_thinking is defined and enable_thinking", "true")
+    TEMPLATE = THINKING.replace("enable_thinking is defined and enable_thinking", "true")
 
     def test_thoughts_are_items(self):
         answer, events = self.both(logit_bias=ONLY_A)
