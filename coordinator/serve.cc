@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "comm/error.h"
-#include "comm/model/checksums.h"
 #include "comm/process_hardening.h"
 #include "coordinator/api/admin_api.h"
 #include "coordinator/api/data_api.h"
@@ -37,15 +36,6 @@ constexpr auto kDrainLimit = std::chrono::seconds(30);
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 constexpr int64_t kAdminMemoryBytes = 64 << 20;  // of requests to the admin port
-
-ModelFiles OpenModel(const Topology::Model& model) {
-  if (!model.checksums.empty()) {
-    const int64_t bytes = VerifyChecksums(model.path, model.checksums);
-    spdlog::info("{}: {:.1f} MiB are what {} says", model.path, static_cast<double>(bytes) / (1 << 20),
-                 model.checksums);
-  }
-  return ModelFiles::Open(model.path);
-}
 
 /// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
 /// listeners. The I/O thread runs throughout.

@@ -1,6 +1,9 @@
 #include "coordinator/text_tools.h"
 
+#include <spdlog/spdlog.h>
+
 #include "comm/error.h"
+#include "comm/model/checksums.h"
 #include "coordinator/text/vocabulary_of.h"
 
 namespace quire {
@@ -21,6 +24,15 @@ TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) :
   if (const auto named = ReasoningFormatNamed(settings.reasoning_parser)) answer_format.reasoning = *named;
   vocabulary =
       std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format)));
+}
+
+ModelFiles OpenModel(const Topology::Model& model) {
+  if (!model.checksums.empty()) {
+    const int64_t bytes = VerifyChecksums(model.path, model.checksums);
+    spdlog::info("{}: {:.1f} MiB are what {} says", model.path, static_cast<double>(bytes) / (1 << 20),
+                 model.checksums);
+  }
+  return ModelFiles::Open(model.path);
 }
 
 }  // namespace quire

@@ -25,4 +25,7 @@ struct TextTools {
   bool chosen_format = false;  // of calls: it is a setting, and not the template's
 };
 
+/// The model, whose files are compared with their checksums first where the settings name any. Throws Error.
+ModelFiles OpenModel(const Topology::Model& model);
+
 }  // namespace quire

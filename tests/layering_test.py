@@ -58,6 +58,7 @@ LONG_FILES = {
     "comm/messages.h": "every message and the functions that carry them",
     "comm/messages.cc": "both directions of every message side by side",
     "coordinator/core/scheduler.h": "the policy's whole surface with its contract",
+    "coordinator/api/data_api.h": "every option of the data port and every step that a generating request goes through",
     "coordinator/core/request.h": "all that a request carries from its client, through the scheduler and between engines",
     "coordinator/core/block_manager.h": "the block-space manager's whole surface: growing, sharing, swapping, pins",
     "coordinator/core/engine.h": "every way into and out of the engine",
