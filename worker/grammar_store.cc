@@ -51,23 +51,33 @@ GrammarStore::~GrammarStore() {
   thread_.join();
 }
 
-void GrammarStore::Enqueue(std::function<void(GrammarCompiler&)> task) {
+void GrammarStore::Enqueue(std::function<void(GrammarCompiler&)> task, bool first) {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    tasks_.insert(first ? tasks_.begin() : tasks_.end(), std::move(task));
   }
   changed_.notify_one();
 }
 
 std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& source, size_t num_given) {
   const auto promise = std::make_shared<std::promise<Compiled>>();
-  Enqueue([promise, source](GrammarCompiler& compiler) {
-    try {
-      promise->set_value(compiler.Compile(source));
-    } catch (...) {
-      promise->set_exception(std::current_exception());
-    }
-  });
+  GrammarCompiler* compiler = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    compiler = compiler_;
+  }
+  if (const Compiled ready = compiler != nullptr ? compiler->Find(source) : nullptr) {
+    promise->set_value(ready);
+  } else {
+    const auto compile = [promise, source](GrammarCompiler& with) {
+      try {
+        promise->set_value(with.Compile(source));
+      } catch (...) {
+        promise->set_exception(std::current_exception());
+      }
+    };
+    Enqueue(compile, true);  // a step waits for it
+  }
   return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given);
 }
 
@@ -97,6 +107,7 @@ void GrammarStore::Run(const Vocabulary& vocabulary, int vocab_size) {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // of this thread alone, on Linux
   GrammarCompiler compiler(vocabulary, vocab_size);
   std::unique_lock lock(mutex_);
+  compiler_ = &compiler;
   for (;;) {
     changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
     if (stopping_) return;

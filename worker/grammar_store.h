@@ -21,7 +21,8 @@ class GrammarStore {
   GrammarStore(Vocabulary vocabulary, int vocab_size);
   ~GrammarStore();
 
-  /// For a new sequence that comes with so many generated tokens. Does not wait.
+  /// For a new sequence that comes with so many generated tokens: with what was compiled before, or else ahead of all
+  /// that is only prepared. Does not wait.
   std::shared_ptr<TokenConstraint> Constrain(const GrammarSource& source, size_t num_given);
 
   /// Compiles it, so that sequences that come later do not wait; TakeReports says when that is done.
@@ -33,12 +34,13 @@ class GrammarStore {
 
  private:
   void Run(const Vocabulary& vocabulary, int vocab_size);
-  void Enqueue(std::function<void(GrammarCompiler&)> task);
+  void Enqueue(std::function<void(GrammarCompiler&)> task, bool first = false);
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, as are the next two
+  std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, as are the next three
   std::vector<GrammarReady> reports_;
+  GrammarCompiler* compiler_ = nullptr;  // of the thread, once that has made it
   bool stopping_ = false;
   std::thread thread_;
 };

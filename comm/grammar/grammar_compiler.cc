@@ -251,6 +251,10 @@ bool GrammarMatcher::Mask(std::span<float> logits) {
   return any;
 }
 
+std::shared_ptr<const CompiledGrammar> GrammarCompiler::Find(const GrammarSource& source) {
+  return parts_->Find(source);
+}
+
 std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSource& source) {
   if (auto found = parts_->Find(source)) return found;
   if (source.text.size() > kMaxGrammarBytes) Fail("has {} bytes, at most {}", source.text.size(), kMaxGrammarBytes);

@@ -22,6 +22,9 @@ class GrammarCompiler {
   /// and for what no answer can fulfil. Takes time in proportion to the vocabulary and to what the grammar unfolds to.
   std::shared_ptr<const CompiledGrammar> Compile(const GrammarSource& source);
 
+  /// What is kept of it; null: nothing. Waits for no compilation.
+  std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source);
+
  private:
   struct Parts;
   std::unique_ptr<Parts> parts_;

@@ -56,6 +56,8 @@ MUTANTS = [
            " || turns_[held->client] < turns_[next->client]", "", ["coordinator/grammar_gate_test"]),
     Mutant("ranks that took the place of others are not asked", "coordinator/cluster/grammar_gate.cc",
            "if (held->ticket != 0 && held->epoch != epoch) held->ticket = 0;", "", ["coordinator/grammar_gate_test"]),
+    Mutant("a step waits for grammars of others", "worker/grammar_store.cc", "compiler != nullptr ? compiler->Find(source) : nullptr", "nullptr",
+           ["worker/grammar_store_test"]),
     Mutant("a compilation takes as long as it likes", "coordinator/grammars/grammar_trials.cc", "if (ProcessTime(pid_) > most) {", "if (false) {",
            ["e2e/structured_output_test:CompilationTest"]),
     Mutant("a compiler goes on for a client that went", "coordinator/grammars/grammar_trials.cc", "End();  // it is busy", "// it is busy",

@@ -1,0 +1,53 @@
+#include "worker/grammar_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <future>
+
+namespace quire {
+namespace {
+
+constexpr TokenId kStop = 0;  // then "a" and "b"
+constexpr int kVocab = 3;
+
+std::vector<bool> Allowed(TokenConstraint& constraint) {
+  std::vector<float> logits(kVocab, 1.0f);
+  constraint.Mask({}, logits);
+  std::vector<bool> allowed;
+  for (const float logit : logits) allowed.push_back(std::isfinite(logit));
+  return allowed;
+}
+
+TEST(GrammarStoreTest, WhatWasPreparedIsReadyWhateverIsCompiledMeanwhile) {
+  const GrammarSource first = {GrammarSource::kRegex, "ab"}, second = {GrammarSource::kRegex, "ba"};
+  std::promise<void> prepared, busy, release;
+  GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
+  store.on_report = [&, reports = 0]() mutable {
+    if (++reports == 1) return prepared.set_value();
+    busy.set_value();  // the thread that compiles goes on when the test says so
+    release.get_future().wait();
+  };
+  store.Prepare({1, first});
+  prepared.get_future().wait();
+  store.Prepare({2, second});
+  busy.get_future().wait();
+  auto allowed = std::async(std::launch::async, [&] { return Allowed(*store.Constrain(first, 0)); });
+  const bool ready = allowed.wait_for(std::chrono::seconds(30)) == std::future_status::ready;
+  release.set_value();
+  EXPECT_TRUE(ready);
+  EXPECT_EQ(allowed.get(), (std::vector<bool>{false, true, false}));
+  const std::vector<GrammarReady> reports = store.TakeReports();
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[1].ticket, 2u);
+  EXPECT_EQ(reports[1].problem, "");
+}
+
+TEST(GrammarStoreTest, WhatWasNotPreparedIsCompiledWhenItIsNeeded) {
+  GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
+  const auto constraint = store.Constrain({GrammarSource::kRegex, "b*"}, 0);
+  EXPECT_EQ(Allowed(*constraint), (std::vector<bool>{true, false, true}));
+}
+
+}  // namespace
+}  // namespace quire
