@@ -98,7 +98,8 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   NoTime();
 }
 
-std::string GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
+/// What is wrong with the grammar; nothing when the process ended over it.
+std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;
   const auto most = ProcessTime(pid_) + limits_.processor;
@@ -111,25 +112,30 @@ std::string GrammarTrials::Ask(const GrammarSource& source, const std::stop_toke
            std::chrono::duration<double>(limits_.processor).count());
     }
   }
-  if (const auto frame = gone ? std::nullopt : socket.Receive()) return std::get<GrammarReady>(Decode(*frame)).problem;
-  const std::string end = End();
-  if (!std::exchange(told_of_crash_, true))
-    spdlog::error("a grammar ended the process that compiles them ({}); later ones are not told of", end);
-  Fail("cannot be compiled: it breaks the compiler");
+  const auto frame = gone ? std::nullopt : socket.Receive();
+  if (!frame) return std::nullopt;
+  return std::get<GrammarReady>(Decode(*frame)).problem;
 }
 
 void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop) {
-  std::string problem;
+  std::optional<std::string> problem;
   try {
-    // Between questions it says nothing: it ended, and not for this grammar.
-    if (pid_ != 0 && FrameSocket(fd_).Readable(std::chrono::milliseconds(0))) End();
-    if (pid_ == 0) Start(stop);
-    problem = Ask(source, stop);
+    // A process that did others before may have ended for another reason; one that is new has none but the grammar.
+    for (bool is_new = false; !problem;) {
+      if (is_new) Fail("cannot be compiled: it breaks the compiler");
+      is_new = pid_ == 0;
+      if (is_new) Start(stop);
+      problem = Ask(source, stop);
+      if (problem) break;
+      const std::string end = End();
+      if (!std::exchange(told_of_end_, true))
+        spdlog::error("the process that compiles grammars ended ({}); later ends are not told of", end);
+    }
   } catch (...) {
     End();  // it is busy with what nobody wants any more
     throw;
   }
-  if (!problem.empty()) throw Error(problem);
+  if (!problem->empty()) throw Error(*problem);
 }
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -37,7 +38,7 @@ class GrammarTrials {
 
  private:
   void Start(const std::stop_token& stop);
-  std::string Ask(const GrammarSource& source, const std::stop_token& stop);
+  std::optional<std::string> Ask(const GrammarSource& source, const std::stop_token& stop);
   std::string End();
 
   std::shared_ptr<const Vocabulary> vocabulary_;
@@ -46,7 +47,7 @@ class GrammarTrials {
   pid_t pid_ = 0;
   int fd_ = -1;
   uint64_t last_ticket_ = 0;
-  bool told_of_crash_ = false;  // in the log: strangers could fill it
+  bool told_of_end_ = false;  // in the log: strangers could fill it
 };
 
 }  // namespace quire
