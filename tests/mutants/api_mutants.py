@@ -109,7 +109,7 @@ FIELDS = [
            fields("PriorityTest")),
     Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens, ", "Detokenizer(tokenizer, true, ",
            fields("CompletionTest.test_skip_special_tokens_hides_them_and_counts_them")),
-    Mutant("add_generation_prompt is ignored", REQUEST, 'fields.Flag("add_generation_prompt", true)', "true",
+    Mutant("add_generation_prompt is ignored", REQUEST, 'fields.Flag("add_generation_prompt", !call.continue_final_message)', "!call.continue_final_message",
            fields("ChatTest.test_add_generation_prompt_opens_the_answer")),
     Mutant("add_special_tokens is ignored", PREPARER, "EncodePrompt(*text, call.add_special_tokens, bounds)", "EncodePrompt(*text, true, bounds)",
            fields("SpecialTokenTest")),
