@@ -116,7 +116,8 @@ struct ResponsesForm::Answer {
     for (const Item& item : items) {
       if (!over) break;
       // An answer that was cut was cut in its last item.
-      output += (output.empty() ? "" : ",") + item.ToJson(&item == &items.back() ? status : "completed");
+      if (!output.empty()) output += ',';
+      output += item.ToJson(&item == &items.back() ? status : "completed");
     }
     const bool cut = std::string_view(status) == "incomplete";
     return fmt::format(

@@ -287,7 +287,7 @@ TEST_F(BrowserTest, QuestionsBeforeRequestsAreAnsweredWithoutAKey) {
   };
   const HttpResponse answer = ask("https://chat.example", "authorization, content-type,x-stainless-lang");
   EXPECT_EQ(answer.status, 204);
-  EXPECT_EQ(HeaderOf(answer.headers, "Access-Control-Allow-Methods"), "GET, POST");
+  EXPECT_EQ(HeaderOf(answer.headers, "Access-Control-Allow-Methods"), "GET, POST, DELETE");
   EXPECT_EQ(HeaderOf(answer.headers, "Access-Control-Allow-Headers"), "authorization, content-type,x-stainless-lang");
   EXPECT_EQ(HeaderOf(ask("https://chat.example", "a:b").headers, "Access-Control-Allow-Headers"), "");
   EXPECT_EQ(ask("https://evil.example", "").status, 401);

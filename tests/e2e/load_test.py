@@ -52,7 +52,9 @@ class LoadTest(unittest.TestCase):
             for i, case in enumerate(CASES):
                 _, answer = server.post("/v1/completions", {"prompt": case["prompt"], "max_tokens": 60, "temperature": 0, "ignore_eos": True})
                 _, decoded = server.post("/detokenize", {"tokens": case["tokens"][:60]})
-                self.assertEqual(answer["choices"][0]["text"], decoded["prompt"].replace("<|end|>", ""), f"case {i}")
+                # An answer that is cut inside a character ends before it; /detokenize shows what is there of it.
+                rest = decoded["prompt"].replace("<|end|>", "").removeprefix(answer["choices"][0]["text"])
+                self.assertIn(rest, ("", "\N{REPLACEMENT CHARACTER}"), f"case {i}")
                 expected[i] = answer["choices"][0]["text"]
             asyncio.run(self.drive(server, expected))
             deadline = 100
