@@ -64,6 +64,15 @@ void JsonObject::ForEach(const char* name, const std::function<void(const JsonOb
   for (size_t i = 0; i < list->size(); ++i) take({(*list)[i], fmt::format("{}[{}]", Place(name), i)});
 }
 
+std::string JsonObject::JoinedText(const char* name,
+                                   const std::function<std::string(const JsonObject&)>& text_of) const {
+  const OrderedJson* value = Find(name);
+  if (value != nullptr && value->is_string()) return value->get<std::string>();
+  std::string text;
+  ForEach(name, [&](const JsonObject& part) { text += text_of(part); });
+  return text;
+}
+
 void JsonObject::KnowOnly(std::initializer_list<std::string_view> names) const {
   for (const auto& [name, value] : value_.items()) {
     if (!value.is_null() && std::ranges::find(names, name) == names.end())

@@ -27,6 +27,9 @@ class JsonObject {
   JsonObject Object(const char* name) const;
   /// Calls `take` for every item of the list under that name, which must be objects; refuses its absence.
   void ForEach(const char* name, const std::function<void(const JsonObject&)>& take) const;
+  /// The text under that name; or, where a list of objects stands there, what `text_of` makes of them, one behind the
+  /// other. Refuses its absence.
+  std::string JoinedText(const char* name, const std::function<std::string(const JsonObject&)>& text_of) const;
   /// Refuses every other member that is there, by name.
   void KnowOnly(std::initializer_list<std::string_view> names) const;
 

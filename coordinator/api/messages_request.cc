@@ -55,14 +55,9 @@ std::string TextBlock(const JsonObject& block) {
   return block.Text("text");
 }
 
-/// A string, or a list of text blocks, which are joined as they are.
+/// A string, or a list of text blocks; nothing where there is neither.
 std::string TextOrBlocks(const JsonObject& holder, const char* name) {
-  const OrderedJson* value = holder.Find(name);
-  if (value == nullptr) return "";
-  if (value->is_string()) return value->get<std::string>();
-  std::string text;
-  holder.ForEach(name, [&](const JsonObject& block) { text += TextBlock(block); });
-  return text;
+  return holder.Has(name) ? holder.JoinedText(name, TextBlock) : "";
 }
 
 /// Turns of one conversation, written as messages of a chat. Blocks of neighbouring turns of one role are one turn.

@@ -72,15 +72,6 @@ std::string PartText(const JsonObject& part) {
   return part.Text("text");
 }
 
-std::string TextOrParts(const JsonObject& holder, const char* name) {
-  const OrderedJson* value = holder.Find(name);
-  if (value == nullptr) holder.Refuse(name, "is missing");
-  if (value->is_string()) return value->get<std::string>();
-  std::string text;
-  holder.ForEach(name, [&](const JsonObject& part) { text += PartText(part); });
-  return text;
-}
-
 /// Items of one conversation, written as messages of a chat.
 class Items {
  public:
@@ -112,7 +103,7 @@ class Items {
     const std::string role = item.Text("role");
     if (role != "user" && role != "assistant" && role != "system" && role != "developer")
       item.Refuse("role", "must be user, assistant, system or developer");
-    Say(role, TextOrParts(item, "content"));
+    Say(role, item.JoinedText("content", PartText));
   }
 
   void AddCall(const JsonObject& item) {
@@ -127,7 +118,7 @@ class Items {
 
   void AddOutput(const JsonObject& item) {
     item.KnowOnly({"type", "call_id", "output", "id", "status"});
-    Say("tool", TextOrParts(item, "output"))["tool_call_id"] = item.Text("call_id");
+    Say("tool", item.JoinedText("output", PartText))["tool_call_id"] = item.Text("call_id");
   }
 
   void AddReasoning(const JsonObject& item) {
