@@ -11,7 +11,7 @@ struct ServerAddress {
   bool encrypted = false;  // https
 
   /// As the Host header has it.
-  std::string authority() const { return host + ":" + port; }
+  std::string authority() const { return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port; }
   /// Throws Error when the name is not known.
   boost::asio::ip::tcp::endpoint Resolve() const;
 };
