@@ -59,7 +59,7 @@ class DeepSeekParser : public StepParser {
   /// Before a call, or after the last one.
   bool Between() {
     if (!SkipSpace()) return false;
-    const Match next = PeekAt(kCallBegin), over = PeekAt(kCallsEnd);
+    const Match next = Peek(kCallBegin), over = Peek(kCallsEnd);
     if (next == Match::kUnknown || over == Match::kUnknown) return false;
     if (next == Match::kYes) {
       if (!attempting_) Attempt();
@@ -73,11 +73,6 @@ class DeepSeekParser : public StepParser {
       Fail();
     }
     return true;
-  }
-
-  Match PeekAt(std::string_view what) const {
-    if (rest().starts_with(what)) return Match::kYes;
-    return !at_end() && what.starts_with(rest()) ? Match::kUnknown : Match::kNo;
   }
 
   bool MaybeTake(std::string_view what, State then) {
@@ -106,14 +101,8 @@ class DeepSeekParser : public StepParser {
   }
 
   bool ArgumentsOfCall() {
-    if (!in_call()) {
-      if (!SkipSpace()) return false;
-      if (rest()[0] != '{' || !BeginCall(name_)) return Fail();
-    }
-    const JsonScanner::Status status = PassArguments();
-    if (status == JsonScanner::Status::kMore) return false;
-    if (status == JsonScanner::Status::kError) return Fail();
-    EndCall();
+    const Match whole = PassCall(name_);
+    if (whole != Match::kYes) return whole == Match::kNo && Fail();
     attempting_ = false;
     state_ = State::kFenceEnd;
     return true;

@@ -87,14 +87,8 @@ class HarmonyParser : public StepParser {
   }
 
   bool ArgumentsOfCall() {
-    if (!in_call()) {
-      if (!SkipSpace()) return false;
-      if (rest()[0] != '{' || !BeginCall(name_)) return Fail();
-    }
-    const JsonScanner::Status status = PassArguments();
-    if (status == JsonScanner::Status::kMore) return false;
-    if (status == JsonScanner::Status::kError) return Fail();
-    EndCall();
+    const Match whole = PassCall(name_);
+    if (whole != Match::kYes) return whole == Match::kNo && Fail();
     state_ = State::kBetween;
     return true;
   }

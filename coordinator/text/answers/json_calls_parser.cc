@@ -135,7 +135,7 @@ class JsonCallsParser : public StepParser {
     if (length > kMaxToolNameBytes) return Fail();
     if (length == text.size()) return false;
     name_ = text.substr(0, length);
-    const Match id = At(length, "[CALL_ID]"), arguments = At(length, "[ARGS]");
+    const Match id = Peek("[CALL_ID]", length), arguments = Peek("[ARGS]", length);
     if (id == Match::kUnknown || arguments == Match::kUnknown) return false;
     Skip(length);
     if (id == Match::kYes) {
@@ -147,13 +147,6 @@ class JsonCallsParser : public StepParser {
     if (arguments == Match::kNo && text[length] != '{') return Fail();
     BeginNamed();
     return true;
-  }
-
-  /// Whether the text stands at rest()[offset].
-  Match At(size_t offset, std::string_view what) const {
-    const std::string_view text = rest().substr(offset);
-    if (text.starts_with(what)) return Match::kYes;
-    return !at_end() && what.starts_with(text) ? Match::kUnknown : Match::kNo;
   }
 
   bool CallId() {
@@ -172,14 +165,8 @@ class JsonCallsParser : public StepParser {
   }
 
   bool ArgumentsOfName() {
-    if (!in_call()) {
-      if (!SkipSpace()) return false;
-      if (rest()[0] != '{' || !BeginCall(name_)) return Fail();
-    }
-    const JsonScanner::Status status = PassArguments();
-    if (status == JsonScanner::Status::kMore) return false;
-    if (status == JsonScanner::Status::kError) return Fail();
-    EndCall();
+    const Match whole = PassCall(name_);
+    if (whole != Match::kYes) return whole == Match::kNo && Fail();
     state_ = State::kAfter;
     return true;
   }

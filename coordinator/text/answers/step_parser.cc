@@ -57,12 +57,16 @@ bool StepParser::SkipSpace() {
   return !rest().empty();
 }
 
+StepParser::Match StepParser::Peek(std::string_view text, size_t offset) const {
+  const std::string_view there = rest().substr(offset);
+  if (there.starts_with(text)) return Match::kYes;
+  return !at_end_ && text.starts_with(there) ? Match::kUnknown : Match::kNo;
+}
+
 StepParser::Match StepParser::Take(std::string_view text) {
-  if (rest().starts_with(text)) {
-    Skip(text.size());
-    return Match::kYes;
-  }
-  return !at_end_ && text.starts_with(rest()) ? Match::kUnknown : Match::kNo;
+  const Match match = Peek(text);
+  if (match == Match::kYes) Skip(text.size());
+  return match;
 }
 
 std::optional<std::string> StepParser::TakeUntil(std::string_view mark) {
@@ -183,6 +187,18 @@ JsonScanner::Status StepParser::PassArguments() {
   Arguments(piece);
   Skip(taken);
   return status;
+}
+
+StepParser::Match StepParser::PassCall(std::string_view name) {
+  if (!in_call()) {
+    if (!SkipSpace()) return Match::kUnknown;
+    if (rest()[0] != '{' || !BeginCall(name)) return Match::kNo;
+  }
+  const JsonScanner::Status status = PassArguments();
+  if (status == JsonScanner::Status::kMore) return Match::kUnknown;
+  if (status == JsonScanner::Status::kError) return Match::kNo;
+  EndCall();
+  return Match::kYes;
 }
 
 std::unique_ptr<AnswerParser> MakeAnswerParser(const AnswerShape& shape) {

@@ -38,6 +38,8 @@ class StepParser : public AnswerParser {
   bool SkipSpace();
 
   enum class Match { kYes, kNo, kUnknown };
+  /// Whether the text stands at rest()[offset].
+  Match Peek(std::string_view text, size_t offset = 0) const;
   /// Whether rest() begins with the text; kYes: it is skipped.
   Match Take(std::string_view text);
   /// The part of rest() before the mark, which is skipped with it; nothing while there is none.
@@ -63,11 +65,14 @@ class StepParser : public AnswerParser {
   const ToolUse* tools() const { return tools_.get(); }
   bool in_call() const { return tool_ != nullptr; }
 
-  /// Arguments that are the text of a JSON object, byte by byte. kDone: the object is whole.
-  JsonScanner::Status PassArguments();
+  /// Before arguments that are the text of a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
+  /// Begins the call at the object's brace and hands its text out, byte by byte. kYes: the call has ended; kNo: there
+  /// is none.
+  Match PassCall(std::string_view name);
 
  private:
+  JsonScanner::Status PassArguments();
   void Run(AnswerParts& out);
   void EmitContent(std::string_view text);
   void Append(AnswerPart::Kind kind, std::string_view text, int call);

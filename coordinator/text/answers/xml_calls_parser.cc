@@ -79,11 +79,6 @@ class XmlCallsParser : public StepParser {
     return true;
   }
 
-  Match Begins(std::string_view what) const {
-    if (rest().starts_with(what)) return Match::kYes;
-    return !at_end() && what.starts_with(rest()) ? Match::kUnknown : Match::kNo;
-  }
-
   State state_ = State::kText;
   std::string key_;
 
@@ -117,7 +112,7 @@ class GlmParser : public XmlCallsParser {
 
   bool Between() override {
     if (!SkipSpace()) return false;
-    const Match key = Begins("<arg_key>"), close = Begins("</tool_call>");
+    const Match key = Peek("<arg_key>"), close = Peek("</tool_call>");
     if (key == Match::kYes) {
       Take("<arg_key>");
       state_ = State::kKey;
@@ -179,7 +174,7 @@ class Qwen3CoderParser : public XmlCallsParser {
 
   bool Head() override {
     if (!SkipSpace()) return false;
-    const Match opens = Begins(kFunction);
+    const Match opens = Peek(kFunction);
     if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
     const size_t end = rest().find('>');
     if (end == std::string_view::npos && rest().size() <= kMaxKeyBytes && !at_end()) return false;
@@ -194,7 +189,7 @@ class Qwen3CoderParser : public XmlCallsParser {
 
   bool Between() override {
     if (!SkipSpace()) return false;
-    const Match key = Begins("<parameter="), close = Begins("</function>");
+    const Match key = Peek("<parameter="), close = Peek("</function>");
     if (key == Match::kYes) {
       Take("<parameter=");
       state_ = State::kKey;
