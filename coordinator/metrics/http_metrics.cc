@@ -21,21 +21,42 @@ std::string MethodLabel(const std::string& method) {
 
 }  // namespace
 
-struct HttpMetrics::All {
+/// What one method of one endpoint has.
+struct HttpMetrics::Endpoint {
+  explicit Endpoint(const Series& s)
+      : series(s),
+        seconds(
+            s.Histogram("http_request_duration_seconds", "From a request's head to the end of its answer", kSeconds)),
+        bytes(s.Counter("http_response_size_bytes_total", "Bytes of answers, with their heads")) {}
+
+  prometheus::Counter& Answers(const std::string& status) {
+    prometheus::Counter*& answers = answers_by_status[status];
+    if (answers == nullptr)
+      answers = &series.With("status", status).Counter("http_requests_total", "Answered requests");
+    return *answers;
+  }
+
   Series series;
+  prometheus::Histogram& seconds;
+  prometheus::Counter& bytes;
+  std::map<std::string, prometheus::Counter*> answers_by_status;
 };
 
-HttpMetrics::HttpMetrics(prometheus::Registry& registry) : all_(new All{Series(registry, {})}) {}
+HttpMetrics::HttpMetrics(prometheus::Registry& registry) : registry_(registry) {}
 
 HttpMetrics::~HttpMetrics() = default;
 
+/// The registry is asked once for each series: finding one there takes longer than all else here.
 void HttpMetrics::Observe(std::string_view route, const RequestRecord& record) {
-  const Series of_route = all_->series.With("handler", std::string(route)).With("method", MethodLabel(record.method));
-  of_route.With("status", StatusClass(record.status)).Counter("http_requests_total", "Answered requests").Increment();
-  of_route.Histogram("http_request_duration_seconds", "From a request's head to the end of its answer", kSeconds)
-      .Observe(record.seconds);
-  of_route.Counter("http_response_size_bytes_total", "Bytes of answers, with their heads")
-      .Increment(static_cast<double>(record.bytes));
+  const std::string method = MethodLabel(record.method);
+  std::unique_ptr<Endpoint>& endpoint = endpoints_[{std::string(route), method}];
+  if (endpoint == nullptr) {
+    const Series all(registry_, {});
+    endpoint = std::make_unique<Endpoint>(all.With("handler", std::string(route)).With("method", method));
+  }
+  endpoint->Answers(StatusClass(record.status)).Increment();
+  endpoint->seconds.Observe(record.seconds);
+  endpoint->bytes.Increment(static_cast<double>(record.bytes));
 }
 
 }  // namespace quire

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "coordinator/api/request_record.h"
 
@@ -22,8 +25,9 @@ class HttpMetrics {
   void Observe(std::string_view route, const RequestRecord& record);
 
  private:
-  struct All;
-  std::unique_ptr<All> all_;
+  struct Endpoint;
+  prometheus::Registry& registry_;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Endpoint>> endpoints_;  // by route and method
 };
 
 }  // namespace quire
