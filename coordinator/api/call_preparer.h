@@ -26,6 +26,7 @@ struct PreparedCall {
   /// Choices over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
   int num_prompts = 1;
+  int max_tokens = 0;  // of a choice, once it is known what there is room for
 };
 
 /// What the template makes of a chat request.

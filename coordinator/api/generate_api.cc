@@ -94,7 +94,7 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Admitted(HttpRequest& requ
     if (!refusal) refusal = RefuseForQuota(request.client, prepared->num_sampled());
   }
   if (!refusal) {
-    const int max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
+    const int max_tokens = prepared->max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
   if (!refusal) co_return prepared;
@@ -109,7 +109,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   ByteBudget::Lease memory = std::move(request.memory);
   std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);
   if (!prepared) co_return;
-  const int max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
+  const int max_tokens = prepared->max_tokens;
   GenerateCall& call = prepared->call;
   const KeyQuotas::Place place(quotas_, request.client, prepared->num_sampled());
   call.client = request.client;
