@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -70,7 +71,7 @@ class PipeTest(unittest.TestCase):
         self.assertEqual((refused.returncode, refused.stdout), (1, ""))
         self.assertIn("status 400", refused.stderr)
         self.assertIn("max_tokens", refused.stderr)
-        messages, done = self.saved(["/set max_tokens -1", "Hello", "/set max_tokens 2", "Again"])
+        messages, done = self.saved(["/set temperature 0", "/set max_tokens -1", "Hello", "/set max_tokens 2", "Again"])
         self.assertEqual([m["content"] for m in messages if m["role"] == "user"], ["Again"], "the refused one is gone")
         nobody = self.chat(["Hello"], url="127.0.0.1:1")
         self.assertEqual(nobody.returncode, 1)
@@ -188,28 +189,37 @@ class TerminalTest(unittest.TestCase):
                                         stdout=follower, stderr=follower, start_new_session=True, env={**os.environ, "TERM": "xterm"})
         os.close(follower)
         self.addCleanup(self.end)
-        self.wait_for(b"/help")
+        self.wait_for_prompt(b"/help\r\n")
 
     def end(self):
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
 
-    def wait_for(self, text, count=1):
+    def read_until(self, reached):
         deadline = time.monotonic() + 60
-        while self.seen.count(text) < count:
+        while not reached():
             self.assertLess(time.monotonic(), deadline, self.seen)
             if select.select([self.terminal], [], [], 0.2)[0]:
                 self.seen += os.read(self.terminal, 65536)
+
+    def wait_for(self, text):
+        self.read_until(lambda: text in self.seen)
+
+    def wait_for_prompt(self, after):
+        """Until a prompt follows this text, which is then forgotten, and the line editor has the terminal: before that the kernel takes
+        Ctrl-D for itself."""
+        self.read_until(lambda: b"> " in self.seen.partition(after)[2] and not termios.tcgetattr(self.terminal)[3] & termios.ICANON)
+        self.seen = b""
 
     def type(self, keys):
         os.write(self.terminal, keys)
 
     def test_answers_history_and_end(self):
         self.type(b"Hello\r")
-        self.wait_for(b"20 tokens, first after")
+        self.wait_for_prompt(b"20 tokens, first after")
         self.type(b"\x1b[A\r")  # up: the same again
-        self.wait_for(b"20 tokens, first after", 2)
+        self.wait_for_prompt(b"20 tokens, first after")
         self.type(b"\x04")  # Ctrl-D
         self.assertEqual(self.process.wait(timeout=20), 0)
 
@@ -222,12 +232,12 @@ class TerminalTest(unittest.TestCase):
             time.sleep(0.01)
         time.sleep(0.2)
         self.process.send_signal(signal.SIGINT)
-        self.wait_for(b", stopped")
+        self.wait_for_prompt(b", stopped")
         while self.server.get("/admin/status", admin=True)["running"] > 0:
             self.assertLess(time.monotonic(), deadline, "the server goes on")
             time.sleep(0.02)
         self.type(b"/set max_tokens 2\rOnce more\r")
-        self.wait_for(b"2 tokens, first after")
+        self.wait_for_prompt(b"2 tokens, first after")
         self.type(b"/quit\r")
         self.process.wait(timeout=20)
 

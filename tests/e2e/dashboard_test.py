@@ -1,6 +1,7 @@
 """The dashboard, as a user has it: in a browser, by pointer and by keyboard."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -174,7 +175,8 @@ class RequestsTest(DashboardCase):
         thread, _ = begin(self.server, [5] * 40)
         thread.join(timeout=60)
         self.browser.sees("#charts", "95 %:")
-        self.browser.until("the first token's time is there", lambda: " ms" in self.browser.text("#figures .figure:nth-child(4) .value"))
+        self.browser.until("the first token's time is there", 
+                           lambda: re.fullmatch(r"\d[\d.,]* (µs|ms|s)", self.browser.text("#figures .figure:nth-child(4) .value")))
         generated = self.server.get("/admin/status", admin=True)["generated_tokens"]
         self.assertGreaterEqual(generated, 1500)
         self.browser.sees("#figures .figure:nth-child(3) .note", "generated so far")
