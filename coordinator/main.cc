@@ -7,21 +7,21 @@
 #include <memory>
 #include <string_view>
 
-#include "comm/error.h"
-#include "comm/messages.h"
-#include "comm/model/mapping_errors.h"
+#include "comm/base/error.h"
+#include "comm/model/formats/mapping_errors.h"
+#include "comm/wire/messages.h"
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/explain_paging.h"
+#include "coordinator/cli/gates.h"
+#include "coordinator/cli/keygen.h"
+#include "coordinator/cli/serve.h"
 #include "coordinator/client/chat.h"
-#include "coordinator/cluster/private_network.h"
-#include "coordinator/command_line.h"
-#include "coordinator/explain_paging.h"
-#include "coordinator/gates.h"
+#include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/grammars/compile_service.h"
 #include "coordinator/journal/replay.h"
-#include "coordinator/keygen.h"
-#include "coordinator/log.h"
-#include "coordinator/serve.h"
+#include "coordinator/log/log.h"
 
 namespace {
 

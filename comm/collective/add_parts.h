@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

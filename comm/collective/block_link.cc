@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/error.h"
-#include "comm/messages.h"
+#include "comm/base/error.h"
+#include "comm/wire/messages.h"
 
 namespace quire {
 

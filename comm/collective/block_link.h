@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/channel.h"
+#include "comm/wire/channel.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

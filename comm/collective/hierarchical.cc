@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/base/error.h"
 #include "comm/collective/add_parts.h"
 #include "comm/collective/spin_wait.h"
-#include "comm/error.h"
 
 namespace quire {
 

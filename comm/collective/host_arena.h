@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

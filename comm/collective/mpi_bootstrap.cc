@@ -6,10 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "comm/base/error.h"
 #include "comm/collective/hierarchical.h"
 #include "comm/collective/mpi_collective.h"
 #include "comm/collective/shared_memory.h"
-#include "comm/error.h"
 
 namespace quire {
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "comm/base/error.h"
 #include "comm/collective/watchdog.h"
-#include "comm/error.h"
 
 namespace quire {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/grammar/parsing_budget.h"
 
 namespace quire {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/mixtures.h"
 #include "comm/model/architectures/rotation.h"

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/model_tree.h"
 
 namespace quire {

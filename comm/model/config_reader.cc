@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

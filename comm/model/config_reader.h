@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/json.h"
-#include "comm/model/gguf.h"
-#include "comm/types.h"
+#include "comm/base/json.h"
+#include "comm/base/types.h"
+#include "comm/model/formats/gguf.h"
 
 namespace quire {
 

@@ -1,6 +1,6 @@
 #include "comm/model/mixture.h"
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

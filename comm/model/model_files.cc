@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <set>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architecture.h"
+#include "comm/model/formats/mxfp4.h"
+#include "comm/model/formats/safetensors.h"
 #include "comm/model/model_tree.h"
-#include "comm/model/mxfp4.h"
-#include "comm/model/safetensors.h"
 
 namespace quire {
 

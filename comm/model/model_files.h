@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/model/gguf.h"
-#include "comm/model/mapped_file.h"
+#include "comm/model/formats/gguf.h"
+#include "comm/model/formats/mapped_file.h"
+#include "comm/model/formats/tensor.h"
 #include "comm/model/model_spec.h"
-#include "comm/model/tensor.h"
 #include "comm/model/weight_spec.h"
 
 namespace quire {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "comm/base/types.h"
 #include "comm/model/mixture.h"
 #include "comm/model/rope.h"
-#include "comm/types.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/regular_file.h"
+#include "comm/base/regular_file.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

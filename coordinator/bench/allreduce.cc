@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
-#include "comm/json.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/json.h"
+#include "comm/model/formats/mapped_file.h"
 #include "coordinator/bench/rank_bench.h"
 
 namespace quire {

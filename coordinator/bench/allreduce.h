@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 
 namespace quire {
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/bench/random_prompt.h"
 
 namespace quire {

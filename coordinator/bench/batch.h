@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "coordinator/cluster/deployment.h"
+#include "coordinator/cluster/launch/deployment.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 
 #include "comm/model/architecture.h"
 #include "coordinator/bench/rank_bench.h"
-#include "coordinator/cluster/placement.h"
+#include "coordinator/cluster/launch/placement.h"
 
 namespace quire {
 

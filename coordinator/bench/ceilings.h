@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "comm/model/model_spec.h"
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 
 namespace quire {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "coordinator/command.h"
+#include "coordinator/cli/command.h"
 
 namespace quire {
 

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

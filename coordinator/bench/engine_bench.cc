@@ -6,9 +6,9 @@
 #include <atomic>
 #include <chrono>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/bench/random_prompt.h"
-#include "coordinator/cluster/deployment.h"
+#include "coordinator/cluster/launch/deployment.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/model/model_files.h"
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 #include "coordinator/bench/memory_trace.h"
 #include "coordinator/bench/recovery_crossover.h"
 

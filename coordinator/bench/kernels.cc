@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "comm/error.h"
-#include "coordinator/cluster/launcher.h"
+#include "comm/base/error.h"
+#include "coordinator/cluster/launch/launcher.h"
 
 namespace quire {
 

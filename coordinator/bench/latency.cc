@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
+#include "comm/base/percentile.h"
 #include "comm/model/architecture.h"
-#include "comm/percentile.h"
 #include "coordinator/bench/batch.h"
 #include "coordinator/bench/ceilings.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "comm/model/mapped_file.h"
+#include "comm/model/formats/mapped_file.h"
 #include "coordinator/bench/engine_bench.h"
 
 namespace quire {

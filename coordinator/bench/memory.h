@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 #include "coordinator/bench/memory_report.h"
 
 namespace quire {

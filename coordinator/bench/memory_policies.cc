@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/bench/contiguous_pool.h"
 #include "coordinator/core/engine.h"
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <iterator>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/bench/svg_plot.h"
 
 namespace quire {

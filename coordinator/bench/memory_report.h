@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "coordinator/bench/memory_policies.h"
 #include "coordinator/bench/memory_trace.h"
 

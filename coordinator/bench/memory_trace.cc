@@ -5,7 +5,7 @@
 #include <numbers>
 #include <random>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

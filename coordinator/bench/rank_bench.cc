@@ -3,12 +3,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "comm/error.h"
-#include "comm/topology.h"
-#include "coordinator/cluster/child_process.h"
-#include "coordinator/cluster/launcher.h"
-#include "coordinator/cluster/private_network.h"
-#include "coordinator/cluster/runtime_dir.h"
+#include "comm/base/error.h"
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/launch/child_process.h"
+#include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/cluster/launch/private_network.h"
+#include "coordinator/cluster/launch/runtime_dir.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "coordinator/bench/memory_report.h"
 
 namespace quire {

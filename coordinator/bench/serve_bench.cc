@@ -11,10 +11,10 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <random>
 
-#include "comm/error.h"
-#include "comm/json.h"
-#include "comm/model/mapped_file.h"
-#include "comm/percentile.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/base/percentile.h"
+#include "comm/model/formats/mapped_file.h"
 #include "coordinator/bench/random_prompt.h"
 #include "coordinator/bench/stream_client.h"
 #include "coordinator/bench/svg_plot.h"

@@ -1,6 +1,6 @@
 #include "coordinator/bench/stream_client.h"
 
-// House rule for coroutines: see coordinator/api/connection.cc.
+// House rule for coroutines: see coordinator/api/http/connection.cc.
 
 namespace quire {
 

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

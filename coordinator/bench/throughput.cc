@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "comm/json.h"
-#include "comm/percentile.h"
+#include "comm/base/json.h"
+#include "comm/base/percentile.h"
 #include "coordinator/bench/batch.h"
-#include "coordinator/cluster/deployment.h"
+#include "coordinator/cluster/launch/deployment.h"
 
 namespace quire {
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/error.h"
-#include "comm/json.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/base/percentile.h"
 #include "comm/model/model_files.h"
-#include "comm/percentile.h"
 #include "coordinator/text/tokenizer.h"
 
 namespace quire {

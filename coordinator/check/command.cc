@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "comm/error.h"
-#include "comm/json.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "coordinator/check/preflight.h"
 
 namespace quire {

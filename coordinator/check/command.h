@@ -1,6 +1,6 @@
 #pragma once
 
-#include "coordinator/options.h"
+#include "coordinator/cli/options.h"
 
 namespace quire {
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <sstream>
 
-#include "comm/error.h"
-#include "comm/messages.h"
-#include "comm/plain_word.h"
+#include "comm/base/error.h"
+#include "comm/base/plain_word.h"
+#include "comm/wire/messages.h"
 #include "coordinator/check/listening.h"
 
 namespace quire {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 #include "coordinator/check/preflight.h"
 #include "coordinator/check/program.h"
 

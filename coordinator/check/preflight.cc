@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <map>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/checksums.h"
 #include "comm/model/model_files.h"
 #include "coordinator/check/listening.h"
 #include "coordinator/check/node_probe.h"
 #include "coordinator/check/program.h"
-#include "coordinator/cluster/launcher.h"
-#include "coordinator/cluster/private_network.h"
-#include "coordinator/cluster/runtime_dir.h"
+#include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/cluster/launch/private_network.h"
+#include "coordinator/cluster/launch/runtime_dir.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 
 namespace quire {
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "coordinator/cluster/child_process.h"
+#include "coordinator/cluster/launch/child_process.h"
 
 namespace quire {
 

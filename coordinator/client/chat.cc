@@ -18,9 +18,9 @@
 #include <memory>
 #include <optional>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/client/event_stream.h"
-#include "coordinator/log.h"
+#include "coordinator/log/log.h"
 
 namespace quire {
 

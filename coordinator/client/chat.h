@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 
 namespace quire {
 

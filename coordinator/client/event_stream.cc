@@ -12,9 +12,9 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
-// House rule for coroutines: see coordinator/api/connection.cc.
+// House rule for coroutines: see coordinator/api/http/connection.cc.
 
 namespace quire {
 

@@ -2,9 +2,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "comm/error.h"
-#include "comm/model/mapped_file.h"
-#include "comm/topology.h"
+#include "comm/base/error.h"
+#include "comm/model/formats/mapped_file.h"
+#include "comm/topology/topology.h"
 
 namespace quire {
 

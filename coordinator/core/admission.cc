@@ -1,7 +1,7 @@
 // The part of Scheduler that admits: who has a place, and what room there is.
 #include <algorithm>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/core/scheduler.h"
 
 namespace quire {

@@ -1,6 +1,6 @@
 #include "coordinator/core/block_pool.h"
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

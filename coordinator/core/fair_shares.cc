@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/core/scheduler.h"
 
 namespace quire {

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

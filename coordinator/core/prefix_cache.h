@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "comm/step_plan.h"
-#include "comm/types.h"
+#include "comm/base/types.h"
+#include "comm/wire/step_plan.h"
 #include "coordinator/core/prefix_cache.h"
 
 namespace quire {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/core/scheduler.h"
 
 namespace quire {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

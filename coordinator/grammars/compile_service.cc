@@ -8,9 +8,9 @@
 #include <fstream>
 #include <new>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
+#include "comm/base/process_hardening.h"
 #include "comm/grammar/grammar_compiler.h"
-#include "comm/process_hardening.h"
 #include "coordinator/grammars/frame_socket.h"
 
 namespace quire {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <stop_token>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 
 namespace quire {
 

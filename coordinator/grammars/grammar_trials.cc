@@ -13,8 +13,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "comm/error.h"
-#include "coordinator/api/api_error.h"
+#include "comm/base/error.h"
+#include "coordinator/api/requests/api_error.h"
 #include "coordinator/grammars/frame_socket.h"
 #include "coordinator/text/encode_bounds.h"
 

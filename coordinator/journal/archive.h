@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

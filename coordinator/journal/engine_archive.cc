@@ -1,6 +1,6 @@
 #include "coordinator/journal/engine_archive.h"
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 
 namespace quire {
 

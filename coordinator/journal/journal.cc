@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 #include "coordinator/journal/engine_archive.h"
 
 namespace quire {

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

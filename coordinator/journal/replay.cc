@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 #include "coordinator/journal/engine_archive.h"
 #include "coordinator/journal/journal_entry.h"
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/metrics/series.h"
 
 namespace quire {

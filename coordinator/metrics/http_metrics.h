@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "coordinator/api/request_record.h"
+#include "coordinator/api/http/request_record.h"
 
 namespace prometheus {
 class Registry;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/topology.h"
-#include "coordinator/cluster/migrations.h"
-#include "coordinator/cluster/replica.h"
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/replicas/migrations.h"
+#include "coordinator/cluster/replicas/replica.h"
 
 namespace prometheus {
 class Registry;

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "coordinator/cluster/distribution.h"
+#include "coordinator/cluster/group/distribution.h"
 
 namespace quire {
 

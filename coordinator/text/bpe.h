@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 
 namespace quire {
 

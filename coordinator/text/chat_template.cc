@@ -3,7 +3,7 @@
 #include <cctype>
 #include <ctime>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/jinja/interpreter.h"
 
 namespace quire {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "coordinator/text/conversation.h"
 #include "coordinator/text/marked_text.h"
 #include "coordinator/text/tokenizer_data.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 
 namespace quire {
 

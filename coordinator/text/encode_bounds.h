@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <stop_token>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire {

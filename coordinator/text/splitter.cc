@@ -3,8 +3,8 @@
 
 #include <pcre2.h>
 
-#include "comm/error.h"
-#include "comm/thread_time.h"
+#include "comm/base/error.h"
+#include "comm/base/thread_time.h"
 #include "coordinator/text/encode_bounds.h"
 
 namespace quire {

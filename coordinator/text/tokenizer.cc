@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/byte_level.h"
 #include "coordinator/text/nfc.h"
 #include "coordinator/text/utf8.h"

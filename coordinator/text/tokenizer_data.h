@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/types.h"
+#include "comm/base/types.h"
 #include "coordinator/text/metaspace.h"
 
 namespace quire {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <unordered_set>
 
-#include "comm/error.h"
-#include "comm/model/gguf.h"
+#include "comm/base/error.h"
+#include "comm/model/formats/gguf.h"
 #include "comm/model/model_files.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer_data.h"

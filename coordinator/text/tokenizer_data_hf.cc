@@ -1,7 +1,7 @@
 #include <filesystem>
 
-#include "comm/error.h"
-#include "comm/json.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/model_tree.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer_data.h"

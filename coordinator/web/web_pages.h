@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/api/http_types.h"
+#include "coordinator/api/http/http_types.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 #include "coordinator/core/engine.h"
 #include "coordinator/journal/journal.h"
 #include "tests/support/silent_sink.h"

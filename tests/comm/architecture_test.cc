@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/model_files.h"
 #include "tests/support/temporary_directory.h"
 

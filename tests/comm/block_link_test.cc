@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 
 namespace quire {
 namespace {

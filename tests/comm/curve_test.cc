@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "comm/channel.h"
-#include "comm/error.h"
+#include "comm/base/error.h"
+#include "comm/wire/channel.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {

@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/grammar/grammar_compiler.h"
 
 namespace quire {

@@ -1,8 +1,8 @@
-#include "comm/json.h"
+#include "comm/base/json.h"
 
 #include <gtest/gtest.h>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 namespace {

@@ -1,8 +1,8 @@
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 
 #include <gtest/gtest.h>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/support/random.h"
 
 namespace quire {

@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architecture.h"
-#include "comm/model/mapped_file.h"
-#include "comm/model/mxfp4.h"
-#include "comm/model/safetensors.h"
+#include "comm/model/formats/mapped_file.h"
+#include "comm/model/formats/mxfp4.h"
+#include "comm/model/formats/safetensors.h"
 #include "tests/support/random.h"
 
 namespace quire {

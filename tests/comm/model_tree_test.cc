@@ -14,10 +14,10 @@
 #include <functional>
 #include <numeric>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/checksums.h"
-#include "comm/model/mapped_file.h"
-#include "comm/model/mapping_errors.h"
+#include "comm/model/formats/mapped_file.h"
+#include "comm/model/formats/mapping_errors.h"
 #include "comm/model/model_files.h"
 #include "tests/support/temporary_directory.h"
 

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <vector>
 
+#include "comm/base/error.h"
 #include "comm/collective/mpi_bootstrap.h"
 #include "comm/collective/mpi_collective.h"
-#include "comm/error.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "comm/scheduling_delay.h"
+#include "comm/base/scheduling_delay.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "comm/secret_file.h"
+#include "comm/base/secret_file.h"
 
 #include <gtest/gtest.h>
 #include <sodium.h>
@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {

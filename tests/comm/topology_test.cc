@@ -1,4 +1,4 @@
-#include "comm/topology.h"
+#include "comm/topology/topology.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "comm/error.h"
-#include "comm/json.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/model/formats/mapped_file.h"
 
 namespace quire {
 namespace {

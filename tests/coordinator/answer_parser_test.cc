@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "comm/json.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/json.h"
+#include "comm/model/formats/mapped_file.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/api/authenticate.h"
+#include "coordinator/api/access/authenticate.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 
 #include <fstream>
 
-#include "comm/error.h"
-#include "comm/secret_file.h"
+#include "comm/base/error.h"
+#include "comm/base/secret_file.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {

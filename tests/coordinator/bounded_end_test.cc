@@ -1,4 +1,4 @@
-#include "coordinator/bounded_end.h"
+#include "coordinator/cli/bounded_end.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

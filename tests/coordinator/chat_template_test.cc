@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/error.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/error.h"
+#include "comm/model/formats/mapped_file.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/cluster/event_feed.h"
+#include "coordinator/cluster/group/event_feed.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // What crosses from other threads to the I/O thread: events of a generation, and single values. Made to be run under
 // the thread sanitizer, too (CONTRIBUTING.md).
-#include "coordinator/api/event_queue.h"
+#include "coordinator/api/openai/event_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <thread>
 
-#include "coordinator/api/handoff.h"
+#include "coordinator/api/http/handoff.h"
 
 namespace quire {
 namespace {

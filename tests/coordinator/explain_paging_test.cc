@@ -1,4 +1,4 @@
-#include "coordinator/explain_paging.h"
+#include "coordinator/cli/explain_paging.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

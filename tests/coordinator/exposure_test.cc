@@ -1,8 +1,8 @@
-#include "coordinator/exposure.h"
+#include "coordinator/cli/exposure.h"
 
 #include <gtest/gtest.h>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 namespace {

@@ -1,5 +1,5 @@
 // What a call becomes on its way to the engine.
-#include "coordinator/api/generation.h"
+#include "coordinator/api/openai/generation.h"
 
 #include <gtest/gtest.h>
 

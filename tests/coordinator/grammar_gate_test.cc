@@ -1,4 +1,4 @@
-#include "coordinator/cluster/grammar_gate.h"
+#include "coordinator/cluster/group/grammar_gate.h"
 
 #include <gtest/gtest.h>
 

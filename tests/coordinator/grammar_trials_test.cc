@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "coordinator/api/api_error.h"
+#include "coordinator/api/requests/api_error.h"
 #include "coordinator/grammars/frame_socket.h"
 #include "coordinator/text/encode_bounds.h"
 

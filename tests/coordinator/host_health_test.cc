@@ -1,4 +1,4 @@
-#include "coordinator/cluster/host_health.h"
+#include "coordinator/cluster/group/host_health.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/api/http_server.h"
+#include "coordinator/api/http/http_server.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <boost/asio/write.hpp>
 #include <thread>
 
-#include "coordinator/api/http_head.h"
+#include "coordinator/api/http/http_head.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/api/key_quotas.h"
+#include "coordinator/api/access/key_quotas.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

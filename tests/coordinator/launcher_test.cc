@@ -1,4 +1,4 @@
-#include "coordinator/cluster/launcher.h"
+#include "coordinator/cluster/launch/launcher.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

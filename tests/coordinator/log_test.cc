@@ -1,4 +1,4 @@
-#include "coordinator/log.h"
+#include "coordinator/log/log.h"
 
 #include <gtest/gtest.h>
 

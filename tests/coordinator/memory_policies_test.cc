@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/bench/contiguous_pool.h"
 #include "coordinator/bench/memory_report.h"
 #include "tests/support/random.h"

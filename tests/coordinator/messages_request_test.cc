@@ -1,10 +1,10 @@
 // The Messages API's requests as those of chat that say the same.
-#include "coordinator/api/messages_request.h"
+#include "coordinator/api/requests/messages_request.h"
 
 #include <gtest/gtest.h>
 
-#include "coordinator/api/dialect.h"
-#include "coordinator/api/json_fields.h"
+#include "coordinator/api/requests/dialect.h"
+#include "coordinator/api/requests/json_fields.h"
 
 namespace quire {
 namespace {

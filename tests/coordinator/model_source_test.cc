@@ -1,11 +1,11 @@
-#include "coordinator/model_source.h"
+#include "coordinator/cli/model_source.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "comm/error.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/error.h"
+#include "comm/model/formats/mapped_file.h"
 
 namespace quire {
 namespace {

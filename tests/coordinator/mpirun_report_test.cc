@@ -1,4 +1,4 @@
-#include "coordinator/cluster/mpirun_report.h"
+#include "coordinator/cluster/launch/mpirun_report.h"
 
 #include <gtest/gtest.h>
 

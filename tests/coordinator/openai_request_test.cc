@@ -1,8 +1,8 @@
-#include "coordinator/api/openai_request.h"
+#include "coordinator/api/requests/openai_request.h"
 
 #include <gtest/gtest.h>
 
-#include "coordinator/api/json_fields.h"
+#include "coordinator/api/requests/json_fields.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/cluster/patience.h"
+#include "coordinator/cluster/group/patience.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "coordinator/api/pending_places.h"
+#include "coordinator/api/access/pending_places.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "coordinator/cluster/placement_choice.h"
+#include "coordinator/cluster/replicas/placement_choice.h"
 
 #include <gtest/gtest.h>
 
-#include "coordinator/cluster/prefix_sketch.h"
+#include "coordinator/cluster/replicas/prefix_sketch.h"
 
 namespace quire {
 namespace {

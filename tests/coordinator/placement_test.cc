@@ -1,4 +1,4 @@
-#include "coordinator/cluster/placement.h"
+#include "coordinator/cluster/launch/placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "coordinator/cluster/private_network.h"
+#include "coordinator/cluster/launch/private_network.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 namespace {

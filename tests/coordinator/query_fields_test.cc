@@ -1,9 +1,9 @@
-#include "coordinator/api/query_fields.h"
+#include "coordinator/api/requests/query_fields.h"
 
 #include <gmock/gmock.h>
 
-#include "coordinator/api/api_error.h"
-#include "coordinator/api/block_ranges.h"
+#include "coordinator/api/admin/block_ranges.h"
+#include "coordinator/api/requests/api_error.h"
 
 namespace quire {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/cluster/rank_hosts.h"
+#include "coordinator/cluster/launch/rank_hosts.h"
 
 #include <gtest/gtest.h>
 

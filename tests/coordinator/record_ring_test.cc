@@ -13,7 +13,7 @@
 #include <iterator>
 #include <utility>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 namespace {

@@ -6,11 +6,11 @@
 #include <sstream>
 #include <thread>
 
-#include "comm/error.h"
-#include "comm/json.h"
-#include "coordinator/api/access_log.h"
-#include "coordinator/api/audit_log.h"
-#include "coordinator/line_log.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "coordinator/api/access/access_log.h"
+#include "coordinator/api/access/audit_log.h"
+#include "coordinator/log/line_log.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {

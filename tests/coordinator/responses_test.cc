@@ -1,10 +1,10 @@
 // The Responses API's requests as those of chat that say the same, and what is kept of answers.
 #include <gtest/gtest.h>
 
-#include "coordinator/api/api_error.h"
-#include "coordinator/api/response_store.h"
-#include "coordinator/api/responses_answer.h"
-#include "coordinator/api/responses_request.h"
+#include "coordinator/api/openai/response_store.h"
+#include "coordinator/api/openai/responses_answer.h"
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/api/requests/responses_request.h"
 
 namespace quire {
 namespace {

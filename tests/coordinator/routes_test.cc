@@ -1,4 +1,4 @@
-#include "coordinator/api/routes.h"
+#include "coordinator/api/http/routes.h"
 
 #include <gtest/gtest.h>
 

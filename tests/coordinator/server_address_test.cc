@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 namespace {

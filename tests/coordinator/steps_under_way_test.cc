@@ -1,8 +1,8 @@
-#include "coordinator/cluster/steps_under_way.h"
+#include "coordinator/cluster/group/steps_under_way.h"
 
 #include <gtest/gtest.h>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 
 namespace quire {
 namespace {

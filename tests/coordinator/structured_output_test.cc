@@ -1,10 +1,10 @@
-#include "coordinator/api/structured_output.h"
+#include "coordinator/api/requests/structured_output.h"
 
 #include <gtest/gtest.h>
 
-#include "coordinator/api/api_error.h"
-#include "coordinator/api/schema_check.h"
-#include "coordinator/api/structural_tag_check.h"
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/api/requests/schema_check.h"
+#include "coordinator/api/requests/structural_tag_check.h"
 
 namespace quire {
 namespace {

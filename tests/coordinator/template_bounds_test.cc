@@ -7,7 +7,7 @@
 
 #include <chrono>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/chat_template.h"
 #include "coordinator/text/jinja/interpreter.h"
 

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "comm/error.h"
-#include "comm/thread_time.h"
+#include "comm/base/error.h"
+#include "comm/base/thread_time.h"
 #include "coordinator/text/nfc.h"
 #include "coordinator/text/splitter.h"
 #include "coordinator/text/tokenizer.h"

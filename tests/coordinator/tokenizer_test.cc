@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "comm/error.h"
-#include "comm/json.h"
-#include "comm/model/gguf.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/model/formats/gguf.h"
+#include "comm/model/formats/mapped_file.h"
 #include "coordinator/text/byte_level.h"
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/utf8.h"

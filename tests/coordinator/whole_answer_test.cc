@@ -1,11 +1,11 @@
 // The text of answers that are not streamed, whole and in pieces.
-#include "coordinator/api/whole_answer.h"
+#include "coordinator/api/openai/whole_answer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "coordinator/api/answer_memory.h"
+#include "coordinator/api/openai/answer_memory.h"
 
 namespace quire {
 namespace {

@@ -1,6 +1,6 @@
 // Work beside the I/O thread: whose turn it is, what is dropped, and how a coroutine waits for it. Made to be run under
 // the thread sanitizer, too (CONTRIBUTING.md).
-#include "coordinator/api/work_pool.h"
+#include "coordinator/api/http/work_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <future>
 #include <string>
 
-#include "coordinator/api/on_pool.h"
+#include "coordinator/api/openai/on_pool.h"
 
 namespace quire {
 namespace {

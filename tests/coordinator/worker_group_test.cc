@@ -1,5 +1,5 @@
 // The coordinator's side of the wire against ranks that the test plays itself, over real sockets.
-#include "coordinator/cluster/worker_group.h"
+#include "coordinator/cluster/group/worker_group.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

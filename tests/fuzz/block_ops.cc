@@ -2,7 +2,7 @@
 // are checked after every one of them, a simulated worker reads every block it is told to, and in the end all is free.
 #include <deque>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/core/engine.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/sim/sim_worker.h"

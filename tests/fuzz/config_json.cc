@@ -1,7 +1,7 @@
 // config.json and generation_config.json, apart by a zero byte.
 #include <cmath>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architecture.h"
 #include "tests/fuzz/byte_source.h"
 

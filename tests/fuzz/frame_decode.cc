@@ -2,8 +2,8 @@
 // means the same when it is sent again.
 #include <cstring>
 
-#include "comm/error.h"
-#include "comm/messages.h"
+#include "comm/base/error.h"
+#include "comm/wire/messages.h"
 #include "tests/fuzz/byte_source.h"
 
 namespace quire {

@@ -1,7 +1,7 @@
 // A GGUF file, and what is made of its metadata: the model's description and the tokenizer.
-#include "comm/model/gguf.h"
+#include "comm/model/formats/gguf.h"
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architecture.h"
 #include "coordinator/text/tokenizer.h"
 

@@ -1,10 +1,10 @@
 // An HTTP request from bytes, through the parser and the checks of a connection: whatever passes is framed in one way
 // only.
-#include "coordinator/api/http_head.h"
+#include "coordinator/api/http/http_head.h"
 
 #include <algorithm>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/fuzz/byte_source.h"
 
 namespace quire {

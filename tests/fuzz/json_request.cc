@@ -2,9 +2,9 @@
 #include <cmath>
 #include <optional>
 
-#include "comm/error.h"
-#include "coordinator/api/json_fields.h"
-#include "coordinator/api/openai_request.h"
+#include "comm/base/error.h"
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/openai_request.h"
 #include "tests/fuzz/byte_source.h"
 
 namespace quire {

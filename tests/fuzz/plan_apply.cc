@@ -1,9 +1,9 @@
 // Plans that a worker might be sent, one after the other, most of them sensible and some of them not: what the checks
 // and the table of sequences let pass never reaches outside the tables.
-#include "comm/error.h"
-#include "comm/messages.h"
+#include "comm/base/error.h"
+#include "comm/wire/messages.h"
 #include "tests/fuzz/byte_source.h"
-#include "worker/sequence_table.h"
+#include "worker/engine/sequence_table.h"
 
 namespace quire {
 namespace {

@@ -1,10 +1,10 @@
 // A safetensors file: raw, or a header under the length that fits it, before the data.
-#include "comm/model/safetensors.h"
+#include "comm/model/formats/safetensors.h"
 
 #include <cstring>
 
-#include "comm/error.h"
-#include "comm/model/mxfp4.h"
+#include "comm/base/error.h"
+#include "comm/model/formats/mxfp4.h"
 #include "tests/fuzz/byte_source.h"
 
 namespace quire {

@@ -1,6 +1,6 @@
 // Tokens become text piece by piece: always whole characters, never otherwise than all at once, and stop strings are
 // found wherever the pieces are cut.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/byte_level.h"
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/stop_matcher.h"

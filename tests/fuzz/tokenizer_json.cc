@@ -1,5 +1,5 @@
 // tokenizer.json, tokenizer_config.json and a text, apart by zero bytes: what loads, encodes.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/detokenizer.h"
 #include "coordinator/text/utf8.h"
 #include "tests/fuzz/byte_source.h"

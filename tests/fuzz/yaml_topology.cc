@@ -1,6 +1,6 @@
 // A topology file: read and validated, or refused with the place.
-#include "comm/error.h"
-#include "comm/topology.h"
+#include "comm/base/error.h"
+#include "comm/topology/topology.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace quire;

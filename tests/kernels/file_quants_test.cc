@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/json.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/json.h"
+#include "comm/model/formats/mapped_file.h"
 #include "kernels/packed_weight.h"
 
 namespace quire::kernels {

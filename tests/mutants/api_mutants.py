@@ -18,37 +18,37 @@ def limits(test):
     return ["e2e/limits_test:" + test]
 
 
-REQUEST, GENERATION, ANSWER = "coordinator/api/openai_request.cc", "coordinator/api/generation.cc", "coordinator/api/answer_api.cc"
-DATA, OPTIONS = "coordinator/api/data_api.cc", "coordinator/options.cc"
-TIMER, CALLS, REPLICAS = "coordinator/api/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
-SETTINGS, CONNECTION, SERVER = "coordinator/api/settings_report.cc", "coordinator/api/connection.cc", "coordinator/api/http_server.cc"
-TYPES, SIZING = "coordinator/api/http_types.h", "coordinator/cluster/deployment_sizing.cc"
-PREPARER, EXCHANGE, BUDGET = "coordinator/api/call_preparer.cc", "coordinator/api/exchange.h", "coordinator/api/byte_budget.cc"
-POOL, WRITING, MESSAGES = "coordinator/api/work_pool.cc", "coordinator/api/connection_writing.cc", "coordinator/api/chat_messages.cc"
+REQUEST, GENERATION, ANSWER = "coordinator/api/requests/openai_request.cc", "coordinator/api/openai/generation.cc", "coordinator/api/openai/answer_api.cc"
+DATA, OPTIONS = "coordinator/api/openai/data_api.cc", "coordinator/cli/options.cc"
+TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
+SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
+TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/deployment_sizing.cc"
+PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/api/http/byte_budget.cc"
+POOL, WRITING, MESSAGES = "coordinator/api/http/work_pool.cc", "coordinator/api/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
 
 DIALECTS = [
-    Mutant("messages: turns of one role are not joined", "coordinator/api/messages_request.cc", 'if (role_ == role) gap_ = "\\n";', "",
+    Mutant("messages: turns of one role are not joined", "coordinator/api/requests/messages_request.cc", 'if (role_ == role) gap_ = "\\n";', "",
            ["coordinator/messages_request_test", "e2e/messages_test:FormTest.test_conversations_become_those_of_chat"]),
-    Mutant("messages: errors of tools are told as results", "coordinator/api/messages_request.cc", 'if (block.Flag("is_error", false))', "if (false)",
+    Mutant("messages: errors of tools are told as results", "coordinator/api/requests/messages_request.cc", 'if (block.Flag("is_error", false))', "if (false)",
            ["coordinator/messages_request_test"]),
-    Mutant("messages: cached tokens are counted twice", "coordinator/api/messages_answer.cc", "usage.prompt_tokens - usage.cached_tokens}", "usage.prompt_tokens}",
+    Mutant("messages: cached tokens are counted twice", "coordinator/api/openai/messages_answer.cc", "usage.prompt_tokens - usage.cached_tokens}", "usage.prompt_tokens}",
            ["e2e/messages_test:FormTest.test_cached_tokens_are_counted_apart"]),
-    Mutant("messages: an answer that the context cut looks as if it was to be that long", "coordinator/api/generate_api.cc",
+    Mutant("messages: an answer that the context cut looks as if it was to be that long", "coordinator/api/openai/generate_api.cc",
            "max_tokens < prepared.call.max_tokens.value_or(max_tokens)", "false", ["e2e/messages_test:FormTest.test_the_reasons_to_stop"]),
-    Mutant("messages: errors stay in OpenAI's form", "coordinator/api/connection_writing.cc", "response.status >= 400 && service_.restate", "false",
+    Mutant("messages: errors stay in OpenAI's form", "coordinator/api/http/connection_writing.cc", "response.status >= 400 && service_.restate", "false",
            ["e2e/messages_test:FormTest.test_what_cannot_be_done_is_refused_by_name"]),
-    Mutant("responses: another key finds an answer", "coordinator/api/response_pages.cc", "store_.Find(client, id)", 'store_.Find("alice", id)',
+    Mutant("responses: another key finds an answer", "coordinator/api/openai/response_pages.cc", "store_.Find(client, id)", 'store_.Find("alice", id)',
            ["e2e/responses_test:StoreTest.test_nobody_finds_what_another_key_was_answered"]),
-    Mutant("responses: instructions are kept for the next request", "coordinator/api/responses_request.cc",
+    Mutant("responses: instructions are kept for the next request", "coordinator/api/requests/responses_request.cc",
            'request.terms.store = body.Flag("store", true);', 'request.terms.conversation.insert(1, R"({"role":"system","content":"x"},)");',
            ["coordinator/responses_test", "e2e/responses_test:StoreTest.test_an_answer_goes_on_from_an_earlier_one_without_its_instructions"]),
-    Mutant("responses: an answer is kept without its text", "coordinator/api/responses_answer.cc",
+    Mutant("responses: an answer is kept without its text", "coordinator/api/openai/responses_answer.cc",
            "if (item.kind == AnswerPart::kContent) content += item.text;", "", ["coordinator/responses_test"]),
-    Mutant("responses: the newest answers go first", "coordinator/api/response_store.cc", "own.entries.splice(own.entries.end(), own.entries, found->second);", "",
+    Mutant("responses: the newest answers go first", "coordinator/api/openai/response_store.cc", "own.entries.splice(own.entries.end(), own.entries, found->second);", "",
            ["coordinator/responses_test"]),
-    Mutant("responses: whoever comes last loses its answers", "coordinator/api/response_store.cc", "const auto largest = Largest();", "const auto largest = account;",
+    Mutant("responses: whoever comes last loses its answers", "coordinator/api/openai/response_store.cc", "const auto largest = Largest();", "const auto largest = account;",
            ["coordinator/responses_test"]),
-    Mutant("keys: x-api-key opens the admin port", "coordinator/api/authenticate.cc", "options_.kind != KeyKind::kApi", "false",
+    Mutant("keys: x-api-key opens the admin port", "coordinator/api/access/authenticate.cc", "options_.kind != KeyKind::kApi", "false",
            ["e2e/messages_test:KeysTest"]),
 ]
 
@@ -79,21 +79,21 @@ FIELDS = [
     Mutant("echo is ignored", ANSWER, "if (!echo.empty()) prompts[index]->text = echo[index];", "", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("echo is ignored by streams", ANSWER, "call.chat || !exchange.echo.empty() || call.return_token_ids", "call.chat || call.return_token_ids",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
-    Mutant("fields: bad words are told behind a space alone", "coordinator/api/call_preparer.cc",
+    Mutant("fields: bad words are told behind a space alone", "coordinator/api/openai/call_preparer.cc",
            "if (!alone.empty()) words.push_back(alone);", "", fields("CompletionTest.test_bad_words_never_come_to_stand_in_the_text")),
-    Mutant("fields: bad words look at the prompt", "worker/draw.cc",
+    Mutant("fields: bad words look at the prompt", "worker/sampling/draw.cc",
            "std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens))", "std::span(s.tokens)",
            fields("CompletionTest.test_bad_words_never_come_to_stand_in_the_text")),
-    Mutant("fields: allowed tokens are not all that is drawn", "worker/draw.cc",
+    Mutant("fields: allowed tokens are not all that is drawn", "worker/sampling/draw.cc",
            "std::ranges::fill(logits, kNever);", "", fields("CompletionTest.test_allowed_token_ids_are_all_that_is_drawn")),
-    Mutant("fields: the first tokens of a long prompt are kept", "coordinator/api/call_preparer.cc",
+    Mutant("fields: the first tokens of a long prompt are kept", "coordinator/api/openai/call_preparer.cc",
            "prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept))", "prompt.resize(kept)",
            fields("CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones")),
-    Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/generation.cc",
+    Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/openai/generation.cc",
            "choice.num_tokens > min_tokens_", "true", fields("CompletionTest.test_stop_strings_count_after_min_tokens")),
-    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/generation.cc", "if (only_prompt_) return false;", "",
+    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/openai/generation.cc", "if (only_prompt_) return false;", "",
            ["e2e/prompt_scores_test:FormsTest.test_max_tokens_0_is_for_the_prompt_alone"]),
-    Mutant("prompt scores: offsets after an echo begin anew", "coordinator/api/generation.cc",
+    Mutant("prompt scores: offsets after an echo begin anew", "coordinator/api/openai/generation.cc",
            "choice.num_characters = echoes_ ? prompt_->num_characters() : 0;", "choice.num_characters = 0;",
            ["e2e/prompt_scores_test:FormsTest.test_every_choice_and_prompt_has_its_own"]),
     Mutant("prompt scores: the second prompt's are the first's", ANSWER,
@@ -115,9 +115,9 @@ FIELDS = [
            fields("SpecialTokenTest")),
     Mutant("include_stop_str_in_output is ignored", GENERATION, "StopMatcher(call.stop, call.include_stop)", "StopMatcher(call.stop, false)",
            fields("CompletionTest.test_include_stop_str_in_output_leaves_it_there")),
-    Mutant("logit_bias has the other sign", "coordinator/api/token_fields.cc", "emplace_back(std::stoi(key), value.get<float>())",
+    Mutant("logit_bias has the other sign", "coordinator/api/requests/token_fields.cc", "emplace_back(std::stoi(key), value.get<float>())",
            "emplace_back(std::stoi(key), -value.get<float>())", fields("CompletionTest.test_logit_bias_moves_both_ways")),
-    Mutant("min_tokens ban one token more", "worker/draw.cc", "NumGenerated(s) < s.sampling.min_tokens", "NumGenerated(s) <= s.sampling.min_tokens",
+    Mutant("min_tokens ban one token more", "worker/sampling/draw.cc", "NumGenerated(s) < s.sampling.min_tokens", "NumGenerated(s) <= s.sampling.min_tokens",
            fields("CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens")),
     Mutant("min_tokens of 1 ban nothing", GENERATION, "if (call.sampling.min_tokens > 0)", "if (call.sampling.min_tokens > 1)",
            fields("CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens")),
@@ -125,7 +125,7 @@ FIELDS = [
            fields("CompletionTest.test_text_offset_counts_characters_also_of_streams")),
     Mutant("text_offset is where a token ends", GENERATION, "token.top, text_offset}", "token.top, text_offset + 1}",
            fields("CompletionTest.test_logprobs_are_the_models_own_and_say_where_tokens_stand")),
-    Mutant("top_logprobs have equal keys", "coordinator/api/openai_response.cc", "if (IsValidUtf8(bytes)) return bytes;", "return bytes;",
+    Mutant("top_logprobs have equal keys", "coordinator/api/openai/openai_response.cc", "if (IsValidUtf8(bytes)) return bytes;", "return bytes;",
            fields("CompletionTest.test_parts_of_characters_are_named_by_their_bytes")),
     Mutant("ignore_eos is ignored", GENERATION, "if (!call.ignore_eos) {", "if (true) {", fields("CompletionTest.test_ignore_eos_makes_it_text")),
     Mutant("cache_salt is ignored", GENERATION, "request->cache_salt = CacheSalt(call.client, call.cache_salt);",
@@ -160,7 +160,7 @@ TOKEN_METRICS = [
            ["e2e/metrics_test:CallTest.test_the_times_of_a_call_add_up"]),
     Mutant("metrics: the longest choice is the last one", TIMER, "finished_.longest_choice = std::max(finished_.longest_choice, choice.tokens);",
            "finished_.longest_choice = choice.tokens;", ["e2e/metrics_test:CallTest.test_the_longest_choice_counts"]),
-    Mutant("metrics: the page for collectors is made at every request", "coordinator/api/metrics_page.cc", "if (!when_ || now - *when_ > kFresh)",
+    Mutant("metrics: the page for collectors is made at every request", "coordinator/api/admin/metrics_page.cc", "if (!when_ || now - *when_ > kFresh)",
            "if (true)", ["e2e/metrics_test:CollectorsTest.test_a_flood_of_questions_gets_one_page"]),
 ]
 
@@ -204,32 +204,32 @@ TOOLS = [
            tools("ConstrainedTest.test_a_named_function_is_the_one")),
     Mutant("tools: control tokens are spelled out", "coordinator/text/vocabulary_of.cc", "if (by_id) unlike_text", "if (false) unlike_text", tools("ControlTokenTest")),
     Mutant("tools: control tokens do not reach the parser", "coordinator/text/detokenizer.cc", "&& !IsShown(token)", "", tools("ControlTokenTest")),
-    Mutant("tools: the second of calls that should be one goes out", "coordinator/api/chat_choice.cc", "(one_call_ && part.call > 0)", "false",
+    Mutant("tools: the second of calls that should be one goes out", "coordinator/api/openai/chat_choice.cc", "(one_call_ && part.call > 0)", "false",
            tools("FreeTest.test_one_call_when_parallel_calls_are_off")),
-    Mutant("tools: calls end with stop", "coordinator/api/openai_response.cc", 'entry["finish_reason"] = "tool_calls";', "", tools("ConstrainedTest")),
+    Mutant("tools: calls end with stop", "coordinator/api/openai/openai_response.cc", 'entry["finish_reason"] = "tool_calls";', "", tools("ConstrainedTest")),
 ]
 
 LIMITS = [
     Mutant("limit: 1,025 messages", MESSAGES, "kMaxMessages = 1024", "kMaxMessages = 1025", limits("SizeTest.test_messages")),
     Mutant("limit: 21 log-probabilities", REQUEST, "kMaxLogprobs = 20", "kMaxLogprobs = 21", limits("SizeTest.test_logprobs")),
     Mutant("limit: 21 beams", REQUEST, "kMaxBeams = 20", "kMaxBeams = 21", limits("SizeTest.test_beams")),
-    Mutant("limit: 301 logit biases", "coordinator/api/token_fields.cc", "kMaxBiases = 300;", "kMaxBiases = 301;", limits("SizeTest.test_logit_biases")),
+    Mutant("limit: 301 logit biases", "coordinator/api/requests/token_fields.cc", "kMaxBiases = 300;", "kMaxBiases = 301;", limits("SizeTest.test_logit_biases")),
     Mutant("limit: 17 stop strings", REQUEST, 'fields.Texts("stop", 16, 1024)', 'fields.Texts("stop", 17, 1024)', limits("SizeTest.test_stop_strings")),
     Mutant("limit: stop strings of 1,023 bytes", REQUEST, 'fields.Texts("stop", 16, 1024)', 'fields.Texts("stop", 16, 1023)',
            limits("SizeTest.test_stop_strings")),
-    Mutant("limit: 17 prompts", "coordinator/api/openai_request.h", "max_prompts = 16", "max_prompts = 17", limits("SizeTest.test_prompts")),
-    Mutant("limit: 129 choices", "coordinator/serve.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_choices")),
-    Mutant("unique items are promised", "coordinator/api/schema_check.cc", "\"minItems\", \"maxItems\"}},", "\"minItems\", \"maxItems\", \"uniqueItems\"}},",
+    Mutant("limit: 17 prompts", "coordinator/api/requests/openai_request.h", "max_prompts = 16", "max_prompts = 17", limits("SizeTest.test_prompts")),
+    Mutant("limit: 129 choices", "coordinator/cli/serve.cc", "std::min(128, running)", "std::min(129, running)", limits("SizeTest.test_choices")),
+    Mutant("unique items are promised", "coordinator/api/requests/schema_check.cc", "\"minItems\", \"maxItems\"}},", "\"minItems\", \"maxItems\", \"uniqueItems\"}},",
            ["coordinator/structured_output_test"]),
-    Mutant("what ends a server that hangs outlives its threads", "coordinator/bounded_end.cc", "::alarm(0);", "",
+    Mutant("what ends a server that hangs outlives its threads", "coordinator/cli/bounded_end.cc", "::alarm(0);", "",
            ["coordinator/bounded_end_test"]),
-    Mutant("JSON in a text has no bounds", "coordinator/api/structured_output.cc", "(void)ParseJson(text, field, kClientJson);",
+    Mutant("JSON in a text has no bounds", "coordinator/api/requests/structured_output.cc", "(void)ParseJson(text, field, kClientJson);",
            "(void)ParseJson(text, field, {.max_depth = SIZE_MAX, .max_nodes = SIZE_MAX});", ["coordinator/structured_output_test"]),
-    Mutant("escapes hide the name of a field", "coordinator/api/structured_output.cc", 'return spells("\\\\") || ', "return ",
+    Mutant("escapes hide the name of a field", "coordinator/api/requests/structured_output.cc", 'return spells("\\\\") || ', "return ",
            ["coordinator/structured_output_test"]),
-    Mutant("texts of bounded length hold control characters", "coordinator/api/structured_output.cc", "WithoutLengths(schema).dump()",
+    Mutant("texts of bounded length hold control characters", "coordinator/api/requests/structured_output.cc", "WithoutLengths(schema).dump()",
            "schema.dump()", ["e2e/structured_output_test:ValidityTest"]),
-    Mutant("limit: JSON depth 33", "coordinator/api/json_fields.h", ".max_depth = 32", ".max_depth = 33", limits("SizeTest.test_json_depth")),
+    Mutant("limit: JSON depth 33", "coordinator/api/requests/json_fields.h", ".max_depth = 32", ".max_depth = 33", limits("SizeTest.test_json_depth")),
     Mutant("limit: 101 header fields", TYPES, "header_fields = 100", "header_fields = 101", limits("SizeTest.test_header_fields")),
     Mutant("limit: a head of one byte more", TYPES, "head_bytes = 16 << 10", "head_bytes = (16 << 10) + 1", limits("SizeTest.test_head")),
     Mutant("limit: a head that comes in packets has no end", CONNECTION, "bytes > limits_.head_bytes", "false", limits("SizeTest.test_head")),
@@ -244,7 +244,7 @@ LIMITS = [
            limits("TimeTest.test_body")),
     Mutant("limit: writing has no end", WRITING, "patience(limits_.chosen.write_seconds);", "patience(3600);",
            limits("TimeTest.test_stalled_write")),
-    Mutant("limit: what waits for a client is not bounded", "coordinator/api/event_queue.h", "kMaxBytes = 256 << 10", "kMaxBytes = 256 << 20",
+    Mutant("limit: what waits for a client is not bounded", "coordinator/api/openai/event_queue.h", "kMaxBytes = 256 << 10", "kMaxBytes = 256 << 20",
            limits("SizeTest.test_events_that_wait_for_a_client_that_reads_nothing")),
     Mutant("limit: one connection more", SERVER, "connections >= limits.chosen.connections ||", "connections > limits.chosen.connections ||",
            limits("WaitingTest.test_connections")),

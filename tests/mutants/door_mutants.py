@@ -14,9 +14,9 @@ def logs(test):
     return ["e2e/logs_test:" + test]
 
 
-AUTHENTICATE, CONNECTION, END = "coordinator/api/authenticate.cc", "coordinator/api/connection.cc", "coordinator/api/connection_end.cc"
-GENERATION, ERROR, ROUTES = "coordinator/api/generation.cc", "coordinator/api/api_error.cc", "coordinator/api/routes.cc"
-NETWORK = "coordinator/cluster/private_network.cc"
+AUTHENTICATE, CONNECTION, END = "coordinator/api/access/authenticate.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/connection_end.cc"
+GENERATION, ERROR, ROUTES = "coordinator/api/openai/generation.cc", "coordinator/api/requests/api_error.cc", "coordinator/api/http/routes.cc"
+NETWORK = "coordinator/cluster/launch/private_network.cc"
 
 MUTANTS = [
     Mutant("sign: what an operator ended may be sent again", GENERATION, "error != RequestError::kNoRoom && error != RequestError::kWorkersLost",
@@ -36,14 +36,14 @@ MUTANTS = [
            logs("LogsTest.test_a_token_without_the_scope_is_told_which_it_lacks")),
     Mutant("head: folded lines are joined", CONNECTION, "if (folded) co_return", "if (false) co_return", ["e2e/http_test:HttpTest.test_folded_lines_are_refused"]),
     Mutant("head: HTTP/1.0 is told to continue", CONNECTION, "parser.get().version() == 11 &&", "", ["e2e/http_test:HttpTest.test_http_10_is_never_told_to_continue"]),
-    Mutant("connections: IPv6 by whole addresses", "coordinator/api/http_server.cc", "bytes.begin() + 8", "bytes.end()", ["coordinator/http_server_test:*"]),
-    Mutant("tls: any version", "coordinator/api/tls.cc", "TLS1_2_VERSION", "TLS1_VERSION", ["e2e/tls_test:TlsTest.test_versions_from_12_on"]),
+    Mutant("connections: IPv6 by whole addresses", "coordinator/api/http/http_server.cc", "bytes.begin() + 8", "bytes.end()", ["coordinator/http_server_test:*"]),
+    Mutant("tls: any version", "coordinator/api/http/tls.cc", "TLS1_2_VERSION", "TLS1_VERSION", ["e2e/tls_test:TlsTest.test_versions_from_12_on"]),
     Mutant("tls: handshakes have no end", END, "SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));", "",
            tls("TlsTest.test_slow_handshakes_are_cut_and_count_as_connections")),
     Mutant("tls: a client's end is seen with its socket's only", END, "  ReadEarly();\n}", "  PollForEnd();\n}", tls("TlsTest.test_clients_that_leave_are_noticed")),
     Mutant("tls: the connection ends without a goodbye", END, "if (gone_ || said_goodbye_) co_return;", "co_return;", tls("TlsTest.test_keep_alive_and_pipelining")),
     Mutant("tls: what came early is lost", END, "self->buffer_.commit(1);", "", tls("TlsTest.test_a_request_that_comes_while_another_runs_is_next")),
-    Mutant("audit: prompts are shown", "coordinator/api/audit_log.cc", "const bool brief = IsShown(name) &&", "const bool brief =",
+    Mutant("audit: prompts are shown", "coordinator/api/access/audit_log.cc", "const bool brief = IsShown(name) &&", "const bool brief =",
            logs("LogsTest.test_verbs_of_operators_are_kept_with_their_names")),
     Mutant("access log: paths with their query", CONNECTION, "record.path = request_.path;", 'record.path = request_.path + "?" + request_.query;',
            logs("LogsTest.test_a_request_is_one_line")),

@@ -14,7 +14,7 @@ def chat(test):
     return ["e2e/chat_page_test:" + test]
 
 
-FEED, STREAM, PAGES = "coordinator/cluster/event_feed.cc", "coordinator/api/event_stream.cc", "coordinator/web/web_pages.cc"
+FEED, STREAM, PAGES = "coordinator/cluster/group/event_feed.cc", "coordinator/api/admin/event_stream.cc", "coordinator/web/web_pages.cc"
 WEB = "coordinator/web/pages/"
 
 MUTANTS = [
@@ -22,11 +22,11 @@ MUTANTS = [
     Mutant("events: there is no rate", FEED, "if (allowance.events < 1) {", "if (allowance.events < -1e9) {", ["coordinator/event_feed_test:*HaveARate"]),
     Mutant("events: readers that left keep their place", STREAM, "~Reader() { --readers_; }", "~Reader() {}",
            admin("EventsTest.test_readers_that_do_not_read_hold_nobody_up_and_are_limited")),
-    Mutant("requests: the client does not count", "coordinator/api/request_report.cc", "if (!filter_.any_client &&", "if (false &&",
+    Mutant("requests: the client does not count", "coordinator/api/admin/request_report.cc", "if (!filter_.any_client &&", "if (false &&",
            admin("RequestsTest.test_who_runs_who_waits_and_why")),
-    Mutant("block map: held blocks are cached ones, too", "coordinator/api/block_map.cc", "blocks.pool().ref_count(id) == 0 &&", "",
+    Mutant("block map: held blocks are cached ones, too", "coordinator/api/admin/block_map.cc", "blocks.pool().ref_count(id) == 0 &&", "",
            admin("RequestsTest.test_the_block_map_says_what_the_list_of_blocks_says")),
-    Mutant("query: a name may come twice", "coordinator/api/query_fields.cc", "if (!fields_.emplace(name, value).second)", "if (fields_.insert_or_assign(name, value); false)",
+    Mutant("query: a name may come twice", "coordinator/api/requests/query_fields.cc", "if (!fields_.emplace(name, value).second)", "if (fields_.insert_or_assign(name, value); false)",
            ["coordinator/query_fields_test:*WhatIsWrong*"]),
     Mutant("pages: scripts of anywhere", PAGES, "script-src 'self'", "script-src *", admin("FilesTest.test_pages_come_without_a_key_and_data_does_not")),
     Mutant("pages: both ports serve both", PAGES, "const bool own = ", "const bool own = true || ", admin("FilesTest.test_pages_come_without_a_key_and_data_does_not")),

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/sim/simulator.h"
 
 namespace quire::sim {

@@ -1,6 +1,6 @@
 #include "tests/sim/judge.h"
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/sim/simulator.h"
 
 namespace quire::sim {

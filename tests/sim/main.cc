@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/sim/active_mutant.h"
 #include "tests/sim/simulator.h"
 

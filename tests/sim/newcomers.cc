@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/sim/simulator.h"
 
 namespace quire::sim {

@@ -1,6 +1,6 @@
 #include "tests/sim/sim_worker.h"
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire::sim {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/messages.h"
+#include "comm/wire/messages.h"
 #include "tests/sim/virtual_model.h"
-#include "worker/sequence_table.h"
+#include "worker/engine/sequence_table.h"
 
 namespace quire::sim {
 

@@ -1,7 +1,7 @@
 // The course of a life: clients, operators, the clock, and what must hold after every event.
 #include "tests/sim/simulation.h"
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire::sim {
 

@@ -1,7 +1,7 @@
 // The workers of a life: what they are sent, what they answer, how they are lost, and what moves between engines.
 #include <tuple>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "tests/sim/simulation.h"
 
 namespace quire::sim {

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/core/waiting_queue.h"
 #include "tests/sim/simulator.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/core/request.h"
 
 namespace quire::test {

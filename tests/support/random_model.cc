@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "comm/model/architecture.h"
 #include "tests/support/random.h"
 

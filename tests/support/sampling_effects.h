@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/step_plan.h"
+#include "comm/wire/step_plan.h"
 
 namespace quire::test {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <random>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/grammar/grammar_compiler.h"
-#include "coordinator/api/structured_output.h"
+#include "coordinator/api/requests/structured_output.h"
 
 namespace quire {
 namespace {

@@ -5,12 +5,12 @@
 #include <memory>
 #include <vector>
 
+#include "comm/base/error.h"
 #include "comm/collective/shared_memory.h"
-#include "comm/error.h"
 #include "comm/model/model_files.h"
 #include "tests/support/rank_threads.h"
 #include "worker/cpu/cpu_engine.h"
-#include "worker/step_executor.h"
+#include "worker/serve/step_executor.h"
 
 namespace quire::test {
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "coordinator/core/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"

@@ -1,4 +1,4 @@
-#include "worker/grammar_store.h"
+#include "worker/serve/grammar_store.h"
 
 #include <gtest/gtest.h>
 

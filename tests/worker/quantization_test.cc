@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "comm/json.h"
-#include "comm/model/mapped_file.h"
+#include "comm/base/json.h"
+#include "comm/model/formats/mapped_file.h"
 #include "coordinator/core/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random_model.h"

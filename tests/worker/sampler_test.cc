@@ -8,7 +8,7 @@
 #include "comm/collective/shared_memory.h"
 #include "tests/support/random.h"
 #include "tests/support/sampling_effects.h"
-#include "worker/draw.h"
+#include "worker/sampling/draw.h"
 
 namespace quire {
 namespace {

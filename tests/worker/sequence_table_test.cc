@@ -1,8 +1,8 @@
-#include "worker/sequence_table.h"
+#include "worker/engine/sequence_table.h"
 
 #include <gtest/gtest.h>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 namespace {

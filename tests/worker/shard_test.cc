@@ -1,11 +1,11 @@
-#include "worker/shard.h"
+#include "worker/model/shard.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 namespace {

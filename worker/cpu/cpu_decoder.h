@@ -10,7 +10,7 @@
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
-#include "worker/engine_sizes.h"
+#include "worker/engine/engine_sizes.h"
 #include "worker/model/decoder.h"
 
 namespace quire {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "kernels/kv_cache.h"
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/sampler.h"

@@ -4,8 +4,8 @@
 
 #include "comm/collective/collective.h"
 #include "comm/model/model_files.h"
-#include "worker/engine_sizes.h"
-#include "worker/rank_engine.h"
+#include "worker/engine/engine_sizes.h"
+#include "worker/engine/rank_engine.h"
 
 namespace quire {
 

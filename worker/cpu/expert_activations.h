@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/model/model_spec.h"
-#include "worker/shard.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

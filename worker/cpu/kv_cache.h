@@ -2,8 +2,8 @@
 
 #include "comm/model/model_spec.h"
 #include "kernels/kv_cache.h"
-#include "worker/memory.h"
-#include "worker/shard.h"
+#include "worker/engine/memory.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "worker/draw.h"
+#include "worker/sampling/draw.h"
 
 namespace quire {
 

@@ -6,8 +6,8 @@
 
 #include "comm/collective/collective.h"
 #include "kernels/sampling.h"
-#include "worker/sequence_table.h"
-#include "worker/shard.h"
+#include "worker/engine/sequence_table.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/sequence_table.h"
+#include "worker/engine/sequence_table.h"
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

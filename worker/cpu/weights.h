@@ -7,9 +7,9 @@
 
 #include "comm/model/model_files.h"
 #include "kernels/packed_weight.h"
-#include "worker/memory.h"
+#include "worker/engine/memory.h"
+#include "worker/model/shard.h"
 #include "worker/model/weight_slice.h"
-#include "worker/shard.h"
 
 namespace quire {
 

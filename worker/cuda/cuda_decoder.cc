@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/row_ops.h"
-#include "kernels/cuda/step_state.h"
-#include "kernels/cuda/wide_norm.h"
+#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/cuda/elementwise/step_state.h"
+#include "kernels/cuda/elementwise/wide_norm.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {

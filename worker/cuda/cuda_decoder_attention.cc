@@ -1,10 +1,10 @@
 // What a decoder does between its products in attention: positions, the cache, and attention itself.
 #include <algorithm>
 
-#include "kernels/cuda/decode_attention.h"
-#include "kernels/cuda/prefill_attention.h"
-#include "kernels/cuda/rope_kv_write.h"
-#include "kernels/cuda/wide_norm.h"
+#include "kernels/cuda/decode/decode_attention.h"
+#include "kernels/cuda/elementwise/rope_kv_write.h"
+#include "kernels/cuda/elementwise/wide_norm.h"
+#include "kernels/cuda/prefill/prefill_attention.h"
 #include "worker/cuda/cuda_decoder.h"
 
 namespace quire {

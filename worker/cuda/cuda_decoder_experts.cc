@@ -1,6 +1,6 @@
 // Mixtures of experts on a device.
-#include "kernels/cuda/experts.h"
-#include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/cuda/experts/experts.h"
 #include "worker/cuda/cuda_decoder.h"
 #include "worker/model/weight_slice.h"
 

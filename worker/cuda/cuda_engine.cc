@@ -7,7 +7,7 @@
 #include <thread>
 #include <tuple>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "worker/cuda/cuda_decoder.h"
 #include "worker/cuda/cuda_sampler.h"
 #include "worker/cuda/prompt_scorer.h"

@@ -6,8 +6,8 @@
 #include "comm/model/model_files.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/norming_collective.h"
-#include "worker/engine_sizes.h"
-#include "worker/rank_engine.h"
+#include "worker/engine/engine_sizes.h"
+#include "worker/engine/rank_engine.h"
 
 namespace quire {
 

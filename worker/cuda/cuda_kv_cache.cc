@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/block_move.h"
+#include "kernels/cuda/elementwise/block_move.h"
 
 namespace quire {
 

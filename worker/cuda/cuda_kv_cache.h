@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "comm/model/model_spec.h"
-#include "comm/step_plan.h"
+#include "comm/wire/step_plan.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/upload_buffer.h"
-#include "worker/shard.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

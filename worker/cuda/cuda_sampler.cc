@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "comm/error.h"
-#include "worker/draw.h"
+#include "comm/base/error.h"
+#include "worker/sampling/draw.h"
 
 namespace quire {
 

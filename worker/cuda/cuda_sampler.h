@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "comm/collective/device_collective.h"
-#include "kernels/cuda/step_state.h"
+#include "kernels/cuda/elementwise/step_state.h"
 #include "worker/cuda/device.h"
 #include "worker/cuda/pieces.h"
 #include "worker/cuda/step_arrays.h"
-#include "worker/sequence_table.h"
-#include "worker/shard.h"
+#include "worker/engine/sequence_table.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

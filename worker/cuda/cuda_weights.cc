@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "comm/error.h"
-#include "kernels/cuda/skinny_gemm.h"
+#include "comm/base/error.h"
+#include "kernels/cuda/products/skinny_gemm.h"
 #include "worker/cuda/pieces.h"
 #include "worker/cuda/uploader.h"
 #include "worker/model/weight_slice.h"

@@ -6,7 +6,7 @@
 #include "comm/model/model_files.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/device.h"
-#include "worker/shard.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

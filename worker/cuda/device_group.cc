@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "worker/cuda/one_shot_threshold.h"
 
 namespace quire {

@@ -4,7 +4,7 @@
 
 #include "comm/collective/cuda_ipc.h"
 #include "comm/collective/nccl_collective.h"
-#include "kernels/cuda/one_shot_all_reduce.h"
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
 #include "worker/cuda/norming_collective.h"
 
 namespace quire {

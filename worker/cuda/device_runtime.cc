@@ -1,6 +1,6 @@
 #include <cuda_runtime_api.h>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "worker/cuda/device.h"
 
 namespace quire {

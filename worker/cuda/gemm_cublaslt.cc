@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "worker/cuda/gemm.h"
 #include "worker/cuda/timing.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "comm/collective/device_collective.h"
-#include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/elementwise/row_ops.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <tuple>
 
-#include "kernels/cuda/skinny_gemm.h"
+#include "kernels/cuda/products/skinny_gemm.h"
 #include "worker/cuda/gemm.h"
 
 namespace quire {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/draw.h"
+#include "worker/sampling/draw.h"
 
 namespace quire {
 

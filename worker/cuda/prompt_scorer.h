@@ -7,7 +7,7 @@
 #include "comm/collective/device_collective.h"
 #include "worker/cuda/cuda_sampler.h"
 #include "worker/cuda/device.h"
-#include "worker/sequence_table.h"
+#include "worker/engine/sequence_table.h"
 
 namespace quire {
 

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/decode_attention_plan.h"
-#include "kernels/cuda/prefill_attention.h"
-#include "kernels/cuda/sampling.h"
-#include "kernels/cuda/step_state.h"
+#include "kernels/cuda/decode/decode_attention_plan.h"
+#include "kernels/cuda/elementwise/step_state.h"
+#include "kernels/cuda/prefill/prefill_attention.h"
+#include "kernels/cuda/sampling/sampling.h"
 #include "worker/cuda/device.h"
 #include "worker/cuda/pieces.h"
 

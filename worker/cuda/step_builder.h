@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "worker/cuda/step_shape.h"
-#include "worker/sequence_table.h"
+#include "worker/engine/sequence_table.h"
 
 namespace quire {
 

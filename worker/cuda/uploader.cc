@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {

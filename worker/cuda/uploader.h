@@ -3,11 +3,11 @@
 #include <functional>
 #include <vector>
 
-#include "comm/model/tensor.h"
+#include "comm/model/formats/tensor.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/device.h"
-#include "worker/shard.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

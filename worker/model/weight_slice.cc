@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire {
 

@@ -6,7 +6,7 @@
 #include "kernels/activation.h"
 #include "kernels/route_experts.h"
 #include "kernels/weight.h"
-#include "worker/shard.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 

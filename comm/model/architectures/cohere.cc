@@ -1,7 +1,7 @@
 // Cohere (Command R) and Cohere 2 (Command R7B, Command A): Llama's projections under one LayerNorm without a bias,
 // which attention and a gated MLP share side by side; neighbouring dimensions rotate; logits are scaled. In the second
 // generation only layers with a window rotate.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/llama.h"

@@ -1,6 +1,6 @@
 // Falcon: attention and MLP side by side, with one norm or one each, one key and value head or several; in its first
 // form, one after the other. Queries of a group lie before its key and value.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/rotation.h"

@@ -3,7 +3,7 @@
 // by head, and rotates layers with and without a window differently.
 #include <cmath>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 

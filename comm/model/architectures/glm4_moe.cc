@@ -1,6 +1,6 @@
 // GLM-4.5 and later: Llama with biases or norms of queries and keys and a part of each head that rotates, dense layers
 // first and then mixtures with a shared expert, whose routers choose by sigmoids and a correction, group by group.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

@@ -1,6 +1,6 @@
 // gpt-oss: Llama with biases everywhere but in the norms, windows in every other layer, a score beside those of the
 // context that attention may spend its weight on, and mixtures of clamped gates whose weights may be MXFP4.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

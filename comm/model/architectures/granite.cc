@@ -1,6 +1,6 @@
 // Granite 3, dense: Llama with multipliers of the embedding, the scores of attention, what is added to the residual,
 // and the logits.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

@@ -1,6 +1,6 @@
 #include "comm/model/architectures/layer_norm_family.h"
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/llama.h"
 
 namespace quire::architectures {

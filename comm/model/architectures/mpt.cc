@@ -1,5 +1,5 @@
 // MPT: ALiBi, LayerNorm without biases, no biases anywhere.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 

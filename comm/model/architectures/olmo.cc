@@ -1,6 +1,6 @@
 // OLMo 2 and 3: norms after attention and MLP instead of before them, and over all queries and all keys of a token.
 // Three layers of four of the third generation have a window, and the fourth rotates as longer contexts need it.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 

@@ -1,5 +1,5 @@
 // OPT: learned positions from the third row of their table on, ReLU.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 

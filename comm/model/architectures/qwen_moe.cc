@@ -1,6 +1,6 @@
 // The mixtures among Qwen2 and Qwen3: their attention, with experts in some layers or all. The second generation has a
 // shared expert as well.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

@@ -1,5 +1,5 @@
 // SmolLM3: Llama where every fourth layer does not rotate anything.
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/base/types.h"
 #include "comm/grammar/grammar_source.h"
-#include "comm/types.h"
 #include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {

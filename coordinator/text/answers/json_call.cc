@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 
 namespace quire {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 
 namespace quire {
 

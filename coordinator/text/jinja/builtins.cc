@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/jinja/text_functions.h"
 
 namespace quire::jinja {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/jinja/builtins.h"
 #include "coordinator/text/utf8.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/jinja/builtins.h"
 #include "coordinator/text/jinja/text_functions.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/jinja/ast.h"
 #include "coordinator/text/jinja/expression_parser.h"
 

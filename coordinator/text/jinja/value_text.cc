@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/text/jinja/value.h"
 
 namespace quire::jinja {

@@ -1,2 +1,2 @@
 // The op as it is, with per-thread streams and launches that are waited for (simt/device.cuh here).
-#include "kernels/cuda/one_shot_all_reduce.cu"
+#include "kernels/cuda/collective/one_shot_all_reduce.cu"

@@ -1,2 +1,2 @@
 // The op as it is, with per-thread streams and launches that are waited for (simt/device.cuh here).
-#include "kernels/cuda/ops.cu"
+#include "kernels/cuda/elementwise/ops.cu"

@@ -3,8 +3,8 @@
 planting.py."""
 from planting import BARRIER, NO_BARRIER, plant
 
-TILES, ATTENTION = "decode_attention_tiles.cuh", "decode_attention.cuh"
-MEETING, COMBINE = "decode_attention_meeting.cuh", "decode_attention_combine.cuh"
+TILES, ATTENTION = "decode/decode_attention_tiles.cuh", "decode/decode_attention.cuh"
+MEETING, COMBINE = "decode/decode_attention_meeting.cuh", "decode/decode_attention_combine.cuh"
 
 BUGS = [
     ("tiles: offsets in 32 bits", TILES,

@@ -2,7 +2,7 @@
 // must find each of them.
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/decode_attention_launch.cuh"
+#include "kernels/cuda/decode/decode_attention_launch.cuh"
 #include "kernels/cuda/decode_attention_run.h"
 #include "kernels/cuda/expect_bugs_found.h"
 #include "planted_bugs.h"

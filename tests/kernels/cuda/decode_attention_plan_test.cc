@@ -1,4 +1,4 @@
-#include "kernels/cuda/decode_attention_plan.h"
+#include "kernels/cuda/decode/decode_attention_plan.h"
 
 #include <gtest/gtest.h>
 

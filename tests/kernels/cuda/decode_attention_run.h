@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/cuda/decode_attention.h"
+#include "kernels/cuda/decode/decode_attention.h"
 #include "kernels/cuda/decode_case.h"
 
 namespace quire::kernels {

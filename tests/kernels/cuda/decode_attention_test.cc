@@ -1,4 +1,4 @@
-#include "kernels/cuda/decode_attention.h"
+#include "kernels/cuda/decode/decode_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "kernels/cuda/paged_decode.h"
+#include "kernels/cuda/paged/paged_decode.h"
 
 namespace quire::kernels::reference {
 

@@ -1,5 +1,5 @@
 // Mixtures of experts over the emulator.
-#include "kernels/cuda/experts.h"
+#include "kernels/cuda/experts/experts.h"
 
 #include <gtest/gtest.h>
 

@@ -33,7 +33,7 @@ def main():
     if nvcc is None:
         verdict.skip_all("no nvcc in PATH")
     sources = [os.path.relpath(p, ROOT) for folder in ("kernels/cuda", "worker/cuda/bench")
-               for p in sorted(glob.glob(os.path.join(ROOT, folder, "*.cu")))]
+               for p in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cu"), recursive=True))]
     targets = architectures(nvcc)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = [e for e in pool.map(lambda s: compile_errors(nvcc, s, targets), sources) if e]

@@ -1,5 +1,5 @@
 // The one-shot all-reduce over the emulator; ranks are threads.
-#include "kernels/cuda/one_shot_all_reduce.h"
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 """Bugs of the one-shot all-reduce; one_shot_bugs_test.cc must find every one. Arguments and results: planting.py."""
 from planting import BARRIER, NO_BARRIER, plant
 
-NAME = "one_shot_all_reduce.cuh"
+NAME = "collective/one_shot_all_reduce.cuh"
 
 BUGS = [
     ("one slot for all operations instead of two", NAME, "static_cast<int64_t>(operation_ % 2)",

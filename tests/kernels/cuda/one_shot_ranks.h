@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/one_shot_all_reduce.h"
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
 #include "simt/active_bug.h"
 #include "simt/device_buffer.h"
 #include "simt/executor.h"

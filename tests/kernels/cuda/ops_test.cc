@@ -4,11 +4,11 @@
 #include <cstring>
 #include <set>
 
-#include "kernels/cuda/block_move.h"
 #include "kernels/cuda/decode_reference.h"
-#include "kernels/cuda/rope_kv_write.h"
-#include "kernels/cuda/row_ops.h"
-#include "kernels/cuda/wide_norm.h"
+#include "kernels/cuda/elementwise/block_move.h"
+#include "kernels/cuda/elementwise/rope_kv_write.h"
+#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/cuda/elementwise/wide_norm.h"
 #include "kernels/reference/reference.h"
 #include "simt/device_buffer.h"
 #include "simt/expect_error.h"

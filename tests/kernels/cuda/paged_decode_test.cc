@@ -1,4 +1,4 @@
-#include "kernels/cuda/paged_decode.h"
+#include "kernels/cuda/paged/paged_decode.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 """Bugs of the attention kernels; planted_bugs_test.cc must find every one. Arguments and results: planting.py."""
 from planting import BARRIER, NO_BARRIER, plant
 
-DECODE, REDUCE, LAUNCH = "paged_decode.cuh", "reduce.cuh", "paged_decode_launch.cuh"
+DECODE, REDUCE, LAUNCH = "paged/paged_decode.cuh", "reduce.cuh", "paged/paged_decode_launch.cuh"
 
 # (what is wrong, file, text as it is, text with the bug). @ means "the bug is switched on". Every text occurs once.
 BUGS = [

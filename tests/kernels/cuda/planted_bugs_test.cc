@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/decode_case.h"
 #include "kernels/cuda/expect_bugs_found.h"
-#include "kernels/cuda/paged_decode_launch.cuh"
+#include "kernels/cuda/paged/paged_decode_launch.cuh"
 #include "simt/expect_error.h"
 
 namespace quire::kernels {

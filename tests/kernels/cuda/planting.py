@@ -11,8 +11,6 @@ BARRIER, NO_BARRIER = "simt::SyncThreads();", "if (!@) simt::SyncThreads();"
 
 def plant(bugs):
     source_root, output_root = sys.argv[1:]
-    folder = os.path.join(output_root, "kernels", "cuda")
-    os.makedirs(folder, exist_ok=True)
     for name in sorted({file for _, file, *_ in bugs}):
         with open(os.path.join(source_root, "kernels", "cuda", name), encoding="utf-8") as f:
             text = f.read()
@@ -22,7 +20,9 @@ def plant(bugs):
             if text.count(original) != 1:
                 sys.exit(f"{sys.argv[0]}: '{what}': its text is in {name} {text.count(original)} times; move it along")
             text = text.replace(original, planted.replace("@", f"(simt::ActiveBug() == {number})"))
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        copy = os.path.join(output_root, "kernels", "cuda", name)
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        with open(copy, "w", encoding="utf-8") as f:
             f.write(text.replace("#pragma once", '#pragma once\n\n#include "simt/active_bug.h"', 1))
     with open(os.path.join(output_root, "planted_bugs.h"), "w", encoding="utf-8") as f:
         f.write("#pragma once\n\ninline constexpr const char* kPlantedBugs[] = {\n")

@@ -1,11 +1,11 @@
-#include "kernels/cuda/prefill_attention.h"
+#include "kernels/cuda/prefill/prefill_attention.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "kernels/cuda/prefill_attention_tiles.cuh"
+#include "kernels/cuda/prefill/prefill_attention_tiles.cuh"
 #include "kernels/cuda/prefill_case.h"
 #include "simt/expect_error.h"
 

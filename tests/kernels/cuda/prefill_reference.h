@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "kernels/cuda/prefill_attention.h"
+#include "kernels/cuda/prefill/prefill_attention.h"
 
 namespace quire::kernels::reference {
 

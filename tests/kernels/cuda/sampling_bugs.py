@@ -2,8 +2,8 @@
 """Bugs of the sampling kernels; sampling_bugs_test.cc must find every one. Arguments and results: planting.py."""
 from planting import BARRIER, NO_BARRIER, plant
 
-MATH, SELECT, DRAW = "sampling_math.cuh", "sampling_select.cuh", "sampling_draw.cuh"
-PASSES, ROWS, SHARDS, PARTS = "sampling.cuh", "sampling_rows.cuh", "sampling_shards.cuh", "sampling_parts.cuh"
+MATH, SELECT, DRAW = "sampling/sampling_math.cuh", "sampling/sampling_select.cuh", "sampling/sampling_draw.cuh"
+PASSES, ROWS, SHARDS, PARTS = "sampling/sampling.cuh", "sampling/sampling_rows.cuh", "sampling/sampling_shards.cuh", "sampling/sampling_parts.cuh"
 
 # (what is wrong, file, text as it is, text with the bug). @ means "the bug is switched on". Every text occurs once.
 BUGS = [

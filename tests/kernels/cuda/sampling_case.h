@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/sampling_shards.h"
+#include "kernels/cuda/sampling/sampling_shards.h"
 #include "kernels/sampling.h"
 #include "tests/support/random.h"
 

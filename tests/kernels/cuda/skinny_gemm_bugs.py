@@ -2,7 +2,7 @@
 """Bugs of the skinny GEMM; skinny_gemm_bugs_test.cc must find every one. Arguments and results: planting.py."""
 from planting import BARRIER, NO_BARRIER, plant
 
-GEMM = "skinny_gemm.cuh"
+GEMM = "products/skinny_gemm.cuh"
 
 BUGS = [
     ("no barrier between the last stages and the sums that take their place", GEMM,

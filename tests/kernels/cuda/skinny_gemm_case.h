@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/skinny_gemm.h"
+#include "kernels/cuda/products/skinny_gemm.h"
 #include "simt/device_buffer.h"
 
 namespace quire::kernels {

@@ -1,11 +1,11 @@
-#include "kernels/cuda/skinny_gemm.h"
+#include "kernels/cuda/products/skinny_gemm.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "kernels/cuda/decode_reference.h"
-#include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/elementwise/row_ops.h"
 #include "kernels/cuda/skinny_gemm_case.h"
 #include "simt/expect_error.h"
 #include "tests/support/expect_near.h"

@@ -1,5 +1,5 @@
 // The ops that keep running sequences' state on the device, over the emulator.
-#include "kernels/cuda/step_state.h"
+#include "kernels/cuda/elementwise/step_state.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <mutex>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "coordinator/core/engine.h"
 #include "simt/submit.h"
 #include "tests/support/collecting_sink.h"

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "simt/global_memory.h"
 #include "simt/submit.h"
 #include "worker/cuda/device.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "worker/cuda/device.h"
 
 namespace quire::bench {

@@ -1,13 +1,13 @@
 // Attention of one new token per sequence: the fast kernel against the readable ones, over lengths, groups, types and
 // blocks.
-#include "kernels/cuda/decode_attention.h"
+#include "kernels/cuda/decode/decode_attention.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <optional>
 
-#include "kernels/cuda/paged_decode.h"
+#include "kernels/cuda/paged/paged_decode.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/bench/paged_batch.h"

@@ -11,8 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "comm/error.h"
-#include "comm/json.h"
+#include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/architecture.h"
 
 namespace quire::bench {

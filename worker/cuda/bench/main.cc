@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/step_answers.h"
 #include "worker/cuda/bench/steps.h"

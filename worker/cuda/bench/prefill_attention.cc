@@ -1,12 +1,12 @@
 // Attention of new tokens over pages, causal.
-#include "kernels/cuda/prefill_attention.h"
+#include "kernels/cuda/prefill/prefill_attention.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <numeric>
 
-#include "kernels/cuda/paged_decode.h"
+#include "kernels/cuda/paged/paged_decode.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/bench/paged_batch.h"

@@ -1,5 +1,5 @@
 // Drawing tokens for a batch from a large vocabulary.
-#include "kernels/cuda/sampling.h"
+#include "kernels/cuda/sampling/sampling.h"
 
 #include <fmt/format.h>
 

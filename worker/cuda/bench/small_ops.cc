@@ -3,9 +3,9 @@
 
 #include <numeric>
 
-#include "kernels/cuda/block_move.h"
-#include "kernels/cuda/rope_kv_write.h"
-#include "kernels/cuda/row_ops.h"
+#include "kernels/cuda/elementwise/block_move.h"
+#include "kernels/cuda/elementwise/rope_kv_write.h"
+#include "kernels/cuda/elementwise/row_ops.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/bench/paged_batch.h"

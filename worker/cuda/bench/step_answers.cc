@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 #include "worker/cuda/bench/made_up_model.h"
 
 namespace quire::bench {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "comm/json.h"
+#include "comm/base/json.h"
 #include "worker/cuda/bench/step_runner.h"
 
 namespace quire::bench {

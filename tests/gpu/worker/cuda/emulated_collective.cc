@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "comm/error.h"
+#include "comm/base/error.h"
 
 namespace quire::test {
 

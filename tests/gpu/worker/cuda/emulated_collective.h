@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "comm/collective/collective.h"
-#include "kernels/cuda/one_shot_all_reduce.h"
+#include "kernels/cuda/collective/one_shot_all_reduce.h"
 #include "worker/cuda/norming_collective.h"
 
 namespace quire::test {

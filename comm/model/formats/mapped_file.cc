@@ -1,0 +1,46 @@
+#include "comm/model/formats/mapped_file.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/model/formats/mapping_errors.h"
+
+namespace quire {
+
+MappedFile::MappedFile(const std::string& path) : MappedFile(RegularFile::Open(path, RegularFile::Links::kFollowed)) {}
+
+MappedFile::MappedFile(const RegularFile& file) : path_(file.path()), size_(file.size()) {
+  if (size_ == 0) Fail("{}: the file is empty", path_);
+  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (data == MAP_FAILED) Fail("{}: cannot map {} bytes: {}", path_, size_, std::strerror(errno));
+  data_ = static_cast<const std::byte*>(data);
+  NoteMapping(data_, size_, path_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile::~MappedFile() {
+  if (data_ == nullptr) return;
+  ForgetMapping(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::ReleasePages() const { ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED); }
+
+std::string ReadTextFile(const std::string& path, size_t max_bytes) {
+  return RegularFile::Open(path, RegularFile::Links::kFollowed).ReadAll(max_bytes);
+}
+
+void WriteTextFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) Fail("{}: cannot be written", path);
+}
+
+}  // namespace quire

@@ -1,0 +1,549 @@
+#include "comm/wire/messages.h"
+
+#include <flatbuffers/flatbuffers.h>
+#include <sodium.h>
+
+#include <cstring>
+
+#include "comm/base/error.h"
+#include "comm/wire/plan_check.h"
+#include "messages_generated.h"
+
+namespace quire {
+
+namespace {
+
+namespace fb = flatbuffers;
+
+constexpr size_t kMaxBodyBytes = 64 << 20;
+constexpr size_t kMaxStringBytes = 4096;
+constexpr size_t kMaxSlots = 65536;
+
+template <class Table>
+const Table& Root(const Frame& frame) {
+  // The Verifier demands alignment; a vector's storage is aligned for every scalar.
+  fb::Verifier verifier(reinterpret_cast<const uint8_t*>(frame.body.data()), frame.body.size(), 8, 1'000'000);
+  if (!verifier.VerifyBuffer<Table>(nullptr))
+    Fail("frame of kind {}: broken body", static_cast<int>(frame.header.kind));
+  return *fb::GetRoot<Table>(frame.body.data());
+}
+
+std::string Text(const fb::String* text) {
+  if (text == nullptr) return {};
+  if (text->size() > kMaxStringBytes) Fail("frame: a string of {} bytes", text->size());
+  return text->str();
+}
+
+/// The Verifier checks that a vector begins at a multiple of 4, which is not enough for numbers of 8 bytes: they are
+/// copied as bytes.
+template <class To>
+std::vector<To> Numbers(const fb::Vector<To>* vector) {
+  if (vector == nullptr || vector->size() == 0) return {};
+  std::vector<To> numbers(vector->size());
+  std::memcpy(numbers.data(), vector->Data(), numbers.size() * sizeof(To));
+  return numbers;
+}
+
+Frame Finish(fb::FlatBufferBuilder& builder, FrameKind kind, EpochId epoch, StepId step) {
+  Frame frame;
+  const auto* data = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  frame.body.assign(data, data + builder.GetSize());
+  frame.header.kind = kind;
+  frame.header.epoch = epoch;
+  frame.header.step = step;
+  frame.header.body_hash = HashBytes(frame.body);
+  return frame;
+}
+
+fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const SamplingSpec& s) {
+  std::vector<wire::LogitBias> bias;
+  for (const auto& [token, value] : s.logit_bias) bias.emplace_back(token, value);
+  const auto bias_offset = bias.empty() ? 0 : b.CreateVectorOfStructs(bias);
+  const auto banned = s.banned_until_min.empty() ? 0 : b.CreateVector(s.banned_until_min);
+  const auto grammar = s.grammar ? b.CreateString(s.grammar.text) : 0;
+  const auto allowed = s.allowed_tokens.empty() ? 0 : b.CreateVector(s.allowed_tokens);
+  std::vector<fb::Offset<wire::TokenList>> words;
+  for (const auto& word : s.bad_words) words.push_back(wire::CreateTokenListDirect(b, &word));
+  const auto bad_words = words.empty() ? 0 : b.CreateVector(words);
+  return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
+                              s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned,
+                              s.grammar.kind, grammar, s.num_prompt_logprobs, allowed, bad_words);
+}
+
+GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
+  if (kind > GrammarSource::kStructuralTag) Fail("frame: a grammar of kind {}", kind);
+  const size_t bytes = text == nullptr ? 0 : text->size();
+  if (bytes > kMaxGrammarBytes) Fail("frame: a grammar of {} bytes", bytes);
+  return {static_cast<GrammarSource::Kind>(kind), bytes == 0 ? "" : text->str()};
+}
+
+SamplingSpec ReadSampling(const wire::Sampling* s) {
+  if (s == nullptr) Fail("plan: an added sequence without sampling");
+  SamplingSpec spec{s->temperature(),
+                    s->top_k(),
+                    s->top_p(),
+                    s->min_p(),
+                    s->repetition_penalty(),
+                    s->frequency_penalty(),
+                    s->presence_penalty(),
+                    s->seed(),
+                    s->choice(),
+                    s->num_logprobs(),
+                    s->num_prompt_logprobs(),
+                    {},
+                    Numbers<TokenId>(s->banned_until_min()),
+                    s->min_tokens(),
+                    ReadGrammar(s->grammar_kind(), s->grammar()),
+                    Numbers<TokenId>(s->allowed_tokens()),
+                    {}};
+  if (s->bad_words() != nullptr) {
+    for (const auto* word : *s->bad_words()) spec.bad_words.push_back(Numbers<TokenId>(word->tokens()));
+  }
+  if (s->logit_bias() != nullptr) {
+    for (const auto* entry : *s->logit_bias()) spec.logit_bias.emplace_back(entry->token(), entry->bias());
+  }
+  return spec;
+}
+
+std::vector<uint8_t> SlotBitmap(const std::vector<SlotId>& slots) {
+  std::vector<uint8_t> bitmap;
+  for (const SlotId slot : slots) {
+    if (bitmap.size() <= slot / 8) bitmap.resize(slot / 8 + 1);
+    bitmap[slot / 8] = static_cast<uint8_t>(bitmap[slot / 8] | 1u << slot % 8);
+  }
+  return bitmap;
+}
+
+std::vector<SlotId> SlotsOf(const fb::Vector<uint8_t>* bitmap) {
+  std::vector<SlotId> slots;
+  if (bitmap == nullptr) return slots;
+  if (bitmap->size() > kMaxSlots / 8) Fail("plan: a bitmap of {} slots", bitmap->size() * 8);
+  for (SlotId slot = 0; slot < bitmap->size() * 8; ++slot) {
+    if (bitmap->Get(slot / 8) >> slot % 8 & 1) slots.push_back(slot);
+  }
+  return slots;
+}
+
+std::vector<BlockCopyPair> Pairs(const fb::Vector<const wire::BlockCopy*>* vector) {
+  std::vector<BlockCopyPair> pairs;
+  if (vector == nullptr) return pairs;
+  for (const auto* c : *vector) pairs.push_back({c->source(), c->destination()});
+  return pairs;
+}
+
+/// Copies `items` into a vector of wire structs; 0, which writes nothing, when there are none.
+template <class Wire, class Item, class Make>
+fb::Offset<fb::Vector<const Wire*>> Structs(fb::FlatBufferBuilder& b, const std::vector<Item>& items, Make make) {
+  if (items.empty()) return 0;
+  return b.CreateVectorOfStructs<Wire>(items.size(), [&](size_t i, Wire* out) { *out = make(items[i]); });
+}
+
+/// Parts of a body may lie on top of each other, so that a small body unfolds into a large message: what an honest
+/// sender wrote is never larger than its body.
+class UnfoldedBytes {
+ public:
+  explicit UnfoldedBytes(const Frame& frame) : left_(frame.body.size()) {}
+  template <class Item>
+  void Take(const fb::Vector<Item>* vector) {
+    const size_t bytes = vector == nullptr ? 0 : vector->size() * fb::IndirectHelper<Item>::element_stride;
+    if (bytes > left_) Fail("frame: the message is larger than its body");
+    left_ -= bytes;
+  }
+
+ private:
+  size_t left_;
+};
+
+void TakeLists(const wire::Sampling& sampling, UnfoldedBytes& unfolded) {
+  unfolded.Take(sampling.logit_bias());
+  unfolded.Take(sampling.banned_until_min());
+  unfolded.Take(sampling.grammar());
+  unfolded.Take(sampling.allowed_tokens());
+  unfolded.Take(sampling.bad_words());
+  if (sampling.bad_words() == nullptr) return;
+  for (const auto* word : *sampling.bad_words()) unfolded.Take(word->tokens());
+}
+
+StepPlan ReadPlan(const Frame& frame) {
+  const auto& wire_plan = Root<wire::Plan>(frame);
+  UnfoldedBytes unfolded(frame);
+  StepPlan plan;
+  plan.epoch = frame.header.epoch;
+  plan.step = frame.header.step;
+  plan.released = Numbers<SlotId>(wire_plan.released());
+  if (wire_plan.added() != nullptr) {
+    if (wire_plan.added()->size() > kMaxSlots) Fail("plan: {} sequences are added", wire_plan.added()->size());
+    for (const auto* a : *wire_plan.added()) {
+      unfolded.Take(a->tokens());
+      unfolded.Take(a->blocks());
+      if (a->sampling() != nullptr) TakeLists(*a->sampling(), unfolded);
+      plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
+                            Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling()), a->num_scored()});
+    }
+  }
+  if (wire_plan.tables() != nullptr) {
+    for (const auto* t : *wire_plan.tables()) {
+      plan.tables.push_back({t->slot(), t->index(), t->block()});
+    }
+  }
+  if (wire_plan.branches() != nullptr) {
+    for (const auto* c : *wire_plan.branches()) plan.branches.push_back({c->slot(), c->parent(), c->token()});
+  }
+  plan.swap_outs = Pairs(wire_plan.swap_outs());
+  plan.swap_ins = Pairs(wire_plan.swap_ins());
+  plan.copies = Pairs(wire_plan.copies());
+  plan.decodes = SlotsOf(wire_plan.decodes());
+  if (wire_plan.chunks() != nullptr) {
+    for (const auto* c : *wire_plan.chunks()) plan.chunks.push_back({c->slot(), c->start(), c->count()});
+  }
+  plan.position_sum = wire_plan.position_sum();
+  return plan;
+}
+
+Vocabulary ReadVocabulary(const wire::Vocabulary& m) {
+  Vocabulary vocabulary{{}, Numbers<TokenId>(m.stop_tokens())};
+  size_t begin = 0;
+  const size_t end = m.bytes() == nullptr ? 0 : m.bytes()->size();
+  if (m.lengths() == nullptr) return vocabulary;
+  for (const uint16_t length : *m.lengths()) {
+    if (length > end - begin) Fail("vocabulary: its tokens are longer than their {} bytes", end);
+    const auto* bytes = reinterpret_cast<const char*>(m.bytes()->data()) + begin;
+    vocabulary.bytes.emplace_back(bytes, length);
+    begin += length;
+  }
+  if (begin != end) Fail("vocabulary: {} bytes are of no token", end - begin);
+  for (const TokenId token : vocabulary.stop_tokens) {
+    if (token < 0) Fail("vocabulary: token {}", token);
+  }
+  return vocabulary;
+}
+
+PromptScores ReadScores(const wire::Scored& s, UnfoldedBytes& unfolded) {
+  unfolded.Take(s.logprobs());
+  unfolded.Take(s.ranks());
+  unfolded.Take(s.top());
+  PromptScores scores{s.slot(), s.start(), s.num_top(), Numbers<float>(s.logprobs()), Numbers<int32_t>(s.ranks()), {}};
+  if (s.top() != nullptr) {
+    for (const auto* entry : *s.top()) scores.top.emplace_back(entry->token(), entry->logprob());
+  }
+  const size_t count = scores.count();
+  if (scores.num_top < 0 || scores.ranks.size() != count ||
+      scores.top.size() != count * static_cast<size_t>(scores.num_top)) {
+    Fail("result: slot {}: {} scores with {} ranks and {} alternatives, {} each", scores.slot, count,
+         scores.ranks.size(), scores.top.size(), scores.num_top);
+  }
+  return scores;
+}
+
+StepResult ReadResult(const Frame& frame) {
+  const auto& r = Root<wire::Result>(frame);
+  StepResult result{frame.header.epoch,
+                    frame.header.step,
+                    r.rank(),
+                    r.plan_hash(),
+                    r.token_hash(),
+                    r.compute_micros(),
+                    r.swap_micros(),
+                    {},
+                    {}};
+  UnfoldedBytes unfolded(frame);
+  if (r.tokens() != nullptr) {
+    if (r.tokens()->size() > kMaxSlots) Fail("result: {} tokens", r.tokens()->size());
+    for (const auto* t : *r.tokens()) {
+      unfolded.Take(t->top());
+      SampledToken token{t->slot(), t->token(), t->logprob(), {}};
+      if (t->top() != nullptr) {
+        for (const auto* entry : *t->top()) token.top.emplace_back(entry->token(), entry->logprob());
+      }
+      result.tokens.push_back(std::move(token));
+    }
+  }
+  if (r.scores() != nullptr) {
+    if (r.scores()->size() > kMaxSlots) Fail("result: {} prompts are scored", r.scores()->size());
+    for (const auto* s : *r.scores()) result.scores.push_back(ReadScores(*s, unfolded));
+  }
+  return result;
+}
+
+/// One overload per handshake message: writes the body, returns its root, and names its kind.
+struct HandshakeWriter {
+  fb::FlatBufferBuilder& b;
+
+  FrameKind operator()(const JoinMessage& m) const {
+    b.Finish(wire::CreateJoinDirect(b, m.build.c_str(), m.host.c_str(), m.pid, m.rank, m.world_size, m.devices,
+                                    m.device_problem.c_str()));
+    return FrameKind::kJoin;
+  }
+  FrameKind operator()(const AssignMessage& m) const {
+    b.Finish(wire::CreateAssignDirect(b, m.model_path.c_str(), m.fingerprint.c_str(), m.ctrl_port, m.block_size,
+                                      m.max_step_tokens, m.max_running, m.max_model_len, m.threads, &m.shares,
+                                      m.backend.c_str(), m.dtype.c_str(), m.kv_cache_dtype.c_str(), &m.devices,
+                                      m.quantization.c_str(), m.activations.c_str()));
+    return FrameKind::kAssign;
+  }
+  FrameKind operator()(const HelloMessage& m) const {
+    b.Finish(wire::CreateHelloDirect(b, m.fingerprint.c_str(), m.isa.c_str(), m.bytes_per_block, m.weight_bytes,
+                                     m.available_bytes, m.load_millis));
+    return FrameKind::kHello;
+  }
+  FrameKind operator()(const StartMessage& m) const {
+    b.Finish(wire::CreateStart(b, m.num_blocks, m.num_host_blocks));
+    return FrameKind::kStart;
+  }
+  FrameKind operator()(const ReadyMessage& m) const {
+    b.Finish(wire::CreateReady(b, m.num_blocks, m.num_host_blocks, m.swap_nanos_per_block));
+    return FrameKind::kReady;
+  }
+  FrameKind operator()(const FailureMessage& m) const {
+    b.Finish(wire::CreateFailureDirect(b, m.phase.c_str(), m.message.substr(0, kMaxStringBytes).c_str()));
+    return FrameKind::kFailure;
+  }
+  FrameKind operator()(const BeatMessage& m) const {
+    b.Finish(wire::CreateBeat(b, m.begun, m.answered, m.late_micros, m.starved_micros));
+    return FrameKind::kBeat;
+  }
+  FrameKind operator()(const ShutdownMessage& m) const {
+    b.Finish(wire::CreateShutdownDirect(b, m.reason.c_str()));
+    return FrameKind::kShutdown;
+  }
+  FrameKind operator()(const TakeBlocksMessage& m) const {
+    b.Finish(wire::CreateTakeBlocksDirect(b, m.ticket, m.endpoint.c_str(), &m.blocks));
+    return FrameKind::kTakeBlocks;
+  }
+  FrameKind operator()(const GiveBlocksMessage& m) const {
+    const auto endpoint = b.CreateString(m.endpoint);
+    const auto moves =
+        Structs<wire::BlockCopy>(b, m.moves, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
+    b.Finish(wire::CreateGiveBlocks(b, m.ticket, endpoint, moves, b.CreateVector(m.blocks)));
+    return FrameKind::kGiveBlocks;
+  }
+  FrameKind operator()(const BlocksReport& m) const {
+    b.Finish(wire::CreateBlocksReportDirect(b, m.ticket, m.state, m.endpoint.c_str(),
+                                            m.problem.substr(0, kMaxStringBytes).c_str(), m.bytes));
+    return FrameKind::kBlocksReport;
+  }
+  FrameKind operator()(const Vocabulary& m) const {
+    std::vector<uint16_t> lengths;
+    std::vector<uint8_t> bytes;
+    for (const std::string& token : m.bytes) {
+      QUIRE_CHECK(token.size() <= kMaxTokenBytes, "a token of {} bytes", token.size());
+      lengths.push_back(static_cast<uint16_t>(token.size()));
+      bytes.insert(bytes.end(), token.begin(), token.end());
+    }
+    b.Finish(wire::CreateVocabularyDirect(b, &lengths, &bytes, &m.stop_tokens));
+    return FrameKind::kVocabulary;
+  }
+  FrameKind operator()(const GrammarMessage& m) const {
+    const auto text = b.CreateString(m.source.text);
+    b.Finish(wire::CreateGrammar(b, m.ticket, m.source.kind, text));
+    return FrameKind::kGrammar;
+  }
+  FrameKind operator()(const GrammarReady& m) const {
+    b.Finish(wire::CreateGrammarReadyDirect(b, m.ticket, m.problem.substr(0, kMaxStringBytes).c_str()));
+    return FrameKind::kGrammarReady;
+  }
+  FrameKind operator()(const StepPlan& plan) const {
+    std::vector<fb::Offset<wire::Added>> added;
+    for (const auto& a : plan.added) {
+      const auto sampling = WriteSampling(b, a.sampling);
+      added.push_back(wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks,
+                                              sampling, a.num_scored));
+    }
+    const auto copies = [&](const std::vector<BlockCopyPair>& pairs) {
+      return Structs<wire::BlockCopy>(b, pairs, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
+    };
+    const auto released = plan.released.empty() ? 0 : b.CreateVector(plan.released);
+    const auto added_offset = added.empty() ? 0 : b.CreateVector(added);
+    const auto branches =
+        Structs<wire::Branch>(b, plan.branches, [](auto& c) { return wire::Branch(c.slot, c.parent, c.token); });
+    const auto tables =
+        Structs<wire::TableEdit>(b, plan.tables, [](auto& t) { return wire::TableEdit(t.slot, t.index, t.block); });
+    const auto swap_outs = copies(plan.swap_outs), swap_ins = copies(plan.swap_ins), inside = copies(plan.copies);
+    const auto decodes = b.CreateVector(SlotBitmap(plan.decodes));
+    const auto chunks =
+        Structs<wire::Chunk>(b, plan.chunks, [](auto& c) { return wire::Chunk(c.slot, c.start, c.count); });
+    b.Finish(wire::CreatePlan(b, released, added_offset, branches, tables, swap_outs, swap_ins, inside, decodes, chunks,
+                              plan.position_sum));
+    return FrameKind::kPlan;
+  }
+  FrameKind operator()(const StepResult& result) const {
+    std::vector<fb::Offset<wire::Sampled>> tokens;
+    for (const auto& t : result.tokens) {
+      std::vector<wire::TokenLogprob> top;
+      for (const auto& [token, logprob] : t.top) top.emplace_back(token, logprob);
+      tokens.push_back(wire::CreateSampledDirect(b, t.slot, t.token, t.logprob, top.empty() ? nullptr : &top));
+    }
+    std::vector<fb::Offset<wire::Scored>> scores;
+    for (const PromptScores& s : result.scores) {
+      std::vector<wire::TokenLogprob> top;
+      for (const auto& [token, logprob] : s.top) top.emplace_back(token, logprob);
+      scores.push_back(wire::CreateScoredDirect(b, s.slot, s.start, s.num_top, &s.logprobs, &s.ranks, &top));
+    }
+    b.Finish(wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros,
+                                      result.swap_micros, &tokens, scores.empty() ? nullptr : &scores));
+    return FrameKind::kResult;
+  }
+};
+
+void CheckHeader(const Frame& frame) {
+  const FrameHeader& h = frame.header;
+  if (h.magic != FrameHeader{}.magic) Fail("frame: not a Quire frame");
+  if (h.version != kProtocolVersion) {
+    Fail("frame: protocol version {}, this program speaks {}; install the same version everywhere", h.version,
+         kProtocolVersion);
+  }
+  if (frame.body.size() > kMaxBodyBytes) Fail("frame: body of {} bytes", frame.body.size());
+  if (HashBytes(frame.body) != h.body_hash) Fail("frame: body does not match its hash");
+}
+
+GrammarMessage ReadGrammarMessage(const wire::Grammar& m) { return {m.ticket(), ReadGrammar(m.kind(), m.text())}; }
+GrammarReady ReadGrammarReady(const wire::GrammarReady& m) { return {m.ticket(), Text(m.problem())}; }
+
+/// What the coordinator and a worker say about KV blocks on their way.
+Message ReadBlocksMessage(const Frame& frame) {
+  if (frame.header.kind == FrameKind::kTakeBlocks) {
+    const auto& m = Root<wire::TakeBlocks>(frame);
+    return TakeBlocksMessage{m.ticket(), Text(m.endpoint()), Numbers<BlockId>(m.blocks())};
+  }
+  if (frame.header.kind == FrameKind::kGiveBlocks) {
+    const auto& m = Root<wire::GiveBlocks>(frame);
+    return GiveBlocksMessage{m.ticket(), Text(m.endpoint()), Pairs(m.moves()), Numbers<BlockId>(m.blocks())};
+  }
+  const auto& m = Root<wire::BlocksReport>(frame);
+  if (m.state() < BlocksReport::kReady || m.state() > BlocksReport::kFailed)
+    Fail("frame: blocks in state {}", m.state());
+  return BlocksReport{m.ticket(), static_cast<BlocksReport::State>(m.state()), Text(m.endpoint()), Text(m.problem()),
+                      m.bytes()};
+}
+
+BeatMessage ReadBeat(const wire::Beat& m) { return {m.begun(), m.answered(), m.late_micros(), m.starved_micros()}; }
+
+}  // namespace
+
+uint64_t HashBytes(std::span<const std::byte> bytes) {
+  static constexpr unsigned char kKey[crypto_shorthash_KEYBYTES] = "quire frame key";
+  uint64_t hash = 0;
+  static_assert(sizeof(hash) == crypto_shorthash_BYTES);
+  crypto_shorthash(reinterpret_cast<unsigned char*>(&hash), reinterpret_cast<const unsigned char*>(bytes.data()),
+                   bytes.size(), kKey);
+  return hash;
+}
+
+uint64_t HashTokens(std::span<const SampledToken> tokens) {
+  std::vector<int32_t> flat;
+  for (const auto& t : tokens) {
+    flat.push_back(static_cast<int32_t>(t.slot));
+    flat.push_back(t.token);
+  }
+  return HashBytes(std::as_bytes(std::span(flat)));
+}
+
+Frame Encode(const Message& message, EpochId epoch, StepId step) {
+  fb::FlatBufferBuilder builder(1024);
+  const FrameKind kind = std::visit(HandshakeWriter{builder}, message);
+  return Finish(builder, kind, epoch, step);
+}
+
+Frame EncodePlan(const StepPlan& plan) { return Encode(plan, plan.epoch, plan.step); }
+Frame EncodeResult(const StepResult& result) { return Encode(result, result.epoch, result.step); }
+
+Message Decode(const Frame& frame) {
+  CheckHeader(frame);
+  switch (frame.header.kind) {
+    case FrameKind::kJoin: {
+      const auto& m = Root<wire::Join>(frame);
+      return JoinMessage{Text(m.build()), Text(m.host()),          m.pid(), m.rank(), m.world_size(),
+                         m.devices(),     Text(m.device_problem())};
+    }
+    case FrameKind::kAssign: {
+      const auto& m = Root<wire::Assign>(frame);
+      return AssignMessage{
+          Text(m.model_path()),          Text(m.fingerprint()),  m.ctrl_port(),        m.block_size(),
+          m.max_step_tokens(),           m.max_running(),        m.max_model_len(),    m.threads(),
+          Numbers<double>(m.shares()),   Text(m.backend()),      Text(m.dtype()),      Text(m.kv_cache_dtype()),
+          Numbers<int32_t>(m.devices()), Text(m.quantization()), Text(m.activations())};
+    }
+    case FrameKind::kHello: {
+      const auto& m = Root<wire::Hello>(frame);
+      return HelloMessage{Text(m.fingerprint()), Text(m.isa()),       m.bytes_per_block(),
+                          m.weight_bytes(),      m.available_bytes(), m.load_millis()};
+    }
+    case FrameKind::kStart: {
+      const auto& m = Root<wire::Start>(frame);
+      return StartMessage{m.num_blocks(), m.num_host_blocks()};
+    }
+    case FrameKind::kReady: {
+      const auto& m = Root<wire::Ready>(frame);
+      return ReadyMessage{m.num_blocks(), m.num_host_blocks(), m.swap_nanos_per_block()};
+    }
+    case FrameKind::kFailure: {
+      const auto& m = Root<wire::Failure>(frame);
+      return FailureMessage{Text(m.phase()), Text(m.message())};
+    }
+    case FrameKind::kBeat:
+      return ReadBeat(Root<wire::Beat>(frame));
+    case FrameKind::kShutdown:
+      return ShutdownMessage{Text(Root<wire::Shutdown>(frame).reason())};
+    case FrameKind::kTakeBlocks:
+    case FrameKind::kGiveBlocks:
+    case FrameKind::kBlocksReport:
+      return ReadBlocksMessage(frame);
+    case FrameKind::kBlockChunk:
+      Fail("frame: a piece of a KV block where none may come");
+    case FrameKind::kVocabulary:
+      return ReadVocabulary(Root<wire::Vocabulary>(frame));
+    case FrameKind::kGrammar:
+      return ReadGrammarMessage(Root<wire::Grammar>(frame));
+    case FrameKind::kGrammarReady:
+      return ReadGrammarReady(Root<wire::GrammarReady>(frame));
+    case FrameKind::kPlan:
+      return ReadPlan(frame);
+    case FrameKind::kResult:
+      return ReadResult(frame);
+  }
+  Fail("frame: unknown kind {}", static_cast<int>(frame.header.kind));
+}
+
+namespace {
+
+/// How a chunk begins; its data follow.
+struct ChunkHead {
+  uint64_t ticket;
+  uint32_t num_blocks, block;
+  uint64_t offset;
+};
+static_assert(sizeof(ChunkHead) == 24);
+
+}  // namespace
+
+Frame EncodeChunk(const BlockChunk& chunk) {
+  const ChunkHead head{chunk.ticket, chunk.num_blocks, chunk.block, chunk.offset};
+  Frame frame;
+  frame.body.resize(sizeof(head) + chunk.data.size());
+  std::memcpy(frame.body.data(), &head, sizeof(head));
+  if (!chunk.data.empty()) std::memcpy(frame.body.data() + sizeof(head), chunk.data.data(), chunk.data.size());
+  frame.header.kind = FrameKind::kBlockChunk;
+  frame.header.step = chunk.number;
+  frame.header.body_hash = HashBytes(frame.body);
+  return frame;
+}
+
+BlockChunk DecodeChunk(const Frame& frame) {
+  CheckHeader(frame);
+  ChunkHead head{};
+  if (frame.header.kind != FrameKind::kBlockChunk || frame.body.size() < sizeof(head))
+    Fail("frame of kind {}: no piece of a KV block", static_cast<int>(frame.header.kind));
+  std::memcpy(&head, frame.body.data(), sizeof(head));
+  return {head.ticket, frame.header.step, head.num_blocks,
+          head.block,  head.offset,       std::span(frame.body).subspan(sizeof(head))};
+}
+
+StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits) {
+  Message message = Decode(frame);
+  auto* plan = std::get_if<StepPlan>(&message);
+  if (plan == nullptr) Fail("frame: expected a plan, got kind {}", static_cast<int>(frame.header.kind));
+  CheckPlan(*plan, limits);
+  return std::move(*plan);
+}
+
+}  // namespace quire

@@ -1,0 +1,171 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "comm/grammar/vocabulary.h"
+#include "comm/wire/plan_check.h"
+#include "comm/wire/step_plan.h"
+
+namespace quire {
+
+/// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
+inline constexpr uint16_t kProtocolVersion = 10;
+/// Version of the program, part of the handshake.
+inline constexpr const char* kBuildVersion = "0.1.0";
+
+enum class FrameKind : uint16_t {
+  kJoin = 1,
+  kAssign,
+  kHello,
+  kStart,
+  kReady,
+  kFailure,
+  kBeat,
+  kShutdown,
+  kPlan,
+  kResult,
+  kTakeBlocks,
+  kGiveBlocks,
+  kBlocksReport,
+  kBlockChunk,
+  kVocabulary,
+  kGrammar,
+  kGrammarReady
+};
+
+/// First part of every message; the second is a FlatBuffer whose hash it carries.
+struct FrameHeader {
+  uint32_t magic = 0x52495551;  // "QUIR"
+  uint16_t version = kProtocolVersion;
+  FrameKind kind{};
+  EpochId epoch = 0;
+  StepId step = 0;
+  uint64_t body_hash = 0;
+};
+static_assert(sizeof(FrameHeader) == 32);
+
+struct Frame {
+  FrameHeader header;
+  std::vector<std::byte> body;
+};
+
+/// SipHash-2-4 of the bytes under a fixed key: guards against mix-ups and damage, not against attackers.
+uint64_t HashBytes(std::span<const std::byte> bytes);
+uint64_t HashTokens(std::span<const SampledToken> tokens);
+
+struct JoinMessage {
+  std::string build, host;
+  int32_t pid = 0;
+  Rank rank = 0;
+  int32_t world_size = 0;
+  int32_t devices = 0;         // GPUs of the host that this process can use
+  std::string device_problem;  // why there are none
+};
+
+/// What a worker needs to load its shard. Sizes are tokens unless the name says otherwise.
+struct AssignMessage {
+  std::string model_path, fingerprint;
+  uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
+  int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
+  std::vector<double> shares;
+  std::string backend = "cpu";          // cpu, cuda
+  std::string dtype = "auto";           // of weights and activations: auto, float32, bfloat16, float16
+  std::string kv_cache_dtype = "auto";  // auto; fp8 on GPUs; float32, float16, int8 on the CPU
+  std::vector<int32_t> devices;         // of each rank; none: rank i of a host takes device i
+  std::string quantization = "none";    // of plain weights as they are loaded, on the CPU: none, int8, int4
+  std::string activations = "int16";    // what meets quantised weights, on the CPU: int16, int8
+};
+
+struct HelloMessage {
+  std::string fingerprint, isa;
+  int64_t bytes_per_block = 0, weight_bytes = 0, available_bytes = 0;
+  int32_t load_millis = 0;
+};
+
+struct StartMessage {
+  int32_t num_blocks = 0;       // the null block counted in
+  int32_t num_host_blocks = 0;  // for swapping; likewise; 0: none
+};
+struct ReadyMessage {
+  int32_t num_blocks = 0, num_host_blocks = 0;
+  int64_t swap_nanos_per_block = 0;  // measured; 0 without host blocks
+};
+struct FailureMessage {
+  std::string phase, message;
+};
+struct BeatMessage {
+  StepId begun = 0;            // the last step whose plan arrived; meaningless from the coordinator
+  StepId answered = 0;         // the last one whose result was sent; likewise
+  int64_t late_micros = 0;     // how late the sender's thread was woken lately, at most
+  int64_t starved_micros = 0;  // how long a worker's computing thread waited for a core since it began
+};
+struct ShutdownMessage {
+  std::string reason;
+};
+
+/// To a rank that gets KV blocks from the equal rank of another group: wait for them at `endpoint`, and put them into
+/// these host blocks.
+struct TakeBlocksMessage {
+  uint64_t ticket = 0;
+  std::string endpoint;
+  std::vector<BlockId> blocks;
+};
+/// To the rank that has them: move device blocks to host blocks, after all plans before this message and before any
+/// later one, and send these host blocks. None: nothing will come, and the other rank is told so.
+struct GiveBlocksMessage {
+  uint64_t ticket = 0;
+  std::string endpoint;
+  std::vector<BlockCopyPair> moves;
+  std::vector<BlockId> blocks;
+};
+/// From either: ready to take, at the endpoint; done with the blocks; or failed, and done with them all the same.
+struct BlocksReport {
+  enum State : uint8_t { kReady = 1, kDone, kFailed };
+  uint64_t ticket = 0;
+  State state = kReady;
+  std::string endpoint, problem;
+  int64_t bytes = 0;
+};
+
+/// To a rank: compile this, because a sequence will come with it. From the rank, once it has; `problem`: why it cannot.
+struct GrammarMessage {
+  uint64_t ticket = 0;
+  GrammarSource source;
+};
+struct GrammarReady {
+  uint64_t ticket = 0;
+  std::string problem;
+};
+
+/// A piece of a KV block between two workers: bytes from `offset` on of block `block` of the num_blocks that go over
+/// under the ticket. Chunks of a ticket are numbered from 1.
+struct BlockChunk {
+  uint64_t ticket = 0, number = 0;
+  uint32_t num_blocks = 0, block = 0;
+  uint64_t offset = 0;
+  std::span<const std::byte> data;
+};
+Frame EncodeChunk(const BlockChunk& chunk);
+/// The data lies in the frame. Throws Error like Decode.
+BlockChunk DecodeChunk(const Frame& frame);
+
+using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
+                             BeatMessage, ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, BlocksReport,
+                             Vocabulary, GrammarMessage, GrammarReady, StepPlan, StepResult>;
+
+Frame Encode(const Message& message, EpochId epoch, StepId step);
+Frame EncodePlan(const StepPlan& plan);
+Frame EncodeResult(const StepResult& result);
+
+/// Checks magic, version, kind, hash and the FlatBuffer's structure, and bounds every string and vector. Throws Error
+/// on anything else; never reads outside the frame. Plans are decoded by DecodePlan.
+Message Decode(const Frame& frame);
+
+/// Decode plus CheckPlan.
+StepPlan DecodePlan(const Frame& frame, const PlanLimits& limits);
+
+}  // namespace quire

@@ -1,0 +1,119 @@
+#include "comm/wire/plan_check.h"
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+/// A set of small ids in which none may be entered twice.
+class IdSet {
+ public:
+  IdSet(int32_t size, const char* what) : entered_(static_cast<size_t>(size), false), what_(what) {}
+  void Enter(int64_t id) {
+    const auto index = static_cast<size_t>(id);
+    if (entered_[index]) Fail("plan: {} {} twice", what_, id);
+    entered_[index] = true;
+  }
+  bool Has(int64_t id) const { return entered_[static_cast<size_t>(id)]; }
+
+ private:
+  std::vector<bool> entered_;
+  const char* what_;
+};
+
+void CheckBlock(BlockId block, int32_t num_blocks) {
+  if (block <= kNullBlock || block >= num_blocks) Fail("plan: block {} of {}", block, num_blocks);
+}
+
+void CheckToken(SlotId slot, TokenId token, const PlanLimits& limits) {
+  if (token < 0 || token >= limits.vocab_size) Fail("plan: slot {}: token {}", slot, token);
+}
+
+void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
+  const auto tokens = static_cast<int64_t>(a.tokens.size()), blocks = static_cast<int64_t>(a.blocks.size());
+  const bool lengths = tokens >= 1 && tokens <= limits.max_model_len && a.num_prompt_tokens >= 1 &&
+                       a.num_prompt_tokens <= tokens && a.num_computed >= 0 && a.num_computed < tokens &&
+                       a.num_scored >= 0 && a.num_scored < a.num_prompt_tokens &&
+                       blocks * limits.block_size >= a.num_computed && (blocks - 1) * limits.block_size < tokens;
+  if (!lengths) Fail("plan: slot {}: {} tokens, {} computed, {} blocks", a.slot, tokens, a.num_computed, blocks);
+  bool outside_window = true;  // null blocks may lead a table, nothing else
+  for (const BlockId block : a.blocks) {
+    outside_window = outside_window && block == kNullBlock;
+    if (!outside_window) CheckBlock(block, limits.num_blocks);
+  }
+  for (const TokenId token : a.tokens) CheckToken(a.slot, token, limits);
+  for (const auto& [token, bias] : a.sampling.logit_bias) CheckToken(a.slot, token, limits);
+  for (const TokenId token : a.sampling.banned_until_min) CheckToken(a.slot, token, limits);
+  for (const TokenId token : a.sampling.allowed_tokens) CheckToken(a.slot, token, limits);
+  for (const auto& word : a.sampling.bad_words) {
+    if (word.empty()) Fail("plan: slot {}: a bad word without tokens", a.slot);
+    for (const TokenId token : word) CheckToken(a.slot, token, limits);
+  }
+}
+
+/// Swap-outs run first, then swap-ins, then copies: nothing may be overwritten before it was read.
+void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
+  if (plan.swap_outs.empty() && plan.swap_ins.empty() && plan.copies.empty()) return;
+  IdSet written(limits.num_blocks, "writes device block"), host_written(limits.num_host_blocks, "writes host block");
+  for (const auto& [device, host] : plan.swap_outs) {
+    CheckBlock(device, limits.num_blocks);
+    CheckBlock(host, limits.num_host_blocks);
+    host_written.Enter(host);
+  }
+  for (const auto& [host, device] : plan.swap_ins) {
+    CheckBlock(device, limits.num_blocks);
+    CheckBlock(host, limits.num_host_blocks);
+    if (host_written.Has(host)) Fail("plan: host block {} is overwritten before it comes back", host);
+    written.Enter(device);
+  }
+  IdSet copied(limits.num_blocks, "copies into device block");
+  for (const auto& [source, destination] : plan.copies) {
+    CheckBlock(source, limits.num_blocks);
+    CheckBlock(destination, limits.num_blocks);
+    if (copied.Has(source)) Fail("plan: block {} is overwritten before it is copied", source);
+    written.Enter(destination);
+    copied.Enter(destination);
+  }
+}
+
+}  // namespace
+
+void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
+  const auto check_slot = [&](SlotId slot) {
+    if (slot >= static_cast<SlotId>(limits.max_running)) Fail("plan: slot {} of {}", slot, limits.max_running);
+  };
+  for (const SlotId slot : plan.released) check_slot(slot);
+  for (const auto& a : plan.added) {
+    check_slot(a.slot);
+    CheckAdded(a, limits);
+  }
+  for (const auto& [slot, parent, token] : plan.branches) {
+    check_slot(slot);
+    check_slot(parent);
+    CheckToken(slot, token, limits);
+  }
+  for (const auto& [slot, index, block] : plan.tables) {
+    check_slot(slot);
+    if (block != kNullBlock) CheckBlock(block, limits.num_blocks);
+    if (int64_t{index} * limits.block_size >= limits.max_model_len) Fail("plan: slot {}: table entry {}", slot, index);
+  }
+  CheckMoves(plan, limits);
+  int64_t tokens = 0;
+  IdSet in_batch(limits.max_running, "batch has slot");
+  const auto enter = [&](SlotId slot, int64_t count) {
+    check_slot(slot);
+    in_batch.Enter(slot);
+    tokens += count;
+  };
+  for (const SlotId slot : plan.decodes) enter(slot, 1);
+  for (const Chunk& chunk : plan.chunks) {
+    if (chunk.start < 0 || chunk.count < 1 || chunk.count > limits.max_step_tokens)
+      Fail("plan: slot {}: chunk of {}", chunk.slot, chunk.count);
+    enter(chunk.slot, chunk.count);
+  }
+  if (tokens < 1 || tokens > limits.max_step_tokens)
+    Fail("plan: {} tokens, at most {}", tokens, limits.max_step_tokens);
+}
+
+}  // namespace quire

@@ -1,0 +1,179 @@
+#include "coordinator/api/access/authenticate.h"
+
+#include <algorithm>
+#include <boost/beast/core/string.hpp>
+
+#include "comm/base/error.h"
+#include "coordinator/api/access/client_id.h"
+#include "coordinator/api/http/http_server.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMaxAddresses = 4096;
+
+/// The key of "Bearer KEY"; empty when there is none.
+std::string_view BearerKey(std::string_view authorization) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (authorization.size() <= kScheme.size() ||
+      !boost::beast::iequals(authorization.substr(0, kScheme.size()), kScheme))
+    return {};
+  return authorization.substr(kScheme.size());
+}
+
+std::string WithoutPort(std::string host) {
+  const size_t colon = host.rfind(':');
+  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
+  return host;
+}
+
+/// Names under which this machine's own users come; a page of elsewhere comes under its site's.
+bool IsLocalName(const std::string& host) {
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // no name, whoever owns it
+  return boost::beast::iequals(host, "localhost") || (numeric && host.starts_with("127.")) || host == "[::1]";
+}
+
+/// What stands in Access-Control-Request-Headers.
+bool IsFieldList(std::string_view text) {
+  return text.size() <= 2048 && std::ranges::all_of(text, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+                  c == ',' || c == ' ';
+         });
+}
+
+}  // namespace
+
+bool FailureLimit::Allow(const std::string& address, Clock::time_point now) {
+  const int64_t second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
+  if (second != second_) counts_.clear();
+  second_ = second;
+  const auto known = counts_.find(address);
+  if (known != counts_.end()) return ++known->second <= per_second_;
+  if (counts_.size() >= kMaxAddresses) return false;
+  counts_.emplace(address, 1);
+  return per_second_ >= 1;
+}
+
+Gate::Gate(Options options) : options_(std::move(options)) {
+  if (has_keys()) keys_ = ApiKeys::Load(options_.key_file, options_.kind);
+}
+
+void Gate::Reload(const Gate& other) {
+  ApiKeys keys = ApiKeys::Load(options_.key_file, options_.kind);
+  CheckKeysDiffer(keys, other.keys());
+  keys_ = std::move(keys);
+}
+
+std::string Gate::ClientOf(const std::string& key) const {
+  if (!has_keys()) return ClientId("Bearer " + key);
+  const ApiKey* known = keys_.Find(key);
+  return known != nullptr ? known->name : "";
+}
+
+HttpResponse Gate::Unauthorized(const HttpRequest& request, const char* reason) {
+  boost::system::error_code unknown;
+  const auto address = boost::asio::ip::make_address(request.peer, unknown);
+  const std::string whose = unknown ? request.peer : NetworkOf(address).to_string();
+  if (!failures_.Allow(whose, FailureLimit::Clock::now())) {
+    HttpResponse response = ErrorResponse(429, "too many requests without a valid key");
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+  HttpResponse response = ErrorResponse(401, reason);
+  response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+bool Gate::IsAllowedOrigin(const std::string& origin) const {
+  return std::ranges::any_of(options_.origins, [&](const std::string& allowed) {
+    return allowed == "*" || boost::beast::iequals(allowed, origin);
+  });
+}
+
+bool Gate::IsAllowedHost(const std::string& host) const {
+  const std::string name = WithoutPort(host);
+  return IsLocalName(name) || std::ranges::any_of(options_.hosts, [&](const std::string& allowed) {
+           return boost::beast::iequals(allowed, name);
+         });
+}
+
+std::optional<HttpResponse> Gate::RefuseForeign(const HttpRequest& request) const {
+  const std::string host = request.Header("host"), origin = request.Header("origin");
+  const bool named = !options_.hosts.empty();
+  // HTTP/1.0 may come without a Host; browsers never do.
+  if (!host.empty() && (named || !(has_keys() || options_.any_host)) && !IsAllowedHost(host)) {
+    return ErrorResponse(403, named ? "this name is not answered here (--allowed-hosts)"
+                                    : "without keys only requests to localhost are answered");
+  }
+  const bool own = origin.empty() || origin == (options_.encrypted ? "https://" : "http://") + host;
+  if (!has_keys() && !options_.any_host && !own && !IsAllowedOrigin(origin))
+    return ErrorResponse(403, "requests from web pages of other sites are not answered");
+  return std::nullopt;
+}
+
+std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
+  if (options_.origins.empty()) return std::nullopt;
+  auto& headers = request.answer_headers;
+  headers.emplace_back("Vary", "Origin");
+  const std::string origin = request.Header("origin");
+  if (origin.empty() || !IsAllowedOrigin(origin) || RefuseForeign(request)) return std::nullopt;
+  headers.emplace_back("Access-Control-Allow-Origin", origin);
+  headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, x-should-retry, Retry-After");
+  const bool asks_first = request.method == "OPTIONS" && !request.Header("access-control-request-method").empty();
+  if (!asks_first) return std::nullopt;
+  HttpResponse answer{.status = 204};
+  answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
+  // The page's origin is allowed: with whatever fields it comes (official clients send many of their own).
+  const std::string fields = request.Header("access-control-request-headers");
+  if (!fields.empty() && IsFieldList(fields)) answer.headers.emplace_back("Access-Control-Allow-Headers", fields);
+  answer.headers.emplace_back("Access-Control-Max-Age", "600");
+  return answer;
+}
+
+std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
+  if (std::optional<HttpResponse> answer = AnswerBrowser(request)) return answer;
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  const std::string authorization = AuthorizationOf(request);
+  if (!has_keys()) request.client = ClientId(authorization);
+  if (reads && options_.public_paths.contains(request.path)) return std::nullopt;
+  if (std::optional<HttpResponse> refusal = RefuseForeign(request)) return refusal;
+  if (!has_keys()) return std::nullopt;
+  const std::string_view presented = BearerKey(authorization);
+  if (presented.empty()) return Unauthorized(request, "a key is needed: Authorization: Bearer KEY");
+  const ApiKey* key = keys_.Find(presented);
+  if (key == nullptr) return Unauthorized(request, "the key is not known here");
+  request.client = key->name;
+  if (reads ? key->may_read : key->may_post) return std::nullopt;
+  const char* scope = reads ? "read" : PostScope(options_.kind);
+  return ErrorResponse(403, fmt::format("the key of {} lacks the scope {}", key->name, scope));
+}
+
+/// Clients of the Messages API bring their key in a field of its own.
+std::string Gate::AuthorizationOf(const HttpRequest& request) const {
+  std::string authorization = request.Header("authorization");
+  if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;
+  const std::string key = request.Header("x-api-key");
+  return key.empty() ? "" : "Bearer " + key;
+}
+
+HttpService Gate::Guard(HttpService service) {
+  auto admit = [this, next = std::move(service.admit)](HttpRequest& request) {
+    std::optional<HttpResponse> refusal = Refuse(request);
+    return refusal ? refusal : next(request);
+  };
+  service.admit = std::move(admit);
+  return service;
+}
+
+void CheckKeysDiffer(const ApiKeys& some, const ApiKeys& others) {
+  for (const ApiKey& key : some.keys()) {
+    for (const ApiKey& other : others.keys()) {
+      if (key.sha256 == other.sha256)
+        Fail("a key of {} and one of {} for the other port are the same; make another (quire keygen)", key.name,
+             other.name);
+    }
+  }
+}
+
+}  // namespace quire

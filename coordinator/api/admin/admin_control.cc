@@ -1,0 +1,164 @@
+#include "coordinator/api/admin/admin_control.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/this_coro.hpp>
+#include <chrono>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "coordinator/api/http/handoff.h"
+#include "coordinator/api/openai/on_engine.h"
+#include "coordinator/api/requests/json_fields.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+HttpResponse Answer(const Json& json) { return {200, "application/json", DumpJson(json), {}}; }
+
+Json BodyOf(const HttpRequest& request) {
+  return request.body.empty() ? Json::object() : ParseJson(request.body, "body");
+}
+
+/// {"tensor": 3, "shares": [2, 1, 1]}; shares: "auto" or nothing for equal ones.
+GroupShape ShapeFrom(const Json& body) {
+  const JsonFields fields(body);
+  GroupShape shape;
+  const auto tensor = fields.Integer("tensor", 1, 1024);
+  if (!tensor) JsonFields::Refuse("tensor", "is missing");
+  shape.tensor = static_cast<int>(*tensor);
+  const Json* shares = fields.Find("shares");
+  if (shares == nullptr || *shares == "auto") return shape;
+  if (!shares->is_array()) JsonFields::Refuse("shares", "must be a list of positive numbers, or \"auto\"");
+  for (const Json& share : *shares) {
+    if (!share.is_number() || !(share.get<double>() > 0)) JsonFields::Refuse("shares", "must be positive numbers");
+    shape.shares.push_back(share.get<double>());
+  }
+  return shape;
+}
+
+HttpResponse SetLogLevel(const HttpRequest& request) {
+  const Json body = BodyOf(request);
+  const std::string level = JsonFields(body).Text("level").value_or("");
+  constexpr const char* kLevels[] = {"trace", "debug", "info", "warn", "error"};
+  if (std::ranges::find(kLevels, level) == std::end(kLevels))
+    JsonFields::Refuse("level", fmt::format("must be one of {}", fmt::join(kLevels, ", ")));
+  spdlog::set_level(spdlog::level::from_str(level));
+  return Answer({{"level", level}});
+}
+
+}  // namespace
+
+AdminControl::AdminControl(Replicas& replicas, DataPort data_port)
+    : replicas_(replicas), data_port_(std::move(data_port)) {}
+
+asio::awaitable<HttpResponse> AdminControl::Handle(const HttpRequest& request) {
+  const std::string& path = request.path;
+  HttpResponse response;
+  if (path == "/admin/abort") {
+    response = co_await Abort(request);
+  } else if (path == "/admin/reshard" || path == "/admin/restart_workers") {
+    response = co_await ReplaceWorkers(request);
+  } else if (path == "/admin/migrate") {
+    response = co_await Migrate(request);
+  } else if (path == "/admin/log_level") {
+    response = SetLogLevel(request);
+  } else {
+    response = SetAccepting(path == "/admin/pause", path == "/admin/drain");
+  }
+  co_return response;
+}
+
+HttpResponse AdminControl::SetAccepting(bool paused, bool draining) {
+  for (int r = 0; r < replicas_.size(); ++r) replicas_.at(r).loop().SetPaused(paused);
+  data_port_.set_draining(draining);
+  const EventKind kind = paused ? EventKind::kPaused : draining ? EventKind::kDraining : EventKind::kResumedServing;
+  replicas_.events().Publish(kind, [] { return ServerEvent{.text = "by an operator"}; });
+  spdlog::info("{}", paused     ? "paused: requests wait until /admin/resume"
+                     : draining ? "draining: new requests are refused until /admin/resume"
+                                : "resumed");
+  return Answer({{"paused", paused}, {"draining", draining}, {"pending", data_port_.pending_requests()}});
+}
+
+asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {
+  const Json body = BodyOf(request);
+  const JsonFields fields(body);
+  const bool all = fields.Flag("all", false);
+  const std::string name = fields.Text("request").value_or("");
+  if (all == !name.empty()) JsonFields::Refuse("request", "must be the id of an answer, or \"all\" must be true");
+  int aborted = 0;
+  for (int r = 0; r < replicas_.size(); ++r) {
+    std::function<int(Engine&)> abort = [all, name](Engine& engine) {
+      std::vector<RequestId> ids;
+      for (const auto& [id, running] : engine.requests()) {
+        if (all || running->name == name) ids.push_back(id);
+      }
+      for (const RequestId id : ids) engine.Abort(id, RequestError::kAborted, "aborted by the operator");
+      return static_cast<int>(ids.size());
+    };
+    const int here = co_await OnEngine(replicas_.at(r).loop(), std::move(abort));
+    aborted += here;
+  }
+  co_return Answer({{"aborted", aborted}});
+}
+
+/// {"request": id of an answer, "replica": where it shall go on}. Answers when the way has begun; /admin/status counts.
+asio::awaitable<HttpResponse> AdminControl::Migrate(const HttpRequest& request) {
+  const Json body = BodyOf(request);
+  const JsonFields fields(body);
+  const std::string name = fields.Text("request").value_or("");
+  if (name.empty()) JsonFields::Refuse("request", "must be the id of an answer");
+  const auto to = fields.Integer("replica", 0, replicas_.size() - 1);
+  if (!to) JsonFields::Refuse("replica", "is missing");
+  const int destination = static_cast<int>(*to);
+  int moved = 0;
+  for (int r = 0; r < replicas_.size(); ++r) {
+    std::function<int(Engine&)> move = [this, r, destination, name](Engine& engine) {
+      int found = 0;
+      for (const auto& [id, candidate] : engine.requests()) {
+        if (candidate->name != name || r == destination) continue;
+        replicas_.migrations().Move(id, r, destination);
+        ++found;
+      }
+      return found;
+    };
+    const int here = co_await OnEngine(replicas_.at(r).loop(), std::move(move));
+    moved += here;
+  }
+  co_return Answer({{"moving", moved}});
+}
+
+asio::awaitable<HttpResponse> AdminControl::ReplaceWorkers(const HttpRequest& request) {
+  const Json body = BodyOf(request);
+  std::optional<GroupShape> shape;  // nothing: the one it has
+  if (request.path == "/admin/reshard") {
+    shape = ShapeFrom(body);
+    try {
+      replicas_.at(0).deployment().CheckShape(*shape);
+    } catch (const Error& error) {
+      throw ApiError(400, error.what(), "tensor");
+    }
+  }
+  const auto named = JsonFields(body).Integer("replica", 0, replicas_.size() - 1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int r = 0; r < replicas_.size(); ++r) {
+    if (named && *named != r) continue;
+    Deployment& deployment = replicas_.at(r).deployment();
+    const asio::any_io_executor io = co_await asio::this_coro::executor;
+    const auto handoff = std::make_shared<Handoff<std::string>>(io);
+    replicas_.at(r).loop().ReplaceWorkers(
+        [&deployment, shape] { deployment.Reshape(shape.value_or(deployment.shape())); },
+        [handoff](const std::string& error) { handoff->Deliver(error); });
+    const std::string error = co_await handoff->Take();
+    if (!error.empty()) throw ApiError(500, "the workers were not replaced: " + error);
+    replicas_.events().Publish(EventKind::kWorkersReplaced,
+                               [r] { return ServerEvent{.replica = r, .text = "by an operator"}; });
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  co_return Answer({{"replaced", true}, {"seconds", took.count()}});
+}
+
+}  // namespace quire

@@ -1,0 +1,223 @@
+#include "coordinator/api/admin/admin_reports.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "coordinator/api/admin/block_map.h"
+#include "coordinator/api/admin/replica_report.h"
+#include "coordinator/api/admin/settings_report.h"
+#include "coordinator/api/openai/on_engine.h"
+#include "coordinator/api/openai/on_pool.h"
+#include "coordinator/api/requests/query_fields.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr const char* kPoolClient = "(admin)";  // no API key has such a name
+constexpr size_t kPageBytes = 64 << 10;
+constexpr size_t kDefaultListed = 200, kMostListed = 1000;
+constexpr std::string_view kRequestPath = "/admin/requests/";
+
+RequestFilter FilterOf(const QueryFields& query) {
+  RequestFilter filter;
+  filter.state = query.Choice("state", {"waiting", "preempted", "swapped_out", "prompt", "generating"});
+  filter.client = query.Text("client");
+  filter.any_client = filter.client.empty();
+  filter.name = query.Text("id");
+  filter.limit = static_cast<size_t>(query.Integer("limit", 0, kMostListed).value_or(kDefaultListed));
+  return filter;
+}
+
+std::string RequestsText(const std::vector<RequestsView>& replicas, size_t limit) {
+  int running = 0, waiting = 0, matching = 0;
+  Json list = Json::array();
+  for (const RequestsView& replica : replicas) {
+    running += replica.running;
+    waiting += replica.waiting;
+    matching += replica.matching;
+    for (const RequestView& request : replica.requests) {
+      if (list.size() < limit) list.push_back(RequestJson(request, false));
+    }
+  }
+  return DumpJson({{"running", running},
+                   {"waiting", waiting},
+                   {"matching", matching},
+                   {"not_listed", matching - static_cast<int>(list.size())},
+                   {"requests", std::move(list)}});
+}
+
+Json ReplicaJson(Replica& replica, const Engine& engine) {
+  Json ranks = Json::array();
+  for (Rank rank = 0; rank < replica.group().size(); ++rank) {
+    const RankInfo& info = replica.group().ranks()[static_cast<size_t>(rank)];
+    Json json = RankJson(info, rank);
+    json["health"] = HealthOf(info, replica);
+    ranks.push_back(std::move(json));
+  }
+  const GroupShape shape = replica.deployment().shape();
+  return {{"replica", replica.index()},
+          {"state", StateOf(replica)},
+          {"epoch", engine.epoch()},
+          {"recoveries", replica.loop().num_recoveries()},
+          {"tensor", shape.tensor},
+          {"shares", shape.shares},
+          {"blocks", engine.blocks().num_usable()},
+          {"encrypted", replica.group().encrypted()},
+          {"ranks", std::move(ranks)}};
+}
+
+/// The ranks of all replicas by the host that they run on.
+Json NodesJson(const Json& replicas) {
+  std::map<std::string, Json> by_host;
+  for (const Json& replica : replicas) {
+    for (const Json& rank : replica["ranks"]) {
+      by_host[rank["host"].get<std::string>()].push_back(
+          {{"replica", replica["replica"]}, {"rank", rank["rank"]}, {"pid", rank["pid"]}, {"health", rank["health"]}});
+    }
+  }
+  Json nodes = Json::array();
+  for (auto& [host, ranks] : by_host) nodes.push_back({{"host", host}, {"ranks", std::move(ranks)}});
+  return nodes;
+}
+
+HttpResponse PageOf(const Json& json) {
+  HttpResponse response;
+  response.body = DumpJson(json);
+  return response;
+}
+
+}  // namespace
+
+AdminReports::AdminReports(const Topology& topology, Replicas& replicas, WorkPool& pool)
+    : topology_(topology), replicas_(replicas), pool_(pool), events_(replicas.events()) {}
+
+std::vector<Routes<AdminReports::Handler>::Route> AdminReports::MakeRoutes() {
+  const auto to = [this](auto method) -> Handler {
+    return
+        [this, method](HttpRequest& request, HttpResponder& responder) { return (this->*method)(request, responder); };
+  };
+  const auto page = [this](auto method) -> Handler {
+    return [this, method](HttpRequest&, HttpResponder&) { return (this->*method)(); };
+  };
+  return {
+      {"GET", "/admin/requests", to(&AdminReports::RequestsPage),
+       "what runs and waits, and why; ?state=, client=, id=, replica=, limit="},
+      {"GET", "/admin/requests/*", to(&AdminReports::RequestPage),
+       "one request by the id of its answer: state, choices, blocks, and what happened to it lately"},
+      {"GET", "/admin/block_map", to(&AdminReports::BlockMapPage),
+       "every block by owner, as runs of ids: what the dashboard draws; ?replica="},
+      {"GET", "/admin/config", page(&AdminReports::ConfigPage), "the settings that are in force"},
+      {"GET", "/admin/topology", page(&AdminReports::TopologyPage), "nodes, replicas and ranks, and how they are"},
+      {"GET", "/admin/events", to(&AdminReports::EventsPage),
+       "server-sent events: losses, epochs, migrations, preemptions, pauses, requests; ?since=NUMBER"},
+  };
+}
+
+asio::awaitable<std::vector<RequestsView>> AdminReports::Collect(int replica, const RequestFilter& filter) {
+  std::vector<RequestsView> views;
+  for (int r = 0; r < replicas_.size(); ++r) {
+    if (replica >= 0 && replica != r) continue;
+    std::function<RequestsView(Engine&)> take = [this, r, filter](Engine& engine) {
+      const Replica& at = replicas_.at(r);
+      return TakeRequests(engine, r, {at.loop().paused(), at.recovering()}, filter, EngineLoop::Now());
+    };
+    RequestsView view = co_await OnEngine(replicas_.at(r).loop(), std::move(take));
+    views.push_back(std::move(view));
+  }
+  co_return views;
+}
+
+asio::awaitable<HttpResponse> AdminReports::Spell(HttpResponder& responder,
+                                                  std::function<std::string(const std::stop_token&)> spell) {
+  std::optional<std::string> text = co_await OnPool(pool_, responder, kPoolClient, kPageBytes, std::move(spell));
+  HttpResponse response;
+  response.body = std::move(text).value_or("");  // nobody waits for it any more
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminReports::RequestsPage(HttpRequest& request, HttpResponder& responder) {
+  const QueryFields query(request.query, {"state", "client", "id", "replica", "limit"});
+  const RequestFilter filter = FilterOf(query);
+  const int replica = static_cast<int>(query.Integer("replica", 0, replicas_.size() - 1).value_or(-1));
+  std::vector<RequestsView> views = co_await Collect(replica, filter);
+  std::function<std::string(const std::stop_token&)> spell =
+      [views = std::move(views), limit = filter.limit](const std::stop_token&) { return RequestsText(views, limit); };
+  HttpResponse response = co_await Spell(responder, std::move(spell));
+  co_return response;
+}
+
+/// A call with several prompts is several requests of one id.
+asio::awaitable<HttpResponse> AdminReports::RequestPage(HttpRequest& request, HttpResponder& responder) {
+  const std::optional<std::string> name = PercentDecoded(std::string_view(request.path).substr(kRequestPath.size()));
+  RequestFilter filter;
+  filter.name = name.value_or("");
+  filter.limit = kMostListed;
+  filter.details = true;
+  std::vector<RequestsView> views;
+  if (!filter.name.empty()) views = co_await Collect(-1, filter);
+  const std::vector<ServerEvent> events = replicas_.events().OfRequest(filter.name);
+  size_t found = 0;
+  for (const RequestsView& view : views) found += view.requests.size();
+  if (filter.name.empty() || (found == 0 && events.empty()))
+    throw ApiError(404, "no such request is here, and none of this id ended lately; ids are those of answers");
+  std::function<std::string(const std::stop_token&)> spell = [views = std::move(views), events,
+                                                              name = filter.name](const std::stop_token&) {
+    Json list = Json::array(), story = Json::array();
+    for (const RequestsView& view : views) {
+      for (const RequestView& one : view.requests) list.push_back(RequestJson(one, true));
+    }
+    for (const ServerEvent& event : events) story.push_back(EventJson(event));
+    const bool ended = list.empty();
+    return DumpJson({{"id", name}, {"ended", ended}, {"requests", std::move(list)}, {"events", std::move(story)}});
+  };
+  HttpResponse response = co_await Spell(responder, std::move(spell));
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, HttpResponder& responder) {
+  const QueryFields query(request.query, {"replica"});
+  const int replica = static_cast<int>(query.Integer("replica", 0, replicas_.size() - 1).value_or(0));
+  std::function<std::shared_ptr<BlockMap>(Engine&)> take = [replica](Engine& engine) {
+    return std::make_shared<BlockMap>(TakeBlockMap(engine, replica));
+  };
+  std::shared_ptr<BlockMap> map = co_await OnEngine(replicas_.at(replica).loop(), std::move(take));
+  std::function<std::string(const std::stop_token&)> spell = [map = std::move(map)](const std::stop_token&) {
+    return BlockMapText(*map);
+  };
+  HttpResponse response = co_await Spell(responder, std::move(spell));
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminReports::ConfigPage() {
+  std::function<Json(Engine&)> read = [this](Engine& engine) {
+    return SettingsJson(topology_, replicas_.at(0).deployment(), engine.options());
+  };
+  const Json settings = co_await OnEngine(replicas_.at(0).loop(), std::move(read));
+  co_return PageOf({{"version", kBuildVersion}, {"settings", settings}});
+}
+
+asio::awaitable<HttpResponse> AdminReports::TopologyPage() {
+  Json list = Json::array();
+  for (int r = 0; r < replicas_.size(); ++r) {
+    std::function<Json(Engine&)> read = [this, r](Engine& engine) { return ReplicaJson(replicas_.at(r), engine); };
+    Json replica = co_await OnEngine(replicas_.at(r).loop(), std::move(read));
+    list.push_back(std::move(replica));
+  }
+  Json nodes = NodesJson(list);
+  co_return PageOf({{"nodes", std::move(nodes)}, {"replicas", std::move(list)}});
+}
+
+asio::awaitable<HttpResponse> AdminReports::EventsPage(HttpRequest& request, HttpResponder& responder) {
+  if (request.method == "HEAD") co_return HttpResponse{200, "text/event-stream; charset=utf-8", "", {}};
+  const QueryFields query(request.query, {"since"});
+  const auto newest = static_cast<int64_t>(replicas_.events().newest());
+  const int64_t since = query.Integer("since", 0, INT64_MAX).value_or(newest);
+  co_await events_.Serve(static_cast<uint64_t>(std::min(since, newest)), responder);
+  co_return HttpResponse();
+}
+
+}  // namespace quire

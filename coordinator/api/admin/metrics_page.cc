@@ -1,0 +1,59 @@
+#include "coordinator/api/admin/metrics_page.h"
+
+#include <utility>
+
+#include "coordinator/api/http/routes.h"
+#include "coordinator/api/openai/on_engine.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+MetricsPage::MetricsPage(Metrics& metrics, Replicas& replicas) : metrics_(metrics), replicas_(replicas) {}
+
+asio::awaitable<HttpResponse> MetricsPage::Now() {
+  std::vector<std::optional<ReplicaSnapshot>> snapshots(static_cast<size_t>(replicas_.size()));
+  for (int index = 0; index < replicas_.size(); ++index) {
+    std::function<bool(Engine&)> read = [&of_replica = snapshots[static_cast<size_t>(index)],
+                                         &replica = replicas_.at(index)](Engine&) {
+      of_replica.emplace(replica);
+      return true;
+    };
+    const bool read_it = co_await OnEngine(replicas_.at(index).loop(), std::move(read));
+    static_cast<void>(read_it);
+  }
+  HttpResponse page;
+  page.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  page.body = metrics_.Page(snapshots, replicas_.migrations().counts());
+  co_return page;
+}
+
+asio::awaitable<HttpResponse> MetricsPage::Recent() {
+  const auto now = Clock::now();
+  if (!when_ || now - *when_ > kFresh) {
+    when_ = now;  // before the page is there: who asks meanwhile gets the last one
+    HttpResponse page = co_await Now();
+    last_ = std::move(page);
+  }
+  co_return last_;
+}
+
+HttpLimits MetricsLimits() {
+  HttpLimits limits;
+  limits.chosen.connections = 16;
+  return limits;
+}
+
+HttpService MetricsService(MetricsPage* const& page) {
+  const Routes<bool> routes({{"GET", "/metrics", true}});
+  const auto admit = [&page, routes](HttpRequest& head) {
+    return page == nullptr ? ErrorResponse(503, "the workers are not ready yet") : routes.Refusal(head);
+  };
+  const auto handle = [&page](HttpRequest&, HttpResponder& responder) -> asio::awaitable<void> {
+    HttpResponse response = co_await page->Recent();
+    co_await responder.Send(std::move(response));
+  };
+  return {admit, handle};
+}
+
+}  // namespace quire

@@ -1,0 +1,113 @@
+#include "coordinator/api/admin/settings_report.h"
+
+#include <spdlog/spdlog.h>
+
+namespace quire {
+
+namespace {
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+const char* PreemptionName(const EngineOptions& engine) {
+  switch (engine.scheduler.preemption) {
+    case PreemptionMode::kSwap:
+      return "swap";
+    case PreemptionMode::kRecompute:
+      return "recompute";
+    case PreemptionMode::kAuto:
+      break;
+  }
+  return engine.blocks.num_host_blocks > 0 ? "auto" : "recompute";  // there is no choice without host memory
+}
+
+/// As --log-level spells it.
+std::string LogLevelName() {
+  const auto level = spdlog::get_level();
+  const auto name = spdlog::level::to_string_view(level);
+  return level == spdlog::level::warn ? "warn" : std::string(name.begin(), name.end());
+}
+
+Json LimitsJson(const Topology::Limits& limits) {
+  return {{"head_seconds", limits.head_seconds},
+          {"body_seconds", limits.body_seconds},
+          {"body_bytes_per_second", limits.body_bytes_per_second},
+          {"idle_seconds", limits.idle_seconds},
+          {"write_seconds", limits.write_seconds},
+          {"write_bytes_per_second", limits.write_bytes_per_second},
+          {"connections", limits.connections},
+          {"connections_per_address", limits.connections_per_address},
+          {"memory_bytes", limits.memory_bytes},
+          {"memory_bytes_per_client", limits.memory_bytes_per_client},
+          {"queue_seconds", limits.queue_seconds},
+          {"request_seconds", limits.request_seconds}};
+}
+
+Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {
+  Json out = Json::object();
+  const auto or_null = [](int64_t limit) { return limit > 0 ? Json(limit) : Json(); };
+  for (const auto& [name, limits] : all) {
+    out[name] = {{"max_running_seqs", or_null(limits.max_running_seqs)},
+                 {"max_queued_reqs", limits.max_queued_reqs >= 0 ? Json(limits.max_queued_reqs) : Json()},
+                 {"tokens_per_minute", or_null(limits.tokens_per_minute)},
+                 {"max_blocks", or_null(limits.max_blocks)}};
+  }
+  return out;
+}
+
+}  // namespace
+
+Json SettingsJson(const Topology& topology, const Deployment& deployment, const EngineOptions& engine) {
+  const AssignMessage workers = deployment.WorkerSettings();
+  return {{"model", topology.model.path},
+          {"served_model_name", topology.model.name},
+          {"verify_checksum", TextOrNull(topology.model.checksums)},
+          {"tool_call_parser", topology.model.tool_call_parser},
+          {"reasoning_parser", topology.model.reasoning_parser},
+          {"backend", workers.backend},
+          {"dtype", workers.dtype},
+          {"quantization", workers.quantization},
+          {"activations", workers.activations},
+          {"kv_cache_dtype", workers.kv_cache_dtype},
+          {"tensor_parallel_size", workers.shares.size()},
+          {"shares", workers.shares},
+          {"data_parallel_size", topology.parallel.replicas},
+          {"prefill_replicas", topology.parallel.prefill_replicas},
+          {"threads_per_worker", workers.threads},
+          {"max_model_len", engine.max_model_len},
+          {"max_num_seqs", engine.scheduler.max_running},
+          {"max_num_queued_reqs", topology.scheduler.max_waiting},
+          {"max_num_batched_tokens", engine.scheduler.max_step_tokens},
+          {"block_size", engine.blocks.block_size},
+          {"num_kv_blocks", engine.blocks.num_blocks - 1},  // without the null block
+          {"num_swap_blocks", engine.blocks.num_host_blocks},
+          {"kv_cache_memory_bytes", topology.cache.memory_bytes > 0 ? Json(topology.cache.memory_bytes) : Json()},
+          {"gpu_memory_utilization", topology.cache.memory},
+          {"swap_space_bytes", topology.cache.host_swap_bytes},
+          {"watermark", engine.blocks.watermark},
+          {"enable_prefix_caching", engine.blocks.prefix_caching},
+          {"preemption_mode", PreemptionName(engine)},
+          {"plan_ahead", engine.plan_ahead},
+          {"seed", topology.seed ? Json(*topology.seed) : Json()},
+          {"journal", TextOrNull(topology.journal)},
+          {"log_level", LogLevelName()},
+          {"listen", topology.server.listen},
+          {"admin_listen", topology.admin.listen},
+          {"api_key_file", TextOrNull(topology.server.key_file)},
+          {"admin_token_file", TextOrNull(topology.admin.key_file)},
+          {"ssl_certfile", TextOrNull(topology.server.certificate)},
+          {"ssl_keyfile", TextOrNull(topology.server.key)},
+          {"admin_ssl_certfile", TextOrNull(topology.admin.certificate)},
+          {"admin_ssl_keyfile", TextOrNull(topology.admin.key)},
+          {"allowed_origins", topology.server.allowed_origins},
+          {"allowed_hosts", topology.server.allowed_hosts},
+          {"chat_page", topology.server.chat_page},
+          {"access_log", topology.logs.access},
+          {"access_log_file", TextOrNull(topology.logs.access_file)},
+          {"audit_log_file", TextOrNull(topology.logs.audit_file)},
+          {"metrics_listen", TextOrNull(topology.metrics.listen)},
+          {"private_network", topology.transport.private_network},
+          {"limits", LimitsJson(topology.limits)},
+          {"key_limits", KeyLimitsJson(topology.key_limits)}};
+}
+
+}  // namespace quire

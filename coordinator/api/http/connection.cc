@@ -1,0 +1,269 @@
+#include "coordinator/api/http/connection.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http.hpp>
+#include <cerrno>
+#include <optional>
+
+#include "comm/base/error.h"
+
+// House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
+// the whole right side of a declaration or statement, and its arguments are named locals or plain values.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr int kNothing = 0, kLeft = -1;     // instead of a refusal's status: all is well; there is nobody to tell
+constexpr size_t kReadBytes = 2048;         // of a head, at once
+constexpr int kSendBufferBytes = 64 << 10;  // of the kernel: a client that stops reading is noticed soon
+constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body may be slower than its rate that long
+constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
+
+/// Of a request that brought none.
+std::string NewRequestId() {
+  std::array<unsigned char, 16> bytes{};
+  const int failed = ::getentropy(bytes.data(), bytes.size());
+  QUIRE_CHECK(failed == 0, "the system gives no random bytes: errno {}", errno);
+  return fmt::format("req-{:02x}", fmt::join(bytes, ""));
+}
+
+}  // namespace
+
+Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::context>& tls, const HttpLimits& limits,
+                       const HttpService& service)
+    : socket_(std::move(socket), tls),
+      deadline_(socket_.get_executor()),
+      buffer_(limits.head_bytes),
+      limits_(limits),
+      service_(service) {
+  record.id = NewRequestId();
+  beast::error_code ignored;
+  socket_.tcp().set_option(tcp::no_delay(true), ignored);
+  socket_.tcp().set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
+  socket_.tcp().non_blocking(true, ignored);
+}
+
+asio::awaitable<void> Connection::Serve() {
+  if (socket_.encrypted()) {
+    const bool secure = co_await Secure();
+    keep_alive_ = keep_alive_ && secure;
+  }
+  while (keep_alive_ && !gone_) {
+    const Arrival arrival = co_await ReadRequest();
+    if (arrival == Arrival::kLast) break;
+    if (arrival == Arrival::kWhole) {
+      WatchForEnd();
+      co_await service_.handle(request_, *this);
+      StopWatching();
+      if (reading_early_) co_await AwaitEarlyRead();
+      on_gone = nullptr;
+    }
+    Tell();
+    served_one_ = true;
+    request_ = HttpRequest();
+  }
+  if (socket_.encrypted()) co_await SayGoodbye();
+  Close();
+}
+
+asio::awaitable<void> Connection::TurnAway() {
+  HttpResponse response = ErrorResponse(503, "too many connections; try again later");
+  response.headers.emplace_back("Retry-After", "1");
+  co_await Refuse(std::move(response));
+  Close();
+}
+
+void Connection::Tell() {
+  if (!service_.answered || (record.method.empty() && record.status == 0)) return;
+  record.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  service_.answered(record);
+}
+
+void Connection::Abandon() {
+  StopWatching();
+  Close();
+}
+
+// --- reading ---
+
+Connection::Clock::duration Connection::TimeFor(size_t bytes, int64_t bytes_per_second, std::chrono::seconds shortest,
+                                                std::chrono::seconds longest) {
+  const std::chrono::seconds by_rate(static_cast<int64_t>(bytes) / bytes_per_second);
+  return std::min(std::max(by_rate, shortest), longest);
+}
+
+/// A deadline ends the operation, not the connection: there is still something to say.
+void Connection::SetDeadline(Clock::time_point when) {
+  timed_out_ = false;
+  deadline_.expires_at(when);
+  deadline_.async_wait([self = shared_from_this(), number = ++deadline_number_](beast::error_code error) {
+    if (error || number != self->deadline_number_) return;
+    self->timed_out_ = true;
+    beast::error_code ignored;
+    self->socket_.tcp().cancel(ignored);
+  });
+}
+
+void Connection::ClearDeadline() {
+  ++deadline_number_;
+  deadline_.cancel();
+}
+
+/// Head, checks, body: nothing of a body is stored before its head was admitted.
+asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
+  const auto parser = std::make_unique<HttpParser>();
+  SetLimits(*parser, limits_);
+  head_only_ = false;
+  record = RequestRecord();
+  record.id = NewRequestId();
+  const bool head = co_await ReadHead(*parser);
+  if (!head) co_return Arrival::kLast;
+  parser->body_limit(BodyLimit(parser->get(), limits_));
+  request_ = RequestOf(parser->get(), limits_);
+  request_.peer = record.peer;
+  if (const std::string wish = request_.Header("x-request-id"); !wish.empty()) record.id = wish;
+  record.method = request_.method;
+  record.path = request_.path;
+  chunked_ = parser->get().version() == 11;
+  keep_alive_ = chunked_ && parser->get().keep_alive();
+  head_only_ = parser->get().method() == http::verb::head;
+  std::optional<HttpResponse> refusal = service_.admit(request_);
+  record.client = request_.client;
+  if (refusal) {
+    ClearDeadline();
+    HttpResponse response = std::move(*refusal);
+    if (parser->is_done()) {
+      co_await Send(std::move(response));
+      co_return Arrival::kAnswered;
+    }
+    co_await Refuse(std::move(response));
+    co_return Arrival::kLast;
+  }
+  const bool body = co_await ReadBody(*parser);
+  if (!body) co_return Arrival::kLast;
+  ClearDeadline();
+  request_.body = std::move(parser->get().body());
+  if (buffer_.size() == 0) buffer_.shrink_to_fit();
+  co_return Arrival::kWhole;
+}
+
+asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
+  const bool idle = served_one_ && buffer_.size() == 0;
+  SetDeadline(Clock::now() + std::chrono::seconds(idle ? limits_.chosen.idle_seconds : limits_.chosen.head_seconds));
+  HttpResponse refusal = co_await ParseHead(parser);
+  begin_ = Clock::now();
+  beast::error_code unknown;
+  const auto peer = socket_.tcp().remote_endpoint(unknown);
+  if (!unknown) record.peer = peer.address().to_string();
+  if (refusal.status == kNothing) co_return true;
+  if (refusal.status > 0) co_await Refuse(std::move(refusal));
+  co_return false;
+}
+
+/// Reads until the head is whole, and no further. The raw bytes are looked at before the parser takes them.
+asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
+  size_t bytes = 0;
+  for (bool folded = false;;) {
+    beast::error_code error;
+    if (buffer_.size() > 0) {
+      const size_t taken = parser.put(buffer_.data(), error);
+      folded = folded || IsFolded({static_cast<const char*>(buffer_.data().data()), taken});
+      bytes += taken;
+      buffer_.consume(taken);
+      if (error == http::error::need_more) error = {};
+      if (!error && parser.is_header_done()) {
+        if (bytes > limits_.head_bytes) co_return HeadError(http::error::header_limit);
+        if (folded) co_return ErrorResponse(400, "header lines may not be folded");
+        std::optional<HttpResponse> reason = RefuseHead(parser.get(), limits_);
+        co_return reason ? std::move(*reason) : HttpResponse{.status = kNothing};
+      }
+    }
+    if (!error && buffer_.size() == buffer_.max_size()) error = http::error::buffer_overflow;
+    if (error) co_return HeadError(error);
+    const auto room = buffer_.prepare(std::min(kReadBytes, buffer_.max_size() - buffer_.size()));
+    auto [read_error, count] = co_await socket_.async_read_some(room, kToken);
+    if (read_error) co_return HeadError(read_error);
+    buffer_.commit(count);
+  }
+}
+
+/// The deadline moves as the body comes: whoever sends less than the rate asked for, on average, is cut when it is
+/// certain, and everybody at the latest when body_seconds are over.
+asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
+  const auto fields = std::distance(parser.get().begin(), parser.get().end());
+  const bool may_wait = parser.get().version() == 11 && !parser.get()[http::field::expect].empty();
+  if (may_wait && !parser.is_done()) {
+    std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    co_await WriteRaw(std::move(go_on));
+  }
+  const Clock::time_point begin = Clock::now();
+  const std::chrono::seconds longest(limits_.chosen.body_seconds);
+  beast::error_code error;
+  for (size_t received = buffer_.size(); !parser.is_done() && !error;) {
+    SetDeadline(begin + TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest));
+    auto [read_error, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kToken);
+    error = read_error;
+    received += bytes;
+  }
+  HttpResponse refusal{.status = kNothing};
+  if (error) {
+    refusal = BodyError(error);
+  } else if (std::distance(parser.get().begin(), parser.get().end()) != fields) {  // they would merge into the headers
+    refusal = ErrorResponse(400, "trailers are not accepted");
+  }
+  if (refusal.status > 0) co_await Refuse(std::move(refusal));
+  co_return refusal.status == kNothing;
+}
+
+/// Status kLeft: the client left without a word, and gets none.
+HttpResponse Connection::HeadError(beast::error_code error) const {
+  if (error == http::error::header_limit || error == http::error::buffer_overflow)
+    return ErrorResponse(431, "the request head is too large");
+  if (timed_out_ && (!served_one_ || buffer_.size() > 0)) return ErrorResponse(408, "the request head took too long");
+  if (error == http::error::body_limit)
+    return ErrorResponse(413, fmt::format("the body is larger than {} bytes", limits_.body_bytes));
+  if (error.category() == http::make_error_code(http::error::end_of_stream).category() &&
+      error != http::error::end_of_stream && error != http::error::partial_message) {
+    return ErrorResponse(400, "malformed HTTP request: " + error.message());
+  }
+  return {.status = kLeft};
+}
+
+HttpResponse Connection::BodyError(beast::error_code error) const {
+  if (timed_out_) return ErrorResponse(408, "the request body took too long");
+  return HeadError(error);
+}
+
+asio::awaitable<void> Connection::Refuse(HttpResponse response) {
+  keep_alive_ = false;
+  co_await Send(std::move(response));
+  Tell();
+  if (socket_.encrypted()) co_await SayGoodbye();
+  // Let the client read the answer before the close: unread input would turn it into a reset.
+  beast::error_code ignored;
+  socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
+  char drain[4096];
+  const auto view = asio::buffer(drain);
+  SetDeadline(Clock::now() + std::chrono::seconds(1));
+  for (size_t total = 0; total < kDrainBytes;) {
+    auto [error, count] = co_await socket_.tcp().async_read_some(view, kToken);
+    if (error) break;
+    total += count;
+  }
+  ClearDeadline();
+}
+
+}  // namespace quire

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
+#include <memory>
+
+#include "coordinator/api/http/client_socket.h"
+#include "coordinator/api/http/http_head.h"
+
+namespace quire {
+
+/// One connection from accept to close; also the responder of the request it is serving. While a handler works it holds
+/// little more than the socket: thousands of streams are open at once.
+class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
+ public:
+  /// The references outlive the connection.
+  /// `tls` is null for clear text.
+  Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
+             const HttpLimits& limits, const HttpService& service);
+
+  /// Requests one after another, until either side ends it.
+  boost::asio::awaitable<void> Serve();
+  /// Says that the server is full, whatever is asked, and ends.
+  boost::asio::awaitable<void> TurnAway();
+  /// Ends the connection after an error that no handler answered.
+  void Abandon();
+
+  boost::asio::awaitable<void> Send(HttpResponse response) override;
+  boost::asio::awaitable<void> BeginStream() override;
+  boost::asio::awaitable<void> BeginPieces() override;
+  boost::asio::awaitable<void> Write(std::string text) override;
+  boost::asio::awaitable<void> EndStream() override;
+  void ForgetContent() override {
+    request_.body = std::string();
+    request_.headers.clear();
+  }
+  bool gone() const override { return gone_; }
+  bool stalled() const override { return stalled_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Arrival {
+    kWhole,     // a request to be served
+    kAnswered,  // refused, and the next one may come
+    kLast,      // refused for good, or nothing more to come
+  };
+
+  /// How long it may take to move so many bytes: what the rate allows, within bounds.
+  static Clock::duration TimeFor(size_t bytes, int64_t bytes_per_second, std::chrono::seconds shortest,
+                                 std::chrono::seconds longest);
+  boost::asio::awaitable<Arrival> ReadRequest();
+  boost::asio::awaitable<bool> ReadHead(HttpParser& parser);
+  boost::asio::awaitable<HttpResponse> ParseHead(HttpParser& parser);
+  boost::asio::awaitable<bool> ReadBody(HttpParser& parser);
+  boost::asio::awaitable<void> WriteRaw(std::string bytes);
+  boost::asio::awaitable<void> Refuse(HttpResponse response);
+  HttpResponse HeadError(boost::beast::error_code error) const;
+  HttpResponse BodyError(boost::beast::error_code error) const;
+  boost::asio::awaitable<void> Begin(std::string head);
+  void BeginAnswer() {
+    waited_ = {};
+    taken_ = 0;
+  }
+  /// Lines that every answer has, and the empty one that ends its head.
+  std::string LastLines() const;
+  /// Tells of the request that is over.
+  void Tell();
+  void SetDeadline(Clock::time_point when);
+  void ClearDeadline();
+  /// The handshake; false: there was none, and whoever spoke clear text was told so.
+  boost::asio::awaitable<bool> Secure();
+  boost::asio::awaitable<void> SayGoodbye();
+  boost::asio::awaitable<void> AwaitEarlyRead();
+  void ReadEarly();
+  void WatchForEnd();
+  void AwaitReadable();
+  void PollForEnd();
+  void StopWatching();
+  void MarkGone();
+  void Close();
+
+  ClientSocket socket_;
+  boost::asio::steady_timer deadline_;                     // of the read or write that is going on
+  std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
+  boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
+  const HttpLimits& limits_;
+  const HttpService& service_;
+  HttpRequest request_;
+  Clock::time_point begin_ = Clock::now();  // of the request
+  Clock::duration waited_{};                // for the client to take more of the answer
+  size_t taken_ = 0;                        // of the answer, since it was first waited for
+  uint64_t deadline_number_ = 0;            // tells a deadline that is over from the one that is set
+  bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
+  bool timed_out_ = false, stalled_ = false, reading_early_ = false, said_goodbye_ = false;
+  char early_ = 0;  // what ReadEarly read
+};
+
+}  // namespace quire

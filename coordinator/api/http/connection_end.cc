@@ -1,0 +1,134 @@
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "coordinator/api/http/connection.h"
+
+// How a connection begins under TLS, and how either side ends it. The house rule of connection.cc for coroutines holds
+// here, too.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
+constexpr auto kGoodbye = std::chrono::seconds(1);
+constexpr unsigned char kHandshake = 0x16;  // what every TLS connection begins with
+
+}  // namespace
+
+asio::awaitable<bool> Connection::Secure() {
+  SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));
+  auto [wait_error] = co_await socket_.tcp().async_wait(tcp::socket::wait_read, kToken);
+  unsigned char first = 0;
+  if (wait_error || ::recv(socket_.tcp().native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) co_return false;
+  if (first == kHandshake) {
+    auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
+    ClearDeadline();
+    co_return !error;
+  }
+  socket_.SpeakClearText();
+  if (first >= 'A' && first <= 'Z') {  // a method
+    HttpResponse answer = ErrorResponse(400, "this port speaks TLS: use https://");
+    co_await Refuse(std::move(answer));
+  }
+  co_return false;
+}
+
+/// Tells the other side that nothing more comes, and hears the same from it if it says so soon.
+asio::awaitable<void> Connection::SayGoodbye() {
+  if (gone_ || said_goodbye_) co_return;
+  said_goodbye_ = true;
+  SetDeadline(Clock::now() + kGoodbye);
+  co_await socket_.tls().async_shutdown(kToken);
+  ClearDeadline();
+}
+
+/// While a handler works, the socket is watched for the client's end. A half-close counts as one. Bytes of a next
+/// request stay in the socket.
+void Connection::WatchForEnd() {
+  watching_ = true;
+  if (!socket_.encrypted()) return AwaitReadable();
+  // Only reading tells an end of TLS from a next request; of that, one byte is enough to know.
+  if (buffer_.size() > 0) return PollForEnd();
+  ReadEarly();
+}
+
+void Connection::AwaitReadable() {
+  socket_.tcp().async_wait(tcp::socket::wait_read, [self = shared_from_this()](beast::error_code error) {
+    if (error || !self->watching_) return;
+    char byte = 0;
+    const ssize_t count = ::recv(self->socket_.tcp().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN)) return self->MarkGone();
+    if (count < 0) return self->AwaitReadable();
+    self->PollForEnd();  // pipelined bytes keep the socket readable: waiting would return at once
+  });
+}
+
+void Connection::ReadEarly() {
+  reading_early_ = true;
+  const auto into = asio::buffer(&early_, 1);
+  socket_.async_read_some(into, [self = shared_from_this()](beast::error_code error, size_t count) {
+    self->reading_early_ = false;
+    if (count > 0) {
+      *static_cast<char*>(self->buffer_.prepare(1).data()) = self->early_;
+      self->buffer_.commit(1);
+    }
+    if (!self->watching_) {
+      if (self->poll_timer_ != nullptr) self->poll_timer_->cancel();  // AwaitEarlyRead waits for it
+      return;
+    }
+    if (error && error != asio::error::operation_aborted) return self->MarkGone();
+    if (!error) self->PollForEnd();
+  });
+}
+
+/// The buffer is the next request's again only when no read is on its way into it.
+asio::awaitable<void> Connection::AwaitEarlyRead() {
+  if (poll_timer_ == nullptr) poll_timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
+  while (reading_early_) {
+    poll_timer_->expires_at(Clock::time_point::max());
+    co_await poll_timer_->async_wait(kToken);
+  }
+}
+
+void Connection::PollForEnd() {
+  if (poll_timer_ == nullptr) poll_timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor());
+  poll_timer_->expires_after(kPollForEndEvery);
+  poll_timer_->async_wait([self = shared_from_this()](beast::error_code error) {
+    if (error || !self->watching_) return;
+    pollfd state{self->socket_.tcp().native_handle(), POLLRDHUP, 0};
+    ::poll(&state, 1, 0);
+    if ((state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return self->MarkGone();
+    self->PollForEnd();
+  });
+}
+
+void Connection::StopWatching() {
+  watching_ = false;
+  if (poll_timer_ != nullptr) poll_timer_->cancel();
+  beast::error_code ignored;
+  if (!gone_) socket_.tcp().cancel(ignored);
+}
+
+void Connection::MarkGone() {
+  if (gone_) return;
+  gone_ = true;
+  if (on_gone) on_gone();
+}
+
+void Connection::Close() {
+  ClearDeadline();  // it would keep the connection until then
+  beast::error_code ignored;
+  socket_.tcp().shutdown(tcp::socket::shutdown_both, ignored);
+  socket_.tcp().close(ignored);
+}
+
+}  // namespace quire

@@ -1,0 +1,127 @@
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http.hpp>
+
+#include "comm/base/error.h"
+#include "coordinator/api/http/connection.h"
+
+// The writing half of a connection. The house rule of connection.cc for coroutines holds here, too.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr size_t kOneWriteBytes = 64 << 10;                               // an answer of that size leaves with its head
+constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // whatever the rate
+
+}  // namespace
+
+std::string Connection::LastLines() const {
+  std::string lines = "x-request-id: " + record.id + "\r\n";
+  for (const auto& [name, value] : request_.answer_headers) lines += name + ": " + value + "\r\n";
+  lines += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
+  return lines;
+}
+
+/// An answer that has begun cannot become another one: the connection ends without the last chunk, so that the client
+/// sees that it is not whole.
+asio::awaitable<void> Connection::Send(HttpResponse response) {
+  if (record.status != 0) {
+    MarkGone();
+    co_return;
+  }
+  BeginAnswer();
+  if (response.status >= 400 && service_.restate) service_.restate(record, response);
+  record.status = response.status;
+  const auto reason = http::obsolete_reason(static_cast<http::status>(response.status));
+  std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: quire\r\n", response.status,
+                                 std::string_view(reason.data(), reason.size()));
+  if (response.status != 204)  // which has no content
+    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type, response.body.size());
+  for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
+  text += LastLines();
+  if (!head_only_ && response.body.size() <= kOneWriteBytes) {
+    text += response.body;
+    response.body.clear();
+  }
+  co_await WriteRaw(std::move(text));
+  if (head_only_) co_return;
+  co_await WriteRaw(std::move(response.body));
+}
+
+asio::awaitable<void> Connection::BeginStream() {
+  std::string head =
+      "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+      "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
+  co_await Begin(std::move(head));
+}
+
+asio::awaitable<void> Connection::BeginPieces() {
+  std::string head = "HTTP/1.1 200 OK\r\nServer: quire\r\nContent-Type: application/json\r\n";
+  co_await Begin(std::move(head));
+}
+
+/// The head of an answer that ends with its last chunk; to an HTTP/1.0 client, with the connection.
+asio::awaitable<void> Connection::Begin(std::string head) {
+  BeginAnswer();
+  record.status = 200;
+  if (chunked_) head += "Transfer-Encoding: chunked\r\n";
+  head += LastLines();
+  co_await WriteRaw(std::move(head));
+}
+
+asio::awaitable<void> Connection::Write(std::string text) {
+  if (text.empty()) co_return;
+  std::string chunk = chunked_ ? fmt::format("{:x}\r\n", text.size()) : "";
+  chunk += text;
+  if (chunked_) chunk += "\r\n";
+  co_await WriteRaw(std::move(chunk));
+}
+
+asio::awaitable<void> Connection::EndStream() {
+  if (!chunked_) co_return;
+  std::string last = "0\r\n\r\n";
+  co_await WriteRaw(std::move(last));
+}
+
+/// Most writes fit the kernel's buffer and wait for nothing. A client that takes nothing for write_seconds, or that was
+/// waited for longer than that and took less than write_bytes_per_second meanwhile, loses the connection.
+asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
+  const std::chrono::seconds patience(limits_.chosen.write_seconds);
+  for (size_t done = 0; done < bytes.size() && !gone_;) {
+    const auto rest = asio::buffer(bytes.data() + done, bytes.size() - done);
+    const bool waited_before = waited_ > Clock::duration::zero();
+    beast::error_code error = asio::error::would_block;
+    size_t sent = 0;
+    if (!socket_.encrypted()) sent = socket_.tcp().write_some(rest, error);
+    if (error == asio::error::would_block) {
+      stalled_ = true;
+      const Clock::time_point now = Clock::now();
+      const auto allowed = TimeFor(taken_, limits_.chosen.write_bytes_per_second, patience, kLongestWrite) - waited_;
+      SetDeadline(now + std::min<Clock::duration>(patience, allowed));
+      if (socket_.encrypted()) {
+        auto [write_error, count] = co_await socket_.tls().async_write_some(rest, kToken);
+        error = write_error;
+        sent = count;
+      } else {
+        auto [wait_error] = co_await socket_.tcp().async_wait(tcp::socket::wait_write, kToken);
+        error = wait_error;
+      }
+      ClearDeadline();
+      waited_ += Clock::now() - now;
+      stalled_ = false;
+    }
+    done += sent;
+    if (waited_before) taken_ += sent;
+    record.bytes += static_cast<int64_t>(sent);
+    if (error) MarkGone();
+  }
+}
+
+}  // namespace quire

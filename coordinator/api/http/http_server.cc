@@ -1,0 +1,170 @@
+#include "coordinator/api/http/http_server.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <map>
+
+#include "comm/base/error.h"
+#include "coordinator/api/http/connection.h"
+
+// House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
+// the whole right side of a declaration or statement, and its arguments are named locals or plain values.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr int kReservedDescriptors = 512;  // of the process, for everything but clients
+constexpr int kFewestConnections = 16;     // whatever the number of descriptors
+constexpr int kMaxTurnedAway = 256;        // connections that are being told that there are too many
+constexpr auto kBackOff = std::chrono::milliseconds(50);
+
+int OpenSpare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+}  // namespace
+
+struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& io, HttpLimits l, HttpService s, const TlsCertificate* c)
+      : acceptor(io), retry(io), limits(l), service(std::move(s)), certificate(c), spare(OpenSpare()) {}
+  ~Impl() { ::close(spare); }
+
+  tcp::acceptor acceptor;
+  asio::steady_timer retry;
+  HttpLimits limits;
+  HttpService service;
+  const TlsCertificate* certificate;  // null: clear text
+  int spare;                          // a descriptor to give up when there are no others
+  int connections = 0, turned_away = 0;
+  std::map<asio::ip::address, int> by_address;  // IPv6 by network; loopback excepted
+
+  asio::awaitable<void> Accept() {
+    for (;;) {
+      auto [error, socket] = co_await acceptor.async_accept(kToken);
+      if (error == asio::error::operation_aborted || !acceptor.is_open()) break;
+      if (error) {
+        CloseOneWaiting();
+        retry.expires_after(kBackOff);  // waiting instead of spinning
+        co_await retry.async_wait(kToken);
+        continue;
+      }
+      asio::co_spawn(acceptor.get_executor(), ServeOne(std::move(socket)), asio::detached);
+    }
+  }
+
+  /// Out of descriptors: the client that waits longest hears at once that it is not served, instead of never.
+  void CloseOneWaiting() {
+    ::close(spare);
+    ::close(::accept(acceptor.native_handle(), nullptr, nullptr));
+    spare = OpenSpare();
+  }
+
+  /// Counts a connection for as long as it is served.
+  struct Place {
+    Place(Impl& i, const asio::ip::address& a) : impl(i), address(NetworkOf(a)) {
+      ++impl.connections;
+      if (!address.is_loopback()) ++impl.by_address[address];
+    }
+    ~Place() {
+      --impl.connections;
+      if (!address.is_loopback() && --impl.by_address[address] == 0) impl.by_address.erase(address);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    Impl& impl;
+    asio::ip::address address;
+  };
+
+  bool IsFull(const asio::ip::address& address) const {
+    const auto it = by_address.find(NetworkOf(address));
+    return connections >= limits.chosen.connections ||
+           (it != by_address.end() && it->second >= limits.chosen.connections_per_address);
+  }
+
+  asio::awaitable<void> ServeOne(tcp::socket socket) {
+    const auto self = shared_from_this();
+    beast::error_code error;
+    const asio::ip::address address = socket.remote_endpoint(error).address();
+    if (error) co_return;  // it has gone already
+    const bool full = IsFull(address);
+    if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshakes for those
+    const auto tls = certificate != nullptr ? certificate->context() : nullptr;
+    const auto connection = std::make_shared<Connection>(std::move(socket), tls, limits, service);
+    try {
+      if (full) {
+        const std::shared_ptr<void> counted(&++turned_away, [this](void*) { --turned_away; });
+        co_await connection->TurnAway();
+      } else {
+        const Place place(*this, address);
+        co_await connection->Serve();
+      }
+    } catch (const std::exception& failure) {
+      spdlog::error("a connection ended by an error: {}", failure.what());
+      connection->Abandon();
+    }
+  }
+};
+
+Topology::Limits LimitsOfThisProcess(Topology::Limits wanted) {
+  rlimit descriptors{};
+  ::getrlimit(RLIMIT_NOFILE, &descriptors);
+  descriptors.rlim_cur = descriptors.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &descriptors);
+  ::getrlimit(RLIMIT_NOFILE, &descriptors);
+  const auto most = static_cast<int>(std::min<rlim_t>(descriptors.rlim_cur, 1 << 20)) - kReservedDescriptors;
+  wanted.connections = std::min(wanted.connections, std::max(most, kFewestConnections));
+  if (wanted.memory_bytes_per_client == 0)
+    wanted.memory_bytes_per_client = std::max(wanted.memory_bytes / 2, Topology::Limits::kLeastMemory);
+  return wanted;
+}
+
+asio::ip::address NetworkOf(const asio::ip::address& address) {
+  if (!address.is_v6() || address.is_loopback()) return address;
+  const asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6);
+  asio::ip::address_v6::bytes_type bytes = v6.to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), uint8_t{0});
+  return asio::ip::address_v6(bytes);
+}
+
+HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,
+                       const TlsCertificate* certificate)
+    : impl_(std::make_shared<Impl>(io, limits, std::move(service), certificate)) {
+  beast::error_code error;
+  const auto address = asio::ip::make_address(listen.host == "localhost" ? "127.0.0.1" : listen.host, error);
+  if (error) Fail("cannot listen on {}: not an IP address", listen.host);
+  const tcp::endpoint endpoint(address, listen.port);
+  auto& acceptor = impl_->acceptor;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(1024, error);
+  if (error) Fail("cannot listen on {}:{}: {}", listen.host, listen.port, error.message());
+  asio::co_spawn(
+      io, [impl = impl_]() { return impl->Accept(); }, asio::detached);
+}
+
+HttpServer::~HttpServer() { StopAccepting(); }
+
+uint16_t HttpServer::port() const { return impl_->acceptor.local_endpoint().port(); }
+
+void HttpServer::StopAccepting() {
+  beast::error_code ignored;
+  impl_->acceptor.close(ignored);
+}
+
+}  // namespace quire

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+
+#include "coordinator/api/http/http_types.h"
+#include "coordinator/api/http/tls.h"
+
+namespace quire {
+
+/// The limits that hold here, where they follow from others: no more connections than this process has descriptors for
+/// (it takes all it may have), and a client's part of the memory.
+Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
+
+/// Whose connections count together: an IPv4 address, or the /64 network of an IPv6 one, all of which one host may
+/// have.
+boost::asio::ip::address NetworkOf(const boost::asio::ip::address& address);
+
+/// HTTP/1.1 on one listening socket, in clear text or under TLS: framing, limits, deadlines, keep-alive, and event
+/// streams. Knows no JSON and no routes. Everything runs on the io_context's one thread.
+class HttpServer {
+ public:
+  /// Binds at once; throws Error when the address is taken or not ours.
+  /// `certificate` is for TLS and outlives the server; null: clear text.
+  HttpServer(boost::asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,
+             const TlsCertificate* certificate = nullptr);
+  ~HttpServer();
+
+  uint16_t port() const;
+  /// No new connections; those that are open go on.
+  void StopAccepting();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace quire

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/api/http/byte_budget.h"
+#include "coordinator/api/http/request_record.h"
+
+namespace quire {
+
+/// A request whose head was strict enough. A handler sees it when its body has arrived whole.
+struct HttpRequest {
+  std::string method;
+  std::string path;                            // without the query
+  std::string query;                           // after the question mark, as it came
+  std::map<std::string, std::string> headers;  // names in lower case; only those an API looks at
+  std::string body;
+  size_t body_bytes = 0;     // before the body is there: its length, or the most that is taken of one in chunks
+  ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
+  std::string peer;          // the other end's IP address
+  std::string client;  // who asks, as far as the port's gate can tell (authenticate.h); empty: nobody in particular
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
+
+  std::string Header(const std::string& name) const {
+    const auto it = headers.find(name);
+    return it == headers.end() ? "" : it->second;
+  }
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+/// How a handler answers. One of Send or (BeginStream, Write..., EndStream).
+class HttpResponder {
+ public:
+  virtual ~HttpResponder() = default;
+
+  /// After a stream or pieces have begun it ends the connection instead.
+  virtual boost::asio::awaitable<void> Send(HttpResponse response) = 0;
+
+  /// Begins a server-sent event stream.
+  virtual boost::asio::awaitable<void> BeginStream() = 0;
+  /// Begins a JSON answer whose length nobody knows yet: Write and EndStream follow, as for a stream.
+  virtual boost::asio::awaitable<void> BeginPieces() = 0;
+  /// Sends text as it is. After the client has gone it does nothing.
+  virtual boost::asio::awaitable<void> Write(std::string text) = 0;
+  virtual boost::asio::awaitable<void> EndStream() = 0;
+
+  /// The handler has read the body and the headers and needs them no more: a stream may go on for minutes.
+  virtual void ForgetContent() {}
+
+  /// True once the client closed its side, reset the connection, or took too long to read.
+  virtual bool gone() const = 0;
+  /// True while the client does not take what was written last.
+  virtual bool stalled() const { return false; }
+  /// Called on the I/O thread at that moment, so that work for the client can stop.
+  std::function<void()> on_gone;
+  /// Of the request that is being answered; handlers fill in what they know of tokens.
+  RequestRecord record;
+};
+
+/// What a port does with the requests that come to it.
+struct HttpService {
+  /// Sees the head alone: a refusal, or nothing, and then the body is read. May set `client` and `memory`.
+  std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
+  std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
+  /// Hears of every request that is over, refused ones included; may be empty.
+  std::function<void(const RequestRecord&)> answered = {};
+  /// Puts an error in the form that clients of its path know; may be empty.
+  std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
+};
+
+/// Bounds of every connection (README.md, Limits).
+struct HttpLimits {
+  size_t head_bytes = 16 << 10;
+  size_t target_bytes = 8 << 10;
+  size_t header_fields = 100;
+  size_t body_bytes = Topology::Limits::kLargestBody;  // of POST
+  size_t other_body_bytes = 4 << 10;                   // of methods that need none
+  Topology::Limits chosen{};                           // by the operator: times and connections
+};
+
+/// {"error": {...}} in OpenAI's form. `type` follows from the status; `code` is the status where it is empty.
+HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
+                           const std::string& code = "");
+
+}  // namespace quire

@@ -1,0 +1,75 @@
+#include "coordinator/api/http/tls.h"
+
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/ssl/context.hpp>
+#include <string_view>
+
+#include "comm/base/error.h"
+#include "comm/base/secret_file.h"
+#include "comm/model/formats/mapped_file.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace ssl = boost::asio::ssl;
+
+namespace {
+
+constexpr size_t kMaxFileBytes = 1 << 20;
+
+/// Clients that speak other protocols only (h2) are told so in the handshake.
+int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
+                   unsigned int offered_size, void*) {
+  static constexpr unsigned char kOurs[] = "\x08http/1.1";
+  unsigned char* out = nullptr;
+  const int found = ::SSL_select_next_proto(&out, size, kOurs, sizeof(kOurs) - 1, offered, offered_size);
+  *chosen = out;
+  return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+void SetRules(SSL_CTX* context) {
+  const bool set = ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+                   ::SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;  // TLS 1.3 has no others
+  QUIRE_CHECK(set, "OpenSSL knows none of our ciphers");
+  ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // thousands of streams are open at once
+  ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  ::SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
+}
+
+std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const std::string& key_file) {
+  const std::string chain = ReadTextFile(certificate_file, kMaxFileBytes);
+  const Secret key = ReadGuardedFile(key_file, FileAccess::kOwnerOnly, kMaxFileBytes);
+  auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
+  SetRules(context->native_handle());
+  boost::system::error_code error;
+  bool asked = false;
+  context->set_password_callback([&asked](size_t, ssl::context::password_purpose) {
+    asked = true;
+    return std::string();
+  });
+  context->use_certificate_chain(asio::buffer(chain), error);
+  if (error) Fail("{} holds no certificate chain in PEM: {}", certificate_file, error.message());
+  context->use_private_key(asio::buffer(key.view()), ssl::context::pem, error);
+  if (asked) Fail("{} needs a passphrase; nobody is there to give it: store it without one, mode 0600", key_file);
+  if (error) Fail("{} is not the private key, in PEM, of {}: {}", key_file, certificate_file, error.message());
+  context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); });
+  const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
+  if (::X509_cmp_current_time(::X509_get0_notAfter(certificate)) < 0)
+    spdlog::warn("the certificate {} has expired: clients will refuse it", certificate_file);
+  return context;
+}
+
+}  // namespace
+
+TlsCertificate::TlsCertificate(std::string certificate_file, std::string key_file)
+    : certificate_file_(std::move(certificate_file)),
+      key_file_(std::move(key_file)),
+      context_(Load(certificate_file_, key_file_)) {}
+
+void TlsCertificate::Reload() { context_ = Load(certificate_file_, key_file_); }
+
+}  // namespace quire

@@ -1,0 +1,119 @@
+#include "coordinator/api/http/work_pool.h"
+
+#include <algorithm>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+struct WorkPool::Job {
+  std::string client;
+  bool large = false;
+  Work work;
+  std::stop_source stop;
+  enum class State { kWaits, kRuns, kOver } state = State::kWaits;
+  Queue::iterator place;  // in its queue while it waits, in running_ while it runs
+};
+
+WorkPool::WorkPool(Limits limits) : limits_(limits) {
+  QUIRE_CHECK(limits_.threads >= 2 || (limits_.threads == 1 && limits_.large_bytes == SIZE_MAX), "{} threads",
+              limits_.threads);
+  for (int i = 0; i < limits_.threads; ++i) threads_.emplace_back([this] { RunJobs(); });
+}
+
+WorkPool::JobPtr WorkPool::Add(const std::string& client, size_t bytes, Work work) {
+  auto job = std::make_shared<Job>();
+  job->client = client;
+  job->large = bytes > limits_.large_bytes;
+  job->work = std::move(work);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = queues_.find(client);
+    const size_t of_client = known == queues_.end() ? 0 : known->second.size();
+    if (stopped_ || num_waiting_ >= limits_.jobs || of_client >= limits_.jobs_per_client) return nullptr;
+    if (of_client == 0) turns_.push_back(client);
+    Queue& queue = queues_[client];
+    job->place = queue.insert(queue.end(), job);
+    ++num_waiting_;
+  }
+  changed_.notify_one();
+  return job;
+}
+
+/// Takes a job out of its queue. The caller holds the lock.
+void WorkPool::Forget(const JobPtr& job) {
+  const auto queue = queues_.find(job->client);
+  queue->second.erase(job->place);
+  --num_waiting_;
+  if (!queue->second.empty()) return;
+  turns_.remove(job->client);
+  queues_.erase(queue);
+}
+
+bool WorkPool::Cancel(const JobPtr& job) {
+  Work dropped;  // destroyed without the lock: it may hold megabytes
+  const std::lock_guard lock(mutex_);
+  job->stop.request_stop();
+  if (job->state != Job::State::kWaits) return false;
+  Forget(job);
+  job->state = Job::State::kOver;
+  dropped = std::move(job->work);
+  return true;
+}
+
+/// The first job of the client whose turn it is; null when there is none that may begin. The caller holds the lock.
+WorkPool::JobPtr WorkPool::TakeNext() {
+  for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
+    const JobPtr job = queues_[*turn].front();
+    if (job->large && num_large_ >= limits_.threads - 1) continue;
+    turns_.splice(turns_.end(), turns_, turn);
+    Forget(job);
+    job->state = Job::State::kRuns;
+    job->place = running_.insert(running_.end(), job);
+    num_large_ += job->large;
+    return job;
+  }
+  return nullptr;
+}
+
+void WorkPool::RunJobs() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    JobPtr job;
+    changed_.wait(lock, [&] { return stopped_ || (job = TakeNext()) != nullptr; });
+    if (job == nullptr) return;
+    lock.unlock();
+    job->work(job->stop.get_token());
+    job->work = nullptr;
+    lock.lock();
+    running_.erase(job->place);
+    job->state = Job::State::kOver;
+    num_large_ -= job->large;
+    if (job->large) changed_.notify_one();  // one that was passed over may begin
+  }
+}
+
+void WorkPool::Stop() {
+  std::map<std::string, Queue> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    for (const JobPtr& job : running_) job->stop.request_stop();
+    for (const auto& [client, queue] : queues_) {
+      for (const JobPtr& job : queue) job->state = Job::State::kOver;
+    }
+    dropped.swap(queues_);
+    turns_.clear();
+    num_waiting_ = 0;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+size_t WorkPool::num_waiting() const {
+  const std::lock_guard lock(mutex_);
+  return num_waiting_;
+}
+
+}  // namespace quire

@@ -1,0 +1,269 @@
+// The answering half of DataApi: from events to an answer, whole or as a stream.
+#include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <iterator>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "coordinator/api/openai/answer_memory.h"
+#include "coordinator/api/openai/call_timer.h"
+#include "coordinator/api/openai/exchange.h"
+#include "coordinator/api/openai/on_pool.h"
+#include "coordinator/api/openai/whole_answer.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
+constexpr size_t kSmallAnswerBytes = 16 << 10;  // made at once, without waking a thread
+
+constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // for a piece, while too much work waits
+
+// A stream that is quiet for long says that it lives, and why, if the workers are being replaced.
+constexpr auto kQuiet = std::chrono::seconds(2);
+constexpr int kQuietsToPing = 7;
+
+/// Keeps, of every prompt's best_of choices, the n with the highest log-probability per token, best first.
+void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
+  std::vector<AnswerChoice> best;
+  for (auto begin = choices.begin(); begin != choices.end(); begin += call.best_of) {
+    std::stable_sort(begin, begin + call.best_of,
+                     [](const auto& a, const auto& b) { return a.mean_logprob > b.mean_logprob; });
+    best.insert(best.end(), std::make_move_iterator(begin), std::make_move_iterator(begin + call.n));
+  }
+  choices = std::move(best);
+}
+
+/// What is said of every prompt, where something is: given to its choices, and filled as it comes.
+std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, const std::vector<std::string>& echo,
+                                                     const std::vector<std::vector<TokenId>>& ids,
+                                                     std::vector<AnswerChoice>& choices) {
+  std::vector<std::shared_ptr<AnswerPrompt>> prompts;
+  if (!call.echo && call.num_prompt_logprobs < 0 && ids.empty()) return prompts;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const size_t index = i / static_cast<size_t>(call.num_delivered());
+    if (index == prompts.size()) {
+      prompts.push_back(std::make_shared<AnswerPrompt>());
+      if (!echo.empty()) prompts[index]->text = echo[index];
+      if (!ids.empty()) prompts[index]->ids = ids[index];
+      if (call.echo) prompts[index]->num_echoed_top = call.num_top_logprobs;
+      prompts[index]->num_listed_top = call.num_prompt_logprobs;
+    }
+    choices[i].prompt = prompts[index];
+  }
+  return prompts;
+}
+
+ApiError ErrorOf(const GenerationEvent& event) {
+  ApiError error(event.error_status, event.error);
+  error.retry_in_vain = event.retry_in_vain;
+  return error;
+}
+
+/// 200 only after the engine took every request: a refusal is an error answer, not a stream.
+asio::awaitable<void> AwaitAccepted(Generation& generation, int num_requests, const HttpResponder& responder,
+                                    CallTimer& timer) {
+  for (int accepted = 0; accepted < num_requests && !responder.gone();) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    if (!event) continue;
+    timer.OnEvent(*event);
+    if (!event->error.empty()) throw ErrorOf(*event);
+    ++accepted;
+  }
+}
+
+std::string StreamError(const GenerationEvent& event) {
+  return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
+}
+
+}  // namespace
+
+asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exchange) {
+  const GenerateCall& call = exchange.call;
+  Usage& usage = exchange.usage;
+  CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, exchange.responder.record);
+  std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()));
+  const std::vector<std::shared_ptr<AnswerPrompt>> prompts =
+      PromptsOf(call, exchange.echo, exchange.prompt_ids, choices);
+  size_t finished = 0;
+  int64_t text_bytes = 0;
+  while (finished < choices.size() && !exchange.responder.gone()) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    if (!event || event->accepted) continue;
+    timer.OnEvent(*event);
+    if (!event->error.empty()) throw ErrorOf(*event);
+    text_bytes += 2 * static_cast<int64_t>(event->text.size());
+    if (!exchange.HoldText(text_bytes)) throw ApiError(503, kTooLong);
+    if (event->of_prompt) {
+      AnswerPrompt& prompt = *prompts[static_cast<size_t>(event->choice / call.num_delivered())];
+      prompt.text += event->text;
+      std::ranges::move(event->tokens, std::back_inserter(prompt.tokens));
+      continue;
+    }
+    auto& choice = choices[static_cast<size_t>(event->choice)];
+    exchange.Add(*event, choice);
+    std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
+    choice.finished = event->finished;
+    choice.stop_sequence = event->stop_sequence;
+    if (event->finished) choice.mean_logprob = event->mean_logprob;
+    usage.completion_tokens += event->num_tokens;
+    usage.cached_tokens += event->cached_tokens;
+    finished += event->finished.has_value();
+  }
+  if (exchange.responder.gone()) co_return;
+  exchange.slot.Release();
+  if (call.num_delivered() > call.n) KeepBest(choices, call);
+  co_await SendWhole(std::move(choices), exchange);
+}
+
+/// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
+/// waits, so does the piece.
+asio::awaitable<std::optional<std::string>> DataApi::NextPiece(std::shared_ptr<PiecewiseText> text,
+                                                               Exchange& exchange) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor);
+  while (!exchange.responder.gone()) {
+    std::function<std::string(const std::stop_token&)> work = [text](const std::stop_token&) {
+      return text->Next(kPieceBytes);
+    };
+    try {
+      std::optional<std::string> piece =
+          co_await OnPool(means_.pool, exchange.responder, exchange.client, kPieceBytes, std::move(work));
+      co_return piece;
+    } catch (const ApiError&) {  // too much work waits
+    }
+    timer.expires_after(kUntilThereIsRoom);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  co_return std::nullopt;
+}
+
+/// A long answer goes out piece by piece, each of them made when the client took the one before. Meanwhile the call
+/// holds what its records take, and no place.
+asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
+  HttpResponder& responder = exchange.responder;
+  const int64_t held = RecordBytes(choices) + kSendBytes;
+  if (held < exchange.memory.bytes()) (void)exchange.memory.Resize(held);
+  std::shared_ptr<PiecewiseText> answer;
+  if (exchange.form) {
+    answer = exchange.form->Whole(std::move(choices.front()), exchange.usage);
+  } else {
+    answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices), exchange.call.num_top_logprobs >= 0,
+                                           exchange.usage);
+  }
+  if (answer->estimated_bytes() <= kSmallAnswerBytes) {
+    HttpResponse response;
+    response.body = answer->Next(SIZE_MAX);
+    co_await responder.Send(std::move(response));
+    co_return;
+  }
+  co_await responder.BeginPieces();
+  co_await WritePieces(answer, exchange);
+  co_await responder.EndStream();
+}
+
+/// Until the text or the client is gone.
+asio::awaitable<void> DataApi::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
+  while (!text->done()) {
+    std::optional<std::string> piece = co_await NextPiece(text, exchange);
+    if (!piece) co_return;  // nobody waits for it any more
+    co_await exchange.responder.Write(std::move(*piece));
+  }
+}
+
+/// What the client sees of one event: text or tokens, and the end of a choice.
+std::string DataApi::ChunksOf(const GenerationEvent& event, Exchange& exchange) {
+  if (exchange.form) return exchange.form->Delta(exchange.PartsOf(event), event);
+  if (exchange.call.chat) return exchange.ChatChunks(event);
+  const bool with_logprobs = exchange.call.num_top_logprobs >= 0;
+  std::string text;
+  if (!event.text.empty() || !event.tokens.empty()) {
+    Json chunk = exchange.builder.Chunk(event.choice, false, event.text, event.tokens, with_logprobs, std::nullopt);
+    if (event.of_prompt) chunk["choices"][0].erase("token_ids");  // those were told before
+    text += exchange.ChunkText(std::move(chunk));
+  }
+  if (event.finished) {
+    text += exchange.ChunkText(exchange.builder.Chunk(event.choice, false, "", {}, false, event.finished));
+  }
+  return text;
+}
+
+asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& exchange) {
+  const GenerateCall& call = exchange.call;
+  HttpResponder& responder = exchange.responder;
+  Usage& usage = exchange.usage;
+  CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, responder.record);
+  const auto choices = static_cast<size_t>(generation.num_choices());
+  co_await AwaitAccepted(generation, generation.num_choices() / call.num_delivered(), responder, timer);
+  co_await responder.BeginStream();
+  std::string opening;
+  if (exchange.form) opening = exchange.form->Opening(usage);
+  const bool opens = (call.chat || !exchange.echo.empty() || call.return_token_ids) && !exchange.form;
+  for (size_t i = 0; i < choices && opens; ++i) {
+    opening += exchange.ChunkText(exchange.OpeningChunk(i));
+    if (opening.size() < kPieceBytes) continue;
+    std::string piece = std::exchange(opening, {});  // prompts that are echoed for many choices are no small matter
+    co_await responder.Write(std::move(piece));
+  }
+  co_await responder.Write(std::move(opening));
+
+  int quiets = 0;
+  bool failed = false;
+  for (size_t finished = 0; finished < choices && !responder.gone();) {
+    std::optional<GenerationEvent> event = co_await generation.events().Next(kQuiet);
+    quiets = event ? 0 : quiets + 1;
+    std::string text;
+    if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
+    if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
+    // What has piled up while the client was reading goes out in one write.
+    for (; event; event = generation.events().TryNext()) {
+      if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
+      timer.OnEvent(*event);
+      if (!event->error.empty()) {
+        text += exchange.form ? exchange.form->Failure(*event) : StreamError(*event);
+        failed = true;
+        finished = choices;
+        break;
+      }
+      usage.completion_tokens += event->num_tokens;
+      usage.cached_tokens += event->cached_tokens;
+      for (int i = 1; event->of_prompt && i < call.num_delivered(); ++i, ++event->choice) {
+        text += ChunksOf(*event, exchange);
+        if (text.size() < kPieceBytes) continue;
+        std::string piece = std::exchange(text, {});
+        co_await responder.Write(std::move(piece));
+      }
+      text += ChunksOf(*event, exchange);
+      finished += event->finished.has_value();
+    }
+    if (finished == choices) exchange.slot.Release();
+    co_await responder.Write(std::move(text));
+  }
+  if (!failed || !exchange.form) co_await SendEnding(exchange);
+  co_await responder.EndStream();
+}
+
+/// What stands at the end of a stream.
+asio::awaitable<void> DataApi::SendEnding(Exchange& exchange) {
+  std::string last;
+  if (exchange.form) {
+    const std::shared_ptr<PiecewiseText> ending = exchange.form->Ending(exchange.usage);
+    if (ending->estimated_bytes() > kSmallAnswerBytes) {
+      co_await WritePieces(ending, exchange);
+      co_return;
+    }
+    last = ending->Next(SIZE_MAX);
+  } else {
+    if (exchange.call.include_usage) last += exchange.EventText(exchange.builder.UsageChunk(exchange.usage));
+    last += "data: [DONE]\n\n";
+  }
+  co_await exchange.responder.Write(std::move(last));
+}
+
+}  // namespace quire

@@ -1,0 +1,67 @@
+#include "coordinator/api/openai/answer_memory.h"
+
+#include <algorithm>
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kTextBytesPerToken = 16;  // twice what is usual, and again twice because a text grows by doubling
+constexpr int64_t kTokenBytes = 8;          // in a list that grows by doubling
+constexpr int64_t kChoiceBytes = 512;
+constexpr int64_t kListBytes = 24;  // of an allocation, and its rounding
+
+/// Of a reported token with so many alternatives.
+int64_t TokenRecordBytes(int num_top) {
+  const auto top = static_cast<int64_t>(sizeof(ReportedToken::top[0])) * num_top;
+  return static_cast<int64_t>(sizeof(ReportedToken)) + top + kListBytes;
+}
+
+int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {
+  if (tokens.empty()) return 0;
+  return static_cast<int64_t>(tokens.size()) * TokenRecordBytes(static_cast<int>(tokens.back().top.size()));
+}
+
+}  // namespace
+
+int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
+  // Events at the end of such a stream repeat the text, one after the other.
+  if (prepared.call.stream && prepared.terms) return 2 * int64_t{max_tokens} * kTextBytesPerToken;
+  if (prepared.call.stream) return 0;
+  return int64_t{prepared.num_prompts} * prepared.call.num_delivered() * max_tokens * kTextBytesPerToken;
+}
+
+int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
+  const GenerateCall& call = prepared.call;
+  const auto longest = static_cast<int64_t>(prepared.longest_prompt);
+  const int64_t delivered = int64_t{prepared.num_prompts} * call.num_delivered();
+  int64_t bytes = prepared.num_sampled() * (longest + max_tokens) * kTokenBytes;
+  bytes += delivered * kChoiceBytes;
+  for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());
+  bytes += 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
+  if (prepared.terms) bytes += 2 * prepared.terms->bytes();  // and in the answer
+  if (call.num_scored_top() >= 0)
+    bytes += prepared.num_prompts * longest * (TokenRecordBytes(call.num_scored_top()) + kTextBytesPerToken);
+  if (call.return_token_ids) bytes += prepared.num_prompts * longest * kTokenBytes;
+  if (call.stream) return bytes + static_cast<int64_t>(EventQueue::kFreeBytes);
+  if (call.num_top_logprobs >= 0 || call.return_token_ids) {
+    bytes += delivered * max_tokens * TokenRecordBytes(std::max(0, call.num_top_logprobs));
+  }
+  return bytes + std::min(bytes, kSendBytes);
+}
+
+int64_t RecordBytes(const std::vector<AnswerChoice>& choices) {
+  int64_t bytes = 0;
+  const AnswerPrompt* prompt = nullptr;  // that was counted last
+  for (const AnswerChoice& choice : choices) {
+    bytes += kChoiceBytes + static_cast<int64_t>(choice.text.capacity() + choice.reasoning.capacity()) +
+             RecordBytes(choice.tokens);
+    for (const AnswerCall& call : choice.calls) bytes += kChoiceBytes + static_cast<int64_t>(call.arguments.capacity());
+    if (choice.prompt == nullptr || choice.prompt.get() == prompt) continue;
+    prompt = choice.prompt.get();
+    bytes += static_cast<int64_t>(prompt->text.capacity()) + RecordBytes(prompt->tokens);
+  }
+  return bytes;
+}
+
+}  // namespace quire

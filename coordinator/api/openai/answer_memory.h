@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/api/openai/call_preparer.h"
+#include "coordinator/api/openai/openai_response.h"
+
+namespace quire {
+
+// What a call holds in memory between its admission and the last byte of its answer.
+
+constexpr size_t kPieceBytes = 64 << 10;                  // of a long answer, which is sent as it is made
+constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // one piece, its copy with a head, and the next
+
+/// Bytes that the texts of a whole answer are thought to take; none of a stream's, but where
+/// its last events repeat it. Texts may turn out longer.
+int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
+
+/// The most that a call may come to hold, its texts excepted: tokens in the engine, records of log-probabilities, what
+/// waits to be sent.
+int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
+
+/// What the choices of a finished answer hold.
+int64_t RecordBytes(const std::vector<AnswerChoice>& choices);
+
+}  // namespace quire

@@ -1,0 +1,202 @@
+#include "coordinator/api/openai/call_preparer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/base/error.h"
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/messages_request.h"
+#include "coordinator/text/detokenizer.h"
+
+namespace quire {
+
+namespace {
+
+/// Of the prompts that came as texts.
+size_t TextBytes(const GenerateCall& call) {
+  size_t bytes = 0;
+  for (const PromptInput& prompt : call.prompts) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) bytes += text->size();
+  }
+  return bytes;
+}
+
+const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
+
+constexpr size_t kMaxBadWordTokens = 1024;
+
+std::string_view WithoutSpaces(std::string_view text) {
+  constexpr const char* kSpaces = " \t\n\r\f\v";
+  const size_t begin = std::min(text.find_first_not_of(kSpaces), text.size());
+  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
+}
+
+/// Ends where the last message does, so that the answer continues it; spaces at its end stay when the template shows
+/// them.
+MarkedText CutAfterLastMessage(const MarkedText& text, const OrderedJson& messages) {
+  const OrderedJson& last = messages.back()["content"];
+  const std::string content = last.is_string() ? last.get<std::string>() : "";
+  const std::string_view words = WithoutSpaces(content);
+  if (words.empty()) JsonFields::Refuse("continue_final_message", "needs a last message that says something");
+  const size_t at = text.text.rfind(words);
+  if (at == std::string::npos)
+    JsonFields::Refuse("continue_final_message", "cannot be kept to: the model's template changes the last message");
+  const std::string_view shown = std::string_view(content).substr(content.find(words));
+  const bool whole = std::string_view(text.text).substr(at).starts_with(shown);
+  return text.Substring(0, at + (whole ? shown : words).size());
+}
+
+/// How many of a prompt's last tokens are kept.
+size_t TokensKept(const GenerateCall& call, int max_model_len) {
+  if (call.truncate_prompt_tokens == 0) return SIZE_MAX;
+  if (call.truncate_prompt_tokens > 0) return static_cast<size_t>(call.truncate_prompt_tokens);
+  const int answer = std::clamp(call.max_tokens.value_or(call.default_max_tokens()), 1, std::max(1, max_model_len / 2));
+  return static_cast<size_t>(std::max(1, max_model_len - answer));
+}
+
+}  // namespace
+
+CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat)
+    : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat) {
+  if (chat != nullptr) fit_.emplace(*chat, tokenizer, options_.answer_format, options_.chosen_format);
+}
+
+ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
+  GenerateCall call = dialect == Dialect::kMessages ? ParseMessagesRequest(body, options_.request, false)
+                                                    : ParseChatRequest(body, options_.request);
+  CheckModel(call);
+  MarkedText text = RenderChat(call, stop);
+  try {
+    std::vector<TokenId> tokens = tokenizer_.Encode(text, {stop, static_cast<size_t>(options_.request.max_model_len)});
+    return {std::move(text.text), std::move(tokens)};
+  } catch (const TooManyTokens&) {
+    throw PromptTooLong(call);
+  }
+}
+
+void CallPreparer::Read(const std::string& body, Dialect dialect, const FindConversation& find,
+                        PreparedCall& prepared) const {
+  const RequestBody json(body);
+  const RequestLimits& limits = options_.request;
+  switch (dialect) {
+    case Dialect::kCompletions:
+      prepared.call = ParseCompletionRequest(json, limits);
+      break;
+    case Dialect::kChat:
+      prepared.call = ParseChatRequest(json, limits);
+      break;
+    case Dialect::kMessages:
+      prepared.call = ParseMessagesRequest(json, limits, true);
+      break;
+    case Dialect::kResponses:
+      prepared.call = ParseResponsesRequest(json, limits, find, prepared.terms.emplace());
+      break;
+  }
+  CheckModel(prepared.call);
+}
+
+PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, const FindConversation& find, int room,
+                                   const std::stop_token& stop) const {
+  PreparedCall prepared;
+  Read(body, dialect, find, prepared);
+  GenerateCall& call = prepared.call;
+  prepared.num_prompts = call.chat ? 1 : static_cast<int>(call.prompts.size());
+  if (prepared.num_sampled() > options_.most_choices) {
+    throw ApiError(400,
+                   fmt::format("{} prompts with {} choices each are {} sequences; at most {} may ever wait and run at "
+                               "once here (--max-num-queued-reqs, --max-num-seqs)",
+                               prepared.num_prompts, call.best_of, prepared.num_sampled(), options_.most_choices),
+                   call.best_of > call.n ? "best_of" : "n");
+  }
+  if (prepared.num_sampled() > room) return prepared;
+  const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
+  FindBadWords(call, {stop});
+  EncodePrompts(prepared, text, stop);
+  call.prompts.clear();
+  call.prompts.shrink_to_fit();
+  call.conversation = Conversation();
+  call.tools = ToolUse();  // the answer's shape has them
+  return prepared;
+}
+
+void CallPreparer::CheckModel(const GenerateCall& call) const {
+  if (call.model.empty() || call.model == options_.model_name) return;
+  throw ApiError(
+      404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
+}
+
+/// Refuses what cannot fit whatever its tokens are, before any of them is looked for.
+void CallPreparer::CheckSize(std::string_view text, const char* field) const {
+  if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
+  throw ContextLengthError(options_.request.max_model_len, fmt::format("a prompt of {} bytes has more", text.size()),
+                           field);
+}
+
+MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& stop) const {
+  if (chat_ == nullptr) throw ApiError(400, "this model cannot chat: " + options_.no_chat_reason);
+  fit_->FitConversation(call);
+  MarkedText text = chat_->Render(call.conversation, [&] { return stop.stop_requested(); });
+  if (call.continue_final_message) text = CutAfterLastMessage(text, call.conversation.messages);
+  if (call.truncate_prompt_tokens == 0) CheckSize(text.text, "messages");
+  fit_->ShapeAnswer(text.text, call);
+  return text;
+}
+
+/// Of a prompt whose tokens are more than the context takes.
+ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
+  return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
+}
+
+/// As vLLM finds them: the word as it is, and behind a space where that is another token.
+void CallPreparer::FindBadWords(GenerateCall& call, const EncodeBounds& bounds) const {
+  auto& words = call.sampling.bad_words;
+  size_t tokens = 0;
+  for (const std::string& word : call.bad_words) {
+    const size_t begin = std::min(word.find_first_not_of(' '), word.size());
+    const std::string bare = word.substr(begin);
+    if (bare.empty()) JsonFields::Refuse("bad_words", "must be more than spaces");
+    const std::vector<TokenId> alone = tokenizer_.EncodePrompt(bare, false, bounds);
+    const std::vector<TokenId> inside = tokenizer_.EncodePrompt(" " + bare, false, bounds);
+    if (!alone.empty()) words.push_back(alone);
+    if (inside.size() == alone.size() && !inside.empty() && inside.front() != alone.front()) words.push_back(inside);
+    tokens += alone.size() + inside.size();
+  }
+  if (tokens > kMaxBadWordTokens)
+    JsonFields::Refuse("bad_words", fmt::format("are {} tokens, at most {} are taken", tokens, kMaxBadWordTokens));
+  call.bad_words.clear();
+}
+
+void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
+  const GenerateCall& call = prepared.call;
+  const bool truncates = call.truncate_prompt_tokens != 0;  // then the body's size is the bound
+  const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
+  SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
+  const EncodeBounds bounds{stop, most_tokens, &splitting};
+  try {
+    if (call.chat) prepared.prompts.push_back(tokenizer_.Encode(chat, {stop, most_tokens}));
+    for (const PromptInput& prompt : call.prompts) {
+      if (const auto* text = std::get_if<std::string>(&prompt)) {
+        if (call.truncate_prompt_tokens == 0) CheckSize(*text, "prompt");
+        prepared.prompts.push_back(tokenizer_.EncodePrompt(*text, call.add_special_tokens, bounds));
+      } else {
+        prepared.prompts.push_back(std::get<std::vector<TokenId>>(prompt));
+      }
+    }
+  } catch (const TooManyTokens&) {
+    throw PromptTooLong(call);
+  }
+  const size_t kept = TokensKept(call, options_.request.max_model_len);
+  for (auto& prompt : prepared.prompts) {
+    if (prompt.size() > kept) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept));
+    if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));
+    prepared.prompt_tokens += prompt.size();
+    prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());
+  }
+  if (!call.echo || call.num_top_logprobs >= 0) return;
+  for (const auto& prompt : prepared.prompts)
+    prepared.echo.push_back(Decode(tokenizer_, prompt, call.skip_special_tokens));
+}
+
+}  // namespace quire

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "coordinator/api/http/request_record.h"
+#include "coordinator/api/openai/generation.h"
+#include "coordinator/metrics/metrics.h"
+
+namespace quire {
+
+/// Follows one call for the metrics and the request's record. Tokens are told of as they come, the call when this goes
+/// out of scope: without an event that ended it, it was aborted.
+class CallTimer {
+ public:
+  CallTimer(CallMetrics& metrics, const GenerateCall& call, const Generation& generation, int prompt_tokens,
+            RequestRecord& record);
+  ~CallTimer();
+  CallTimer(const CallTimer&) = delete;
+  CallTimer& operator=(const CallTimer&) = delete;
+
+  void OnEvent(const GenerationEvent& event);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Choice {
+    std::optional<Clock::time_point> last_token;
+    int tokens = 0;
+  };
+
+  CallMetrics& metrics_;
+  RequestRecord& record_;
+  FinishedCall finished_;
+  Clock::time_point begin_ = Clock::now();
+  std::vector<Choice> choices_;
+};
+
+}  // namespace quire

@@ -1,0 +1,52 @@
+#include "coordinator/api/openai/chat_choice.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <utility>
+
+namespace quire {
+
+ChatChoice::ChatChoice(const AnswerShape& shape, bool include_reasoning)
+    : parser_(MakeAnswerParser(shape)),
+      include_reasoning_(include_reasoning),
+      one_call_(shape.tools != nullptr && !shape.tools->parallel) {}
+
+AnswerParts ChatChoice::OnText(std::string_view text) {
+  AnswerParts parts;
+  was_thinking_ = false;
+  if (parser_ == nullptr) {
+    if (!text.empty()) parts.push_back({AnswerPart::kContent, std::string(text), -1});
+    return parts;
+  }
+  const bool before = parser_->in_reasoning();
+  parser_->Push(text, parts);
+  was_thinking_ = before || parser_->in_reasoning();
+  return Filtered(std::move(parts));
+}
+
+AnswerParts ChatChoice::OnEnd(bool cut) {
+  AnswerParts parts;
+  if (parser_ != nullptr) parser_->Finish(cut, parts);
+  return Filtered(std::move(parts));
+}
+
+AnswerParts ChatChoice::Filtered(AnswerParts parts) {
+  std::erase_if(parts, [&](const AnswerPart& part) {
+    return (part.kind == AnswerPart::kReasoning && !include_reasoning_) || (one_call_ && part.call > 0);
+  });
+  for (const AnswerPart& part : parts) called_ |= part.kind == AnswerPart::kCall;
+  return parts;
+}
+
+std::string ToolCallId(ToolFormat format, std::string_view answer_id, int choice, int call) {
+  const std::string id = fmt::format("{}{:02x}{:02x}", answer_id.substr(answer_id.find('-') + 1), choice, call);
+  if (format != ToolFormat::kMistral) return "call_" + id;
+  static constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  size_t number = std::hash<std::string>()(id);
+  std::string letters;
+  for (int i = 0; i < 9; ++i, number /= kLetters.size()) letters += kLetters[number % kLetters.size()];
+  return letters;
+}
+
+}  // namespace quire

@@ -1,0 +1,159 @@
+#include "coordinator/api/openai/chat_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/structured_output.h"
+#include "coordinator/text/answers/call_grammar.h"
+#include "coordinator/text/answers/tool_prompt.h"
+
+namespace quire {
+
+namespace {
+
+bool HasCalls(const OrderedJson& messages) {
+  return std::ranges::any_of(messages, [](const OrderedJson& message) { return message.contains("tool_calls"); });
+}
+
+/// Of the tools what is kept until the answer's end: names, and schemas where values are written without their types.
+ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
+  const bool typed = format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder;
+  ToolUse out{{}, use.choice, use.parallel};
+  for (const Tool& tool : use.tools)
+    out.tools.push_back({tool.name, nullptr, typed ? tool.parameters : OrderedJson(), tool.strict});
+  return out;
+}
+
+/// Puts a text behind the system message's own, or makes one.
+void AddToSystem(const std::string& text, OrderedJson& messages) {
+  OrderedJson& first = messages.front();
+  if (first["role"] == "system") {
+    first["content"] = first["content"].get<std::string>() + "\n\n" + text;
+  } else {
+    messages.insert(messages.begin(), OrderedJson{{"role", "system"}, {"content", text}});
+  }
+}
+
+}  // namespace
+
+ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format, bool chosen_format)
+    : chat_(chat), format_(format), chosen_format_(chosen_format) {
+  const std::vector<std::string> markers = MarkersOf(format);
+  auto shown = std::make_shared<std::vector<TokenId>>();
+  for (const AddedToken& token : tokenizer.data().added) {
+    if (!token.special || std::ranges::find(markers, token.text) == markers.end()) continue;
+    control_tokens_.emplace(token.text, token.id);
+    shown->push_back(token.id);
+  }
+  shown_tokens_ = std::move(shown);
+}
+
+void ChatFit::FitConversation(GenerateCall& call) const {
+  FitVariables(call.conversation);
+  if (HasCalls(call.conversation.messages) && !chat_.traits().tool_calls) FitCalls(call.conversation);
+  if (call.tools.active()) FitTools(call);
+}
+
+void ChatFit::FitVariables(Conversation& conversation) const {
+  if (!conversation.documents.is_null() && !chat_.Names("documents"))
+    JsonFields::Refuse("documents", "are not read by this model's chat template; put them into a message");
+  OrderedJson variables = std::move(conversation.variables);
+  conversation.variables = nullptr;
+  for (const auto& [name, value] : variables.items()) {
+    if (chat_.Names(name)) {
+      conversation.variables[name] = value;
+      continue;
+    }
+    const bool off = (name == "enable_thinking" || name == "thinking") && value == false;
+    const bool no_effort = name == "reasoning_effort" && value == "none";
+    if ((off || no_effort) && chat_.Names("enable_thinking")) conversation.variables["enable_thinking"] = false;
+    if (off || no_effort) continue;
+    const bool top = name == "reasoning_effort" || name == "enable_thinking";
+    JsonFields::Refuse(
+        top ? name.c_str() : "chat_template_kwargs",
+        fmt::format("{}is not read by this model's chat template", top ? "" : name.substr(0, 100) + " "));
+  }
+}
+
+void ChatFit::FitTools(GenerateCall& call) const {
+  if (format_.tools == ToolFormat::kNone) {
+    JsonFields::Refuse("tools",
+                       chat_.traits().tools
+                           ? "cannot be used: how this model writes calls is not known; --tool-call-parser says it"
+                           : "cannot be used: this model's chat template does not show tools to it");
+  }
+  if (chat_.traits().tools) return;
+  const auto form = JsonCallFormOf(format_.tools);
+  if (!chosen_format_ || !form) {
+    JsonFields::Refuse("tools",
+                       "cannot be used: this model's chat template does not show tools to it; with --tool-call-parser "
+                       "hermes, llama3_json, mistral or granite the system message does");
+  }
+  AddToSystem(ToolPrompt(*form, call.tools), call.conversation.messages);
+  call.conversation.tools = nullptr;
+}
+
+/// Earlier calls as content, where the template shows none.
+void ChatFit::FitCalls(Conversation& conversation) const {
+  const auto form = JsonCallFormOf(format_.tools);
+  if (!form) JsonFields::Refuse("messages", "have tool_calls, which this model's chat template does not show to it");
+  for (OrderedJson& message : conversation.messages) {
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end()) continue;
+    const std::string words = message["content"].is_string() ? message["content"].get<std::string>() : "";
+    message["content"] = words + (words.empty() ? "" : "\n") + CallsText(*form, *calls);
+    message.erase("tool_calls");
+  }
+}
+
+void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
+  AnswerShape& shape = call.shape;
+  shape.format.reasoning = format_.reasoning;
+  shape.start = StartAfter(format_.reasoning, prompt);
+  if (call.tools.active()) {
+    shape.format.tools = format_.tools;
+    shape.tools = std::make_shared<const ToolUse>(WhatParsersRead(call.tools, format_.tools));
+  }
+  if (!shape.is_plain()) call.shown_tokens = shown_tokens_;
+  Constrain(call);
+}
+
+void ChatFit::Constrain(GenerateCall& call) const {
+  const ToolUse& use = call.tools;
+  GrammarSource& grammar = call.sampling.grammar;
+  if (!use.active()) {
+    if (grammar && call.shape.start == ReasoningStart::kInside)
+      grammar = AfterThoughts(call.shape, control_tokens_, grammar);
+    return;
+  }
+  const bool must = use.choice.mode == ToolChoice::kRequired || use.choice.mode == ToolChoice::kNamed;
+  const bool strict = std::ranges::any_of(use.tools, &Tool::strict);
+  if (!must && !grammar && !((strict || !use.parallel) && CanTriggerCalls(format_.tools))) return;
+  const char* field = must ? "tool_choice" : grammar ? call.grammar_field.c_str() : "tools";
+  if (!CanRequireCalls(format_.tools))
+    JsonFields::Refuse(field,
+                       fmt::format("cannot be kept to together with tools in the form \"{}\"", NameOf(format_.tools)));
+  if (must && grammar) JsonFields::Refuse("tool_choice", fmt::format("cannot be combined with {}", call.grammar_field));
+  if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search");
+  if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos");
+  if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens");
+  std::vector<OrderedJson> schemas(use.tools.size());
+  for (size_t i = 0; i < use.tools.size(); ++i) {
+    const Tool& tool = use.tools[i];
+    const bool kept = tool.strict || (must && (use.choice.mode != ToolChoice::kNamed || use.choice.name == tool.name));
+    if (!kept || tool.parameters.is_null()) continue;
+    OrderedJson schema = tool.parameters;
+    schema["type"] = "object";
+    schemas[i] = OrderedJson::parse(SchemaGrammar(schema, fmt::format("tools[{}].function.parameters", i)).text);
+  }
+  grammar = CallGrammar({call.shape, schemas, control_tokens_, grammar});
+  if (grammar.text.size() > kMaxGrammarBytes)
+    JsonFields::Refuse(field,
+                       fmt::format("with these tools comes to a grammar of {} bytes, at most {}; offer fewer tools",
+                                   grammar.text.size(), kMaxGrammarBytes));
+  call.grammar_field = field;
+}
+
+}  // namespace quire

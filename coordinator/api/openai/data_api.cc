@@ -1,0 +1,219 @@
+#include "coordinator/api/openai/data_api.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/beast/core/string.hpp>
+#include <iterator>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/wire/messages.h"
+#include "coordinator/api/openai/on_pool.h"
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/structured_output.h"
+#include "coordinator/web/web_pages.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr size_t kWorkHereBytes =
+    4 << 10;  // bodies that cost less than a millisecond: no thread need be woken for them
+
+/// A page of another site can post text or forms to a local server without asking; JSON it cannot.
+bool IsForeignType(const HttpRequest& request) {
+  const std::string value = request.Header("content-type");
+  std::string_view type = std::string_view(value).substr(0, value.find(';'));  // without parameters
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return request.method == "POST" && !value.empty() && !boost::beast::iequals(type, "application/json");
+}
+
+bool Generates(const HttpRequest& request) { return request.method == "POST" && DialectOf(request.path); }
+
+}  // namespace
+
+DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means)
+    : options_(std::move(options)),
+      context_(std::move(context)),
+      metrics_(metrics),
+      means_(means),
+      preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests,
+                 options_.answer_format, options_.chosen_format},
+                context_.tokenizer, chat),
+      pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len}, context_.tokenizer,
+             preparer_, means_.pool, Charging()),
+      responses_(Charging()),
+      quotas_(options_.key_limits, options_.max_running),
+      places_(options_.max_pending_requests),
+      routes_(MakeRoutes()) {}
+
+/// Charge, for those who answer a part of the requests.
+PageApi::Charge DataApi::Charging() {
+  return [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
+    return Charge(memory, client, bytes);
+  };
+}
+
+Routes<DataHandler> DataApi::MakeRoutes() {
+  const DataHandler generate = [this](HttpRequest& request, HttpResponder& responder) {
+    return Generate(request, responder, *DialectOf(request.path));
+  };
+  const auto alive = At([](const HttpRequest&) { return JsonResponse(Json::object()); });
+  std::vector<Routes<DataHandler>::Route> routes = {
+      {"POST", "/v1/completions", generate},
+      {"POST", "/v1/chat/completions", generate},
+      {"POST", "/v1/messages", generate},
+      {"POST", "/v1/responses", generate},
+      {"GET", "/health", alive},
+      {"GET", "/ping", alive},
+      {"POST", "/ping", alive},
+      {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
+      {"GET", "/load", At([this](const HttpRequest&) {
+         return JsonResponse({{"server_load", places_.taken()}});
+       })},
+  };
+  std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
+  std::ranges::move(responses_.MakeRoutes(), std::back_inserter(routes));
+  if (options_.chat_page) {
+    const auto page = At([](const HttpRequest& request) { return WebFile(WebPage::kChat, request.path); });
+    for (const char* path : {"/", "/chat", kWebFiles}) routes.push_back({"GET", path, page});
+  }
+  return Routes<DataHandler>(std::move(routes));
+}
+
+std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
+  if (std::optional<HttpResponse> refusal = routes_.Refusal(head)) return refusal;
+  if (IsForeignType(head)) return ErrorResponse(415, "the Content-Type must be application/json");
+  if (Generates(head)) {
+    if (std::optional<HttpResponse> refusal = RefuseForLoad(head.client, 1)) return refusal;
+  }
+  head.memory = means_.memory.For(head.client);
+  return Charge(head.memory, head.client, static_cast<int64_t>(head.body_bytes));
+}
+
+std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
+  const ByteBudget::Verdict verdict = memory.Resize(bytes);
+  if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
+  metrics_.calls().CountRejection("memory_bytes");
+  const char* limit = client.empty() ? "memory_bytes" : "memory_bytes_per_client";
+  if (verdict == ByteBudget::Verdict::kNever) {
+    return ErrorResponse(400,
+                         fmt::format("the request may need {} bytes of the server's memory, at most {} are allowed "
+                                     "(server.limits.{}); ask for fewer choices, tokens or log-probabilities",
+                                     bytes, means_.memory.MostFor(client), limit));
+  }
+  HttpResponse response = ErrorResponse(429, "the server's memory for requests is taken; try again later");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& responder) {
+  // A coroutine cannot await inside a catch block.
+  HttpResponse failure;
+  if (IsOfMessages(request.path)) request.answer_headers.emplace_back("request-id", responder.record.id);
+  try {
+    const DataHandler* handler = routes_.Find(request);
+    QUIRE_CHECK(handler != nullptr, "{} {} was admitted", request.method, request.path);
+    co_await (*handler)(request, responder);
+    co_return;
+  } catch (const ApiError& error) {
+    failure = ErrorResponse(InWordsOf(DialectOf(request.path).value_or(Dialect::kChat), error));
+  } catch (const Error& error) {
+    failure = ErrorResponse(400, error.what());
+  } catch (const std::exception& error) {
+    spdlog::error("{} {}: {}", request.method, request.path, error.what());
+    failure = ErrorResponse(500, "internal error; the server's log says which");  // what() may name files
+  }
+  co_await responder.Send(std::move(failure));
+}
+
+HttpResponse DataApi::Readiness() const {
+  const bool ready = context_.replicas.ready() && !draining_;
+  return ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
+}
+
+std::optional<HttpResponse> DataApi::RefuseForLoad(const std::string& client, int choices_to_come) {
+  HttpResponse response;
+  if (draining_ || !context_.replicas.serving()) {
+    response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
+  } else if (places_.RoomFor(client) < choices_to_come) {
+    metrics_.calls().CountRejection("max_num_queued_reqs");
+    response = !context_.replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
+                                          : ErrorResponse(429, "too many requests are waiting; try again later");
+  } else {
+    return std::nullopt;
+  }
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, int choices) {
+  std::optional<HttpResponse> refusal = quotas_.Refuse(client, choices);
+  if (refusal) metrics_.calls().CountRejection("key_limits");
+  return refusal;
+}
+
+/// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
+/// not bounded by its length. So does all text that patterns of the model's own cut, and whatever may have a grammar: a
+/// few bytes of one can take a second.
+asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& request, HttpResponder& responder,
+                                                              Dialect dialect) {
+  const size_t size = request.body.size();
+  const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
+  const bool here = size <= kWorkHereBytes && dialect == Dialect::kCompletions && context_.tokenizer.is_linear() &&
+                    !MayAskForForm(request.body);
+  std::function<PreparedCall(const std::stop_token&)> work =
+      [this, dialect, room, find = responses_.FinderFor(request.client), body = std::exchange(request.body, {})](
+          const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };
+  if (here) co_return work({});
+  std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
+  if (!prepared || prepared->prompts.empty()) co_return prepared;
+  prepared->call.client = request.client;
+  const bool wanted = co_await TryGrammar(prepared->call, responder);
+  if (!wanted) prepared.reset();
+  co_return prepared;
+}
+
+/// Compiles the call's grammar, when it has one, as the workers will. False when the client went meanwhile. On a thread
+/// of its own: grammars wait for each other, client by client in turns, and nobody else waits for them.
+asio::awaitable<bool> DataApi::TryGrammar(const GenerateCall& call, HttpResponder& responder) {
+  if (!call.sampling.grammar) co_return true;
+  std::function<bool(const std::stop_token&)> work = [this, source = call.sampling.grammar,
+                                                      field = call.grammar_field](const std::stop_token& stop) {
+    try {
+      means_.grammars.Try(source, stop);
+    } catch (const Error& error) {
+      JsonFields::Refuse(field.c_str(), error.what());
+    }
+    return true;
+  };
+  const std::optional<bool> tried = co_await OnPool(means_.grammar_pool, responder, call.client, 0, std::move(work));
+  co_return tried.has_value();
+}
+
+int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
+  const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
+  const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
+  if (room < 1) {
+    throw ContextLengthError(options_.request.max_model_len,
+                             fmt::format("the prompt has {}, and the answer needs room, too", longest_prompt),
+                             call.chat ? "messages" : "prompt");
+  }
+  if (!call.max_tokens) {
+    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, call.default_max_tokens(), per_choice})));
+  }
+  if (call.cut_to_context)
+    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({*call.max_tokens, room, per_choice})));
+  if (*call.max_tokens > room) {
+    throw ContextLengthError(
+        options_.request.max_model_len,
+        fmt::format("max_tokens {} and the prompt's {} tokens exceed it", *call.max_tokens, longest_prompt),
+        "max_tokens");
+  }
+  return *call.max_tokens;
+}
+
+}  // namespace quire

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <string>
+
+#include "coordinator/api/access/key_quotas.h"
+#include "coordinator/api/access/pending_places.h"
+#include "coordinator/api/http/http_types.h"
+#include "coordinator/api/http/routes.h"
+#include "coordinator/api/http/work_pool.h"
+#include "coordinator/api/openai/call_preparer.h"
+#include "coordinator/api/openai/generation.h"
+#include "coordinator/api/openai/page_api.h"
+#include "coordinator/api/openai/response_pages.h"
+#include "coordinator/grammars/grammar_trials.h"
+#include "coordinator/metrics/metrics.h"
+#include "coordinator/text/chat_template.h"
+
+namespace quire {
+
+class PiecewiseText;
+struct AnswerChoice;
+
+/// The data port: OpenAI's endpoints and the few around them. One thread: the I/O thread.
+class DataApi {
+ public:
+  struct Options {
+    std::string model_name;
+    RequestLimits request;
+    int max_pending_requests = 0;  // choices queued or running, of one client
+    std::string no_chat_reason;    // why chat is refused; empty: it is not
+    std::optional<int64_t> seed;   // of requests that bring none; absent: random
+    int64_t pool_tokens = 0;       // what the KV blocks hold
+    std::map<std::string, Topology::KeyLimits> key_limits;
+    int max_running = 0;  // sequences, of all replicas
+    bool chat_page = true;
+    AnswerFormat answer_format;
+    bool chosen_format = false;  // of answer_format, by a flag
+  };
+  /// What requests take besides their place; the pools must be stopped before this object goes.
+  struct Means {
+    ByteBudget& memory;
+    WorkPool &pool, &grammar_pool;  // the second: of one thread, which alone uses the next
+    GrammarTrials& grammars;
+  };
+  /// chat may be null. The references outlive this object.
+  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
+
+  /// With the head alone: refuses what would be refused whatever the body says, and charges the body.
+  std::optional<HttpResponse> Admit(HttpRequest& head);
+  boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
+  std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
+
+  /// New generating requests get 503 meanwhile.
+  void SetDraining(bool draining) { draining_ = draining; }
+  /// Choices that wait or run, and answers that are still being sent.
+  int unfinished() const { return places_.taken() + num_sending_; }
+
+ private:
+  class Slot;       // a reserved place among the pending requests
+  struct Exchange;  // one call and where its answer goes
+  Routes<DataHandler> MakeRoutes();
+  PageApi::Charge Charging();
+  HttpResponse Readiness() const;
+
+  /// Nothing when the call was refused, which the client has been told, or nobody waits for it any more.
+  boost::asio::awaitable<std::optional<PreparedCall>> Admitted(HttpRequest& request, HttpResponder& responder,
+                                                               Dialect dialect, Slot& slot, ByteBudget::Lease& memory);
+  boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
+  boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
+                                                              Dialect dialect);
+  boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, HttpResponder& responder);
+  boost::asio::awaitable<void> AnswerWhole(Generation& generation, Exchange& exchange);
+  boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
+  boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
+  boost::asio::awaitable<void> WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
+  boost::asio::awaitable<void> AnswerStream(Generation& generation, Exchange& exchange);
+  boost::asio::awaitable<void> SendEnding(Exchange& exchange);
+  static std::string ChunksOf(const GenerationEvent& event, Exchange& exchange);
+  int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
+
+  /// Why there is no room for so many choices more of this client; nothing when there is.
+  std::optional<HttpResponse> RefuseForLoad(const std::string& client, int choices_to_come);
+  /// Why this client may not have so many choices pending, or no tokens now; nothing when it may.
+  std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
+  /// Holds so many bytes in all, or says why not.
+  std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
+
+  Options options_;
+  GenerationContext context_;
+  Metrics& metrics_;
+  Means means_;
+  CallPreparer preparer_;
+  PageApi pages_;
+  ResponsePages responses_;
+  KeyQuotas quotas_;
+  bool draining_ = false;
+  PendingPlaces places_;  // of choices; a call has 1 while their number is not known
+  int num_sending_ = 0;   // calls that gave their places back
+  RequestId next_id_ = 1;
+  Routes<DataHandler> routes_;
+};
+
+}  // namespace quire

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+
+#include "comm/base/json.h"
+#include "coordinator/api/http/http_types.h"
+
+namespace quire {
+
+/// Answers one request of the data port, on the I/O thread. What it throws becomes the answer that tells of it.
+using DataHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
+
+/// Of an endpoint that answers at once.
+DataHandler At(std::function<HttpResponse(HttpRequest&)> answer);
+
+/// 200 with this body.
+HttpResponse JsonResponse(const Json& json);
+
+}  // namespace quire

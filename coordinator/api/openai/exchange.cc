@@ -1,0 +1,75 @@
+#include "coordinator/api/openai/exchange.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace quire {
+
+bool DataApi::Exchange::HoldText(int64_t bytes) {
+  if (bytes <= text_bytes) return true;
+  if (memory.Resize(memory.bytes() + bytes) != ByteBudget::Verdict::kTaken) return false;
+  text_bytes += bytes;
+  return true;
+}
+
+bool DataApi::Exchange::HoldEvent(const GenerationEvent& event) {
+  const int64_t held = form ? form->held_bytes() : 0;
+  return held == 0 || HoldText(2 * (held + static_cast<int64_t>(event.text.size())));
+}
+
+AnswerParts DataApi::Exchange::PartsOf(const GenerationEvent& event) {
+  ChatChoice& choice = choices[static_cast<size_t>(event.choice)];
+  AnswerParts parts = choice.OnText(event.text);
+  if (choice.was_thinking()) usage.reasoning_tokens += event.num_tokens;
+  if (!event.finished) return parts;
+  AnswerParts last = choice.OnEnd(*event.finished == FinishReason::kLength);
+  std::ranges::move(last, std::back_inserter(parts));
+  return parts;
+}
+
+void DataApi::Exchange::Add(const GenerationEvent& event, AnswerChoice& to) {
+  if (!call.chat) {
+    to.text += event.text;
+    return;
+  }
+  for (AnswerPart& part : PartsOf(event)) {
+    switch (part.kind) {
+      case AnswerPart::kContent:
+        to.text += part.text;
+        break;
+      case AnswerPart::kReasoning:
+        to.reasoning += part.text;
+        break;
+      case AnswerPart::kCall:
+        to.calls.push_back(
+            {ToolCallId(call.shape.format.tools, id, event.choice, part.call), std::move(part.text), ""});
+        break;
+      case AnswerPart::kArguments:
+        to.calls.back().arguments += part.text;
+        break;
+      case AnswerPart::kBroken:
+        to.calls.pop_back();
+        to.text += part.text;
+        break;
+    }
+  }
+}
+
+std::string DataApi::Exchange::ChatChunks(const GenerationEvent& event) {
+  const bool with_logprobs = call.num_top_logprobs >= 0;
+  std::vector<ReportedToken> tokens = event.tokens;
+  std::string text;
+  for (const AnswerPart& part : PartsOf(event)) {
+    const std::string call_id = ToolCallId(call.shape.format.tools, id, event.choice, part.call);
+    text += ChunkText(builder.PartChunk(event.choice, part, call_id, tokens, with_logprobs));
+    tokens.clear();
+  }
+  if (!tokens.empty()) text += ChunkText(builder.Chunk(event.choice, false, "", tokens, with_logprobs, std::nullopt));
+  if (!event.finished) return text;
+  const bool calls = choices[static_cast<size_t>(event.choice)].called() && event.finished == FinishReason::kStop;
+  return text + ChunkText(calls ? builder.CallsEndChunk(event.choice)
+                                : builder.Chunk(event.choice, false, "", {}, false, event.finished));
+}
+
+}  // namespace quire

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/openai/answer_form.h"
+#include "coordinator/api/openai/chat_choice.h"
+#include "coordinator/api/openai/data_api.h"
+#include "coordinator/api/openai/openai_response.h"
+
+namespace quire {
+
+/// Holds a call's places while it is pending: one from its arrival, one for each choice once those are known. They are
+/// given back when the generation ends, whatever time its client takes to read.
+class DataApi::Slot {
+ public:
+  Slot(DataApi& api, const std::string& client) : api_(api), places_(api.places_, client) { Widen(1); }
+  ~Slot() {
+    Release();
+    --api_.num_sending_;
+  }
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+
+  void Widen(int choices) { places_.Resize(choices); }
+  void Release() {
+    if (places_.count() == 0) return;
+    Widen(0);
+    ++api_.num_sending_;
+  }
+
+ private:
+  DataApi& api_;
+  PendingPlaces::Taken places_;
+};
+
+/// One call and where its answer goes.
+struct DataApi::Exchange {
+  /// A server-sent event.
+  static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
+  /// The same for a chunk of a choice: each carries usage, null but where it is wanted all along, when usage was asked
+  /// for.
+  std::string ChunkText(Json chunk) const {
+    if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
+    return EventText(chunk);
+  }
+
+  /// What a choice's text begins with as a whole, before any of it is drawn.
+  std::string EchoOf(size_t choice) const {
+    return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
+  }
+  /// What is charged for texts grows with them; false: there is no memory for so much.
+  bool HoldText(int64_t bytes);
+  /// The same for a stream that ends with all of its text.
+  bool HoldEvent(const GenerationEvent& event);
+  /// What an event brings of a chat's choice; counts tokens of thoughts.
+  AnswerParts PartsOf(const GenerationEvent& event);
+  /// Puts what an event brings to the choice that it is of. A call that turned out to be none is text.
+  void Add(const GenerationEvent& event, AnswerChoice& to);
+  /// A chunk for each part that a chat's event brings.
+  std::string ChatChunks(const GenerationEvent& event);
+
+  /// The first chunk of a choice's stream.
+  Json OpeningChunk(size_t choice) const {
+    Json chunk = builder.Chunk(static_cast<int>(choice), call.chat, EchoOf(choice), {}, false, std::nullopt);
+    if (prompt_ids.empty()) return chunk;
+    Json& place = call.chat ? chunk : chunk["choices"][0];
+    place["prompt_token_ids"] = prompt_ids[choice / static_cast<size_t>(call.num_delivered())];
+    return chunk;
+  }
+
+  const GenerateCall& call;
+  const std::string client;
+  std::string id;  // of the answer, without what says its kind
+  ResponseBuilder builder;
+  Usage usage;
+  std::vector<std::string> echo;                 // of every prompt, or none
+  std::vector<std::vector<TokenId>> prompt_ids;  // likewise
+  int64_t text_bytes;                            // charged for texts
+  HttpResponder& responder;
+  ByteBudget::Lease& memory;
+  Slot& slot;
+  std::vector<ChatChoice> choices;             // of a chat
+  std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
+};
+
+}  // namespace quire

@@ -1,0 +1,152 @@
+// The generating half of DataApi: from a request to tokens in the engine. What becomes of them: answer_api.cc.
+#include <boost/asio/this_coro.hpp>
+#include <ctime>
+#include <random>
+
+#include "comm/base/error.h"
+#include "coordinator/api/openai/answer_memory.h"
+#include "coordinator/api/openai/exchange.h"
+#include "coordinator/api/openai/messages_answer.h"
+#include "coordinator/api/openai/on_pool.h"
+#include "coordinator/api/openai/responses_answer.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+/// While it lives, a client that leaves or stops reading cancels the generation, and what waits for a client that reads
+/// slowly is charged. Declared after the generation and the memory, so that it goes first.
+class GoneHook {
+ public:
+  GoneHook(HttpResponder& responder, Generation& generation, ByteBudget::Lease& memory)
+      : when_gone_(responder,
+                   [&generation] {
+                     generation.Cancel();
+                     generation.events().Wake();
+                   }),
+        events_(generation.events().shared_from_this()) {
+    events_->is_stalled = [&responder] { return responder.stalled(); };
+    events_->may_hold = [&memory, held = size_t{0}](size_t bytes) mutable {
+      const int64_t without = memory.bytes() - static_cast<int64_t>(held);
+      const bool taken = memory.Resize(without + static_cast<int64_t>(bytes)) == ByteBudget::Verdict::kTaken;
+      if (taken) held = bytes;
+      return taken;
+    };
+    events_->on_overflow = [&generation] { generation.Cancel(); };
+  }
+  ~GoneHook() {
+    events_->is_stalled = nullptr;
+    events_->may_hold = nullptr;
+    events_->on_overflow = nullptr;
+  }
+  GoneHook(const GoneHook&) = delete;
+  GoneHook& operator=(const GoneHook&) = delete;
+
+ private:
+  WhenGone when_gone_;
+  std::shared_ptr<EventQueue> events_;  // later events may still be on their way to it
+};
+
+uint64_t RandomSeed() {
+  std::random_device entropy;
+  return uint64_t{entropy()} << 32 | entropy();
+}
+
+/// Of a call, as its client knows it.
+std::string NewName(Dialect dialect, RequestId id) {
+  static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_"};
+  return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], id ^ RandomSeed() << 20);
+}
+
+/// Null for OpenAI's completions.
+std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int max_tokens, const std::string& name,
+                                   const std::string& model, ResponseStore& store) {
+  const ToolFormat calls = prepared.call.shape.format.tools;
+  if (dialect == Dialect::kMessages) {
+    const bool cut = max_tokens < prepared.call.max_tokens.value_or(max_tokens);
+    return std::make_unique<MessagesForm>(name, model, cut, calls);
+  }
+  if (dialect != Dialect::kResponses) return nullptr;
+  auto keep = [&store, name, client = prepared.call.client](std::string response, std::string conversation) {
+    return store.Put(client, name, {std::move(response), std::move(conversation)});
+  };
+  const ResponsesForm::Head head{name, model, std::time(nullptr)};
+  return std::make_unique<ResponsesForm>(head, std::move(*prepared.terms), calls, std::move(keep));
+}
+
+}  // namespace
+
+asio::awaitable<std::optional<PreparedCall>> DataApi::Admitted(HttpRequest& request, HttpResponder& responder,
+                                                               Dialect dialect, Slot& slot, ByteBudget::Lease& memory) {
+  const auto body_bytes = static_cast<int64_t>(request.body.size());
+  std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
+  if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
+  std::optional<PreparedCall> prepared;
+  if (!refusal) {
+    prepared = co_await Prepare(request, responder, dialect);
+    if (!prepared) co_return std::nullopt;  // nobody waits for it any more
+    responder.ForgetContent();
+    slot.Widen(prepared->num_sampled());
+    const bool had_room = !prepared->prompts.empty();
+    refusal = RefuseForLoad(request.client, had_room ? 0 : options_.max_pending_requests + 1);
+    if (!refusal) refusal = RefuseForQuota(request.client, prepared->num_sampled());
+  }
+  if (!refusal) {
+    const int max_tokens = prepared->max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
+    refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
+  }
+  if (!refusal) co_return prepared;
+  HttpResponse response = std::move(*refusal);
+  co_await responder.Send(std::move(response));
+  co_return std::nullopt;
+}
+
+asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
+  // Nothing is parsed for a client that there is no room for.
+  Slot slot(*this, request.client);
+  ByteBudget::Lease memory = std::move(request.memory);
+  std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);
+  if (!prepared) co_return;
+  const int max_tokens = prepared->max_tokens;
+  GenerateCall& call = prepared->call;
+  const KeyQuotas::Place place(quotas_, request.client, prepared->num_sampled());
+  call.client = request.client;
+  call.client_limits = quotas_.EngineLimits(call.client);
+  call.client_tokens = quotas_.Meter(call.client);
+  if (!call.has_seed)
+    call.sampling.seed = options_.seed ? static_cast<uint64_t>(*options_.seed) + next_id_ : RandomSeed();
+  if (call.client_tokens != nullptr) *call.client_tokens += prepared->prompt_tokens;
+  const RequestId id = next_id_;
+  next_id_ += prepared->prompts.size();
+  const std::string name = NewName(dialect, id);
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  std::vector<std::vector<TokenId>> prompt_ids;
+  if (call.return_token_ids) prompt_ids = prepared->prompts;
+  Generation generation(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
+  Exchange exchange{call,
+                    request.client,
+                    name.substr(name.find_first_of("-_") + 1),
+                    {context_.tokenizer, call.chat, name, options_.model_name, std::time(nullptr)},
+                    {.prompt_tokens = static_cast<int>(prepared->prompt_tokens)},
+                    std::move(prepared->echo),
+                    std::move(prompt_ids),
+                    TextBytes(*prepared, max_tokens),
+                    responder,
+                    memory,
+                    slot,
+                    {}};
+  for (int i = 0; call.chat && i < generation.num_choices(); ++i)
+    exchange.choices.emplace_back(call.shape, call.include_reasoning);
+  exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
+  exchange.builder.ShowIds(call.return_token_ids, call.tokens_as_ids);
+  const GoneHook hook(responder, generation, memory);
+  if (call.stream) {
+    co_await AnswerStream(generation, exchange);
+  } else {
+    co_await AnswerWhole(generation, exchange);
+  }
+}
+
+}  // namespace quire

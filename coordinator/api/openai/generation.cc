@@ -1,0 +1,270 @@
+#include "coordinator/api/openai/generation.h"
+
+#include <algorithm>
+
+#include "coordinator/api/access/client_id.h"
+#include "coordinator/api/openai/prompt_reporter.h"
+#include "coordinator/api/requests/token_fields.h"
+#include "coordinator/text/detokenizer.h"
+#include "coordinator/text/stop_matcher.h"
+#include "coordinator/text/utf8.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+/// What a request's end without a result is to its client. Only where nothing was computed, or the fault was not the
+/// request's, is there sense in sending it again.
+GenerationEvent EventOf(RequestError error, const std::string& message) {
+  GenerationEvent event;
+  event.error = message;
+  event.retry_in_vain = error != RequestError::kNoRoom && error != RequestError::kWorkersLost;
+  switch (error) {
+    case RequestError::kNoRoom:
+      event.error_status = 503;
+      break;
+    case RequestError::kTimedOut:
+    case RequestError::kDeadline:
+      event.error_status = 504;
+      break;
+    case RequestError::kOverworked:
+    case RequestError::kDeadEnd:
+      event.error_status = 400;
+      break;
+    case RequestError::kAborted:
+      event.error_status = 410;
+      break;
+    case RequestError::kWorkersLost:
+    case RequestError::kNoNumbers:
+    case RequestError::kGivenUp:
+      event.error_status = 500;
+      break;
+  }
+  return event;
+}
+
+/// Lives with its request in the engine: turns tokens into text there, so that stop strings end a choice at once.
+class TextSink : public RequestSink {
+ public:
+  TextSink(const Tokenizer& tokenizer, const GenerateCall& call, const std::vector<TokenId>& prompt, int first_choice,
+           std::shared_ptr<EventQueue> events)
+      : tokenizer_(tokenizer),
+        first_choice_(first_choice),
+        report_tokens_(call.num_top_logprobs >= 0 || call.return_token_ids),
+        min_tokens_(call.sampling.min_tokens),
+        echoes_(call.echo),
+        only_prompt_(call.only_prompt()),
+        client_tokens_(call.client_tokens),
+        events_(std::move(events)) {
+    for (int i = 0; i < call.num_delivered(); ++i) {
+      choices_.push_back({Detokenizer(tokenizer, call.skip_special_tokens, call.shown_tokens),
+                          StopMatcher(call.stop, call.include_stop),
+                          {},
+                          0});
+    }
+    if (call.num_scored_top() < 0) return;
+    prompt_.emplace(tokenizer, call.skip_special_tokens);
+    first_ = prompt_->First(prompt);
+  }
+
+  void OnStart(double waited_seconds) override {
+    waited_ = waited_seconds;
+    if (prompt_) EmitPrompt(std::move(first_));
+  }
+
+  void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>& prompt) override {
+    EmitPrompt(prompt_->Next(scores, prompt));
+  }
+
+  bool OnToken(const TokenEvent& token) override {
+    if (only_prompt_) return false;
+    Choice& choice = choices_[static_cast<size_t>(token.choice)];
+    if (client_tokens_ != nullptr) ++*client_tokens_;
+    ++choice.pending_count;
+    choice.logprob_sum += token.logprob;
+    ++choice.num_tokens;
+    const std::string text = choice.detokenizer.Push(token.token);
+    if (report_tokens_) {
+      choice.pending_tokens.push_back(Report(token, choice.num_characters));
+      choice.num_characters += NumCharacters(text);
+    }
+    // Before min_tokens a stop string is text like other text.
+    const bool may_stop = choice.num_tokens > min_tokens_;
+    const StopMatcher::Output out = may_stop ? choice.stops.Push(text) : StopMatcher::Output{text};
+    if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
+    choice.stopped = out.stopped;
+    choice.stop_sequence = out.stop;
+    return out.stopped;
+  }
+
+  void OnFinish(int index, FinishReason reason) override {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    std::string rest;
+    if (!choice.stopped) {
+      rest = choice.stops.Finish();  // what is left of a character without its end is no text
+    }
+    if (only_prompt_) reason = FinishReason::kLength;
+    if (reason == FinishReason::kStop && !choice.stopped)
+      ++choice.pending_count;  // the token that said stop was generated, too
+    Emit(index, rest, reason);
+  }
+
+  void OnHiddenStop(int index, float logprob) override {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    choice.logprob_sum += logprob;
+    ++choice.num_tokens;
+  }
+
+  void OnCached(int tokens) override {
+    GenerationEvent event;
+    event.choice = first_choice_;
+    event.cached_tokens = tokens;
+    events_->Push(std::move(event));
+  }
+
+  bool Abandoned() const override { return events_->Abandoned(); }
+
+  void OnError(RequestError error, const std::string& message) override { events_->Push(EventOf(error, message)); }
+
+ private:
+  struct Choice {
+    Detokenizer detokenizer;
+    StopMatcher stops;
+    std::vector<ReportedToken> pending_tokens;  // drawn, but their text is held back
+    int pending_count;
+    bool stopped = false;
+    std::string stop_sequence;  // that stopped it
+    double logprob_sum = 0;
+    int num_tokens = 0;
+    size_t num_characters = 0;  // of text so far; counted when tokens are reported
+  };
+
+  static ReportedToken Report(const TokenEvent& token, size_t text_offset) {
+    return {token.token, token.logprob, token.top, text_offset};
+  }
+
+  void EmitPrompt(PromptReporter::Part part) {
+    GenerationEvent event;
+    event.choice = first_choice_;
+    event.of_prompt = true;
+    event.tokens = std::move(part.tokens);
+    if (echoes_) event.text = std::move(part.text);
+    for (Choice& choice : choices_) choice.num_characters = echoes_ ? prompt_->num_characters() : 0;
+    events_->Push(std::move(event));
+  }
+
+  void Emit(int index, std::string text, std::optional<FinishReason> finished) {
+    Choice& choice = choices_[static_cast<size_t>(index)];
+    GenerationEvent event;
+    event.choice = first_choice_ + index;
+    event.text = std::move(text);
+    event.tokens = std::exchange(choice.pending_tokens, {});
+    event.num_tokens = std::exchange(choice.pending_count, 0);
+    event.queue_seconds = std::exchange(waited_, std::nullopt);
+    event.finished = finished;
+    if (finished) event.stop_sequence = std::move(choice.stop_sequence);
+    if (finished && choice.num_tokens > 0) event.mean_logprob = choice.logprob_sum / choice.num_tokens;
+    events_->Push(std::move(event));
+  }
+
+  const Tokenizer& tokenizer_;
+  int first_choice_;
+  bool report_tokens_;
+  int min_tokens_;
+  bool echoes_, only_prompt_;
+  std::shared_ptr<std::atomic<int64_t>> client_tokens_;
+  std::shared_ptr<EventQueue> events_;
+  std::vector<Choice> choices_;
+  std::optional<double> waited_;          // until it is told
+  std::optional<PromptReporter> prompt_;  // when its tokens are reported
+  PromptReporter::Part first_;            // likewise, until that is told
+};
+
+std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call,
+                                     const std::vector<TokenId>& prompt, int max_tokens, RequestId id,
+                                     const std::string& name, std::shared_ptr<RequestSink> sink) {
+  auto request = std::make_unique<Request>();
+  request->id = id;
+  request->name = name;
+  request->client = call.client;
+  request->client_limits = call.client_limits;
+  request->cache_salt = CacheSalt(call.client, call.cache_salt);
+  request->priority = call.priority;
+  request->arrival_seconds = EngineLoop::Now();
+  request->limits.max_tokens = std::max(1, max_tokens);
+  request->limits.max_seconds = call.deadline_seconds;
+  request->limits.stop_token_ids = call.stop_token_ids;
+  if (!call.ignore_eos) {
+    auto& stops = request->limits.stop_token_ids;
+    stops.insert(stops.end(), context.eos_token_ids.begin(), context.eos_token_ids.end());
+  }
+  request->sampling = call.sampling;
+  request->sampling.num_logprobs = call.num_top_logprobs;
+  request->sampling.num_prompt_logprobs = call.num_scored_top();
+  if (call.sampling.min_tokens > 0) request->sampling.banned_until_min = request->limits.stop_token_ids;
+  CheckSomeTokenIsLeft(request->sampling, request->limits.stop_token_ids);
+  if (call.best_of > call.n) request->sampling.num_logprobs = std::max(0, request->sampling.num_logprobs);
+  if (call.beams) {
+    request->beams =
+        std::make_unique<BeamSearch>(*call.beams, request->limits.stop_token_ids, request->limits.max_tokens);
+    request->sampling.num_logprobs = request->beams->num_candidates();
+  }
+  request->sequences = NewSequences(prompt, call.best_of);
+  request->sink = std::move(sink);
+  return request;
+}
+
+}  // namespace
+
+Generation::Generation(const GenerationContext& context, const GenerateCall& call,
+                       std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
+                       const std::string& name, asio::any_io_executor executor)
+    : replicas_(context.replicas),
+      events_(std::make_shared<EventQueue>(executor)),
+      num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()),
+      max_tokens_(max_tokens) {
+  std::vector<std::shared_ptr<Request>> requests;
+  int64_t tokens = 0;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    ids_.push_back(first_id + i);
+    tokens += static_cast<int64_t>(prompts[i].size());
+    auto sink = std::make_shared<TextSink>(context.tokenizer, call, prompts[i],
+                                           static_cast<int>(i) * call.num_delivered(), events_);
+    requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
+  }
+  // All on one replica and in one task: no step can come between, so the first events are the verdicts.
+  Arrival arrival;
+  arrival.abandoned = [events = events_] { return events->Abandoned(); };
+  arrival.refuse = [events = events_](int status, const std::string& reason) {
+    GenerationEvent event;
+    event.error = reason;
+    event.error_status = status;
+    events->Push(std::move(event));
+  };
+  arrival.submit = [requests = std::move(requests), events = events_](Engine& engine) {
+    if (events->Abandoned()) return;  // while the workers compiled its grammar
+    for (const auto& request : requests) {
+      const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
+      GenerationEvent event;
+      event.accepted = !refusal;
+      event.error = refusal.value_or("");
+      event.error_status = 400;
+      events->Push(std::move(event));
+      if (refusal) break;
+    }
+  };
+  replicas_.Submit(CacheSalt(call.client, call.cache_salt), prompts.front(), tokens, call.client, call.sampling.grammar,
+                   std::move(arrival));
+}
+
+Generation::~Generation() { Cancel(); }
+
+void Generation::Cancel() {
+  if (std::exchange(cancelled_, true)) return;
+  events_->Abandon();
+  replicas_.Cancel(ids_);
+}
+
+}  // namespace quire

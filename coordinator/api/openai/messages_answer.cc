@@ -1,0 +1,188 @@
+#include "coordinator/api/openai/messages_answer.h"
+
+#include <utility>
+
+#include "coordinator/api/openai/chat_choice.h"
+#include "coordinator/api/requests/dialect.h"
+
+namespace quire {
+
+namespace {
+
+const char* ErrorType(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 408:
+    case 504:
+      return "timeout_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+/// Members keep their order: clients send calls back as they came, and a prompt that says them in another order is not
+/// found in the cache.
+std::string Dump(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
+
+OrderedJson ErrorJson(int status, const std::string& message) {
+  return {{"type", "error"}, {"error", {{"type", ErrorType(status)}, {"message", message}}}};
+}
+
+OrderedJson TextBlock(std::string text) {
+  return {{"type", "text"}, {"text", std::move(text)}, {"citations", nullptr}};
+}
+
+/// Thoughts are not signed: whoever sends them back may.
+OrderedJson ThinkingBlock(std::string text) {
+  return {{"type", "thinking"}, {"thinking", std::move(text)}, {"signature", ""}};
+}
+
+OrderedJson CallBlock(const std::string& id, const std::string& name, OrderedJson input) {
+  return {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", std::move(input)}};
+}
+
+/// What clients of this API know ids of calls by, where the model does not want others.
+std::string UseId(const std::string& call_id) {
+  constexpr std::string_view kOpenAi = "call_";
+  return call_id.starts_with(kOpenAi) ? "toolu_" + call_id.substr(kOpenAi.size()) : call_id;
+}
+
+/// Arguments that the answer's end has cut are no JSON, and are told under a name that says so.
+OrderedJson InputOf(const std::string& arguments) {
+  OrderedJson input = OrderedJson::parse(arguments, nullptr, false);
+  return input.is_object() ? input : OrderedJson{{"INVALID_JSON", arguments}};
+}
+
+/// Every event says in its data, too, what it is.
+std::string Event(const OrderedJson& json) { return NamedEvent(json["type"], Dump(json)); }
+
+}  // namespace
+
+OrderedJson MessagesUsage(const Usage& usage) {
+  return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
+          {"cache_creation_input_tokens", 0},
+          {"cache_read_input_tokens", usage.cached_tokens},
+          {"output_tokens", usage.completion_tokens},
+          {"service_tier", "standard"}};
+}
+
+void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
+  if (!IsOfMessages(request.path)) return;
+  const Json body = Json::parse(response.body, nullptr, false);
+  if (!body.is_object() || !body.contains("error")) return;
+  OrderedJson error = ErrorJson(response.status, body["error"]["message"]);
+  error["request_id"] = request.id;
+  response.body = Dump(error);
+}
+
+/// {"stop_reason", "stop_sequence"}
+OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
+                                 bool called) const {
+  OrderedJson stop = {{"stop_reason", called ? "tool_use" : "end_turn"}, {"stop_sequence", nullptr}};
+  if (reason == FinishReason::kLength) {
+    stop["stop_reason"] = cut_ ? "model_context_window_exceeded" : "max_tokens";
+  } else if (!stop_sequence.empty()) {
+    stop = {{"stop_reason", "stop_sequence"}, {"stop_sequence", stop_sequence}};
+  }
+  return stop;
+}
+
+OrderedJson MessagesForm::Message(OrderedJson content, const OrderedJson& ending, const Usage& usage) const {
+  OrderedJson message = {
+      {"id", id_}, {"type", "message"}, {"role", "assistant"}, {"model", model_}, {"content", std::move(content)}};
+  message.update(ending);
+  message["usage"] = MessagesUsage(usage);
+  return message;
+}
+
+std::shared_ptr<PiecewiseText> MessagesForm::Whole(AnswerChoice choice, const Usage& usage) {
+  size_t bytes = choice.text.size() + choice.reasoning.size();
+  for (const AnswerCall& call : choice.calls) bytes += call.name.size() + call.arguments.size();
+  auto message = [form = *this, usage, choice = std::move(choice)] {
+    OrderedJson content = OrderedJson::array();
+    if (!choice.reasoning.empty()) content.push_back(ThinkingBlock(choice.reasoning));
+    if (!choice.text.empty()) content.push_back(TextBlock(choice.text));
+    for (const AnswerCall& call : choice.calls)
+      content.push_back(CallBlock(UseId(call.id), call.name, InputOf(call.arguments)));
+    const OrderedJson stop = form.StopOf(choice.finished, choice.stop_sequence, !choice.calls.empty());
+    return Dump(form.Message(std::move(content), stop, usage));
+  };
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{std::move(message)}, bytes);
+}
+
+std::string MessagesForm::Opening(const Usage& usage) {
+  const OrderedJson unknown = {{"stop_reason", nullptr}, {"stop_sequence", nullptr}};
+  return Event({{"type", "message_start"}, {"message", Message(OrderedJson::array(), unknown, usage)}}) + Ping();
+}
+
+std::string MessagesForm::Open(AnswerPart::Kind kind, OrderedJson block) {
+  std::string text = Close();
+  open_ = kind;
+  return text + Event({{"type", "content_block_start"}, {"index", index_}, {"content_block", std::move(block)}});
+}
+
+std::string MessagesForm::Close() {
+  if (!open_) return "";
+  open_.reset();
+  return Event({{"type", "content_block_stop"}, {"index", index_++}});
+}
+
+std::string MessagesForm::DeltaOf(const AnswerPart& part) {
+  std::string events;
+  OrderedJson delta;
+  switch (part.kind) {
+    case AnswerPart::kContent:
+      if (open_ != part.kind) events = Open(part.kind, TextBlock(""));
+      delta = {{"type", "text_delta"}, {"text", part.text}};
+      break;
+    case AnswerPart::kReasoning:
+      if (open_ != part.kind) events = Open(part.kind, ThinkingBlock(""));
+      delta = {{"type", "thinking_delta"}, {"thinking", part.text}};
+      break;
+    case AnswerPart::kCall: {
+      called_ = true;
+      const std::string id = UseId(ToolCallId(calls_, id_.substr(id_.find('_') + 1), 0, part.call));
+      return Open(part.kind, CallBlock(id, part.text, OrderedJson::object()));
+    }
+    case AnswerPart::kArguments:
+      delta = {{"type", "input_json_delta"}, {"partial_json", part.text}};
+      break;
+    case AnswerPart::kBroken:
+      return "";
+  }
+  return events + Event({{"type", "content_block_delta"}, {"index", index_}, {"delta", std::move(delta)}});
+}
+
+std::string MessagesForm::Delta(const AnswerParts& parts, const GenerationEvent& event) {
+  std::string text;
+  for (const AnswerPart& part : parts) text += DeltaOf(part);
+  if (event.finished) stop_ = StopOf(event.finished, event.stop_sequence, called_);
+  return text;
+}
+
+std::shared_ptr<PiecewiseText> MessagesForm::Ending(const Usage& usage) {
+  std::string text = Close();
+  text += Event({{"type", "message_delta"}, {"delta", stop_}, {"usage", MessagesUsage(usage)}});
+  text += Event({{"type", "message_stop"}});
+  const size_t bytes = text.size();
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{[text = std::move(text)] { return text; }}, bytes);
+}
+
+std::string MessagesForm::Failure(const GenerationEvent& event) {
+  return Event(ErrorJson(event.error_status, event.error));
+}
+
+std::string MessagesForm::Ping() const { return Event({{"type", "ping"}}); }
+
+}  // namespace quire

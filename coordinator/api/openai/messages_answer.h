@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "coordinator/api/http/http_types.h"
+#include "coordinator/api/openai/answer_form.h"
+
+namespace quire {
+
+/// Answers in the form of Anthropic's Messages API: blocks of thoughts, of text, and of calls of tools.
+class MessagesForm : public AnswerForm {
+ public:
+  /// cut: the answer may be shorter than was asked for, because the context ends before. calls: how models of this
+  /// format want ids of calls.
+  MessagesForm(std::string id, std::string model, bool cut, ToolFormat calls)
+      : id_(std::move(id)), model_(std::move(model)), cut_(cut), calls_(calls) {}
+
+  std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
+  std::string Opening(const Usage& usage) override;
+  std::string Delta(const AnswerParts& parts, const GenerationEvent& event) override;
+  std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
+  std::string Failure(const GenerationEvent& event) override;
+  std::string Ping() const override;
+
+ private:
+  OrderedJson Message(OrderedJson content, const OrderedJson& ending, const Usage& usage) const;
+  OrderedJson StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence, bool called) const;
+  std::string DeltaOf(const AnswerPart& part);
+  std::string Open(AnswerPart::Kind kind, OrderedJson block);
+  std::string Close();
+
+  std::string id_, model_;
+  bool cut_;
+  ToolFormat calls_;
+  // Of a stream.
+  std::optional<AnswerPart::Kind> open_;  // what the block that is open holds
+  int index_ = 0;                         // of that block, or of the next
+  bool called_ = false;
+  OrderedJson stop_;  // how the answer ended
+};
+
+/// Input tokens do not count those that came from the cache.
+OrderedJson MessagesUsage(const Usage& usage);
+
+/// An error in OpenAI's form (ErrorResponse) is told as clients of the Messages API know it, if the request was of one.
+void RestateForMessages(const RequestRecord& request, HttpResponse& response);
+
+}  // namespace quire

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/asio/this_coro.hpp>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "coordinator/api/http/handoff.h"
+#include "coordinator/api/http/http_types.h"
+#include "coordinator/api/http/work_pool.h"
+#include "coordinator/api/requests/json_fields.h"
+
+namespace quire {
+
+/// Sets what happens when the client goes, and puts back at its end what was set before.
+class WhenGone {
+ public:
+  WhenGone(HttpResponder& responder, std::function<void()> action)
+      : responder_(responder), before_(std::exchange(responder.on_gone, std::move(action))) {}
+  ~WhenGone() { responder_.on_gone = std::move(before_); }
+  WhenGone(const WhenGone&) = delete;
+  WhenGone& operator=(const WhenGone&) = delete;
+
+ private:
+  HttpResponder& responder_;
+  std::function<void()> before_;
+};
+
+/// On the I/O thread: has the pool do `work`, for this client and about so many bytes, and returns what it made or
+/// throws what it threw. Nothing when the responder's client went meanwhile: work that had not begun is not done then.
+/// Throws ApiError 429 when too much waits already.
+template <class T>
+boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& responder, std::string client,
+                                                size_t bytes, std::function<T(const std::stop_token&)> work) {
+  struct Outcome {
+    std::optional<T> value;
+    std::exception_ptr error;
+  };
+  const boost::asio::any_io_executor io = co_await boost::asio::this_coro::executor;
+  const auto handoff = std::make_shared<Handoff<Outcome>>(io);
+  const WorkPool::JobPtr job = pool.Add(client, bytes, [handoff, work = std::move(work)](const std::stop_token& stop) {
+    Outcome outcome;
+    try {
+      outcome.value = work(stop);
+    } catch (...) {
+      outcome.error = std::current_exception();
+    }
+    handoff->Deliver(std::move(outcome));
+  });
+  if (job == nullptr) throw ApiError(429, "too much work is waiting; try again later");
+  const auto cancel = [&pool, &job, &handoff] {
+    if (pool.Cancel(job)) handoff->Deliver({});
+  };
+  const WhenGone hook(responder, cancel);
+  if (responder.gone()) cancel();
+  Outcome outcome = co_await handoff->Take();
+  if (responder.gone()) co_return std::nullopt;
+  if (outcome.error) std::rethrow_exception(outcome.error);
+  co_return std::move(outcome.value);
+}
+
+}  // namespace quire

@@ -1,0 +1,123 @@
+#include "coordinator/api/openai/page_api.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "comm/wire/messages.h"
+#include "coordinator/api/openai/on_pool.h"
+#include "coordinator/api/requests/query_fields.h"
+#include "coordinator/web/web_pages.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr size_t kWorkHereBytes = 4 << 10;
+constexpr std::string_view kModels = "/v1/models/";
+
+}  // namespace
+
+PageApi::PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer& preparer, WorkPool& pool,
+                 Charge charge)
+    : options_(std::move(options)),
+      tokenizer_(tokenizer),
+      pool_(pool),
+      charge_(std::move(charge)),
+      text_(tokenizer, options_.vocab_size, options_.max_model_len),
+      chat_(preparer, options_.max_model_len),
+      created_(std::time(nullptr)) {}
+
+std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
+  const auto of_chat = [this](size_t size) { return chat_.Bytes(size); };
+  // A body may hold messages instead of a text, and what a template does with them is not bounded by their length.
+  const Page tokenize = {[this](size_t size) { return std::max(text_.TokenizeBytes(size), chat_.Bytes(size)); },
+                         [this](const std::string& body, const std::stop_token& stop) {
+                           const RequestBody json(body);
+                           return JsonFields(json.fields()).Has("messages") ? chat_.Tokenize(json, stop)
+                                                                            : text_.Tokenize(json.fields(), stop);
+                         }};
+  const Page detokenize = {
+      [this](size_t size) { return text_.DetokenizeBytes(size); },
+      [this](const std::string& body, const std::stop_token& stop) { return text_.Detokenize(body, stop); }, true};
+  const Page render = {
+      of_chat, [this](const std::string& body, const std::stop_token& stop) { return chat_.Render(body, stop); }};
+  const Page count = {
+      of_chat, [this](const std::string& body, const std::stop_token& stop) { return chat_.CountTokens(body, stop); }};
+  return {
+      {"GET", "/v1/models", At([this](const HttpRequest&) { return Models(""); })},
+      {"GET", "/v1/models/*",
+       At([this](const HttpRequest& request) { return Models(request.path.substr(kModels.size())); })},
+      {"POST", "/v1/chat/completions/render", OnPages(render)},
+      {"POST", "/v1/messages/count_tokens", OnPages(count)},
+      {"POST", "/tokenize", OnPages(tokenize)},
+      {"POST", "/detokenize", OnPages(detokenize)},
+      {"GET", "/tokenizer_info", At([this](HttpRequest& request) { return TokenizerInfo(request); })},
+      {"GET", "/openapi.json", At([](const HttpRequest&) { return OpenApiDocument(); })},
+      {"GET", "/version", At([](const HttpRequest&) {
+         return JsonResponse({{"version", kBuildVersion}});
+       })},
+  };
+}
+
+HttpResponse PageApi::Models(const std::string& id) const {
+  const Json model = {{"id", options_.model_name},   {"object", "model"},
+                      {"created", created_},         {"owned_by", "quire"},
+                      {"root", options_.model_name}, {"parent", nullptr},
+                      {"permission", Json::array()}, {"max_model_len", options_.max_model_len}};
+  if (id.empty()) return JsonResponse({{"object", "list"}, {"data", Json::array({model})}});
+  // Clients spell the slash of ORG/NAME as %2F.
+  const std::string name = PercentDecoded(id).value_or(id);
+  if (id != options_.model_name && name != options_.model_name)
+    return ErrorResponse(404, "the model \"" + name.substr(0, 100) + "\" is not served here", "model");
+  return JsonResponse(model);
+}
+
+HttpResponse PageApi::TokenizerInfo(HttpRequest& request) {
+  const TokenizerData& data = tokenizer_.data();
+  constexpr int64_t kOthers = 4096, kTreeAndText = 1 + 6;  // JSON may spell one byte with six
+  const auto bytes = kOthers + kTreeAndText * static_cast<int64_t>(data.chat_template.size());
+  if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
+  return JsonResponse({{"bos_token", data.bos_token},
+                       {"eos_token", data.eos_token},
+                       {"pad_token", data.pad_token},
+                       {"chat_template", data.chat_template.empty() ? Json() : Json(data.chat_template)}});
+}
+
+DataHandler PageApi::OnPages(Page page) {
+  return [this, page = std::move(page)](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<void> {
+    std::optional<HttpResponse> response = co_await Make(page, request, responder);
+    if (!response) co_return;  // nobody waits for it any more
+    HttpResponse answer = std::move(*response);
+    co_await responder.Send(std::move(answer));
+  };
+}
+
+/// Nothing when the client went meanwhile.
+asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, HttpRequest& request,
+                                                           HttpResponder& responder) {
+  const size_t size = request.body.size();
+  const int64_t bytes = page.bytes(size);
+  std::optional<HttpResponse> refusal = charge_(request.memory, request.client, bytes);
+  if (refusal) co_return refusal;
+  std::function<std::string(const std::stop_token&)> work =
+      [&page, body = std::exchange(request.body, {})](const std::stop_token& stop) { return page.make(body, stop); };
+  std::optional<std::string> text;
+  if (page.cheap && size <= kWorkHereBytes) {
+    text = work({});
+  } else {
+    text = co_await OnPool(pool_, responder, request.client, size, std::move(work));
+  }
+  if (!text) co_return std::nullopt;
+  // A template may make more of a body than was charged for it.
+  const auto held = static_cast<int64_t>(text->capacity());
+  refusal = charge_(request.memory, request.client, held);
+  if (refusal) co_return refusal;
+  HttpResponse answer;
+  answer.body = std::move(*text);
+  co_return answer;
+}
+
+}  // namespace quire

@@ -1,0 +1,260 @@
+#include "coordinator/api/openai/responses_answer.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "coordinator/api/openai/chat_choice.h"
+
+namespace quire {
+
+namespace {
+
+std::string Quoted(const std::string& text) { return DumpJson(text); }
+
+/// The text as it stands between a JSON string's quotation marks.
+std::string Escaped(const std::string& text) {
+  const std::string quoted = Quoted(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+Json UsageOfResponses(const Usage& usage) {
+  return {{"input_tokens", usage.prompt_tokens},
+          {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
+          {"output_tokens", usage.completion_tokens},
+          {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+}
+
+/// One item of an answer's output. JSON is put together as text: what is long is escaped once, when it comes.
+struct Item {
+  AnswerPart::Kind kind = AnswerPart::kContent;  // or kReasoning, or kCall
+  std::string id;
+  std::string text;           // escaped; of a call its arguments
+  std::string name, call_id;  // of a call
+
+  const char* EventName() const {
+    return kind == AnswerPart::kCall        ? "response.function_call_arguments"
+           : kind == AnswerPart::kReasoning ? "response.reasoning_text"
+                                            : "response.output_text";
+  }
+  bool has_part() const { return kind != AnswerPart::kCall; }
+
+  /// The one part of its content.
+  std::string Part(const std::string& said) const {
+    if (kind == AnswerPart::kReasoning) return R"({"type":"reasoning_text","text":")" + said + R"("})";
+    return R"({"type":"output_text","annotations":[],"logprobs":[],"text":")" + said + R"("})";
+  }
+  /// begun: with nothing in it yet.
+  std::string ToJson(const char* status, bool begun = false) const {
+    const std::string head = fmt::format(R"({{"id":"{}","status":"{}",)", id, status);
+    if (kind == AnswerPart::kCall) {
+      return head + fmt::format(R"("type":"function_call","call_id":"{}","name":{},"arguments":"{}"}})", call_id,
+                                Quoted(name), begun ? "" : text);
+    }
+    const std::string content = R"("content":[)" + (begun ? "" : Part(text)) + "]}";
+    if (kind == AnswerPart::kReasoning) return head + R"("type":"reasoning","summary":[],)" + content;
+    return head + R"("type":"message","role":"assistant",)" + content;
+  }
+};
+
+/// The items as one message of a chat.
+std::string AsMessage(const std::vector<Item>& items) {
+  std::string content, thoughts, calls;
+  for (const Item& item : items) {
+    if (item.kind == AnswerPart::kContent) content += item.text;
+    if (item.kind == AnswerPart::kReasoning) thoughts += item.text;
+    if (item.kind != AnswerPart::kCall) continue;
+    calls += fmt::format(R"({}{{"id":"{}","type":"function","function":{{"name":{},"arguments":"{}"}}}})",
+                         calls.empty() ? "" : ",", item.call_id, Quoted(item.name), item.text);
+  }
+  std::string message = R"({"role":"assistant","content":")" + content + '"';
+  if (!thoughts.empty()) message += R"(,"reasoning_content":")" + thoughts + '"';
+  if (!calls.empty()) message += R"(,"tool_calls":[)" + calls + "]";
+  return message + "}";
+}
+
+}  // namespace
+
+/// All that an answer's texts are made of.
+struct ResponsesForm::Answer {
+  Head head;
+  ResponseTerms terms;
+  ToolFormat calls;
+  Keep keep;
+  std::vector<Item> items;
+  std::optional<FinishReason> finished;
+  int sequence_number = 0;  // of the next event
+  bool item_open = false;   // a stream has begun the last item, and not ended it
+
+  std::string_view Unique() const { return std::string_view(head.id).substr(head.id.find('_') + 1); }
+  const char* Status() const { return finished == FinishReason::kLength ? "incomplete" : "completed"; }
+
+  Item& AddItem(AnswerPart::Kind kind) {
+    const char* prefix = kind == AnswerPart::kCall ? "fc" : kind == AnswerPart::kReasoning ? "rs" : "msg";
+    items.push_back({kind, fmt::format("{}_{}{:02x}", prefix, Unique(), items.size()), "", "", ""});
+    return items.back();
+  }
+  Item& AddCall(const std::string& name, std::string call_id) {
+    Item& item = AddItem(AnswerPart::kCall);
+    item.name = name;
+    item.call_id = std::move(call_id);
+    return item;
+  }
+  size_t Bytes() const {
+    size_t bytes = 0;
+    for (const Item& item : items) bytes += item.text.capacity();
+    return bytes;
+  }
+
+  /// The response object.
+  std::string Response(const char* status, const Json& usage, const Json& error) const {
+    const bool over = finished.has_value() && error.is_null();
+    std::string output;
+    for (const Item& item : items) {
+      if (!over) break;
+      // An answer that was cut was cut in its last item.
+      if (!output.empty()) output += ',';
+      output += item.ToJson(&item == &items.back() ? status : "completed");
+    }
+    const bool cut = std::string_view(status) == "incomplete";
+    return fmt::format(
+        R"({{"id":"{}","object":"response","created_at":{},"status":"{}","error":{},"incomplete_details":{},)"
+        R"("model":{},"output":[{}],"usage":{},"store":{},{}}})",
+        head.id, head.created_at, status, DumpJson(error), cut ? R"({"reason":"max_output_tokens"})" : "null",
+        Quoted(head.model), output, DumpJson(usage), terms.store, terms.settings);
+  }
+
+  /// The whole answer, which is kept if it is to be.
+  std::string Finish(const Usage& usage) {
+    std::string response = Response(Status(), UsageOfResponses(usage), nullptr);
+    if (!terms.store) return response;
+    std::string conversation = std::move(terms.conversation);
+    conversation.back() = ',';  // the list goes on
+    conversation += AsMessage(items) + "]";
+    if (keep(response, std::move(conversation))) return response;
+    terms.store = false;
+    return Response(Status(), UsageOfResponses(usage), nullptr);
+  }
+
+  std::string Event(const std::string& type, const std::string& members) {
+    return NamedEvent(type,
+                      fmt::format(R"({{"type":"{}","sequence_number":{},{}}})", type, sequence_number++, members));
+  }
+  /// An event inside the last item.
+  std::string InnerEvent(const std::string& type, const std::string& members) {
+    const Item& item = items.back();
+    return Event(type, fmt::format(R"("item_id":"{}","output_index":{},{}{})", item.id, items.size() - 1,
+                                   item.has_part() ? R"("content_index":0,)" : "", members));
+  }
+  std::string ItemEvent(const std::string& type, const std::string& item) {
+    return Event(type, fmt::format(R"("output_index":{},"item":{})", items.size() - 1, item));
+  }
+
+  std::string Open() {
+    item_open = true;
+    const Item& item = items.back();
+    std::string events = ItemEvent("response.output_item.added", item.ToJson("in_progress", true));
+    if (item.has_part()) events += InnerEvent("response.content_part.added", R"("part":)" + item.Part(""));
+    return events;
+  }
+
+  std::string Close(const char* status) {
+    if (!std::exchange(item_open, false)) return "";
+    const Item& item = items.back();
+    const std::string done = std::string(item.EventName()) + ".done";
+    if (!item.has_part()) {
+      std::string events = InnerEvent(done, fmt::format(R"("name":{},"arguments":"{}")", Quoted(item.name), item.text));
+      return events + ItemEvent("response.output_item.done", item.ToJson(status));
+    }
+    const char* logprobs = item.kind == AnswerPart::kContent ? R"("logprobs":[],)" : "";
+    std::string events = InnerEvent(done, fmt::format(R"({}"text":"{}")", logprobs, item.text));
+    events += InnerEvent("response.content_part.done", R"("part":)" + item.Part(item.text));
+    return events + ItemEvent("response.output_item.done", item.ToJson(status));
+  }
+
+  std::string Append(const AnswerPart& part) {
+    std::string events;
+    if (part.kind == AnswerPart::kBroken) return events;
+    if (part.kind == AnswerPart::kCall) {
+      events = Close("completed");
+      AddCall(part.text, ToolCallId(calls, Unique(), 0, part.call));
+      return events + Open();
+    }
+    if (part.kind != AnswerPart::kArguments && (!item_open || items.back().kind != part.kind)) {
+      events = Close("completed");
+      AddItem(part.kind);
+      events += Open();
+    }
+    const std::string said = Escaped(part.text);
+    items.back().text += said;
+    const char* logprobs = part.kind == AnswerPart::kContent ? R"("logprobs":[],)" : "";
+    return events + InnerEvent(std::string(items.back().EventName()) + ".delta",
+                               fmt::format(R"({}"delta":"{}")", logprobs, said));
+  }
+};
+
+ResponsesForm::ResponsesForm(Head head, ResponseTerms terms, ToolFormat calls, Keep keep)
+    : answer_(std::make_shared<Answer>()) {
+  answer_->head = std::move(head);
+  answer_->terms = std::move(terms);
+  answer_->calls = calls;
+  answer_->keep = std::move(keep);
+}
+
+ResponsesForm::~ResponsesForm() = default;
+
+int64_t ResponsesForm::held_bytes() const { return static_cast<int64_t>(answer_->Bytes()); }
+
+std::shared_ptr<PiecewiseText> ResponsesForm::Whole(AnswerChoice choice, const Usage& usage) {
+  answer_->finished = choice.finished;
+  const size_t bytes = choice.text.size() + choice.reasoning.size() + static_cast<size_t>(answer_->terms.bytes());
+  auto whole = [answer = answer_, usage, choice = std::move(choice)] {
+    if (!choice.reasoning.empty()) answer->AddItem(AnswerPart::kReasoning).text = Escaped(choice.reasoning);
+    if (!choice.text.empty() || (choice.calls.empty() && choice.reasoning.empty()))
+      answer->AddItem(AnswerPart::kContent).text = Escaped(choice.text);
+    for (const AnswerCall& call : choice.calls) answer->AddCall(call.name, call.id).text = Escaped(call.arguments);
+    return answer->Finish(usage);
+  };
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{std::move(whole)}, bytes);
+}
+
+std::string ResponsesForm::Opening(const Usage&) {
+  const std::string response = R"("response":)" + answer_->Response("in_progress", nullptr, nullptr);
+  std::string text = answer_->Event("response.created", response);
+  return text + answer_->Event("response.in_progress", response);
+}
+
+std::string ResponsesForm::Delta(const AnswerParts& parts, const GenerationEvent& event) {
+  std::string text;
+  for (const AnswerPart& part : parts) text += answer_->Append(part);
+  if (event.finished) answer_->finished = event.finished;
+  return text;
+}
+
+/// An answer without anything is a message without a text.
+std::shared_ptr<PiecewiseText> ResponsesForm::Ending(const Usage& usage) {
+  auto last_item = [answer = answer_] {
+    std::string text;
+    if (answer->items.empty()) {
+      answer->AddItem(AnswerPart::kContent);
+      text = answer->Open();
+    }
+    return text + answer->Close(answer->Status());
+  };
+  auto finished = [answer = answer_, usage] {
+    const std::string type = std::string("response.") + answer->Status();
+    return answer->Event(type, R"("response":)" + answer->Finish(usage));
+  };
+  const size_t bytes = 4 * answer_->Bytes() + static_cast<size_t>(answer_->terms.bytes());
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{last_item, finished}, bytes);
+}
+
+std::string ResponsesForm::Failure(const GenerationEvent& event) {
+  const Json error = {{"code", "server_error"}, {"message", event.error}};
+  return answer_->Event("response.failed", R"("response":)" + answer_->Response("failed", nullptr, error));
+}
+
+}  // namespace quire

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "coordinator/api/openai/answer_form.h"
+#include "coordinator/api/requests/responses_request.h"
+
+namespace quire {
+
+/// Answers in the form of OpenAI's Responses API: items of thoughts, messages with one text, and calls of functions.
+class ResponsesForm : public AnswerForm {
+ public:
+  /// Keeps an answer that is whole (JSON), with its conversation; false when it is too large for that.
+  using Keep = std::function<bool(std::string response, std::string conversation)>;
+  struct Head {
+    std::string id, model;
+    std::time_t created_at = 0;
+  };
+  /// calls: how models of this format want ids of calls.
+  ResponsesForm(Head head, ResponseTerms terms, ToolFormat calls, Keep keep);
+  ~ResponsesForm() override;
+
+  std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
+  std::string Opening(const Usage& usage) override;
+  std::string Delta(const AnswerParts& parts, const GenerationEvent& event) override;
+  std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
+  std::string Failure(const GenerationEvent& event) override;
+  int64_t held_bytes() const override;
+
+ private:
+  struct Answer;
+  std::shared_ptr<Answer> answer_;  // texts that are made of it elsewhere hold it, too
+};
+
+}  // namespace quire

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+
+#include "comm/base/json.h"
+#include "coordinator/text/tokenizer.h"
+
+namespace quire {
+
+/// The answers of /tokenize and /detokenize, from a body to the text of the answer. Their cost grows with the
+/// body. They touch nothing but their arguments; may be used by several threads. Throw ApiError, Error and Stopped.
+class TextPages {
+ public:
+  /// The tokenizer outlives this object.
+  TextPages(const Tokenizer& tokenizer, int vocab_size, int max_model_len)
+      : tokenizer_(tokenizer), vocab_size_(vocab_size), max_model_len_(max_model_len) {}
+
+  /// json: of the body.
+  std::string Tokenize(const Json& json, const std::stop_token& stop) const;
+  std::string Detokenize(const std::string& body, const std::stop_token& stop) const;
+
+  /// What the work on a body of that size and its answer may hold, the body counted in.
+  int64_t TokenizeBytes(size_t body_bytes) const;
+  int64_t DetokenizeBytes(size_t body_bytes) const;
+
+ private:
+  const Tokenizer& tokenizer_;
+  int vocab_size_, max_model_len_;
+};
+
+}  // namespace quire

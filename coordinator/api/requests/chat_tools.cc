@@ -1,0 +1,91 @@
+#include "coordinator/api/requests/chat_tools.h"
+
+#include <fmt/format.h>
+
+namespace quire {
+
+namespace {
+
+[[noreturn]] void Refuse(const std::string& field, const std::string& reason) {
+  throw ApiError(400, fmt::format("{} {}", field, reason), field.substr(0, field.find_first_of("[.")));
+}
+
+Tool ReadTool(const OrderedJson& json, const std::string& field) {
+  if (!json.is_object() || json.value("type", OrderedJson()) != "function")
+    Refuse(field, "must be an object of the type function; no other tools are known here");
+  const auto function = json.find("function");
+  if (function == json.end() || !function->is_object()) Refuse(field + ".function", "must be an object");
+  Tool tool;
+  tool.definition = json;
+  const auto member = [&](const char* name) {
+    const auto found = function->find(name);
+    return found == function->end() ? OrderedJson() : *found;
+  };
+  if (!member("name").is_string()) Refuse(field + ".function.name", "must be a string");
+  tool.name = member("name").get<std::string>();
+  const OrderedJson description = member("description"), strict = member("strict");
+  if (!description.is_null() && !description.is_string()) Refuse(field + ".function.description", "must be a string");
+  if (!strict.is_null() && !strict.is_boolean()) Refuse(field + ".function.strict", "must be true or false");
+  tool.strict = strict == true;
+  tool.parameters = member("parameters");
+  return CheckedTool(std::move(tool), field + ".function");
+}
+
+ToolChoice ReadChoice(const Json* choice, const ToolUse& use) {
+  constexpr const char* kField = "tool_choice";
+  ToolChoice out;
+  if (choice == nullptr) return out;
+  if (*choice == "none") out.mode = ToolChoice::kNone;
+  if (*choice == "required") out.mode = ToolChoice::kRequired;
+  if (choice->is_string()) {
+    if (*choice != "auto" && *choice != "none" && *choice != "required")
+      JsonFields::Refuse(kField, "must be auto, none, required or an object that names a function");
+  } else {
+    const bool named = choice->is_object() && choice->value("type", Json()) == "function" &&
+                       choice->contains("function") && (*choice)["function"].is_object() &&
+                       (*choice)["function"].value("name", Json()).is_string();
+    if (!named)
+      JsonFields::Refuse(kField,
+                         "must be auto, none, required or {\"type\": \"function\", \"function\": {\"name\": ...}}");
+    out.mode = ToolChoice::kNamed;
+    out.name = (*choice)["function"]["name"].get<std::string>();
+    if (!use.tools.empty() && use.Find(out.name) == nullptr)
+      JsonFields::Refuse(kField, "names a function that is not among the tools");
+  }
+  const bool must = out.mode == ToolChoice::kRequired || out.mode == ToolChoice::kNamed;
+  if (must && use.tools.empty()) JsonFields::Refuse(kField, "asks for a call, but there are no tools");
+  return out;
+}
+
+}  // namespace
+
+Tool CheckedTool(Tool tool, const std::string& field) {
+  if (tool.name.empty() || tool.name.size() > kMaxToolNameBytes || !std::ranges::all_of(tool.name, IsToolNameByte)) {
+    Refuse(field + ".name",
+           fmt::format("must be 1 to {} letters, digits and _ - . : /, so that calls can be told", kMaxToolNameBytes));
+  }
+  if (tool.parameters.is_null()) return tool;
+  const bool of_object =
+      tool.parameters.is_object() && (!tool.parameters.contains("type") || tool.parameters["type"] == "object");
+  if (!of_object) Refuse(field + ".parameters", "must be a JSON schema of the type object");
+  return tool;
+}
+
+ToolUse ReadTools(const RequestBody& body, const JsonFields& fields) {
+  ToolUse use;
+  if (const Json* tools = fields.Find("tools")) {
+    if (!tools->is_array() || tools->size() > kMaxTools)
+      JsonFields::Refuse("tools", fmt::format("must be a list of at most {} tools", kMaxTools));
+    const OrderedJson in_order = tools->empty() ? OrderedJson::array() : body.InOrder()["tools"];
+    for (size_t i = 0; i < in_order.size(); ++i) {
+      Tool tool = ReadTool(in_order[i], fmt::format("tools[{}]", i));
+      if (use.Find(tool.name) != nullptr) Refuse(fmt::format("tools[{}].function.name", i), "is there twice");
+      use.tools.push_back(std::move(tool));
+    }
+  }
+  use.choice = ReadChoice(fields.Find("tool_choice"), use);
+  use.parallel = fields.Flag("parallel_tool_calls", true);
+  return use;
+}
+
+}  // namespace quire

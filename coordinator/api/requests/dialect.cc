@@ -1,0 +1,66 @@
+#include "coordinator/api/requests/dialect.h"
+
+#include <span>
+#include <string>
+
+namespace quire {
+
+namespace {
+
+struct Name {
+  std::string_view path;
+  Dialect dialect;
+};
+
+constexpr Name kNames[] = {{"/v1/completions", Dialect::kCompletions},
+                           {"/v1/chat/completions", Dialect::kChat},
+                           {"/v1/messages", Dialect::kMessages},
+                           {"/v1/responses", Dialect::kResponses}};
+
+/// A field of a chat request and what it is here. What begins with another comes before it.
+struct Field {
+  std::string_view chat, here;
+};
+
+constexpr Field kOfMessages[] = {{"response_format.json_schema.schema", "output_config.format.schema"},
+                                 {"response_format.json_schema", "output_config.format"},
+                                 {"response_format", "output_config.format"},
+                                 {"reasoning_effort", "output_config.effort"},
+                                 {"enable_thinking", "thinking"},
+                                 {"stop", "stop_sequences"}};
+constexpr Field kOfResponses[] = {{"response_format.json_schema", "text.format"},
+                                  {"response_format", "text.format"},
+                                  {"reasoning_effort", "reasoning.effort"},
+                                  {"messages", "input"},
+                                  {"max_tokens", "max_output_tokens"}};
+
+}  // namespace
+
+std::optional<Dialect> DialectOf(std::string_view path) {
+  for (const Name& name : kNames) {
+    if (name.path == path) return name.dialect;
+  }
+  return std::nullopt;
+}
+
+bool IsOfMessages(std::string_view path) { return path == "/v1/messages" || path.starts_with("/v1/messages/"); }
+
+ApiError InWordsOf(Dialect dialect, ApiError error) {
+  std::span<const Field> fields;
+  if (dialect == Dialect::kMessages) fields = kOfMessages;
+  if (dialect == Dialect::kResponses) fields = kOfResponses;
+  for (const Field& field : fields) {
+    const bool whole = error.param == field.chat || error.param.starts_with(std::string(field.chat) + ".");
+    if (!whole) continue;
+    std::string message = error.what();
+    const size_t at = message.find(field.chat);
+    if (at != std::string::npos) message.replace(at, field.chat.size(), field.here);
+    ApiError renamed(error.status, message, std::string(field.here) + error.param.substr(field.chat.size()));
+    renamed.code = error.code;
+    renamed.retry_in_vain = error.retry_in_vain;
+    return renamed;
+  }
+  return error;
+}
+
+}  // namespace quire

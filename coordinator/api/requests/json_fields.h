@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/base/json.h"
+#include "coordinator/api/requests/api_error.h"
+
+namespace quire {
+
+/// What JSON of a client may be: a body, and a text in a body that is JSON again.
+inline constexpr JsonLimits kClientJson = {.max_depth = 32, .max_nodes = 200'000, .max_members = 1024};
+
+/// Typed access to a request body. null counts as absent; anything of the wrong type or out of range throws ApiError
+/// 400 that names the field and what it takes.
+class JsonFields {
+ public:
+  explicit JsonFields(const Json& body);
+
+  const Json* Find(const char* name) const;
+  bool Has(const char* name) const { return Find(name) != nullptr; }
+  std::optional<int64_t> Integer(const char* name, int64_t low, int64_t high) const;
+  std::optional<double> Number(const char* name, double low, double high) const;
+  bool Flag(const char* name, bool otherwise) const;
+  std::optional<std::string> Text(const char* name) const;
+  /// One text or a list of texts.
+  std::vector<std::string> Texts(const char* name, size_t max_count, size_t max_bytes) const;
+
+  /// 5 and 5.0; nothing for what is no integer.
+  static std::optional<int64_t> WholeNumber(const Json& value);
+  [[noreturn]] static void Refuse(const char* name, const std::string& reason);
+
+ private:
+  const Json& body_;
+};
+
+}  // namespace quire

@@ -1,0 +1,288 @@
+#include "coordinator/api/requests/responses_request.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/api/requests/json_object.h"
+
+namespace quire {
+
+namespace {
+
+/// Settings of the chat request that mean the same here; the last ones are not OpenAI's.
+constexpr std::string_view kSame[] = {"model",
+                                      "temperature",
+                                      "top_p",
+                                      "stream",
+                                      "parallel_tool_calls",
+                                      "top_k",
+                                      "min_p",
+                                      "repetition_penalty",
+                                      "presence_penalty",
+                                      "frequency_penalty",
+                                      "seed",
+                                      "logit_bias",
+                                      "min_tokens",
+                                      "ignore_eos",
+                                      "stop",
+                                      "stop_token_ids",
+                                      "priority",
+                                      "deadline_seconds",
+                                      "cache_salt",
+                                      "structured_outputs"};
+/// Change nothing about the answer of a server that has one class of service, no tools of its own and caches by itself.
+constexpr std::string_view kHarmless[] = {"metadata",         "user",
+                                          "service_tier",     "safety_identifier",
+                                          "prompt_cache_key", "prompt_cache_retention",
+                                          "max_tool_calls",   "prompt_cache_options"};
+constexpr std::string_view kTranslated[] = {
+    "input", "instructions", "max_output_tokens", "previous_response_id", "reasoning", "store",
+    "text",  "tools",        "tool_choice"};
+
+bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
+
+/// Fields that this server takes with values that ask for nothing.
+bool AsksForNothing(std::string_view name, const OrderedJson& value) {
+  if (name == "background") return value == false;
+  if (name == "truncation") return value == "disabled";
+  if (name == "top_logprobs") return value == 0;
+  if (name == "stream_options") return value == OrderedJson{{"include_obfuscation", false}} || value.empty();
+  // There is no reasoning that is kept from clients, so nothing to give them instead.
+  if (name == "include")
+    return value.is_array() &&
+           std::ranges::all_of(value, [](const OrderedJson& what) { return what == "reasoning.encrypted_content"; });
+  return false;
+}
+
+void RefuseUnknown(const JsonObject& body) {
+  for (const auto& [name, value] : body.value().items()) {
+    if (value.is_null() || IsIn(name, kSame) || IsIn(name, kHarmless) || IsIn(name, kTranslated)) continue;
+    if (!AsksForNothing(name, value)) body.Refuse(name.substr(0, 100), "is not supported by this server");
+  }
+}
+
+/// The text of a part of a message; other kinds are refused with their name.
+std::string PartText(const JsonObject& part) {
+  const std::string type = part.Text("type");
+  if (type == "refusal") return part.Text("refusal");
+  if (type != "input_text" && type != "output_text" && type != "text")
+    part.Refuse("type", "is " + type.substr(0, 50) + "; only input_text, output_text and refusal are supported here");
+  return part.Text("text");
+}
+
+/// Items of one conversation, written as messages of a chat.
+class Items {
+ public:
+  explicit Items(OrderedJson earlier) : messages_(std::move(earlier)) {}
+
+  void AddText(std::string text) { Say("user", std::move(text)); }
+
+  void Add(const JsonObject& item) {
+    const std::string type = item.OptionalText("type").value_or("message");
+    if (type == "message") return AddMessage(item);
+    if (type == "function_call") return AddCall(item);
+    if (type == "function_call_output") return AddOutput(item);
+    if (type == "reasoning") return AddReasoning(item);
+    item.Refuse("type", "is " + type.substr(0, 50) +
+                            "; only message, function_call, function_call_output and reasoning are supported here");
+  }
+
+  OrderedJson Take() { return std::move(messages_); }
+
+ private:
+  OrderedJson& Say(const std::string& role, std::string text) {
+    messages_.push_back({{"role", role}, {"content", std::move(text)}});
+    if (role == "assistant" && !thoughts_.empty()) messages_.back()["reasoning_content"] = std::exchange(thoughts_, {});
+    return messages_.back();
+  }
+
+  void AddMessage(const JsonObject& item) {
+    item.KnowOnly({"type", "role", "content", "id", "status", "phase"});
+    const std::string role = item.Text("role");
+    if (role != "user" && role != "assistant" && role != "system" && role != "developer")
+      item.Refuse("role", "must be user, assistant, system or developer");
+    Say(role, item.JoinedText("content", PartText));
+  }
+
+  void AddCall(const JsonObject& item) {
+    item.KnowOnly({"type", "call_id", "name", "arguments", "id", "status"});
+    const bool goes_on = !messages_.empty() && messages_.back()["role"] == "assistant" && thoughts_.empty();
+    OrderedJson& message = goes_on ? messages_.back() : Say("assistant", "");
+    message["tool_calls"].push_back(
+        {{"id", item.Text("call_id")},
+         {"type", "function"},
+         {"function", {{"name", item.Text("name")}, {"arguments", item.Text("arguments")}}}});
+  }
+
+  void AddOutput(const JsonObject& item) {
+    item.KnowOnly({"type", "call_id", "output", "id", "status"});
+    Say("tool", item.JoinedText("output", PartText))["tool_call_id"] = item.Text("call_id");
+  }
+
+  void AddReasoning(const JsonObject& item) {
+    item.KnowOnly({"type", "id", "summary", "content", "encrypted_content", "status"});
+    if (item.Has("encrypted_content")) item.Refuse("encrypted_content", "is not supported by this server");
+    if (!item.Has("content")) return;
+    item.ForEach("content", [&](const JsonObject& part) {
+      if (part.Text("type") != "reasoning_text") part.Refuse("type", "must be reasoning_text");
+      thoughts_ += part.Text("text");
+    });
+  }
+
+  OrderedJson messages_;
+  std::string thoughts_;  // before the assistant's next message
+};
+
+OrderedJson Earlier(const JsonObject& body, const FindConversation& find) {
+  const auto id = body.OptionalText("previous_response_id");
+  return id ? OrderedJson::parse(find(*id)) : OrderedJson::array();
+}
+
+/// The conversation without the instructions, which are of this request alone.
+OrderedJson WholeConversation(const JsonObject& body, const FindConversation& find) {
+  const OrderedJson* input = body.Find("input");
+  if (input == nullptr) body.Refuse("input", "is missing");
+  Items items(Earlier(body, find));
+  if (input->is_string()) {
+    items.AddText(input->get<std::string>());
+  } else {
+    body.ForEach("input", [&](const JsonObject& item) { items.Add(item); });
+  }
+  OrderedJson messages = items.Take();
+  if (messages.empty()) body.Refuse("input", "is empty");
+  return messages;
+}
+
+OrderedJson OfferedTools(const JsonObject& body) {
+  OrderedJson tools = OrderedJson::array();
+  body.ForEach("tools", [&](const JsonObject& tool) {
+    if (tool.Text("type") != "function") tool.Refuse("type", "must be function: this server has no tools of its own");
+    tool.KnowOnly({"type", "name", "description", "parameters", "strict"});
+    OrderedJson function = {{"name", tool.Text("name")}};
+    if (const auto description = tool.OptionalText("description")) function["description"] = *description;
+    if (tool.Has("parameters")) function["parameters"] = tool.Object("parameters").value();
+    if (tool.Has("strict")) function["strict"] = tool.Flag("strict", false);
+    tools.push_back({{"type", "function"}, {"function", std::move(function)}});
+  });
+  return tools;
+}
+
+OrderedJson ChosenTool(const JsonObject& body) {
+  const OrderedJson& choice = *body.Find("tool_choice");
+  if (choice.is_string()) return choice;
+  const JsonObject named = body.Object("tool_choice");
+  named.KnowOnly({"type", "name"});
+  if (named.Text("type") != "function") named.Refuse("type", "must be function");
+  return {{"type", "function"}, {"function", {{"name", named.Text("name")}}}};
+}
+
+void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
+  reasoning.KnowOnly({"effort"});
+  if (const auto effort = reasoning.OptionalText("effort")) chat["reasoning_effort"] = *effort;
+}
+
+/// text.format says in one object what response_format says in two.
+void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
+  const JsonObject text = body.Object("text");
+  text.KnowOnly({"format", "verbosity"});
+  if (text.OptionalText("verbosity").value_or("medium") != "medium")
+    text.Refuse("verbosity", "is not supported by this server but for medium");
+  if (!text.Has("format")) return;
+  const JsonObject format = text.Object("format");
+  const std::string type = format.Text("type");
+  if (type == "json_schema") {
+    format.KnowOnly({"type", "name", "description", "schema", "strict"});
+    OrderedJson described = format.value();
+    described.erase("type");
+    chat["response_format"] = {{"type", type}, {"json_schema", std::move(described)}};
+  } else if (type == "text" || type == "json_object") {
+    format.KnowOnly({"type"});
+    chat["response_format"] = {{"type", type}};
+  } else {
+    format.Refuse("type", "must be text, json_object or json_schema");
+  }
+}
+
+/// What changes nothing is repeated in the answer: it must be what clients can read there.
+void CheckHarmless(const JsonObject& body) {
+  for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"})
+    (void)body.OptionalText(name);
+  (void)body.Flag("parallel_tool_calls", true);
+  const OrderedJson* most = body.Find("max_tool_calls");
+  if (most != nullptr && !most->is_number_integer()) body.Refuse("max_tool_calls", "must be an integer");
+  if (!body.Has("metadata")) return;
+  const JsonObject metadata = body.Object("metadata");
+  for (const auto& [name, value] : metadata.value().items()) {
+    if (!value.is_string()) metadata.Refuse(name.substr(0, 100), "must be a string");
+  }
+}
+
+/// What an answer says of its request, whether it was given or not.
+std::string Settings(const JsonObject& body) {
+  const std::pair<const char*, OrderedJson> shown[] = {{"background", false},
+                                                       {"instructions", nullptr},
+                                                       {"max_output_tokens", nullptr},
+                                                       {"max_tool_calls", nullptr},
+                                                       {"metadata", OrderedJson::object()},
+                                                       {"parallel_tool_calls", true},
+                                                       {"previous_response_id", nullptr},
+                                                       {"prompt_cache_key", nullptr},
+                                                       {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
+                                                       {"safety_identifier", nullptr},
+                                                       {"temperature", 1.0},
+                                                       {"text", {{"format", {{"type", "text"}}}}},
+                                                       {"tool_choice", "auto"},
+                                                       {"tools", OrderedJson::array()},
+                                                       {"top_logprobs", 0},
+                                                       {"top_p", 1.0},
+                                                       {"truncation", "disabled"},
+                                                       {"user", nullptr}};
+  OrderedJson settings = {{"service_tier", "default"}};
+  for (const auto& [name, otherwise] : shown) {
+    const OrderedJson* given = body.Find(name);
+    settings[name] = given != nullptr ? *given : otherwise;
+  }
+  const std::string text = settings.dump();
+  return text.substr(1, text.size() - 2);
+}
+
+}  // namespace
+
+ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation& find) {
+  const JsonObject body(json, "");
+  RefuseUnknown(body);
+  CheckHarmless(body);
+  ResponsesRequest request;
+  OrderedJson& chat = request.chat = OrderedJson::object();
+  for (const std::string_view name : kSame) {
+    const std::string key(name);
+    if (const OrderedJson* value = body.Find(key.c_str())) chat[key] = *value;
+  }
+  if (const OrderedJson* most = body.Find("max_output_tokens")) chat["max_tokens"] = *most;
+  if (body.Has("tools")) chat["tools"] = OfferedTools(body);
+  if (body.Has("tool_choice")) chat["tool_choice"] = ChosenTool(body);
+  if (body.Has("reasoning")) AddReasoning(body.Object("reasoning"), chat);
+  if (body.Has("text")) AddTextFormat(body, chat);
+  OrderedJson messages = WholeConversation(body, find);
+  request.terms.conversation = messages.dump();
+  request.terms.store = body.Flag("store", true);
+  request.terms.settings = Settings(body);
+  if (const auto instructions = body.OptionalText("instructions")) {
+    OrderedJson system = {{"role", "system"}, {"content", *instructions}};
+    messages.insert(messages.begin(), std::move(system));
+  }
+  chat["messages"] = std::move(messages);
+  return request;
+}
+
+GenerateCall ParseResponsesRequest(const RequestBody& body, const RequestLimits& limits, const FindConversation& find,
+                                   ResponseTerms& terms) {
+  ResponsesRequest request = ChatOfResponses(body.InOrder(), find);
+  terms = std::move(request.terms);
+  const std::string text = request.chat.dump();
+  return ParseChatRequest(RequestBody(text), limits);
+}
+
+}  // namespace quire

@@ -1,0 +1,255 @@
+#include "coordinator/api/requests/structural_tag_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/api/requests/schema_check.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int kDeepestFormat = 32;
+
+/// What may stand in a member of a format.
+enum class Form {
+  kText,        // not empty
+  kAnyText,     // a string
+  kTexts,       // a list of strings that are not empty
+  kFlag,        // true or false
+  kCount,       // from 0 to kMostRepetitions
+  kMostCount,   // the same, or -1: any number
+  kWhitespace,  // a count, or null: any number
+  kStyle,       // how a schema's values are spelled
+  kSchema,      // a JSON schema
+  kToken,       // an id, or the text of a token
+  kTokens,      // a list of those
+  kBegin,       // a string, or a format of the kind token
+  kEnd,         // the same, or a list of strings
+  kFormat,      // a format
+  kFormats,     // a list of at least one
+  kTags,        // the same, of the kind tag
+  kRules,       // a list of at least one [text, format]
+};
+
+struct Member {
+  std::string_view name;
+  Form form;
+  bool required = true;
+};
+
+constexpr Member Optional(std::string_view name, Form form) { return {name, form, false}; }
+
+// Kinds of formats and their members. Missing is token_dispatch, which xgrammar 0.2.8 does not survive inside a repeat,
+// and of any_text and any_tokens the budgets (max_tokens, max_chars), for which every mask goes through the whole
+// vocabulary.
+const std::map<std::string_view, std::vector<Member>> kKinds = {
+    {"const_string", {{"value", Form::kText}}},
+    {"json_schema",
+     {{"json_schema", Form::kSchema},
+      Optional("style", Form::kStyle),
+      Optional("any_order", Form::kFlag),
+      Optional("max_whitespace_cnt", Form::kWhitespace),
+      Optional("excludes", Form::kTexts)}},
+    {"qwen_xml_parameter", {{"json_schema", Form::kSchema}}},
+    {"any_text", {Optional("excludes", Form::kTexts)}},
+    {"grammar", {{"grammar", Form::kText}}},
+    {"regex", {{"pattern", Form::kText}}},
+    {"sequence", {{"elements", Form::kFormats}}},
+    {"or", {{"elements", Form::kFormats}}},
+    {"tag", {{"begin", Form::kBegin}, {"content", Form::kFormat}, {"end", Form::kEnd}}},
+    {"triggered_tags",
+     {{"triggers", Form::kTexts},
+      {"tags", Form::kTags},
+      Optional("excludes", Form::kTexts),
+      Optional("at_least_one", Form::kFlag),
+      Optional("stop_after_first", Form::kFlag)}},
+    {"token_triggered_tags",
+     {{"trigger_tokens", Form::kTokens},
+      {"tags", Form::kTags},
+      Optional("exclude_tokens", Form::kTokens),
+      Optional("at_least_one", Form::kFlag),
+      Optional("stop_after_first", Form::kFlag)}},
+    {"tags_with_separator",
+     {{"tags", Form::kTags},
+      {"separator", Form::kAnyText},
+      Optional("at_least_one", Form::kFlag),
+      Optional("stop_after_first", Form::kFlag)}},
+    {"optional", {{"content", Form::kFormat}}},
+    {"plus", {{"content", Form::kFormat}}},
+    {"star", {{"content", Form::kFormat}}},
+    {"repeat", {{"min", Form::kCount}, {"max", Form::kMostCount}, {"content", Form::kFormat}}},
+    {"token", {{"token", Form::kToken}}},
+    {"exclude_token", {Optional("exclude_tokens", Form::kTokens)}},
+    {"any_tokens", {Optional("exclude_tokens", Form::kTokens)}},
+    {"dispatch", {{"rules", Form::kRules}, Optional("loop", Form::kFlag), Optional("excludes", Form::kTexts)}},
+};
+
+const std::set<std::string_view> kStyles = {"json",    "qwen_xml",   "minimax_xml", "minimax_m3_xml",   "deepseek_xml",
+                                            "glm_xml", "cohere_xml", "kimi_k3_xml", "deepseek_v4_1_xml"};
+
+bool IsText(const OrderedJson& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
+bool IsCount(const OrderedJson& value, int64_t most) {
+  return value.is_number_integer() && value >= 0 && value <= most;
+}
+bool IsToken(const OrderedJson& value) { return IsText(value) || IsCount(value, INT32_MAX); }
+bool IsListOf(const OrderedJson& value, bool (*is)(const OrderedJson&)) {
+  return value.is_array() && std::ranges::all_of(value, is);
+}
+
+/// Looks through a format and all those inside it; keeps the first thing that is wrong.
+class Checker {
+ public:
+  std::string problem;
+
+  /// `kind`: of a format that need not name it; empty: it must.
+  void Check(const OrderedJson& format, const std::string& where, int depth, const std::string& kind = "") {
+    if (!problem.empty()) return;
+    if (depth > kDeepestFormat) return Refuse(where, fmt::format("is nested deeper than {} formats", kDeepestFormat));
+    if (!format.is_object()) return Refuse(where, "must be an object");
+    const auto type = format.find("type");
+    if (type == format.end() && kind.empty()) return Refuse(where + ".type", "is missing");
+    if (type != format.end() && !type->is_string()) return Refuse(where + ".type", "must be a string");
+    const std::string name = type == format.end() ? kind : type->get<std::string>();
+    const auto known = kKinds.find(name);
+    if (known == kKinds.end())
+      return Refuse(where + ".type", fmt::format("\"{}\" is not supported", name.substr(0, 50)));
+    if (!kind.empty() && name != kind) return Refuse(where + ".type", fmt::format("must be {}", kind));
+    CheckMembers(format, known->second, where, depth);
+  }
+
+ private:
+  void Refuse(const std::string& where, const std::string& why) {
+    if (problem.empty()) problem = where + " " + why;
+  }
+
+  void CheckMembers(const OrderedJson& format, const std::vector<Member>& members, const std::string& where,
+                    int depth) {
+    for (const auto& [name, value] : format.items()) {
+      if (name == "type") continue;
+      const std::string place = where + "." + name.substr(0, 50);
+      const auto member = std::ranges::find(members, name, &Member::name);
+      if (member == members.end()) return Refuse(place, "is not supported");
+      if (const std::string why = WhyWrong(value, member->form); !why.empty()) return Refuse(place, why);
+      CheckInside(value, member->form, place, depth);
+    }
+    for (const Member& member : members) {
+      if (member.required && !format.contains(member.name))
+        return Refuse(fmt::format("{}.{}", where, member.name), "is missing");
+    }
+    const auto most = format.find("max");
+    if (most != format.end() && *most != -1 && *most < format["min"]) Refuse(where + ".max", "is less than min");
+  }
+
+  /// Of a member's own value, whatever is inside of it; empty: nothing.
+  static std::string WhyWrong(const OrderedJson& value, Form form) {
+    const auto unless = [](bool right, std::string why) { return right ? std::string() : std::move(why); };
+    switch (form) {
+      case Form::kText:
+        return unless(IsText(value), "must be a string that is not empty");
+      case Form::kAnyText:
+        return unless(value.is_string(), "must be a string");
+      case Form::kTexts:
+        return unless(IsListOf(value, IsText), "must be a list of strings that are not empty");
+      case Form::kFlag:
+        return unless(value.is_boolean(), "must be true or false");
+      case Form::kCount:
+      case Form::kMostCount:
+      case Form::kWhitespace: {
+        const bool any = (form == Form::kMostCount && value == -1) || (form == Form::kWhitespace && value.is_null());
+        return unless(any || IsCount(value, kMostRepetitions),
+                      fmt::format("must be an integer from 0 to {}", kMostRepetitions));
+      }
+      case Form::kStyle:
+        return unless(value.is_string() && kStyles.contains(value.get_ref<const std::string&>()), "is not known");
+      case Form::kToken:
+        return unless(IsToken(value), "must be the id or the text of a token");
+      case Form::kTokens:
+        return unless(IsListOf(value, IsToken), "must be a list of ids or texts of tokens");
+      case Form::kBegin:
+        return unless(value.is_string() || value.is_object(), "must be a string or a token");
+      case Form::kEnd:
+        return unless(value.is_string() || value.is_object() ||
+                          (IsListOf(value, [](const OrderedJson& text) { return text.is_string(); }) && !value.empty()),
+                      "must be a string, a list of strings or a token");
+      case Form::kFormats:
+      case Form::kTags:
+      case Form::kRules:
+        return unless(value.is_array() && !value.empty(), "must be a list of at least one");
+      case Form::kSchema:
+      case Form::kFormat:
+        return "";
+    }
+    return "";
+  }
+
+  void CheckInside(const OrderedJson& value, Form form, const std::string& where, int depth) {
+    switch (form) {
+      case Form::kSchema:
+        if (const std::string why = WhyNotKept(value); !why.empty()) Refuse(where, "cannot be kept to exactly: " + why);
+        return;
+      case Form::kBegin:
+      case Form::kEnd:
+        if (value.is_object()) Check(value, where, depth + 1, "token");
+        return;
+      case Form::kFormat:
+        return Check(value, where, depth + 1);
+      case Form::kFormats:
+      case Form::kTags:
+        for (size_t i = 0; i < value.size(); ++i)
+          Check(value[i], fmt::format("{}.{}", where, i), depth + 1, form == Form::kTags ? "tag" : "");
+        return;
+      case Form::kRules:
+        for (size_t i = 0; i < value.size(); ++i) {
+          const std::string place = fmt::format("{}.{}", where, i);
+          if (!value[i].is_array() || value[i].size() != 2 || !IsText(value[i][0]))
+            return Refuse(place, "must be a list of a text and a format");
+          Check(value[i][1], place + ".1", depth + 1);
+        }
+        return;
+      default:
+        return;
+    }
+  }
+};
+
+/// Calls for every format, from the outside in.
+void ForEachFormat(OrderedJson& json, void (*call)(OrderedJson& format)) {
+  if (json.is_object()) call(json);
+  if (!json.is_structured()) return;
+  for (auto& [name, part] : json.items()) {
+    if (json.is_array() || name == "content" || name == "elements" || name == "tags" || name == "rules")
+      ForEachFormat(part, call);
+  }
+}
+
+}  // namespace
+
+std::string WhyTagNotKept(const OrderedJson& tag) {
+  for (const auto& [name, value] : tag.items()) {
+    if (name != "type" && name != "format") return fmt::format("{} is not supported", name.substr(0, 50));
+  }
+  const auto type = tag.find("type");
+  if (type != tag.end() && *type != "structural_tag") return "type must be structural_tag";
+  const auto format = tag.find("format");
+  if (format == tag.end()) return "format is missing";
+  Checker checker;
+  checker.Check(*format, "format", 1);
+  return checker.problem;
+}
+
+OrderedJson TagWithoutLengths(OrderedJson tag) {
+  ForEachFormat(tag["format"], [](OrderedJson& format) {
+    // Where values are spelled as in XML, texts are not JSON's, and xgrammar's own lengths hold.
+    if (format.value("type", "") == "json_schema" && format.value("style", "json") == "json")
+      format["json_schema"] = WithoutLengths(std::move(format["json_schema"]));
+  });
+  return tag;
+}
+
+}  // namespace quire

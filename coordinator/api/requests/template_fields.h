@@ -1,0 +1,13 @@
+#pragma once
+
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/openai_request.h"
+#include "coordinator/text/conversation.h"
+
+namespace quire {
+
+/// chat_template_kwargs, enable_thinking, reasoning_effort and documents: what templates read besides messages and
+/// tools. Throws ApiError for what is wrong.
+void ReadTemplateFields(const RequestBody& body, const JsonFields& fields, Conversation& conversation);
+
+}  // namespace quire

@@ -1,0 +1,299 @@
+#include "coordinator/cli/serve.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <mutex>
+#include <thread>
+
+#include "comm/base/error.h"
+#include "comm/base/process_hardening.h"
+#include "coordinator/api/admin/admin_api.h"
+#include "coordinator/api/admin/metrics_page.h"
+#include "coordinator/api/http/http_server.h"
+#include "coordinator/api/openai/data_api.h"
+#include "coordinator/api/openai/messages_answer.h"
+#include "coordinator/cli/bounded_end.h"
+#include "coordinator/cli/exposure.h"
+#include "coordinator/cli/gates.h"
+#include "coordinator/cli/request_logs.h"
+#include "coordinator/cli/text_tools.h"
+#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/grammars/compile_service.h"
+#include "coordinator/grammars/grammar_trials.h"
+
+namespace quire {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kDrainLimit = std::chrono::seconds(30);
+constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
+const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
+constexpr int64_t kAdminMemoryBytes = 64 << 20;  // of requests to the admin port
+
+/// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
+/// listeners. The I/O thread runs throughout.
+class Server {
+ public:
+  explicit Server(const Topology& topology)
+      : topology_(topology),
+        gates_(std::make_unique<Gates>(topology)),
+        logs_(topology.logs),
+        model_(OpenModel(topology.model)),
+        text_(model_, topology.model),
+        data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
+        io_(std::make_unique<asio::io_context>(1)),
+        signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
+        drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
+    topology_.model.tool_call_parser = NameOf(text_.answer_format.tools);  // what "auto" came to
+    topology_.model.reasoning_parser = NameOf(text_.answer_format.reasoning);
+    model_.CloseFiles();  // whatever becomes of them, this process goes on
+    const HttpService on_data = {
+        [this](HttpRequest& head) { return AdmitData(head); },
+        [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
+        Counted("data", data_api_), RestateForMessages};
+    const HttpService on_admin = {
+        [this](HttpRequest& head) { return AdmitAdmin(head); },
+        [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); },
+        Counted("admin", admin_api_)};
+    data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
+                                                HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data),
+                                                gates_->data_certificate.get());
+    admin_server_ =
+        std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
+                                     logs_.Audit(gates_->admin.Guard(on_admin)), gates_->admin_certificate.get());
+    if (!topology.metrics.listen.empty()) {
+      metrics_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.metrics.listen), MetricsLimits(),
+                                                     gates_->metrics.Guard(MetricsService(metrics_page_)), nullptr);
+    }
+    gates_->ReloadOnSignal(*io_, [this] { logs_.Reopen(); });
+  }
+
+  int Run() {
+    AwaitSignal();
+    io_thread_ = std::thread([this] { io_->run(); });
+    int status = 1;
+    try {
+      status = ServeUntilFinished();
+    } catch (const std::exception& error) {
+      if (stop_requested_)
+        status = 0;
+      else
+        spdlog::error("{}", error.what());
+    }
+    StopIo([] {});
+    return status;
+  }
+
+ private:
+  int ServeUntilFinished() {
+    const auto begin = std::chrono::steady_clock::now();
+    Replicas replicas(topology_, model_, stop_requested_, text_.vocabulary);
+    int status = 0;
+    {
+      replicas.Begin([this](const std::string& reason) {
+        const std::lock_guard lock(io_mutex_);
+        if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
+      });
+      WorkPool pool({});
+      GrammarTrials grammars(text_.vocabulary,
+                             {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
+      WorkPool grammar_pool(kOfGrammars);
+      Metrics metrics(topology_.model.name, topology_.cache, replicas.size());
+      MetricsPage metrics_page(metrics, replicas);
+      DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
+                   metrics, {data_memory_, pool, grammar_pool, grammars});
+      AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
+                                      [&] { return data.unfinished(); }});
+      const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
+      AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_), data_memory_}, replicas, metrics_page,
+                     text_.tokenizer, control, pool);
+      asio::post(*io_,
+                 [&] { data_api_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page; });
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
+                   topology_.model.name, topology_.server.certificate.empty() ? "http" : "https",
+                   ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(),
+                   replicas.size() * topology_.parallel.tensor);
+      finished_.wait(false);
+      const BoundedEnd end(hurried_ ? kHurriedJoinLimit : kJoinLimit);
+      // Connections refer to the APIs and to the replicas: they go first.
+      StopIo([&] {
+        replicas.StopLoops();
+        pool.Stop();
+        grammar_pool.Stop();
+      });
+      status = workers_lost_ ? 1 : 0;
+    }
+    replicas.StopWorkers("the server is shutting down");
+    spdlog::info("stopped");
+    return status;
+  }
+
+  /// What the data API promises must hold on every replica.
+  DataApi::Options DataOptions(Replicas& replicas) const {
+    int longest = INT32_MAX, blocks = INT32_MAX;
+    for (int r = 0; r < replicas.size(); ++r) {
+      longest = std::min(longest, replicas.at(r).deployment().max_model_len());
+      blocks = std::min(blocks, replicas.at(r).view().usable_blocks);
+    }
+    const int running = topology_.scheduler.max_running;
+    return {topology_.model.name,
+            {static_cast<int>(model_.spec().vocab_size), longest, std::min(128, running)},
+            topology_.scheduler.max_waiting + running * replicas.size(),
+            text_.no_chat_reason,
+            topology_.seed,
+            int64_t{blocks} * topology_.cache.block_size,
+            topology_.key_limits,
+            running * replicas.size(),
+            topology_.server.chat_page,
+            text_.answer_format,
+            text_.chosen_format};
+  }
+
+  /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.
+  void StopIo(const std::function<void()>& stop_senders) {
+    if (!io_thread_.joinable()) return;
+    io_->stop();
+    io_thread_.join();
+    stop_senders();
+    data_server_.reset();
+    admin_server_.reset();
+    metrics_server_.reset();
+    gates_.reset();
+    signals_.reset();
+    drain_timer_.reset();
+    std::unique_ptr<asio::io_context> ending;
+    const std::lock_guard lock(io_mutex_);
+    ending = std::move(io_);  // destroys what still waits in it: connections, with the calls they serve
+  }
+
+  // --- on the I/O thread ---
+
+  /// Requests to a port go into the metrics, and into the access log if there is one.
+  template <class Api>
+  std::function<void(const RequestRecord&)> Counted(const char* port, Api* const& api) {
+    return [this, &api, log = logs_.OfAccess(port)](const RequestRecord& record) {
+      if (log) log(record);
+      if (metrics_ != nullptr) metrics_->http().Observe(api->RouteOf(record.path), record);
+    };
+  }
+
+  void AwaitSignal() {
+    signals_->async_wait([this](boost::system::error_code error, int) {
+      if (error) return;
+      hurried_ = stop_requested_.exchange(true);
+      if (hurried_) return Finish();
+      spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now",
+                   kDrainLimit.count());
+      AwaitSignal();
+      Drain(kDrainLimit);
+    });
+  }
+
+  void OnWorkersLost(const std::string& reason) {
+    spdlog::error("the worker group is lost: {}", reason);
+    workers_lost_ = true;
+    Drain(std::chrono::seconds(2));  // time for the errors to reach their clients
+  }
+
+  void Drain(std::chrono::seconds limit) {
+    data_server_->StopAccepting();
+    if (data_api_ != nullptr) data_api_->SetDraining(true);
+    AwaitIdle(std::chrono::steady_clock::now() + limit);
+  }
+
+  void AwaitIdle(std::chrono::steady_clock::time_point deadline) {
+    const bool idle = data_api_ == nullptr || data_api_->unfinished() == 0;
+    if (idle || std::chrono::steady_clock::now() > deadline) return Finish();
+    drain_timer_->expires_after(std::chrono::milliseconds(20));
+    drain_timer_->async_wait([this, deadline](boost::system::error_code error) {
+      if (!error) AwaitIdle(deadline);
+    });
+  }
+
+  void Finish() {
+    finished_ = true;
+    finished_.notify_all();
+  }
+
+  /// Before the workers are ready nobody's body is read.
+  static std::optional<HttpResponse> NotReady() {
+    HttpResponse response = ErrorResponse(503, "the workers are not ready yet");
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+
+  std::optional<HttpResponse> AdmitData(HttpRequest& head) {
+    if (data_api_ != nullptr) return data_api_->Admit(head);
+    return head.body_bytes > 0 ? NotReady() : std::nullopt;
+  }
+
+  /// Operators are trusted, and their requests have an allowance of their own: they get in whatever clients hold.
+  std::optional<HttpResponse> AdmitAdmin(HttpRequest& head) {
+    if (admin_api_ == nullptr) return NotReady();
+    if (std::optional<HttpResponse> refusal = admin_api_->Admit(head)) return refusal;
+    head.memory = admin_memory_.For("");
+    if (head.memory.Resize(static_cast<int64_t>(head.body_bytes)) == ByteBudget::Verdict::kTaken) return std::nullopt;
+    return ErrorResponse(429, "too many large requests at once; try again later");
+  }
+
+  asio::awaitable<void> HandleData(HttpRequest& request, HttpResponder& responder) {
+    if (data_api_ != nullptr) {
+      co_await data_api_->Handle(request, responder);
+      co_return;
+    }
+    HttpResponse response = *NotReady();
+    if (request.path == "/health" || request.path == "/ping") {
+      response = HttpResponse();
+      response.body = "{}";
+    }
+    co_await responder.Send(std::move(response));
+  }
+
+  asio::awaitable<void> HandleAdmin(HttpRequest& request, HttpResponder& responder) {
+    co_await admin_api_->Handle(request, responder);
+  }
+
+  Topology topology_;  // with what its settings came to
+  std::unique_ptr<Gates> gates_;
+  RequestLogs logs_;
+  ModelFiles model_;
+  TextTools text_;
+  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts of them
+  std::mutex io_mutex_;  // guards the pointer io_ against the engine's thread
+  std::unique_ptr<asio::io_context> io_;
+  std::unique_ptr<asio::signal_set> signals_;
+  std::unique_ptr<asio::steady_timer> drain_timer_;
+  std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
+  DataApi* data_api_ = nullptr;    // null until the workers are ready
+  AdminApi* admin_api_ = nullptr;  // likewise, and
+  Metrics* metrics_ = nullptr;
+  MetricsPage* metrics_page_ = nullptr;
+  std::thread io_thread_;
+  std::atomic<bool> stop_requested_{false}, hurried_{false}, finished_{false};
+  bool workers_lost_ = false;
+};
+
+}  // namespace
+
+int Serve(const Topology& topology) {
+  ::signal(SIGPIPE, SIG_IGN);
+  HardenProcess();
+  const bool has_secrets = !topology.transport.keys.empty() || !topology.server.key_file.empty() ||
+                           !topology.admin.key_file.empty() || !topology.server.key.empty() ||
+                           !topology.admin.key.empty();
+  if (has_secrets) ForbidCoreDumps();
+  for (const std::string& warning : ExposureWarnings(topology)) spdlog::warn("{}", warning);
+  Topology here = topology;
+  here.limits = LimitsOfThisProcess(topology.limits);
+  return Server(here).Run();
+}
+
+}  // namespace quire

@@ -1,0 +1,206 @@
+#include "coordinator/cluster/group/engine_loop.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Attempts to get a group that computes a step, and the pause before each of them.
+constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
+                                     milliseconds(1000), milliseconds(1000), milliseconds(2000)};
+
+// Thousands of tasks may come at once. Workers wait for their beats, and requests for their tokens, no longer than
+// this.
+constexpr milliseconds kLongestDrain(50);
+
+/// Whatever ended an epoch, as a failure of the group.
+GroupFailure AsGroupFailure(const std::exception& error) {
+  const auto* failure = dynamic_cast<const GroupFailure*>(&error);
+  return failure != nullptr ? *failure : GroupFailure(LossCause::kBadFrame, -1, "", error.what());
+}
+
+}  // namespace
+
+EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery)
+    : engine_(engine),
+      group_(group),
+      recovery_(std::move(recovery)),
+      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      thread_([this] { Run(); }) {}
+
+EngineLoop::~EngineLoop() {
+  Stop();
+  ::close(wake_fd_);
+}
+
+void EngineLoop::Stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  Post([](Engine&) {});
+  thread_.join();
+  engine_.DropAll();
+  const std::lock_guard lock(mutex_);
+  inbox_.clear();
+}
+
+double EngineLoop::Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void EngineLoop::Wake() {
+  const uint64_t one = 1;
+  (void)!::write(wake_fd_, &one, sizeof(one));
+}
+
+void EngineLoop::Post(std::function<void(Engine&)> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(task));
+  }
+  Wake();
+}
+
+void EngineLoop::ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done) {
+  Post([this, replace = std::move(replace), done = std::move(done)](Engine&) {
+    replacements_.push_back({replace, done});
+  });
+}
+
+void EngineLoop::SetPaused(bool paused) {
+  paused_ = paused;
+  Wake();
+}
+
+void EngineLoop::DrainInbox() {
+  uint64_t count = 0;
+  (void)!::read(wake_fd_, &count, sizeof(count));
+  const auto end = std::chrono::steady_clock::now() + kLongestDrain;
+  while (const auto task = NextTask()) {
+    task(engine_);
+    if (std::chrono::steady_clock::now() < end) continue;
+    Wake();  // for what may be left
+    return;
+  }
+}
+
+std::function<void(Engine&)> EngineLoop::NextTask() {
+  const std::lock_guard lock(mutex_);
+  if (inbox_.empty()) return nullptr;
+  auto task = std::move(inbox_.front());
+  inbox_.pop_front();
+  return task;
+}
+
+void EngineLoop::RunUntilStopped() {
+  while (!stopping_) {
+    DrainInbox();
+    recovery_.between_steps(engine_);
+    const double now = Now();
+    engine_.ExpireOverdue(now);
+    if (!replacements_.empty() && engine_.num_outstanding() == 0) Replace();
+    // The workers go on with the second plan while the first one's tokens are taken over and delivered here.
+    while (!paused_ && replacements_.empty()) {
+      const StepPlan* plan = engine_.NextPlan(now);
+      if (plan == nullptr) break;
+      group_.SendStep(*plan);
+      steps_.Sent(*plan);
+    }
+    if (engine_.num_outstanding() == 0) {
+      group_.Idle(wake_fd_, 100);
+      continue;
+    }
+    const auto [tokens, scores, times] = group_.AwaitStep();
+    if (!engine_.Fits(tokens) || !engine_.Fits(scores))
+      throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
+    engine_.CommitStep(tokens, times, scores);
+    steps_.Done(times.compute_micros * 1e-6);
+    fruitless_epochs_ = 0;
+  }
+}
+
+void EngineLoop::Replace() {
+  const Replacement replacement = std::move(replacements_.front());
+  replacements_.erase(replacements_.begin());
+  recovering_ = true;
+  try {
+    replacement.replace();
+  } catch (const std::exception& error) {
+    replacement.done(error.what());
+    throw GroupFailure(LossCause::kNotStarted, -1, "", std::string("the workers were to be replaced: ") + error.what());
+  }
+  recovering_ = false;
+  replacement.done("");
+}
+
+/// Serves the inbox meanwhile.
+void EngineLoop::WaitFor(milliseconds time) {
+  for (const auto end = std::chrono::steady_clock::now() + time;
+       std::chrono::steady_clock::now() < end && !stopping_;) {
+    DrainInbox();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
+/// Tries until the workers run again; not without end when they never get to compute a step.
+bool EngineLoop::Recover(GroupFailure& failure) {
+  recovering_ = true;
+  losses_.Lost(engine_.epoch(), failure);
+  while (recovery_.relaunch && !stopping_ && fruitless_epochs_ < static_cast<int>(std::size(kBackOff))) {
+    spdlog::warn("the worker group is lost: {}; starting the workers again", failure.what());
+    WaitFor(kBackOff[fruitless_epochs_]);
+    ++fruitless_epochs_;
+    try {
+      recovery_.relaunch(failure);
+      ++num_recoveries_;
+      losses_.Recovered();
+      recovering_ = false;
+      return true;
+    } catch (const std::exception& error) {
+      failure = AsGroupFailure(error);
+    }
+  }
+  return false;
+}
+
+void EngineLoop::Abandon(const std::string& message) {
+  if (recovery_.abandon) recovery_.abandon(engine_);
+  engine_.FailAll(message);
+}
+
+void EngineLoop::Run() {
+  group_.stopping = [this] { return stopping_.load(); };
+  // Whoever asks how things stand, or leaves, is heard also while workers start.
+  group_.while_waiting = [this] {
+    if (recovering_) DrainInbox();
+  };
+  for (bool recovered = true; recovered && !stopping_;) {
+    try {
+      RunUntilStopped();
+    } catch (const std::exception& error) {  // GroupFailure, or a frame that does not decode
+      GroupFailure failure = AsGroupFailure(error);
+      recovered = !stopping_ && Recover(failure);
+      if (recovered || stopping_) continue;
+      serving_ = recovering_ = false;
+      Abandon("the workers were lost while this request ran");  // the log and the admin see which and why
+      recovery_.on_end(failure.what());
+    }
+  }
+  // Requests that come while the server winds down are answered, too.
+  while (!stopping_) {
+    DrainInbox();
+    Abandon("the worker group is lost");
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  for (const Replacement& replacement : replacements_) replacement.done("the server is stopping");
+}
+
+}  // namespace quire

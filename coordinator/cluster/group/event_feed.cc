@@ -1,0 +1,112 @@
+#include "coordinator/cluster/group/event_feed.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire {
+
+namespace {
+
+EventKind KindOf(DecisionKind decision) {
+  switch (decision) {
+    case DecisionKind::kQueued:
+      return EventKind::kRequestQueued;
+    case DecisionKind::kHeldForSlots:
+    case DecisionKind::kHeldForBlocks:
+    case DecisionKind::kWaitsForPrefix:
+    case DecisionKind::kPinsBroken:
+      return EventKind::kRequestHeld;
+    case DecisionKind::kAdmitted:
+      return EventKind::kRequestStarted;
+    case DecisionKind::kReadmitted:
+    case DecisionKind::kSwappedIn:
+      return EventKind::kResumed;
+    case DecisionKind::kPreemptedRecompute:
+    case DecisionKind::kPreemptedSwap:
+    case DecisionKind::kGivesUpPlaces:
+    case DecisionKind::kGivesUpBlocks:
+      return EventKind::kPreempted;
+    case DecisionKind::kFinished:
+    case DecisionKind::kCancelled:
+    case DecisionKind::kTimedOut:
+      return EventKind::kRequestEnded;
+    case DecisionKind::kDeparted:
+    case DecisionKind::kArrived:
+      return EventKind::kMigrated;
+  }
+  return EventKind::kRequestHeld;
+}
+
+/// As many of these may come as there are steps or requests.
+bool HasRate(EventKind kind) { return kind <= EventKind::kMigrated; }
+
+}  // namespace
+
+const char* EventName(EventKind kind) {
+  constexpr const char* kNames[] = {"request_queued", "request_started", "request_ended",   "request_held", "preempted",
+                                    "resumed",        "migrated",        "epoch",           "workers_lost", "paused",
+                                    "serving",        "draining",        "workers_replaced"};
+  static_assert(std::size(kNames) == kNumEventKinds);
+  return kNames[static_cast<size_t>(kind)];
+}
+
+bool EventFeed::MayPublish(EventKind kind) {
+  if (!HasRate(kind)) return true;
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  Allowance& allowance = allowances_[static_cast<size_t>(kind)];
+  const std::chrono::duration<double> passed = now - std::exchange(allowance.since, now);
+  allowance.events = std::min(kBurst, allowance.events + passed.count() * kEventsPerSecond);
+  if (allowance.events < 1) {
+    ++left_out_;
+    return false;
+  }
+  allowance.events -= 1;
+  return true;
+}
+
+void EventFeed::Add(EventKind kind, ServerEvent event) {
+  event.kind = kind;
+  event.when = std::chrono::system_clock::now();
+  const std::lock_guard lock(mutex_);
+  event.number = ++newest_;
+  if (events_.size() == kKept) events_.pop_front();
+  events_.push_back(std::move(event));
+}
+
+EventFeed::Batch EventFeed::After(uint64_t last, size_t most) const {
+  const std::lock_guard lock(mutex_);
+  Batch batch;
+  batch.left_out = left_out_;
+  const uint64_t oldest = newest_ - events_.size() + 1;
+  if (last + 1 < oldest) batch.lost = oldest - last - 1;
+  const size_t begin = last < oldest ? 0 : static_cast<size_t>(std::min(last, newest_) - oldest + 1);
+  const size_t end = begin + std::min(most, events_.size() - begin);
+  batch.events.assign(events_.begin() + static_cast<ptrdiff_t>(begin), events_.begin() + static_cast<ptrdiff_t>(end));
+  return batch;
+}
+
+std::vector<ServerEvent> EventFeed::OfRequest(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ServerEvent> found;
+  std::ranges::copy_if(events_, std::back_inserter(found),
+                       [&](const ServerEvent& event) { return event.name == name; });
+  return found;
+}
+
+uint64_t EventFeed::newest() const {
+  const std::lock_guard lock(mutex_);
+  return newest_;
+}
+
+void EngineWatcher::OnDecision(const Decision& decision) {
+  feed_.Publish(KindOf(decision.kind), [&] {
+    const auto found = engine_.requests().find(decision.request);
+    return ServerEvent{.replica = replica_,
+                       .request = decision.request,
+                       .name = found == engine_.requests().end() ? "" : found->second->name,
+                       .text = Describe(decision)};
+  });
+}
+
+}  // namespace quire

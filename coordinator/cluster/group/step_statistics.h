@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+
+#include "comm/wire/step_plan.h"
+#include "coordinator/cluster/group/distribution.h"
+
+namespace quire {
+
+/// What the steps of one replica were like since the start. Of the engine's thread.
+struct StepStatistics {
+  /// vLLM's bounds of tokens in a step.
+  static constexpr std::array<double, 15> kTokenBounds = {1,   8,    16,   32,   64,   128,   256,  512,
+                                                          768, 1024, 2048, 4096, 8192, 12288, 16384};
+  static constexpr std::array<double, 14> kSecondBounds = {.0005, .001, .002, .005, .01, .02, .05,
+                                                           .1,    .2,   .5,   1,    2,   5,   10};
+
+  Distribution tokens{kTokenBounds};
+  Distribution seconds{kSecondBounds};
+
+  void Sent(const StepPlan& plan) {
+    size_t computed = plan.decodes.size();
+    for (const Chunk& chunk : plan.chunks) computed += static_cast<size_t>(chunk.count);
+    tokens.Observe(static_cast<double>(computed));
+  }
+  void Done(double step_seconds) { seconds.Observe(step_seconds); }
+};
+
+}  // namespace quire

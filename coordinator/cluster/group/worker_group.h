@@ -1,0 +1,160 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/base/scheduling_delay.h"
+#include "comm/wire/channel.h"
+#include "comm/wire/messages.h"
+#include "coordinator/cluster/group/group_failure.h"
+#include "coordinator/cluster/group/steps_under_way.h"
+
+namespace quire {
+
+/// What is known of one rank, for the admin endpoint and for error messages.
+struct RankInfo {
+  std::string host, isa;  // what it computes on: "avx2", "NVIDIA H200"
+  int pid = 0;
+  int devices = 0;             // GPUs of the host
+  std::string device_problem;  // why there are none
+  int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
+  int load_millis = 0;
+  StepId last_step = 0;
+  uint32_t compute_micros = 0;  // of its last step
+  std::chrono::steady_clock::time_point last_beat;
+  std::chrono::microseconds late{0};            // how late its host woke its threads lately, at most
+  std::chrono::microseconds starved{0};         // how long its computing thread has waited for a core since it began
+  std::chrono::microseconds starved_before{0};  // of that, until the step began that is awaited
+  /// The step it must answer next, and since when it says that it has nothing to do for it.
+  StepId idle_before = 0;
+  std::optional<std::chrono::steady_clock::time_point> idle_since;
+};
+
+/// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from
+/// each, and the watch over who is alive. Belongs to one thread. Every failure throws GroupFailure.
+class WorkerGroup {
+ public:
+  struct Options {
+    EpochId epoch = 1;
+    std::string data_endpoint;  // to bind; a tcp port of 0 takes any free one
+    std::string ctrl_endpoint;
+    int size = 1;  // ranks
+    std::string fingerprint;
+    /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
+    bool adopt = false;
+    std::chrono::seconds load_deadline{600};
+    std::shared_ptr<CurveServer> curve;            // null: workers connect without keys
+    std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
+  };
+  explicit WorkerGroup(Options options);
+
+  int size() const { return options_.size; }
+  const std::string& data_endpoint() const { return data_endpoint_; }
+  const std::vector<RankInfo>& ranks() const { return ranks_; }
+  bool encrypted() const { return options_.curve != nullptr; }
+  /// As many as have keys, or any number without.
+  int most_ranks() const { return encrypted() ? options_.curve->num_workers() : INT32_MAX; }
+  /// Peers without a worker's key that were turned away.
+  uint64_t num_refused_peers() const { return encrypted() ? options_.curve->num_refused() : 0; }
+  /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.
+  uint64_t num_foreign_frames() const { return num_foreign_frames_; }
+
+  /// Called whenever the group waits; throws GroupFailure when the launcher has ended.
+  std::function<void()> check_launcher = [] {};
+  /// Asked whenever the group waits: true ends the wait with GroupFailure, because nobody needs the answer any more.
+  std::function<bool()> stopping = [] { return false; };
+  /// Called with one line per event of the handshake.
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+
+  /// Called whenever the group waits, at least every 100 ms.
+  std::function<void()> while_waiting = [] {};
+
+  /// The ranks so far count no more; those of a new epoch may join, `size` of them.
+  void BeginEpoch(EpochId epoch, int size);
+
+  /// Waits until every rank has joined: then ranks() says what they can compute on.
+  void AwaitJoined(std::chrono::seconds patience);
+  /// Tells every rank what to load, and waits until all have. The ctrl port is filled in.
+  void Load(AssignMessage assign);
+  /// Tells every rank to reserve its KV blocks (null blocks counted in) and waits until all have. Returns the seconds
+  /// that the slowest takes to move a block to the host or back; 0 without host blocks.
+  double Start(int num_blocks, int num_host_blocks);
+
+  /// Sends the plan to every rank. Ranks run plans in order; more may follow before it is answered.
+  void SendStep(const StepPlan& plan);
+  /// Waits for every rank's answer to the oldest plan under way. Only what all ranks agree on comes back.
+  StepOutcome AwaitStep();
+  /// One step, with nothing else under way.
+  StepOutcome RunStep(const StepPlan& plan);
+
+  /// A message about KV blocks to one rank, in order with the plans. A rank that does not take it is lost, which shows
+  /// at the next wait.
+  void Send(Rank rank, const Message& message);
+  /// Called during waits when a rank has something to say about those.
+  std::function<void(Rank, const BlocksReport&)> on_blocks = [](Rank, const BlocksReport&) {};
+  /// Likewise when a rank has compiled a grammar that it was sent.
+  std::function<void(Rank, const GrammarReady&)> on_grammar = [](Rank, const GrammarReady&) {};
+
+  /// Waits for wake_fd, minding the leases, up to the given time.
+  void Idle(int wake_fd, int timeout_millis);
+
+  /// Asks every rank to end; does not wait.
+  void Shutdown(const std::string& reason);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
+  void ForgetPeers();
+  /// True when it was a report that belongs to no step.
+  bool HandleReport(Rank rank, const Frame& frame) const;
+  void SendToAll(const Frame& frame, const char* what);
+  /// One round of waiting: frames, leases, launcher. Data frames go to `handle`.
+  void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
+  /// Gives the launcher the time to say why a rank is gone, which it knows better; throws GroupFailure when it does.
+  void HearLauncher();
+  void HandleCtrl();
+  void CheckLeases();
+  void CheckProgress(Rank rank, const BeatMessage& beat);
+  /// How long the rank that waited longest for a core did so during the step that is awaited.
+  Clock::duration Starved() const;
+  void OnAnswer(Rank rank, const Frame& frame);
+  /// The rank that a frame comes from; -1: none of this epoch, or another's key.
+  Rank RankOf(const ReceivedFrame& received);
+  /// False, and counted, when it came under another's key.
+  bool IsFrom(const ReceivedFrame& received, Rank rank);
+  Rank Adopt(const ReceivedFrame& received);
+  std::string Describe(Rank rank) const;
+  template <class... Args>
+  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
+    const std::string host = rank >= 0 && rank < size() ? ranks_[static_cast<size_t>(rank)].host : "";
+    throw GroupFailure(cause, rank, host, fmt::format(format, std::forward<Args>(args)...));
+  }
+  void OnJoin(Rank rank, const JoinMessage& join);
+  void OnLoaded(Rank rank, const Message& message);
+  /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.
+  void AwaitAll(const char* what, std::chrono::seconds patience,
+                const std::function<void(Rank, const Message&)>& handle);
+  [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
+
+  Options options_;
+  Channel data_, ctrl_;
+  std::string data_endpoint_;
+  std::vector<RankInfo> ranks_;
+  std::vector<std::string> peers_;  // identities on the data socket; empty: that rank has not joined
+  std::optional<Rank> deaf_;        // a rank that did not take a message
+  std::atomic<uint64_t> num_foreign_frames_{0};
+  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
+  StepsUnderWay steps_;
+  double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
+  Clock::time_point last_pump_ = Clock::now();
+  RecentDelay own_delay_;  // in minding the workers
+};
+
+}  // namespace quire

@@ -1,0 +1,228 @@
+#include "coordinator/cluster/launch/deployment.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "comm/base/error.h"
+#include "coordinator/cluster/launch/host_probe.h"
+#include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/cluster/launch/rank_hosts.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int kOrderlyEndMillis = 3000;
+constexpr auto kProbePatience = std::chrono::milliseconds(500);
+// After a loss, a host that does not answer must not hold up the others for long. Whoever starts workers may take a
+// while: a queue of jobs, an image to load.
+constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
+constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
+
+}  // namespace
+
+Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+                       std::shared_ptr<const Vocabulary> vocabulary)
+    : topology_(topology),
+      model_(model),
+      cancel_(cancel),
+      vocabulary_(std::move(vocabulary)),
+      network_(ChoosePrivateNetwork(topology)) {
+  CheckShape(shape());
+  max_model_len_ = static_cast<int>(model.spec().max_position);
+  if (topology.scheduler.max_model_len > max_model_len_) {
+    Fail("max_model_len {} exceeds the {} tokens the model was trained for", topology.scheduler.max_model_len,
+         max_model_len_);
+  }
+  if (topology.scheduler.max_model_len > 0) max_model_len_ = topology.scheduler.max_model_len;
+  group_ = std::make_unique<WorkerGroup>(GroupOptions());
+  group_->check_launcher = [this] { CheckLauncher(); };
+  group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
+  if (!external()) spdlog::info("mpirun {}", network_.InWords());
+  Place(topology_.parallel.tensor);
+  BringUp();
+  const PoolSizes pools = ChoosePools(1);
+  const double swap_seconds = Reserve(pools);
+  const int64_t pool_tokens = int64_t{pools.num_blocks - 1} * topology.cache.block_size;
+  if (pool_tokens < max_model_len_ && model.spec().window() == 0) {
+    spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens,
+                 max_model_len_);
+    max_model_len_ = static_cast<int>(pool_tokens);
+  }
+  engine_ = std::make_unique<Engine>(MakeEngineOptions(pools));
+  engine_->StartEpoch(epoch_);
+  engine_->SetSwapSpeed(swap_seconds);
+}
+
+Deployment::~Deployment() = default;
+
+void Deployment::CheckShape(const GroupShape& shape) const {
+  const int heads = static_cast<int>(model_.spec().num_heads);
+  if (shape.tensor < 1 || shape.tensor > heads) {
+    Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} workers can share it",
+         shape.tensor, heads, heads);
+  }
+  if (group_ != nullptr && shape.tensor > group_->most_ranks()) {
+    Fail("{} workers need keys, and {} have some: quire keygen --transport adds them, and a restart reads them",
+         shape.tensor, group_->most_ranks());
+  }
+  if (!shape.shares.empty() && shape.shares.size() != static_cast<size_t>(shape.tensor))
+    Fail("{} shares for {} workers", shape.shares.size(), shape.tensor);
+}
+
+void Deployment::Place(int num_ranks) {
+  if (OnThisHost(topology_)) return;
+  placement_ = PlaceRanks(topology_, num_ranks, {});
+  if (!placement_.problem.empty()) Fail("{}", placement_.problem);
+}
+
+void Deployment::Launch() {
+  if (external()) {
+    const std::string& keys = topology_.transport.keys;
+    spdlog::info("waiting for {} workers: mpirun -np {} quire-worker --coordinator {}{}", group_->size(),
+                 group_->size(), group_->data_endpoint(), keys.empty() ? "" : " --keys " + keys);
+    return;
+  }
+  std::filesystem::create_directory(EpochDir());
+  std::vector<std::string> command = network_.prefix;
+  const auto mpirun =
+      MpirunCommand(topology_, WorkerBinary(topology_), group_->data_endpoint(), epoch_, EpochDir(), placement_.nodes);
+  command.insert(command.end(), mpirun.begin(), mpirun.end());
+  spdlog::debug("launching: {}", fmt::join(command, " "));
+  CheckMpirunAllowed();
+  launcher_ = std::make_unique<MpirunProcess>(command);
+}
+
+void Deployment::EndWorkers() {
+  launcher_.reset();  // workers of an epoch that is over are fenced off: nobody reads what they still send
+  launcher_ended_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(EpochDir(), ignored);  // an mpirun that was killed leaves files
+}
+
+void Deployment::BringUp() {
+  Launch();
+  group_->AwaitJoined(external() ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
+  cuda_ = ChooseBackend() == "cuda";
+  ChooseStepTokens();
+  assignment_ = MakeAssignment();
+  group_->Load(assignment_);
+}
+
+double Deployment::Reserve(const PoolSizes& pools) {
+  const int host_blocks = pools.num_host_blocks > 0 ? pools.num_host_blocks + 1 : 0;  // the null block
+  const double swap_seconds = group_->Start(pools.num_blocks, host_blocks);
+  const double block_mib = static_cast<double>(group_->ranks()[0].bytes_per_block) / (1 << 20);
+  spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", pools.num_blocks - 1,
+               topology_.cache.block_size, block_mib * pools.num_blocks);
+  if (pools.num_host_blocks > 0) {
+    spdlog::info("swap space: {} blocks, {:.1f} MiB per worker, {:.1f} us to move one", pools.num_host_blocks,
+                 block_mib * pools.num_host_blocks, swap_seconds * 1e6);
+  }
+  return swap_seconds;
+}
+
+void Deployment::StartNextEpoch(bool same_shape) {
+  EndWorkers();
+  group_->BeginEpoch(++epoch_, topology_.parallel.tensor);
+  BringUp();
+  // The same workers get the same pool, whatever else takes memory by now.
+  const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePools(engine_->BlocksNeeded());
+  const double swap_seconds = Reserve(pools);
+  engine_->StartEpoch(epoch_, pools);
+  engine_->SetSwapSpeed(swap_seconds);
+}
+
+void Deployment::Relaunch(const GroupFailure& loss) {
+  bool same_shape = true;
+  if (!OnThisHost(topology_)) {
+    const auto now = HostHealth::Clock::now();
+    // Nothing need listen there: a refusal is an answer.
+    const auto port = static_cast<uint16_t>(topology_.transport.mpi_ports[0]);
+    host_health_.Lost(loss, now, [&](const std::string& host) { return HostAnswers(host, port, kProbePatience); });
+    same_shape = PlaceWithout(host_health_.LeftOut(now));
+  }
+  StartNextEpoch(same_shape);
+}
+
+bool Deployment::PlaceWithout(const std::set<std::string>& left_out) {
+  const int wanted = topology_.parallel.tensor;
+  for (int tensor = wanted; tensor > 0; --tensor) {
+    Placement found = PlaceRanks(topology_, tensor, left_out);
+    if (!found.problem.empty()) continue;
+    placement_ = std::move(found);
+    if (!left_out.empty()) spdlog::warn("left out for now: {}", fmt::join(left_out, ", "));
+    if (tensor == wanted) return true;
+    spdlog::warn("the other hosts have room for {} workers instead of {}", tensor, wanted);
+    topology_.parallel.tensor = tensor;
+    topology_.parallel.shares.clear();
+    return false;
+  }
+  spdlog::warn("nothing is left without {}: trying them again", fmt::join(left_out, ", "));
+  placement_ = PlaceRanks(topology_, wanted, {});
+  return true;
+}
+
+void Deployment::Reshape(const GroupShape& wanted) {
+  CheckShape(wanted);
+  const GroupShape before = shape();
+  const Placement place_before = placement_;
+  Place(wanted.tensor);
+  Stop("the workers are replaced");
+  try {
+    topology_.parallel.tensor = wanted.tensor;
+    topology_.parallel.shares = wanted.shares;
+    StartNextEpoch(wanted == before);
+  } catch (...) {
+    topology_.parallel.tensor = before.tensor;
+    topology_.parallel.shares = before.shares;
+    placement_ = place_before;
+    throw;
+  }
+}
+
+WorkerGroup::Options Deployment::GroupOptions() const {
+  WorkerGroup::Options options;
+  options.epoch = epoch_;
+  if (topology_.transport.bind.empty()) {
+    options.data_endpoint = "ipc://" + runtime_dir_.path() + "/data";
+    options.ctrl_endpoint = CtrlEndpoint(options.data_endpoint, 0);
+  } else {
+    const bool v6 = topology_.transport.bind.find(':') != std::string::npos;
+    const std::string address = v6 ? "[" + topology_.transport.bind + "]" : topology_.transport.bind;
+    options.data_endpoint = fmt::format("tcp://{}:{}", address, topology_.transport.ports[0]);
+    options.ctrl_endpoint = fmt::format("tcp://{}:{}", address, topology_.transport.ports[1]);
+  }
+  if (!topology_.transport.keys.empty()) {
+    options.curve =
+        std::make_shared<CurveServer>(LoadCoordinatorKeys(topology_.transport.keys, topology_.parallel.tensor));
+  }
+  options.size = topology_.parallel.tensor;
+  options.fingerprint = model_.Fingerprint();
+  options.adopt = external();
+  options.vocabulary = vocabulary_;
+  return options;
+}
+
+void Deployment::CheckLauncher() {
+  if (engine_ == nullptr && cancel_)
+    throw GroupFailure(LossCause::kStopping, -1, "", "stopped before the workers were ready");
+  if (launcher_ == nullptr || !launcher_->process.Ended()) return;
+  // A worker's own report may still be on its way; it says more than mpirun's status.
+  const auto now = std::chrono::steady_clock::now();
+  if (!launcher_ended_) launcher_ended_ = now;
+  if (now - *launcher_ended_ <= std::chrono::milliseconds(100)) return;
+  const auto culprit = launcher_->report.culprit();
+  // Several hosts, and mpirun names none: the beats that still come will.
+  if (!culprit && !OnThisHost(topology_) && now - *launcher_ended_ <= kLastBeats) return;
+  throw LossOfMpirun(culprit, *launcher_->process.Ended(), group_->ranks(), *launcher_ended_);
+}
+
+void Deployment::Stop(const std::string& reason) {
+  group_->Shutdown(reason);
+  if (launcher_ != nullptr && !launcher_->process.WaitFor(kOrderlyEndMillis)) launcher_->process.Stop();
+}
+
+}  // namespace quire

@@ -1,0 +1,185 @@
+#include "coordinator/cluster/launch/launcher.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "comm/base/error.h"
+#include "coordinator/cluster/launch/child_process.h"
+
+namespace quire {
+
+namespace {
+
+/// The words of a command, as they come together.
+class CommandLine {
+ public:
+  void Add(const std::vector<std::string>& words) { words_.insert(words_.end(), words.begin(), words.end()); }
+  void Mca(const std::string& key, const std::string& value) { Add({"--mca", key, value}); }
+  const std::vector<std::string>& words() const { return words_; }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+/// Ranks that share this host's memory. Nothing is started elsewhere, so no ssh is needed.
+void AddOneHost(CommandLine& line, const std::string& session_dir) {
+  line.Mca("plm", "isolated");
+  line.Mca("orte_tmpdir_base", session_dir);
+  line.Mca("btl", "self,vader");
+  line.Mca("btl_vader_single_copy_mechanism", "none");
+  line.Mca("btl_vader_backing_directory", session_dir);
+  line.Mca("oob_tcp_if_include", "lo");
+  line.Add({"--oversubscribe"});
+}
+
+/// Ports of mpirun and its daemons, of each family; the ranks have those that follow. mpirun listens on all of its
+/// ports, a daemon on the first that is free: more than one, because the daemon of a node that was cut off may still
+/// be there when the next epoch's starts.
+constexpr int kDaemonPorts = 4;
+
+/// The interface of this host that has the IPv4 address; empty when there is none.
+std::string InterfaceWith(const std::string& address) {
+  in_addr wanted{};
+  ifaddrs* list = nullptr;
+  if (::inet_pton(AF_INET, address.c_str(), &wanted) != 1 || ::getifaddrs(&list) != 0) return "";
+  std::string name;
+  for (const ifaddrs* i = list; i != nullptr && name.empty(); i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    if (reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr == wanted.s_addr) name = i->ifa_name;
+  }
+  ::freeifaddrs(list);
+  return name;
+}
+
+std::string PortRange(int first, int count) { return fmt::format("{}-{}", first, first + count - 1); }
+
+/// Ranks on several hosts: MPI carries what goes between hosts, our own shared memory what stays inside.
+void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<NodeRanks>& placement) {
+  line.Mca("plm", "rsh");
+  line.Mca("plm_rsh_agent", topology.launch.agent);
+  line.Mca("btl", "self,tcp");
+  // Open MPI 4.1 listens on IPv6, too, when it is told not to: it gets ports that are ours.
+  const int first = topology.transport.mpi_ports[0], last = topology.transport.mpi_ports[1];
+  const int ranks_first = first + 2 * kDaemonPorts;
+  line.Mca("oob_tcp_dynamic_ipv4_ports", PortRange(first, kDaemonPorts));
+  line.Mca("oob_tcp_dynamic_ipv6_ports", PortRange(first + kDaemonPorts, kDaemonPorts));
+  for (const std::string family : {"v4", "v6"}) {
+    line.Mca("btl_tcp_port_min_" + family, std::to_string(ranks_first));
+    line.Mca("btl_tcp_port_range_" + family, std::to_string(last - ranks_first + 1));
+  }
+  // A node that is cut off finds out in four seconds and ends its ranks; by default it would take eight minutes.
+  line.Mca("oob_tcp_keepalive_time", "1");
+  line.Mca("oob_tcp_keepalive_intvl", "1");
+  line.Mca("oob_tcp_keepalive_probes", "3");
+  std::vector<std::string> interfaces;
+  for (const NodeRanks& ranks : placement) {
+    const std::string& interface = topology.nodes[ranks.node].interface;
+    if (!interface.empty() && std::ranges::find(interfaces, interface) == interfaces.end())
+      interfaces.push_back(interface);
+  }
+  if (interfaces.empty()) return;
+  line.Mca("btl_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
+  // This host need not be a node, but mpirun runs here. (Its address as a network, 10.0.0.1/32, makes Open MPI 4.1.4's
+  // daemons connect to themselves.)
+  const std::string here = InterfaceWith(topology.transport.bind);
+  const auto is_network = [](const std::string& interface) { return interface.find('/') != std::string::npos; };
+  if (!here.empty() && std::ranges::none_of(interfaces, is_network) &&
+      std::ranges::find(interfaces, here) == interfaces.end())
+    interfaces.push_back(here);
+  line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
+}
+
+/// What a node's workers may know of this process's environment. Never secrets: arguments and environments can be read
+/// by others.
+constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
+
+/// The ranks of one node, which follow those of the nodes before it: a host list would begin with this host, wherever
+/// it stands in the topology.
+void AddNode(CommandLine& line, const Topology::Node& node, int count, const std::vector<std::string>& worker) {
+  line.Add({"-np", std::to_string(count), "--host", fmt::format("{}:{}", node.host, count), "--wd", "/"});
+  const bool named = !node.interface.empty() && node.interface.find('/') == std::string::npos;
+  if (named) line.Add({"-x", "NCCL_SOCKET_IFNAME=" + node.interface});
+  for (const char* name : kForwarded) {
+    if (std::getenv(name) != nullptr) line.Add({"-x", name});
+  }
+  line.Add(worker);
+  line.Add({"--node", node.host});
+}
+
+}  // namespace
+
+std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
+                                       const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
+                                       const std::vector<NodeRanks>& placement) {
+  std::vector<std::string> worker = {worker_binary, "--coordinator", data_endpoint, "--epoch", std::to_string(epoch)};
+  const std::string& keys = topology.transport.keys;
+  if (!keys.empty()) worker.insert(worker.end(), {"--keys", std::filesystem::absolute(keys)});
+  return MpirunCommand(topology, worker, session_dir, placement);
+}
+
+std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,
+                                       const std::string& session_dir, const std::vector<NodeRanks>& placement) {
+  const bool one_host = placement.empty();
+  CommandLine line;
+  // mpirun's files go where ours are; its daemons elsewhere keep to the temporary directory that they find there.
+  if (!one_host) line.Add({"env", "TMPDIR=" + session_dir});
+  line.Add({"mpirun"});
+  if (one_host) line.Add({"-np", std::to_string(topology.parallel.tensor)});
+  // One dead rank ends the job at once: membership is the coordinator's business (comm/PROTOCOL.md).
+  line.Mca("orte_enable_recovery", "0");
+  line.Mca("orte_abort_on_non_zero_status", "1");
+  line.Mca("odls_base_sigkill_timeout", "0");
+  line.Mca("orte_startup_timeout", "60");
+  line.Mca("pml", "ob1");  // no probing of fabrics that are not used
+  line.Mca("mpi_yield_when_idle", "1");
+  if (one_host) {
+    AddOneHost(line, session_dir);
+  } else {
+    AddNetwork(line, topology, placement);
+  }
+  line.Add({"--bind-to", "none"});
+  line.Add(topology.launch.args);
+  if (one_host) line.Add(worker_command);
+  for (const NodeRanks& ranks : placement) {
+    if (ranks.first > 0) line.Add({":"});
+    AddNode(line, topology.nodes[ranks.node], ranks.count, worker_command);
+  }
+  return line.words();
+}
+
+std::string WorkerBinary(const Topology& topology) {
+  return topology.launch.worker.empty() ? FindWorkerBinary() : topology.launch.worker;
+}
+
+std::optional<std::string> FindProgram(const std::string& name) {
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const auto beside = self.parent_path() / name;
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  return FindInPath(name);
+}
+
+std::string FindWorkerBinary() {
+  if (const auto found = FindProgram("quire-worker")) return *found;
+  Fail(
+      "quire-worker is neither beside this program nor in PATH; build it (it needs MPI: libopenmpi-dev) or install it");
+}
+
+void CheckMpirunAllowed() {
+  if (!FindProgram("mpirun"))
+    Fail("mpirun is not installed (not found in PATH); on Debian and Ubuntu: apt-get install openmpi-bin");
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  if (::geteuid() == 0 && !(is_set("OMPI_ALLOW_RUN_AS_ROOT") && is_set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"))) {
+    Fail(
+        "mpirun refuses to run as root; run as an ordinary user (in a throw-away container, set "
+        "OMPI_ALLOW_RUN_AS_ROOT=1 "
+        "and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)");
+  }
+}
+
+}  // namespace quire

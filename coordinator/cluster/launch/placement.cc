@@ -1,0 +1,159 @@
+#include "coordinator/cluster/launch/placement.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+/// Ranks that a node can take; 0: any number.
+int CapacityOf(const Topology::Node& node) {
+  return node.slots > 0 ? node.slots : static_cast<int>(node.devices.size());
+}
+
+/// The nodes that are used when each can take its part, and the spare ones that are left then.
+struct Candidates {
+  std::vector<size_t> used, spares;
+};
+
+Candidates ChooseNodes(const std::vector<Topology::Node>& nodes, const std::set<std::string>& excluded) {
+  Candidates result;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].spare && !excluded.contains(nodes[i].host)) result.spares.push_back(i);
+  }
+  bool any_excluded = false;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].spare) continue;
+    if (!excluded.contains(nodes[i].host)) {
+      result.used.push_back(i);
+      continue;
+    }
+    any_excluded = true;
+    if (result.spares.empty()) continue;
+    result.used.push_back(result.spares.front());
+    result.spares.erase(result.spares.begin());
+  }
+  if (!any_excluded) result.spares.clear();
+  return result;
+}
+
+/// Ranks that the nodes take at most; nothing when there is one without a limit.
+std::optional<int> TotalCapacity(const Topology& topology, const std::vector<size_t>& used) {
+  int total = 0;
+  for (const size_t i : used) {
+    const int capacity = CapacityOf(topology.nodes[i]);
+    if (capacity == 0) return std::nullopt;
+    total += capacity;
+  }
+  return total;
+}
+
+std::string Misfit(const Topology& topology, const std::vector<size_t>& used, int num_ranks,
+                   const std::set<std::string>& excluded) {
+  std::vector<std::string> takes;
+  for (const size_t i : used) {
+    takes.push_back(fmt::format("{} takes {}", topology.nodes[i].host, CapacityOf(topology.nodes[i])));
+  }
+  return fmt::format(
+      "{} ranks do not fit on the nodes ({}{}{}); give nodes more devices or slots, add nodes, or lower "
+      "parallel.tensor",
+      num_ranks, takes.empty() ? "none is left" : fmt::format("{}", fmt::join(takes, ", ")),
+      excluded.empty() ? "" : "; left out: ", fmt::join(excluded, ", "));
+}
+
+}  // namespace
+
+Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded) {
+  QUIRE_CHECK(num_ranks > 0, "{} ranks", num_ranks);
+  if (topology.nodes.empty()) return {};
+  auto [used, spares] = ChooseNodes(topology.nodes, excluded);
+  auto capacity = TotalCapacity(topology, used);
+  while (capacity && *capacity < num_ranks && !spares.empty()) {
+    used.push_back(spares.front());
+    spares.erase(spares.begin());
+    capacity = TotalCapacity(topology, used);
+  }
+  if (capacity && *capacity < num_ranks) return {{}, Misfit(topology, used, num_ranks, excluded)};
+
+  int limited = 0, unlimited = 0;  // ranks that fit on nodes with a limit; nodes without one
+  for (const size_t i : used) {
+    const int takes = CapacityOf(topology.nodes[i]);
+    limited += takes;
+    if (takes == 0) ++unlimited;
+  }
+  int to_share = std::max(0, num_ranks - limited), sharers = unlimited;
+  Placement placement;
+  Rank next = 0;
+  for (const size_t i : used) {
+    int count = CapacityOf(topology.nodes[i]);
+    if (count == 0) {
+      count = (to_share + sharers - 1) / sharers;
+      to_share -= count;
+      --sharers;
+    }
+    count = std::min(count, num_ranks - next);
+    if (count > 0) placement.nodes.push_back({i, next, count});
+    next += count;
+  }
+  return placement;
+}
+
+std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica) {
+  const int tensor = topology.parallel.tensor, replicas = topology.parallel.replicas;
+  const Placement all = PlaceRanks(topology, tensor * replicas, {});
+  if (!all.problem.empty()) Fail("{} replicas of {}: {}", replicas, tensor, all.problem);
+  std::vector<Topology::Node> nodes;
+  for (const NodeRanks& ranks : all.nodes) {
+    const int begin = std::max(ranks.first, replica * tensor) - ranks.first;
+    const int end = std::min(ranks.first + ranks.count, (replica + 1) * tensor) - ranks.first;
+    if (begin >= end) continue;
+    Topology::Node node = topology.nodes[ranks.node];
+    node.slots = end - begin;
+    node.ranks_of_all = ranks.count;
+    if (!node.devices.empty()) {
+      node.devices.resize(static_cast<size_t>(end));
+      node.devices.erase(node.devices.begin(), node.devices.begin() + begin);
+    }
+    nodes.push_back(std::move(node));
+  }
+  int spare = 0;
+  for (const Topology::Node& node : topology.nodes) {
+    if (node.spare && spare++ % replicas == replica) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts) {
+  const auto lists = [](const Topology::Node& node) { return !node.devices.empty(); };
+  if (std::ranges::none_of(topology.nodes, lists)) return {};
+  std::vector<int> devices;
+  std::map<std::string, size_t> ranks_so_far;
+  for (const std::string& host : hosts) {
+    const size_t index = ranks_so_far[host]++;
+    const auto node = OnThisHost(topology)
+                          ? topology.nodes.begin()
+                          : std::ranges::find_if(topology.nodes, [&](const auto& n) { return n.host == host; });
+    if (node == topology.nodes.end() || node->devices.empty()) {
+      devices.push_back(static_cast<int>(index));
+    } else if (index < node->devices.size()) {
+      devices.push_back(node->devices[index]);
+    } else {
+      Fail("the topology lists {} devices for {}, which has more ranks; list a device for each of them",
+           node->devices.size(), node->host);
+    }
+  }
+  return devices;
+}
+
+int ThreadsOfWorker(const Topology& topology, int workers_of_host) {
+  if (topology.threads_per_worker > 0) return topology.threads_per_worker;
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, cores / workers_of_host);
+}
+
+}  // namespace quire

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/base/types.h"
+#include "comm/topology/topology.h"
+
+namespace quire {
+
+/// The ranks of one node: first, first + 1, ..., first + count - 1.
+struct NodeRanks {
+  size_t node = 0;  // index into Topology::nodes
+  Rank first = 0;
+  int count = 0;
+  bool operator==(const NodeRanks&) const = default;
+};
+
+struct Placement {
+  std::vector<NodeRanks> nodes;  // in the order of ranks; empty: all ranks are on this host
+  std::string problem;           // why the ranks have no place, and the remedy; empty when they have one
+};
+
+/// Which ranks live where. Nodes are filled in the order of the topology: each takes as many ranks as it has slots, or
+/// devices; those that say neither share the remaining ranks evenly. Hosts in `excluded` get none. Nodes marked `spare`
+/// get ranks only when a host is excluded: the first of them takes its place, and more follow if that is not enough.
+Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
+
+/// The nodes of one of the topology's replicas: replica r gets the places, with their devices, of ranks
+/// [r * tensor, (r + 1) * tensor) of all, and every so many-th spare node. Throws Error when there are not enough.
+std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
+
+/// The device of each rank, given the hosts that the ranks are on: the devices that the topology lists for a host go to
+/// its ranks in order; a host without a list gives rank i of it device i. Empty when the topology lists none at all.
+/// Throws Error when a host has more ranks than devices.
+std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
+
+/// Threads that each of `workers_of_host` workers computes with on a host like this one: what the topology says, or an
+/// even share of the cores.
+int ThreadsOfWorker(const Topology& topology, int workers_of_host);
+
+}  // namespace quire

@@ -1,0 +1,56 @@
+#include "coordinator/cluster/launch/rank_hosts.h"
+
+#include <algorithm>
+#include <set>
+
+namespace quire {
+
+namespace {
+
+// A beat that was on its way when mpirun ended proves nothing.
+constexpr auto kOnItsWay = std::chrono::milliseconds(200);
+
+}  // namespace
+
+std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks) {
+  std::vector<std::string> hosts;
+  for (const RankInfo& rank : ranks) hosts.push_back(rank.host);
+  return hosts;
+}
+
+std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks) {
+  std::map<std::string, int> counts;
+  for (const RankInfo& rank : ranks) ++counts[rank.host];
+  return counts;
+}
+
+int MostRanksOfAHost(const std::vector<RankInfo>& ranks) {
+  int most = 0;
+  for (const auto& [host, count] : RanksOfHosts(ranks)) most = std::max(most, count);
+  return most;
+}
+
+std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended) {
+  std::set<std::string> heard;
+  for (const RankInfo& rank : ranks) {
+    if (rank.last_beat > mpirun_ended + kOnItsWay) heard.insert(rank.host);
+  }
+  return heard.size() == 1 ? *heard.begin() : "";
+}
+
+GroupFailure LossOfMpirun(const std::optional<MpirunReport::Culprit>& culprit, const std::string& how_it_ended,
+                          const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point when) {
+  if (!culprit) {
+    const std::string host = RanksOfHosts(ranks).size() > 1 ? HostThatOutlives(ranks, when) : "";
+    const std::string what = host.empty() ? "a worker is gone" : fmt::format("host {} lost mpirun's daemon", host);
+    return {LossCause::kDied, -1, host, fmt::format("{}: mpirun {}", what, how_it_ended)};
+  }
+  if (culprit->rank < 0)
+    return {LossCause::kDied, -1, culprit->host, fmt::format("host {} {}", culprit->host, culprit->how)};
+  const bool joined = static_cast<size_t>(culprit->rank) < ranks.size();
+  const std::string host = joined ? ranks[static_cast<size_t>(culprit->rank)].host : culprit->host;
+  return {LossCause::kDied, culprit->rank, host,
+          fmt::format("rank {} on {} {}", culprit->rank, host.empty() ? "an unknown host" : host, culprit->how)};
+}
+
+}  // namespace quire

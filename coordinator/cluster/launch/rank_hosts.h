@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/cluster/group/worker_group.h"
+#include "coordinator/cluster/launch/mpirun_report.h"
+
+namespace quire {
+
+/// The host of every rank, as the ranks said when they joined.
+std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks);
+std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
+int MostRanksOfAHost(const std::vector<RankInfo>& ranks);
+
+/// How long after mpirun's end the ranks of a lost daemon are still heard: they find out within a second.
+inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
+
+/// When mpirun ends because it lost one of its daemons, it does not say which; but it ends the ranks of all others at
+/// once. The host whose ranks still beat was the one; empty when that does not single one out.
+std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
+
+/// The loss of a group whose mpirun has ended, as well as it can be told who was the cause.
+GroupFailure LossOfMpirun(const std::optional<MpirunReport::Culprit>& culprit, const std::string& how_it_ended,
+                          const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point when);
+
+}  // namespace quire

@@ -1,0 +1,59 @@
+#include "coordinator/cluster/launch/runtime_dir.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr const char* kPrefix = "quire.";
+
+/// Directories of servers that were killed: their lock file is there and nobody holds it.
+void RemoveStale(const std::filesystem::path& base) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
+    struct stat info {};
+    const std::string path = entry.path();
+    const bool ours = ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+    if (!ours || !entry.path().filename().string().starts_with(kPrefix)) continue;
+    const int lock = ::open((path + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (lock < 0) continue;
+    if (::flock(lock, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove_all(path, error);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+RuntimeDir::RuntimeDir() {
+  const char* base = std::getenv("XDG_RUNTIME_DIR");
+  std::error_code ignored;
+  if (base == nullptr || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
+  RemoveStale(base);
+  // Under its last name only once it is locked: another server that looks around could not tell it from a stale one.
+  path_ = std::string(base) + "/." + kPrefix + "XXXXXX";  // short: a socket's path must fit 107 bytes
+  if (::mkdtemp(path_.data()) == nullptr) Fail("cannot make a directory under {}: {}", base, std::strerror(errno));
+  lock_ = ::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) Fail("cannot lock {}: {}", path_, std::strerror(errno));
+  const std::string visible = std::string(base) + "/" + path_.substr(path_.rfind('/') + 2);
+  if (::rename(path_.c_str(), visible.c_str()) != 0) Fail("cannot rename {}: {}", path_, std::strerror(errno));
+  path_ = visible;
+}
+
+RuntimeDir::~RuntimeDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+  ::close(lock_);
+}
+
+}  // namespace quire

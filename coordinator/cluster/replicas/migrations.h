@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/cluster/replicas/replica.h"
+
+namespace quire {
+
+/// What became of moves so far.
+struct MigrationCounts {
+  int64_t with_blocks = 0;  // requests that took their blocks along
+  int64_t bare = 0;         // requests that left nothing computed behind, or compute it again
+  int64_t failed = 0;       // of the bare ones: a transfer of blocks broke off
+  int64_t bytes = 0;        // of blocks, over all ranks
+};
+
+/// Requests on their way from one replica to another. A request's blocks go from the host memory of the one group to
+/// that of the other, rank by rank (comm/collective/block_link.h), while both compute:
+///   1. the destination sets host blocks aside, and its workers open the way;
+///   2. the source takes the request out of its engine, its workers copy its blocks to their host memory and send them;
+///   3. when all ranks of the destination have everything, its engine takes the request in as swapped out.
+/// Where blocks cannot go (no host memory, other shapes, a group that is lost on the way, a link that breaks) the
+/// request goes alone, and what it had computed is computed again. Either way no token is lost, repeated or changed:
+/// draws depend on the request and the position alone. Until a transfer has ended on every rank, nobody else gets its
+/// host blocks. From any thread, but for what says otherwise.
+class Migrations {
+ public:
+  explicit Migrations(std::vector<Replica*> replicas) : replicas_(std::move(replicas)) {}
+
+  /// Moves a request, if it is there. Does nothing to one that is on its way already.
+  void Move(RequestId id, int from, int to);
+  bool moving(RequestId id) const;
+
+  // On the replica's engine thread:
+  void OnReport(int replica, Rank rank, const BlocksReport& report);
+  /// Its workers have just been started again, or never will be.
+  void OnEpochLost(int replica);
+  /// The replica is lost for good: its requests go to the others. Those that no other can serve stay.
+  void Empty(int replica, Engine& engine);
+
+  /// Drops the requests on their way. Nothing moves any more.
+  void Clear();
+
+  MigrationCounts counts() const;
+
+ private:
+  struct Transfer {
+    RequestId request = 0;
+    int from = 0, to = 0;
+    int room = 0;                        // host blocks set aside at the destination
+    std::vector<std::string> endpoints;  // of the destination's ranks; empty: not ready
+    int takers_ended = 0, givers_ended = 0;
+    bool gives = false;                         // the source was told to send
+    bool take_over = false, give_over = false;  // ended on all ranks, or with their group
+    bool failed = false, delivered = false;
+    std::vector<BlockId> names;  // the blocks that come along, as the source named them
+    int64_t bytes = 0;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  Replica& at(int replica) const { return *replicas_[static_cast<size_t>(replica)]; }
+  bool CanCarryBlocks(int from, int to) const;
+  void Begin(RequestId id, int from, int to, Engine& engine);
+  void Prepare(uint64_t ticket, Engine& engine);
+  void Give(uint64_t ticket, Engine& engine);
+  void GoBare(RequestId id, int to, Engine& engine);
+  void PostBare(const Transfer& transfer);
+  /// The request goes to `to`'s engine, with the blocks under the ticket if that is not 0.
+  void Deliver(const Lock& lock, std::unique_ptr<Request> request, int to, uint64_t ticket);
+  void Arrive(RequestId id, int to, uint64_t ticket, Engine& engine);
+  bool SendElsewhere(const Lock& lock, std::unique_ptr<Request>& request, const std::set<int>& except);
+  void OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, Rank rank, const BlocksReport& report);
+  void OnGiven(const Lock& lock, uint64_t ticket, Transfer& transfer, const BlocksReport& report);
+  void Fail(const Lock& lock, Transfer& transfer);
+  void DropIfOver(const Lock& lock, uint64_t ticket);
+
+  std::vector<Replica*> replicas_;
+  mutable std::mutex mutex_;  // guards everything below
+  std::map<uint64_t, Transfer> transfers_;
+  std::map<RequestId, std::unique_ptr<Request>> in_transit_;
+  std::set<RequestId> moving_;
+  MigrationCounts counts_;
+  uint64_t last_ticket_ = 0;
+  bool cleared_ = false;
+};
+
+}  // namespace quire

@@ -1,0 +1,162 @@
+#include "coordinator/cluster/replicas/replica.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr double kPublishEverySeconds = 0.002;
+
+int64_t TokensToCompute(const Request& request) {
+  int64_t tokens = 0;
+  for (const Sequence& sequence : request.sequences) {
+    if (!sequence.finished) tokens += sequence.num_tokens() - sequence.num_computed;
+  }
+  return tokens;
+}
+
+/// Every replica keeps its journal in a directory of its own, in the one that was asked for.
+void MakeParent(const std::string& directory) {
+  const std::string parent = directory.substr(0, directory.rfind('/'));
+  if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", parent, std::strerror(errno));
+}
+
+}  // namespace
+
+Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+                 std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed)
+    : topology_(std::move(topology)),
+      deployment_(topology_, model, cancel, std::move(vocabulary)),
+      feed_(feed),
+      watcher_(feed, engine(), topology_.parallel.replica),
+      gate_(deployment_.group()) {
+  engine().set_watcher(&watcher_);
+  if (!topology_.journal.empty()) {
+    if (topology_.parallel.replicas > 1) MakeParent(topology_.journal);
+    journal_.emplace(topology_.journal, JournalLimits{}, engine());
+    engine().set_observer(&*journal_);
+  }
+  Publish(engine());
+}
+
+void Replica::Begin(EngineLoop::Recovery recovery) {
+  recovery.between_steps = [this, then = std::move(recovery.between_steps)](Engine& engine) {
+    Publish(engine);
+    PublishEpoch(engine);
+    gate_.Round(engine, EngineLoop::Now());
+    then(engine);
+  };
+  if (recovery.relaunch) {
+    recovery.relaunch = [this, then = std::move(recovery.relaunch)](const GroupFailure& loss) {
+      feed_.Publish(EventKind::kWorkersLost, [&] { return ServerEvent{.replica = index(), .text = loss.what()}; });
+      then(loss);
+    };
+  }
+  recovery.abandon = [this, then = std::move(recovery.abandon)](Engine& engine) {
+    gate_.Open(engine);
+    if (then) then(engine);
+  };
+  loop_ = std::make_unique<EngineLoop>(engine(), group(), std::move(recovery));
+}
+
+void Replica::PublishEpoch(const Engine& engine) {
+  if (std::exchange(told_epoch_, engine.epoch()) == engine.epoch()) return;
+  feed_.Publish(EventKind::kEpoch, [&] {
+    return ServerEvent{.replica = index(),
+                       .text = fmt::format("epoch {} begins with {} workers and {} blocks", engine.epoch(),
+                                           group().size(), engine.blocks().num_usable())};
+  });
+}
+
+void Replica::StopLoop() {
+  if (loop_ != nullptr) loop_->Stop();
+}
+
+std::function<void(Engine&)> Replica::Announce(int64_t tokens, std::function<void(Engine&)> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tokens_on_their_way_ += tokens;
+  }
+  // However the task's way ends, what stands for it goes with its last copy.
+  std::shared_ptr<void> on_its_way(nullptr, [arrived = tokens_arrived_, tokens](void*) { *arrived += tokens; });
+  return [on_its_way = std::move(on_its_way), task = std::move(task)](Engine& engine) { task(engine); };
+}
+
+void Replica::PostWork(int64_t tokens, std::function<void(Engine&)> task) {
+  loop_->Post(Announce(tokens, std::move(task)));
+}
+
+void Replica::PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival) {
+  arrival.submit = Announce(tokens, std::move(arrival.submit));
+  if (!grammar) return loop_->Post(std::move(arrival.submit));
+  loop_->Post([this, client, grammar, arrival = std::move(arrival)](Engine&) { gate_.Pass(client, grammar, arrival); });
+}
+
+ReplicaView Replica::view() const {
+  ReplicaView view;
+  {
+    const std::lock_guard lock(mutex_);
+    view = view_;
+    view.queued_tokens += tokens_on_their_way_;
+  }
+  view.serving = serving();
+  view.recovering = recovering();
+  return view;
+}
+
+BlockShape Replica::block_shape() const {
+  const std::lock_guard lock(mutex_);
+  return shape_;
+}
+
+std::string Replica::BlockEndpoint(Rank rank) {
+  return fmt::format("ipc://{}/b{}.{}", deployment_.runtime_dir(), engine().epoch(), rank);
+}
+
+void Replica::PublishShape(const Engine& engine) {
+  BlockShape shape;
+  shape.on_this_host = true;
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  for (const RankInfo& rank : group().ranks()) {
+    shape.bytes_per_block.push_back(rank.bytes_per_block);
+    shape.on_this_host = shape.on_this_host && rank.host == host;
+  }
+  shape.host_blocks = engine.blocks().host_pool().num_usable();
+  const std::lock_guard lock(mutex_);
+  shape_ = std::move(shape);
+  shape_epoch_ = engine.epoch();
+}
+
+void Replica::Publish(const Engine& engine) {
+  if (shape_epoch_ != engine.epoch()) PublishShape(engine);
+  const double now = EngineLoop::Now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (now < next_publish_ && *tokens_arrived_ == 0) return;
+  }
+  ReplicaView view;
+  view.prefills = index() < topology_.parallel.prefill_replicas;
+  for (const auto& [id, request] : engine.requests()) view.queued_tokens += TokensToCompute(*request);
+  for (const Request* request : engine.scheduler().running())
+    view.running += static_cast<int>(request->sequences.size());
+  view.waiting = engine.scheduler().num_waiting();
+  view.free_blocks = engine.blocks().num_free();
+  view.usable_blocks = engine.blocks().num_usable();
+  view.free_host_blocks = engine.blocks().host_pool().num_free();
+  view.preemptions = engine.scheduler().num_preemptions();
+  const std::lock_guard lock(mutex_);
+  view_ = view;
+  tokens_on_their_way_ -= tokens_arrived_->exchange(0);
+  next_publish_ = now + kPublishEverySeconds;
+}
+
+}  // namespace quire

@@ -1,0 +1,166 @@
+#include "coordinator/cluster/replicas/replicas.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "coordinator/cluster/launch/placement.h"
+
+namespace quire {
+
+Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
+                   std::shared_ptr<const Vocabulary> vocabulary)
+    : epochs_seen_(static_cast<size_t>(topology.parallel.replicas), 0),
+      num_replicas_(topology.parallel.replicas),
+      block_size_(topology.cache.block_size),
+      sketch_(topology.cache.block_size),
+      recoveries_seen_(static_cast<size_t>(topology.parallel.replicas), 0) {
+  const auto start = [&, this](int r) {
+    Topology one = ReplicaTopology(topology, r);
+    if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
+    auto replica = std::make_unique<Replica>(std::move(one), model, cancel, vocabulary, events_);
+    replica->Begin(RecoveryOf(*replica));
+    return replica;
+  };
+  std::vector<std::future<std::unique_ptr<Replica>>> others;
+  for (int r = 1; r < topology.parallel.replicas; ++r) {
+    std::packaged_task<std::unique_ptr<Replica>()> task([start, r] { return start(r); });
+    others.push_back(task.get_future());
+    starters_.emplace_back([this, task = std::move(task)]() mutable {
+      task();
+      stopped_.wait(false);
+    });
+  }
+  std::exception_ptr failure;
+  try {
+    replicas_.push_back(start(0));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  for (auto& other : others) {
+    try {
+      replicas_.push_back(other.get());
+    } catch (...) {
+      if (failure == nullptr) failure = std::current_exception();
+    }
+  }
+  if (failure == nullptr) return;
+  EndStarters();
+  std::rethrow_exception(failure);
+}
+
+Replicas::~Replicas() {
+  StopLoops();
+  EndStarters();
+}
+
+void Replicas::EndStarters() {
+  replicas_.clear();
+  stopped_ = true;
+  stopped_.notify_all();
+  for (std::thread& starter : starters_) starter.join();
+  starters_.clear();
+}
+
+void Replicas::Begin(std::function<void(const std::string&)> on_end) {
+  std::vector<Replica*> all;
+  for (const auto& replica : replicas_) all.push_back(replica.get());
+  migrations_ = std::make_unique<Migrations>(all);
+  rebalancer_ = std::make_unique<Rebalancer>(all, *migrations_);
+  begun_ = true;
+  const std::lock_guard lock(mutex_);
+  on_end_ = std::move(on_end);
+  if (num_lost_ == num_replicas_) on_end_(last_loss_);
+}
+
+void Replicas::OnLostForGood(int replica, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  last_loss_ = reason;
+  if (++num_lost_ < num_replicas_) {
+    spdlog::error("replica {} is lost for good: {}; {} of {} are left", replica, reason, num_replicas_ - num_lost_,
+                  num_replicas_);
+  } else if (on_end_) {
+    on_end_(reason);
+  }
+}
+
+EngineLoop::Recovery Replicas::RecoveryOf(Replica& replica) {
+  EngineLoop::Recovery recovery;
+  const int index = replica.index();
+  recovery.relaunch = [&replica](const GroupFailure& loss) { replica.deployment().Relaunch(loss); };
+  recovery.on_end = [this, index](const std::string& reason) { OnLostForGood(index, reason); };
+  if (num_replicas_ == 1) return recovery;
+  recovery.abandon = [this, index](Engine& engine) {
+    if (begun_) migrations_->Empty(index, engine);
+  };
+  recovery.between_steps = [this, index](Engine& engine) { OnRound(index, engine); };
+  replica.group().on_blocks = [this, index](Rank rank, const BlocksReport& report) {
+    migrations_->OnReport(index, rank, report);
+  };
+  return recovery;
+}
+
+void Replicas::OnRound(int replica, Engine& engine) {
+  const EpochId seen = std::exchange(epochs_seen_[static_cast<size_t>(replica)], engine.epoch());
+  if (!begun_) return;
+  if (seen != 0 && seen != engine.epoch()) migrations_->OnEpochLost(replica);
+  rebalancer_->OnRound(replica, engine);
+}
+
+void Replicas::StopLoops() {
+  for (const auto& replica : replicas_) replica->StopLoop();
+  if (migrations_ != nullptr) migrations_->Clear();
+}
+
+void Replicas::StopWorkers(const std::string& reason) {
+  for (const auto& replica : replicas_) replica->StopWorkers(reason);
+}
+
+bool Replicas::serving() const {
+  return std::ranges::any_of(replicas_, [](const auto& replica) { return replica->serving(); });
+}
+
+bool Replicas::ready() const {
+  return std::ranges::any_of(replicas_,
+                             [](const auto& replica) { return replica->serving() && !replica->recovering(); });
+}
+
+bool Replicas::recovering() const {
+  return std::ranges::any_of(replicas_, [](const auto& replica) { return replica->recovering(); });
+}
+
+std::vector<ReplicaView> Replicas::Views() const {
+  std::vector<ReplicaView> views;
+  for (const auto& replica : replicas_) views.push_back(replica->view());
+  return views;
+}
+
+void Replicas::Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
+                      const GrammarSource& grammar, Arrival arrival) {
+  if (size() == 1) return at(0).PostCall(tokens, client, grammar, std::move(arrival));
+  const PrefixSketch::Hashes hashes = sketch_.HashesOf(salt, prompt);
+  std::vector<ReplicaView> views = Views();
+  for (int r = 0; r < size(); ++r) {
+    int& seen = recoveries_seen_[static_cast<size_t>(r)];
+    const int recoveries = at(r).loop().num_recoveries();
+    if (seen != recoveries) sketch_.Forget(r);
+    seen = recoveries;
+    views[static_cast<size_t>(r)].cached_blocks = sketch_.Leading(hashes, r);
+  }
+  const int blocks = static_cast<int>((tokens + block_size_ - 1) / block_size_);
+  const int chosen = ChooseReplica(views, {blocks, block_size_}).value_or(0);  // nobody serves: any one says so
+  sketch_.Note(hashes, chosen);
+  at(chosen).PostCall(tokens, client, grammar, std::move(arrival));
+}
+
+void Replicas::Cancel(const std::vector<RequestId>& ids) {
+  for (const auto& replica : replicas_) {
+    replica->loop().Post([ids](Engine& engine) {
+      for (const RequestId id : ids) engine.Cancel(id);
+    });
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,54 @@
+#include "coordinator/log/log.h"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace quire {
+
+namespace {
+
+/// %*: the message.
+class Message : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = WithoutControls({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<Message>(); }
+};
+
+}  // namespace
+
+void SetUpLog(const std::string& level) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("quire"));
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<Message>('*').set_pattern("%H:%M:%S.%e %^%l%$ %*");
+  spdlog::set_formatter(std::move(formatter));
+  spdlog::set_level(spdlog::level::from_str(level));
+}
+
+std::string WithoutControls(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are control characters, too: 0xC2 and one byte of that range.
+    const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (c == '\n')
+      plain += "\\n";
+    else if (c == '\r')
+      plain += "\\r";
+    else if (c == '\t')
+      plain += "\\t";
+    else if (c < 0x20 || c == 0x7f)
+      plain += fmt::format("\\x{:02x}", c);
+    else if (c1)
+      plain += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
+    else
+      plain += text[i];
+  }
+  return plain;
+}
+
+}  // namespace quire

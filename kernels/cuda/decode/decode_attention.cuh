@@ -1,0 +1,232 @@
+#pragma once
+
+#include <cfloat>
+#include <simt/tensor_core.cuh>
+
+#include "kernels/cuda/decode/decode_attention_meeting.cuh"
+
+namespace quire::kernels {
+
+/// Grid (num_ctas): each CTA walks through its items of the work list. Rows of the tensor-core tiles are query heads of
+/// one group, columns tokens. A warp attends to its 16 tokens of every tile with a maximum, a sum and an output of its
+/// own; the warps' outputs meet at the end of an item. Scores and sums are fp32, probabilities are rounded to M.
+/// T: type of queries and results; C: what the cache stores; M: what is multiplied. E4M3 is exact in half precision, in
+/// which queries are clamped to its finite range.
+template <class T, class C, int kHeadSize>
+struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
+  using Params = DecodeAttentionLaunch;
+  using Tiles = DecodeTiles<T, C, kHeadSize>;
+  using Tile = typename Tiles::Tile;
+  using Rows = DecodeRows<kHeadSize>;
+  using Meeting = DecodeMeeting<T, C, kHeadSize>;
+  using Stats = typename Meeting::Stats;
+  using Tiles::kStageBytes, Tiles::kThreads, Tiles::kTile, Tiles::kWarps;
+  static constexpr bool kOverlapsPrevious = true;
+  static constexpr bool kFp8 = Meeting::kFp8;
+  using M = std::conditional_t<kFp8, simt::Half, T>;
+  static constexpr int kSteps = kHeadSize / 16;
+  static constexpr int kRaw = kFp8 ? 2 : 4;  // matrices of 16 bytes a row that hold 16 tokens times 16 dimensions
+
+  static constexpr bool kInRegisters = DecodeKeepsQueries(kHeadSize);
+  static constexpr int kKept = kInRegisters ? 0 : kDecodeRows * kHeadSize;  // elements of queries in shared memory
+
+  static constexpr int64_t SharedSize(int64_t stages) {
+    return simt::SharedBytes(stages * kStageBytes) + simt::SharedBytes(stages * Tiles::kNoteInts * 4) +
+           2 * simt::SharedBytes(kWarps * kDecodeRows * 4) + kKept * static_cast<int64_t>(sizeof(T));
+  }
+
+  static __device__ void Run(const Params& p) {
+    simt::WaitForPrerequisites();
+    simt::SharedArena arena;
+    const int stages = p.op.stages;
+    const simt::SharedArray<uint8_t> ring = arena.template Take<uint8_t>(stages * kStageBytes);
+    const simt::SharedArray<int32_t> notes = arena.template Take<int32_t>(stages * Tiles::kNoteInts);
+    Tiles tiles{ring, notes};
+    const simt::SharedArray<float> warp_max = arena.template Take<float>(kWarps * kDecodeRows);
+    const Stats stats{warp_max, arena.template Take<float>(kWarps * kDecodeRows)};
+    const simt::SharedArray<T> kept = arena.template Take<T>(kKept);
+
+    tiles.Begin(p);
+    for (int s = 0; s + 1 < stages; ++s) tiles.Fetch(p, s);
+    Rows rows;
+    for (int stage = 0;; stage = stage + 1 < stages ? stage + 1 : 0) {
+      Tiles::WaitForOldest(stages);
+      simt::SyncThreads();
+      // The stage before is the one that everybody has just left.
+      tiles.Fetch(p, stage > 0 ? stage - 1 : stages - 1);
+      const Tile tile = tiles.Read(stage);
+      if (tile.position < 0) break;
+      if (tile.first) StartRows(p.op, tile, tiles.Queries(stage), kept, rows);
+      Attend(p.op, tile, tiles, stage, kept, rows);
+      if (tile.last) Meeting::Finish(p, tile, simt::As<float>(tiles.ring + stage * kStageBytes), stats, rows);
+    }
+    simt::TriggerDependents();
+  }
+
+  static __device__ int Lane() { return simt::ThreadX() % 32; }
+  static __device__ int Warp() { return simt::ThreadX() / 32; }
+
+  static __device__ void StartRows(const DecodeAttentionParams& p, const Tile& tile,
+                                   const simt::SharedArray<T>& queries, const simt::SharedArray<T>& kept, Rows& rows) {
+    if constexpr (kInRegisters) {
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) LoadQuery(queries, s, rows.query[s]);
+    } else {
+      for (int i = simt::ThreadX() * 8; i < kKept; i += kThreads * 8) {
+        simt::StoreVec(kept, i, simt::LoadVec<8>(queries, i));
+      }
+      simt::SyncThreads();  // the whole block is at its item's first tile
+    }
+#pragma unroll
+    for (int i = 0; i < kHeadSize / 8; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) rows.out[i][e] = 0;
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      rows.max[h] = -FLT_MAX;
+      rows.sum[h] = rows.slope[h] = 0;
+      const int head = Lane() / 4 + 8 * h;
+      if (p.alibi_slopes != nullptr && head < tile.num_heads) {
+        rows.slope[h] = simt::Global<const float>(p.alibi_slopes)[tile.first_head + head] * kLog2E;
+      }
+    }
+  }
+
+  /// Step s of the queries. With keys of one byte a lane gets 4 neighbouring dimensions, as it does of keys.
+  static __device__ void LoadQuery(const simt::SharedArray<T>& queries, int s, uint32_t (&query)[4]) {
+    const int lane = Lane();
+    if constexpr (!kFp8) {
+      const int row = lane % 8 + lane / 8 % 2 * 8;
+      simt::LoadMatrix<4>(query, queries, ((2 * s + lane / 16) * kDecodeRows + row) * 8);
+    } else {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int at = ((2 * s + lane % 4 / 2) * kDecodeRows + lane / 4 + 8 * h) * 8 + lane % 2 * 4;
+        const simt::Vec<uint32_t, 2> pairs = simt::LoadVec<2>(simt::As<uint32_t>(queries), at / 2);
+        query[h] = Narrow(pairs.v[0]);
+        query[2 + h] = Narrow(pairs.v[1]);
+      }
+    }
+  }
+  static __device__ uint32_t Narrow(uint32_t pair) {
+    const simt::Vec<float, 2> q = simt::UnpackPair<T>(pair);
+    return simt::PackPair<M>(Clamp(q.v[0]), Clamp(q.v[1]));
+  }
+  /// Into half's finite range; a NaN stays one.
+  static __device__ float Clamp(float x) {
+    constexpr float kLargest = 65504;
+    return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x;
+  }
+
+  /// The token, of a warp's 16, of number e % 2 in column fragment t: E4M3's order keeps 4 neighbours in a lane.
+  static __device__ int TokenOf(int t, int e) {
+    return kFp8 ? Lane() % 4 * 4 + t * 2 + e % 2 : t * 8 + Lane() % 4 * 2 + e % 2;
+  }
+
+  /// What the raw matrices hold for column fragment t.
+  static __device__ void Fragment(const uint32_t (&raw)[kRaw], int t, uint32_t (&b)[2]) {
+    if constexpr (kFp8) {
+      b[0] = simt::PairFromFp8<M>(static_cast<uint16_t>(raw[t] & 0xffff));
+      b[1] = simt::PairFromFp8<M>(static_cast<uint16_t>(raw[t] >> 16));
+    } else {
+      b[0] = raw[2 * t], b[1] = raw[2 * t + 1];
+    }
+  }
+
+  static __device__ void Attend(const DecodeAttentionParams& p, const Tile& tile, const Tiles& tiles, int stage,
+                                const simt::SharedArray<T>& kept, Rows& rows) {
+    float score[2][4] = {};
+    Scores(tiles.Keys(stage), kept, rows, score);
+
+    uint32_t keep[2];  // which of the values' pairs count
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      keep[t] = 0;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int position = tile.position + Warp() * 16 + TokenOf(t, e), distance = position - (tile.context - 1);
+        const bool counts = position >= tile.begin && position < tile.end;
+        score[t][e] = counts ? Scale(p, score[t][e], rows.slope[0], distance) : -FLT_MAX;
+        score[t][2 + e] = counts ? Scale(p, score[t][2 + e], rows.slope[1], distance) : -FLT_MAX;
+        if (counts) keep[t] |= 0xffffu << (16 * e);
+      }
+    }
+
+    uint32_t weights[4];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float max = rows.max[h];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) max = simt::Max(max, score[e / 2][2 * h + e % 2]);
+      max = simt::Max(max, simt::ShuffleXor(max, 1));
+      max = simt::Max(max, simt::ShuffleXor(max, 2));
+      const float factor = simt::Exp2(rows.max[h] - max);
+      rows.max[h] = max;
+      rows.sum[h] *= factor;
+#pragma unroll
+      for (int i = 0; i < kHeadSize / 8; ++i) rows.out[i][2 * h] *= factor, rows.out[i][2 * h + 1] *= factor;
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        // 0 for tokens that do not count; 1 as long as none did, which the first that does makes 0, or Merge().
+        const float low = simt::Exp2(score[t][2 * h] - max), high = simt::Exp2(score[t][2 * h + 1] - max);
+        rows.sum[h] += low + high;
+        weights[2 * t + h] = simt::PackPair<M>(low, high);
+      }
+    }
+    WeightedSum(tiles.Values(stage), tiles.part.rows, weights, keep, rows);
+  }
+
+  static constexpr float kLog2E = 1.44269504f;
+  /// The exponent, to base 2, of a product of query and stored key.
+  static __device__ float Scale(const DecodeAttentionParams& p, float product, float slope, int distance) {
+    float score = product * (p.scale * p.cache.k_scale);
+    if (p.soft_cap > 0) score = p.soft_cap * simt::Tanh(score / p.soft_cap);
+    return score * kLog2E + slope * static_cast<float>(distance);
+  }
+
+  /// score[t] += queries * keys of the warp's tokens.
+  static __device__ void Scores(const simt::SharedArray<C>& keys, const simt::SharedArray<T>& kept, Rows& rows,
+                                float (&score)[2][4]) {
+    const int lane = Lane(), row = lane % 8, matrix = lane / 8;
+    const int token = Warp() * 16 + (kFp8 ? row / 2 * 4 + row % 2 + matrix % 2 * 2 : matrix / 2 * 8 + row);
+    const int piece = kFp8 ? 0 : matrix % 2;
+    constexpr int kPieces = kFp8 ? 1 : 2;  // of a step
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      uint32_t(&query)[4] = rows.query[kInRegisters ? s : 0];
+      if constexpr (!kInRegisters) LoadQuery(kept, s, query);
+      uint32_t raw[kRaw];
+      simt::LoadMatrix<kRaw>(raw, simt::As<simt::Half>(keys), ((s * kPieces + piece) * kTile + token) * 8);
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        uint32_t b[2];
+        Fragment(raw, t, b);
+        simt::Mma<M>(score[t], query, b);
+      }
+    }
+  }
+
+  /// rows.out += weights * values of the warp's tokens. A weight of 0 does not silence a NaN in a slot that does not
+  /// count: such values are made 0.
+  static __device__ void WeightedSum(const simt::SharedArray<C>& values, int value_rows, const uint32_t (&weights)[4],
+                                     const uint32_t (&keep)[2], Rows& rows) {
+    const int lane = Lane(), matrix = lane / 8;
+    const int row = kFp8 ? Warp() : Warp() * 2 + matrix % 2;
+    const int dim = (kFp8 ? matrix % 2 : matrix / 2) * 8 + (lane % 8 ^ Tiles::Swizzle(row, value_rows));
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      uint32_t raw[kRaw];
+      simt::LoadMatrix<kRaw>(raw, simt::As<simt::Half>(values), (row * kHeadSize + s * 16 + dim) * 8);
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        uint32_t b[2];
+        Fragment(raw, t, b);
+        b[0] &= keep[0], b[1] &= keep[1];
+        simt::Mma<M>(rows.out[2 * s + t], weights, b);
+      }
+    }
+  }
+};
+
+}  // namespace quire::kernels

@@ -1,0 +1,213 @@
+#pragma once
+
+#include <simt/async_copy.cuh>
+
+#include "kernels/cuda/decode/decode_attention.h"
+
+namespace quire::kernels {
+
+struct DecodeAttentionLaunch {
+  DecodeAttentionParams op;
+  int64_t first_items_at, merges_at, items_at;  // in op.work
+  // Of all slots: [.., kDecodeRows, head_size] results; [.., kDecodeRows] largest scores (as powers of 2) and sums.
+  float *partial, *max_score, *exp_sum;
+};
+
+/// A ring of stages in shared memory and the copies that fill it, tile after tile through all items of the CTA. T: type
+/// of queries; C: what the cache stores. A stage holds pieces of 16 bytes (kX elements of C, 8 of T):
+///   keys     [head_size / kX][kTile tokens]       one token's kX dimensions
+///   values   [kTile / kX][head_size]              one dimension's kX tokens, see Swizzle()
+///   queries  [head_size / 8][kDecodeRows]         one head's 8 dimensions; filled with the first tile of an item
+/// Eight neighbours are a matrix for LoadMatrix and lie in different banks.
+template <class T, class C, int kHeadSize>
+struct DecodeTiles {
+  static constexpr int kTile = kHeadSize > 128 ? 32 : 64;
+  static constexpr int kThreads = 2 * kTile, kWarps = kThreads / 32;  // a warp attends to 16 tokens of a tile
+  static constexpr int kX = 16 / sizeof(C);
+  static constexpr int kCacheBytes = kTile * kHeadSize * sizeof(C);  // of a tile's keys, and of its values
+  static constexpr int kStageBytes = 2 * kCacheBytes + kDecodeRows * kHeadSize * sizeof(T);
+  static constexpr int kNoteInts = 12;
+
+  using Ints = simt::Vec<int32_t, 4>;
+
+  /// What the threads must know of the tile in a stage. position < 0: the CTA's work is done.
+  struct Tile {
+    int position, begin, end;  // of the tile's first token; of the positions that count
+    bool first, last;          // of its item
+    int seq, first_head, num_heads, context, slot;
+  };
+
+  simt::SharedArray<uint8_t> ring;
+  simt::SharedArray<int32_t> notes;  // [stages, kNoteInts]
+  // The next tile to copy.
+  int item, end_item;
+  Ints who, range;            // seq, kv_head, first_head, num_heads; begin, end, context, slot
+  Ints next_who, next_range;  // of the item after
+  int position;               // of the tile's first token, -1 when all is copied
+  int64_t table_row;          // where the sequence's block table begins
+  int block;                  // the one of this thread's part of the tile, or -1: none of its tokens count
+
+  /// What this thread copies of a tile: something of `tokens` tokens of one block, together with 2 * tokens threads.
+  struct Part {
+    int block_size, block_shift;  // block_size = 1 << block_shift
+    int tokens, begin;            // begin: in the tile
+    int token, chunk;             // keys: of the part; 0 or 1, then every other
+    int rows, row, dim;           // values: see ValueRows(); one of these; dim, then every (2 * kX)-th
+  } part;
+
+  static __device__ Part PartOf(int block_size) {
+    Part p;
+    p.block_size = block_size, p.block_shift = 3;
+    while (1 << p.block_shift < block_size) ++p.block_shift;
+    p.tokens = simt::Min(block_size, kTile);
+    const int thread = simt::ThreadX(), member = thread % (2 * p.tokens);
+    p.begin = thread / (2 * p.tokens) * p.tokens;
+    p.token = member % p.tokens, p.chunk = member / p.tokens;
+    p.rows = ValueRows(block_size), p.row = member % p.rows, p.dim = member / p.rows;
+    return p;
+  }
+
+  /// Rows of values (16 bytes each) that one block gives to a dimension; at least 1.
+  static __device__ int ValueRows(int block_size) { return simt::Max(simt::Min(block_size, kTile) / kX, 1); }
+  /// Rows of values are exchanged among 8 neighbouring dimensions, so that those that are copied together lie in
+  /// different banks.
+  static __device__ int Swizzle(int row, int value_rows) { return row % value_rows * (8 / value_rows); }
+
+  __device__ simt::SharedArray<C> Keys(int stage) const { return simt::As<C>(ring + stage * kStageBytes); }
+  __device__ simt::SharedArray<C> Values(int stage) const {
+    return simt::As<C>(ring + (stage * kStageBytes + kCacheBytes));
+  }
+  __device__ simt::SharedArray<T> Queries(int stage) const {
+    return simt::As<T>(ring + (stage * kStageBytes + 2 * kCacheBytes));
+  }
+
+  __device__ void Begin(const DecodeAttentionLaunch& p) {
+    part = PartOf(p.op.cache.block_size);
+    const simt::Global<const int32_t> first = simt::Global<const int32_t>(p.op.work) + p.first_items_at;
+    item = first[simt::BlockX()] - 1;
+    end_item = first[simt::BlockX() + 1];
+    position = -1;
+    LoadNext(p);
+    Advance(p);
+  }
+
+  __device__ void LoadNext(const DecodeAttentionLaunch& p) {
+    if (item + 1 >= end_item) return;
+    const simt::Global<const int32_t> work(p.op.work);
+    next_who = simt::LoadVec<4>(work, p.items_at + (item + 1) * 8);
+    next_range = simt::LoadVec<4>(work, p.items_at + (item + 1) * 8 + 4);
+  }
+
+  /// On to the next tile, and to its block: loaded now, used when the tile is copied, one tile later.
+  __device__ void Advance(const DecodeAttentionLaunch& p) {
+    if (position >= 0) position += kTile;
+    if (position < 0 || position >= range.v[1]) {
+      if (++item >= end_item) {
+        position = -1;
+        return;
+      }
+      who = next_who, range = next_range;
+      position = range.v[0] / kTile * kTile;
+      int row = who.v[0];
+      if (p.op.table_rows != nullptr) row = simt::Global<const int32_t>(p.op.table_rows)[row];
+      table_row = row * p.op.table_stride;
+      LoadNext(p);
+    }
+    const int begin = position + part.begin;
+    block = -1;
+    if (begin < range.v[1] && begin + part.tokens > range.v[0]) {
+      block = simt::Global<const int32_t>(p.op.block_tables)[table_row + (begin >> part.block_shift)];
+    }
+  }
+
+  /// Starts the copies of the next tile, as one group (an empty one when there is no tile), and notes what it is.
+  __device__ void Fetch(const DecodeAttentionLaunch& p, int stage) {
+    const bool first = position >= 0 && position <= range.v[0];
+    if (simt::ThreadX() == 0) {
+      const int flags = first + 2 * (position + kTile >= range.v[1]);
+      simt::StoreVec(notes, stage * kNoteInts, Ints{{position, range.v[0], range.v[1], flags}});
+      simt::StoreVec(notes, stage * kNoteInts + 4, who);
+      simt::StoreVec(notes, stage * kNoteInts + 8, range);
+    }
+    if (position >= 0) {
+      if (first) CopyQueries(p, stage);
+      CopyKeys(p, stage);
+      CopyValues(p, stage);
+      Advance(p);
+    }
+    simt::CommitCopies();
+  }
+
+  __device__ Tile Read(int stage) const {
+    const Ints at = simt::LoadVec<4>(notes, stage * kNoteInts), of = simt::LoadVec<4>(notes, stage * kNoteInts + 4),
+               in = simt::LoadVec<4>(notes, stage * kNoteInts + 8);
+    return {at.v[0], at.v[1], at.v[2], at.v[3] % 2 != 0, at.v[3] / 2 != 0, of.v[0], of.v[2], of.v[3], in.v[2], in.v[3]};
+  }
+
+  /// Waits for the oldest of stages - 1 groups.
+  static __device__ void WaitForOldest(int stages) {
+    if (stages == 2) simt::WaitForCopies<0>();
+    if (stages == 3) simt::WaitForCopies<1>();
+    if (stages == 4) simt::WaitForCopies<2>();
+  }
+
+  /// Rows of heads that the item does not have are 0.
+  __device__ void CopyQueries(const DecodeAttentionLaunch& p, int stage) const {
+    const simt::Global<const T> from(static_cast<const T*>(p.op.queries));
+    const int64_t base = who.v[0] * p.op.query_stride + int64_t{who.v[2]} * kHeadSize;
+    const simt::SharedArray<T> to = Queries(stage);
+    for (int i = simt::ThreadX(); i < kHeadSize / 8 * kDecodeRows; i += kThreads) {
+      const int row = i / (kHeadSize / 8), piece = i % (kHeadSize / 8);
+      simt::CopyAsync<16>(to, (piece * kDecodeRows + row) * 8, from, base + row * kHeadSize + piece * 8,
+                          row < who.v[3]);
+    }
+  }
+
+  /// Where the item's kv head begins in the block; blocks without a position that counts are not touched.
+  __device__ int64_t HeadOfBlock(int64_t block_stride) const {
+    return simt::Max(block, 0) * block_stride + int64_t{who.v[1]} * (kHeadSize * part.block_size);
+  }
+
+  /// A thread copies every other 16 bytes of one token. Tokens of blocks without a position that counts become 0.
+  __device__ void CopyKeys(const DecodeAttentionLaunch& p, int stage) const {
+    const simt::Global<const C> from(static_cast<const C*>(p.op.cache.keys));
+    const int64_t base =
+        HeadOfBlock(p.op.cache.key_block_stride) + ((position & (part.block_size - 1)) + part.token) * kX;
+    const simt::SharedArray<C> to = Keys(stage);
+#pragma unroll
+    for (int c = 0; c < kHeadSize / kX; c += 2) {
+      const int chunk = c + part.chunk;
+      if (chunk >= kHeadSize / kX) break;
+      simt::CopyAsync<16>(to, (chunk * kTile + part.begin + part.token) * kX, from, base + chunk * part.block_size * kX,
+                          block >= 0);
+    }
+  }
+
+  /// A thread copies 16 bytes of every (2 * kX)-th dimension.
+  __device__ void CopyValues(const DecodeAttentionLaunch& p, int stage) const {
+    const simt::Global<const C> from(static_cast<const C*>(p.op.cache.values));
+    const int64_t head = HeadOfBlock(p.op.cache.value_block_stride);
+    const simt::SharedArray<C> to = Values(stage);
+    if (part.tokens < kX) return CopyHalfRows(from, head, to);
+    const int64_t base = head + (position & (part.block_size - 1)) + part.row * kX;
+    const int to_row = (part.begin / kX + part.row) * kHeadSize, swizzle = Swizzle(part.row, part.rows);
+#pragma unroll
+    for (int d = 0; d < kHeadSize; d += 2 * kX) {
+      const int dim = d + part.dim;
+      if (dim >= kHeadSize) break;
+      simt::CopyAsync<16>(to, (to_row + (dim ^ swizzle)) * kX, from, base + dim * part.block_size, block >= 0);
+    }
+  }
+
+  /// Blocks of 8 tokens of one byte: two of them share the rows of 16 bytes.
+  __device__ void CopyHalfRows(const simt::Global<const C>& from, int64_t head, const simt::SharedArray<C>& to) const {
+    constexpr int kHalf = sizeof(C) == 1 ? 8 : kX;
+    const int to_row = part.begin / kX * kHeadSize, half = part.begin % kX;
+    for (int d = part.dim; d < kHeadSize; d += 2 * kHalf) {
+      simt::CopyAsync<kHalf* static_cast<int>(sizeof(C))>(to, (to_row + d) * kX + half, from, head + d * kHalf,
+                                                          block >= 0);
+    }
+  }
+};
+
+}  // namespace quire::kernels

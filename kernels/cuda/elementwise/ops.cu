@@ -1,0 +1,121 @@
+#include "kernels/check.h"
+#include "kernels/cuda/elementwise/block_move.cuh"
+#include "kernels/cuda/elementwise/rope_kv_write.cuh"
+#include "kernels/cuda/elementwise/row_ops.cuh"
+#include "kernels/cuda/elementwise/wide_norm.cuh"
+#include "kernels/cuda/launch.cuh"
+
+// Checks and launches of every op but attention.
+namespace quire::kernels {
+
+namespace {
+
+/// Thread blocks that cover a row of n elements with one vector per thread.
+template <class Kernel>
+int64_t Pieces(int64_t n) {
+  return (n + Kernel::kThreads * Kernel::kVec - 1) / (Kernel::kThreads * Kernel::kVec);
+}
+
+}  // namespace
+
+void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
+  QUIRE_KERNEL_CHECK(p.rotary_dim >= 0 && p.rotary_dim % 2 == 0 && p.rotary_dim <= p.cache.head_size);
+  QUIRE_KERNEL_CHECK(p.cache.head_size % (16 / ByteSize(p.dtype, p.cache.type)) == 0);
+  QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
+  QUIRE_KERNEL_CHECK((p.query_norm == nullptr) == (p.key_norm == nullptr));
+  QUIRE_KERNEL_CHECK(p.squares == nullptr || (p.query_norm != nullptr && p.bias == nullptr));
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using T = decltype(t);
+    if (p.cache.type == CacheType::kSame) {
+      using Kernel = RopeKvWriteKernel<T, T>;
+      simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, 0, stream, p);
+    } else {
+      using Kernel = RopeKvWriteKernel<T, simt::Fp8E4M3>;
+      simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, 0, stream, p);
+    }
+  });
+}
+
+void SumSquares(const CudaStream& stream, const CudaSumSquaresParams& p) {
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = SumSquaresKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  });
+}
+
+void CapLogits(const CudaStream& stream, const CudaCapLogitsParams& p) {
+  QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
+  if (p.num_rows == 0 || p.columns == 0) return;
+  using Kernel = CapLogitsKernel;
+  simt::Launch<Kernel>({p.num_rows, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
+}
+
+void BlockMove(const CudaStream& stream, const BlockMoveParams& p) {
+  QUIRE_KERNEL_CHECK(Aligned(p.from) && Aligned(p.to));
+  QUIRE_KERNEL_CHECK(p.block_bytes % 16 == 0 && p.from_stride % 16 == 0 && p.to_stride % 16 == 0);
+  if (p.num_blocks == 0 || p.block_bytes == 0) return;
+  const int64_t pieces = (p.block_bytes + BlockMoveKernel::kPiece - 1) / BlockMoveKernel::kPiece;
+  simt::Launch<BlockMoveKernel>({p.num_blocks, pieces}, BlockMoveKernel::kThreads, 0, stream, p);
+}
+
+void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0);
+  QUIRE_KERNEL_CHECK(Aligned(p.residual) && Aligned(p.delta) && Aligned(p.weight) && Aligned(p.out));
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = RmsNormKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  });
+}
+
+void LayerNorm(const CudaStream& stream, const CudaLayerNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0);
+  QUIRE_KERNEL_CHECK(Aligned(p.residual) && Aligned(p.delta) && Aligned(p.weight) && Aligned(p.bias) && Aligned(p.out));
+  QUIRE_KERNEL_CHECK(p.delta == nullptr || p.out != p.residual);
+  if (p.num_tokens == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = LayerNormKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  });
+}
+
+void Activate(const CudaStream& stream, const CudaActivateParams& p) {
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.rows) && Aligned(p.bias));
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = ActivateKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void AddRows(const CudaStream& stream, const CudaAddRowsParams& p) {
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.to) && Aligned(p.from));
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = AddRowsKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void GateMul(const CudaStream& stream, const CudaGateMulParams& p) {
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gate_up) && Aligned(p.out));
+  QUIRE_KERNEL_CHECK(!p.interleaved || p.columns % 8 == 0);
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = GateMulKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void Embedding(const CudaStream& stream, const CudaEmbeddingParams& p) {
+  QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0 && Aligned(p.table) && Aligned(p.out));
+  if (p.num_tokens == 0 || p.hidden == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = EmbeddingKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.hidden)}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+}  // namespace quire::kernels

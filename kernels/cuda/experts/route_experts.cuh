@@ -1,0 +1,180 @@
+#pragma once
+
+#include <simt/device.cuh>
+
+#include "kernels/cuda/sampling/sampling_math.cuh"
+#include "kernels/route_experts.h"
+
+namespace quire::kernels {
+
+/// A number and its place as one integer: of two the greater is that of the greater number or, of equal ones, of the
+/// lower place. NaN is as low as can be. 0 is of nothing.
+__device__ inline uint64_t RankOf(float number, int place) {
+  return uint64_t{OrderedBits(Clean(number))} << 32 | (0xffffffffu - static_cast<uint32_t>(place));
+}
+__device__ inline int PlaceOf(uint64_t rank) { return static_cast<int>(0xffffffffu - static_cast<uint32_t>(rank)); }
+
+/// The highest rank among the warp's lanes.
+__device__ inline uint64_t HighestOfWarp(uint64_t rank) {
+  for (int mask = 16; mask > 0; mask /= 2) rank = simt::Max(rank, simt::ShuffleXor(rank, mask));
+  return rank;
+}
+
+/// A warp per token. Lane l has experts l, l + 32, ... and groups likewise.
+struct RouteExpertsKernel {
+  using Params = RouteExpertsParams;
+  static constexpr bool kOverlapsPrevious = true;
+  static constexpr int kThreads = 32;
+  static constexpr int64_t SharedSize(int64_t experts) { return 3 * simt::SharedBytes(experts * 4); }
+
+  struct Token {
+    simt::SharedArray<float> score, compared, group;  // [experts] each; of groups, as many as there are
+  };
+
+  static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();
+    simt::SharedArena arena;
+    const Token token{arena.template Take<float>(p.num_experts), arena.template Take<float>(p.num_experts),
+                      arena.template Take<float>(p.num_experts)};
+    Score(p, token);
+    if (p.num_groups > 1) LeaveBestGroups(p, token);
+    Choose(p, token);
+  }
+
+  /// A lane reads what it wrote itself.
+  static __device__ void Score(const Params& p, const Token& token) {
+    const simt::Global<const float> logits = simt::Global<const float>(p.logits) + simt::BlockX() * p.logits_stride;
+    const simt::Global<const float> correction(p.correction);
+    const int lane = simt::ThreadX();
+    float most = -kInfinity, sum = 0;
+    for (int e = lane; e < p.num_experts; e += 32) most = simt::Max(most, static_cast<float>(logits[e]));
+    for (int mask = 16; mask > 0; mask /= 2) most = simt::Max(most, simt::ShuffleXor(most, mask));
+    for (int e = lane; e < p.num_experts; e += 32) {
+      const float logit = logits[e];
+      float score = logit;
+      if (p.score == RouterScore::kSoftmax) score = simt::Exp(logit - most);
+      if (p.score == RouterScore::kSigmoid) score = 1 / (1 + simt::Exp(-logit));
+      token.score[e] = score;
+      sum += score;
+    }
+    for (int mask = 16; mask > 0; mask /= 2) sum += simt::ShuffleXor(sum, mask);
+    for (int e = lane; e < p.num_experts; e += 32) {
+      const float score = token.score[e];
+      const float scaled = p.score == RouterScore::kSoftmax ? score / sum : score;
+      token.score[e] = scaled;
+      float added = 0;
+      if (p.correction != nullptr) added = correction[e];
+      token.compared[e] = scaled + added;
+    }
+    simt::SyncWarp();
+  }
+
+  /// Experts of other groups than the best ones compare as less than all.
+  static __device__ void LeaveBestGroups(const Params& p, const Token& token) {
+    const int lane = simt::ThreadX(), size = static_cast<int>(p.num_experts / p.num_groups);
+    for (int g = lane; g < p.num_groups; g += 32) {
+      float first = -kInfinity, second = -kInfinity;
+      for (int e = g * size; e < (g + 1) * size; ++e) {
+        const float score = token.compared[e];
+        if (score > first) {
+          second = first;
+          first = score;
+        } else if (score > second) {
+          second = score;
+        }
+      }
+      token.group[g] = first + second;
+    }
+    simt::SyncWarp();
+    uint64_t last = ~uint64_t{0};  // of the worst group that stays
+    for (int64_t i = 0; i < p.groups_per_token; ++i) last = NextBest(token.group, p.num_groups, last);
+    for (int e = lane; e < p.num_experts; e += 32) {
+      if (RankOf(token.group[e / size], e / size) < last) token.compared[e] = -kInfinity;
+    }
+    simt::SyncWarp();
+  }
+
+  /// The highest rank below `bound`: those of different places are never equal.
+  static __device__ uint64_t NextBest(const simt::SharedArray<float>& numbers, int64_t count, uint64_t bound) {
+    uint64_t best = 0;
+    for (int i = simt::ThreadX(); i < count; i += 32) {
+      const uint64_t rank = RankOf(numbers[i], i);
+      if (rank < bound) best = simt::Max(best, rank);
+    }
+    return HighestOfWarp(best);
+  }
+
+  /// Lane j keeps the j-th choice.
+  static __device__ void Choose(const Params& p, const Token& token) {
+    const int lane = simt::ThreadX(), count = static_cast<int>(p.experts_per_token);
+    uint64_t rank = ~uint64_t{0};
+    int mine = 0;
+    for (int j = 0; j < count; ++j) {
+      rank = NextBest(token.compared, p.num_experts, rank);
+      if (lane == j) mine = PlaceOf(rank);
+    }
+    const float score = token.score[mine];
+    const float most = simt::Broadcast(score, 0);
+    float weight = lane < count ? (p.score == RouterScore::kSoftmaxOfChosen ? simt::Exp(score - most) : score) : 0.0f;
+    float sum = weight;
+    for (int mask = 16; mask > 0; mask /= 2) sum += simt::ShuffleXor(sum, mask);
+    if (p.score == RouterScore::kSigmoid) sum += kLeastSigmoidSum;
+    if (p.renormalize || p.score == RouterScore::kSoftmaxOfChosen) weight /= sum;
+    if (lane >= count) return;
+    const int64_t at = simt::BlockX() * p.experts_per_token + lane;
+    simt::Global<int32_t>(p.experts)[at] = mine;
+    simt::Global<float>(p.weights)[at] = weight * p.scale;
+  }
+};
+
+/// A thread block per expert, and one more for the end. Each goes through all pairs: first it counts those of earlier
+/// experts, then it gives its own pairs rows in their order.
+struct GroupByExpertKernel {
+  using Params = GroupByExpertParams;
+  static constexpr bool kOverlapsPrevious = true;
+  static constexpr int kThreads = 256, kWarps = kThreads / 32;
+  static constexpr int64_t kSharedSize = 2 * simt::SharedBytes(kWarps * 4);
+
+  static __device__ void Run(const Params& p) {
+    simt::TriggerDependents();
+    simt::WaitForPrerequisites();
+    simt::SharedArena arena;
+    const simt::SharedArray<int32_t> counts[2] = {arena.template Take<int32_t>(kWarps),
+                                                  arena.template Take<int32_t>(kWarps)};
+    const simt::Global<const int32_t> experts(p.experts);
+    const auto expert = static_cast<int32_t>(simt::BlockX());
+    const int thread = simt::ThreadX(), lane = thread % 32, warp = thread / 32;
+    int32_t below = 0;
+    for (int64_t pair = thread; pair < p.num_pairs; pair += kThreads) below += experts[pair] < expert ? 1 : 0;
+    for (int mask = 16; mask > 0; mask /= 2) below += simt::ShuffleXor(below, mask);
+    if (lane == 0) counts[0][warp] = below;
+    simt::SyncThreads();
+    int32_t next = 0;
+    for (int w = 0; w < kWarps; ++w) next += counts[0][w];
+    if (thread == 0) simt::Global<int32_t>(p.start)[expert] = next;
+    if (expert == p.num_experts) return;
+    int turn = 1;
+    for (int64_t base = 0; base < p.num_pairs; base += kThreads, turn ^= 1) {
+      const int64_t pair = base + thread;
+      const bool mine = pair < p.num_pairs && experts[pair] == expert;
+      const uint32_t votes = simt::Ballot(mine);
+      if (lane == 0) counts[turn][warp] = simt::PopCount(votes);
+      simt::SyncThreads();
+      int32_t before = 0, all = 0;
+      for (int w = 0; w < kWarps; ++w) {
+        const int32_t count = counts[turn][w];
+        before += w < warp ? count : 0;
+        all += count;
+      }
+      if (mine) {
+        const int32_t row = next + before + simt::PopCount(votes & ((1u << lane) - 1));
+        simt::Global<int32_t>(p.pair_of_row)[row] = static_cast<int32_t>(pair);
+        simt::Global<int32_t>(p.row_of_pair)[pair] = row;
+      }
+      next += all;
+    }
+  }
+};
+
+}  // namespace quire::kernels

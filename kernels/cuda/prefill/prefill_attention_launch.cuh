@@ -1,0 +1,48 @@
+#pragma once
+
+#include "kernels/check.h"
+#include "kernels/cuda/prefill/prefill_attention.cuh"
+
+namespace quire::kernels {
+
+// From run-time sizes to the instantiation for them; one translation unit per T (prefill_attention_<type>.cu). The
+// block size stays a run-time value.
+
+template <class Kernel>
+void LaunchPrefill(const CudaStream& stream, const PrefillLaunch& launch) {
+  simt::Launch<Kernel>({int64_t{launch.op.num_tiles} * launch.op.cache.num_kv_heads}, Kernel::kThreads,
+                       Kernel::SharedSize(), stream, launch);
+}
+
+template <class T, class C>
+void PrefillOfCache(const CudaStream& stream, const PrefillLaunch& launch) {
+  switch (launch.op.cache.head_size) {
+    case 64:
+      return LaunchPrefill<PrefillAttentionKernel<T, C, 64>>(stream, launch);
+    case 80:
+      return LaunchPrefill<PrefillAttentionKernel<T, C, 80>>(stream, launch);
+    case 96:
+      return LaunchPrefill<PrefillAttentionKernel<T, C, 96>>(stream, launch);
+    case 128:
+      return LaunchPrefill<PrefillAttentionKernel<T, C, 128>>(stream, launch);
+    case 256:
+      return LaunchPrefill<PrefillAttentionKernel<T, C, 256>>(stream, launch);
+    default:
+      QUIRE_KERNEL_CHECK(!"head_size is 64, 80, 96, 128 or 256");
+  }
+}
+
+template <class T>
+void PrefillOfType(const CudaStream& stream, const PrefillLaunch& launch) {
+  if (launch.op.cache.type == CacheType::kSame) {
+    PrefillOfCache<T, T>(stream, launch);
+  } else {
+    PrefillOfCache<T, simt::Fp8E4M3>(stream, launch);
+  }
+}
+
+void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch);
+void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch);
+void PrefillBF16(const CudaStream& stream, const PrefillLaunch& launch);
+
+}  // namespace quire::kernels

@@ -1,7 +1,0 @@
-#include "kernels/cuda/prefill_attention_launch.cuh"
-
-namespace quire::kernels {
-
-void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch) { PrefillOfType<simt::Half>(stream, launch); }
-
-}  // namespace quire::kernels

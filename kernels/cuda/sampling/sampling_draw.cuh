@@ -1,0 +1,122 @@
+#pragma once
+
+#include "kernels/cuda/sampling/sampling_select.cuh"
+
+namespace quire::kernels {
+
+/// What a source of tokens leaves to draw from: the tokens that `last` holds, of weight `mass` together. It is not
+/// decided if tokens that the source lacks could change it.
+struct Choice {
+  bool decided;
+  Place last;
+  Mass mass;
+};
+
+/// Cuts `choice` down to the smallest head whose mass reaches top_p of choice.mass, which the source must reach.
+template <class Source>
+__device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, const Soften& soften, float top_p,
+                           const Choice& choice, Mass listed) {
+  const double enough = static_cast<double>(top_p) * static_cast<double>(choice.mass);
+  Mass target = static_cast<Mass>(enough);
+  if (static_cast<double>(target) < enough) ++target;
+  target = simt::Max(target, Mass{1});
+  if (target > listed) return {false, choice.last, 0};
+  const Place last = choice.last;
+  const Found found = DescendLogits(source, scratch, target - 1, [&](float logit, int32_t id) {
+    return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0;
+  });
+  const uint32_t key = source.bounds.top_key - found.rank;
+  const Mass each = soften(FromOrderedBits(key)), keep = (target - found.before + each - 1) / each;
+  Place place{key, key == last.key ? last.id : kAnyId};
+  if (keep * each < found.at) place = KeepTies(source, scratch, last, key, keep);
+  return {true, place, found.before + keep * each};
+}
+
+/// Top-k, min-p (min_key is the lowest key it leaves) and top-p. `complete`: the source has every token of the row from
+/// min_key on that weighs anything; otherwise it has the best ones, and `row_mass` is the mass of all from min_key on
+/// (0: unknown).
+template <class Source>
+__device__ Choice Restrict(const Source& source, const SelectScratch& scratch, const Soften& soften,
+                           const DeviceSampling& s, uint32_t min_key, bool complete, Mass row_mass) {
+  Place last{min_key, kAnyId};
+  if (s.top_k > 0) {
+    const Mass k = static_cast<Mass>(s.top_k);
+    const Mass count = Sum(source, scratch,
+                           [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; });
+    if (count < k && !complete) return {false, last, 0};
+    if (count > k) last = KeepBest(source, scratch, last, k);
+    complete = true;
+  }
+  const Mass listed = Sum(
+      source, scratch, [&](float logit, int32_t id) { return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0; });
+  const Choice choice{complete, last, complete ? listed : row_mass};
+  if (s.top_p < 1 && choice.mass > 0) return KeepTopP(source, scratch, soften, s.top_p, choice, listed);
+  return choice;
+}
+
+/// The first token by id with which the mass of those chosen exceeds `target`.
+template <class Source>
+__device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, const Soften& soften, const Place& last,
+                           Mass target) {
+  return DescendIds(source, scratch, target,
+                    [&](float logit, int32_t id) { return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0; });
+}
+
+/// The same for a row in order of ids, of which the walk begins at column `begin` and gets `target` as of there.
+__device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& scratch, const Soften& soften,
+                                  const Place& last, int64_t begin, Mass target) {
+  constexpr int kEach = 16;
+  const auto weight = [&](int64_t i) {
+    const float logit = Clean(source.row[i]);
+    return last.Holds(OrderedBits(logit), source.bounds.first_id + static_cast<int32_t>(i)) ? soften(logit) : 0;
+  };
+  for (; begin < source.count; begin += kSelectThreads * kEach) {
+    const int64_t from = begin + simt::ThreadX() * kEach, to = simt::Min(from + kEach, source.count);
+    Mass mine = 0;
+    for (int64_t i = from; i < to; ++i) mine += weight(i);
+    const Scan scan = BlockScan(mine, scratch);
+    if (target >= scan.total) {
+      target -= scan.total;
+      continue;
+    }
+    if (target >= scan.before && target - scan.before < mine) {
+      Mass left = target - scan.before;
+      int64_t i = from;
+      for (Mass w = weight(i); left >= w; w = weight(++i)) left -= w;
+      scratch.results[3] = static_cast<Mass>(i);
+    }
+    simt::SyncThreads();
+    const Mass column = scratch.results[3];
+    return source.bounds.first_id + static_cast<int32_t>(column);
+  }
+  return source.bounds.first_id;  // not reached: the mass of the row exceeds the target
+}
+
+/// Writes the `count` best tokens of the source, which has at least as many, with log-probabilities.
+template <class Source>
+__device__ void WriteTop(const Source& source, const SelectScratch& scratch, int count, int available,
+                         double log_sum_exp, const simt::SharedArray<float>& logits,
+                         const simt::SharedArray<int32_t>& ids, DrawnToken* drawn) {
+  Place last{0, kAnyId};
+  if (available > count) last = KeepBest(source, scratch, last, static_cast<Mass>(count));
+  if (simt::ThreadX() == 0) scratch.low[0] = 0u;
+  simt::SyncThreads();
+  source.ForEach([&](float logit, int32_t id) {
+    if (!last.Holds(OrderedBits(logit), id)) return;
+    const uint32_t at = simt::AtomicAdd(scratch.low, 0, 1u);
+    logits[at] = logit, ids[at] = id;
+  });
+  simt::SyncThreads();
+  if (simt::ThreadX() >= count) return;
+  const float logit = logits[simt::ThreadX()];
+  const int32_t id = ids[simt::ThreadX()];
+  const Place mine{OrderedBits(logit), id};
+  int rank = -1;  // it holds itself
+  for (int i = 0; i < count; ++i) rank += mine.Holds(OrderedBits(logits[i]), ids[i]) ? 1 : 0;
+  const simt::Global<int32_t> top_token(drawn->top_token);
+  const simt::Global<float> top_logprob(drawn->top_logprob);
+  top_token[rank] = id;
+  top_logprob[rank] = static_cast<float>(logit - log_sum_exp);
+}
+
+}  // namespace quire::kernels

@@ -1,7 +1,0 @@
-#include "worker/bench_allreduce.h"
-
-namespace quire {
-
-std::vector<SumMethod> DeviceSumMethods(MpiBootstrap&, int64_t) { return {}; }
-
-}  // namespace quire

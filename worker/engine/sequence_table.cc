@@ -1,0 +1,107 @@
+#include "worker/engine/sequence_table.h"
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+SequenceTable::SequenceTable(int max_running, int block_size, int max_model_len)
+    : slots_(static_cast<size_t>(max_running)), block_size_(block_size), max_model_len_(max_model_len) {}
+
+SequenceState& SequenceTable::Known(SlotId slot) {
+  if (slot >= slots_.size() || !slots_[slot]) Fail("plan: slot {} is not in use", slot);
+  return *slots_[slot];
+}
+
+BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
+  const SequenceState& s = Known(slot);
+  const auto known = static_cast<int>(s.tokens.size());
+  const auto held = static_cast<int64_t>(s.blocks.size()) * block_size_;
+  const int64_t end = int64_t{start} + count;
+  if (start != s.num_computed || end > known || end > held || end > max_model_len_) {
+    Fail("plan: slot {} computes {}..{}, but {} of {} tokens are computed and its blocks hold {}", slot, start, end,
+         s.num_computed, known, held);
+  }
+  for (int index = start / block_size_; index * block_size_ < start + count; ++index) {
+    if (s.blocks[static_cast<size_t>(index)] == kNullBlock) Fail("plan: slot {} writes into the null block", slot);
+  }
+  return {slot, start, count, start + count == known,
+          RowsToScore(s.sampling, s.num_prompt_tokens, s.num_scored, start, count)};
+}
+
+void SequenceTable::Branch(const quire::Branch& branch) {
+  const SequenceState& parent = Known(branch.parent);
+  if (parent.num_computed + 1 != static_cast<int>(parent.tokens.size()))
+    Fail("plan: slot {} branches, but has not just drawn", branch.parent);
+  if (branch.slot != branch.parent) slots_[branch.slot] = parent;
+  slots_[branch.slot]->tokens.back() = branch.token;
+  slots_[branch.slot]->serial = ++last_serial_;
+}
+
+void SequenceTable::Edit(const TableEdit& edit) {
+  auto& blocks = Known(edit.slot).blocks;
+  if (edit.index > blocks.size())
+    Fail("plan: slot {}: entry {} of a table of {}", edit.slot, edit.index, blocks.size());
+  if (edit.index == blocks.size())
+    blocks.push_back(edit.block);
+  else
+    blocks[edit.index] = edit.block;
+}
+
+std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
+  for (const SlotId slot : plan.released) {
+    Known(slot);
+    slots_[slot].reset();
+  }
+  for (const AddedSequence& a : plan.added) {
+    if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
+    SequenceState added{a.tokens,   a.num_prompt_tokens, a.num_computed, a.blocks,
+                        a.sampling, ++last_serial_,      nullptr,        a.num_scored};
+    if (a.sampling.grammar) {
+      if (!constrain) Fail("plan: slot {} has a grammar, but this worker was told no vocabulary", a.slot);
+      added.constraint = constrain(a.sampling.grammar, a.tokens.size() - static_cast<size_t>(a.num_prompt_tokens));
+    }
+    slots_[a.slot] = std::move(added);
+  }
+  for (const quire::Branch& branch : plan.branches) Branch(branch);
+  for (const TableEdit& edit : plan.tables) Edit(edit);
+  std::vector<BatchMember> batch;
+  uint64_t position_sum = 0;
+  for (const SlotId slot : plan.decodes) batch.push_back(Member(slot, Known(slot).num_computed, 1));
+  for (const BatchMember& member : batch) {
+    if (!member.draws) Fail("plan: slot {} is no decode", member.slot);
+  }
+  for (const Chunk& chunk : plan.chunks) batch.push_back(Member(chunk.slot, chunk.start, chunk.count));
+  for (const BatchMember& member : batch) position_sum += static_cast<uint64_t>(member.start);
+  if (position_sum != plan.position_sum) Fail("plan: positions add up to {}, not {}", position_sum, plan.position_sum);
+  return batch;
+}
+
+std::vector<PendingDraw> SequenceTable::Advance(const std::vector<BatchMember>& batch) {
+  std::vector<PendingDraw> draws;
+  for (const BatchMember& member : batch) {
+    SequenceState& s = *slots_[member.slot];
+    s.num_computed += member.count;
+    if (!member.draws) continue;
+    draws.push_back({member.slot, s.serial, s.tokens.size()});
+    s.tokens.push_back(kPendingToken);
+  }
+  return draws;
+}
+
+void SequenceTable::Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens) {
+  QUIRE_CHECK(draws.size() == tokens.size(), "{} tokens for {} draws", tokens.size(), draws.size());
+  for (size_t i = 0; i < draws.size(); ++i) {
+    const PendingDraw& draw = draws[i];
+    const auto& s = slots_[draw.slot];
+    if (!s || s->serial != draw.serial || s->tokens[draw.position] != kPendingToken) continue;
+    slots_[draw.slot]->tokens[draw.position] = tokens[i].token;
+  }
+}
+
+int SequenceTable::num_sequences() const {
+  int count = 0;
+  for (const auto& slot : slots_) count += slot.has_value();
+  return count;
+}
+
+}  // namespace quire

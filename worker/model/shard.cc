@@ -1,0 +1,126 @@
+#include "worker/model/shard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "comm/base/error.h"
+#include "comm/model/architecture.h"
+
+namespace quire {
+
+namespace {
+
+std::vector<Range> ToRanges(const std::vector<int64_t>& counts) {
+  std::vector<Range> ranges;
+  int64_t at = 0;
+  for (const int64_t count : counts) {
+    ranges.push_back({at, at + count});
+    at += count;
+  }
+  return ranges;
+}
+
+/// Rounds non-negative amounts to integers of the same total: floors, then one more for the largest remainders
+/// (the lower index first).
+std::vector<int64_t> RoundKeepingSum(const std::vector<double>& amounts, int64_t total) {
+  std::vector<int64_t> counts;
+  for (const double amount : amounts) counts.push_back(static_cast<int64_t>(std::floor(amount + 1e-9)));
+  std::vector<size_t> order(amounts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return amounts[a] - static_cast<double>(counts[a]) > amounts[b] - static_cast<double>(counts[b]) + 1e-9;
+  });
+  int64_t left = total - std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  for (size_t i = 0; left > 0; i = (i + 1) % order.size(), --left) ++counts[order[i]];
+  return counts;
+}
+
+/// Whole heads in proportion to the shares, at least one each.
+std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares) {
+  const auto ranks = static_cast<int64_t>(shares.size());
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::vector<double> extra;
+  for (const double share : shares) extra.push_back(std::max(0.0, static_cast<double>(heads) * share / sum - 1));
+  const double wanted = std::accumulate(extra.begin(), extra.end(), 0.0);
+  for (double& e : extra) e *= wanted > 0 ? static_cast<double>(heads - ranks) / wanted : 0;
+  std::vector<int64_t> counts = RoundKeepingSum(extra, heads - ranks);
+  for (int64_t& count : counts) ++count;
+  return counts;
+}
+
+/// The pieces that columns of an MLP of so many are dealt out in.
+int64_t UnitOf(int64_t columns) { return columns % kMlpUnit == 0 ? kMlpUnit : 1; }
+
+/// Deals `units` pieces of `cost` each so that (load + pieces * cost) / share comes out as even as possible, and adds
+/// them to the loads. Found by bisecting the level up to which every rank is filled.
+std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
+  const auto pieces_at = [&](double level) {
+    std::vector<double> pieces;
+    for (size_t r = 0; r < shares.size(); ++r) pieces.push_back(std::max(0.0, (level * shares[r] - loads[r]) / cost));
+    return pieces;
+  };
+  double low = 0, high = 1;
+  const auto total_at = [&](double level) {
+    const auto pieces = pieces_at(level);
+    return std::accumulate(pieces.begin(), pieces.end(), 0.0);
+  };
+  while (total_at(high) < static_cast<double>(units)) high *= 2;
+  for (int i = 0; i < 200; ++i)
+    (total_at((low + high) / 2) < static_cast<double>(units) ? low : high) = (low + high) / 2;
+  const auto counts = RoundKeepingSum(pieces_at(low), units);
+  for (size_t r = 0; r < shares.size(); ++r) loads[r] += static_cast<double>(counts[r]) * cost;
+  return counts;
+}
+
+}  // namespace
+
+int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard) {
+  const bool begins_elsewhere = shard.kv_heads.begin * (spec.num_heads / spec.num_kv_heads) < shard.heads.begin;
+  return shard.kv_heads.size() - (begins_elsewhere ? 1 : 0);
+}
+
+std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares) {
+  const auto ranks = static_cast<int64_t>(shares.size());
+  if (ranks < 1 || ranks > spec.num_heads) {
+    Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} ranks can share it", ranks,
+         spec.num_heads, spec.num_heads);
+  }
+  const int64_t group = spec.num_heads / spec.num_kv_heads;
+  const auto heads = ToRanges(SplitHeads(spec.num_heads, shares));
+
+  std::vector<RankShard> shards(shares.size());
+  // Weights read per step, in units of hidden_size numbers; vectors are too short to count.
+  const auto cost = [&](Axis axis) {
+    return static_cast<double>(MatrixNumbersPerUnit(spec, axis)) / static_cast<double>(spec.hidden_size);
+  };
+  std::vector<double> loads;
+  for (size_t r = 0; r < shards.size(); ++r) {
+    RankShard& shard = shards[r];
+    shard.heads = heads[r];
+    shard.kv_heads = {heads[r].begin / group, (heads[r].end - 1) / group + 1};
+    for (int64_t kv = shard.kv_heads.begin; kv < shard.kv_heads.end; ++kv) {
+      shard.head_start.push_back(static_cast<int32_t>(std::max(kv * group, heads[r].begin) - heads[r].begin));
+    }
+    shard.head_start.push_back(static_cast<int32_t>(heads[r].size()));
+    loads.push_back(static_cast<double>(spec.head_dim) *
+                    (cost(Axis::kQueries) * static_cast<double>(shard.heads.size()) +
+                     cost(Axis::kKeyValues) * static_cast<double>(shard.kv_heads.size())));
+  }
+
+  const auto fill = [&](Axis axis, int64_t unit, Range RankShard::*part) {
+    if (cost(axis) == 0) return;  // no layer has such an MLP
+    std::vector<int64_t> counts =
+        FillUp(Extent(spec, axis) / unit, static_cast<double>(unit) * cost(axis), shares, loads);
+    for (int64_t& count : counts) count *= unit;
+    const std::vector<Range> ranges = ToRanges(counts);
+    for (size_t r = 0; r < shards.size(); ++r) shards[r].*part = ranges[r];
+  };
+  fill(Axis::kExpertMlp, UnitOf(spec.mixture.intermediate_size), &RankShard::expert_mlp);
+  fill(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);
+  fill(Axis::kMlp, UnitOf(spec.intermediate_size), &RankShard::mlp);
+  fill(Axis::kVocab, 1, &RankShard::vocab);
+  return shards;
+}
+
+}  // namespace quire

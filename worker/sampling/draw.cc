@@ -1,0 +1,145 @@
+#include "worker/sampling/draw.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "kernels/sampling.h"
+
+namespace quire {
+
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+int NumGenerated(const SequenceState& s) { return static_cast<int>(s.tokens.size()) - s.num_prompt_tokens; }
+
+/// Everything but the allowed tokens, and what would complete a bad word, is never drawn.
+void Forbid(const SequenceState& s, std::span<float> logits) {
+  const SamplingSpec& spec = s.sampling;
+  if (!spec.allowed_tokens.empty()) {
+    std::vector<float> allowed;
+    for (const TokenId token : spec.allowed_tokens) allowed.push_back(logits[static_cast<size_t>(token)]);
+    std::ranges::fill(logits, kNever);
+    for (size_t i = 0; i < allowed.size(); ++i) logits[static_cast<size_t>(spec.allowed_tokens[i])] = allowed[i];
+  }
+  const auto generated = std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens));
+  for (const auto& word : spec.bad_words) {
+    const auto begin = std::span(word).first(word.size() - 1);
+    if (begin.size() <= generated.size() && std::ranges::equal(begin, generated.last(begin.size())))
+      logits[static_cast<size_t>(word.back())] = kNever;
+  }
+}
+
+SampledToken Overworked(SampledToken drawn) {
+  drawn.logprob = std::numeric_limits<float>::infinity();
+  return drawn;
+}
+
+/// Whether these are choices of one request, or of two that are alike in all that matters to their grammar's work.
+bool AreAlike(const SequenceState& a, const SequenceState& b) {
+  const auto prompt = [](const SequenceState& s) {
+    return std::span(s.tokens).first(static_cast<size_t>(s.num_prompt_tokens));
+  };
+  return a.sampling.seed == b.sampling.seed && a.sampling.grammar == b.sampling.grammar &&
+         std::ranges::equal(prompt(a), prompt(b));
+}
+
+}  // namespace
+
+bool BansTokens(const SequenceState& s) {
+  return !s.sampling.banned_until_min.empty() && NumGenerated(s) < s.sampling.min_tokens;
+}
+
+bool HasPenalties(const SamplingSpec& s) {
+  return s.repetition_penalty != 1.0f || s.frequency_penalty != 0.0f || s.presence_penalty != 0.0f;
+}
+
+bool NeedsOnlyTheBest(const SequenceState& s) {
+  const SamplingSpec& spec = s.sampling;
+  return spec.temperature <= 0.0f && spec.num_logprobs < 0 && spec.logit_bias.empty() && !HasPenalties(spec) &&
+         !ForbidsTokens(spec) && !BansTokens(s) && s.constraint == nullptr;
+}
+
+bool ForbidsTokens(const SamplingSpec& s) { return !s.allowed_tokens.empty() || !s.bad_words.empty(); }
+
+/// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
+std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {
+  std::map<TokenId, int32_t> seen;
+  for (size_t i = 0; i < s.tokens.size(); ++i)
+    seen[s.tokens[i]] += i >= static_cast<size_t>(s.num_prompt_tokens) ? 1 : 0;
+  return {seen.begin(), seen.end()};
+}
+
+SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
+  const SamplingSpec& spec = sequence.sampling;
+  SampledToken drawn{slot, 0, 0, {}};
+  double log_sum_exp = 0;
+  std::vector<float> raw;
+  if (spec.num_logprobs >= 0) {  // reported probabilities are the model's own, before any setting of the request
+    raw.assign(logits.begin(), logits.end());
+    log_sum_exp = kernels::LogSumExp(raw);
+    drawn.top = kernels::TopLogprobs(raw, log_sum_exp, spec.num_logprobs);
+  }
+  for (const auto& [token, bias] : spec.logit_bias) logits[static_cast<size_t>(token)] += bias;
+  if (BansTokens(sequence)) {
+    for (const TokenId token : spec.banned_until_min) logits[static_cast<size_t>(token)] = kNever;
+  }
+  Forbid(sequence, logits);
+  if (sequence.constraint != nullptr) {
+    const auto generated = std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.num_prompt_tokens));
+    const TokenConstraint::Outcome outcome = sequence.constraint->Mask(generated, logits);
+    if (outcome == TokenConstraint::Outcome::kOverworked) return Overworked(drawn);
+    if (outcome == TokenConstraint::Outcome::kDeadEnd) {
+      drawn.logprob = kNever;
+      return drawn;
+    }
+  }
+  if (HasPenalties(spec)) {
+    kernels::ApplyPenalties(logits, {spec.repetition_penalty, spec.frequency_penalty, spec.presence_penalty},
+                            SeenTokens(sequence));
+  }
+  drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
+                                     {spec.seed, spec.choice, sequence.tokens.size()});
+  if (drawn.token < 0) {
+    drawn.token = 0;
+    drawn.logprob = std::numeric_limits<float>::quiet_NaN();
+  } else if (spec.num_logprobs >= 0) {
+    const double logprob = raw[static_cast<size_t>(drawn.token)] - log_sum_exp;
+    drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));  // no mark
+  }
+  return drawn;
+}
+
+SampledToken RowDrawer::Draw(std::span<float> logits, const SequenceState& sequence, SlotId slot) {
+  const bool has_grammar = sequence.constraint != nullptr;
+  const auto ended = [&](const SequenceState& other) { return AreAlike(sequence, other); };
+  if (has_grammar && std::ranges::any_of(overworked_, ended)) return Overworked({slot, 0, 0, {}});
+  SampledToken drawn = DrawFromRow(logits, sequence, slot);
+  if (drawn.overworked()) overworked_.push_back(sequence);
+  return drawn;
+}
+
+PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size) {
+  PromptScores scores{slot, rows.start, 0, {}, {}, {}};
+  scores.num_top = static_cast<int32_t>(std::clamp<int64_t>(sequence.sampling.num_prompt_logprobs, 0, vocab_size));
+  const auto count = static_cast<size_t>(rows.count);
+  scores.logprobs.reserve(count);
+  scores.ranks.reserve(count);
+  scores.top.reserve(count * static_cast<size_t>(scores.num_top));
+  return scores;
+}
+
+void AddScore(std::span<const float> logits, const SequenceState& sequence, int position, PromptScores& scores) {
+  const TokenId token = sequence.tokens[static_cast<size_t>(position) + 1];
+  const double log_sum_exp = kernels::LogSumExp(logits);
+  const auto logprob = static_cast<float>(logits[static_cast<size_t>(token)] - log_sum_exp);
+  // A row without a best logit is broken, whatever this token's is.
+  scores.logprobs.push_back(std::isfinite(log_sum_exp) ? logprob : std::numeric_limits<float>::quiet_NaN());
+  scores.ranks.push_back(kernels::RankOf(logits, token));
+  const auto top = kernels::TopLogprobs(logits, log_sum_exp, scores.num_top);
+  scores.top.insert(scores.top.end(), top.begin(), top.end());
+}
+
+}  // namespace quire

@@ -1,0 +1,16 @@
+// A build without CUDA.
+#include "comm/base/error.h"
+#include "worker/serve/backend.h"
+#include "worker/serve/cpu_backend.h"
+
+namespace quire {
+
+Accelerators FindAccelerators() { return {0, "this program was built without CUDA (QUIRE_CUDA)"}; }
+
+std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
+                                     MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>&) {
+  if (assign.backend != "cpu") Fail("backend {}: {}", assign.backend, FindAccelerators().problem);
+  return MakeCpuBackend(files, sizes, mpi);
+}
+
+}  // namespace quire

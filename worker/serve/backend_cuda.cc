@@ -1,0 +1,77 @@
+// A build with CUDA and NCCL.
+#include <algorithm>
+
+#include "comm/base/error.h"
+#include "comm/collective/cuda_ipc.h"
+#include "worker/cuda/cuda_engine.h"
+#include "worker/cuda/device.h"
+#include "worker/cuda/device_group.h"
+#include "worker/serve/backend.h"
+#include "worker/serve/cpu_backend.h"
+
+namespace quire {
+
+namespace {
+
+/// The ordinal of the device that this rank takes.
+int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
+  if (assign.devices.empty()) return mpi.local_rank();
+  const auto rank = static_cast<size_t>(mpi.rank());
+  if (rank >= assign.devices.size())
+    Fail("the coordinator assigned {} devices to {} ranks", assign.devices.size(), mpi.world_size());
+  return assign.devices[rank];
+}
+
+kernels::DType TypeFor(const AssignMessage& assign, const ModelFiles& files) {
+  const std::string dtype = assign.dtype == "auto" ? files.GpuDtype() : assign.dtype;
+  if (dtype == "float32") return kernels::DType::kF32;
+  return dtype == "float16" ? kernels::DType::kF16 : kernels::DType::kBF16;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign, MpiBootstrap& mpi,
+              const std::function<void(int64_t, int64_t)>& progress)
+      : files_(files), sizes_(sizes), mpi_(mpi) {
+    options_.device = DeviceOf(assign, mpi);
+    options_.dtype = TypeFor(assign, files);
+    options_.cache = assign.kv_cache_dtype == "fp8" ? kernels::CacheType::kFp8E4M3 : kernels::CacheType::kSame;
+    options_.progress = progress;
+    UseCudaDevice(options_.device);
+    options_.sharers = RanksOnThisDevice(mpi);
+    if (mpi.world_size() == 1) return;
+    const bool shared = options_.sharers > 1;
+    if (shared) PrepareForSharedDevice(mpi.rank());
+    collective_ = std::make_unique<DeviceGroup>(mpi, DeviceGroupOptions{{}, !shared, !shared});
+    if (mpi.rank() == 0) fmt::print(stderr, "quire-worker: collectives: {}\n", collective_->Describe());
+  }
+
+  std::unique_ptr<RankEngine> MakeEngine() override {
+    auto engine = MakeCudaEngine(files_, sizes_, options_, mpi_.rank(), collective_.get());
+    mpi_.Barrier();  // what a shared device has left is known when all have taken their part
+    return engine;
+  }
+
+ private:
+  const ModelFiles& files_;
+  EngineSizes sizes_;
+  MpiBootstrap& mpi_;
+  CudaEngineOptions options_;
+  std::unique_ptr<DeviceGroup> collective_;
+};
+
+}  // namespace
+
+Accelerators FindAccelerators() {
+  const DeviceCount devices = CountDevices();
+  return {devices.count, devices.problem};
+}
+
+std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
+                                     MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>& progress) {
+  if (assign.backend == "cpu") return MakeCpuBackend(files, sizes, mpi);
+  if (assign.backend != "cuda") Fail("backend {} is unknown", assign.backend);
+  return std::make_unique<CudaBackend>(files, sizes, assign, mpi, progress);
+}
+
+}  // namespace quire

@@ -1,0 +1,28 @@
+#include "worker/serve/cpu_backend.h"
+
+#include "worker/cpu/cpu_engine.h"
+
+namespace quire {
+
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const ModelFiles& files, const EngineSizes& sizes, MpiBootstrap& mpi)
+      : files_(files), sizes_(sizes), collective_(mpi.MakeCollective()) {}
+
+  std::unique_ptr<RankEngine> MakeEngine() override { return MakeCpuEngine(files_, sizes_, *collective_); }
+
+ private:
+  const ModelFiles& files_;
+  EngineSizes sizes_;
+  std::unique_ptr<Collective> collective_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(const ModelFiles& files, const EngineSizes& sizes, MpiBootstrap& mpi) {
+  return std::make_unique<CpuBackend>(files, sizes, mpi);
+}
+
+}  // namespace quire

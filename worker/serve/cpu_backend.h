@@ -1,0 +1,10 @@
+#pragma once
+
+#include "worker/serve/backend.h"
+
+namespace quire {
+
+/// The engine on this host's processor, with collectives over MPI or shared memory. Collective call.
+std::unique_ptr<Backend> MakeCpuBackend(const ModelFiles& files, const EngineSizes& sizes, MpiBootstrap& mpi);
+
+}  // namespace quire

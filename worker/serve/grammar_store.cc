@@ -1,0 +1,122 @@
+#include "worker/serve/grammar_store.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+using Compiled = std::shared_ptr<const CompiledGrammar>;
+
+class GrammarConstraint final : public TokenConstraint {
+ public:
+  GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given)
+      : grammar_(std::move(grammar)), num_given_(num_given) {}
+
+  Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) override {
+    if (!matcher_) matcher_.emplace(grammar_.get());  // throws what compiling threw
+    const bool goes_on = matcher_->Follow(generated) && matcher_->Mask(logits);
+    if (goes_on) return Outcome::kMasked;
+    if (matcher_->overworked()) return Outcome::kOverworked;
+    // Steps that were planned before a dead end was known bring what was drawn there; what the plan itself brings was
+    // delivered once.
+    if (matcher_->num_followed() < num_given_) Fail("a sequence comes with tokens that its grammar does not allow");
+    return Outcome::kDeadEnd;
+  }
+
+ private:
+  std::shared_future<Compiled> grammar_;
+  size_t num_given_;                       // of the generated tokens, those that the sequence came with
+  std::optional<GrammarMatcher> matcher_;  // a memory of where the last call led, no more
+};
+
+}  // namespace
+
+GrammarStore::GrammarStore(Vocabulary vocabulary, int vocab_size)
+    : thread_([this, vocabulary = std::move(vocabulary), vocab_size] { Run(vocabulary, vocab_size); }) {}
+
+GrammarStore::~GrammarStore() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void GrammarStore::Enqueue(std::function<void(GrammarCompiler&)> task, bool first) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.insert(first ? tasks_.begin() : tasks_.end(), std::move(task));
+  }
+  changed_.notify_one();
+}
+
+std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& source, size_t num_given) {
+  const auto promise = std::make_shared<std::promise<Compiled>>();
+  GrammarCompiler* compiler = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    compiler = compiler_;
+  }
+  if (const Compiled ready = compiler != nullptr ? compiler->Find(source) : nullptr) {
+    promise->set_value(ready);
+  } else {
+    const auto compile = [promise, source](GrammarCompiler& with) {
+      try {
+        promise->set_value(with.Compile(source));
+      } catch (...) {
+        promise->set_exception(std::current_exception());
+      }
+    };
+    Enqueue(compile, true);  // a step waits for it
+  }
+  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given);
+}
+
+void GrammarStore::Prepare(const GrammarMessage& order) {
+  Enqueue([this, order](GrammarCompiler& compiler) {
+    GrammarReady report{order.ticket, ""};
+    try {
+      compiler.Compile(order.source);
+    } catch (const std::exception& error) {
+      report.problem = error.what();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      reports_.push_back(std::move(report));
+    }
+    on_report();
+  });
+}
+
+std::vector<GrammarReady> GrammarStore::TakeReports() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(reports_, {});
+}
+
+void GrammarStore::Run(const Vocabulary& vocabulary, int vocab_size) {
+  constexpr int kNiceness = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // of this thread alone, on Linux
+  GrammarCompiler compiler(vocabulary, vocab_size);
+  std::unique_lock lock(mutex_);
+  compiler_ = &compiler;
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    if (stopping_) return;
+    const auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task(compiler);
+    lock.lock();
+  }
+}
+
+}  // namespace quire

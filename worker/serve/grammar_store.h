@@ -1,0 +1,48 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/grammar/grammar_compiler.h"
+#include "comm/wire/messages.h"
+#include "worker/engine/token_constraint.h"
+
+namespace quire {
+
+/// The grammars of a rank's sequences. They are compiled on a thread of their own, which gives way to the one that
+/// computes; who needs one before it is ready waits.
+class GrammarStore {
+ public:
+  GrammarStore(Vocabulary vocabulary, int vocab_size);
+  ~GrammarStore();
+
+  /// For a new sequence that comes with so many generated tokens: with what was compiled before, or else ahead of all
+  /// that is only prepared. Does not wait.
+  std::shared_ptr<TokenConstraint> Constrain(const GrammarSource& source, size_t num_given);
+
+  /// Compiles it, so that sequences that come later do not wait; TakeReports says when that is done.
+  void Prepare(const GrammarMessage& order);
+  /// What the coordinator must be told, since the last call.
+  std::vector<GrammarReady> TakeReports();
+  /// Called on the store's thread when there is a report. Set before the first Prepare.
+  std::function<void()> on_report = [] {};
+
+ private:
+  void Run(const Vocabulary& vocabulary, int vocab_size);
+  void Enqueue(std::function<void(GrammarCompiler&)> task, bool first = false);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, as are the next three
+  std::vector<GrammarReady> reports_;
+  GrammarCompiler* compiler_ = nullptr;  // of the thread, once that has made it
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace quire

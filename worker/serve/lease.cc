@@ -1,0 +1,88 @@
+#include "worker/serve/lease.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "comm/base/scheduling_delay.h"
+#include "comm/wire/channel.h"
+#include "comm/wire/messages.h"
+#include "worker/serve/worker.h"
+
+namespace quire {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBeatEvery(250), kWait(50), kLongSleep(500);
+constexpr milliseconds kOrphanedAfter(3000), kMostForBusyness(10'000);
+
+int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
+
+/// How long to wait for a beat's answer when threads are woken so late, here or at the coordinator. A beat and its
+/// answer need a thread and its socket's thread on both sides.
+Clock::duration Patience(Clock::duration late) {
+  return kOrphanedAfter + std::min<Clock::duration>(4 * late, kMostForBusyness);
+}
+}  // namespace
+
+Lease::Lease(std::string ctrl_endpoint, EpochId epoch, Rank rank, const WorkerKeys* keys)
+    : endpoint_(std::move(ctrl_endpoint)), epoch_(epoch), rank_(rank), keys_(keys), thread_([this] { RunGuarded(); }) {}
+
+Lease::~Lease() {
+  stopping_ = true;
+  thread_.join();
+}
+
+void Lease::RunGuarded() {
+  try {
+    Run();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quire-worker: rank {}: lease: {}\n", rank_, error.what());
+    ::_exit(kExitOrphaned);
+  }
+}
+
+void Lease::Run() {
+  Channel channel = Channel::Connect(endpoint_, WorkerIdentity(epoch_, rank_), keys_);
+  auto last_heard = Clock::now();
+  auto next_beat = Clock::now();
+  RecentDelay own;
+  Clock::duration theirs(0);
+  while (!stopping_) {
+    if (Clock::now() >= next_beat) {
+      const StepId answered = answered_.load(std::memory_order_relaxed);  // first: it is never ahead of what was begun
+      const BeatMessage beat = {begun_.load(std::memory_order_relaxed), answered, Micros(own.largest()),
+                                StarvedMicros()};
+      channel.Send("", Encode(beat, epoch_, 0));
+      next_beat = Clock::now() + kBeatEvery;
+    }
+    Channel* channels[] = {&channel};
+    const auto asked = Clock::now();
+    Channel::Wait(channels, -1, static_cast<int>(kWait.count()));
+    const auto woken = Clock::now();
+    own.Note(kWait, woken - asked, woken);
+    while (const auto received = channel.TryReceive()) {
+      last_heard = woken;
+      const Message message = Decode(received->frame);
+      if (const auto* beat = std::get_if<BeatMessage>(&message)) theirs = microseconds(beat->late_micros);
+    }
+    // After a sleep of this thread an answer may be on its way through the socket's thread, which slept, too.
+    if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
+    const auto late = std::max(own.largest(), theirs);
+    if (woken - last_heard > Patience(late)) {
+      fmt::print(stderr,
+                 "quire-worker: rank {}: no word from the coordinator for {} ms, where threads are woken up to {} ms "
+                 "late; stopping\n",
+                 rank_, Micros(woken - last_heard) / 1000, Micros(late) / 1000);
+      ::_exit(kExitOrphaned);
+    }
+  }
+}
+
+}  // namespace quire

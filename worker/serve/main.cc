@@ -1,0 +1,66 @@
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "comm/base/error.h"
+#include "comm/base/process_hardening.h"
+#include "comm/wire/messages.h"
+#include "worker/bench/bench_allreduce.h"
+#include "worker/bench/bench_ceilings.h"
+#include "worker/serve/probe.h"
+#include "worker/serve/worker.h"
+
+int main(int argc, char** argv) {
+  // A rank whose mpirun is gone has no business left.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  quire::WorkerOptions options;
+  quire::AllReduceBench bench;
+  quire::CeilingsBench ceilings;
+  quire::ProbeOptions probe;
+  CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).",
+               "quire-worker");
+  app.add_option("--coordinator", options.coordinator,
+                 "Data endpoint of the coordinator: tcp://HOST:PORT or ipc://PATH");
+  app.add_option("--epoch", options.epoch, "Epoch this worker group belongs to; without it the coordinator says");
+  app.add_option("--node", options.node, "What the topology calls this host (default: its host name)");
+  app.add_option("--keys", options.keys,
+                 "Directory with the keys of the encrypted transport (quire keygen --transport)");
+  app.add_option("--bench-allreduce", bench.json_file,
+                 "Instead of serving, time sums over the ranks and write the results to this file");
+  app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();
+  app.add_option("--bench-max-bytes", bench.max_bytes)->capture_default_str();
+  app.add_option("--bench-rounds", bench.rounds)->capture_default_str();
+  app.add_option("--bench-ceilings", ceilings.json_file,
+                 "Instead of serving, measure what the ranks read and compute at the most and write it to this file");
+  app.add_option("--bench-threads", ceilings.threads)->check(CLI::Range(1, 1024))->capture_default_str();
+  app.set_version_flag("--version", fmt::format("quire-worker {}", quire::kBuildVersion));
+  bool probing = false;
+  app.add_flag("--probe", probing, "Instead of serving, say what this host has (quire check asks)");
+  app.add_option("--probe-interface", probe.interface)->needs("--probe");
+  app.add_option("--probe-ports", probe.ports, "First and last")->expected(2)->needs("--probe");
+  app.add_option("--probe-model", probe.model)->needs("--probe");
+  app.add_option("--probe-keys", probe.keys)->needs("--probe");
+  try {
+    app.parse(argc, argv);
+    if (probing) return quire::RunProbe(probe);
+    if (options.coordinator.empty() && bench.json_file.empty() && ceilings.json_file.empty())
+      throw CLI::RequiredError("--coordinator");
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  }
+  try {
+    quire::HardenProcess();
+    quire::MpiBootstrap mpi;
+    if (!bench.json_file.empty()) return quire::RunAllReduceBench(bench, mpi);
+    if (!ceilings.json_file.empty()) return quire::RunCeilingsBench(ceilings, mpi);
+    return quire::RunWorker(options, mpi);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quire-worker: {}\n", error.what());
+    return 1;
+  }
+}

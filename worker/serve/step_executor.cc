@@ -1,0 +1,96 @@
+#include "worker/serve/step_executor.h"
+
+#include <algorithm>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+using Clock = std::chrono::steady_clock;
+
+StepExecutor::StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank rank,
+                           std::unique_ptr<RankEngine> engine)
+    : vocab_size_(static_cast<int32_t>(spec.vocab_size)),
+      sizes_(sizes),
+      rank_(rank),
+      engine_(std::move(engine)),
+      table_(sizes.max_running, sizes.block_size, sizes.max_model_len) {}
+
+void StepExecutor::SetVocabulary(Vocabulary vocabulary) {
+  grammars_ = std::make_unique<GrammarStore>(std::move(vocabulary), vocab_size_);
+  table_.constrain = [this](const GrammarSource& source, size_t num_given) {
+    return grammars_->Constrain(source, num_given);
+  };
+}
+
+void StepExecutor::EndGrammars() {
+  table_.constrain = nullptr;
+  grammars_.reset();
+}
+
+int64_t StepExecutor::AllocateBlocks(int num_blocks, int num_host_blocks) {
+  num_blocks_ = num_blocks;
+  num_host_blocks_ = num_host_blocks;
+  return engine_->AllocateBlocks(num_blocks, num_host_blocks);
+}
+
+std::vector<std::span<std::byte>> StepExecutor::HostBlocks(const std::vector<BlockId>& blocks) {
+  std::vector<std::span<std::byte>> memory;
+  for (const BlockId block : blocks) {
+    if (block <= kNullBlock || block >= num_host_blocks_) Fail("host block {} of {}", block, num_host_blocks_);
+    memory.push_back(engine_->HostBlock(block));
+  }
+  return memory;
+}
+
+void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
+  for (const auto& [device, host] : moves) {
+    const bool known = device > kNullBlock && device < num_blocks_ && host > kNullBlock && host < num_host_blocks_;
+    if (!known) Fail("block {} of {} to host block {} of {}", device, num_blocks_, host, num_host_blocks_);
+  }
+  if (!moves.empty()) engine_->SwapOut(moves);
+}
+
+void StepExecutor::Begin(const Frame& plan_frame) {
+  const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
+                          sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
+                          vocab_size_};
+  const auto begin = Clock::now();
+  const StepPlan plan = DecodePlan(plan_frame, limits);
+  if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {
+    Fail("plan: epoch {} step {} after epoch {} step {}", plan.epoch, plan.step, epoch_, last_step_);
+  }
+  epoch_ = plan.epoch;
+  last_step_ = plan.step;
+  const std::vector<BatchMember> batch = table_.Apply(plan);
+  engine_->Begin(plan, batch, table_);
+  in_flight_.push_back(
+      {{plan.epoch, plan.step, rank_, plan_frame.header.body_hash, 0, 0, 0, {}, {}}, table_.Advance(batch), begin});
+}
+
+StepResult StepExecutor::Finish() {
+  ComputedStep outcome = engine_->Finish(table_);
+  InFlight step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  table_.Resolve(step.draws, outcome.tokens);
+  StepResult result = std::move(step.result);
+  result.token_hash = HashTokens(outcome.tokens);
+  if (rank_ == 0) {
+    result.tokens = std::move(outcome.tokens);
+    result.scores = std::move(outcome.scores);
+  }
+  result.swap_micros = outcome.swap_micros;
+  // A step that was begun under another one has run since that one ended.
+  const auto now = Clock::now(), since = std::max(step.begin, last_finish_);
+  result.compute_micros =
+      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - since).count());
+  last_finish_ = now;
+  return result;
+}
+
+StepResult StepExecutor::Execute(const Frame& plan_frame) {
+  Begin(plan_frame);
+  return Finish();
+}
+
+}  // namespace quire

@@ -1,0 +1,273 @@
+#include "worker/serve/worker.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "comm/base/error.h"
+#include "comm/base/process_hardening.h"
+#include "comm/model/formats/mapping_errors.h"
+#include "comm/wire/channel.h"
+#include "worker/serve/backend.h"
+#include "worker/serve/block_courier.h"
+#include "worker/serve/lease.h"
+#include "worker/serve/step_executor.h"
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
+
+/// Of the data connection. A worker that does not know its epoch must not be taken for one of another life.
+std::string Identity(const WorkerOptions& options, Rank rank) {
+  const std::string identity = WorkerIdentity(options.epoch, rank);
+  return options.epoch > 0 ? identity : fmt::format("{}.{:08x}", identity, ::randombytes_random());
+}
+
+/// The data connection of one rank: sends under its epoch, receives what the handshake expects next.
+class Line {
+ public:
+  Line(const WorkerOptions& options, Rank rank, const WorkerKeys* keys)
+      : epoch_(options.epoch), channel_(Channel::Connect(options.coordinator, Identity(options, rank), keys)) {}
+
+  EpochId epoch() const { return epoch_; }
+
+  void Send(const Frame& frame) {
+    if (!channel_.Send("", frame)) Fail("the coordinator does not take messages");
+  }
+  void Send(const Message& message) { Send(Encode(message, epoch_, 0)); }
+
+  std::optional<Frame> TryReceive() {
+    auto received = channel_.TryReceive();
+    return received ? std::optional(std::move(received->frame)) : std::nullopt;
+  }
+
+  /// Waits for a frame; nothing when the deadline passes.
+  std::optional<Frame> Receive(Clock::time_point deadline) {
+    while (Clock::now() < deadline) {
+      if (auto received = channel_.TryReceive()) return std::move(received->frame);
+      Wait(-1);
+    }
+    return std::nullopt;
+  }
+  /// Waits a while for a frame, or for wake_fd if that is not -1.
+  void Wait(int wake_fd) {
+    Channel* channels[] = {&channel_};
+    Channel::Wait(channels, wake_fd, 200);
+  }
+
+  /// Joins the group. A worker that asks for its epoch asks again: one may just be ending.
+  std::optional<AssignMessage> Join(const JoinMessage& join) {
+    const auto deadline = Clock::now() + kJoinDeadline;
+    const bool asks = epoch_ == 0;
+    std::optional<Frame> frame;
+    do {
+      Send(join);
+      frame = Receive(asks ? std::min(deadline, Clock::now() + kJoinAgainAfter) : deadline);
+    } while (!frame && Clock::now() < deadline);
+    if (frame && asks) epoch_ = frame->header.epoch;
+    return TakeAs<AssignMessage>(frame, "assignment");
+  }
+
+  /// The frame as a message of one kind; none is an Error. A Shutdown instead is told apart by an empty result.
+  template <class T>
+  static std::optional<T> TakeAs(const std::optional<Frame>& frame, const char* what) {
+    if (!frame) Fail("no {} from the coordinator in time; is it running, and is the address right?", what);
+    Message message = Decode(*frame);
+    if (std::holds_alternative<ShutdownMessage>(message)) return std::nullopt;
+    T* expected = std::get_if<T>(&message);
+    if (expected == nullptr) Fail("expected {}, got a frame of kind {}", what, static_cast<int>(frame->header.kind));
+    return std::move(*expected);
+  }
+
+ private:
+  EpochId epoch_;
+  Channel channel_;
+};
+
+/// What messages call this host.
+std::string HostName(const WorkerOptions& options) {
+  if (!options.node.empty()) return options.node;
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
+  if (assign.shares.size() != static_cast<size_t>(world_size)) {
+    Fail("the coordinator plans for {} ranks, mpirun started {}", assign.shares.size(), world_size);
+  }
+  return {assign.block_size, assign.max_step_tokens, assign.max_running,    assign.max_model_len, assign.threads,
+          assign.shares,     assign.quantization,    assign.kv_cache_dtype, assign.activations};
+}
+
+/// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.
+void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courier) {
+  const Message message = Decode(frame);
+  if (const auto* take = std::get_if<TakeBlocksMessage>(&message)) {
+    courier.Take(take->ticket, take->endpoint, executor.HostBlocks(take->blocks));
+  } else if (const auto* give = std::get_if<GiveBlocksMessage>(&message)) {
+    executor.SwapOut(give->moves);
+    courier.Give(give->ticket, give->endpoint, executor.HostBlocks(give->blocks));
+  }
+}
+
+/// A grammar that a sequence will come with is compiled beside the steps.
+void Prepare(const Frame& frame, StepExecutor& executor) {
+  if (executor.grammars() == nullptr) Fail("a grammar came, but no vocabulary");
+  const Message message = Decode(frame);
+  executor.grammars()->Prepare(std::get<GrammarMessage>(message));
+}
+
+/// The coordinator says how many blocks to reserve and, before that if there is a tokenizer, what the tokens are.
+std::optional<StartMessage> AwaitStart(Line& line, StepExecutor& executor) {
+  for (;;) {
+    const auto frame = line.Receive(Clock::time_point::max());
+    if (!frame || frame->header.kind != FrameKind::kVocabulary) return Line::TakeAs<StartMessage>(frame, "start");
+    Message message = Decode(*frame);
+    executor.SetVocabulary(std::get<Vocabulary>(std::move(message)));
+  }
+}
+
+struct GrammarsEnd {
+  StepExecutor& executor;
+  ~GrammarsEnd() { executor.EndGrammars(); }
+};
+
+void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
+  const StepResult result = executor.Finish();
+  line.Send(EncodeResult(result));
+  lease.SetAnswered(result.step);
+}
+
+/// Serves steps until Shutdown. A plan that is there before the last one's result is begun at once, if the engine can.
+void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCourier& courier) {
+  for (;;) {
+    for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
+    if (executor.grammars() != nullptr) {
+      for (const GrammarReady& report : executor.grammars()->TakeReports()) line.Send(report);
+    }
+    if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
+      AnswerOldest(line, executor, lease);
+      continue;
+    }
+    const auto frame = line.TryReceive();
+    if (!frame) {
+      if (executor.idle()) {
+        line.Wait(courier.report_fd());
+      } else {
+        std::this_thread::yield();
+      }
+      continue;
+    }
+    if (frame->header.kind == FrameKind::kShutdown) {
+      Decode(*frame);  // throws unless it really is one
+      return;
+    }
+    if (frame->header.kind == FrameKind::kTakeBlocks || frame->header.kind == FrameKind::kGiveBlocks) {
+      while (!executor.idle()) AnswerOldest(line, executor, lease);
+      MoveBlocks(*frame, executor, courier);
+      continue;
+    }
+    if (frame->header.kind == FrameKind::kGrammar) {
+      Prepare(*frame, executor);
+      continue;
+    }
+    lease.SetBegun(frame->header.step);
+    executor.Begin(*frame);
+  }
+}
+
+/// Says how far loading is, on the terminal's error stream, once a second.
+std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
+  return [rank, last = Clock::now()](int64_t done, int64_t total) mutable {
+    if (rank != 0 || Clock::now() - last < std::chrono::seconds(1)) return;
+    last = Clock::now();
+    fmt::print(stderr, "quire-worker: rank 0: {:3} % of {:.1f} GiB of weights loaded\n", 100 * done / total,
+               static_cast<double>(total) / (1 << 30));
+  };
+}
+
+/// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
+void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
+  phase = "join";
+  const Accelerators accelerators = FindAccelerators();
+  const auto assign = line.Join({kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(),
+                                 accelerators.count, accelerators.problem});
+  if (!assign) return;
+  Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank(), keys);
+
+  phase = "load";
+  ReportMappingErrors(fmt::format("quire-worker: rank {} on {}", mpi.rank(), HostName(options)));
+  const auto begin = Clock::now();
+  const EngineSizes sizes = SizesFrom(*assign, mpi.world_size());
+  const ModelFiles files = ModelFiles::Open(assign->model_path);
+  const std::string fingerprint = files.Fingerprint();
+  if (fingerprint != assign->fingerprint) {
+    Fail("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
+         fingerprint, assign->fingerprint);
+  }
+  const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
+  StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
+  const RankEngine& engine = executor.engine();
+  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
+  line.Send(HelloMessage{fingerprint, engine.device(), engine.block_bytes(), engine.weight_bytes(),
+                         engine.available_bytes(), static_cast<int32_t>(millis)});
+
+  phase = "start";
+  const auto start = AwaitStart(line, executor);
+  if (!start) return;
+  const int64_t swap_nanos = executor.AllocateBlocks(start->num_blocks, start->num_host_blocks);
+  line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos});
+
+  phase = "serve";
+  // Another worker must not be taken for this one where both give blocks to a third.
+  BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()));
+  const GrammarsEnd end{executor};  // before the courier, which their reports go through
+  if (executor.grammars() != nullptr) executor.grammars()->on_report = [&courier] { courier.Wake(); };
+  ServeSteps(line, executor, lease, courier);
+}
+
+/// Tells the coordinator, if it can still be told.
+void Report(std::optional<Line>& line, const FailureMessage& failure) {
+  try {
+    if (line) line->Send(failure);
+  } catch (const std::exception&) {  // it is on stderr already
+  }
+}
+
+}  // namespace
+
+int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
+  const char* phase = "connect";
+  std::optional<WorkerKeys> keys;
+  std::optional<Line> line;
+  try {
+    if (::sodium_init() < 0) Fail("libsodium cannot be initialised");
+    if (!options.keys.empty()) {
+      ForbidCoreDumps();
+      keys = LoadWorkerKeys(options.keys, mpi.rank());
+    }
+    const WorkerKeys* own_keys = keys ? &*keys : nullptr;
+    line.emplace(options, mpi.rank(), own_keys);
+    Live(*line, options, own_keys, mpi, phase);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase, error.what());
+    Report(line, {phase, error.what()});
+  }
+  // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait
+  // for ranks that may never come.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ::_exit(1);
+}
+
+}  // namespace quire
