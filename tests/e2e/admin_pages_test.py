@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import verdict
-from server import QUIRE, TINY, Server
+from server import QUIRE, ROOT, TINY, Server
 from stream_client import stream_in_background
 
 
@@ -159,9 +159,9 @@ class RequestsTest(PagesCase):
         self.assertGreaterEqual(len(ids_of(drawn["cached"])), 3)
         self.assertEqual(sorted(ids_of(drawn["cached"])), sorted(block["id"] for block in listed["blocks"] if block["ref_count"] == 0))
 
-    def test_help_names_every_endpoint_of_the_readme(self):
+    def test_help_names_every_documented_endpoint(self):
         paths = {entry["path"] for entry in self.get("/admin/help")["endpoints"]}
-        with open(os.path.join(os.path.dirname(QUIRE), "..", "README.md"), encoding="utf-8") as f:
+        with open(os.path.join(ROOT, "docs", "api.md"), encoding="utf-8") as f:
             row = next(line for line in f if line.startswith("| 8001"))
         told = {word for word in row.split("`") if word.startswith("/")}
         self.assertEqual({path.removesuffix("*") for path in paths} - {"/reset_prefix_cache"}, told)
@@ -238,15 +238,22 @@ class EventsTest(PagesCase):
         self.assertEqual([event for event in again.events if event in reader.events], reader.events)
 
     def test_the_rate_is_bounded_and_what_is_left_out_is_counted(self):
+        self.order("/admin/pause")
         reader = EventReader(self.server)
         body = {"prompt": [[1]] * 16, "max_tokens": 1}
-        for _ in range(25):
-            self.assertEqual(self.server.post("/v1/completions", body)[0], 200)
-        deadline = time.monotonic() + 20
+        clients = [threading.Thread(target=self.server.post, args=("/v1/completions", body), daemon=True) for _ in range(40)]
+        for client in clients:
+            client.start()
+        while self.get("/admin/requests")["matching"] < 640:
+            time.sleep(0.05)
+        self.order("/admin/abort", {"all": True})  # as many ends at one moment
+        deadline = time.monotonic() + 60
         while not any(event == "left_out" for event, _ in reader.events):
             self.assertLess(time.monotonic(), deadline, len(reader.events))
             time.sleep(0.05)
-        self.assertLess(sum(event == "request_queued" for event, _ in reader.events), 400)
+        self.assertLess(sum(event == "request_ended" for event, _ in reader.events), 640)
+        for client in clients:
+            client.join(timeout=60)
 
     def test_readers_that_do_not_read_hold_nobody_up_and_are_limited(self):
         readers = [urllib.request.urlopen(self.server.admin_url + "/admin/events?since=0", timeout=20) for _ in range(16)]

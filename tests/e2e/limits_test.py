@@ -1,4 +1,4 @@
-"""Every limit that the README names, at the limit and one beyond."""
+"""Every limit of requests that docs/limits.md names, at the limit and one beyond."""
 import concurrent.futures
 import contextlib
 import ctypes
@@ -22,8 +22,8 @@ ESTABLISHED, LEFT = "01", "08"  # LEFT: by the client; /proc/net/tcp
 GOOD = {"prompt": [5], "max_tokens": 1}
 
 
-def limits_of_readme():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+def documented_limits():
+    with open(os.path.join(ROOT, "docs", "limits.md"), encoding="utf-8") as f:
         text = re.sub(r"\s+", " ", f.read())
     return re.search(r"- Defaults per request and connection: (.*?) Beyond: ", text)[1]
 
@@ -234,7 +234,7 @@ class SizeTest(LimitCase):
 
     def test_defaults_are_the_readmes(self):
         limits = self.status()["settings"]["limits"]
-        text = limits_of_readme()
+        text = documented_limits()
         self.assertLessEqual(limits["connections"], 16384)
         for phrase in (f"head {limits['head_seconds']} s", f"body {limits['body_seconds']} s", f"idle {limits['idle_seconds']} s",
                        f"stalled write {limits['write_seconds']} s", f"{limits['connections_per_address']:,} from one address",
@@ -622,7 +622,7 @@ class AddressTest(LimitCase):
             self.assertEqual(answer_of(s)[0], 200)
 
 
-# What the README says, and where it is tried.
+# What docs/limits.md says, and where it is tried.
 TESTS = {
     "body 2 MiB": SizeTest.test_body,
     "head 16 KiB": SizeTest.test_head,
@@ -655,8 +655,8 @@ TESTS = {
 
 
 class CoverageTest(unittest.TestCase):
-    def test_every_limit_of_the_readme_has_a_test_here(self):
-        rest = limits_of_readme()
+    def test_every_documented_limit_has_a_test_here(self):
+        rest = documented_limits()
         for phrase in TESTS:
             self.assertEqual(rest.count(phrase), 1, phrase)
             rest = rest.replace(phrase, "")

@@ -1,5 +1,5 @@
 """What one client sends or does not read holds up nobody else: while it goes on, /health is answered and another client's
-stream goes on within half a second, and the coordinator's memory grows by no more than the README says."""
+stream goes on within half a second, and the coordinator's memory grows by no more than docs/limits.md says."""
 import contextlib
 import json
 import os
@@ -55,7 +55,7 @@ class Watcher(threading.Thread):
 
 class OverloadCase(unittest.TestCase):
     MEMORY = 64 * MIB  # server.limits.memory_bytes
-    WORK = 128 * MIB   # that the README allows beside it, for what is being worked on
+    WORK = 128 * MIB   # that docs/limits.md allows beside it, for what is being worked on
 
     @classmethod
     def start(cls, sections="", flags=(), keys=False, **changes):

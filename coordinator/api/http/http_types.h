@@ -79,7 +79,7 @@ struct HttpService {
   std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
 };
 
-/// Bounds of every connection (README.md, Limits).
+/// Bounds of every connection (docs/limits.md).
 struct HttpLimits {
   size_t head_bytes = 16 << 10;
   size_t target_bytes = 8 << 10;

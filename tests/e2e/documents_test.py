@@ -1,0 +1,91 @@
+"""What documents say against what there is: links, flags, endpoints, metrics, both ways."""
+import glob
+import json
+import os
+import re
+import subprocess
+import unittest
+import urllib.request
+
+import verdict
+from server import QUIRE, ROOT, TINY, Server
+
+PAGES = sorted(glob.glob(os.path.join(ROOT, "*.md")) + glob.glob(os.path.join(ROOT, "docs", "*.md")) +
+               [os.path.join(ROOT, folder, "README.md") for folder in ("comm", "coordinator", "worker", "kernels", "deploy")])
+USERS = [page for page in PAGES if os.path.relpath(page, ROOT) in ("README.md", "SECURITY.md", "deploy/README.md") or os.path.dirname(page) == os.path.join(ROOT, "docs")]
+# Of scripts and other programs that documents speak of: quickstart, bench kernels, mutants, vLLM, CMake.
+FOREIGN = {"--ask", "--setup-only", "--only", "--api-key", "--check", "--build"}
+
+
+def text_of(page):
+    with open(page, encoding="utf-8") as f:
+        return f.read()
+
+
+def flags_of(*command, program=QUIRE):
+    """Long flags in the help of a command and of the commands inside it."""
+    told = subprocess.run([program, *command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", told))
+    inside = told.partition("Subcommands:")[2]
+    return flags.union(*(flags_of(*command, name) for name in re.findall(r"^  ([a-z][a-z-]*) ", inside, re.M) if command + (name,) != ("bench", "kernels")))
+
+
+def anchor(title):
+    """Of a heading, as hosting sites make them."""
+    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+
+
+class TextTest(unittest.TestCase):
+    def test_links_lead_somewhere(self):
+        count = 0
+        for page in PAGES:
+            for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"", text_of(page)):
+                target = target[0] or target[1]
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, part = target.partition("#")
+                file = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+                self.assertTrue(os.path.exists(file), f"{page}: {target}")
+                if part:
+                    titles = re.findall(r"^#+ (.*)$", text_of(file), re.M)
+                    self.assertIn(part, [anchor(title) for title in titles], f"{page}: {target}")
+                count += 1
+        self.assertGreater(count, 40)
+
+    def test_flags_exist(self):
+        known = flags_of() | flags_of(program=QUIRE + "-worker") | FOREIGN
+        self.assertGreater(len(known), 60)
+        for page in USERS:
+            for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text_of(page)):
+                self.assertIn(flag, known, page)
+
+    def test_files_that_are_named_exist(self):
+        for page in USERS:
+            for name in re.findall(r"`((?:coordinator|worker|kernels|comm|deploy|tests|docs|cmake)/[\w./-]+\.(?:cc|h|cuh|cu|py|yaml|md|json))`", text_of(page)):
+                self.assertTrue(os.path.exists(os.path.join(ROOT, name)), f"{page}: {name}")
+
+
+class ServerTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "1", "--num-kv-blocks", "100", "--swap-space", "1", model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def test_endpoints_of_the_data_port(self):
+        row = next(line for line in text_of(os.path.join(ROOT, "docs", "api.md")).splitlines() if line.startswith("| 8000"))
+        told = {word for word in row.split("`") if word.startswith("/")}
+        with urllib.request.urlopen(self.server.url + "/openapi.json", timeout=20) as response:
+            paths = {re.sub(r"\{.*", "", path) for path in json.load(response)["paths"]}
+        self.assertEqual(told - {"/", "/chat"}, paths - {"/", "/chat"})
+
+    def test_metrics(self):
+        self.server.post("/v1/completions", {"prompt": [1, 2, 3], "max_tokens": 4})
+        page = self.server.get("/metrics", admin=True)
+        types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M))
+        rows = re.findall(r"^\| `([\w:]+)` \| (\w+) \|", text_of(os.path.join(ROOT, "docs", "metrics.md")), re.M)
+        self.assertEqual(dict(rows), types)
+        self.assertEqual(len(rows), len(types), "a name stands there once")
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
