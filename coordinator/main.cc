@@ -13,6 +13,7 @@
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
 #include "coordinator/cli/command_line.h"
+#include "coordinator/cli/completion.h"
 #include "coordinator/cli/explain_paging.h"
 #include "coordinator/cli/gates.h"
 #include "coordinator/cli/keygen.h"
@@ -81,6 +82,20 @@ Command AddPrinter(CLI::App& app, const char* name, const char* help, std::funct
   return {app.add_subcommand(name, help), [] {},
           [text] {
             fmt::print("{}", text());
+            return 0;
+          }};
+}
+
+Command AddCompletion(CLI::App& app) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* completion =
+      app.add_subcommand("completion", "Print a script that completes commands and flags in a shell");
+  completion->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  return {completion, [] {},
+          [shell, &app] {
+            fmt::print("{}", quire::CompletionFor(*shell, app));
             return 0;
           }};
 }
@@ -159,6 +174,9 @@ int main(int argc, char** argv) {
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));
   commands.push_back(
       AddPrinter(app, "version", "Print the version", [] { return fmt::format("quire {}\n", quire::kBuildVersion); }));
+  commands.push_back(AddCompletion(app));
+  commands.push_back(AddPrinter(app, "manual", "Print the manual page (quire manual | man -l -)",
+                                [&app] { return quire::ManualPage(app, quire::kBuildVersion); }));
   const std::vector<std::string> arguments = quire::Arguments(argc, argv);
   try {
     app.parse(std::vector<std::string>(arguments));

@@ -25,8 +25,7 @@ constexpr size_t kMostBytes = 16u << 20;      // of one: a schema of twenty prop
 // 49,152 where forms of texts come together; a mask of 64 characters that can be read in many ways takes 10^8.
 constexpr int64_t kUnitsAtOnce = 200'000;
 constexpr int64_t kUnitsPerToken = 25'000;
-// What it may keep: so many states, of some 40 bytes, and so many more for every token.
-constexpr int64_t kStatesAtOnce = 200'000;
+// States that it may keep for every token, beside those at once.
 constexpr int64_t kStatesPerToken = 200;
 
 /// What xgrammar says while it works on this thread. It warns where it drops a part of what was asked, which is no
@@ -156,8 +155,9 @@ GrammarCompiler::GrammarCompiler(const Vocabulary& vocabulary, int vocab_size)
 GrammarCompiler::~GrammarCompiler() = default;
 
 struct GrammarMatcher::Parts {
-  explicit Parts(std::shared_ptr<const CompiledGrammar> g)
+  Parts(std::shared_ptr<const CompiledGrammar> g, int64_t states)
       : grammar(std::move(g)),
+        most_states(states),
         matcher(std::in_place, grammar->compiled),
         bits(static_cast<size_t>(xgrammar::GetBitmaskSize(grammar->vocab_size))) {}
 
@@ -175,7 +175,7 @@ struct GrammarMatcher::Parts {
     }
     units = budget.left();
     const auto length = static_cast<int64_t>(followed.size()) + 1;
-    if (budget.kept() > kStatesAtOnce + kStatesPerToken * length) matcher.reset();
+    if (budget.kept() > most_states + kStatesPerToken * length) matcher.reset();
     return matcher.has_value();
   }
 
@@ -196,14 +196,17 @@ struct GrammarMatcher::Parts {
   }
 
   std::shared_ptr<const CompiledGrammar> grammar;
+  int64_t most_states;                              // at once
   std::optional<xgrammar::GrammarMatcher> matcher;  // none: it is overworked
   int64_t units = kUnitsAtOnce;
   std::vector<int32_t> bits;      // bit i of entry e: token 32 * e + i may come
   std::vector<TokenId> followed;  // the tokens that led to where the matcher is
 };
 
-GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
-    : parts_(std::make_unique<Parts>(std::move(grammar))) {}
+size_t BytesOf(const CompiledGrammar& grammar) { return grammar.compiled.MemorySizeBytes(); }
+
+GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, int64_t most_states)
+    : parts_(std::make_unique<Parts>(std::move(grammar), most_states)) {}
 GrammarMatcher::~GrammarMatcher() = default;
 
 size_t GrammarMatcher::num_followed() const { return parts_->followed.size(); }
@@ -263,7 +266,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
   std::shared_ptr<const CompiledGrammar> grammar;
   try {
     grammar = std::make_shared<const CompiledGrammar>(parts_->Compile(source), parts_->tokens, parts_->vocab_size);
-    const size_t bytes = grammar->compiled.MemorySizeBytes();
+    const size_t bytes = BytesOf(*grammar);
     if (bytes > kMostBytes) Fail("unfolds to {} MiB, at most {}", bytes >> 20, kMostBytes >> 20);
     if (!Warning().empty()) throw std::runtime_error(Warning());
     std::vector<float> logits(static_cast<size_t>(parts_->vocab_size), 0.0f);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -10,6 +12,9 @@ namespace quire {
 
 /// A grammar made ready for one vocabulary. Immutable; safe to share between threads.
 class CompiledGrammar;
+
+/// Memory that it takes.
+size_t BytesOf(const CompiledGrammar& grammar);
 
 /// Makes grammars ready, and keeps those that were used last. Safe to use from several threads.
 class GrammarCompiler {
@@ -36,7 +41,11 @@ class GrammarCompiler {
 /// holds nothing any more.
 class GrammarMatcher {
  public:
-  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar);
+  /// States that one may keep at once, of some 40 bytes: ten times what the heaviest schema tried took. A token adds
+  /// 200.
+  static constexpr int64_t kMostStates = 200'000;
+
+  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, int64_t most_states = kMostStates);
   ~GrammarMatcher();
 
   /// Brings it to where these tokens lead from the beginning of an answer: goes on from where it is if they continue

@@ -339,7 +339,7 @@ struct HandshakeWriter {
     return FrameKind::kGrammar;
   }
   FrameKind operator()(const GrammarReady& m) const {
-    b.Finish(wire::CreateGrammarReadyDirect(b, m.ticket, m.problem.substr(0, kMaxStringBytes).c_str()));
+    b.Finish(wire::CreateGrammarReadyDirect(b, m.ticket, m.problem.substr(0, kMaxStringBytes).c_str(), m.bytes));
     return FrameKind::kGrammarReady;
   }
   FrameKind operator()(const StepPlan& plan) const {
@@ -397,7 +397,7 @@ void CheckHeader(const Frame& frame) {
 }
 
 GrammarMessage ReadGrammarMessage(const wire::Grammar& m) { return {m.ticket(), ReadGrammar(m.kind(), m.text())}; }
-GrammarReady ReadGrammarReady(const wire::GrammarReady& m) { return {m.ticket(), Text(m.problem())}; }
+GrammarReady ReadGrammarReady(const wire::GrammarReady& m) { return {m.ticket(), Text(m.problem()), m.bytes()}; }
 
 /// What the coordinator and a worker say about KV blocks on their way.
 Message ReadBlocksMessage(const Frame& frame) {

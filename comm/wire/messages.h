@@ -13,7 +13,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 10;
+inline constexpr uint16_t kProtocolVersion = 11;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -131,7 +131,8 @@ struct BlocksReport {
   int64_t bytes = 0;
 };
 
-/// To a rank: compile this, because a sequence will come with it. From the rank, once it has; `problem`: why it cannot.
+/// To a rank: compile this and keep it, because sequences will come with it; without a grammar: no more will, it need
+/// not be kept. From the rank, once it has it; `problem`: why it cannot.
 struct GrammarMessage {
   uint64_t ticket = 0;
   GrammarSource source;
@@ -139,6 +140,7 @@ struct GrammarMessage {
 struct GrammarReady {
   uint64_t ticket = 0;
   std::string problem;
+  uint64_t bytes = 0;  // that it takes
 };
 
 /// A piece of a KV block between two workers: bytes from `offset` on of block `block` of the num_blocks that go over

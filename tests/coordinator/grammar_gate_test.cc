@@ -36,8 +36,25 @@ class GrammarGateTest : public testing::Test {
     ADD_FAILURE() << "rank " << rank << " was not asked";
     return {};
   }
-  void Answer(Rank rank, uint64_t ticket) {
-    EXPECT_TRUE(ranks_[static_cast<size_t>(rank)].Send("", Encode(GrammarReady{ticket, ""}, 1, 0)));
+  void Answer(Rank rank, uint64_t ticket, uint64_t bytes = 0) {
+    EXPECT_TRUE(ranks_[static_cast<size_t>(rank)].Send("", Encode(GrammarReady{ticket, "", bytes}, 1, 0)));
+  }
+  void AnswerAll(uint64_t ticket, uint64_t bytes) {
+    for (Rank rank = 0; rank < kRanks; ++rank) Answer(rank, ticket, bytes);
+  }
+  /// Until the first rank gets a message.
+  GrammarMessage Next() {
+    for (int i = 0; i < 3000; ++i) {
+      group_.Idle(-1, 10);
+      gate_.Round(engine_, now_);
+      if (const auto received = ranks_[0].TryReceive()) return std::get<GrammarMessage>(Decode(received->frame));
+    }
+    ADD_FAILURE() << "nothing came";
+    return {};
+  }
+  bool IsTold(int millis = 200) {
+    Rounds(through_ + 1, millis);
+    return ranks_[0].TryReceive().has_value();
   }
   /// Rounds for a while, or until so many came through.
   int Rounds(int expected, int millis = 30000) {
@@ -50,7 +67,7 @@ class GrammarGateTest : public testing::Test {
   }
   Arrival Count() {
     return {[this](Engine&) { ++through_; }, [this](int status, const std::string&) { refused_.push_back(status); },
-            [this] { return abandoned_; }};
+            [this] { return abandoned_; }, [this](const Engine&) { return over_; }};
   }
   static GrammarSource Numbered(int number) { return {GrammarSource::kRegex, std::to_string(number)}; }
 
@@ -64,7 +81,7 @@ class GrammarGateTest : public testing::Test {
   double now_ = 100;  // seconds
   int through_ = 0;
   std::vector<int> refused_;  // with these statuses
-  bool abandoned_ = false;
+  bool abandoned_ = false, over_ = false;
 };
 
 TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
@@ -168,6 +185,69 @@ TEST_F(GrammarGateTest, ClientsTakeTurns) {
     EXPECT_EQ(Rounds(i + 1), i + 1);
   }
   EXPECT_EQ(asked, (std::vector<std::string>{"0", "1", "100", "200", "2", "101", "3", "4", "5"}));
+}
+
+TEST_F(GrammarGateTest, WhatTheRanksKeepIsNotAskedForAgain) {
+  gate_.Pass("a", kFirst, Count());
+  AnswerAll(Next().ticket, 1 << 20);
+  EXPECT_EQ(Rounds(1), 1);
+  over_ = true;
+  gate_.Pass("b", kFirst, Count());
+  EXPECT_EQ(Rounds(2), 2);
+  EXPECT_FALSE(IsTold());
+}
+
+TEST_F(GrammarGateTest, GrammarsAreKeptForAsLongAsTheirRequestsNeedThem) {
+  constexpr uint64_t kSixth = GrammarGate::kRoom / 6;
+  std::vector<uint64_t> tickets;
+  for (int i = 0; i < 3; ++i) {
+    gate_.Pass("a", Numbered(i), Count());
+    tickets.push_back(Next().ticket);
+    AnswerAll(tickets.back(), kSixth);
+    EXPECT_EQ(Rounds(i + 1), i + 1);
+  }
+  gate_.Pass("a", Numbered(3), Count());
+  const GrammarMessage fourth = Next();
+  AnswerAll(fourth.ticket, kSixth);
+  const GrammarMessage put_back = Next();
+  EXPECT_EQ(put_back.ticket, fourth.ticket);
+  EXPECT_FALSE(put_back.source) << "one client has half of the room already";
+  EXPECT_FALSE(IsTold());
+  EXPECT_EQ(through_, 3);
+
+  gate_.Pass("b", Numbered(4), Count());
+  const GrammarMessage other = Next();
+  EXPECT_EQ(other.source, Numbered(4)) << "there is room for somebody else's";
+  AnswerAll(other.ticket, kSixth);
+  EXPECT_EQ(Rounds(4), 4);
+
+  over_ = true;
+  const GrammarMessage again = Next();
+  EXPECT_EQ(again.source, Numbered(3));
+  AnswerAll(again.ticket, kSixth);
+  EXPECT_EQ(Rounds(5), 5);
+  EXPECT_FALSE(IsTold()) << "five of six parts are kept";
+  for (int i = 5; i < 7; ++i) {
+    gate_.Pass("a", Numbered(i), Count());
+    const GrammarMessage message = Next();
+    EXPECT_EQ(message.source, Numbered(i));
+    AnswerAll(message.ticket, kSixth);
+    EXPECT_EQ(Rounds(i + 1), i + 1);
+  }
+  const GrammarMessage forgotten = Next();
+  EXPECT_EQ(forgotten.ticket, tickets[0]) << "the one that was asked for first";
+  EXPECT_FALSE(forgotten.source);
+}
+
+TEST_F(GrammarGateTest, OtherRanksKeepWhatRequestsNeed) {
+  gate_.Pass("a", kFirst, Count());
+  AnswerAll(Next().ticket, 1 << 20);
+  EXPECT_EQ(Rounds(1), 1);
+  engine_.StartEpoch(2);
+  EXPECT_EQ(Next().source, kFirst);
+  over_ = true;
+  engine_.StartEpoch(3);
+  EXPECT_FALSE(IsTold());
 }
 
 TEST_F(GrammarGateTest, NobodyIsLeftBehindWhenItOpens) {

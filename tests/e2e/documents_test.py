@@ -1,4 +1,4 @@
-"""What documents say against what there is: links, flags, endpoints, metrics, both ways."""
+"""What documents say against what there is: links, flags, endpoints, metrics, both ways; and what the program makes of its help."""
 import glob
 import json
 import os
@@ -63,6 +63,44 @@ class TextTest(unittest.TestCase):
         for page in USERS:
             for name in re.findall(r"`((?:coordinator|worker|kernels|comm|deploy|tests|docs|cmake)/[\w./-]+\.(?:cc|h|cuh|cu|py|yaml|md|json))`", text_of(page)):
                 self.assertTrue(os.path.exists(os.path.join(ROOT, name)), f"{page}: {name}")
+
+
+class CompletionTest(unittest.TestCase):
+    @staticmethod
+    def said(*command):
+        return subprocess.run([QUIRE, *command], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    def completed(self, line):
+        """What bash offers for the last word of a line."""
+        script = self.said("completion", "bash") + """
+read -ra COMP_WORDS <<< "$LINE"
+[[ $LINE == *" " ]] && COMP_WORDS+=("")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_quire
+echo "${COMPREPLY[@]}"
+"""
+        done = subprocess.run(["bash", "-c", script], env={**os.environ, "LINE": line}, capture_output=True, text=True, timeout=60, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash_completes_commands_flags_and_values(self):
+        self.assertEqual(self.completed("quire ser"), ["serve"])
+        self.assertEqual(self.completed("quire bench l"), ["latency"])
+        self.assertEqual(set(self.completed("quire serve --")), flags_of("serve"))
+        self.assertEqual(self.completed("quire serve --model x --backend c"), ["cpu", "cuda"])
+        self.assertEqual(self.completed("quire serve ./fi"), [], "then bash looks for files")
+
+    def test_other_shells_get_a_script(self):
+        self.assertIn("bashcompinit", self.said("completion", "zsh"))
+        fish = self.said("completion", "fish")
+        self.assertIn("-l backend -x -a 'cpu cuda auto'", fish)
+        self.assertIn("__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from latency", fish)
+
+    def test_the_manual_page_has_every_flag(self):
+        page = self.said("manual").replace("\\-", "-")
+        self.assertTrue(page.startswith(".TH QUIRE 1"))
+        for flag in flags_of():
+            self.assertIn(flag, page)
 
 
 class ServerTest(unittest.TestCase):

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <condition_variable>
 #include <future>
+#include <mutex>
+#include <string>
 
 namespace quire {
 namespace {
@@ -32,7 +35,7 @@ TEST(GrammarStoreTest, WhatWasPreparedIsReadyWhateverIsCompiledMeanwhile) {
   prepared.get_future().wait();
   store.Prepare({2, second});
   busy.get_future().wait();
-  auto allowed = std::async(std::launch::async, [&] { return Allowed(*store.Constrain(first, 0)); });
+  auto allowed = std::async(std::launch::async, [&] { return Allowed(*store.Constrain(first, 0, 1)); });
   const bool ready = allowed.wait_for(std::chrono::seconds(30)) == std::future_status::ready;
   release.set_value();
   EXPECT_TRUE(ready);
@@ -43,9 +46,32 @@ TEST(GrammarStoreTest, WhatWasPreparedIsReadyWhateverIsCompiledMeanwhile) {
   EXPECT_EQ(reports[1].problem, "");
 }
 
+TEST(GrammarStoreTest, WhatWasPreparedIsKeptUntilItIsForgotten) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int reports = 0;
+  GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
+  store.on_report = [&] {
+    const std::lock_guard lock(mutex);
+    ++reports;
+    changed.notify_one();
+  };
+  const auto numbered = [](int i) { return GrammarSource{GrammarSource::kRegex, "a{" + std::to_string(i) + "}b"}; };
+  constexpr int kMany = 300;  // more than are kept as those that were used last
+  for (int i = 1; i <= kMany; ++i) store.Prepare({static_cast<uint64_t>(i), numbered(i)});
+  std::unique_lock lock(mutex);
+  ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return reports == kMany; }));
+  lock.unlock();
+  EXPECT_GT(store.TakeReports()[0].bytes, 0u);
+  EXPECT_TRUE(store.IsReady(numbered(1)));
+  store.Forget(1);
+  EXPECT_FALSE(store.IsReady(numbered(1)));
+  EXPECT_TRUE(store.IsReady(numbered(2)));
+}
+
 TEST(GrammarStoreTest, WhatWasNotPreparedIsCompiledWhenItIsNeeded) {
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
-  const auto constraint = store.Constrain({GrammarSource::kRegex, "b*"}, 0);
+  const auto constraint = store.Constrain({GrammarSource::kRegex, "b*"}, 0, 1);
   EXPECT_EQ(Allowed(*constraint), (std::vector<bool>{true, false, true}));
 }
 

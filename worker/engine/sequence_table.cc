@@ -1,5 +1,7 @@
 #include "worker/engine/sequence_table.h"
 
+#include <algorithm>
+
 #include "comm/base/error.h"
 
 namespace quire {
@@ -58,7 +60,10 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
                         a.sampling, ++last_serial_,      nullptr,        a.num_scored};
     if (a.sampling.grammar) {
       if (!constrain) Fail("plan: slot {} has a grammar, but this worker was told no vocabulary", a.slot);
-      added.constraint = constrain(a.sampling.grammar, a.tokens.size() - static_cast<size_t>(a.num_prompt_tokens));
+      const auto has_grammar = [](const auto& slot) { return slot && slot->constraint != nullptr; };
+      const auto others = static_cast<size_t>(std::ranges::count_if(slots_, has_grammar));
+      added.constraint =
+          constrain(a.sampling.grammar, a.tokens.size() - static_cast<size_t>(a.num_prompt_tokens), others + 1);
     }
     slots_[a.slot] = std::move(added);
   }

@@ -48,9 +48,9 @@ class SequenceTable {
  public:
   SequenceTable(int max_running, int block_size, int max_model_len);
 
-  /// Makes what a sequence with a grammar is drawn by; the second is how many generated tokens it comes with. Unset: no
-  /// sequence may have one.
-  std::function<std::shared_ptr<TokenConstraint>(const GrammarSource&, size_t)> constrain;
+  /// Makes what a sequence with a grammar is drawn by. The second is how many generated tokens it comes with, the third
+  /// how many sequences have one then. Unset: no sequence may have one.
+  std::function<std::shared_ptr<TokenConstraint>(const GrammarSource&, size_t, size_t)> constrain;
 
   /// Applies the plan's releases, additions, branches and table changes, and returns the batch in plan order.
   std::vector<BatchMember> Apply(const StepPlan& plan);

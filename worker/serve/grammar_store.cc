@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 #include <optional>
 #include <utility>
@@ -15,13 +16,21 @@ namespace {
 
 using Compiled = std::shared_ptr<const CompiledGrammar>;
 
+/// States that the matchers of a rank may keep at once, counted as sequences come: each may keep what is left to it of
+/// this when all have as much. The first thirty take all that a matcher may, 8 MiB each; 256 together come to 760 MiB.
+/// A function of the plans alone, so that all ranks agree.
+int64_t MostStates(size_t num_constrained) {
+  constexpr int64_t kStatesOfAll = 30 * GrammarMatcher::kMostStates;
+  return std::min(GrammarMatcher::kMostStates, kStatesOfAll / static_cast<int64_t>(num_constrained));
+}
+
 class GrammarConstraint final : public TokenConstraint {
  public:
-  GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given)
-      : grammar_(std::move(grammar)), num_given_(num_given) {}
+  GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given, int64_t most_states)
+      : grammar_(std::move(grammar)), num_given_(num_given), most_states_(most_states) {}
 
   Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) override {
-    if (!matcher_) matcher_.emplace(grammar_.get());  // throws what compiling threw
+    if (!matcher_) matcher_.emplace(grammar_.get(), most_states_);  // throws what compiling threw
     const bool goes_on = matcher_->Follow(generated) && matcher_->Mask(logits);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
@@ -33,7 +42,8 @@ class GrammarConstraint final : public TokenConstraint {
 
  private:
   std::shared_future<Compiled> grammar_;
-  size_t num_given_;                       // of the generated tokens, those that the sequence came with
+  size_t num_given_;  // of the generated tokens, those that the sequence came with
+  int64_t most_states_;
   std::optional<GrammarMatcher> matcher_;  // a memory of where the last call led, no more
 };
 
@@ -59,14 +69,22 @@ void GrammarStore::Enqueue(std::function<void(GrammarCompiler&)> task, bool firs
   changed_.notify_one();
 }
 
-std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& source, size_t num_given) {
-  const auto promise = std::make_shared<std::promise<Compiled>>();
+Compiled GrammarStore::Find(const GrammarSource& source) {
   GrammarCompiler* compiler = nullptr;
   {
     const std::lock_guard lock(mutex_);
+    const auto is_it = [&](const auto& entry) { return entry.second.source == source; };
+    const auto found = std::ranges::find_if(prepared_, is_it);
+    if (found != prepared_.end()) return found->second.grammar;
     compiler = compiler_;
   }
-  if (const Compiled ready = compiler != nullptr ? compiler->Find(source) : nullptr) {
+  return compiler != nullptr ? compiler->Find(source) : nullptr;
+}
+
+std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& source, size_t num_given,
+                                                         size_t num_constrained) {
+  const auto promise = std::make_shared<std::promise<Compiled>>();
+  if (const Compiled ready = Find(source)) {
     promise->set_value(ready);
   } else {
     const auto compile = [promise, source](GrammarCompiler& with) {
@@ -78,23 +96,31 @@ std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& so
     };
     Enqueue(compile, true);  // a step waits for it
   }
-  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given);
+  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given, MostStates(num_constrained));
 }
 
 void GrammarStore::Prepare(const GrammarMessage& order) {
   Enqueue([this, order](GrammarCompiler& compiler) {
     GrammarReady report{order.ticket, ""};
+    Compiled grammar;
     try {
-      compiler.Compile(order.source);
+      grammar = compiler.Compile(order.source);
+      report.bytes = BytesOf(*grammar);
     } catch (const std::exception& error) {
       report.problem = error.what();
     }
     {
       const std::lock_guard lock(mutex_);
+      if (grammar != nullptr) prepared_[order.ticket] = {order.source, grammar};
       reports_.push_back(std::move(report));
     }
     on_report();
   });
+}
+
+void GrammarStore::Forget(uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  prepared_.erase(ticket);
 }
 
 std::vector<GrammarReady> GrammarStore::TakeReports() {

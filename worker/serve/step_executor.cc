@@ -18,8 +18,8 @@ StepExecutor::StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank
 
 void StepExecutor::SetVocabulary(Vocabulary vocabulary) {
   grammars_ = std::make_unique<GrammarStore>(std::move(vocabulary), vocab_size_);
-  table_.constrain = [this](const GrammarSource& source, size_t num_given) {
-    return grammars_->Constrain(source, num_given);
+  table_.constrain = [this](const GrammarSource& source, size_t num_given, size_t num_constrained) {
+    return grammars_->Constrain(source, num_given, num_constrained);
   };
 }
 

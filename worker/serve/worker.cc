@@ -120,11 +120,15 @@ void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courie
   }
 }
 
-/// A grammar that a sequence will come with is compiled beside the steps.
+/// A grammar that sequences will come with is compiled beside the steps, and kept until no more will.
 void Prepare(const Frame& frame, StepExecutor& executor) {
   if (executor.grammars() == nullptr) Fail("a grammar came, but no vocabulary");
   const Message message = Decode(frame);
-  executor.grammars()->Prepare(std::get<GrammarMessage>(message));
+  const auto& order = std::get<GrammarMessage>(message);
+  if (order.source)
+    executor.grammars()->Prepare(order);
+  else
+    executor.grammars()->Forget(order.ticket);
 }
 
 /// The coordinator says how many blocks to reserve and, before that if there is a tokenizer, what the tokens are.

@@ -19,6 +19,7 @@ GrammarGate::GrammarGate(WorkerGroup& group) : group_(group) {
     const auto held = std::ranges::find(held_, report.ticket, &Held::ticket);
     if (held == held_.end()) return;
     held->ready.insert(rank);
+    held->bytes = std::max({held->bytes, report.bytes, kLeastBytes});
     if (report.problem.empty()) return;
     spdlog::warn("rank {} cannot compile a grammar: {}", rank, report.problem);
     held->problem = report.problem;
@@ -46,25 +47,29 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// Of the client whose last turn is longest ago, the one that came first; the end when all were asked.
+/// Of the client whose last turn is longest ago, the one that came first; the end when all were asked that there may be
+/// room for.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   for (auto held = held_.begin(); held != held_.end(); ++held) {
-    if (held->ticket != 0) continue;
+    if (held->ticket != 0 || (held->bytes > 0 && !HasRoomFor(*held))) continue;
     if (next == held_.end() || turns_[held->client] < turns_[next->client]) next = held;
   }
   return next;
 }
 
-void GrammarGate::AskNext(EpochId epoch) {
+void GrammarGate::Tell(uint64_t ticket, const GrammarSource& source) {
+  for (Rank rank = 0; rank < group_.size(); ++rank) group_.Send(rank, GrammarMessage{ticket, source});
+}
+
+void GrammarGate::AskNext() {
   const auto is_asked = [](const Held& held) { return held.ticket != 0; };
   for (auto asked = std::ranges::count_if(held_, is_asked); asked < kMostAsked; ++asked) {
     const auto next = NextInTurn();
     if (next == held_.end()) return;
     next->ticket = turns_[next->client] = ++last_ticket_;
-    next->epoch = epoch;
     next->ready.clear();
-    for (Rank rank = 0; rank < group_.size(); ++rank) group_.Send(rank, GrammarMessage{next->ticket, next->source});
+    Tell(next->ticket, next->source);
   }
 }
 
@@ -75,30 +80,92 @@ void GrammarGate::ForgetTurns() {
   std::erase_if(turns_, [&](const auto& turn) { return !here.contains(turn.first); });
 }
 
+/// Other ranks came. What requests wait or run with is theirs to keep, too; nothing else.
+void GrammarGate::AskAnew(const Engine& engine) {
+  EndCalls(engine);
+  std::erase_if(kept_, [](const Kept& kept) { return kept.over.empty(); });
+  for (Held& held : held_) held.ticket = 0;
+  for (Kept& kept : kept_) Tell(kept.ticket = ++last_ticket_, kept.source);
+}
+
+void GrammarGate::EndCalls(const Engine& engine) {
+  for (Kept& kept : kept_) std::erase_if(kept.over, [&](const auto& is_over) { return is_over(engine); });
+}
+
+/// Room that it might have when those are forgotten that nobody needs.
+bool GrammarGate::HasRoomFor(const Held& held) const {
+  uint64_t own = 0, others = 0;
+  for (const Kept& kept : kept_) {
+    if (!kept.over.empty()) (kept.client == held.client ? own : others) += kept.bytes;
+  }
+  return others < kRoom && own + held.bytes <= (kRoom - others) / 2;
+}
+
+/// False: it must wait until others end.
+bool GrammarGate::MakeRoomFor(const Held& held) {
+  if (!HasRoomFor(held)) return false;
+  uint64_t bytes = held.bytes;
+  for (const Kept& kept : kept_) bytes += kept.bytes;
+  for (auto last = kept_.end(); bytes > kRoom && last != kept_.begin();) {
+    --last;
+    if (!last->over.empty()) continue;
+    bytes -= last->bytes;
+    Tell(last->ticket, {});
+    last = kept_.erase(last);
+  }
+  return true;
+}
+
+/// Whether the ranks keep its grammar, which is then the first of those.
+bool GrammarGate::UseKept(const Held& held) {
+  const auto kept = std::ranges::find(kept_, held.source, &Kept::source);
+  if (kept == kept_.end()) return false;
+  kept_.splice(kept_.begin(), kept_, kept);
+  return true;
+}
+
+/// Its grammar is the first of those that are kept.
+void GrammarGate::LetThrough(Held& held, Engine& engine) {
+  for (Call& call : held.calls) {
+    call.arrival.submit(engine);
+    kept_.front().over.push_back(std::move(call.arrival.over));
+  }
+}
+
 void GrammarGate::Round(Engine& engine, double now) {
+  const bool are_others = engine.epoch() != epoch_;
+  epoch_ = engine.epoch();
+  if (are_others) AskAnew(engine);
   if (held_.empty()) return;
-  const EpochId epoch = engine.epoch();
+  EndCalls(engine);
   const size_t before = held_.size();
-  std::vector<Held> done;
+  std::vector<Held> refused;
   for (auto held = held_.begin(); held != held_.end();) {
     DropCalls(*held, now);
-    if (held->ticket != 0 && held->epoch != epoch) held->ticket = 0;  // those ranks are gone
     const bool asked = held->ticket != 0;
-    const bool over = asked && static_cast<int>(held->ready.size()) >= group_.size();
-    if (over) done.push_back(std::move(*held));
-    // What the ranks are busy with stays, although nobody waits: it has a place with them until they are ready.
-    held = over || (!asked && held->calls.empty()) ? held_.erase(held) : held + 1;
-  }
-  AskNext(epoch);
-  if (held_.size() < before) ForgetTurns();
-  for (const Held& held : done) {
-    for (const Call& call : held.calls) {
-      if (held.problem.empty()) {
-        call.arrival.submit(engine);
-      } else {
-        call.arrival.refuse(400, "the workers cannot compile the request's grammar: " + held.problem);
-      }
+    const bool answered = asked && static_cast<int>(held->ready.size()) >= group_.size();
+    bool over = !asked && held->calls.empty();
+    if (!asked && !over && UseKept(*held)) {
+      over = true;
+      LetThrough(*held, engine);
+    } else if (answered && !held->problem.empty()) {
+      over = true;
+      refused.push_back(std::move(*held));
+    } else if (answered && MakeRoomFor(*held)) {
+      over = true;
+      kept_.push_front({held->client, held->source, held->ticket, held->bytes, {}});
+      LetThrough(*held, engine);
+    } else if (answered) {
+      Tell(std::exchange(held->ticket, 0), {});
     }
+    // What the ranks are busy with stays, although nobody waits: it has a place with them until they are ready.
+    held = over ? held_.erase(held) : held + 1;
+  }
+  AskNext();
+  if (held_.size() < before) ForgetTurns();
+  for (const Held& held : refused) {
+    for (const Call& call : held.calls)
+      call.arrival.refuse(400, "the workers cannot compile the request's grammar: " + held.problem);
   }
 }
 

@@ -2,10 +2,12 @@
 
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "coordinator/cluster/group/worker_group.h"
 #include "coordinator/core/engine.h"
@@ -19,15 +21,21 @@ struct Arrival {
   std::function<void(int status, const std::string& reason)> refuse;
   /// Whether nobody waits for the answer any more.
   std::function<bool()> abandoned;
+  /// Once it was submitted: whether the engine has none of its requests any more.
+  std::function<bool(const Engine&)> over;
 };
 
 /// Holds back requests with a grammar until every rank has compiled it, so that no step waits for that, and nobody
-/// else's token. Clients take turns, and few grammars are with the ranks at once: whoever comes is behind those few and
-/// one of each other client. Ranks that take the place of others are asked anew. A request that waits for too long, or
-/// whose grammar a rank cannot compile, is refused; none is let through before its grammar is ready.
-/// Belongs to the engine's thread.
+/// else's token. Ranks keep a grammar as long as requests with it wait or run, and afterwards while there is room.
+/// Clients take turns, and few grammars are with the ranks at once: whoever comes is behind those few and one of each
+/// other client. A client's grammars take at most half of what those of others leave. Ranks that take the place of
+/// others are asked anew. A request that waits for too long, or whose grammar a rank cannot compile, is refused; none
+/// is let through before its grammar is ready. Belongs to the engine's thread.
 class GrammarGate {
  public:
+  /// Room on a rank, and what a grammar takes at least.
+  static constexpr uint64_t kRoom = 128 << 20, kLeastBytes = 256 << 10;
+
   explicit GrammarGate(WorkerGroup& group);
 
   /// Runs one of the arrival's functions in a later round; none when it is abandoned meanwhile.
@@ -47,17 +55,33 @@ class GrammarGate {
     GrammarSource source;
     std::vector<Call> calls;
     uint64_t ticket = 0;  // 0: the ranks are not asked
-    EpochId epoch = 0;    // that was asked
     std::set<Rank> ready;
+    uint64_t bytes = 0;   // 0: not known yet
     std::string problem;  // of a rank
   };
+  /// What the ranks keep.
+  struct Kept {
+    std::string client;  // that brought it
+    GrammarSource source;
+    uint64_t ticket = 0, bytes = 0;
+    std::vector<std::function<bool(const Engine&)>> over;  // of the calls that were let through
+  };
   void DropCalls(Held& held, double now);
-  void AskNext(EpochId epoch);
+  void AskNext();
   std::deque<Held>::iterator NextInTurn();
   void ForgetTurns();
+  void AskAnew(const Engine& engine);
+  void EndCalls(const Engine& engine);
+  bool HasRoomFor(const Held& held) const;
+  bool MakeRoomFor(const Held& held);
+  bool UseKept(const Held& held);
+  void LetThrough(Held& held, Engine& engine);
+  void Tell(uint64_t ticket, const GrammarSource& source);
 
   WorkerGroup& group_;
+  EpochId epoch_ = 0;      // of the ranks that were asked
   std::deque<Held> held_;  // as they came
+  std::list<Kept> kept_;   // the one that was asked for last is first
   // Of clients with a grammar here: the last ticket of theirs, or what they had in its place when they came.
   std::map<std::string, uint64_t> turns_;
   uint64_t last_ticket_ = 0;
