@@ -37,7 +37,7 @@ OWNERS = {
                 "coordinator/api/access/client_id.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
                 "worker/serve/worker.cc", "comm/base/secret_file.cc", "coordinator/api/access/api_keys.cc"},
     r"prometheus": {"coordinator/metrics/series.h", "coordinator/metrics/metrics.cc"},
-    r"CLI/": {"coordinator/main.cc", "coordinator/cli/command.h", "coordinator/cli/command_line.h", "coordinator/bench/commands.cc", "coordinator/cli/options.cc", "worker/serve/main.cc",
+    r"CLI/": {"coordinator/main.cc", "coordinator/cli/command.h", "coordinator/cli/command_line.h", "coordinator/cli/completion.h", "coordinator/bench/commands.cc", "coordinator/cli/options.cc", "worker/serve/main.cc",
               "worker/cuda/bench/main.cc"},
     r"boost/beast": {"coordinator/api/http/http_head.h", "coordinator/api/http/connection.h", "coordinator/api/http/connection.cc", "coordinator/api/http/connection_writing.cc",
                      "coordinator/api/access/authenticate.cc", "coordinator/api/openai/data_api.cc", "coordinator/client/event_stream.cc"},

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include "coordinator/traces/spans.h"
+#include "coordinator/traces/trace_context.h"
+
+namespace quire {
+namespace {
+
+const std::string kTrace = "4bf92f3577b34da6a3ce929d0e0e4736", kParent = "00f067aa0ba902b7";
+
+TEST(TraceContextTest, ReadsWhatTheStandardHas) {
+  const auto context = ParseTraceparent("00-" + kTrace + "-" + kParent + "-01");
+  ASSERT_TRUE(context);
+  EXPECT_EQ(context->trace_id, kTrace);
+  EXPECT_EQ(context->parent_id, kParent);
+  EXPECT_TRUE(context->sampled);
+  EXPECT_FALSE(ParseTraceparent("00-" + kTrace + "-" + kParent + "-00")->sampled);
+  EXPECT_FALSE(ParseTraceparent("00-" + kTrace + "-" + kParent + "-02")->sampled) << "another flag";
+  EXPECT_TRUE(ParseTraceparent("cc-" + kTrace + "-" + kParent + "-0b-later")->sampled) << "a later version";
+}
+
+TEST(TraceContextTest, RefusesEverythingElse) {
+  const std::string good = "00-" + kTrace + "-" + kParent + "-01";
+  for (const std::string& bad :
+       {std::string(), good.substr(1), good.substr(0, good.size() - 1), good + "-x", "ff" + good.substr(2),
+        "0g" + good.substr(2), "00-" + std::string(32, '0') + "-" + kParent + "-01",
+        "00-" + kTrace + "-" + std::string(16, '0') + "-01", "00-" + std::string(32, 'A') + "-" + kParent + "-01",
+        "cc" + good.substr(2) + "x"})
+    EXPECT_FALSE(ParseTraceparent(bad)) << bad;
+}
+
+struct SpansTest : testing::Test {
+  std::vector<Json> Spans() {
+    return SpansOf(record, std::chrono::system_clock::time_point(std::chrono::seconds(1000)), [this](int bytes) {
+      return std::string(static_cast<size_t>(2 * bytes), digits[next++ % digits.size()]);
+    });
+  }
+  static std::string Value(const Json& span, const std::string& key) {
+    for (const Json& attribute : span["attributes"]) {
+      if (attribute["key"] == key) return attribute["value"].begin()->dump();
+    }
+    return "none";
+  }
+  const std::string digits = "123456789";
+  size_t next = 0;
+  RequestRecord record{.id = "x",
+                       .traceparent = "",
+                       .client = "alice",
+                       .peer = "10.0.0.1",
+                       .method = "POST",
+                       .path = "/v1/completions",
+                       .status = 200,
+                       .prompt_tokens = 5,
+                       .completion_tokens = 7,
+                       .queue_seconds = 0.5,
+                       .first_token_seconds = 1.5,
+                       .parameters = "",
+                       .seconds = 4};
+};
+
+TEST_F(SpansTest, ARequestAndItsThreePartsHaveTheirTimes) {
+  const std::vector<Json> spans = Spans();
+  ASSERT_EQ(spans.size(), 4u);
+  EXPECT_EQ(spans[0]["name"], "POST /v1/completions");
+  EXPECT_EQ(spans[0]["kind"], 2);
+  EXPECT_FALSE(spans[0].contains("parentSpanId"));
+  EXPECT_FALSE(spans[0].contains("status"));
+  const std::vector<std::array<std::string, 3>> expected = {{"POST /v1/completions", "996000000000", "1000000000000"},
+                                                            {"queue", "996000000000", "996500000000"},
+                                                            {"prefill", "996500000000", "997500000000"},
+                                                            {"decode", "997500000000", "1000000000000"}};
+  for (size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_EQ(spans[i]["name"], expected[i][0]);
+    EXPECT_EQ(spans[i]["startTimeUnixNano"], expected[i][1]);
+    EXPECT_EQ(spans[i]["endTimeUnixNano"], expected[i][2]);
+    EXPECT_EQ(spans[i]["traceId"], std::string(32, '1'));
+    if (i > 0) EXPECT_EQ(spans[i]["parentSpanId"], spans[0]["spanId"]);
+  }
+  EXPECT_EQ(Value(spans[0], "gen_ai.usage.completion_tokens"), "\"7\"");
+  EXPECT_EQ(Value(spans[0], "gen_ai.latency.time_to_first_token"), "1.5");
+  EXPECT_EQ(Value(spans[0], "http.response.status_code"), "\"200\"");
+}
+
+TEST_F(SpansTest, TheyBelongToTheClientsTrace) {
+  record.traceparent = "00-" + kTrace + "-" + kParent + "-01";
+  for (const Json& span : Spans()) EXPECT_EQ(span["traceId"], kTrace);
+  EXPECT_EQ(Spans()[0]["parentSpanId"], kParent);
+  record.traceparent.back() = '0';
+  EXPECT_TRUE(Spans().empty()) << "nobody records that trace";
+}
+
+TEST_F(SpansTest, WhatGeneratedNothingIsOneSpan) {
+  record.queue_seconds.reset();
+  record.first_token_seconds.reset();
+  record.prompt_tokens = 0;
+  record.status = 503;
+  const std::vector<Json> spans = Spans();
+  ASSERT_EQ(spans.size(), 1u);
+  EXPECT_EQ(spans[0]["status"]["code"], 2);
+  EXPECT_EQ(Value(spans[0], "gen_ai.usage.prompt_tokens"), "none");
+}
+
+}  // namespace
+}  // namespace quire
