@@ -50,7 +50,7 @@ Command AddCheck(CLI::App& app) {
       app.add_subcommand("check", "Look at everything that a start of this topology needs, on every node");
   quire::AddServeFlags(*check, state->flags);
   check->add_flag("--json", state->json, "Print the result as JSON");
-  return {check, [] { quire::SetUpLog("warn"); },
+  return {check, [] { quire::SetUpLog(quire::LogLevel::kWarn); },
           [state] { return quire::RunCheckCommand(state->flags, state->json); }};
 }
 
@@ -69,7 +69,7 @@ Command AddChat(CLI::App& app) {
   chat->add_option("--temperature", state->temperature, "0: always the likeliest token");
   chat->add_option("--top-p", state->top_p, "Only the likeliest tokens that together have this probability");
   chat->add_option("--max-tokens", state->max_tokens, "Tokens of an answer at the most");
-  return {chat, [] { quire::SetUpLog("warn"); },
+  return {chat, [] { quire::SetUpLog(quire::LogLevel::kWarn); },
           [state] {
             if (state->temperature) state->chat.fields["temperature"] = *state->temperature;
             if (state->top_p) state->chat.fields["top_p"] = *state->top_p;
@@ -108,7 +108,7 @@ Command AddExplain(CLI::App& app) {
   CLI::App* explain = app.add_subcommand("explain", "Tell the story of a request: why it waited, who preempted it");
   explain->add_option("request", state->request, "The request's number, or the id that the API answered")->required();
   explain->add_option("--journal", state->journal, "Directory of the step journal")->required();
-  return {explain, [] { quire::SetUpLog("info"); },
+  return {explain, [] { quire::SetUpLog(quire::LogLevel::kInfo); },
           [state] {
             fmt::print("{}", quire::ExplainRequest(state->journal, state->request));
             return 0;
@@ -119,7 +119,7 @@ Command AddReplay(CLI::App& app) {
   const auto journal = std::make_shared<std::string>();
   CLI::App* replay = app.add_subcommand("replay", "Run the scheduler again over a step journal and compare every plan");
   replay->add_option("--journal", *journal, "Directory of the step journal")->required();
-  return {replay, [] { quire::SetUpLog("info"); },
+  return {replay, [] { quire::SetUpLog(quire::LogLevel::kInfo); },
           [journal] {
             const quire::ReplayResult result = quire::Replay(*journal);
             fmt::print("{} segments, {} requests, {} steps: {}\n", result.segments, result.requests, result.steps,
@@ -149,7 +149,7 @@ Command AddKeygen(CLI::App& app) {
   keygen->add_option("--file", command->file, "File of API keys, or of the admin token");
   return {keygen,
           [command, admin] {
-            quire::SetUpLog("info");
+            quire::SetUpLog(quire::LogLevel::kInfo);
             command->admin = admin->count() > 0;
             quire::CheckKeygen(*command);
           },

@@ -64,7 +64,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (++num_nodes_ > kMaxNodes) Refuse(line, fmt::format("more than {} values and keys", kMaxNodes));
     if (anchor != 0) Refuse(line, "anchors are not allowed");
     if (!tag.empty() && tag != "?" && tag != "!") Refuse(line, "tags are not allowed");
-    YamlNode node{kind, line, value, tag == "!", {}, {}};
+    YamlNode node{kind, line, value, tag == "!", {}, {}, {}};
     if (open_.empty()) {
       if (seen_root) Refuse(line, "a second document");
       seen_root = true;

@@ -18,6 +18,7 @@ struct YamlNode {
   bool quoted = false;
   std::vector<YamlNode> items;     // of a sequence
   std::vector<YamlEntry> entries;  // of a mapping, in file order
+  std::string given_as;            // for messages, where it stands in no file: a flag of the command line
 
   const YamlNode* Find(const std::string& key) const;
 };

@@ -208,7 +208,9 @@ void ModelFiles::ReleasePages() const {
   for (const MappedFile& file : files_) file.ReleasePages();
 }
 
-const char* ModelFiles::GpuDtype() const { return Get(Role::kQuery).type == TensorType::kF16 ? "float16" : "bfloat16"; }
+ModelDtype ModelFiles::GpuDtype() const {
+  return Get(Role::kQuery).type == TensorType::kF16 ? ModelDtype::kFloat16 : ModelDtype::kBFloat16;
+}
 
 int64_t ModelFiles::TotalBytes() const { return total_bytes_; }
 

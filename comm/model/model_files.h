@@ -10,6 +10,7 @@
 #include "comm/model/formats/tensor.h"
 #include "comm/model/model_spec.h"
 #include "comm/model/weight_spec.h"
+#include "comm/topology/compute_settings.h"
 
 namespace quire {
 
@@ -39,7 +40,7 @@ class ModelFiles {
   std::string Fingerprint() const;
 
   /// What GPUs compute in unless they are told: float16 where the weights are stored so, else bfloat16.
-  const char* GpuDtype() const;
+  ModelDtype GpuDtype() const;
 
   /// Bytes of all tensors as stored.
   int64_t TotalBytes() const;

@@ -76,7 +76,7 @@ void ValidateNodes(const Topology& t, const std::string& where) {
   }
   if (with_interface != 0 && with_interface != t.nodes.size())
     Fail("{}: nodes: give every node an interface, or none", where);
-  if (OnThisHost(t) || t.launch.method != "mpirun") return;
+  if (OnThisHost(t) || t.launch.method == LaunchMethod::kExternal) return;
   ValidateLaunch(t.launch, where);
   ValidateTransport(t.transport, where);
 }

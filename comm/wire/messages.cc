@@ -275,10 +275,31 @@ struct HandshakeWriter {
     return FrameKind::kJoin;
   }
   FrameKind operator()(const AssignMessage& m) const {
-    b.Finish(wire::CreateAssignDirect(b, m.model_path.c_str(), m.fingerprint.c_str(), m.ctrl_port, m.block_size,
-                                      m.max_step_tokens, m.max_running, m.max_model_len, m.threads, &m.shares,
-                                      m.backend.c_str(), m.dtype.c_str(), m.kv_cache_dtype.c_str(), &m.devices,
-                                      m.quantization.c_str(), m.activations.c_str()));
+    const auto text = [this](std::string_view s) { return b.CreateString(s.data(), s.size()); };
+    const auto model_path = text(m.model_path), fingerprint = text(m.fingerprint);
+    const auto shares = b.CreateVector(m.shares);
+    const auto devices = b.CreateVector(m.devices);
+    const ComputeSettings& compute = m.compute;
+    const auto backend = text(NameOf(compute.backend)), dtype = text(NameOf(compute.dtype));
+    const auto kv_cache_dtype = text(NameOf(compute.kv_cache_dtype));
+    const auto quantization = text(NameOf(compute.quantization)), activations = text(NameOf(compute.activations));
+    wire::AssignBuilder assign(b);
+    assign.add_model_path(model_path);
+    assign.add_fingerprint(fingerprint);
+    assign.add_ctrl_port(m.ctrl_port);
+    assign.add_block_size(m.block_size);
+    assign.add_max_step_tokens(m.max_step_tokens);
+    assign.add_max_running(m.max_running);
+    assign.add_max_model_len(m.max_model_len);
+    assign.add_threads(m.threads);
+    assign.add_shares(shares);
+    assign.add_backend(backend);
+    assign.add_dtype(dtype);
+    assign.add_kv_cache_dtype(kv_cache_dtype);
+    assign.add_devices(devices);
+    assign.add_quantization(quantization);
+    assign.add_activations(activations);
+    b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
   FrameKind operator()(const HelloMessage& m) const {
@@ -412,8 +433,44 @@ Message ReadBlocksMessage(const Frame& frame) {
   const auto& m = Root<wire::BlocksReport>(frame);
   if (m.state() < BlocksReport::kReady || m.state() > BlocksReport::kFailed)
     Fail("frame: blocks in state {}", m.state());
-  return BlocksReport{m.ticket(), static_cast<BlocksReport::State>(m.state()), Text(m.endpoint()), Text(m.problem()),
-                      m.bytes()};
+  return BlocksReport{.ticket = m.ticket(),
+                      .state = static_cast<BlocksReport::State>(m.state()),
+                      .endpoint = Text(m.endpoint()),
+                      .problem = Text(m.problem()),
+                      .bytes = m.bytes()};
+}
+
+/// A word that stands for one of E's values; there is no other way to say one.
+template <class E>
+E ReadChoice(const fb::String* text, const char* what) {
+  const auto value = Named<E>(Text(text));
+  if (!value) Fail("assignment: {} \"{}\" is none of {}", what, Text(text), fmt::join(NamesOf<E>(), ", "));
+  return *value;
+}
+
+AssignMessage ReadAssign(const wire::Assign& m) {
+  const ComputeSettings compute = {
+      .backend = ReadChoice<BackendKind>(m.backend(), "backend"),
+      .dtype = ReadChoice<ModelDtype>(m.dtype(), "dtype"),
+      .kv_cache_dtype = ReadChoice<KvCacheDtype>(m.kv_cache_dtype(), "kv_cache_dtype"),
+      .quantization = ReadChoice<Quantization>(m.quantization(), "quantization"),
+      .activations = ReadChoice<ActivationType>(m.activations(), "activations"),
+  };
+  if (compute.backend == BackendKind::kAuto || compute.dtype == ModelDtype::kAuto)
+    Fail("assignment: backend and dtype must be settled, not auto");
+  return {
+      .model_path = Text(m.model_path()),
+      .fingerprint = Text(m.fingerprint()),
+      .ctrl_port = m.ctrl_port(),
+      .block_size = m.block_size(),
+      .max_step_tokens = m.max_step_tokens(),
+      .max_running = m.max_running(),
+      .max_model_len = m.max_model_len(),
+      .threads = m.threads(),
+      .shares = Numbers<double>(m.shares()),
+      .compute = compute,
+      .devices = Numbers<int32_t>(m.devices()),
+  };
 }
 
 BeatMessage ReadBeat(const wire::Beat& m) { return {m.begun(), m.answered(), m.late_micros(), m.starved_micros()}; }
@@ -452,21 +509,24 @@ Message Decode(const Frame& frame) {
   switch (frame.header.kind) {
     case FrameKind::kJoin: {
       const auto& m = Root<wire::Join>(frame);
-      return JoinMessage{Text(m.build()), Text(m.host()),          m.pid(), m.rank(), m.world_size(),
-                         m.devices(),     Text(m.device_problem())};
+      return JoinMessage{.build = Text(m.build()),
+                         .host = Text(m.host()),
+                         .pid = m.pid(),
+                         .rank = m.rank(),
+                         .world_size = m.world_size(),
+                         .devices = m.devices(),
+                         .device_problem = Text(m.device_problem())};
     }
-    case FrameKind::kAssign: {
-      const auto& m = Root<wire::Assign>(frame);
-      return AssignMessage{
-          Text(m.model_path()),          Text(m.fingerprint()),  m.ctrl_port(),        m.block_size(),
-          m.max_step_tokens(),           m.max_running(),        m.max_model_len(),    m.threads(),
-          Numbers<double>(m.shares()),   Text(m.backend()),      Text(m.dtype()),      Text(m.kv_cache_dtype()),
-          Numbers<int32_t>(m.devices()), Text(m.quantization()), Text(m.activations())};
-    }
+    case FrameKind::kAssign:
+      return ReadAssign(Root<wire::Assign>(frame));
     case FrameKind::kHello: {
       const auto& m = Root<wire::Hello>(frame);
-      return HelloMessage{Text(m.fingerprint()), Text(m.isa()),       m.bytes_per_block(),
-                          m.weight_bytes(),      m.available_bytes(), m.load_millis()};
+      return HelloMessage{.fingerprint = Text(m.fingerprint()),
+                          .isa = Text(m.isa()),
+                          .bytes_per_block = m.bytes_per_block(),
+                          .weight_bytes = m.weight_bytes(),
+                          .available_bytes = m.available_bytes(),
+                          .load_millis = m.load_millis()};
     }
     case FrameKind::kStart: {
       const auto& m = Root<wire::Start>(frame);
@@ -478,7 +538,7 @@ Message Decode(const Frame& frame) {
     }
     case FrameKind::kFailure: {
       const auto& m = Root<wire::Failure>(frame);
-      return FailureMessage{Text(m.phase()), Text(m.message())};
+      return FailureMessage{.phase = Text(m.phase()), .message = Text(m.message())};
     }
     case FrameKind::kBeat:
       return ReadBeat(Root<wire::Beat>(frame));

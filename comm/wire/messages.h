@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/grammar/vocabulary.h"
+#include "comm/topology/compute_settings.h"
 #include "comm/wire/plan_check.h"
 #include "comm/wire/step_plan.h"
 
@@ -72,12 +73,8 @@ struct AssignMessage {
   uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
   int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
   std::vector<double> shares;
-  std::string backend = "cpu";          // cpu, cuda
-  std::string dtype = "auto";           // of weights and activations: auto, float32, bfloat16, float16
-  std::string kv_cache_dtype = "auto";  // auto; fp8 on GPUs; float32, float16, int8 on the CPU
-  std::vector<int32_t> devices;         // of each rank; none: rank i of a host takes device i
-  std::string quantization = "none";    // of plain weights as they are loaded, on the CPU: none, int8, int4
-  std::string activations = "int16";    // what meets quantised weights, on the CPU: int16, int8
+  ComputeSettings compute;       // backend and dtype are settled
+  std::vector<int32_t> devices;  // of each rank; none: rank i of a host takes device i
 };
 
 struct HelloMessage {

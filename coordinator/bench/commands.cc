@@ -67,7 +67,7 @@ Command AddServeBench(CLI::App& bench) {
   app->add_option("--seed", state->seed, "Seed of prompts and moments")->capture_default_str();
   app->add_flag("--json", state->json, "Print the result as JSON");
   app->add_option("--plot", state->plot_file, "File to draw the latencies into (SVG)");
-  return {app, [] { SetUpLog("warn"); }, [state] { return RunServeBench(*state); }};
+  return {app, [] { SetUpLog(LogLevel::kWarn); }, [state] { return RunServeBench(*state); }};
 }
 
 Command AddTokenizer(CLI::App& bench) {
@@ -78,7 +78,7 @@ Command AddTokenizer(CLI::App& bench) {
   AddCount(*app, "--kilobytes", state->kilobytes, "The text is repeated, or cut, to so many");
   AddCount(*app, "--num-iters", state->rounds, "Rounds, of which the median counts");
   app->add_flag("--json", state->json, "Print the result as JSON");
-  return {app, [] { SetUpLog("warn"); }, [state] { return RunTokenizerBench(*state); }};
+  return {app, [] { SetUpLog(LogLevel::kWarn); }, [state] { return RunTokenizerBench(*state); }};
 }
 
 Command AddMemory(CLI::App& bench) {
@@ -102,9 +102,10 @@ Command AddMemory(CLI::App& bench) {
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
   app->add_option("--plot", state->bench.plot_directory, "Directory to write the charts (SVG) into");
   const auto check = [state] {
-    if (state->flags.model.empty() && state->flags.topology_file.empty()) return SetUpLog(state->flags.log_level);
+    if (!state->flags.NamesModel()) return SetUpLog(SettingsFromFlags(state->flags).logs.level);
     state->Check();
-    if (state->flags.max_model_len) state->bench.real_max_model_len = *state->flags.max_model_len;
+    if (const int longest = state->topology.scheduler.max_model_len; longest > 0)
+      state->bench.real_max_model_len = longest;
     state->bench.topology = state->topology;
   };
   return {app, check, [state] { return RunMemoryBenchCommand(state->bench); }};
@@ -128,7 +129,7 @@ Command AddAllReduce(CLI::App& bench) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app->add_option("--json", state->json_file, "File to write the results to");
-  return {app, [] { SetUpLog("info"); }, [state] { return RunAllReduceBenchCommand(*state); }};
+  return {app, [] { SetUpLog(LogLevel::kInfo); }, [state] { return RunAllReduceBenchCommand(*state); }};
 }
 
 Command AddKernels(CLI::App& bench) {

@@ -161,7 +161,7 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
   double seconds_per_token = 0;
   for (int block_size = 1; block_size <= 256; block_size *= 4) {
     Topology sized = Sized(topology, block_size, kLongest + 16, 2 * kLongest + 512);
-    sized.scheduler.preemption = "swap";
+    sized.scheduler.preemption = PreemptionMode::kSwap;
     sized.cache.host_swap_bytes = int64_t{1} << 30;
     const std::atomic<bool> never{false};
     Deployment deployment(sized, model, never);

@@ -62,7 +62,7 @@ class Preflight {
   void Skip(const std::string& check, const std::string& why) { report_({check, "", Status::kSkipped, why, ""}); }
 
   void CheckMpirun() {
-    if (topology_.launch.method != "mpirun") return Skip("mpirun", "launch.method is external");
+    if (topology_.launch.method == LaunchMethod::kExternal) return Skip("mpirun", "launch.method is external");
     const auto path = FindProgram("mpirun");
     if (!path) return Fails("mpirun", "", "not in PATH", "apt-get install openmpi-bin");
     try {
@@ -76,7 +76,7 @@ class Preflight {
 
   /// Who can reach what mpirun listens on.
   void CheckNetwork() {
-    if (topology_.launch.method != "mpirun") return;
+    if (topology_.launch.method == LaunchMethod::kExternal) return;
     try {
       network_ = ChoosePrivateNetwork(topology_);
       Ok("network", "", "mpirun " + network_.InWords());
@@ -127,7 +127,7 @@ class Preflight {
   }
 
   void CheckPlacement() {
-    if (OnThisHost(topology_) || topology_.launch.method != "mpirun") return;
+    if (OnThisHost(topology_) || topology_.launch.method == LaunchMethod::kExternal) return;
     placement_ = PlaceRanks(topology_, topology_.parallel.tensor, {});
     if (!placement_.problem.empty())
       return Fails("placement", "", placement_.problem, "change nodes or parallel.tensor");
@@ -139,7 +139,7 @@ class Preflight {
 
   /// node.host is empty for this host, where ranks meet without a network.
   void CheckNode(const Topology::Node& node, int num_ranks) {
-    if (topology_.launch.method != "mpirun") return;
+    if (topology_.launch.method == LaunchMethod::kExternal) return;
     const int all = topology_.parallel.tensor;
     const NodeNeeds needs{topology_, node, num_ranks, fingerprint_, num_ranks * (model_bytes_ / all)};
     std::string worker;
@@ -167,7 +167,7 @@ class Preflight {
   }
 
   void CheckSums() {
-    if (topology_.launch.method != "mpirun") return Skip("sums", "workers are started by somebody else");
+    if (topology_.launch.method == LaunchMethod::kExternal) return Skip("sums", "workers are started by somebody else");
     if (failed_) return Skip("sums", "something above is broken");
     const RuntimeDir directory;
     const std::vector<std::string> worker = {WorkerBinary(topology_),

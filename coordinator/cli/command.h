@@ -21,8 +21,9 @@ struct ServerCommand {
   ServeFlags flags;
   Topology topology;
   void Check() {
-    SetUpLog(flags.log_level);
+    SetUpLog(LogLevel::kInfo);
     topology = TopologyFromFlags(flags);
+    SetLogLevel(topology.logs.level);
   }
 };
 

@@ -9,8 +9,8 @@
 namespace quire {
 
 RequestLogs::RequestLogs(const Topology::Logs& logs)
-    : json_(logs.access == "json"),
-      access_(logs.access == "off" ? nullptr : std::make_unique<LineLog>(logs.access_file)),
+    : json_(logs.access == AccessLog::kJson),
+      access_(logs.access == AccessLog::kOff ? nullptr : std::make_unique<LineLog>(logs.access_file)),
       audit_(std::make_unique<LineLog>(logs.audit_file)) {}
 
 std::function<void(const RequestRecord&)> RequestLogs::OfAccess(const char* port) {

@@ -105,7 +105,7 @@ class Server {
       GrammarTrials grammars(text_.vocabulary,
                              {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
       WorkPool grammar_pool(kOfGrammars);
-      Metrics metrics(topology_.model.name, topology_.cache, replicas.size());
+      Metrics metrics(topology_, replicas.size());
       MetricsPage metrics_page(metrics, replicas);
       DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
                    metrics, {data_memory_, pool, grammar_pool, grammars});

@@ -20,8 +20,9 @@ TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) :
     no_chat_reason = error.what();
   }
   chosen_format = settings.tool_call_parser != "auto";
-  if (const auto named = ToolFormatNamed(settings.tool_call_parser)) answer_format.tools = *named;
-  if (const auto named = ReasoningFormatNamed(settings.reasoning_parser)) answer_format.reasoning = *named;
+  if (chosen_format) answer_format.tools = ToolFormatNamed(settings.tool_call_parser).value();
+  if (settings.reasoning_parser != "auto")
+    answer_format.reasoning = ReasoningFormatNamed(settings.reasoning_parser).value();
   vocabulary =
       std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format)));
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace quire {
+#include "comm/topology/preemption_mode.h"
 
-enum class PreemptionMode { kAuto, kRecompute, kSwap };
+namespace quire {
 
 /// What computing tokens and moving blocks costs, learned from the steps that were run: a token costs more the longer
 /// its context is. Plain arithmetic on measured times; the clock is the caller's.

@@ -4,9 +4,27 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace quire {
 
 namespace {
+
+spdlog::level::level_enum SpdlogLevel(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
 
 /// %*: the message.
 class Message : public spdlog::custom_flag_formatter {
@@ -20,12 +38,22 @@ class Message : public spdlog::custom_flag_formatter {
 
 }  // namespace
 
-void SetUpLog(const std::string& level) {
+void SetUpLog(LogLevel level) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("quire"));
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<Message>('*').set_pattern("%H:%M:%S.%e %^%l%$ %*");
   spdlog::set_formatter(std::move(formatter));
-  spdlog::set_level(spdlog::level::from_str(level));
+  SetLogLevel(level);
+}
+
+void SetLogLevel(LogLevel level) { spdlog::set_level(SpdlogLevel(level)); }
+
+LogLevel CurrentLogLevel() {
+  static constexpr auto kLevels = ChoicesOf(LogLevel{});
+  const auto current =
+      std::ranges::find(kLevels, spdlog::get_level(), [](const auto& c) { return SpdlogLevel(c.value); });
+  QUIRE_CHECK(current != kLevels.end(), "spdlog has a level that was not set here");
+  return current->value;
 }
 
 std::string WithoutControls(std::string_view text) {

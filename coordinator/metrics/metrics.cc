@@ -8,11 +8,11 @@
 namespace quire {
 
 struct Metrics::All {
-  All(const std::string& model_name, const Topology::Cache& cache, int num_replicas)
-      : calls(registry, model_name),
+  All(const Topology& topology, int num_replicas)
+      : calls(registry, topology.model.name),
         http(registry),
         process(registry),
-        replicas(registry, model_name, cache, num_replicas) {}
+        replicas(registry, topology, num_replicas) {}
 
   prometheus::Registry registry;
   CallMetrics calls;
@@ -21,8 +21,7 @@ struct Metrics::All {
   ReplicaMetrics replicas;
 };
 
-Metrics::Metrics(const std::string& model_name, const Topology::Cache& cache, int num_replicas)
-    : all_(std::make_unique<All>(model_name, cache, num_replicas)) {}
+Metrics::Metrics(const Topology& topology, int num_replicas) : all_(std::make_unique<All>(topology, num_replicas)) {}
 
 Metrics::~Metrics() = default;
 

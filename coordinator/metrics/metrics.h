@@ -14,7 +14,7 @@ namespace quire {
 /// All that dashboards watch: one page in Prometheus' text form. Of the I/O thread.
 class Metrics {
  public:
-  Metrics(const std::string& model_name, const Topology::Cache& cache, int num_replicas);
+  Metrics(const Topology& topology, int num_replicas);
   ~Metrics();
 
   CallMetrics& calls();

@@ -82,9 +82,10 @@ struct ReplicaMetrics::Clients {
 };
 
 struct ReplicaMetrics::Engine {
-  Engine(const Series& s, const Topology::Cache& cache)
+  Engine(const Series& s, const Topology& topology)
       : series(s),
-        config(cache),
+        config(topology.cache),
+        cache_dtype(NameOf(topology.compute.kv_cache_dtype)),
         step_tokens(
             s.Histogram("vllm:iteration_tokens_total", "Tokens computed in a step", StepStatistics::kTokenBounds)),
         step_seconds(
@@ -102,6 +103,7 @@ struct ReplicaMetrics::Engine {
 
   Series series;
   Topology::Cache config;
+  std::string cache_dtype;
   CopiedHistogram step_tokens, step_seconds;
   prometheus::Gauge* shape = nullptr;  // vllm:cache_config_info as it was told last, of
   int shape_blocks = 0, shape_host_blocks = 0;
@@ -159,7 +161,7 @@ void ReplicaMetrics::Engine::CacheShape(const ReplicaSnapshot& now) {
   shape = &series.With("block_size", std::to_string(config.block_size))
                .With("num_gpu_blocks", std::to_string(shape_blocks))
                .With("num_cpu_blocks", std::to_string(shape_host_blocks))
-               .With("cache_dtype", config.dtype)
+               .With("cache_dtype", cache_dtype)
                .With("enable_prefix_caching", config.prefix_caching ? "True" : "False")
                .With("gpu_memory_utilization", fmt::format("{}", config.memory))
                .With("swap_space_bytes", std::to_string(config.host_swap_bytes))
@@ -212,12 +214,11 @@ struct ReplicaMetrics::Moves {
   prometheus::Counter &with_blocks, &bare, &failed, &bytes;
 };
 
-ReplicaMetrics::ReplicaMetrics(prometheus::Registry& registry, const std::string& model_name,
-                               const Topology::Cache& cache, int num_replicas)
+ReplicaMetrics::ReplicaMetrics(prometheus::Registry& registry, const Topology& topology, int num_replicas)
     : clients_(std::make_unique<Clients>()) {
-  const Series model(registry, {{"model_name", model_name}});
+  const Series model(registry, {{"model_name", topology.model.name}});
   for (int r = 0; r < num_replicas; ++r)
-    engines_.push_back(std::make_unique<Engine>(model.With("engine", std::to_string(r)), cache));
+    engines_.push_back(std::make_unique<Engine>(model.With("engine", std::to_string(r)), topology));
   moves_ = std::make_unique<Moves>(model);
 }
 

@@ -37,8 +37,7 @@ struct ReplicaSnapshot {
 /// I/O thread.
 class ReplicaMetrics {
  public:
-  ReplicaMetrics(prometheus::Registry& registry, const std::string& model_name, const Topology::Cache& cache,
-                 int num_replicas);
+  ReplicaMetrics(prometheus::Registry& registry, const Topology& topology, int num_replicas);
   ~ReplicaMetrics();
 
   void Update(int replica, const ReplicaSnapshot& snapshot);

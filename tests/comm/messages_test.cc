@@ -106,17 +106,59 @@ TEST(MessagesTest, GrammarsSurviveTheWire) {
 }
 
 TEST(MessagesTest, HandshakeSurvivesTheWire) {
-  const AssignMessage assign{"/m",     "f00",  5571,       16,    512,    256,    8192,  2,
-                             {1, 2.5}, "cuda", "bfloat16", "fp8", {0, 3}, "int4", "int8"};
+  AssignMessage assign{.model_path = "/m",
+                       .fingerprint = "f00",
+                       .ctrl_port = 5571,
+                       .block_size = 32,
+                       .max_step_tokens = 512,
+                       .max_running = 256,
+                       .max_model_len = 8192,
+                       .threads = 2,
+                       .shares = {1, 2.5},
+                       .compute = {.backend = BackendKind::kCuda,
+                                   .dtype = ModelDtype::kBFloat16,
+                                   .kv_cache_dtype = KvCacheDtype::kFp8,
+                                   .quantization = Quantization::kInt4,
+                                   .activations = ActivationType::kInt8},
+                       .devices = {0, 3}};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");
   EXPECT_EQ(back.shares, assign.shares);
   EXPECT_EQ(back.ctrl_port, 5571);
-  EXPECT_EQ(back.quantization, "int4");
-  EXPECT_EQ(back.activations, "int8");
+  EXPECT_EQ(back.compute, assign.compute);
+  EXPECT_EQ(back.devices, assign.devices);
+  EXPECT_EQ((std::vector{back.block_size, back.max_step_tokens, back.max_running, back.max_model_len, back.threads}),
+            (std::vector{32, 512, 256, 8192, 2}));
   const Message failure = Decode(Encode(FailureMessage{"load", std::string(10000, 'x')}, 1, 0));
   EXPECT_EQ(std::get<FailureMessage>(failure).message.size(), 4096u);
+}
+
+// What it would come to must be known to all: a worker never chooses for itself.
+TEST(MessagesTest, AnAssignmentSettlesBackendAndDtype) {
+  const AssignMessage settled{.compute = {.backend = BackendKind::kCpu, .dtype = ModelDtype::kFloat32}};
+  EXPECT_NO_THROW(Decode(Encode(settled, 1, 0)));
+  for (const ComputeSettings& open : {ComputeSettings{.backend = BackendKind::kCpu}, {.dtype = ModelDtype::kFloat32}})
+    EXPECT_THROW(Decode(Encode(AssignMessage{.compute = open}, 1, 0)), Error);
+}
+
+// The words of settings are what stands in the frame: one that is not known is refused, and becomes no default.
+TEST(MessagesTest, AnAssignmentWithAnUnknownWordIsRefused) {
+  Frame frame = Encode(AssignMessage{.compute = {.backend = BackendKind::kCpu,
+                                                 .dtype = ModelDtype::kFloat32,
+                                                 .kv_cache_dtype = KvCacheDtype::kFp8}},
+                       1, 0);
+  const std::string_view word = "fp8";
+  const auto at = std::ranges::search(frame.body, std::as_bytes(std::span(word)));
+  ASSERT_FALSE(at.empty());
+  at[2] = std::byte{'9'};
+  frame.header.body_hash = HashBytes(frame.body);
+  try {
+    Decode(frame);
+    FAIL() << "kv_cache_dtype fp9 was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("kv_cache_dtype \"fp9\" is none of auto, fp8"), std::string::npos);
+  }
 }
 
 TEST(MessagesTest, ADecodeStepOf256SequencesIsUnderOneKilobyte) {

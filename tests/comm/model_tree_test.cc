@@ -145,7 +145,8 @@ TEST_F(ModelTreeTest, ClosedModelsKeepTheirMetadataAndNoMapping) {
   for (const std::string name : {"mqa", "mqa.gguf"}) {
     fs::copy(kModels + name, directory_ / name);
     ModelFiles model = ModelFiles::Open(directory_ / name);
-    const std::string fingerprint = model.Fingerprint(), dtype = model.GpuDtype();
+    const std::string fingerprint = model.Fingerprint();
+    const ModelDtype dtype = model.GpuDtype();
     const int64_t bytes = model.TotalBytes();
     const auto mapped = [&] {
       std::ifstream maps("/proc/self/maps");

@@ -61,7 +61,7 @@ threads_per_worker: 3
   EXPECT_EQ(t.launch.worker, "/opt/quire-worker");
   EXPECT_EQ(t.cache.host_swap_bytes, int64_t{8} << 30);
   EXPECT_FALSE(t.cache.prefix_caching);
-  EXPECT_EQ(t.scheduler.preemption, "recompute");
+  EXPECT_EQ(t.scheduler.preemption, PreemptionMode::kRecompute);
   EXPECT_FALSE(t.scheduler.plan_ahead);
   EXPECT_EQ(t.admin.listen, "[::1]:9001");
   EXPECT_EQ(t.launch.args, (std::vector<std::string>{"-x", "A"}));
@@ -69,7 +69,8 @@ threads_per_worker: 3
   EXPECT_EQ(t.server.key_file, "keys/api.keys");
   EXPECT_EQ(t.transport.keys, "keys/");
   EXPECT_TRUE(t.server.allow_unauthenticated && t.transport.insecure);
-  EXPECT_EQ(t.transport.private_network, "on");
+  EXPECT_EQ(t.transport.private_network, PrivateNetworkMode::kOn);
+  EXPECT_EQ(t.logs.access, AccessLog::kJson);
   EXPECT_FALSE(t.server.chat_page);
   const std::vector<std::string> doors = {t.server.certificate,
                                           t.server.key,
@@ -78,12 +79,11 @@ threads_per_worker: 3
                                           t.server.allowed_origins.at(0),
                                           t.server.allowed_origins.at(1),
                                           t.server.allowed_hosts.at(0),
-                                          t.logs.access,
                                           t.logs.access_file,
                                           t.logs.audit_file,
                                           t.metrics.listen};
   EXPECT_EQ(doors, (std::vector<std::string>{"c.pem", "k.pem", "c2.pem", "k2.pem", "https://a.example", "*",
-                                             "b.example", "json", "a.log", "b.log", "10.0.0.1:9100"}));
+                                             "b.example", "a.log", "b.log", "10.0.0.1:9100"}));
   const Topology::Limits& limits = t.limits;
   EXPECT_EQ((std::vector<int64_t>{limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds,
                                   limits.connections, limits.connections_per_address, limits.memory_bytes,

@@ -12,15 +12,15 @@ using ::testing::HasSubstr;
 
 TEST(PrivateNetworkTest, IsForWorkersOfThisHostThatUseUnixSockets) {
   Topology t;
-  t.backend = "cpu";
-  t.transport.private_network = "off";
+  t.compute.backend = BackendKind::kCpu;
+  t.transport.private_network = PrivateNetworkMode::kOff;
   EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("is off"));
-  t.transport.private_network = "auto";
+  t.transport.private_network = PrivateNetworkMode::kAuto;
   t.transport.bind = "127.0.0.1";
   EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("transport.bind"));
   t.nodes = {{"node-a", {}, "eth0", 0, false}, {"node-b", {}, "eth0", 0, false}};
   EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("several hosts"));
-  t.launch.method = "external";
+  t.launch.method = LaunchMethod::kExternal;
   const PrivateNetwork external = ChoosePrivateNetwork(t);
   EXPECT_FALSE(external.used);
   EXPECT_TRUE(external.prefix.empty());
@@ -29,14 +29,14 @@ TEST(PrivateNetworkTest, IsForWorkersOfThisHostThatUseUnixSockets) {
 
 TEST(PrivateNetworkTest, GpusHaveItOnlyWhenAskedFor) {
   Topology t;
-  t.backend = "cuda";
+  t.compute.backend = BackendKind::kCuda;
   EXPECT_THAT(ChoosePrivateNetwork(t).reason, HasSubstr("GPUs"));
 }
 
 TEST(PrivateNetworkTest, OnIsAnErrorWhereItCannotBe) {
   Topology t;
-  t.backend = "cpu";
-  t.transport.private_network = "on";
+  t.compute.backend = BackendKind::kCpu;
+  t.transport.private_network = PrivateNetworkMode::kOn;
   t.transport.bind = "127.0.0.1";
   EXPECT_THROW(ChoosePrivateNetwork(t), Error);
 }

@@ -20,6 +20,7 @@ def limits(test):
 
 REQUEST, GENERATION, ANSWER = "coordinator/api/requests/openai_request.cc", "coordinator/api/openai/generation.cc", "coordinator/api/openai/answer_api.cc"
 DATA, OPTIONS = "coordinator/api/openai/data_api.cc", "coordinator/cli/options.cc"
+FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
 TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/deployment_sizing.cc"
@@ -165,18 +166,19 @@ TOKEN_METRICS = [
 ]
 
 FLAGS = [
-    Mutant("flag --block-size is ignored", OPTIONS, "  Override(flags.block_size, t.cache.block_size);\n", "", flags("SmallTest.test_block_size")),
-    Mutant("flag --max-num-batched-tokens is ignored", OPTIONS, "  Override(flags.max_num_batched_tokens, t.scheduler.max_step_tokens);\n", "",
-           flags("SmallTest.test_max_num_batched_tokens")),
-    Mutant("flag --max-num-queued-reqs is ignored", OPTIONS, "  Override(flags.max_num_queued_reqs, t.scheduler.max_waiting);\n", "",
-           flags("SmallTest.test_max_num_queued_reqs")),
-    Mutant("flag --kv-cache-memory-bytes counts GiB", OPTIONS, 'BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", "")',
-           'BytesFlag(flags.kv_cache_memory, "--kv-cache-memory-bytes", "") * 2', flags("OtherTest.test_kv_cache_memory_bytes")),
-    Mutant("flag --preemption-mode: swap is recompute", SIZING, 'topology_.scheduler.preemption == "swap"        ? PreemptionMode::kSwap',
-           'topology_.scheduler.preemption == "swap"        ? PreemptionMode::kRecompute', flags("SmallTest.test_preemption_mode")),
-    Mutant("flag --seed is ignored", OPTIONS, "  t.seed = flags.seed;\n", "", flags("OtherTest.test_seed")),
-    Mutant("flag --no-enable-prefix-caching is ignored", OPTIONS, "[&f] { f.prefix_caching = false; }", "[&f] { f.prefix_caching = true; }",
-           flags("OtherTest.test_no_enable_prefix_caching")),
+    Mutant("flag --block-size says how many blocks there are", FLAGS_TABLE, '.name = "--block-size", .key = "cache.block_size"',
+           '.name = "--block-size", .key = "cache.num_blocks"', ["coordinator/options_test"]),
+    Mutant("flag --swap-space counts bytes", FLAGS_TABLE, 'Scalar(plain ? text + "GiB" : text)', "Scalar(text)",
+           ["coordinator/options_test"]),
+    Mutant("flag --port is ignored", OPTIONS, "WithHostOrPort(t.server.listen, flags.host, flags.port)", "WithHostOrPort(t.server.listen, flags.host, {})",
+           ["coordinator/options_test"]),
+    Mutant("settings: the last of two flags for one key holds", READER, "if (holds(a.key, b.key) || holds(b.key, a.key))", "if (false)",
+           ["coordinator/options_test"]),
+    Mutant("topology: the seed is read and goes nowhere", READER, '  root.Integer("seed", t.seed);\n',
+           '  root.Take("seed");\n', ["coordinator/options_test"]),
+    Mutant("assignment: an unknown word becomes the first choice", "comm/wire/messages.cc",
+           'if (!value) Fail("assignment: {} \\"{}\\" is none of {}", what, Text(text), fmt::join(NamesOf<E>(), ", "));\n  return *value;',
+           "return value.value_or(E{});", ["comm/messages_test"]),
     Mutant("settings: what was asked for is told, not what is in force", SETTINGS, "engine.scheduler.max_step_tokens",
            "topology.scheduler.max_step_tokens", flags("PlainTest.test_settings_that_nobody_gave_are_the_documented_defaults")),
     Mutant("settings: the shape is that of the start", SETTINGS, '{"tensor_parallel_size", workers.shares.size()}',

@@ -160,13 +160,13 @@ MUTANTS = [
 
     # What reaches the workers.
     Mutant("--activations does not reach the workers", "coordinator/cluster/launch/deployment_sizing.cc",
-           "assign.activations = topology_.activations;", "", FLAGS),
+           "assign.compute = topology_.compute;", "assign.compute = topology_.compute, assign.compute.activations = {};", FLAGS),
     Mutant("--kv-cache-dtype does not reach the workers", "coordinator/cluster/launch/deployment_sizing.cc",
-           "assign.kv_cache_dtype = topology_.cache.dtype;", "", FLAGS),
+           "assign.compute = topology_.compute;", "assign.compute = topology_.compute, assign.compute.kv_cache_dtype = {};", FLAGS),
     Mutant("--quantization does not reach the workers", "coordinator/cluster/launch/deployment_sizing.cc",
-           "assign.quantization = topology_.quantization;", "", FLAGS),
-    Mutant("workers drop the activations they are told", "worker/serve/worker.cc", "assign.kv_cache_dtype, assign.activations};",
-           "assign.kv_cache_dtype};", FLAGS),
+           "assign.compute = topology_.compute;", "assign.compute = topology_.compute, assign.compute.quantization = {};", FLAGS),
+    Mutant("workers drop the activations they are told", "worker/cpu/cpu_decoder.cc",
+           "activations_(ActivationsOf(sizes.compute.activations))", "activations_(kernels::Activations::kInt16)", ["worker/quantization_test"]),
     # Mixtures of experts.
     Mutant("weights of experts are not scaled", "kernels/cpu/experts.cc", "for (float& weight : weights) weight *= p_.scale;", "",
            ["kernels/experts_test:RouteExpertsTest*"]),

@@ -22,8 +22,14 @@ const ModelFiles& Model() {
   return files;
 }
 
-EngineSizes Sizes(int ranks, const std::string& quantization, const std::string& activations = "int16") {
-  return {16, 64, 8, 512, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0), quantization, "auto", activations};
+EngineSizes Sizes(int ranks, Quantization quantization, ActivationType activations = ActivationType::kInt16) {
+  return {.block_size = 16,
+          .max_step_tokens = 64,
+          .max_running = 8,
+          .max_model_len = 512,
+          .threads = 1,
+          .shares = std::vector<double>(static_cast<size_t>(ranks), 1.0),
+          .compute = {.quantization = quantization, .activations = activations}};
 }
 
 const std::vector<std::vector<TokenId>> kPrompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
@@ -49,7 +55,7 @@ std::vector<CollectingSink::Choice> Serve(const ModelFiles& files, const std::ve
   return choices;
 }
 
-std::vector<CollectingSink::Choice> Serve(int ranks, const std::string& quantization, int max_tokens) {
+std::vector<CollectingSink::Choice> Serve(int ranks, Quantization quantization, int max_tokens) {
   return Serve(Model(), kPrompts, Sizes(ranks, quantization), max_tokens);
 }
 
@@ -71,8 +77,9 @@ double WorstDifference(const std::vector<CollectingSink::Choice>& a, const std::
 }
 
 TEST(QuantizationTest, Int8StaysCloseToTheModelAndInt4LessSo) {
-  const auto exact = Serve(1, "none", 1);
-  const double int8 = WorstDifference(exact, Serve(1, "int8", 1)), int4 = WorstDifference(exact, Serve(1, "int4", 1));
+  const auto exact = Serve(1, Quantization::kNone, 1);
+  const double int8 = WorstDifference(exact, Serve(1, Quantization::kInt8, 1)),
+               int4 = WorstDifference(exact, Serve(1, Quantization::kInt4, 1));
   EXPECT_GT(int8, 0) << "nothing was quantised";
   EXPECT_LT(int8, 0.05);
   EXPECT_GT(int4, int8);
@@ -80,9 +87,9 @@ TEST(QuantizationTest, Int8StaysCloseToTheModelAndInt4LessSo) {
 }
 
 TEST(QuantizationTest, RanksDoNotChangeTheText) {
-  for (const char* quantization : {"int8", "int4"}) {
+  for (const Quantization quantization : {Quantization::kInt8, Quantization::kInt4}) {
     const auto one = Serve(1, quantization, 12), two = Serve(2, quantization, 12);
-    for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].tokens, two[i].tokens) << quantization;
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].tokens, two[i].tokens) << NameOf(quantization);
   }
 }
 
@@ -90,16 +97,18 @@ TEST(QuantizationTest, ExpertsOfMixturesStayCloseOnAnyRanks) {
   const test::RandomModel model({.heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F32", .family = "qwen2_moe"},
                                 3);
   const ModelFiles files = ModelFiles::Open(model.path());
-  const auto exact = Serve(files, kPrompts, Sizes(1, "none"), 12), int8 = Serve(files, kPrompts, Sizes(1, "int8"), 12);
+  const auto exact = Serve(files, kPrompts, Sizes(1, Quantization::kNone), 12),
+             int8 = Serve(files, kPrompts, Sizes(1, Quantization::kInt8), 12);
   const double worst = WorstDifference(exact, int8);
   EXPECT_GT(worst, 0) << "nothing was quantised";
   EXPECT_LT(worst, 0.1);
-  const auto split = Serve(files, kPrompts, Sizes(2, "int8"), 12);
+  const auto split = Serve(files, kPrompts, Sizes(2, Quantization::kInt8), 12);
   for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
 }
 
 TEST(QuantizationTest, ActivationsOfEightBitsStayCloseToThoseOfSixteen) {
-  const auto int16 = Serve(1, "int4", 1), int8 = Serve(Model(), kPrompts, Sizes(1, "int4", "int8"), 1);
+  const auto int16 = Serve(1, Quantization::kInt4, 1),
+             int8 = Serve(Model(), kPrompts, Sizes(1, Quantization::kInt4, ActivationType::kInt8), 1);
   EXPECT_LT(WorstDifference(int16, int8), 0.1);
 }
 
@@ -110,20 +119,21 @@ int64_t BlockBytes(const EngineSizes& sizes) {
 
 TEST(QuantizationTest, ASmallerKvCacheStaysCloseOnAnyRanks) {
   struct Way {
-    const char* dtype;
+    KvCacheDtype dtype;
     double difference;      // of log-probabilities, at most
     int64_t bytes_of_head;  // and token, in place of 256: numbers, and with int8 a scale of 4
   };
-  for (const auto& [dtype, difference, bytes_of_head] : {Way{"float16", 2e-3, 128}, Way{"int8", 0.05, 68}}) {
-    EngineSizes sizes = Sizes(1, "none"), two = Sizes(2, "none");
-    sizes.kv_cache_dtype = two.kv_cache_dtype = dtype;
-    const auto exact = Serve(1, "none", 12), smaller = Serve(Model(), kPrompts, sizes, 12),
+  for (const auto& [dtype, difference, bytes_of_head] :
+       {Way{KvCacheDtype::kFloat16, 2e-3, 128}, Way{KvCacheDtype::kInt8, 0.05, 68}}) {
+    EngineSizes sizes = Sizes(1, Quantization::kNone), two = Sizes(2, Quantization::kNone);
+    sizes.compute.kv_cache_dtype = two.compute.kv_cache_dtype = dtype;
+    const auto exact = Serve(1, Quantization::kNone, 12), smaller = Serve(Model(), kPrompts, sizes, 12),
                split = Serve(Model(), kPrompts, two, 12);
     const double worst = WorstDifference(exact, smaller);
-    EXPECT_GT(worst, 0) << dtype << ": nothing was rounded";
-    EXPECT_LT(worst, difference) << dtype;
-    for (size_t i = 0; i < smaller.size(); ++i) EXPECT_EQ(smaller[i].tokens, split[i].tokens) << dtype;
-    EXPECT_EQ(BlockBytes(sizes) * 256, BlockBytes(Sizes(1, "none")) * bytes_of_head) << dtype;
+    EXPECT_GT(worst, 0) << NameOf(dtype) << ": nothing was rounded";
+    EXPECT_LT(worst, difference) << NameOf(dtype);
+    for (size_t i = 0; i < smaller.size(); ++i) EXPECT_EQ(smaller[i].tokens, split[i].tokens) << NameOf(dtype);
+    EXPECT_EQ(BlockBytes(sizes) * 256, BlockBytes(Sizes(1, Quantization::kNone)) * bytes_of_head) << NameOf(dtype);
   }
 }
 
@@ -136,7 +146,7 @@ TEST(QuantizationTest, FileFormatsGiveTheModelsNumbersOnAnyRanks) {
   std::vector<std::vector<TokenId>> prompts;
   for (const Json& c : golden.at("cases")) prompts.push_back(c.at("prompt").get<std::vector<TokenId>>());
   for (const int ranks : {1, 2, 3, 4}) {
-    const auto choices = Serve(files, prompts, Sizes(ranks, "none"), 1);
+    const auto choices = Serve(files, prompts, Sizes(ranks, Quantization::kNone), 1);
     for (size_t i = 0; i < prompts.size(); ++i) {
       const auto expected = golden.at("cases").at(i).at("logprobs").get<std::vector<float>>();
       ASSERT_EQ(choices[i].top[0].size(), 20u);
@@ -147,13 +157,13 @@ TEST(QuantizationTest, FileFormatsGiveTheModelsNumbersOnAnyRanks) {
 }
 
 TEST(QuantizationTest, WeightsTakeLessMemory) {
-  const auto bytes = [](const char* quantization) {
+  const auto bytes = [](Quantization quantization) {
     const auto collectives = MakeThreadCollectives(1);
     return MakeCpuEngine(Model(), Sizes(1, quantization), *collectives[0])->weight_bytes();
   };
   // Beside the norms: fp32 takes 32 bits a number, q8_0 8.5, q4_1 5.
-  EXPECT_LT(bytes("int8"), bytes("none") * 0.3);
-  EXPECT_LT(bytes("int4"), bytes("int8"));
+  EXPECT_LT(bytes(Quantization::kInt8), bytes(Quantization::kNone) * 0.3);
+  EXPECT_LT(bytes(Quantization::kInt4), bytes(Quantization::kInt8));
 }
 
 }  // namespace

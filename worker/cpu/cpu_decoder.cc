@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/base/error.h"
 #include "kernels/activation.h"
 #include "kernels/add_bias.h"
 #include "kernels/add_rows.h"
@@ -27,6 +28,16 @@ std::vector<float> LocalSlopes(const ModelSpec& spec, const RankShard& shard) {
   return {slopes.begin() + shard.heads.begin, slopes.begin() + shard.heads.end};
 }
 
+kernels::Activations ActivationsOf(ActivationType type) {
+  switch (type) {
+    case ActivationType::kInt8:
+      return kernels::Activations::kInt8;
+    case ActivationType::kInt16:
+      return kernels::Activations::kInt16;
+  }
+  Fail("activations of type {} are unknown", static_cast<int>(type));
+}
+
 }  // namespace
 
 CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream,
@@ -35,8 +46,8 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       shard_(shard),
       stream_(stream),
       collective_(collective),
-      weights_(files, shard, sizes.quantization),
-      activations_(sizes.activations == "int8" ? kernels::Activations::kInt8 : kernels::Activations::kInt16),
+      weights_(files, shard, sizes.compute.quantization),
+      activations_(ActivationsOf(sizes.compute.activations)),
       qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim),
       alibi_slopes_(LocalSlopes(spec_, shard)),
       experts_(spec_, shard, sizes.max_step_tokens) {

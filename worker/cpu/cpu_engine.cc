@@ -22,11 +22,19 @@ std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
   return ranges;
 }
 
-kernels::KvType KvTypeOf(const std::string& name) {
-  if (name == "auto" || name == "float32") return kernels::KvType::kF32;
-  if (name == "float16") return kernels::KvType::kF16;
-  if (name == "int8") return kernels::KvType::kInt8;
-  Fail("the CPU keeps no KV cache of type {}", name);
+kernels::KvType KvTypeOf(KvCacheDtype dtype) {
+  switch (dtype) {
+    case KvCacheDtype::kAuto:
+    case KvCacheDtype::kFloat32:
+      return kernels::KvType::kF32;
+    case KvCacheDtype::kFloat16:
+      return kernels::KvType::kF16;
+    case KvCacheDtype::kInt8:
+      return kernels::KvType::kInt8;
+    case KvCacheDtype::kFp8:
+      break;
+  }
+  Fail("the CPU keeps no KV cache of type {}", NameOf(dtype));
 }
 
 class CpuEngine final : public RankEngine {
@@ -35,7 +43,7 @@ class CpuEngine final : public RankEngine {
       : sizes_(sizes),
         shards_(PlanShards(files.spec(), sizes.shares)),
         shard_(shards_[static_cast<size_t>(collective.rank())]),
-        kv_shape_{KvTypeOf(sizes.kv_cache_dtype), files.spec().num_layers(), shard_.kv_heads.size(),
+        kv_shape_{KvTypeOf(sizes.compute.kv_cache_dtype), files.spec().num_layers(), shard_.kv_heads.size(),
                   files.spec().head_dim, sizes.block_size},
         stream_(sizes.threads),
         decoder_(files, shard_, stream_, collective, sizes),

@@ -150,9 +150,25 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   return out;
 }
 
-ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, const std::string& quantization) {
-  if (quantization == "int8") wanted_ = kernels::WeightType::kQ8_0;
-  if (quantization == "int4") wanted_ = kernels::WeightType::kQ4_1;
+namespace {
+
+/// Of plain weights of which nothing else is said; nothing: they stay as they are.
+std::optional<kernels::WeightType> TypeWanted(Quantization quantization) {
+  switch (quantization) {
+    case Quantization::kNone:
+      return std::nullopt;
+    case Quantization::kInt8:
+      return kernels::WeightType::kQ8_0;
+    case Quantization::kInt4:
+      return kernels::WeightType::kQ4_1;
+  }
+  Fail("quantization {} is unknown", static_cast<int>(quantization));
+}
+
+}  // namespace
+
+ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
+    : wanted_(TypeWanted(quantization)) {
   for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
   const auto vector = [&](Role role) { return ReadVector(files, shard, role); };
   embedding_norm = {vector(Role::kEmbeddingNorm), vector(Role::kEmbeddingNormBias)};

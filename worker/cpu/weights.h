@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/model/model_files.h"
+#include "comm/topology/compute_settings.h"
 #include "kernels/packed_weight.h"
 #include "worker/engine/memory.h"
 #include "worker/model/shard.h"
@@ -57,7 +58,7 @@ struct LayerWeights {
 ///   chooses other experts.
 class ModelWeights {
  public:
-  ModelWeights(const ModelFiles& files, const RankShard& shard, const std::string& quantization);
+  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization);
 
   std::vector<LayerWeights> layers;
   NormWeights embedding_norm;  // empty for none

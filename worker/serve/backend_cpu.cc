@@ -9,7 +9,8 @@ Accelerators FindAccelerators() { return {0, "this program was built without CUD
 
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
                                      MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>&) {
-  if (assign.backend != "cpu") Fail("backend {}: {}", assign.backend, FindAccelerators().problem);
+  const BackendKind backend = assign.compute.backend;
+  if (backend != BackendKind::kCpu) Fail("backend {}: {}", NameOf(backend), FindAccelerators().problem);
   return MakeCpuBackend(files, sizes, mpi);
 }
 

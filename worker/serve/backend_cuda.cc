@@ -22,10 +22,24 @@ int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
   return assign.devices[rank];
 }
 
-kernels::DType TypeFor(const AssignMessage& assign, const ModelFiles& files) {
-  const std::string dtype = assign.dtype == "auto" ? files.GpuDtype() : assign.dtype;
-  if (dtype == "float32") return kernels::DType::kF32;
-  return dtype == "float16" ? kernels::DType::kF16 : kernels::DType::kBF16;
+kernels::DType DTypeOf(ModelDtype dtype) {
+  switch (dtype) {
+    case ModelDtype::kFloat32:
+      return kernels::DType::kF32;
+    case ModelDtype::kFloat16:
+      return kernels::DType::kF16;
+    case ModelDtype::kBFloat16:
+      return kernels::DType::kBF16;
+    case ModelDtype::kAuto:
+      break;
+  }
+  Fail("dtype auto: it is the coordinator that settles it");
+}
+
+kernels::CacheType CacheTypeOf(KvCacheDtype dtype) {
+  if (dtype == KvCacheDtype::kAuto) return kernels::CacheType::kSame;
+  if (dtype == KvCacheDtype::kFp8) return kernels::CacheType::kFp8E4M3;
+  Fail("GPUs keep no KV cache of type {}", NameOf(dtype));
 }
 
 class CudaBackend final : public Backend {
@@ -34,8 +48,8 @@ class CudaBackend final : public Backend {
               const std::function<void(int64_t, int64_t)>& progress)
       : files_(files), sizes_(sizes), mpi_(mpi) {
     options_.device = DeviceOf(assign, mpi);
-    options_.dtype = TypeFor(assign, files);
-    options_.cache = assign.kv_cache_dtype == "fp8" ? kernels::CacheType::kFp8E4M3 : kernels::CacheType::kSame;
+    options_.dtype = DTypeOf(assign.compute.dtype);
+    options_.cache = CacheTypeOf(assign.compute.kv_cache_dtype);
     options_.progress = progress;
     UseCudaDevice(options_.device);
     options_.sharers = RanksOnThisDevice(mpi);
@@ -69,8 +83,7 @@ Accelerators FindAccelerators() {
 
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
                                      MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>& progress) {
-  if (assign.backend == "cpu") return MakeCpuBackend(files, sizes, mpi);
-  if (assign.backend != "cuda") Fail("backend {} is unknown", assign.backend);
+  if (assign.compute.backend == BackendKind::kCpu) return MakeCpuBackend(files, sizes, mpi);
   return std::make_unique<CudaBackend>(files, sizes, assign, mpi, progress);
 }
 

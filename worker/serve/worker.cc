@@ -105,8 +105,13 @@ EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
   if (assign.shares.size() != static_cast<size_t>(world_size)) {
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign.shares.size(), world_size);
   }
-  return {assign.block_size, assign.max_step_tokens, assign.max_running,    assign.max_model_len, assign.threads,
-          assign.shares,     assign.quantization,    assign.kv_cache_dtype, assign.activations};
+  return {.block_size = assign.block_size,
+          .max_step_tokens = assign.max_step_tokens,
+          .max_running = assign.max_running,
+          .max_model_len = assign.max_model_len,
+          .threads = assign.threads,
+          .shares = assign.shares,
+          .compute = assign.compute};
 }
 
 /// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.
@@ -204,8 +209,13 @@ std::function<void(int64_t, int64_t)> LoadProgress(Rank rank) {
 void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const Accelerators accelerators = FindAccelerators();
-  const auto assign = line.Join({kBuildVersion, HostName(options), ::getpid(), mpi.rank(), mpi.world_size(),
-                                 accelerators.count, accelerators.problem});
+  const auto assign = line.Join({.build = kBuildVersion,
+                                 .host = HostName(options),
+                                 .pid = ::getpid(),
+                                 .rank = mpi.rank(),
+                                 .world_size = mpi.world_size(),
+                                 .devices = accelerators.count,
+                                 .device_problem = accelerators.problem});
   if (!assign) return;
   Lease lease(CtrlEndpoint(options.coordinator, assign->ctrl_port), line.epoch(), mpi.rank(), keys);
 
@@ -223,8 +233,12 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-  line.Send(HelloMessage{fingerprint, engine.device(), engine.block_bytes(), engine.weight_bytes(),
-                         engine.available_bytes(), static_cast<int32_t>(millis)});
+  line.Send(HelloMessage{.fingerprint = fingerprint,
+                         .isa = engine.device(),
+                         .bytes_per_block = engine.block_bytes(),
+                         .weight_bytes = engine.weight_bytes(),
+                         .available_bytes = engine.available_bytes(),
+                         .load_millis = static_cast<int32_t>(millis)});
 
   phase = "start";
   const auto start = AwaitStart(line, executor);
@@ -266,7 +280,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "quire-worker: rank {} on {}: {}: {}\n", mpi.rank(), HostName(options), phase, error.what());
-    Report(line, {phase, error.what()});
+    Report(line, {.phase = phase, .message = error.what()});
   }
   // The report leaves through ZeroMQ's own thread; then the process ends at once, because MPI's orderly end would wait
   // for ranks that may never come.

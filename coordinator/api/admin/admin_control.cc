@@ -10,6 +10,7 @@
 #include "coordinator/api/http/handoff.h"
 #include "coordinator/api/openai/on_engine.h"
 #include "coordinator/api/requests/json_fields.h"
+#include "coordinator/log/log.h"
 
 namespace quire {
 
@@ -43,10 +44,9 @@ GroupShape ShapeFrom(const Json& body) {
 HttpResponse SetLogLevel(const HttpRequest& request) {
   const Json body = BodyOf(request);
   const std::string level = JsonFields(body).Text("level").value_or("");
-  constexpr const char* kLevels[] = {"trace", "debug", "info", "warn", "error"};
-  if (std::ranges::find(kLevels, level) == std::end(kLevels))
-    JsonFields::Refuse("level", fmt::format("must be one of {}", fmt::join(kLevels, ", ")));
-  spdlog::set_level(spdlog::level::from_str(level));
+  const auto named = Named<LogLevel>(level);
+  if (!named) JsonFields::Refuse("level", fmt::format("must be one of {}", fmt::join(NamesOf<LogLevel>(), ", ")));
+  SetLogLevel(*named);
   return Answer({{"level", level}});
 }
 

@@ -1,6 +1,6 @@
 #include "coordinator/api/admin/settings_report.h"
 
-#include <spdlog/spdlog.h>
+#include "coordinator/log/log.h"
 
 namespace quire {
 
@@ -8,23 +8,15 @@ namespace {
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-const char* PreemptionName(const EngineOptions& engine) {
-  switch (engine.scheduler.preemption) {
-    case PreemptionMode::kSwap:
-      return "swap";
-    case PreemptionMode::kRecompute:
-      return "recompute";
-    case PreemptionMode::kAuto:
-      break;
-  }
-  return engine.blocks.num_host_blocks > 0 ? "auto" : "recompute";  // there is no choice without host memory
+std::string_view PreemptionName(const EngineOptions& engine) {
+  const bool choice = engine.blocks.num_host_blocks > 0;  // there is none without host memory
+  const PreemptionMode mode = engine.scheduler.preemption;
+  return NameOf(mode == PreemptionMode::kAuto && !choice ? PreemptionMode::kRecompute : mode);
 }
 
-/// As --log-level spells it.
-std::string LogLevelName() {
-  const auto level = spdlog::get_level();
-  const auto name = spdlog::level::to_string_view(level);
-  return level == spdlog::level::warn ? "warn" : std::string(name.begin(), name.end());
+/// A cache of which nothing was said keeps what is computed.
+std::string_view KvCacheDtypeName(const ComputeSettings& compute) {
+  return compute.kv_cache_dtype == KvCacheDtype::kAuto ? NameOf(compute.dtype) : NameOf(compute.kv_cache_dtype);
 }
 
 Json LimitsJson(const Topology::Limits& limits) {
@@ -57,17 +49,17 @@ Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {
 }  // namespace
 
 Json SettingsJson(const Topology& topology, const Deployment& deployment, const EngineOptions& engine) {
-  const AssignMessage workers = deployment.WorkerSettings();
+  const AssignMessage& workers = deployment.assignment();
   return {{"model", topology.model.path},
           {"served_model_name", topology.model.name},
           {"verify_checksum", TextOrNull(topology.model.checksums)},
           {"tool_call_parser", topology.model.tool_call_parser},
           {"reasoning_parser", topology.model.reasoning_parser},
-          {"backend", workers.backend},
-          {"dtype", workers.dtype},
-          {"quantization", workers.quantization},
-          {"activations", workers.activations},
-          {"kv_cache_dtype", workers.kv_cache_dtype},
+          {"backend", NameOf(workers.compute.backend)},
+          {"dtype", NameOf(workers.compute.dtype)},
+          {"quantization", NameOf(workers.compute.quantization)},
+          {"activations", NameOf(workers.compute.activations)},
+          {"kv_cache_dtype", KvCacheDtypeName(workers.compute)},
           {"tensor_parallel_size", workers.shares.size()},
           {"shares", workers.shares},
           {"data_parallel_size", topology.parallel.replicas},
@@ -89,7 +81,7 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
           {"plan_ahead", engine.plan_ahead},
           {"seed", topology.seed ? Json(*topology.seed) : Json()},
           {"journal", TextOrNull(topology.journal)},
-          {"log_level", LogLevelName()},
+          {"log_level", NameOf(CurrentLogLevel())},
           {"listen", topology.server.listen},
           {"admin_listen", topology.admin.listen},
           {"api_key_file", TextOrNull(topology.server.key_file)},
@@ -101,11 +93,11 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
           {"allowed_origins", topology.server.allowed_origins},
           {"allowed_hosts", topology.server.allowed_hosts},
           {"chat_page", topology.server.chat_page},
-          {"access_log", topology.logs.access},
+          {"access_log", NameOf(topology.logs.access)},
           {"access_log_file", TextOrNull(topology.logs.access_file)},
           {"audit_log_file", TextOrNull(topology.logs.audit_file)},
           {"metrics_listen", TextOrNull(topology.metrics.listen)},
-          {"private_network", topology.transport.private_network},
+          {"private_network", NameOf(topology.transport.private_network)},
           {"limits", LimitsJson(topology.limits)},
           {"key_limits", KeyLimitsJson(topology.key_limits)}};
 }

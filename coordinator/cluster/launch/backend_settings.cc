@@ -4,20 +4,31 @@
 
 namespace quire {
 
-void CheckBackendSettings(const Topology& t, const std::string& backend, const std::string& why) {
-  const auto of_cpu = [&](const char* flag, const std::string& value) {
-    Fail("{} {} is for the CPU ({}); give --backend cpu, or leave it out", flag, value, why);
-  };
-  const auto of_gpu = [&](const char* flag, const std::string& value, const char* instead) {
-    Fail("{} {} needs a GPU ({}); {}", flag, value, why, instead);
-  };
-  if (backend == "cuda") {
-    if (t.quantization != "none") of_cpu("--quantization", t.quantization);
-    if (t.activations != "int16") of_cpu("--activations", t.activations);
-    if (t.cache.dtype != "auto" && t.cache.dtype != "fp8") of_cpu("--kv-cache-dtype", t.cache.dtype);
+namespace {
+
+template <class E>
+[[noreturn]] void RefuseOnGpu(const char* flag, E value, const std::string& why) {
+  Fail("{} {} is for the CPU ({}); give --backend cpu, or leave it out", flag, NameOf(value), why);
+}
+
+template <class E>
+[[noreturn]] void RefuseOnCpu(const char* flag, E value, const std::string& why, const char* instead) {
+  Fail("{} {} needs a GPU ({}); {}", flag, NameOf(value), why, instead);
+}
+
+}  // namespace
+
+void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, const std::string& why) {
+  const KvCacheDtype kept = asked.kv_cache_dtype;
+  if (backend == BackendKind::kCuda) {
+    if (asked.quantization != Quantization::kNone) RefuseOnGpu("--quantization", asked.quantization, why);
+    if (asked.activations != ActivationType::kInt16) RefuseOnGpu("--activations", asked.activations, why);
+    if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFp8) RefuseOnGpu("--kv-cache-dtype", kept, why);
   } else {
-    if (t.dtype != "auto" && t.dtype != "float32") of_gpu("--dtype", t.dtype, "the CPU computes in float32");
-    if (t.cache.dtype == "fp8") of_gpu("--kv-cache-dtype", t.cache.dtype, "the CPU keeps float32, float16 or int8");
+    if (asked.dtype != ModelDtype::kAuto && asked.dtype != ModelDtype::kFloat32)
+      RefuseOnCpu("--dtype", asked.dtype, why, "the CPU computes in float32");
+    if (kept == KvCacheDtype::kFp8)
+      RefuseOnCpu("--kv-cache-dtype", kept, why, "the CPU keeps float32, float16 or int8");
   }
 }
 

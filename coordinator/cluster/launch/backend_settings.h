@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "comm/topology/topology.h"
+#include "comm/topology/compute_settings.h"
 
 namespace quire {
 
-/// Fails when the settings ask for what the backend, "cpu" or "cuda", can't do. why: what led to that backend.
-void CheckBackendSettings(const Topology& topology, const std::string& backend, const std::string& why);
+/// Fails when the settings ask for what the backend, kCpu or kCuda, can't do. why: what led to that backend.
+void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, const std::string& why);
 
 }  // namespace quire

@@ -105,7 +105,7 @@ void Deployment::EndWorkers() {
 void Deployment::BringUp() {
   Launch();
   group_->AwaitJoined(external() ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
-  cuda_ = ChooseBackend() == "cuda";
+  cuda_ = ChooseBackend() == BackendKind::kCuda;
   ChooseStepTokens();
   assignment_ = MakeAssignment();
   group_->Load(assignment_);

@@ -48,19 +48,21 @@ class Deployment {
   Engine& engine() { return *engine_; }
   const std::string& runtime_dir() const { return runtime_dir_.path(); }  // private to this server's user: for sockets
   int max_model_len() const { return engine_->options().max_model_len; }
-  /// What the workers of this epoch were told, with what "auto" comes to in them. On the engine's thread.
-  AssignMessage WorkerSettings() const;
+  /// What the workers of this epoch were told. On the engine's thread.
+  const AssignMessage& assignment() const { return assignment_; }
 
   /// Asks the workers to end and waits for them; kills what does not end.
   void Stop(const std::string& reason);
 
  private:
   WorkerGroup::Options GroupOptions() const;
-  /// "cuda" or "cpu", by what the topology asks for and the ranks have. Throws Error when they don't go together.
-  std::string ChooseBackend() const;
+  /// By what the topology asks for and the ranks have; not kAuto. Throws Error when they don't go together.
+  BackendKind ChooseBackend() const;
   void ChooseStepTokens();
   AssignMessage MakeAssignment() const;
-  bool external() const { return topology_.launch.method != "mpirun"; }  // somebody else starts the workers
+  bool external() const {
+    return topology_.launch.method == LaunchMethod::kExternal;
+  }  // somebody else starts the workers
   void CheckLauncher();
   void Launch();
   void Place(int num_ranks);

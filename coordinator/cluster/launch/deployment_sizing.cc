@@ -58,9 +58,7 @@ EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
   EngineOptions options;
   options.scheduler.max_step_tokens = max_step_tokens_;
   options.scheduler.max_running = topology_.scheduler.max_running;
-  options.scheduler.preemption = topology_.scheduler.preemption == "swap"        ? PreemptionMode::kSwap
-                                 : topology_.scheduler.preemption == "recompute" ? PreemptionMode::kRecompute
-                                                                                 : PreemptionMode::kAuto;
+  options.scheduler.preemption = topology_.scheduler.preemption;
   options.blocks.num_blocks = pools.num_blocks;
   options.blocks.num_host_blocks = pools.num_host_blocks;
   options.blocks.block_size = topology_.cache.block_size;
@@ -76,8 +74,8 @@ EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
   return options;
 }
 
-std::string Deployment::ChooseBackend() const {
-  if (topology_.backend == "cpu") return "cpu";
+BackendKind Deployment::ChooseBackend() const {
+  if (topology_.compute.backend == BackendKind::kCpu) return BackendKind::kCpu;
   // The ranks of a host take a device each, unless the topology says who takes which.
   std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology_, group_->ranks());
   const bool listed = std::ranges::any_of(topology_.nodes, [](const auto& node) { return !node.devices.empty(); });
@@ -91,23 +89,16 @@ std::string Deployment::ChooseBackend() const {
     }
   }
   if (problem.empty()) {
-    CheckBackendSettings(topology_, "cuda", "there are GPUs");
+    CheckBackendSettings(topology_.compute, BackendKind::kCuda, "there are GPUs");
     spdlog::info("backend: CUDA");
-    return "cuda";
+    return BackendKind::kCuda;
   }
-  if (topology_.backend == "cuda") {
+  if (topology_.compute.backend == BackendKind::kCuda) {
     Fail("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)", problem);
   }
-  CheckBackendSettings(topology_, "cpu", problem);
+  CheckBackendSettings(topology_.compute, BackendKind::kCpu, problem);
   spdlog::info("backend: CPU ({})", problem);
-  return "cpu";
-}
-
-AssignMessage Deployment::WorkerSettings() const {
-  AssignMessage settings = assignment_;
-  if (settings.dtype == "auto") settings.dtype = cuda_ ? model_.GpuDtype() : "float32";
-  if (settings.kv_cache_dtype == "auto") settings.kv_cache_dtype = settings.dtype;
-  return settings;
+  return BackendKind::kCpu;
 }
 
 AssignMessage Deployment::MakeAssignment() const {
@@ -124,11 +115,10 @@ AssignMessage Deployment::MakeAssignment() const {
     most_of_a_host = std::max(most_of_a_host, count);
   assign.threads = ThreadsOfWorker(topology_, most_of_a_host);
   assign.shares = Shares(topology_);
-  assign.backend = cuda_ ? "cuda" : "cpu";
-  assign.dtype = topology_.dtype;
-  assign.kv_cache_dtype = topology_.cache.dtype;
-  assign.quantization = topology_.quantization;
-  assign.activations = topology_.activations;
+  assign.compute = topology_.compute;
+  assign.compute.backend = cuda_ ? BackendKind::kCuda : BackendKind::kCpu;
+  if (assign.compute.dtype == ModelDtype::kAuto)
+    assign.compute.dtype = cuda_ ? model_.GpuDtype() : ModelDtype::kFloat32;
   if (cuda_) assign.devices = DevicesOfRanks(topology_, HostsOfRanks(group_->ranks()));
   if (cuda_ && assign.devices.empty() && topology_.parallel.replica > 0 && OnThisHost(topology_)) {
     // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.

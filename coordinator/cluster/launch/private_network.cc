@@ -79,14 +79,15 @@ std::string Problem(const std::vector<std::string>& prefix) {
 
 /// Why it is not to be tried; empty: it is.
 std::string Objection(const Topology& topology) {
-  const std::string& wish = topology.transport.private_network;
-  if (wish == "off") return "transport.private_network is off";
-  if (topology.launch.method != "mpirun") return "workers are started by somebody else";
+  const PrivateNetworkMode wish = topology.transport.private_network;
+  if (wish == PrivateNetworkMode::kOff) return "transport.private_network is off";
+  if (topology.launch.method == LaunchMethod::kExternal) return "workers are started by somebody else";
   if (!OnThisHost(topology)) return "workers are on several hosts";
   if (!topology.transport.bind.empty()) return "workers reach the coordinator by transport.bind";
-  const bool may_use_gpus =
-      topology.backend == "cuda" || (topology.backend != "cpu" && ::access("/dev/nvidiactl", F_OK) == 0);
-  if (wish == "auto" && may_use_gpus) return "workers may use GPUs (transport.private_network: on has it nevertheless)";
+  const bool may_use_gpus = topology.compute.backend == BackendKind::kCuda ||
+                            (topology.compute.backend == BackendKind::kAuto && ::access("/dev/nvidiactl", F_OK) == 0);
+  if (wish == PrivateNetworkMode::kAuto && may_use_gpus)
+    return "workers may use GPUs (transport.private_network: on has it nevertheless)";
   return "";
 }
 
@@ -122,7 +123,7 @@ PrivateNetwork ChoosePrivateNetwork(const Topology& topology) {
   chosen.used = chosen.reason.empty();
   if (chosen.used) return chosen;
   chosen.prefix.clear();
-  if (topology.transport.private_network == "on")
+  if (topology.transport.private_network == PrivateNetworkMode::kOn)
     Fail("transport.private_network is on, but {}; auto goes on without", chosen.reason);
   return chosen;
 }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string>
+
+namespace quire {
+
+/// The whole text as a number as people write it: nothing around it, and no leading zero.
+template <class T>
+std::optional<T> ParseNumber(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] != '.';
+  if (text.empty() || error != std::errc() || stop != end || leading_zero) return std::nullopt;
+  return value;
+}
+
+}  // namespace quire

@@ -1,0 +1,261 @@
+#include "coordinator/cli/serve_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "comm/base/error.h"
+#include "coordinator/text/answers/answer_format.h"
+
+namespace quire {
+
+namespace {
+
+YamlNode Scalar(const std::string& text) { return {.scalar = text, .quoted = true}; }
+
+/// A plain number counts in GiB.
+YamlNode Gibibytes(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
+  return Scalar(plain ? text + "GiB" : text);
+}
+
+/// Words with commas between them, or a JSON list, which is how vLLM takes them.
+YamlNode Words(const std::string& text) {
+  if (text.starts_with('[')) return ParseYaml(text, "list");
+  YamlNode list{.kind = YamlNode::Kind::kSequence};
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    list.items.push_back(Scalar(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return list;
+}
+
+/// A flag that says one key of a topology file.
+struct Flag {
+  const char* name;
+  const char* key;
+  const char* takes;  // in the help; nothing: the flag alone says `value`
+  const char* help;
+  YamlNode (*read)(const std::string& text) = Scalar;
+  const char* value = "";
+};
+
+// Under vLLM's names where vLLM has them. What a flag may say is checked where the key is read.
+const Flag kFlags[] = {
+    {.name = "--model",
+     .key = "model.path",
+     .takes = "PATH",
+     .help = "HF directory, GGUF file, or ORG/NAME in the Hugging Face cache"},
+    {.name = "--served-model-name", .key = "model.name", .takes = "NAME", .help = "Name that clients use"},
+    {.name = "--verify-checksum",
+     .key = "model.checksums",
+     .takes = "FILE",
+     .help = "List of sha256sum to compare the model's files with before they are read"},
+    {.name = "--tool-call-parser",
+     .key = "model.tool_call_parser",
+     .takes = "NAME",
+     .help = "How the model writes calls of tools: auto (its template says it), "},
+    {.name = "--reasoning-parser",
+     .key = "model.reasoning_parser",
+     .takes = "NAME",
+     .help = "How it sets thoughts apart: auto, "},
+    {.name = "--tensor-parallel-size",
+     .key = "parallel.tensor",
+     .takes = "N",
+     .help = "Workers that share the model (also -tp)"},
+    {.name = "--data-parallel-size",
+     .key = "parallel.replicas",
+     .takes = "N",
+     .help = "Replicas: groups of workers that each have the whole model"},
+    {.name = "--backend", .key = "backend", .takes = "KIND", .help = "cpu, cuda or auto"},
+    {.name = "--dtype", .key = "dtype", .takes = "TYPE", .help = "auto, float32, bfloat16 or float16"},
+    {.name = "--quantization",
+     .key = "quantization",
+     .takes = "KIND",
+     .help = "of plain weights as they are loaded, on the CPU: none, int8 or int4"},
+    {.name = "--activations",
+     .key = "activations",
+     .takes = "TYPE",
+     .help = "what meets quantised weights, on the CPU: int16, or int8 where that is faster"},
+    {.name = "--threads-per-worker",
+     .key = "threads_per_worker",
+     .takes = "N",
+     .help = "Compute threads of each worker"},
+    {.name = "--api-key-file",
+     .key = "server.api_keys",
+     .takes = "FILE",
+     .help = "Keys that clients must present (quire keygen --api NAME)"},
+    {.name = "--admin-token-file",
+     .key = "admin.token",
+     .takes = "FILE",
+     .help = "Token of the admin port (quire keygen --admin)"},
+    {.name = "--ssl-certfile",
+     .key = "server.tls.certificate",
+     .takes = "FILE",
+     .help = "Certificate chain (PEM): serve HTTPS; needs --ssl-keyfile"},
+    {.name = "--ssl-keyfile", .key = "server.tls.key", .takes = "FILE", .help = "Its private key (PEM)"},
+    {.name = "--admin-ssl-certfile",
+     .key = "admin.tls.certificate",
+     .takes = "FILE",
+     .help = "The same for the admin port"},
+    {.name = "--admin-ssl-keyfile", .key = "admin.tls.key", .takes = "FILE", .help = "Its private key (PEM)"},
+    {.name = "--allowed-origins",
+     .key = "server.allowed_origins",
+     .takes = "LIST",
+     .help = "Origins of web pages that may ask, with commas (none); * with API keys: all",
+     .read = Words},
+    {.name = "--allowed-hosts",
+     .key = "server.allowed_hosts",
+     .takes = "LIST",
+     .help = "Host names that are answered beside localhost, with commas",
+     .read = Words},
+    {.name = "--no-chat-page",
+     .key = "server.chat_page",
+     .takes = nullptr,
+     .help = "Serve no chat page at / and /chat",
+     .value = "false"},
+    {.name = "--access-log",
+     .key = "logs.access",
+     .takes = "FORM",
+     .help = "A line for each request: off (the default), text or json"},
+    {.name = "--access-log-file",
+     .key = "logs.access_file",
+     .takes = "FILE",
+     .help = "File of the access log (standard error)"},
+    {.name = "--audit-log-file",
+     .key = "logs.audit_file",
+     .takes = "FILE",
+     .help = "File of what operators did (standard error)"},
+    {.name = "--log-level", .key = "logs.level", .takes = "LEVEL", .help = "trace, debug, info, warn, error"},
+    {.name = "--metrics-listen",
+     .key = "metrics.listen",
+     .takes = "ADDRESS:PORT",
+     .help = "Where /metrics is served alone, without a key (it is on the admin port)"},
+    {.name = "--max-model-len",
+     .key = "scheduler.max_model_len",
+     .takes = "N",
+     .help = "Most tokens of a sequence, prompt and answer"},
+    {.name = "--max-num-seqs",
+     .key = "scheduler.max_running",
+     .takes = "N",
+     .help = "Most sequences that run at once (256)"},
+    {.name = "--max-num-queued-reqs",
+     .key = "scheduler.max_waiting",
+     .takes = "N",
+     .help = "Most sequences that wait to run (1024)"},
+    {.name = "--max-num-batched-tokens",
+     .key = "scheduler.max_step_tokens",
+     .takes = "N",
+     .help = "Most tokens computed in a step (512; 2048 on GPUs)"},
+    {.name = "--preemption-mode", .key = "scheduler.preemption", .takes = "MODE", .help = "auto, recompute or swap"},
+    {.name = "--block-size", .key = "cache.block_size", .takes = "N", .help = "Tokens of a KV block (16)"},
+    {.name = "--num-kv-blocks",
+     .key = "cache.num_blocks",
+     .takes = "N",
+     .help = "KV blocks, instead of sizing them from memory"},
+    {.name = "--kv-cache-memory-bytes",
+     .key = "cache.memory_bytes",
+     .takes = "SIZE",
+     .help = "KV memory of each worker, for example 2GiB"},
+    {.name = "--gpu-memory-utilization",
+     .key = "cache.memory",
+     .takes = "SHARE",
+     .help = "Share of the free memory for KV blocks (0.90)"},
+    {.name = "--swap-space",
+     .key = "cache.host_swap",
+     .takes = "GIB",
+     .help = "Host memory for swapped blocks, GiB",
+     .read = Gibibytes},
+    {.name = "--kv-cache-dtype",
+     .key = "cache.dtype",
+     .takes = "TYPE",
+     .help = "auto; fp8 on GPUs; float32, float16, int8 on the CPU"},
+    {.name = "--enable-prefix-caching",
+     .key = "cache.prefix_caching",
+     .takes = nullptr,
+     .help = "Reuse blocks of shared prefixes (the default)",
+     .value = "true"},
+    {.name = "--no-enable-prefix-caching",
+     .key = "cache.prefix_caching",
+     .takes = nullptr,
+     .help = "Compute every prompt whole",
+     .value = "false"},
+    {.name = "--seed", .key = "seed", .takes = "N", .help = "Seed of requests that bring none (random without it)"},
+    {.name = "--journal",
+     .key = "journal",
+     .takes = "DIR",
+     .help = "Directory to keep the step journal in (it holds prompts and answers)"},
+};
+
+void TakePositional(const std::string& given, ServeFlags& flags) {
+  const std::string extension = std::filesystem::path(given).extension();
+  if (extension == ".yaml" || extension == ".yml") {
+    flags.topology_file = given;
+  } else if (!flags.NamesModel()) {
+    flags.given.emplace_back("--model", given);
+  } else {
+    throw CLI::ValidationError(fmt::format("two models are named: {}, and one with --model", given));
+  }
+}
+
+std::string HelpOf(const Flag& flag) {
+  const std::string_view name = flag.name;
+  if (name == "--tool-call-parser") return flag.help + ToolFormatNames();
+  if (name == "--reasoning-parser") return flag.help + ReasoningFormatNames();
+  return flag.help;
+}
+
+void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
+  if (flag.takes == nullptr) {
+    app.add_flag_callback(
+        flag.name, [&flag, &flags] { flags.given.emplace_back(flag.name, flag.value); }, HelpOf(flag));
+  } else {
+    app.add_option_function<std::string>(
+           flag.name, [&flag, &flags](const std::string& text) { flags.given.emplace_back(flag.name, text); },
+           HelpOf(flag))
+        ->type_name(flag.takes);
+  }
+}
+
+}  // namespace
+
+bool ServeFlags::NamesModel() const {
+  const auto is_model = [](const auto& flag) { return flag.first == "--model"; };
+  return !topology_file.empty() || std::ranges::any_of(given, is_model);
+}
+
+void AddServeFlags(CLI::App& app, ServeFlags& f) {
+  for (const Flag& flag : kFlags) AddFlag(app, flag, f);
+  // After --model: the parser calls back in this order.
+  app.add_option_function<std::string>(
+      "model_or_topology", [&f](const std::string& given) { TakePositional(given, f); },
+      "What --model takes, or a topology file (.yaml)");
+  // Parts of the keys server.listen and admin.listen.
+  app.add_option("--host", f.host, "Address to serve on (127.0.0.1)");
+  app.add_option("--port", f.port, "Port to serve on (8000)")->check(CLI::Range(0, 65535));
+  app.add_option("--admin-port", f.admin_port, "Admin port on loopback (8001)")->check(CLI::Range(0, 65535));
+  app.add_option("--set", f.set, "Any key of a topology file, for example cache.watermark=0.05; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+std::vector<SettingOverride> OverridesOf(const ServeFlags& flags) {
+  std::vector<SettingOverride> overrides;
+  for (const auto& [name, text] : flags.given) {
+    const auto flag = std::ranges::find(kFlags, name, [](const Flag& f) { return std::string_view(f.name); });
+    QUIRE_CHECK(flag != std::end(kFlags), "{} is no flag", name);
+    overrides.push_back({.key = flag->key, .value = flag->read(text), .given_as = name});
+  }
+  for (const std::string& text : flags.set) {
+    const size_t sign = text.find('=');
+    if (sign == std::string::npos) Fail("--set {}: give KEY=VALUE, for example cache.watermark=0.05", text);
+    const std::string key = text.substr(0, sign), value = text.substr(sign + 1), given_as = "--set " + key;
+    overrides.push_back(
+        {.key = key, .value = value.empty() ? Scalar("") : ParseYaml(value, given_as), .given_as = given_as});
+  }
+  return overrides;
+}
+
+}  // namespace quire

@@ -1,0 +1,263 @@
+#include "coordinator/cli/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "comm/base/error.h"
+
+namespace quire {
+namespace {
+
+/// A server's settings from its command line, before they are validated.
+Topology Typed(std::vector<std::string> arguments) {
+  CLI::App app;
+  ServeFlags flags;
+  AddServeFlags(app, flags);
+  std::ranges::reverse(arguments);  // as CLI11 takes them
+  app.parse(arguments);
+  return SettingsFromFlags(flags);
+}
+
+Topology Written(const std::string& yaml) { return TopologyFromYaml(yaml, "t.yaml"); }
+
+std::string ErrorOf(const std::vector<std::string>& arguments) {
+  try {
+    Typed(arguments);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// "a.b" and "1" as "{a: {b: 1}}".
+std::string Nested(const std::string& key, const std::string& value) {
+  const size_t dot = key.find('.');
+  return "{" + key.substr(0, dot) + ": " + (dot == std::string::npos ? value : Nested(key.substr(dot + 1), value)) +
+         "}";
+}
+
+/// All keys of topology files, from what the reader says it knows when it is asked for one that it does not.
+std::vector<std::string> KeysUnder(const std::string& section) {
+  const std::string begin = section.empty() ? "" : section + ".";
+  const std::string said = ErrorOf({"--set", begin + "no_such_key=1"});
+  const size_t list = said.find("; known: ");
+  if (list == std::string::npos) return {section};  // it takes a value, and no keys of its own
+  std::vector<std::string> keys;
+  for (const std::string& name : CLI::detail::split(said.substr(list + 9), ',')) {
+    for (std::string& key : KeysUnder(begin + CLI::detail::trim_copy(name))) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+// A value of each key that is not its default.
+const std::map<std::string, std::string> kValues = {
+    {"model.path", "/m"},
+    {"model.name", "x"},
+    {"model.checksums", "SHA256SUMS"},
+    {"model.tool_call_parser", "hermes"},
+    {"model.reasoning_parser", "qwen3"},
+    {"backend", "cpu"},
+    {"dtype", "float16"},
+    {"quantization", "int4"},
+    {"activations", "int8"},
+    {"parallel.tensor", "2"},
+    {"parallel.replicas", "3"},
+    {"parallel.prefill_replicas", "1"},
+    {"parallel.shares", "[2, 1.5]"},
+    {"nodes", "[{host: a, devices: [0, 1], interface: eth0}, {host: b, slots: 2, spare: true}]"},
+    {"cache.block_size", "32"},
+    {"cache.dtype", "int8"},
+    {"cache.memory", "0.5"},
+    {"cache.memory_bytes", "2GiB"},
+    {"cache.num_blocks", "77"},
+    {"cache.host_swap", "1GiB"},
+    {"cache.prefix_caching", "false"},
+    {"cache.watermark", "0.25"},
+    {"scheduler.max_running", "8"},
+    {"scheduler.max_waiting", "9"},
+    {"scheduler.max_step_tokens", "64"},
+    {"scheduler.max_model_len", "100"},
+    {"scheduler.preemption", "swap"},
+    {"scheduler.plan_ahead", "false"},
+    {"server.listen", "\"0.0.0.0:9000\""},
+    {"server.api_keys", "api.keys"},
+    {"server.allow_unauthenticated", "true"},
+    {"server.allowed_origins", "[\"https://a.example\", \"https://b.example\"]"},
+    {"server.allowed_hosts", "[a.example, b.example]"},
+    {"server.chat_page", "false"},
+    {"server.tls.certificate", "c.pem"},
+    {"server.tls.key", "k.pem"},
+    {"server.limits.head_seconds", "1"},
+    {"server.limits.body_seconds", "2"},
+    {"server.limits.body_bytes_per_second", "3"},
+    {"server.limits.idle_seconds", "4"},
+    {"server.limits.write_seconds", "5"},
+    {"server.limits.write_bytes_per_second", "6"},
+    {"server.limits.connections", "7"},
+    {"server.limits.connections_per_address", "8"},
+    {"server.limits.memory_bytes", "64MiB"},
+    {"server.limits.memory_bytes_per_client", "40MiB"},
+    {"server.limits.queue_seconds", "9"},
+    {"server.limits.request_seconds", "10"},
+    {"server.key_limits", "{default: {max_running_seqs: 1}, a.b@c: {max_blocks: 7}}"},
+    {"admin.listen", "\"127.0.0.1:9001\""},
+    {"admin.token", "admin.token"},
+    {"admin.tls.certificate", "c2.pem"},
+    {"admin.tls.key", "k2.pem"},
+    {"logs.level", "debug"},
+    {"logs.access", "json"},
+    {"logs.access_file", "a.log"},
+    {"logs.audit_file", "b.log"},
+    {"metrics.listen", "\"10.0.0.1:9100\""},
+    {"transport.bind", "10.0.0.1"},
+    {"transport.ports", "[5570, 5571]"},
+    {"transport.keys", "keys"},
+    {"transport.insecure", "true"},
+    {"transport.private_network", "off"},
+    {"transport.mpi_ports", "[47000, 47031]"},
+    {"launch.method", "external"},
+    {"launch.agent", "rsh"},
+    {"launch.worker", "/opt/quire-worker"},
+    {"launch.args", "[-x, A]"},
+    {"threads_per_worker", "3"},
+    {"journal", "/j"},
+    {"seed", "-5"},
+};
+
+TEST(OptionsTest, EveryKeyOfAFileCanBeSaidOnTheCommandLine) {
+  std::vector<std::string> known;
+  for (const auto& [key, value] : kValues) known.push_back(key);
+  ASSERT_THAT(KeysUnder(""), testing::UnorderedElementsAreArray(known));
+  for (const auto& [key, value] : kValues) {
+    const Topology typed = Typed({"--set", key + "=" + value});
+    EXPECT_EQ(typed, Written(Nested(key, value))) << key;
+    EXPECT_NE(typed, Topology()) << key << " is read and goes nowhere";
+  }
+}
+
+struct FlagInAFile {
+  std::vector<std::string> typed;  // the flag and what it takes
+  std::string written;
+};
+
+const FlagInAFile kFlagsInFiles[] = {
+    {{"--model", "/m"}, "model: {path: /m}"},
+    {{"model_or_topology", "/m"}, "model: {path: /m}"},
+    {{"--served-model-name", "x"}, "model: {name: x}"},
+    {{"--verify-checksum", "sums"}, "model: {checksums: sums}"},
+    {{"--tool-call-parser", "hermes"}, "model: {tool_call_parser: hermes}"},
+    {{"--reasoning-parser", "qwen3"}, "model: {reasoning_parser: qwen3}"},
+    {{"--tensor-parallel-size", "2"}, "parallel: {tensor: 2}"},
+    {{"--data-parallel-size", "3"}, "parallel: {replicas: 3}"},
+    {{"--backend", "cuda"}, "backend: cuda"},
+    {{"--dtype", "bfloat16"}, "dtype: bfloat16"},
+    {{"--quantization", "int8"}, "quantization: int8"},
+    {{"--activations", "int8"}, "activations: int8"},
+    {{"--threads-per-worker", "4"}, "threads_per_worker: 4"},
+    {{"--host", "10.0.0.9"}, "server: {listen: \"10.0.0.9:8000\"}"},
+    {{"--host", "::1", "--port", "0"}, "server: {listen: \"[::1]:0\"}"},
+    {{"--port", "9000"}, "server: {listen: \"127.0.0.1:9000\"}"},
+    {{"--admin-port", "9001"}, "admin: {listen: \"127.0.0.1:9001\"}"},
+    {{"--api-key-file", "f"}, "server: {api_keys: f}"},
+    {{"--admin-token-file", "f"}, "admin: {token: f}"},
+    {{"--ssl-certfile", "f"}, "server: {tls: {certificate: f}}"},
+    {{"--ssl-keyfile", "f"}, "server: {tls: {key: f}}"},
+    {{"--admin-ssl-certfile", "f"}, "admin: {tls: {certificate: f}}"},
+    {{"--admin-ssl-keyfile", "f"}, "admin: {tls: {key: f}}"},
+    {{"--allowed-origins", "https://a.example,*"}, "server: {allowed_origins: [\"https://a.example\", \"*\"]}"},
+    {{"--allowed-hosts", "[\"a.example\"]"}, "server: {allowed_hosts: [a.example]}"},
+    {{"--no-chat-page"}, "server: {chat_page: false}"},
+    {{"--access-log", "text"}, "logs: {access: text}"},
+    {{"--access-log-file", "f"}, "logs: {access_file: f}"},
+    {{"--audit-log-file", "f"}, "logs: {audit_file: f}"},
+    {{"--log-level", "warn"}, "logs: {level: warn}"},
+    {{"--metrics-listen", "10.0.0.1:9100"}, "metrics: {listen: \"10.0.0.1:9100\"}"},
+    {{"--max-model-len", "100"}, "scheduler: {max_model_len: 100}"},
+    {{"--max-num-seqs", "8"}, "scheduler: {max_running: 8}"},
+    {{"--max-num-queued-reqs", "0"}, "scheduler: {max_waiting: 0}"},
+    {{"--max-num-batched-tokens", "4096"}, "scheduler: {max_step_tokens: 4096}"},
+    {{"--preemption-mode", "recompute"}, "scheduler: {preemption: recompute}"},
+    {{"--block-size", "1"}, "cache: {block_size: 1}"},
+    {{"--num-kv-blocks", "20"}, "cache: {num_blocks: 20}"},
+    {{"--kv-cache-memory-bytes", "1048576"}, "cache: {memory_bytes: 1MiB}"},
+    {{"--gpu-memory-utilization", "0.5"}, "cache: {memory: 0.5}"},
+    {{"--swap-space", "2"}, "cache: {host_swap: 2GiB}"},
+    {{"--swap-space", "3MiB"}, "cache: {host_swap: 3MiB}"},
+    {{"--kv-cache-dtype", "fp8"}, "cache: {dtype: fp8}"},
+    {{"--no-enable-prefix-caching"}, "cache: {prefix_caching: false}"},
+    {{"--seed", "7"}, "seed: 7"},
+    {{"--journal", "/j"}, "journal: /j"},
+};
+// Not in kFlagsInFiles: --set is the other test's, the default has one of its own below, and help is no setting.
+const std::vector<std::string> kOtherFlags = {"--help", "--set", "--enable-prefix-caching"};
+
+TEST(OptionsTest, EveryFlagIsAnotherWayToSayAKey) {
+  std::vector<std::string> tried = kOtherFlags, known;
+  for (const auto& [typed, written] : kFlagsInFiles) {
+    if (std::ranges::find(tried, typed[0]) == tried.end()) tried.push_back(typed[0]);
+    const bool positional = typed[0] == "model_or_topology";
+    const Topology topology = Typed(positional ? std::vector(typed.begin() + 1, typed.end()) : typed);
+    EXPECT_EQ(topology, Written(written)) << typed[0];
+    EXPECT_NE(topology, Topology()) << typed[0] << " changes nothing";
+  }
+  CLI::App app;
+  ServeFlags flags;
+  AddServeFlags(app, flags);
+  for (const CLI::Option* option : app.get_options())
+    known.push_back(option->get_positional() ? option->get_name(true) : "--" + option->get_lnames().front());
+  EXPECT_THAT(tried, testing::UnorderedElementsAreArray(known));
+}
+
+TEST(OptionsTest, FlagsReplaceWhatTheFileSaysAndLeaveTheRest) {
+  const std::string file = std::filesystem::path(testing::TempDir()) / "options_test.yaml";
+  std::ofstream(file) << "model: {path: /m}\ncache: {prefix_caching: false, block_size: 8, watermark: 0.5}\n"
+                         "dtype: float16\nseed: 3\njournal: /j\nserver: {listen: \"[::1]:5000\"}\n";
+  const Topology typed =
+      Typed({file, "--enable-prefix-caching", "--block-size", "4", "--port", "6000", "--set", "cache.watermark=0"});
+  EXPECT_EQ(typed, Written("{model: {path: /m}, cache: {block_size: 4, watermark: 0}, dtype: float16, seed: 3, "
+                           "journal: /j, server: {listen: \"[::1]:6000\"}}"));
+  EXPECT_EQ(Typed({file}).cache.block_size, 8);
+}
+
+TEST(OptionsTest, MistakesNameTheFlagAndTheReason) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--backend", "rocm"}, "--backend: backend must be one of auto, cpu, cuda, not \"rocm\""},
+      {{"--dtype", "float8"}, "--dtype: dtype must be one of auto, float32, bfloat16, float16"},
+      {{"--kv-cache-dtype", "int4"}, "--kv-cache-dtype: cache: dtype must be one of"},
+      {{"--quantization", "int2"}, "--quantization: quantization must be one of none, int8, int4"},
+      {{"--activations", "int32"}, "--activations: activations must be one of int16, int8"},
+      {{"--preemption-mode", "Swap"}, "--preemption-mode: scheduler: preemption must be one of"},
+      {{"--access-log", ""}, "--access-log: logs: access must be one of off, text, json, not \"\""},
+      {{"--log-level", "loud"}, "--log-level: logs: level must be one of trace, debug, info, warn, error"},
+      {{"--block-size", "257"}, "--block-size: cache: block_size must be an integer from 1 to 256"},
+      {{"--max-num-seqs", "8x"}, "--max-num-seqs: scheduler: max_running must be an integer"},
+      {{"--gpu-memory-utilization", "1.5"}, "--gpu-memory-utilization: cache: memory must be a number from 0 to 1"},
+      {{"--swap-space", "much"}, "--swap-space: cache: host_swap must be a size"},
+      {{"--seed", "99999999999999999999"}, "--seed: seed must be an integer of 64 bits"},
+      {{"--allowed-origins", "[\"https://a.example\""}, "--allowed-origins"},
+      {{"--set", "cache.blok_size=3"}, "--set cache.blok_size: cache: unknown key \"blok_size\"; known: block_size"},
+      {{"--set", "chache.block_size=3"}, "--set chache.block_size: unknown key \"chache\""},
+      {{"--set", "backend.kind=cpu"}, "--set backend.kind: backend must be a single value"},
+      {{"--set", "cache"}, "--set cache: give KEY=VALUE"},
+      {{"--set", "cache..memory=1"}, "\"cache..memory\" is no key"},
+      {{"--set", "=1"}, "\"\" is no key"},
+      {{"--set", "nodes=[{host: \"a;id\"}]"}, "--set nodes: nodes: host must be a host name"},
+      {{"--set", "backend=*a"}, "--set backend:1:"},
+      {{"--block-size", "8", "--set", "cache.block_size=8"}, "--block-size and --set cache.block_size both set"},
+      {{"--set", "cache={memory: 0.5}", "--block-size", "8"}, "both set cache.block_size"},
+      {{"--enable-prefix-caching", "--no-enable-prefix-caching"}, "both set cache.prefix_caching"},
+  };
+  for (const auto& [typed, reason] : cases) EXPECT_THAT(ErrorOf(typed), testing::HasSubstr(reason)) << typed[0];
+  const std::string file = std::filesystem::path(testing::TempDir()) / "options_test_scalar.yaml";
+  std::ofstream(file) << "model: {path: /m}\n";
+  EXPECT_THAT(ErrorOf({file, "--set", "model.path.x=1"}), testing::HasSubstr("model.path has no keys"));
+}
+
+}  // namespace
+}  // namespace quire
