@@ -33,7 +33,7 @@ OWNERS = {
     r"utf8proc": {"coordinator/text/tokenizer.cc", "coordinator/text/nfc.cc"},
     r"xgrammar|dlpack": {"comm/grammar/grammar_compiler.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
-    r"sodium": {"comm/wire/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/launch/deployment_sizing.cc",
+    r"sodium": {"comm/wire/messages.cc", "coordinator/core/prefix_cache.cc", "coordinator/cluster/launch/deployment.cc",
                 "coordinator/api/access/client_id.cc", "coordinator/main.cc", "comm/model/model_files.cc", "comm/model/checksums.cc",
                 "worker/serve/worker.cc", "comm/base/secret_file.cc", "coordinator/api/access/api_keys.cc"},
     r"prometheus": {"coordinator/metrics/series.h", "coordinator/metrics/metrics.cc"},
@@ -47,6 +47,15 @@ OWNERS = {
     r"cuda": {"worker/cuda/device_runtime.cc", "kernels/cuda/simt/device.cuh", "kernels/cuda/simt/numeric.cuh", "comm/collective/cuda_ipc.cc",
              "worker/cuda/bench/bench_kernels.cu"},
     r"[ei]mmintrin": {f"kernels/cpu/isa/intrinsics_{name}.h" for name in ("128", "256", "512")},
+}
+
+# Callbacks that anybody may replace at any time: a class has a named interface for what it reports, or takes them once.
+PUBLIC_FUNCTION = re.compile(r"^  (mutable )?std::function<.*> \w+( = .*|\{.*\})?;")
+PUBLIC_FUNCTIONS_ALLOWED = {
+    "coordinator/core/block_pool.h": "one block is evicted for another inside of a call; the prefix cache alone listens",
+    "coordinator/api/openai/event_queue.h": "what a generation's connection knows is known only once the generation is there",
+    "coordinator/api/http/http_types.h": "the handler of the moment says what is to stop when its client leaves",
+    "worker/engine/sequence_table.h": "the vocabulary, and with it the maker of constraints, comes after the table",
 }
 
 MAX_HEADER, MAX_SOURCE, MAX_FUNCTION = 100, 300, 60
@@ -109,6 +118,19 @@ def check_header(path, text, breach):
         breach(path, "no #if in headers: choose files, not lines")
 
 
+def check_public_functions(path, text, breach):
+    inside = public = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"class \w+.*\{$", line):
+            inside, public = True, False
+        elif line.startswith("};"):
+            inside = False
+        elif inside and re.match(r" (public|protected|private):", line):
+            public = line.strip() == "public:"
+        elif inside and public and PUBLIC_FUNCTION.match(line) and path not in PUBLIC_FUNCTIONS_ALLOWED:
+            breach(path, f"line {number}: a public mutable callback; give the class a named interface, or a setter")
+
+
 def check_globals(path, text, breach):
     depth = 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -159,6 +181,7 @@ def main():
         includes.setdefault(os.path.dirname(path), set()).update(targets - {os.path.dirname(path)})
         if path.endswith(".h"):
             check_header(path, text, breach)
+            check_public_functions(path, text, breach)
         else:
             check_globals(path, text, breach)
         check_lengths(path, text, breach)

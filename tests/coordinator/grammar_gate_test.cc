@@ -15,17 +15,24 @@ constexpr int kRanks = 2;
 const GrammarSource kFirst = {GrammarSource::kRegex, "a"}, kSecond = {GrammarSource::kRegex, "b"};
 
 /// A gate before a group of ranks that the test plays itself.
-class GrammarGateTest : public testing::Test {
+class GrammarGateTest : public testing::Test, private WorkerGroupListener {
  protected:
   GrammarGateTest() {
     for (Rank rank = 0; rank < kRanks; ++rank) {
       ranks_.push_back(Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, rank)));
-      JoinMessage join{kBuildVersion, "host", 100 + rank, rank, kRanks, 0, ""};
+      const JoinMessage join{
+          .build = kBuildVersion, .host = "host", .pid = 100 + rank, .rank = rank, .world_size = kRanks};
       EXPECT_TRUE(ranks_.back().Send("", Encode(join, 1, 0)));
     }
     group_.AwaitJoined(std::chrono::seconds(30));
+    group_.set_listener(this);
     engine_.StartEpoch(1);
   }
+
+  bool Stopping() override { return false; }
+  void WhileWaiting() override {}
+  void OnBlocksReport(Rank, const BlocksReport&) override {}
+  void OnGrammarReady(Rank rank, const GrammarReady& report) override { gate_.OnReady(rank, report); }
 
   GrammarMessage Receive(Rank rank) {
     Channel* channel = &ranks_[static_cast<size_t>(rank)];

@@ -21,7 +21,11 @@ class WorkerGroupTest : public testing::Test {
   WorkerGroupTest() {
     for (Rank rank = 0; rank < kRanks; ++rank) {
       ranks_.push_back(Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, rank)));
-      JoinMessage join{kBuildVersion, "host" + std::to_string(rank), 100 + rank, rank, kRanks, 0, ""};
+      const JoinMessage join{.build = kBuildVersion,
+                             .host = "host" + std::to_string(rank),
+                             .pid = 100 + rank,
+                             .rank = rank,
+                             .world_size = kRanks};
       EXPECT_TRUE(ranks_.back().Send("", Encode(join, 1, 0)));
     }
     group_.AwaitJoined(kPatience);
@@ -77,6 +81,71 @@ TEST_F(WorkerGroupTest, ARankThatDrewAnotherTokenEndsTheGroupAndIsNamed) {
     EXPECT_EQ(failure.host, "host2");
     EXPECT_THAT(failure.what(), HasSubstr("rank 2 (pid 102 on host2) drew other tokens than rank 0 in step 1"));
   }
+}
+
+/// Writes down what a group asks and tells.
+class Notes : public WorkerGroupListener, public LauncherWatch {
+ public:
+  bool Stopping() override { return stopping; }
+  void WhileWaiting() override { ++rounds; }
+  void OnBlocksReport(Rank rank, const BlocksReport& report) override {
+    told.push_back(fmt::format("rank {}: blocks of {}", rank, report.ticket));
+  }
+  void OnGrammarReady(Rank rank, const GrammarReady& report) override {
+    told.push_back(fmt::format("rank {}: grammar {}", rank, report.ticket));
+  }
+  void CheckLauncher() override {
+    if (launcher_ended) throw GroupFailure(LossCause::kDied, 1, "host1", "mpirun ended");
+  }
+
+  bool stopping = false, launcher_ended = false;
+  int rounds = 0;
+  std::vector<std::string> told;
+};
+
+/// A group that nobody joins, and that tells and asks of everything.
+class ListenerTest : public testing::Test {
+ protected:
+  /// What ends a wait of the group.
+  LossCause CauseOfEnd() {
+    try {
+      for (;;) group_.Idle(-1, 10);
+    } catch (const GroupFailure& failure) {
+      return failure.cause;
+    }
+  }
+
+  TemporaryDirectory directory_;
+  Notes notes_;
+  WorkerGroup group_{{.data_endpoint = "ipc://" + directory_ / "data",
+                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl",
+                      .size = 1},
+                     &notes_};
+};
+
+TEST_F(ListenerTest, WaitsEndWhenTheListenerStopsOrTheLauncherHasEnded) {
+  group_.Idle(-1, 10);
+  EXPECT_EQ(notes_.rounds, 0) << "nobody listens yet";
+  group_.set_listener(&notes_);
+  group_.Idle(-1, 10);
+  EXPECT_EQ(notes_.rounds, 1);
+  notes_.stopping = true;
+  EXPECT_EQ(CauseOfEnd(), LossCause::kStopping);
+  notes_.stopping = false;
+  notes_.launcher_ended = true;
+  EXPECT_EQ(CauseOfEnd(), LossCause::kDied);
+}
+
+TEST_F(ListenerTest, ReportsBesideTheStepsReachTheListener) {
+  group_.set_listener(&notes_);
+  Channel rank = Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, 0));
+  EXPECT_TRUE(rank.Send("", Encode(BlocksReport{.ticket = 5, .state = BlocksReport::kDone}, 1, 0)));
+  EXPECT_TRUE(rank.Send("", Encode(GrammarReady{6, ""}, 1, 0)));
+  EXPECT_TRUE(rank.Send("", Encode(GrammarReady{7, ""}, 2, 0)));  // of another epoch
+  EXPECT_TRUE(rank.Send("", Encode(GrammarReady{8, ""}, 1, 0)));
+  for (const auto deadline = Clock::now() + kPatience; notes_.told.size() < 3 && Clock::now() < deadline;)
+    group_.Idle(-1, 10);
+  EXPECT_THAT(notes_.told, testing::ElementsAre("rank 0: blocks of 5", "rank 0: grammar 6", "rank 0: grammar 8"));
 }
 
 }  // namespace

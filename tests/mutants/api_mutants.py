@@ -23,7 +23,7 @@ DATA, OPTIONS = "coordinator/api/openai/data_api.cc", "coordinator/cli/options.c
 FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
-TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/deployment_sizing.cc"
+TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/deployment.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/api/http/byte_budget.cc"
 POOL, WRITING, MESSAGES = "coordinator/api/http/work_pool.cc", "coordinator/api/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
 

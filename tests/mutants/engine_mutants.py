@@ -159,12 +159,12 @@ MUTANTS = [
            "    size_t begin = at, end = at + found.length;\n    ++at;", ["coordinator/tokenizer_test:*AddedTokens*"]),
 
     # What reaches the workers.
-    Mutant("--activations does not reach the workers", "coordinator/cluster/launch/deployment_sizing.cc",
-           "assign.compute = topology_.compute;", "assign.compute = topology_.compute, assign.compute.activations = {};", FLAGS),
-    Mutant("--kv-cache-dtype does not reach the workers", "coordinator/cluster/launch/deployment_sizing.cc",
-           "assign.compute = topology_.compute;", "assign.compute = topology_.compute, assign.compute.kv_cache_dtype = {};", FLAGS),
-    Mutant("--quantization does not reach the workers", "coordinator/cluster/launch/deployment_sizing.cc",
-           "assign.compute = topology_.compute;", "assign.compute = topology_.compute, assign.compute.quantization = {};", FLAGS),
+    Mutant("--activations does not reach the workers", "coordinator/cluster/group/worker_assignment.cc",
+           "assign.compute = topology.compute;", "assign.compute = topology_.compute, assign.compute.activations = {};", FLAGS),
+    Mutant("--kv-cache-dtype does not reach the workers", "coordinator/cluster/group/worker_assignment.cc",
+           "assign.compute = topology.compute;", "assign.compute = topology_.compute, assign.compute.kv_cache_dtype = {};", FLAGS),
+    Mutant("--quantization does not reach the workers", "coordinator/cluster/group/worker_assignment.cc",
+           "assign.compute = topology.compute;", "assign.compute = topology_.compute, assign.compute.quantization = {};", FLAGS),
     Mutant("workers drop the activations they are told", "worker/cpu/cpu_decoder.cc",
            "activations_(ActivationsOf(sizes.compute.activations))", "activations_(kernels::Activations::kInt16)", ["worker/quantization_test"]),
     # Mixtures of experts.

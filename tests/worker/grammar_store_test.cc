@@ -26,11 +26,11 @@ TEST(GrammarStoreTest, WhatWasPreparedIsReadyWhateverIsCompiledMeanwhile) {
   const GrammarSource first = {GrammarSource::kRegex, "ab"}, second = {GrammarSource::kRegex, "ba"};
   std::promise<void> prepared, busy, release;
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
-  store.on_report = [&, reports = 0]() mutable {
+  store.set_on_report([&, reports = 0]() mutable {
     if (++reports == 1) return prepared.set_value();
     busy.set_value();  // the thread that compiles goes on when the test says so
     release.get_future().wait();
-  };
+  });
   store.Prepare({1, first});
   prepared.get_future().wait();
   store.Prepare({2, second});

@@ -19,8 +19,8 @@ struct Accelerators {
   std::string problem;  // why there are none
 };
 
-/// What this build can compute on. There are two implementations: with CUDA (backend_cuda.cc) and without
-/// (backend_cpu.cc).
+/// What this build can compute on. There are two implementations: with CUDA (backend_with_cuda.cc) and without
+/// (backend_without_cuda.cc).
 Accelerators FindAccelerators();
 
 /// An engine and what it needs to live.

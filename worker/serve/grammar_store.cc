@@ -114,7 +114,7 @@ void GrammarStore::Prepare(const GrammarMessage& order) {
       if (grammar != nullptr) prepared_[order.ticket] = {order.source, grammar};
       reports_.push_back(std::move(report));
     }
-    on_report();
+    on_report_();
   });
 }
 

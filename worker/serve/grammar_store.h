@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/grammar/grammar_compiler.h"
@@ -35,8 +36,8 @@ class GrammarStore {
   bool IsReady(const GrammarSource& source) { return Find(source) != nullptr; }
   /// What the coordinator must be told, since the last call.
   std::vector<GrammarReady> TakeReports();
-  /// Called on the store's thread when there is a report. Set before the first Prepare.
-  std::function<void()> on_report = [] {};
+  /// What is called on the store's thread when there is a report. Before the first Prepare.
+  void set_on_report(std::function<void()> on_report) { on_report_ = std::move(on_report); }
 
  private:
   struct Prepared {
@@ -47,6 +48,7 @@ class GrammarStore {
   std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source);
   void Enqueue(std::function<void(GrammarCompiler&)> task, bool first = false);
 
+  std::function<void()> on_report_ = [] {};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, as are the next three

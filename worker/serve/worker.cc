@@ -250,7 +250,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   // Another worker must not be taken for this one where both give blocks to a third.
   BlockCourier courier(fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()));
   const GrammarsEnd end{executor};  // before the courier, which their reports go through
-  if (executor.grammars() != nullptr) executor.grammars()->on_report = [&courier] { courier.Wake(); };
+  if (executor.grammars() != nullptr) executor.grammars()->set_on_report([&courier] { courier.Wake(); });
   ServeSteps(line, executor, lease, courier);
 }
 

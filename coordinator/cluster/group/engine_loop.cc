@@ -30,12 +30,10 @@ GroupFailure AsGroupFailure(const std::exception& error) {
 
 }  // namespace
 
-EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery)
-    : engine_(engine),
-      group_(group),
-      recovery_(std::move(recovery)),
-      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      thread_([this] { Run(); }) {}
+EngineLoop::EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host)
+    : engine_(engine), group_(group), host_(host), wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), thread_([this] {
+        Run();
+      }) {}
 
 EngineLoop::~EngineLoop() {
   Stop();
@@ -103,7 +101,7 @@ std::function<void(Engine&)> EngineLoop::NextTask() {
 void EngineLoop::RunUntilStopped() {
   while (!stopping_) {
     DrainInbox();
-    recovery_.between_steps(engine_);
+    host_.BetweenSteps(engine_);
     const double now = Now();
     engine_.ExpireOverdue(now);
     if (!replacements_.empty() && engine_.num_outstanding() == 0) Replace();
@@ -154,12 +152,12 @@ void EngineLoop::WaitFor(milliseconds time) {
 bool EngineLoop::Recover(GroupFailure& failure) {
   recovering_ = true;
   losses_.Lost(engine_.epoch(), failure);
-  while (recovery_.relaunch && !stopping_ && fruitless_epochs_ < static_cast<int>(std::size(kBackOff))) {
+  while (!stopping_ && fruitless_epochs_ < static_cast<int>(std::size(kBackOff))) {
     spdlog::warn("the worker group is lost: {}; starting the workers again", failure.what());
     WaitFor(kBackOff[fruitless_epochs_]);
     ++fruitless_epochs_;
     try {
-      recovery_.relaunch(failure);
+      host_.Relaunch(failure);
       ++num_recoveries_;
       losses_.Recovered();
       recovering_ = false;
@@ -172,16 +170,17 @@ bool EngineLoop::Recover(GroupFailure& failure) {
 }
 
 void EngineLoop::Abandon(const std::string& message) {
-  if (recovery_.abandon) recovery_.abandon(engine_);
+  host_.Abandon(engine_);
   engine_.FailAll(message);
 }
 
+/// Whoever asks how things stand, or leaves, is heard also while workers start.
+void EngineLoop::WhileWaiting() {
+  if (recovering_) DrainInbox();
+}
+
 void EngineLoop::Run() {
-  group_.stopping = [this] { return stopping_.load(); };
-  // Whoever asks how things stand, or leaves, is heard also while workers start.
-  group_.while_waiting = [this] {
-    if (recovering_) DrainInbox();
-  };
+  group_.set_listener(this);
   for (bool recovered = true; recovered && !stopping_;) {
     try {
       RunUntilStopped();
@@ -191,7 +190,7 @@ void EngineLoop::Run() {
       if (recovered || stopping_) continue;
       serving_ = recovering_ = false;
       Abandon("the workers were lost while this request ran");  // the log and the admin see which and why
-      recovery_.on_end(failure.what());
+      host_.OnLostForGood(failure.what());
     }
   }
   // Requests that come while the server winds down are answered, too.
@@ -201,6 +200,7 @@ void EngineLoop::Run() {
     std::this_thread::sleep_for(milliseconds(10));
   }
   for (const Replacement& replacement : replacements_) replacement.done("the server is stopping");
+  group_.set_listener(nullptr);
 }
 
 }  // namespace quire

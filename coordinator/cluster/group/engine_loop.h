@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "coordinator/cluster/group/engine_loop_host.h"
 #include "coordinator/cluster/group/loss_log.h"
 #include "coordinator/cluster/group/step_statistics.h"
 #include "coordinator/cluster/group/worker_group.h"
@@ -18,23 +19,12 @@ namespace quire {
 
 /// The engine's thread: drain the inbox, plan and send as far ahead as the engine does, await the oldest result,
 /// commit, deliver, again. When the worker group is lost it has the workers started again and goes on.
-class EngineLoop {
+class EngineLoop : private WorkerGroupListener {
  public:
-  /// What to do when the worker group is lost; called on the engine's thread.
-  struct Recovery {
-    /// Starts the workers again, so that the engine can go on; throws when that fails. Null: a lost group is the end.
-    std::function<void(const GroupFailure&)> relaunch;
-    /// Called once, when no more attempts are made.
-    std::function<void(const std::string&)> on_end;
-    /// Called before that, and for requests that come later: takes out those that somebody else can serve; the others
-    /// end with an error. Null: all do.
-    std::function<void(Engine&)> abandon = nullptr;
-    /// Called in every round of the loop, between one step's delivery and the next step's planning.
-    std::function<void(Engine&)> between_steps = [](Engine&) {};
-  };
-  EngineLoop(Engine& engine, WorkerGroup& group, Recovery recovery);
+  /// Starts the thread. All three outlive the loop.
+  EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host);
   /// Stops the thread; what still runs is dropped.
-  ~EngineLoop();
+  ~EngineLoop() override;
 
   /// Ends the thread and drops every request and task, so that nothing of theirs outlives what they refer to.
   void Stop();
@@ -70,6 +60,11 @@ class EngineLoop {
     std::function<void(const std::string&)> done;
   };
 
+  bool Stopping() override { return stopping_.load(); }
+  void WhileWaiting() override;
+  void OnBlocksReport(Rank rank, const BlocksReport& report) override { host_.OnBlocksReport(rank, report); }
+  void OnGrammarReady(Rank rank, const GrammarReady& report) override { host_.OnGrammarReady(rank, report); }
+
   void Run();
   void RunUntilStopped();
   void Replace();
@@ -83,7 +78,7 @@ class EngineLoop {
 
   Engine& engine_;
   WorkerGroup& group_;
-  Recovery recovery_;
+  EngineLoopHost& host_;
   std::mutex mutex_;
   std::deque<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
   std::vector<Replacement> replacements_;           // of the engine's thread; the first is next

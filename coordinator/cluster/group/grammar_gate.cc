@@ -14,16 +14,14 @@ constexpr double kPatienceSeconds = 60;
 
 }  // namespace
 
-GrammarGate::GrammarGate(WorkerGroup& group) : group_(group) {
-  group_.on_grammar = [this](Rank rank, const GrammarReady& report) {
-    const auto held = std::ranges::find(held_, report.ticket, &Held::ticket);
-    if (held == held_.end()) return;
-    held->ready.insert(rank);
-    held->bytes = std::max({held->bytes, report.bytes, kLeastBytes});
-    if (report.problem.empty()) return;
-    spdlog::warn("rank {} cannot compile a grammar: {}", rank, report.problem);
-    held->problem = report.problem;
-  };
+void GrammarGate::OnReady(Rank rank, const GrammarReady& report) {
+  const auto held = std::ranges::find(held_, report.ticket, &Held::ticket);
+  if (held == held_.end()) return;
+  held->ready.insert(rank);
+  held->bytes = std::max({held->bytes, report.bytes, kLeastBytes});
+  if (report.problem.empty()) return;
+  spdlog::warn("rank {} cannot compile a grammar: {}", rank, report.problem);
+  held->problem = report.problem;
 }
 
 void GrammarGate::Pass(const std::string& client, const GrammarSource& source, Arrival arrival) {

@@ -36,10 +36,12 @@ class GrammarGate {
   /// Room on a rank, and what a grammar takes at least.
   static constexpr uint64_t kRoom = 128 << 20, kLeastBytes = 256 << 10;
 
-  explicit GrammarGate(WorkerGroup& group);
+  explicit GrammarGate(WorkerGroup& group) : group_(group) {}
 
   /// Runs one of the arrival's functions in a later round; none when it is abandoned meanwhile.
   void Pass(const std::string& client, const GrammarSource& source, Arrival arrival);
+  /// A rank has compiled a grammar that it was asked for, or cannot.
+  void OnReady(Rank rank, const GrammarReady& report);
   /// In every round of the engine's loop. now: seconds on its clock.
   void Round(Engine& engine, double now);
   /// Lets everybody through: nobody will be ready any more, and the engine says so.

@@ -25,8 +25,9 @@ int64_t Millis(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(Options options)
+WorkerGroup::WorkerGroup(Options options, LauncherWatch* launcher)
     : options_(std::move(options)),
+      launcher_(launcher),
       data_(Channel::Bind(options_.data_endpoint, options_.curve)),
       ctrl_(Channel::Bind(options_.ctrl_endpoint, options_.curve)),
       data_endpoint_(data_.bound_endpoint()),
@@ -68,8 +69,8 @@ void WorkerGroup::SendToAll(const Frame& frame, const char* what) {
 }
 
 void WorkerGroup::HearLauncher() {
-  for (const auto end = Clock::now() + kLauncherSpeaksWithin; Clock::now() < end && !stopping();) {
-    check_launcher();
+  for (const auto end = Clock::now() + kLauncherSpeaksWithin; Clock::now() < end && !Stopping();) {
+    if (launcher_ != nullptr) launcher_->CheckLauncher();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
@@ -144,11 +145,11 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
     if (rank < 0) rank = Adopt(*received);
     if (rank >= 0 && !HandleReport(rank, received->frame)) handle(rank, received->frame);
   }
-  check_launcher();
+  if (launcher_ != nullptr) launcher_->CheckLauncher();
   if (deaf_) GroupFail(LossCause::kDied, *deaf_, "{} does not take messages", Describe(*deaf_));
-  while_waiting();
+  if (listener_ != nullptr) listener_->WhileWaiting();
   CheckLeases();
-  if (stopping()) GroupFail(LossCause::kStopping, -1, "the server is stopping");
+  if (Stopping()) GroupFail(LossCause::kStopping, -1, "the server is stopping");
 }
 
 void WorkerGroup::Send(Rank rank, const Message& message) {
@@ -158,12 +159,12 @@ void WorkerGroup::Send(Rank rank, const Message& message) {
 bool WorkerGroup::HandleReport(Rank rank, const Frame& frame) const {
   if (frame.header.kind == FrameKind::kBlocksReport) {
     const Message message = Decode(frame);
-    on_blocks(rank, std::get<BlocksReport>(message));
+    if (listener_ != nullptr) listener_->OnBlocksReport(rank, std::get<BlocksReport>(message));
     return true;
   }
   if (frame.header.kind == FrameKind::kGrammarReady) {
     const Message message = Decode(frame);
-    on_grammar(rank, std::get<GrammarReady>(message));
+    if (listener_ != nullptr) listener_->OnGrammarReady(rank, std::get<GrammarReady>(message));
     return true;
   }
   return false;
@@ -175,7 +176,7 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   ranks_.assign(static_cast<size_t>(size), {});
   ForgetPeers();
   deaf_.reset();
-  steps_ = StepsUnderWay(ranks_.size());
+  steps_ = StepAnswers(ranks_.size());
   assigned_ = false;
   seconds_per_token_ = 0;
 }
@@ -208,7 +209,7 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
 
 StepOutcome WorkerGroup::AwaitStep() {
   QUIRE_CHECK(!steps_.empty(), "no plan is under way");
-  const StepsUnderWay::Step& step = steps_.oldest();
+  const StepAnswers::Step& step = steps_.oldest();
   for (RankInfo& info : ranks_) info.starved_before = info.starved;
   while (const auto missing = step.Missing()) {
     const auto starved = Starved(), elapsed = Clock::now() - step.begin;

@@ -13,28 +13,11 @@
 #include "comm/wire/channel.h"
 #include "comm/wire/messages.h"
 #include "coordinator/cluster/group/group_failure.h"
-#include "coordinator/cluster/group/steps_under_way.h"
+#include "coordinator/cluster/group/rank_info.h"
+#include "coordinator/cluster/group/step_answers.h"
+#include "coordinator/cluster/group/worker_group_listener.h"
 
 namespace quire {
-
-/// What is known of one rank, for the admin endpoint and for error messages.
-struct RankInfo {
-  std::string host, isa;  // what it computes on: "avx2", "NVIDIA H200"
-  int pid = 0;
-  int devices = 0;             // GPUs of the host
-  std::string device_problem;  // why there are none
-  int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
-  int load_millis = 0;
-  StepId last_step = 0;
-  uint32_t compute_micros = 0;  // of its last step
-  std::chrono::steady_clock::time_point last_beat;
-  std::chrono::microseconds late{0};            // how late its host woke its threads lately, at most
-  std::chrono::microseconds starved{0};         // how long its computing thread has waited for a core since it began
-  std::chrono::microseconds starved_before{0};  // of that, until the step began that is awaited
-  /// The step it must answer next, and since when it says that it has nothing to do for it.
-  StepId idle_before = 0;
-  std::optional<std::chrono::steady_clock::time_point> idle_since;
-};
 
 /// The coordinator's side of the wire: the handshake with every rank, the same plan to all of them, an answer from
 /// each, and the watch over who is alive. Belongs to one thread. Every failure throws GroupFailure.
@@ -52,7 +35,11 @@ class WorkerGroup {
     std::shared_ptr<CurveServer> curve;            // null: workers connect without keys
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
-  explicit WorkerGroup(Options options);
+  /// launcher: null where somebody else starts the workers. It outlives the group.
+  explicit WorkerGroup(Options options, LauncherWatch* launcher = nullptr);
+
+  /// Whoever is told and asked from now on; null: nobody. It outlives the group, or is taken back.
+  void set_listener(WorkerGroupListener* listener) { listener_ = listener; }
 
   int size() const { return options_.size; }
   const std::string& data_endpoint() const { return data_endpoint_; }
@@ -64,16 +51,6 @@ class WorkerGroup {
   uint64_t num_refused_peers() const { return encrypted() ? options_.curve->num_refused() : 0; }
   /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }
-
-  /// Called whenever the group waits; throws GroupFailure when the launcher has ended.
-  std::function<void()> check_launcher = [] {};
-  /// Asked whenever the group waits: true ends the wait with GroupFailure, because nobody needs the answer any more.
-  std::function<bool()> stopping = [] { return false; };
-  /// Called with one line per event of the handshake.
-  std::function<void(const std::string&)> progress = [](const std::string&) {};
-
-  /// Called whenever the group waits, at least every 100 ms.
-  std::function<void()> while_waiting = [] {};
 
   /// The ranks so far count no more; those of a new epoch may join, `size` of them.
   void BeginEpoch(EpochId epoch, int size);
@@ -93,13 +70,9 @@ class WorkerGroup {
   /// One step, with nothing else under way.
   StepOutcome RunStep(const StepPlan& plan);
 
-  /// A message about KV blocks to one rank, in order with the plans. A rank that does not take it is lost, which shows
-  /// at the next wait.
+  /// A message about KV blocks or a grammar to one rank, in order with the plans. A rank that does not take it is lost,
+  /// which shows at the next wait.
   void Send(Rank rank, const Message& message);
-  /// Called during waits when a rank has something to say about those.
-  std::function<void(Rank, const BlocksReport&)> on_blocks = [](Rank, const BlocksReport&) {};
-  /// Likewise when a rank has compiled a grammar that it was sent.
-  std::function<void(Rank, const GrammarReady&)> on_grammar = [](Rank, const GrammarReady&) {};
 
   /// Waits for wake_fd, minding the leases, up to the given time.
   void Idle(int wake_fd, int timeout_millis);
@@ -143,7 +116,11 @@ class WorkerGroup {
                 const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
 
+  bool Stopping() const { return listener_ != nullptr && listener_->Stopping(); }
+
   Options options_;
+  LauncherWatch* launcher_;
+  WorkerGroupListener* listener_ = nullptr;
   Channel data_, ctrl_;
   std::string data_endpoint_;
   std::vector<RankInfo> ranks_;
@@ -151,7 +128,7 @@ class WorkerGroup {
   std::optional<Rank> deaf_;        // a rank that did not take a message
   std::atomic<uint64_t> num_foreign_frames_{0};
   bool assigned_ = false;  // from then on ranks beat, and silence is a fault
-  StepsUnderWay steps_;
+  StepAnswers steps_;
   double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
   Clock::time_point last_pump_ = Clock::now();
   RecentDelay own_delay_;  // in minding the workers

@@ -1,4 +1,6 @@
-// The half of WorkerGroup that brings a group up: join, load, reserve blocks (comm/PROTOCOL.md, Handshake).
+// How a worker group comes up: join, load, reserve blocks (comm/PROTOCOL.md, Handshake).
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -49,7 +51,7 @@ void WorkerGroup::OnJoin(Rank rank, const JoinMessage& join) {
   info.pid = join.pid;
   info.devices = join.devices;
   info.device_problem = join.device_problem;
-  progress(fmt::format("{} joined", Describe(rank)));
+  spdlog::info("{} joined", Describe(rank));
 }
 
 void WorkerGroup::AwaitAll(const char* what, std::chrono::seconds patience,
@@ -101,8 +103,8 @@ void WorkerGroup::OnLoaded(Rank rank, const Message& message) {
   info.weight_bytes = hello->weight_bytes;
   info.available_bytes = hello->available_bytes;
   info.load_millis = hello->load_millis;
-  progress(fmt::format("{} loaded {:.1f} MiB of weights in {} ms ({})", Describe(rank),
-                       static_cast<double>(hello->weight_bytes) / (1 << 20), hello->load_millis, hello->isa));
+  spdlog::info("{} loaded {:.1f} MiB of weights in {} ms ({})", Describe(rank),
+               static_cast<double>(hello->weight_bytes) / (1 << 20), hello->load_millis, hello->isa);
 }
 
 double WorkerGroup::Start(int num_blocks, int num_host_blocks) {

@@ -1,13 +1,16 @@
 #include "coordinator/cluster/launch/deployment.h"
 
+#include <sodium.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "comm/base/error.h"
+#include "coordinator/cluster/group/worker_assignment.h"
 #include "coordinator/cluster/launch/host_probe.h"
 #include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/cluster/launch/pool_sizing.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
 
 namespace quire {
@@ -37,13 +40,11 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
          max_model_len_);
   }
   if (topology.scheduler.max_model_len > 0) max_model_len_ = topology.scheduler.max_model_len;
-  group_ = std::make_unique<WorkerGroup>(GroupOptions());
-  group_->check_launcher = [this] { CheckLauncher(); };
-  group_->progress = [](const std::string& line) { spdlog::info("{}", line); };
+  group_ = std::make_unique<WorkerGroup>(GroupOptions(), static_cast<LauncherWatch*>(this));
   if (!external()) spdlog::info("mpirun {}", network_.InWords());
   Place(topology_.parallel.tensor);
   BringUp();
-  const PoolSizes pools = ChoosePools(1);
+  const PoolSizes pools = PoolsFor(1);
   const double swap_seconds = Reserve(pools);
   const int64_t pool_tokens = int64_t{pools.num_blocks - 1} * topology.cache.block_size;
   if (pool_tokens < max_model_len_ && model.spec().window() == 0) {
@@ -95,6 +96,27 @@ void Deployment::Launch() {
   launcher_ = std::make_unique<MpirunProcess>(command);
 }
 
+EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
+  const ModelSpec& spec = model_.spec();
+  EngineOptions options;
+  options.scheduler.max_step_tokens = max_step_tokens_;
+  options.scheduler.max_running = topology_.scheduler.max_running;
+  options.scheduler.preemption = topology_.scheduler.preemption;
+  options.blocks.num_blocks = pools.num_blocks;
+  options.blocks.num_host_blocks = pools.num_host_blocks;
+  options.blocks.block_size = topology_.cache.block_size;
+  options.blocks.watermark = topology_.cache.watermark;
+  options.blocks.prefix_caching = topology_.cache.prefix_caching;
+  options.blocks.sliding_window = static_cast<int>(spec.window());
+  ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
+  options.max_wait_seconds = topology_.limits.queue_seconds;
+  options.max_request_seconds = topology_.limits.request_seconds;
+  options.plan_ahead = topology_.scheduler.plan_ahead;
+  options.max_model_len = max_model_len_;
+  options.vocab_size = static_cast<int>(spec.vocab_size);
+  return options;
+}
+
 void Deployment::EndWorkers() {
   launcher_.reset();  // workers of an epoch that is over are fenced off: nobody reads what they still send
   launcher_ended_.reset();
@@ -105,10 +127,17 @@ void Deployment::EndWorkers() {
 void Deployment::BringUp() {
   Launch();
   group_->AwaitJoined(external() ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
-  cuda_ = ChooseBackend() == BackendKind::kCuda;
-  ChooseStepTokens();
-  assignment_ = MakeAssignment();
+  const BackendKind backend = ChooseBackend(topology_, group_->ranks());
+  if (max_step_tokens_ == 0) max_step_tokens_ = ChooseStepTokens(topology_, backend);
+  assignment_ = MakeAssignment(topology_, model_, group_->ranks(), backend);
+  assignment_.max_step_tokens = max_step_tokens_;
+  assignment_.max_model_len = max_model_len_;
   group_->Load(assignment_);
+}
+
+PoolSizes Deployment::PoolsFor(int blocks_needed) const {
+  return ChoosePools(topology_, assignment_.compute.backend, group_->ranks(),
+                     {.max_model_len = max_model_len_, .blocks_needed = blocks_needed});
 }
 
 double Deployment::Reserve(const PoolSizes& pools) {
@@ -129,7 +158,7 @@ void Deployment::StartNextEpoch(bool same_shape) {
   group_->BeginEpoch(++epoch_, topology_.parallel.tensor);
   BringUp();
   // The same workers get the same pool, whatever else takes memory by now.
-  const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePools(engine_->BlocksNeeded());
+  const PoolSizes pools = same_shape ? engine_->blocks().sizes() : PoolsFor(engine_->BlocksNeeded());
   const double swap_seconds = Reserve(pools);
   engine_->StartEpoch(epoch_, pools);
   engine_->SetSwapSpeed(swap_seconds);

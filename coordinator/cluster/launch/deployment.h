@@ -22,14 +22,14 @@
 namespace quire {
 
 /// The worker groups of one engine, one after another, each from its launch to its end, and the engine itself.
-class Deployment {
+class Deployment : private LauncherWatch {
  public:
   /// Launches the workers (or waits for those started by hand), loads the model and reserves the KV blocks. Throws
   /// Error or GroupFailure naming rank, phase and remedy; then nothing is left running. Setting `cancel` ends it early.
   /// Without a vocabulary no request may have a grammar.
   Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
              std::shared_ptr<const Vocabulary> vocabulary = nullptr);
-  ~Deployment();
+  ~Deployment() override;
 
   /// After a loss: ends what is left of the workers and starts them again as a new epoch (or waits for those that
   /// somebody else starts again); then the engine goes on with every request from its delivered tokens. Throws like the
@@ -56,14 +56,10 @@ class Deployment {
 
  private:
   WorkerGroup::Options GroupOptions() const;
-  /// By what the topology asks for and the ranks have; not kAuto. Throws Error when they don't go together.
-  BackendKind ChooseBackend() const;
-  void ChooseStepTokens();
-  AssignMessage MakeAssignment() const;
   bool external() const {
     return topology_.launch.method == LaunchMethod::kExternal;
   }  // somebody else starts the workers
-  void CheckLauncher();
+  void CheckLauncher() override;
   void Launch();
   void Place(int num_ranks);
   void EndWorkers();
@@ -75,8 +71,7 @@ class Deployment {
   /// Several nodes: where the ranks of the next epoch live, without the hosts that failed. When the others cannot take
   /// all ranks, the shape becomes a smaller one. False when it did.
   bool PlaceWithout(const std::set<std::string>& left_out);
-  int ChooseNumBlocks(int needed) const;
-  PoolSizes ChoosePools(int needed) const;
+  PoolSizes PoolsFor(int blocks_needed) const;
   EngineOptions MakeEngineOptions(const PoolSizes& pools) const;
 
   Topology topology_;  // parallel: the shape that the group has
@@ -92,7 +87,6 @@ class Deployment {
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
   std::unique_ptr<Engine> engine_;
   int max_model_len_ = 0, max_step_tokens_ = 0;
-  bool cuda_ = false;
   AssignMessage assignment_;  // of the epoch
   EpochId epoch_ = 1;
 };

@@ -24,6 +24,16 @@ std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks) {
   return counts;
 }
 
+std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks) {
+  std::map<std::string, int> counts = RanksOfHosts(ranks);
+  for (auto& [host, count] : counts) {
+    const auto node = std::ranges::find(topology.nodes, host, &Topology::Node::host);
+    const bool known = node != topology.nodes.end() && node->ranks_of_all > 0;
+    count = known ? node->ranks_of_all : OnThisHost(topology) ? count * topology.parallel.replicas : count;
+  }
+  return counts;
+}
+
 int MostRanksOfAHost(const std::vector<RankInfo>& ranks) {
   int most = 0;
   for (const auto& [host, count] : RanksOfHosts(ranks)) most = std::max(most, count);

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/cluster/group/worker_group.h"
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/group/group_failure.h"
+#include "coordinator/cluster/group/rank_info.h"
 #include "coordinator/cluster/launch/mpirun_report.h"
 
 namespace quire {
@@ -14,6 +16,8 @@ namespace quire {
 /// The host of every rank, as the ranks said when they joined.
 std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks);
 std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
+/// The same of all replicas. Where no node says how many it has, all of them are on this host.
+std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 int MostRanksOfAHost(const std::vector<RankInfo>& ranks);
 
 /// How long after mpirun's end the ranks of a lost daemon are still heard: they find out within a second.

@@ -47,24 +47,26 @@ Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<b
   Publish(engine());
 }
 
-void Replica::Begin(EngineLoop::Recovery recovery) {
-  recovery.between_steps = [this, then = std::move(recovery.between_steps)](Engine& engine) {
-    Publish(engine);
-    PublishEpoch(engine);
-    gate_.Round(engine, EngineLoop::Now());
-    then(engine);
-  };
-  if (recovery.relaunch) {
-    recovery.relaunch = [this, then = std::move(recovery.relaunch)](const GroupFailure& loss) {
-      feed_.Publish(EventKind::kWorkersLost, [&] { return ServerEvent{.replica = index(), .text = loss.what()}; });
-      then(loss);
-    };
-  }
-  recovery.abandon = [this, then = std::move(recovery.abandon)](Engine& engine) {
-    gate_.Open(engine);
-    if (then) then(engine);
-  };
-  loop_ = std::make_unique<EngineLoop>(engine(), group(), std::move(recovery));
+void Replica::Begin(ReplicaListener& listener) {
+  listener_ = &listener;
+  loop_ = std::make_unique<EngineLoop>(engine(), group(), static_cast<EngineLoopHost&>(*this));
+}
+
+void Replica::BetweenSteps(Engine& engine) {
+  Publish(engine);
+  PublishEpoch(engine);
+  gate_.Round(engine, EngineLoop::Now());
+  listener_->OnRound(index(), engine);
+}
+
+void Replica::Relaunch(const GroupFailure& loss) {
+  feed_.Publish(EventKind::kWorkersLost, [&] { return ServerEvent{.replica = index(), .text = loss.what()}; });
+  deployment_.Relaunch(loss);
+}
+
+void Replica::Abandon(Engine& engine) {
+  gate_.Open(engine);
+  listener_->OnAbandoned(index(), engine);
 }
 
 void Replica::PublishEpoch(const Engine& engine) {

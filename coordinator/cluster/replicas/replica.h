@@ -9,7 +9,8 @@
 #include "coordinator/cluster/group/event_feed.h"
 #include "coordinator/cluster/group/grammar_gate.h"
 #include "coordinator/cluster/launch/deployment.h"
-#include "coordinator/cluster/replicas/placement_choice.h"
+#include "coordinator/cluster/replicas/replica_choice.h"
+#include "coordinator/cluster/replicas/replica_listener.h"
 #include "coordinator/journal/journal.h"
 
 namespace quire {
@@ -23,15 +24,15 @@ struct BlockShape {
 
 /// One tensor-parallel group with everything that is its own: workers, sockets, epochs, recovery, KV blocks, engine,
 /// engine thread and journal. What happens to it happens to no other one.
-class Replica {
+class Replica : private EngineLoopHost {
  public:
   /// Starts the workers, like Deployment. `topology` is a ReplicaTopology.
   /// The feed outlives it.
   Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
           std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed);
 
-  /// Begins to serve: starts the engine's thread.
-  void Begin(EngineLoop::Recovery recovery);
+  /// Begins to serve: starts the engine's thread. The listener outlives it.
+  void Begin(ReplicaListener& listener);
   /// Ends the engine's thread and drops what is left in the engine; then, apart, the workers.
   void StopLoop();
   void StopWorkers(const std::string& reason) { deployment_.Stop(reason); }
@@ -63,6 +64,15 @@ class Replica {
   void Publish(const Engine& engine);
 
  private:
+  void BetweenSteps(Engine& engine) override;
+  void Relaunch(const GroupFailure& loss) override;
+  void Abandon(Engine& engine) override;
+  void OnLostForGood(const std::string& reason) override { listener_->OnLostForGood(index(), reason); }
+  void OnBlocksReport(Rank rank, const BlocksReport& report) override {
+    listener_->OnBlocksReport(index(), rank, report);
+  }
+  void OnGrammarReady(Rank rank, const GrammarReady& report) override { gate_.OnReady(rank, report); }
+
   std::function<void(Engine&)> Announce(int64_t tokens, std::function<void(Engine&)> task);
   void PublishShape(const Engine& engine);
   void PublishEpoch(const Engine& engine);
@@ -72,7 +82,8 @@ class Replica {
   EventFeed& feed_;
   EngineWatcher watcher_;
   GrammarGate gate_;
-  std::optional<Journal> journal_;  // told of what the engine does
+  std::optional<Journal> journal_;       // told of what the engine does
+  ReplicaListener* listener_ = nullptr;  // from Begin on
   std::unique_ptr<EngineLoop> loop_;
   mutable std::mutex mutex_;  // guards the next three
   ReplicaView view_;

@@ -21,7 +21,7 @@ Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std:
     Topology one = ReplicaTopology(topology, r);
     if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
     auto replica = std::make_unique<Replica>(std::move(one), model, cancel, vocabulary, events_);
-    replica->Begin(RecoveryOf(*replica));
+    replica->Begin(*this);
     return replica;
   };
   std::vector<std::future<std::unique_ptr<Replica>>> others;
@@ -86,23 +86,16 @@ void Replicas::OnLostForGood(int replica, const std::string& reason) {
   }
 }
 
-EngineLoop::Recovery Replicas::RecoveryOf(Replica& replica) {
-  EngineLoop::Recovery recovery;
-  const int index = replica.index();
-  recovery.relaunch = [&replica](const GroupFailure& loss) { replica.deployment().Relaunch(loss); };
-  recovery.on_end = [this, index](const std::string& reason) { OnLostForGood(index, reason); };
-  if (num_replicas_ == 1) return recovery;
-  recovery.abandon = [this, index](Engine& engine) {
-    if (begun_) migrations_->Empty(index, engine);
-  };
-  recovery.between_steps = [this, index](Engine& engine) { OnRound(index, engine); };
-  replica.group().on_blocks = [this, index](Rank rank, const BlocksReport& report) {
-    migrations_->OnReport(index, rank, report);
-  };
-  return recovery;
+void Replicas::OnAbandoned(int replica, Engine& engine) {
+  if (begun_ && num_replicas_ > 1) migrations_->Empty(replica, engine);
+}
+
+void Replicas::OnBlocksReport(int replica, Rank rank, const BlocksReport& report) {
+  migrations_->OnReport(replica, rank, report);
 }
 
 void Replicas::OnRound(int replica, Engine& engine) {
+  if (num_replicas_ == 1) return;
   const EpochId seen = std::exchange(epochs_seen_[static_cast<size_t>(replica)], engine.epoch());
   if (!begun_) return;
   if (seen != 0 && seen != engine.epoch()) migrations_->OnEpochLost(replica);

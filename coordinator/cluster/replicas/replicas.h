@@ -16,13 +16,13 @@ namespace quire {
 
 /// The replicas of a server, and which of them a request goes to. Requests enter and leave through here; what a replica
 /// does with them is its own affair.
-class Replicas {
+class Replicas : private ReplicaListener {
  public:
   /// Starts all of them, side by side. Each serves as soon as it is there, since its workers need to hear from
   /// somebody; requests come after Begin. Throws what the first one that could not start throws.
   Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
            std::shared_ptr<const Vocabulary> vocabulary = nullptr);
-  ~Replicas();
+  ~Replicas() override;
 
   /// Replicas know of each other from here on. `on_end` is called once, when the last one is lost for good.
   void Begin(std::function<void(const std::string&)> on_end);
@@ -53,10 +53,11 @@ class Replicas {
   std::vector<ReplicaView> Views() const;
 
  private:
-  EngineLoop::Recovery RecoveryOf(Replica& replica);
-  void OnLostForGood(int replica, const std::string& reason);
+  void OnRound(int replica, Engine& engine) override;
+  void OnBlocksReport(int replica, Rank rank, const BlocksReport& report) override;
+  void OnAbandoned(int replica, Engine& engine) override;
+  void OnLostForGood(int replica, const std::string& reason) override;
   void EndStarters();
-  void OnRound(int replica, Engine& engine);
 
   EventFeed events_;
   std::vector<std::unique_ptr<Replica>> replicas_;

@@ -1,4 +1,4 @@
-#include "coordinator/cluster/group/steps_under_way.h"
+#include "coordinator/cluster/group/step_answers.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-using Clock = StepsUnderWay::Clock;
+using Clock = StepAnswers::Clock;
 constexpr auto kSecond = std::chrono::seconds(1);
 
 StepPlan Plan(StepId step) {
@@ -26,17 +26,17 @@ StepResult Answer(StepId step, Rank rank, uint64_t plan_hash, TokenId token, uin
 }
 
 /// Two ranks, two plans under way: steps 1 and 2, with hashes 101 and 102.
-class StepsUnderWayTest : public testing::Test {
+class StepAnswersTest : public testing::Test {
  protected:
-  StepsUnderWayTest() {
+  StepAnswersTest() {
     steps_.Sent(Plan(1), 101, begin_);
     steps_.Sent(Plan(2), 102, begin_ + kSecond);
   }
   Clock::time_point begin_ = Clock::now();
-  StepsUnderWay steps_{2};
+  StepAnswers steps_{2};
 };
 
-TEST_F(StepsUnderWayTest, AFastRankMayBeAStepAhead) {
+TEST_F(StepAnswersTest, AFastRankMayBeAStepAhead) {
   EXPECT_EQ(steps_.oldest().num_tokens, 7);
   EXPECT_EQ(steps_.Answered(1, Answer(1, 1, 101, 7, 10)), 1u);
   EXPECT_EQ(steps_.Answered(1, Answer(2, 1, 102, 8, 900)), 2u);
@@ -56,7 +56,7 @@ TEST_F(StepsUnderWayTest, AFastRankMayBeAStepAhead) {
   EXPECT_TRUE(steps_.empty());
 }
 
-TEST_F(StepsUnderWayTest, AnAnswerOutOfOrderIsRefused) {
+TEST_F(StepAnswersTest, AnAnswerOutOfOrderIsRefused) {
   EXPECT_FALSE(steps_.Answered(0, Answer(2, 0, 102, 7))) << "before step 1";
   EXPECT_FALSE(steps_.Answered(0, Answer(1, 0, 102, 7))) << "for another plan";
   EXPECT_FALSE(steps_.Answered(0, Answer(1, 1, 101, 7))) << "in another rank's name";
@@ -70,7 +70,7 @@ TEST_F(StepsUnderWayTest, AnAnswerOutOfOrderIsRefused) {
   EXPECT_EQ(steps_.Expected(1), 1u);
 }
 
-TEST_F(StepsUnderWayTest, RanksMustDrawTheSameTokensInEachStep) {
+TEST_F(StepAnswersTest, RanksMustDrawTheSameTokensInEachStep) {
   EXPECT_TRUE(steps_.Answered(0, Answer(1, 0, 101, 7)));
   EXPECT_TRUE(steps_.Answered(0, Answer(2, 0, 102, 8)));
   EXPECT_TRUE(steps_.Answered(1, Answer(1, 1, 101, 8)));

@@ -19,7 +19,7 @@ struct StepOutcome {
 
 /// Plans that were sent to every rank, oldest first, and the answers that came back. A rank runs plans in order and
 /// answers each, so an answer is for the oldest plan that this rank has not answered, or it is wrong.
-class StepsUnderWay {
+class StepAnswers {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -38,7 +38,7 @@ class StepsUnderWay {
     std::optional<Rank> Deviating() const;
   };
 
-  explicit StepsUnderWay(size_t num_ranks) : num_ranks_(num_ranks) {}
+  explicit StepAnswers(size_t num_ranks) : num_ranks_(num_ranks) {}
 
   bool empty() const { return steps_.empty(); }
   const Step& oldest() const { return steps_.front(); }

@@ -1,4 +1,4 @@
-#include "coordinator/cluster/group/steps_under_way.h"
+#include "coordinator/cluster/group/step_answers.h"
 
 #include <algorithm>
 
@@ -7,20 +7,20 @@
 
 namespace quire {
 
-std::optional<Rank> StepsUnderWay::Step::Missing() const {
+std::optional<Rank> StepAnswers::Step::Missing() const {
   const auto missing = std::ranges::find(answered, false);
   if (missing == answered.end()) return std::nullopt;
   return static_cast<Rank>(missing - answered.begin());
 }
 
-std::optional<Rank> StepsUnderWay::Step::Deviating() const {
+std::optional<Rank> StepAnswers::Step::Deviating() const {
   const uint64_t right = HashTokens(outcome.tokens);
   const auto other = std::ranges::find_if(token_hashes, [&](uint64_t hash) { return hash != right; });
   if (other == token_hashes.end()) return std::nullopt;
   return static_cast<Rank>(other - token_hashes.begin());
 }
 
-void StepsUnderWay::Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now) {
+void StepAnswers::Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now) {
   Step& step = steps_.emplace_back();
   step.id = last_sent_ = plan.step;
   step.plan_hash = plan_hash;
@@ -31,12 +31,12 @@ void StepsUnderWay::Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_p
   step.token_hashes.resize(num_ranks_);
 }
 
-StepId StepsUnderWay::Expected(Rank rank) const {
+StepId StepAnswers::Expected(Rank rank) const {
   const auto step = std::ranges::find_if(steps_, [&](const Step& s) { return !s.answered[static_cast<size_t>(rank)]; });
   return step != steps_.end() ? step->id : last_sent_ + 1;
 }
 
-std::optional<StepId> StepsUnderWay::Answered(Rank rank, StepResult result) {
+std::optional<StepId> StepAnswers::Answered(Rank rank, StepResult result) {
   const auto index = static_cast<size_t>(rank);
   const auto step = std::ranges::find_if(steps_, [&](const Step& s) { return !s.answered[index]; });
   if (step == steps_.end() || result.step != step->id || result.rank != rank || result.plan_hash != step->plan_hash)
@@ -53,7 +53,7 @@ std::optional<StepId> StepsUnderWay::Answered(Rank rank, StepResult result) {
   return step->id;
 }
 
-StepOutcome StepsUnderWay::Take(Clock::time_point now) {
+StepOutcome StepAnswers::Take(Clock::time_point now) {
   QUIRE_CHECK(!steps_.empty() && !steps_.front().Missing(), "a step is taken before it is answered");
   StepOutcome outcome = std::move(steps_.front().outcome);
   steps_.pop_front();

@@ -1,4 +1,4 @@
-#include "coordinator/cluster/replicas/placement_choice.h"
+#include "coordinator/cluster/replicas/replica_choice.h"
 
 #include <algorithm>
 #include <vector>

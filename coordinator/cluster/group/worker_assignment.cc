@@ -1,0 +1,78 @@
+#include "coordinator/cluster/group/worker_assignment.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "comm/base/error.h"
+#include "coordinator/cluster/launch/backend_settings.h"
+#include "coordinator/cluster/launch/placement.h"
+#include "coordinator/cluster/launch/rank_hosts.h"
+
+namespace quire {
+
+namespace {
+
+std::vector<double> Shares(const Topology& topology) {
+  if (!topology.parallel.shares.empty()) return topology.parallel.shares;
+  return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
+}
+
+}  // namespace
+
+BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks) {
+  if (topology.compute.backend == BackendKind::kCpu) return BackendKind::kCpu;
+  // The ranks of a host take a device each, unless the topology says who takes which.
+  std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology, ranks);
+  const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
+  std::string problem;
+  for (size_t r = 0; r < ranks.size() && problem.empty(); ++r) {
+    const RankInfo& rank = ranks[r];
+    if (rank.devices == 0) {
+      problem = fmt::format("rank {} on {}: {}", r, rank.host, rank.device_problem);
+    } else if (!listed && rank.devices < ranks_of_host[rank.host]) {
+      problem = fmt::format("{} has {} GPUs for {} ranks", rank.host, rank.devices, ranks_of_host[rank.host]);
+    }
+  }
+  if (problem.empty()) {
+    CheckBackendSettings(topology.compute, BackendKind::kCuda, "there are GPUs");
+    spdlog::info("backend: CUDA");
+    return BackendKind::kCuda;
+  }
+  if (topology.compute.backend == BackendKind::kCuda) {
+    Fail("--backend cuda is impossible: {}; use --backend cpu, or fewer workers (--tensor-parallel-size)", problem);
+  }
+  CheckBackendSettings(topology.compute, BackendKind::kCpu, problem);
+  spdlog::info("backend: CPU ({})", problem);
+  return BackendKind::kCpu;
+}
+
+AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, const std::vector<RankInfo>& ranks,
+                             BackendKind backend) {
+  AssignMessage assign;
+  const bool cuda = backend == BackendKind::kCuda;
+  // Workers on other nodes have other working directories.
+  assign.model_path = OnThisHost(topology) ? model.path() : std::filesystem::absolute(model.path()).string();
+  assign.fingerprint = model.Fingerprint();
+  assign.block_size = topology.cache.block_size;
+  assign.max_running = topology.scheduler.max_running;
+  int most_of_a_host = 1;
+  for (const auto& [host, count] : RanksOfAllReplicas(topology, ranks))
+    most_of_a_host = std::max(most_of_a_host, count);
+  assign.threads = ThreadsOfWorker(topology, most_of_a_host);
+  assign.shares = Shares(topology);
+  assign.compute = topology.compute;
+  assign.compute.backend = backend;
+  if (assign.compute.dtype == ModelDtype::kAuto) assign.compute.dtype = cuda ? model.GpuDtype() : ModelDtype::kFloat32;
+  if (cuda) assign.devices = DevicesOfRanks(topology, HostsOfRanks(ranks));
+  if (cuda && assign.devices.empty() && topology.parallel.replica > 0 && OnThisHost(topology)) {
+    // Nobody said who takes which: this replica's ranks take the devices after those of the replicas before it.
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      assign.devices.push_back(topology.parallel.replica * topology.parallel.tensor + static_cast<int>(rank));
+  }
+  return assign;
+}
+
+}  // namespace quire

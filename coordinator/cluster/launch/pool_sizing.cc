@@ -1,0 +1,62 @@
+#include "coordinator/cluster/launch/pool_sizing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "comm/base/error.h"
+#include "coordinator/cluster/launch/rank_hosts.h"
+
+namespace quire {
+
+namespace {
+
+// A step should not stall the sequences that decode for long.
+constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
+// More KV memory than this is taken on request only: a server should not fill a laptop. A GPU is there to be filled.
+constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
+
+/// The null block counted in.
+int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
+                    const PoolDemand& demand) {
+  const bool cuda = backend == BackendKind::kCuda;
+  if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
+  // The ranks of a host share its memory; each of those on GPUs reports what it may take.
+  std::map<std::string, int> sharers = RanksOfAllReplicas(topology, ranks);
+  int64_t per_block = 0, available = INT64_MAX;
+  for (const RankInfo& rank : ranks) {
+    per_block = std::max(per_block, rank.bytes_per_block);
+    available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]));
+  }
+  int64_t budget = topology.cache.memory_bytes;
+  if (budget == 0) {
+    budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available));
+    if (!cuda) budget = std::min(std::max(kDefaultCpuKvBytes, demand.blocks_needed * per_block), budget);
+  }
+  const int64_t most_useful =
+      int64_t{topology.scheduler.max_running} * ((demand.max_model_len - 1) / topology.cache.block_size + 1);
+  const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
+  if (blocks < 2) {
+    Fail(
+        "the KV cache needs at least {} bytes per worker ({} bytes a block), {} are there; free memory, or raise "
+        "--kv-cache-memory-bytes or --gpu-memory-utilization",
+        2 * per_block, per_block, budget);
+  }
+  return static_cast<int>(blocks);
+}
+
+}  // namespace
+
+int ChooseStepTokens(const Topology& topology, BackendKind backend) {
+  if (topology.scheduler.max_step_tokens > 0) return topology.scheduler.max_step_tokens;
+  return std::max(backend == BackendKind::kCuda ? kCudaStepTokens : kCpuStepTokens, topology.scheduler.max_running);
+}
+
+PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
+                      const PoolDemand& demand) {
+  int64_t per_block = 1;
+  for (const RankInfo& rank : ranks) per_block = std::max(per_block, rank.bytes_per_block);
+  const int64_t host_blocks = std::min<int64_t>(topology.cache.host_swap_bytes / per_block, INT32_MAX - 1);
+  return {ChooseNumBlocks(topology, backend, ranks, demand), static_cast<int>(host_blocks)};
+}
+
+}  // namespace quire

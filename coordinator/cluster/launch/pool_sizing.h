@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/group/rank_info.h"
+#include "coordinator/core/block_manager.h"
+
+namespace quire {
+
+/// Tokens of a step at the most: what the topology says, or what suits the backend and the running sequences.
+int ChooseStepTokens(const Topology& topology, BackendKind backend);
+
+/// What a pool of KV blocks is for.
+struct PoolDemand {
+  int max_model_len = 0;  // tokens of a sequence at the longest
+  int blocks_needed = 1;  // by requests that are there already; taken where the memory is there
+};
+
+/// How many KV blocks, and host blocks for swapping, the ranks have room for as the topology shares out their memory.
+/// The ranks have loaded. Throws Error when there is no room for two blocks.
+PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
+                      const PoolDemand& demand);
+
+}  // namespace quire

@@ -1,0 +1,86 @@
+#include "coordinator/cluster/launch/pool_sizing.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/base/error.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20, kGiB = int64_t{1} << 30;
+
+/// Two ranks of a host on which so many bytes are free; a block takes 1 MiB of the one and 2 MiB of the other.
+std::vector<RankInfo> Ranks(int64_t available) {
+  std::vector<RankInfo> ranks(2);
+  ranks[0].host = ranks[1].host = "here";
+  ranks[0].bytes_per_block = kMiB;
+  ranks[1].bytes_per_block = 2 * kMiB;
+  ranks[0].available_bytes = ranks[1].available_bytes = available;
+  return ranks;
+}
+
+int Blocks(const Topology& topology, BackendKind backend, int64_t available, int needed = 1) {
+  return ChoosePools(topology, backend, Ranks(available), {.max_model_len = 1 << 20, .blocks_needed = needed})
+      .num_blocks;
+}
+
+TEST(PoolSizingTest, StepsSuitTheBackendAndHoldEverySequence) {
+  Topology t;
+  EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCpu), 512);
+  EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCuda), 2048);
+  t.scheduler.max_running = 1000;
+  EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCpu), 1000);
+  t.scheduler.max_step_tokens = 64;
+  EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCuda), 64);
+}
+
+TEST(PoolSizingTest, RanksOfAHostShareItsMemoryAndThoseOnGpusHaveTheirOwn) {
+  Topology t;
+  t.cache.memory = 0.5;
+  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 400 * kMiB), 50) << "of the larger blocks, in half of each rank's half";
+  EXPECT_EQ(Blocks(t, BackendKind::kCuda, 400 * kMiB), 100);
+  t.parallel.replicas = 2;
+  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 400 * kMiB), 25) << "the other replica's ranks are here, too";
+}
+
+TEST(PoolSizingTest, ALargeHostIsNotFilledUnlessRequestsNeedIt) {
+  Topology t;
+  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 100 * kGiB), 2048) << "4 GiB";
+  EXPECT_EQ(Blocks(t, BackendKind::kCpu, 100 * kGiB, 3000), 3000);
+  EXPECT_EQ(Blocks(t, BackendKind::kCuda, 100 * kGiB), 46080) << "nine tenths of it";
+}
+
+TEST(PoolSizingTest, WhatIsSaidHoldsAndTheNullBlockComesOnTop) {
+  Topology t;
+  t.cache.memory_bytes = 10 * kMiB;
+  EXPECT_EQ(Blocks(t, BackendKind::kCpu, kGiB), 5);
+  t.cache.num_blocks = 7;
+  EXPECT_EQ(Blocks(t, BackendKind::kCpu, kGiB), 8);
+}
+
+TEST(PoolSizingTest, NoMoreBlocksThanAllSequencesCanFill) {
+  Topology t;
+  t.scheduler.max_running = 3;
+  const PoolDemand demand{.max_model_len = 33};
+  EXPECT_EQ(ChoosePools(t, BackendKind::kCpu, Ranks(kGiB), demand).num_blocks, 3 * 3 + 1);
+}
+
+TEST(PoolSizingTest, HostBlocksFitTheLargestRank) {
+  Topology t;
+  t.cache.host_swap_bytes = 9 * kMiB;
+  EXPECT_EQ(ChoosePools(t, BackendKind::kCpu, Ranks(kGiB), {.max_model_len = 64}).num_host_blocks, 4);
+}
+
+TEST(PoolSizingTest, RoomForLessThanOneBlockIsAnErrorThatNamesTheRemedy) {
+  Topology t;
+  t.cache.memory_bytes = 3 * kMiB;
+  try {
+    Blocks(t, BackendKind::kCpu, kGiB);
+    FAIL() << "one block, and that is the null block";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("raise --kv-cache-memory-bytes"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace quire
