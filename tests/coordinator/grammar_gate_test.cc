@@ -74,7 +74,8 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   }
   Arrival Count() {
     return {[this](Engine&) { ++through_; }, [this](int status, const std::string&) { refused_.push_back(status); },
-            [this] { return abandoned_; }, [this](const Engine&) { return over_; }};
+            [this] { return abandoned_; },
+            [this, call = ++calls_](const Engine&) { return over_ || ended_.contains(call); }};
   }
   static GrammarSource Numbered(int number) { return {GrammarSource::kRegex, std::to_string(number)}; }
 
@@ -89,6 +90,8 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   int through_ = 0;
   std::vector<int> refused_;  // with these statuses
   bool abandoned_ = false, over_ = false;
+  int calls_ = 0;
+  std::set<int> ended_;  // of the calls that were made, counted from 1
 };
 
 TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
@@ -244,6 +247,22 @@ TEST_F(GrammarGateTest, GrammarsAreKeptForAsLongAsTheirRequestsNeedThem) {
   const GrammarMessage forgotten = Next();
   EXPECT_EQ(forgotten.ticket, tickets[0]) << "the one that was asked for first";
   EXPECT_FALSE(forgotten.source);
+}
+
+TEST_F(GrammarGateTest, WhatNobodyNeedsGivesWay) {
+  constexpr uint64_t kThird = GrammarGate::kRoom / 3;
+  std::vector<uint64_t> tickets;
+  for (int i = 0; i < 4; ++i) {
+    gate_.Pass(std::string(1, static_cast<char>('a' + i)), Numbered(i), Count());
+    tickets.push_back(Next().ticket);
+    AnswerAll(tickets.back(), i < 3 ? kThird : kThird / 2);
+    EXPECT_EQ(Rounds(i + 1), i + 1);
+    if (i == 1) ended_ = {2};
+  }
+  const GrammarMessage forgotten = Next();
+  EXPECT_EQ(forgotten.ticket, tickets[1]) << "the first one's request goes on";
+  EXPECT_FALSE(forgotten.source);
+  EXPECT_FALSE(IsTold());
 }
 
 TEST_F(GrammarGateTest, OtherRanksKeepWhatRequestsNeed) {

@@ -7,11 +7,11 @@
 #include <filesystem>
 
 #include "comm/base/error.h"
-#include "coordinator/cluster/group/worker_assignment.h"
 #include "coordinator/cluster/launch/host_probe.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
+#include "coordinator/cluster/launch/worker_assignment.h"
 
 namespace quire {
 

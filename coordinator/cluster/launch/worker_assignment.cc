@@ -1,4 +1,4 @@
-#include "coordinator/cluster/group/worker_assignment.h"
+#include "coordinator/cluster/launch/worker_assignment.h"
 
 #include <spdlog/spdlog.h>
 
