@@ -23,6 +23,7 @@
 #include "coordinator/grammars/compile_service.h"
 #include "coordinator/journal/replay.h"
 #include "coordinator/log/log.h"
+#include "coordinator/traces/trace_exporter.h"
 
 namespace {
 
@@ -36,6 +37,7 @@ Command AddServe(CLI::App& app) {
   const auto check = [state] {
     state->Check();
     quire::CheckKeyFiles(state->topology);
+    if (const std::string& url = state->topology.traces.endpoint; !url.empty()) quire::ParseCollector(url);
   };
   return {serve, check, [state] { return quire::Serve(state->topology); }};
 }

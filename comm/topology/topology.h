@@ -148,6 +148,12 @@ struct Topology {
     bool operator==(const Metrics&) const = default;
   } metrics;
 
+  /// Spans of requests, for a collector of OpenTelemetry.
+  struct Traces {
+    std::string endpoint;  // URL; empty: none are sent
+    bool operator==(const Traces&) const = default;
+  } traces;
+
   struct Transport {
     std::string bind;        // address; empty: a Unix socket on this host
     std::vector<int> ports;  // data, control

@@ -342,6 +342,11 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file,
     section.Text("listen", t.metrics.listen);
     section.Done();
   }
+  if (const YamlNode* node = root.Take("traces")) {
+    Section section(*node, "traces", file);
+    section.Text("endpoint", t.traces.endpoint);
+    section.Done();
+  }
   if (const YamlNode* node = root.Take("transport")) ReadTransport(Section(*node, "transport", file), t.transport);
   if (const YamlNode* node = root.Take("launch")) ReadLaunch(Section(*node, "launch", file), t.launch);
   root.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);

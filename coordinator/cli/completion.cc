@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -53,6 +55,9 @@ std::string ForBash(const CLI::App& app) {
     for (const CLI::App* inside : CommandsOf(command)) {
       next.push_back(inside->get_name());
       steps += fmt::format("      \"{0} {1}\") command=\"{0} {1}\" ;;\n", name, inside->get_name());
+    }
+    for (const CLI::Option* option : command.get_options()) {
+      if (option->get_positional()) std::ranges::copy(ValuesOf(*option), std::back_inserter(next));
     }
     WalkFlags(command, [&](const CLI::Option& option, const std::string& flag) {
       flags.push_back(flag);

@@ -2,22 +2,25 @@
 
 #include <spdlog/spdlog.h>
 
+#include <string_view>
+
 #include "comm/base/error.h"
+#include "comm/wire/messages.h"
 #include "coordinator/api/access/access_log.h"
 #include "coordinator/api/access/audit_log.h"
 
 namespace quire {
 
-RequestLogs::RequestLogs(const Topology::Logs& logs)
-    : json_(logs.access == AccessLog::kJson),
-      access_(logs.access == AccessLog::kOff ? nullptr : std::make_unique<LineLog>(logs.access_file)),
-      audit_(std::make_unique<LineLog>(logs.audit_file)) {}
+RequestLogs::RequestLogs(const Topology& topology)
+    : json_(topology.logs.access == AccessLog::kJson), audit_(std::make_unique<LineLog>(topology.logs.audit_file)) {
+  if (topology.logs.access != AccessLog::kOff) access_ = std::make_unique<LineLog>(topology.logs.access_file);
+  if (!topology.traces.endpoint.empty())
+    traces_ = std::make_unique<TraceExporter>(ParseCollector(topology.traces.endpoint), "quire", kBuildVersion);
+}
 
-std::function<void(const RequestRecord&)> RequestLogs::OfAccess(const char* port) {
-  if (access_ == nullptr) return {};
-  return [this, port](const RequestRecord& record) {
-    access_->Write(AccessLine(record, port, json_, std::chrono::system_clock::now()));
-  };
+void RequestLogs::Write(const char* port, const RequestRecord& record) {
+  if (access_ != nullptr) access_->Write(AccessLine(record, port, json_, std::chrono::system_clock::now()));
+  if (traces_ != nullptr && record.method == "POST" && std::string_view(port) == "data") traces_->Add(record);
 }
 
 HttpService RequestLogs::Audit(HttpService service) {

@@ -44,7 +44,7 @@ class Server {
   explicit Server(const Topology& topology)
       : topology_(topology),
         gates_(std::make_unique<Gates>(topology)),
-        logs_(topology.logs),
+        logs_(topology),
         model_(OpenModel(topology.model)),
         text_(model_, topology.model),
         data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
@@ -176,11 +176,11 @@ class Server {
 
   // --- on the I/O thread ---
 
-  /// Requests to a port go into the metrics, and into the access log if there is one.
+  /// Requests to a port go into the metrics, and are written down.
   template <class Api>
   std::function<void(const RequestRecord&)> Counted(const char* port, Api* const& api) {
-    return [this, &api, log = logs_.OfAccess(port)](const RequestRecord& record) {
-      if (log) log(record);
+    return [this, &api, port](const RequestRecord& record) {
+      logs_.Write(port, record);
       if (metrics_ != nullptr) metrics_->http().Observe(api->RouteOf(record.path), record);
     };
   }

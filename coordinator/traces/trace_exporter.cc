@@ -31,18 +31,18 @@ std::string RandomId(int bytes) {
   return id;
 }
 
-/// The path of a URL, and the URL without it.
-std::pair<std::string, std::string> SplitPath(const std::string& url) {
-  const size_t host = url.find("://") == std::string::npos ? 0 : url.find("://") + 3;
-  const size_t slash = url.find('/', host);
-  if (slash == std::string::npos || slash + 1 == url.size()) return {"/v1/traces", url.substr(0, slash)};
-  return {url.substr(slash), url.substr(0, slash)};
-}
-
 }  // namespace
 
-TraceExporter::TraceExporter(const std::string& url, const std::string& service, const std::string& version)
-    : path_(SplitPath(url).first), server_(ParseServerAddress(SplitPath(url).second, "otlp-traces-endpoint")) {
+Collector ParseCollector(const std::string& url) {
+  const size_t scheme = url.find("://");
+  if (scheme == std::string::npos) Fail("traces.endpoint: \"{}\" is not http://HOST:PORT/PATH, or https", url);
+  const size_t slash = url.find('/', scheme + 3);
+  const bool has_path = slash != std::string::npos && slash + 1 < url.size();
+  return {ParseServerAddress(url.substr(0, slash), "traces.endpoint"), has_path ? url.substr(slash) : "/v1/traces"};
+}
+
+TraceExporter::TraceExporter(Collector collector, const std::string& service, const std::string& version)
+    : collector_(std::move(collector)) {
   const auto text = [](const char* key, const std::string& value) {
     return Json{{"key", key}, {"value", {{"stringValue", value}}}};
   };
@@ -82,7 +82,7 @@ std::string TraceExporter::Send(std::vector<Json> spans, std::chrono::seconds pa
        {{{"resource", resource_}, {"scopeSpans", {{{"scope", {{"name", "quire"}}}, {"spans", std::move(spans)}}}}}}}};
   std::string problem = fmt::format("no answer in {} s", patience.count());
   try {
-    const EventRequest request{server_, server_.Resolve(), "", path_, DumpJson(body)};
+    const EventRequest request{collector_.server, collector_.server.Resolve(), "", collector_.path, DumpJson(body)};
     const std::function<void(const Json&)> ignore = [](const Json&) {};
     asio::io_context io;
     const auto post = [&]() -> asio::awaitable<void> { problem = co_await ReadEvents(request, ignore); };
@@ -111,7 +111,7 @@ void TraceExporter::Run() {
     if (problem.empty()) continue;
     lost_ += static_cast<int64_t>(count);
     if (Clock::now() < next_warning) continue;
-    spdlog::warn("traces: {}: {}; {} spans lost so far", server_.authority(), problem, lost_);
+    spdlog::warn("traces: {}: {}; {} spans lost so far", collector_.server.authority(), problem, lost_);
     next_warning = Clock::now() + kBetweenWarnings;
   }
 }

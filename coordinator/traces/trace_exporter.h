@@ -15,14 +15,23 @@
 
 namespace quire {
 
+/// A collector of OpenTelemetry.
+struct Collector {
+  ServerAddress server;
+  std::string path;
+};
+
+/// URL of a collector, for example http://127.0.0.1:4318; without a path it takes traces at /v1/traces. Throws Error
+/// for what is none.
+Collector ParseCollector(const std::string& url);
+
 /// Sends the spans of requests to a collector of OpenTelemetry (OTLP over HTTP, as JSON), in batches, on a thread of
 /// its own. A collector that is slow or gone costs spans, which are counted and told of in the log, never a request's
 /// time.
 class TraceExporter {
  public:
-  /// url: of the collector, for example http://127.0.0.1:4318/v1/traces; the path may be left out. Throws Error for
-  /// what is no address. service: what the server calls itself.
-  TraceExporter(const std::string& url, const std::string& service, const std::string& version);
+  /// service: what the server calls itself.
+  TraceExporter(Collector collector, const std::string& service, const std::string& version);
   /// What waits is sent, for two seconds at the most.
   ~TraceExporter();
   TraceExporter(const TraceExporter&) = delete;
@@ -38,8 +47,7 @@ class TraceExporter {
   void Run();
   std::string Send(std::vector<Json> spans, std::chrono::seconds patience) const;
 
-  std::string path_;
-  ServerAddress server_;
+  Collector collector_;
   Json resource_;
 
   mutable std::mutex mutex_;

@@ -87,13 +87,13 @@ echo "${COMPREPLY[@]}"
         self.assertEqual(self.completed("quire ser"), ["serve"])
         self.assertEqual(self.completed("quire bench l"), ["latency"])
         self.assertEqual(set(self.completed("quire serve --")), flags_of("serve"))
-        self.assertEqual(self.completed("quire serve --model x --backend c"), ["cpu", "cuda"])
+        self.assertEqual(self.completed("quire completion "), ["bash", "zsh", "fish"])
         self.assertEqual(self.completed("quire serve ./fi"), [], "then bash looks for files")
 
     def test_other_shells_get_a_script(self):
         self.assertIn("bashcompinit", self.said("completion", "zsh"))
         fish = self.said("completion", "fish")
-        self.assertIn("-l backend -x -a 'cpu cuda auto'", fish)
+        self.assertIn("-f -a serve -d 'Launch the workers and serve the OpenAI API'", fish)
         self.assertIn("__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from latency", fish)
 
     def test_the_manual_page_has_every_flag(self):

@@ -113,7 +113,8 @@ class PlainTest(FlagCase):
             "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
-            "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None, "private_network": "auto",
+            "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None,
+            "otlp_traces_endpoint": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
             "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
@@ -433,6 +434,13 @@ class DoorsTest(FlagCase):
             self.assertIn(b"vllm:num_requests_running", response.read())
         self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
 
+    def test_otlp_traces_endpoint(self):
+        """What it does is tested in traces_test.py."""
+        for wrong in ("nowhere", "ftp://127.0.0.1:4318", "http://127.0.0.1:x/v1/traces"):
+            refused = quire("serve", "--model", TINY, "--otlp-traces-endpoint", wrong)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn("traces.endpoint", refused.stderr)
+
     def test_ssl_files(self):
         first, second = (tls_test.make_certificate(self.directory.name, name) for name in ("data", "admin"))
         with tls_test.TlsServer("--ssl-certfile", first[0], "--ssl-keyfile", first[1], "--admin-ssl-certfile", second[0], "--admin-ssl-keyfile", second[1],
@@ -469,6 +477,7 @@ TESTS = {
     "--access-log-file": DoorsTest.test_access_log,
     "--audit-log-file": DoorsTest.test_audit_log_file,
     "--metrics-listen": DoorsTest.test_metrics_listen,
+    "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint,
     "--served-model-name": SmallTest.test_served_model_name,
     "--tool-call-parser": PlainTest.test_parsers_are_known_by_name,
     "--reasoning-parser": PlainTest.test_parsers_are_known_by_name,

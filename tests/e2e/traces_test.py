@@ -96,7 +96,7 @@ class TracesTest(unittest.TestCase):
         self.addCleanup(collector.shutdown)
         server = self.start(collector.url + "/some/where")
         server.post("/v1/completions", self.BODY)
-        server.stop()
+        server.terminate()
         self.assertGreaterEqual(len(collector.spans), 4)
         self.assertEqual({path for path, _ in collector.paths}, {"/some/where"})
 
@@ -108,7 +108,10 @@ class TracesTest(unittest.TestCase):
             server = self.start(endpoint)
             for _ in range(20):
                 self.assertEqual(server.post("/v1/completions", self.BODY)[0], 200)
-            server.wait_for_text("spans lost so far")
+            deadline = time.monotonic() + 30
+            while "spans lost so far" not in server.text():
+                self.assertLess(time.monotonic(), deadline, server.text())
+                time.sleep(0.05)
             self.assertEqual(server.post("/v1/completions", self.BODY)[0], 200)
 
 

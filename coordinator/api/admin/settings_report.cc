@@ -97,6 +97,7 @@ Json SettingsJson(const Topology& topology, const Deployment& deployment, const 
           {"access_log_file", TextOrNull(topology.logs.access_file)},
           {"audit_log_file", TextOrNull(topology.logs.audit_file)},
           {"metrics_listen", TextOrNull(topology.metrics.listen)},
+          {"otlp_traces_endpoint", TextOrNull(topology.traces.endpoint)},
           {"private_network", NameOf(topology.transport.private_network)},
           {"limits", LimitsJson(topology.limits)},
           {"key_limits", KeyLimitsJson(topology.key_limits)}};
