@@ -209,6 +209,11 @@ TEST(GrammarTest, WhatCannotBeKeptToIsRefused) {
   EXPECT_NE(refused(GrammarSource::kRegex, "a(?=b)").find("Lookahead"), std::string::npos);
   EXPECT_NE(refused(GrammarSource::kRegex, "(ab"), "");
   EXPECT_NE(refused(GrammarSource::kEbnf, "root ::= other"), "");
+  for (const char* attribute : {"max_chars=0", "max_tokens=5, capture", "lazy", "temperature = 0.5", "capture=\"]\""}) {
+    const std::string rules = std::string("root[") + attribute + "] ::= \"a\"";
+    EXPECT_NE(refused(GrammarSource::kEbnf, rules).find("attributes of rules"), std::string::npos) << rules;
+  }
+  EXPECT_EQ(refused(GrammarSource::kEbnf, "root ::= a[lazy] b\na ::= \"a\"\nb ::= \"b\""), "") << "a class of letters";
   EXPECT_NE(refused(GrammarSource::kJsonSchema, "{\"type\":\"number\",\"multipleOf\":0.5}").find("multipleOf"),
             std::string::npos);
   EXPECT_NE(refused(GrammarSource::kJsonSchema, "[1"), "");

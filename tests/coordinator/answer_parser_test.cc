@@ -6,6 +6,7 @@
 
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
+#include "coordinator/text/answers/json_scanner.h"
 
 namespace quire {
 namespace {
@@ -250,6 +251,23 @@ TEST(AnswerParserTest, DepthIsBounded) {
       Whole({{ToolFormat::kHermes, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()}, deep, true);
   ASSERT_EQ(held.broken.size(), 1u);
   EXPECT_EQ(held.broken[0] + held.content, deep);
+}
+
+TEST(AnswerParserTest, DepthOfArgumentsThatAreATextIsBounded) {
+  const auto call = [](size_t depth) {
+    const std::string text = R"({\"a\":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+    const std::string answer = R"(<tool_call>{"name": "noop", "arguments": ")" + text + R"("}</tool_call>)";
+    return Whole({{ToolFormat::kHermes, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()}, answer, false);
+  };
+  EXPECT_EQ(call(60).calls.size(), 1u);
+  EXPECT_EQ(call(64).calls.size(), 0u);
+  EXPECT_EQ(call(200'000).calls.size(), 0u);
+}
+
+TEST(JsonScannerTest, KnowsObjects) {
+  for (const char* object : {"{}", " {\"a\": [1, {\"b\": \"}\"}]}\n"}) EXPECT_TRUE(IsJsonObject(object)) << object;
+  for (const char* none : {"", " ", "[]", "{", "{}}", "{} 1", "{\"a\":}", "{\"a\": \"\n\"}", "\"{}\""})
+    EXPECT_FALSE(IsJsonObject(none)) << none;
 }
 
 TEST(AnswerFormatTest, PromptsSayWhereAnAnswerBegins) {

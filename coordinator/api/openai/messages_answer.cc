@@ -4,6 +4,7 @@
 
 #include "coordinator/api/openai/chat_choice.h"
 #include "coordinator/api/requests/dialect.h"
+#include "coordinator/text/answers/json_scanner.h"
 
 namespace quire {
 
@@ -60,8 +61,8 @@ std::string UseId(const std::string& call_id) {
 
 /// Arguments that the answer's end has cut are no JSON, and are told under a name that says so.
 OrderedJson InputOf(const std::string& arguments) {
-  OrderedJson input = OrderedJson::parse(arguments, nullptr, false);
-  return input.is_object() ? input : OrderedJson{{"INVALID_JSON", arguments}};
+  if (!IsJsonObject(arguments)) return {{"INVALID_JSON", arguments}};
+  return OrderedJson::parse(arguments);
 }
 
 /// Every event says in its data, too, what it is.

@@ -100,7 +100,7 @@ bool JsonCall::EndValue() {
   // Some models write the object as a text.
   if (!value.is_string()) return false;
   const auto& text = value.get_ref<const std::string&>();
-  if (!Json::parse(text, nullptr, false).is_object()) return false;
+  if (!IsJsonObject(text)) return false;
   arguments_ = text;
   return true;
 }

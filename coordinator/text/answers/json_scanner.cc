@@ -106,6 +106,19 @@ JsonScanner::Status JsonScanner::Close(char c) {
 
 bool JsonScanner::ScalarIsWhole() const { return Json::accept(scalar_); }
 
+bool IsJsonObject(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  JsonScanner scanner;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const JsonScanner::Status status = scanner.Next(text[i]);
+    if (status == JsonScanner::Status::kError) return false;
+    if (status == JsonScanner::Status::kDone)
+      return text.find_first_not_of(kSpace, i + 1) == std::string_view::npos && Json::accept(text);
+  }
+  return false;
+}
+
 void AppendInsideString(char c, std::string& out) {
   if (static_cast<unsigned char>(c) >= 0x20) {
     out += c;

@@ -33,6 +33,9 @@ class JsonScanner {
   std::string scalar_;  // of a number or a word so far
 };
 
+/// Whether the text is one JSON object, no deeper than the scanner goes.
+bool IsJsonObject(std::string_view text);
+
 /// Appends a byte of a JSON string as JSON wants it there: control characters become escape sequences.
 void AppendInsideString(char c, std::string& out);
 
