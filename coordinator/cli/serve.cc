@@ -112,7 +112,7 @@ class Server {
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({topology_, client_of_key, ExposureWarnings(topology_), data_memory_}, replicas, metrics_page,
+      AdminApi admin({{topology_, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
                      text_.tokenizer, control, pool);
       asio::post(*io_,
                  [&] { data_api_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page; });

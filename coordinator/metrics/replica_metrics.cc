@@ -10,41 +10,6 @@
 
 namespace quire {
 
-namespace {
-
-int WaitingForPrefix(const WaitingQueue& queue) {
-  const auto waits = [](const Request* request) { return request->told_to_wait; };
-  int64_t count = 0;
-  for (const auto& [name, client] : queue.clients()) count += std::ranges::count_if(client.waiting, waits);
-  return static_cast<int>(count);
-}
-
-}  // namespace
-
-ReplicaSnapshot::ReplicaSnapshot(Replica& replica)
-    : losses(replica.loop().losses().snapshot()),
-      journal(replica.journal_health().value_or(JournalHealth{})),
-      clients(replica.engine().scheduler().Clients()),
-      steps(replica.loop().steps()),
-      ranks(replica.group().ranks()) {
-  const Engine& engine = replica.engine();
-  const Scheduler& scheduler = engine.scheduler();
-  const BlockPool &device = engine.blocks().pool(), &host = engine.blocks().host_pool();
-  running = scheduler.num_running();
-  waiting = scheduler.num_waiting();
-  waiting_for_prefix = WaitingForPrefix(scheduler.queue());
-  blocks_held = device.num_held();
-  blocks_cached = device.num_cached();
-  blocks_usable = device.num_usable();
-  host_blocks_held = host.num_held();
-  host_blocks_usable = host.num_usable();
-  stats = engine.stats();
-  preemptions = scheduler.num_preemptions();
-  swapped_out = scheduler.num_swapped_out();
-  recoveries = replica.loop().num_recoveries();
-  epoch = engine.epoch();
-}
-
 /// What a client has on every replica.
 struct ReplicaMetrics::Clients {
   using Reports = std::map<std::string, Scheduler::ClientReport>;
@@ -142,22 +107,22 @@ void ReplicaMetrics::Engine::Tokens(const ReplicaSnapshot& now) {
 
 void ReplicaMetrics::Engine::Blocks(const ReplicaSnapshot& now) {
   Gauge("vllm:kv_cache_usage_perc", "Share of the KV blocks in use, 1 is all",
-        now.blocks_usable > 0 ? static_cast<double>(now.blocks_held) / now.blocks_usable : 0);
+        now.blocks.total > 0 ? static_cast<double>(now.blocks.held) / now.blocks.total : 0);
   const char *blocks = "quire:blocks", *help = "KV blocks by what they hold";
-  series.With("state", "held").Gauge(blocks, help).Set(now.blocks_held);
-  series.With("state", "cached").Gauge(blocks, help).Set(now.blocks_cached);
-  series.With("state", "free").Gauge(blocks, help).Set(now.blocks_usable - now.blocks_held - now.blocks_cached);
+  series.With("state", "held").Gauge(blocks, help).Set(now.blocks.held);
+  series.With("state", "cached").Gauge(blocks, help).Set(now.blocks.cached);
+  series.With("state", "free").Gauge(blocks, help).Set(now.blocks.total - now.blocks.held - now.blocks.cached);
   const char *host = "quire:host_blocks", *host_help = "Blocks of host memory, for requests that are swapped out";
-  series.With("state", "held").Gauge(host, host_help).Set(now.host_blocks_held);
-  series.With("state", "free").Gauge(host, host_help).Set(now.host_blocks_usable - now.host_blocks_held);
+  series.With("state", "held").Gauge(host, host_help).Set(now.host_blocks.held);
+  series.With("state", "free").Gauge(host, host_help).Set(now.host_blocks.total - now.host_blocks.held);
 }
 
 /// Gateways read the number of blocks from a label. Another shape of the group may bring another number.
 void ReplicaMetrics::Engine::CacheShape(const ReplicaSnapshot& now) {
-  if (shape != nullptr && shape_blocks == now.blocks_usable && shape_host_blocks == now.host_blocks_usable) return;
+  if (shape != nullptr && shape_blocks == now.blocks.total && shape_host_blocks == now.host_blocks.total) return;
   if (shape != nullptr) shape->Set(0);
-  shape_blocks = now.blocks_usable;
-  shape_host_blocks = now.host_blocks_usable;
+  shape_blocks = now.blocks.total;
+  shape_host_blocks = now.host_blocks.total;
   shape = &series.With("block_size", std::to_string(config.block_size))
                .With("num_gpu_blocks", std::to_string(shape_blocks))
                .With("num_cpu_blocks", std::to_string(shape_host_blocks))
@@ -173,19 +138,19 @@ void ReplicaMetrics::Engine::Ranks(const ReplicaSnapshot& now) {
   step_tokens.RaiseTo(now.steps.tokens);
   step_seconds.RaiseTo(now.steps.seconds);
   Counter("quire:steps_total", "Steps that were planned", static_cast<double>(now.stats.steps));
-  const auto clock = std::chrono::steady_clock::now();
   for (size_t rank = 0; rank < now.ranks.size(); ++rank) {
     const RankInfo& info = now.ranks[rank];
     const Series of_rank = series.With("rank", std::to_string(rank));
     of_rank.Gauge("quire:rank_last_step_seconds", "What a rank took for its last step").Set(info.compute_micros * 1e-6);
     of_rank.Gauge("quire:rank_heartbeat_age_seconds", "Since a rank was last heard of")
-        .Set(std::chrono::duration<double>(clock - info.last_beat).count());
+        .Set(std::chrono::duration<double>(now.when - info.last_beat).count());
     of_rank.Gauge("quire:rank_starved_seconds", "How long a rank's computing thread has waited for a core")
         .Set(std::chrono::duration<double>(info.starved).count());
   }
 }
 
 void ReplicaMetrics::Engine::Losses(const ReplicaSnapshot& now) {
+  const JournalHealth journal = now.journal.value_or(JournalHealth{});
   Gauge("quire:epoch", "The life of the worker group that serves now, from 1", static_cast<double>(now.epoch));
   Gauge("quire:last_recovery_seconds", "From the last loss of the worker group to the next one's readiness",
         now.losses.last_stall_seconds);
@@ -196,9 +161,9 @@ void ReplicaMetrics::Engine::Losses(const ReplicaSnapshot& now) {
             static_cast<double>(now.losses.count_by_cause[cause]));
   }
   Counter("quire:journal_lost_records_total", "Records of the step journal that the disk did not take",
-          static_cast<double>(now.journal.lost_records));
+          static_cast<double>(journal.lost_records));
   Gauge("quire:journal_waiting_bytes", "Bytes of the step journal that wait for the disk",
-        static_cast<double>(now.journal.waiting_bytes));
+        static_cast<double>(journal.waiting_bytes));
 }
 
 /// What went between replicas.

@@ -55,24 +55,35 @@ HttpResponse SetLogLevel(const HttpRequest& request) {
 AdminControl::AdminControl(Replicas& replicas, DataPort data_port)
     : replicas_(replicas), data_port_(std::move(data_port)) {}
 
-asio::awaitable<HttpResponse> AdminControl::Handle(const HttpRequest& request) {
-  const std::string& path = request.path;
-  HttpResponse response;
-  if (path == "/admin/abort") {
-    response = co_await Abort(request);
-  } else if (path == "/admin/reshard" || path == "/admin/restart_workers") {
-    response = co_await ReplaceWorkers(request);
-  } else if (path == "/admin/migrate") {
-    response = co_await Migrate(request);
-  } else if (path == "/admin/log_level") {
-    response = SetLogLevel(request);
-  } else {
-    response = SetAccepting(path == "/admin/pause", path == "/admin/drain");
-  }
-  co_return response;
+std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
+  using Answering = asio::awaitable<HttpResponse> (AdminControl::*)(const HttpRequest&);
+  const auto to = [this](Answering method) -> AdminHandler {
+    return [this, method](HttpRequest& request, HttpResponder&) { return (this->*method)(request); };
+  };
+  const auto set = [this](Accepting accepting) -> AdminHandler {
+    return [this, accepting](HttpRequest&, HttpResponder&) -> asio::awaitable<HttpResponse> {
+      co_return SetAccepting(accepting);
+    };
+  };
+  const AdminHandler log_level = [](HttpRequest& request, HttpResponder&) -> asio::awaitable<HttpResponse> {
+    co_return SetLogLevel(request);
+  };
+  return {
+      {"POST", "/admin/pause", set(Accepting::kPaused), "requests are taken and wait"},
+      {"POST", "/admin/resume", set(Accepting::kAll), "ends a pause or a drain"},
+      {"POST", "/admin/drain", set(Accepting::kDraining), "new requests are refused, those that are here go on"},
+      {"POST", "/admin/log_level", log_level, "{level: trace, debug, info, warn or error}"},
+      {"POST", "/admin/abort", to(&AdminControl::Abort), "ends {request: ID}, or {all: true}"},
+      {"POST", "/admin/reshard", to(&AdminControl::Reshard),
+       "{tensor: N, shares: [...]}: other workers under load; also replica"},
+      {"POST", "/admin/restart_workers", to(&AdminControl::RestartWorkers),
+       "the same number of workers anew; also {replica: N}"},
+      {"POST", "/admin/migrate", to(&AdminControl::Migrate), "moves {request: ID} to {replica: N}"},
+  };
 }
 
-HttpResponse AdminControl::SetAccepting(bool paused, bool draining) {
+HttpResponse AdminControl::SetAccepting(Accepting accepting) {
+  const bool paused = accepting == Accepting::kPaused, draining = accepting == Accepting::kDraining;
   for (int r = 0; r < replicas_.size(); ++r) replicas_.at(r).loop().SetPaused(paused);
   data_port_.set_draining(draining);
   const EventKind kind = paused ? EventKind::kPaused : draining ? EventKind::kDraining : EventKind::kResumedServing;
@@ -131,21 +142,31 @@ asio::awaitable<HttpResponse> AdminControl::Migrate(const HttpRequest& request) 
   co_return Answer({{"moving", moved}});
 }
 
-asio::awaitable<HttpResponse> AdminControl::ReplaceWorkers(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::Reshard(const HttpRequest& request) {
   const Json body = BodyOf(request);
-  std::optional<GroupShape> shape;  // nothing: the one it has
-  if (request.path == "/admin/reshard") {
-    shape = ShapeFrom(body);
-    try {
-      replicas_.at(0).deployment().CheckShape(*shape);
-    } catch (const Error& error) {
-      throw ApiError(400, error.what(), "tensor");
-    }
+  const GroupShape shape = ShapeFrom(body);
+  try {
+    replicas_.at(0).deployment().CheckShape(shape);
+  } catch (const Error& error) {
+    throw ApiError(400, error.what(), "tensor");
   }
-  const auto named = JsonFields(body).Integer("replica", 0, replicas_.size() - 1);
+  const auto replica = JsonFields(body).Integer("replica", 0, replicas_.size() - 1);
+  HttpResponse response = co_await ReplaceWorkers(shape, replica);
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminControl::RestartWorkers(const HttpRequest& request) {
+  const Json body = BodyOf(request);
+  const auto replica = JsonFields(body).Integer("replica", 0, replicas_.size() - 1);
+  HttpResponse response = co_await ReplaceWorkers(std::nullopt, replica);
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminControl::ReplaceWorkers(std::optional<GroupShape> shape,
+                                                           std::optional<int64_t> replica) {
   const auto begin = std::chrono::steady_clock::now();
   for (int r = 0; r < replicas_.size(); ++r) {
-    if (named && *named != r) continue;
+    if (replica && *replica != r) continue;
     Deployment& deployment = replicas_.at(r).deployment();
     const asio::any_io_executor io = co_await asio::this_coro::executor;
     const auto handoff = std::make_shared<Handoff<std::string>>(io);

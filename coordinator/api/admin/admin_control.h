@@ -2,10 +2,10 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <functional>
-#include <string>
-#include <utility>
+#include <optional>
+#include <vector>
 
-#include "coordinator/api/http/http_types.h"
+#include "coordinator/api/admin/admin_routes.h"
 #include "coordinator/cluster/replicas/replicas.h"
 
 namespace quire {
@@ -21,26 +21,20 @@ class AdminControl {
   };
   AdminControl(Replicas& replicas, DataPort data_port);
 
-  /// With one line for people.
-  static constexpr std::pair<const char*, const char*> kPaths[] = {
-      {"/admin/pause", "requests are taken and wait"},
-      {"/admin/resume", "ends a pause or a drain"},
-      {"/admin/drain", "new requests are refused, those that are here go on"},
-      {"/admin/log_level", "{level: trace, debug, info, warn or error}"},
-      {"/admin/abort", "ends {request: ID}, or {all: true}"},
-      {"/admin/reshard", "{tensor: N, shares: [...]}: other workers under load; also replica"},
-      {"/admin/restart_workers", "the same number of workers anew; also {replica: N}"},
-      {"/admin/migrate", "moves {request: ID} to {replica: N}"}};
-  /// The answer to a POST to one of the paths. Throws ApiError. Replacing workers answers when it is done; it goes
-  /// through the replicas one after another, or takes the one that "replica" names. The other verbs are for all of
-  /// them.
-  boost::asio::awaitable<HttpResponse> Handle(const HttpRequest& request);
+  /// Whose handlers refer to this object. Replacing workers answers when it is done; it goes through the replicas one
+  /// after another, or takes the one that "replica" names. The other verbs are for all of them.
+  std::vector<AdminRoutes::Route> MakeRoutes();
 
  private:
-  boost::asio::awaitable<HttpResponse> ReplaceWorkers(const HttpRequest& request);
+  enum class Accepting { kAll, kPaused, kDraining };
+
+  boost::asio::awaitable<HttpResponse> Reshard(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> RestartWorkers(const HttpRequest& request);
+  /// shape: nothing for the one that each has. replica: nothing for all of them.
+  boost::asio::awaitable<HttpResponse> ReplaceWorkers(std::optional<GroupShape> shape, std::optional<int64_t> replica);
   boost::asio::awaitable<HttpResponse> Abort(const HttpRequest& request);
   boost::asio::awaitable<HttpResponse> Migrate(const HttpRequest& request);
-  HttpResponse SetAccepting(bool paused, bool draining);
+  HttpResponse SetAccepting(Accepting accepting);
 
   Replicas& replicas_;
   DataPort data_port_;

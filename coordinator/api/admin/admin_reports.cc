@@ -4,7 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "comm/wire/messages.h"
 #include "coordinator/api/admin/block_map.h"
+#include "coordinator/api/admin/block_report.h"
 #include "coordinator/api/admin/replica_report.h"
 #include "coordinator/api/admin/settings_report.h"
 #include "coordinator/api/openai/on_engine.h"
@@ -50,26 +52,6 @@ std::string RequestsText(const std::vector<RequestsView>& replicas, size_t limit
                    {"requests", std::move(list)}});
 }
 
-Json ReplicaJson(Replica& replica, const Engine& engine) {
-  Json ranks = Json::array();
-  for (Rank rank = 0; rank < replica.group().size(); ++rank) {
-    const RankInfo& info = replica.group().ranks()[static_cast<size_t>(rank)];
-    Json json = RankJson(info, rank);
-    json["health"] = HealthOf(info, replica);
-    ranks.push_back(std::move(json));
-  }
-  const GroupShape shape = replica.deployment().shape();
-  return {{"replica", replica.index()},
-          {"state", StateOf(replica)},
-          {"epoch", engine.epoch()},
-          {"recoveries", replica.loop().num_recoveries()},
-          {"tensor", shape.tensor},
-          {"shares", shape.shares},
-          {"blocks", engine.blocks().num_usable()},
-          {"encrypted", replica.group().encrypted()},
-          {"ranks", std::move(ranks)}};
-}
-
 /// The ranks of all replicas by the host that they run on.
 Json NodesJson(const Json& replicas) {
   std::map<std::string, Json> by_host;
@@ -84,6 +66,13 @@ Json NodesJson(const Json& replicas) {
   return nodes;
 }
 
+Json RequestMemoryJson(const ByteBudget& memory) {
+  return {{"taken_bytes", memory.taken()},
+          {"most_bytes", memory.limits().in_all},
+          {"most_bytes_per_client", memory.limits().per_client},
+          {"clients", memory.num_clients()}};
+}
+
 HttpResponse PageOf(const Json& json) {
   HttpResponse response;
   response.body = DumpJson(json);
@@ -92,18 +81,21 @@ HttpResponse PageOf(const Json& json) {
 
 }  // namespace
 
-AdminReports::AdminReports(const Topology& topology, Replicas& replicas, WorkPool& pool)
-    : topology_(topology), replicas_(replicas), pool_(pool), events_(replicas.events()) {}
+AdminReports::AdminReports(Server server, Replicas& replicas, WorkPool& pool)
+    : server_(std::move(server)), replicas_(replicas), pool_(pool), events_(replicas.events()) {}
 
-std::vector<Routes<AdminReports::Handler>::Route> AdminReports::MakeRoutes() {
-  const auto to = [this](auto method) -> Handler {
+std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
+  const auto to = [this](auto method) -> AdminHandler {
     return
         [this, method](HttpRequest& request, HttpResponder& responder) { return (this->*method)(request, responder); };
   };
-  const auto page = [this](auto method) -> Handler {
+  const auto page = [this](auto method) -> AdminHandler {
     return [this, method](HttpRequest&, HttpResponder&) { return (this->*method)(); };
   };
   return {
+      {"GET", "/admin/status", page(&AdminReports::StatusPage), "replicas, ranks, pools, clients, losses and settings"},
+      {"GET", "/admin/blocks", to(&AdminReports::BlocksPage),
+       "blocks in use and cached ones, one by one, with hashes and ages; ?replica="},
       {"GET", "/admin/requests", to(&AdminReports::RequestsPage),
        "what runs and waits, and why; ?state=, client=, id=, replica=, limit="},
       {"GET", "/admin/requests/*", to(&AdminReports::RequestPage),
@@ -192,20 +184,57 @@ asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, H
   co_return response;
 }
 
-asio::awaitable<HttpResponse> AdminReports::ConfigPage() {
-  std::function<Json(Engine&)> read = [this](Engine& engine) {
-    return SettingsJson(topology_, replicas_.at(0).deployment(), engine.options());
+/// The first replica's state at the top, as where there is only one; all of them under "replicas".
+asio::awaitable<HttpResponse> AdminReports::StatusPage() {
+  Json all = Json::array();
+  Json page;
+  for (int index = 0; index < replicas_.size(); ++index) {
+    const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(index));
+    Json status = StatusJson(replica);
+    if (index == 0) {
+      page = status;
+      page["model"]["max_model_len"] = replica.options.max_model_len;
+      page["settings"] = SettingsJson(server_.topology, replica);
+    }
+    status["replica"] = index;
+    all.push_back(std::move(status));
+  }
+  page["version"] = kBuildVersion;
+  page["warnings"] = server_.warnings;
+  page["request_memory"] = RequestMemoryJson(server_.request_memory);
+  page["model"]["name"] = server_.topology.model.name;
+  page["model"]["path"] = server_.topology.model.path;
+  page["replicas"] = std::move(all);
+  const MigrationCounts moved = replicas_.migrations().counts();
+  page["migrations"] = {
+      {"with_blocks", moved.with_blocks}, {"bare", moved.bare}, {"failed", moved.failed}, {"bytes", moved.bytes}};
+  co_return PageOf(page);
+}
+
+asio::awaitable<HttpResponse> AdminReports::BlocksPage(HttpRequest& request, HttpResponder& responder) {
+  const QueryFields query(request.query, {"replica"});
+  const int replica = static_cast<int>(query.Integer("replica", 0, replicas_.size() - 1).value_or(0));
+  std::function<std::shared_ptr<BlockList>(Engine&)> take = [](Engine& engine) {
+    return std::make_shared<BlockList>(TakeBlocks(engine));
   };
-  const Json settings = co_await OnEngine(replicas_.at(0).loop(), std::move(read));
-  co_return PageOf({{"version", kBuildVersion}, {"settings", settings}});
+  std::shared_ptr<BlockList> blocks = co_await OnEngine(replicas_.at(replica).loop(), std::move(take));
+  std::function<std::string(const std::stop_token&)> spell = [blocks = std::move(blocks)](const std::stop_token&) {
+    return BlocksText(*blocks);
+  };
+  HttpResponse response = co_await Spell(responder, std::move(spell));
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminReports::ConfigPage() {
+  const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(0));
+  co_return PageOf({{"version", kBuildVersion}, {"settings", SettingsJson(server_.topology, replica)}});
 }
 
 asio::awaitable<HttpResponse> AdminReports::TopologyPage() {
   Json list = Json::array();
   for (int r = 0; r < replicas_.size(); ++r) {
-    std::function<Json(Engine&)> read = [this, r](Engine& engine) { return ReplicaJson(replicas_.at(r), engine); };
-    Json replica = co_await OnEngine(replicas_.at(r).loop(), std::move(read));
-    list.push_back(std::move(replica));
+    const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(r));
+    list.push_back(TopologyJson(replica));
   }
   Json nodes = NodesJson(list);
   co_return PageOf({{"nodes", std::move(nodes)}, {"replicas", std::move(list)}});

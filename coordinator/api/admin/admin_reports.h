@@ -5,28 +5,36 @@
 #include <string>
 #include <vector>
 
+#include "comm/topology/topology.h"
+#include "coordinator/api/admin/admin_routes.h"
 #include "coordinator/api/admin/event_stream.h"
 #include "coordinator/api/admin/request_report.h"
-#include "coordinator/api/http/http_types.h"
-#include "coordinator/api/http/routes.h"
+#include "coordinator/api/http/byte_budget.h"
 #include "coordinator/api/http/work_pool.h"
 #include "coordinator/cluster/replicas/replicas.h"
 
 namespace quire {
 
 /// What the admin port tells of requests, blocks, the cluster and the settings. Engines' threads only take down what
-/// they have; it is spelled out on the pool. One thread: the I/O thread.
+/// they have. What grows with requests or blocks is spelled out on the pool, the rest on the one thread that this
+/// belongs to, the I/O thread.
 class AdminReports {
  public:
-  using Handler = std::function<boost::asio::awaitable<HttpResponse>(HttpRequest&, HttpResponder&)>;
+  /// What is told of the server beside its replicas.
+  struct Server {
+    Topology topology;                  // with the limits that hold in this process
+    std::vector<std::string> warnings;  // protections that are switched off
+    const ByteBudget& request_memory;   // of the data port
+  };
+  /// All of them outlive this object.
+  AdminReports(Server server, Replicas& replicas, WorkPool& pool);
 
-  /// `topology`: with the limits that hold in this process. All of them outlive this object.
-  AdminReports(const Topology& topology, Replicas& replicas, WorkPool& pool);
-
-  /// Whose handlers refer to this object. A handler that has streamed its answer returns one that is not to be sent.
-  std::vector<Routes<Handler>::Route> MakeRoutes();
+  /// Whose handlers refer to this object.
+  std::vector<AdminRoutes::Route> MakeRoutes();
 
  private:
+  boost::asio::awaitable<HttpResponse> StatusPage();
+  boost::asio::awaitable<HttpResponse> BlocksPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> RequestsPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> RequestPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> BlockMapPage(HttpRequest& request, HttpResponder& responder);
@@ -39,7 +47,7 @@ class AdminReports {
   boost::asio::awaitable<HttpResponse> Spell(HttpResponder& responder,
                                              std::function<std::string(const std::stop_token&)> spell);
 
-  const Topology& topology_;
+  const Server server_;
   Replicas& replicas_;
   WorkPool& pool_;
   EventStream events_;

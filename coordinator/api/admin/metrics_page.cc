@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "coordinator/api/admin/replica_report.h"
 #include "coordinator/api/http/routes.h"
-#include "coordinator/api/openai/on_engine.h"
 
 namespace quire {
 
@@ -14,13 +14,8 @@ MetricsPage::MetricsPage(Metrics& metrics, Replicas& replicas) : metrics_(metric
 asio::awaitable<HttpResponse> MetricsPage::Now() {
   std::vector<std::optional<ReplicaSnapshot>> snapshots(static_cast<size_t>(replicas_.size()));
   for (int index = 0; index < replicas_.size(); ++index) {
-    std::function<bool(Engine&)> read = [&of_replica = snapshots[static_cast<size_t>(index)],
-                                         &replica = replicas_.at(index)](Engine&) {
-      of_replica.emplace(replica);
-      return true;
-    };
-    const bool read_it = co_await OnEngine(replicas_.at(index).loop(), std::move(read));
-    static_cast<void>(read_it);
+    ReplicaSnapshot snapshot = co_await SnapshotOf(replicas_.at(index));
+    snapshots[static_cast<size_t>(index)] = std::move(snapshot);
   }
   HttpResponse page;
   page.content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "coordinator/api/openai/on_engine.h"
+
 namespace quire {
 
 namespace {
@@ -10,19 +12,18 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLateBeat(1000);  // beats come several times a second; without one for 1.5 s a rank is lost
 
-milliseconds BeatAge(const RankInfo& info) {
-  return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - info.last_beat);
+milliseconds BeatAge(const RankInfo& info, const ReplicaSnapshot& replica) {
+  return std::chrono::duration_cast<milliseconds>(replica.when - info.last_beat);
 }
 
-}  // namespace
-
-const char* StateOf(const Replica& replica) {
-  if (replica.recovering()) return "recovering";
-  if (!replica.serving()) return "failed";
-  return replica.loop().paused() ? "paused" : "serving";
+const char* HealthOf(const RankInfo& info, const ReplicaSnapshot& replica) {
+  if (replica.state == ReplicaState::kRecovering) return "starting";
+  if (replica.state == ReplicaState::kFailed) return "lost";
+  return BeatAge(info, replica) > kLateBeat ? "late" : "ok";
 }
 
-Json RankJson(const RankInfo& info, Rank rank) {
+Json RankJson(const ReplicaSnapshot& replica, size_t rank) {
+  const RankInfo& info = replica.ranks[rank];
   return {{"rank", rank},
           {"host", info.host},
           {"pid", info.pid},
@@ -31,18 +32,13 @@ Json RankJson(const RankInfo& info, Rank rank) {
           {"kv_bytes_per_block", info.bytes_per_block},
           {"last_step", info.last_step},
           {"last_step_micros", info.compute_micros},
-          {"heartbeat_age_millis", BeatAge(info).count()}};
+          {"heartbeat_age_millis", BeatAge(info, replica).count()}};
 }
 
-const char* HealthOf(const RankInfo& info, const Replica& replica) {
-  if (replica.recovering()) return "starting";
-  if (!replica.serving()) return "lost";
-  return BeatAge(info) > kLateBeat ? "late" : "ok";
-}
-
-Json ClientsJson(const Engine& engine) {
+/// What the clients have that were served last; a server without keys has no end of them.
+Json ClientsJson(const ReplicaSnapshot& replica) {
   Json clients = Json::object();
-  for (const auto& [name, c] : engine.scheduler().Clients()) {
+  for (const auto& [name, c] : replica.clients) {
     clients[name] = {{"running", c.running},
                      {"waiting", c.waiting},
                      {"running_seqs", c.running_seqs},
@@ -53,8 +49,8 @@ Json ClientsJson(const Engine& engine) {
   return clients;
 }
 
-Json LossJson(const LossLog::Entry& loss) {
-  const std::chrono::duration<double> ago = LossLog::Clock::now() - loss.when;
+Json LossJson(const LossLog::Entry& loss, const ReplicaSnapshot& replica) {
+  const std::chrono::duration<double> ago = replica.when - loss.when;
   return {{"epoch", loss.epoch},
           {"cause", LossCauseName(loss.cause)},
           {"rank", loss.rank < 0 ? Json() : Json(loss.rank)},
@@ -64,11 +60,79 @@ Json LossJson(const LossLog::Entry& loss) {
           {"stall_seconds", loss.stall_seconds < 0 ? Json() : Json(loss.stall_seconds)}};
 }
 
+/// Null without a journal.
 Json JournalJson(const std::optional<JournalHealth>& health) {
   if (!health) return nullptr;
   return {{"waiting_bytes", health->waiting_bytes},
           {"lost_records", health->lost_records},
           {"error", health->error.empty() ? Json() : Json(health->error)}};
+}
+
+}  // namespace
+
+boost::asio::awaitable<ReplicaSnapshot> SnapshotOf(Replica& replica) {
+  std::function<ReplicaSnapshot(Engine&)> take = [&replica](Engine&) { return TakeSnapshot(replica); };
+  ReplicaSnapshot snapshot = co_await OnEngine(replica.loop(), std::move(take));
+  co_return snapshot;
+}
+
+const char* NameOf(ReplicaState state) {
+  switch (state) {
+    case ReplicaState::kServing:
+      return "serving";
+    case ReplicaState::kPaused:
+      return "paused";
+    case ReplicaState::kRecovering:
+      return "recovering";
+    case ReplicaState::kFailed:
+      break;
+  }
+  return "failed";
+}
+
+Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size) {
+  return {
+      {"device", {{"total", device.total}, {"free", device.free}, {"used", device.held}, {"cached", device.cached}}},
+      {"host", {{"total", host.total}, {"free", host.free}, {"used", host.held}}},
+      {"block_size", block_size}};
+}
+
+Json StatusJson(const ReplicaSnapshot& replica) {
+  Json ranks = Json::array(), losses = Json::array();
+  for (size_t rank = 0; rank < replica.ranks.size(); ++rank) ranks.push_back(RankJson(replica, rank));
+  for (const LossLog::Entry& loss : replica.losses.latest) losses.push_back(LossJson(loss, replica));
+  return {{"state", NameOf(replica.state)},
+          {"epoch", replica.epoch},
+          {"recoveries", replica.recoveries},
+          {"losses", std::move(losses)},
+          {"ranks", std::move(ranks)},
+          {"transport",
+           {{"encrypted", replica.encrypted},
+            {"refused_peers", replica.refused_peers},
+            {"foreign_frames", replica.foreign_frames}}},
+          {"blocks", PoolsJson(replica.blocks, replica.host_blocks, replica.options.blocks.block_size)},
+          {"journal", JournalJson(replica.journal)},
+          {"running", replica.running},
+          {"waiting", replica.waiting},
+          {"clients", ClientsJson(replica)},
+          {"steps", replica.stats.steps},
+          {"generated_tokens", replica.stats.generated_tokens},
+          {"computed_tokens", replica.stats.computed_tokens},
+          {"cached_tokens", replica.stats.cached_tokens},
+          {"preemptions", replica.preemptions},
+          {"swapped_out", replica.swapped_out}};
+}
+
+Json TopologyJson(const ReplicaSnapshot& replica) {
+  Json ranks = Json::array();
+  for (size_t rank = 0; rank < replica.ranks.size(); ++rank) {
+    Json json = RankJson(replica, rank);
+    json["health"] = HealthOf(replica.ranks[rank], replica);
+    ranks.push_back(std::move(json));
+  }
+  return {{"replica", replica.replica},       {"state", NameOf(replica.state)}, {"epoch", replica.epoch},
+          {"recoveries", replica.recoveries}, {"tensor", replica.shape.tensor}, {"shares", replica.shape.shares},
+          {"blocks", replica.blocks.total},   {"encrypted", replica.encrypted}, {"ranks", std::move(ranks)}};
 }
 
 }  // namespace quire

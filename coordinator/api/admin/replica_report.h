@@ -1,21 +1,27 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+
 #include "comm/base/json.h"
+#include "comm/topology/topology.h"
 #include "coordinator/cluster/replicas/replica.h"
+#include "coordinator/cluster/replicas/replica_snapshot.h"
 
 namespace quire {
 
-/// serving, paused, recovering or failed.
-const char* StateOf(const Replica& replica);
-/// Without the health, which is the reader's to judge; see HealthOf.
-Json RankJson(const RankInfo& info, Rank rank);
-/// ok; late (no beat for a second); starting (its group is started again); lost.
-const char* HealthOf(const RankInfo& info, const Replica& replica);
+/// On the I/O thread: a replica as it is at one moment. The engine's thread takes it down and makes no text of it.
+boost::asio::awaitable<ReplicaSnapshot> SnapshotOf(Replica& replica);
 
-/// What the clients have that were served last; a server without keys has no end of them.
-Json ClientsJson(const Engine& engine);
-Json LossJson(const LossLog::Entry& loss);
-/// Null without a journal.
-Json JournalJson(const std::optional<JournalHealth>& health);
+// What follows is made of snapshots alone, on any thread.
+
+/// serving, paused, recovering or failed.
+const char* NameOf(ReplicaState state);
+/// Numbers of both pools: {device: {total, free, used, cached}, host: {total, free, used}, block_size}.
+Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size);
+/// What /admin/status says of a replica.
+Json StatusJson(const ReplicaSnapshot& replica);
+/// What /admin/topology says of it: ranks with their health, which is ok; late (no beat for a second); starting (the
+/// group is started again); lost.
+Json TopologyJson(const ReplicaSnapshot& replica);
 
 }  // namespace quire

@@ -48,8 +48,9 @@ Json KeyLimitsJson(const std::map<std::string, Topology::KeyLimits>& all) {
 
 }  // namespace
 
-Json SettingsJson(const Topology& topology, const Deployment& deployment, const EngineOptions& engine) {
-  const AssignMessage& workers = deployment.assignment();
+Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
+  const AssignMessage& workers = replica.assignment;
+  const EngineOptions& engine = replica.options;
   return {{"model", topology.model.path},
           {"served_model_name", topology.model.name},
           {"verify_checksum", TextOrNull(topology.model.checksums)},

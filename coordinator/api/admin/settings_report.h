@@ -2,13 +2,13 @@
 
 #include "comm/base/json.h"
 #include "comm/topology/topology.h"
-#include "coordinator/cluster/launch/deployment.h"
+#include "coordinator/cluster/replicas/replica_snapshot.h"
 
 namespace quire {
 
 /// The settings that are in force, under the names of their flags (and of the topology's keys where there is no flag):
 /// what was chosen where "auto" or nothing was given. `topology`: the server's, with the limits that hold in this
-/// process. On the engine's thread of `deployment`, which stands for all replicas.
-Json SettingsJson(const Topology& topology, const Deployment& deployment, const EngineOptions& engine);
+/// process. `replica` stands for all of them.
+Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica);
 
 }  // namespace quire

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "coordinator/cluster/group/loss_log.h"
+#include "coordinator/cluster/group/rank_info.h"
+#include "coordinator/cluster/group/step_statistics.h"
+#include "coordinator/cluster/launch/group_shape.h"
+#include "coordinator/core/engine.h"
+#include "coordinator/journal/journal.h"
+
+namespace quire {
+
+class Replica;
+
+enum class ReplicaState { kServing, kPaused, kRecovering, kFailed };
+
+/// What the blocks of a pool hold at one moment; the null block is not counted.
+struct PoolCounts {
+  int total = 0, free = 0;  // free: cached ones are counted in
+  int held = 0, cached = 0;
+};
+PoolCounts CountsOf(const BlockPool& pool);
+
+/// A replica at one moment between two steps, as plain data: the status pages and the metrics are made from it, on
+/// other threads.
+struct ReplicaSnapshot {
+  int replica = 0;
+  std::chrono::steady_clock::time_point when;
+  ReplicaState state{};
+  EpochId epoch = 0;
+  int64_t recoveries = 0;
+  LossLog::Snapshot losses;
+  std::optional<JournalHealth> journal;  // nothing without a journal
+
+  GroupShape shape;
+  std::vector<RankInfo> ranks;
+  bool encrypted = false;
+  uint64_t refused_peers = 0, foreign_frames = 0;  // on the workers' transport
+  AssignMessage assignment;                        // what the ranks were told
+
+  EngineOptions options;
+  EngineStats stats;
+  StepStatistics steps;
+  int running = 0, waiting = 0;  // requests
+  int waiting_for_prefix = 0;    // of those: an older request is computing what they begin with
+  PoolCounts blocks, host_blocks;
+  int64_t preemptions = 0, swapped_out = 0;
+  std::map<std::string, Scheduler::ClientReport> clients;
+};
+
+/// On the engine's thread of the replica.
+ReplicaSnapshot TakeSnapshot(Replica& replica);
+
+}  // namespace quire
