@@ -71,7 +71,6 @@ LONG_FILES = {
     "coordinator/core/scheduler.h": "the policy's whole surface with its contract",
     "coordinator/api/openai/data_api.h": "every option of the data port and every step that a generating request goes through",
     "coordinator/core/request.h": "all that a request carries from its client, through the scheduler and between engines",
-    "coordinator/core/block_manager.h": "the block-space manager's whole surface: growing, sharing, swapping, pins",
     "coordinator/core/engine.h": "every way into and out of the engine",
     "coordinator/journal/archive.h": "both directions of every kind of value side by side",
     "comm/model/model_spec.h": "all that a model computes, one field after another",

@@ -63,7 +63,7 @@ class BlockSamples {
     for (BlockId block = 1; block <= blocks.num_usable(); ++block) {
       if (blocks.pool().ref_count(block) == 0) continue;
       ++held_;
-      filled_slots_ += blocks.filled(block);
+      filled_slots_ += blocks.fill().tokens(block);
       if (reserved_tokens_ == 0) held_slots_ += blocks.block_size();
     }
     held_slots_ += static_cast<double>(batch) * reserved_tokens_;

@@ -33,7 +33,7 @@ class Walkthrough {
     s.choice = choice;
     for (int i = 0; i < kPrompt; ++i) s.tokens.push_back(100 + i);
     s.num_prompt_tokens = kPrompt;
-    s.contents.root = blocks_.SaltRoot("");
+    s.contents.root = blocks_.prefixes().Root("");
     s.contents.Restart();
     return s;
   }
@@ -50,7 +50,7 @@ class Walkthrough {
     blocks_.Computed(s, end - s.num_computed);
     const BlockId last = s.blocks.back();
     Say("  {:>2} tokens: table [{}], block {} has {} of {} filled{}; {} of {} blocks in use", end,
-        fmt::join(s.blocks, " "), last, blocks_.filled(last), kBlockSize,
+        fmt::join(s.blocks, " "), last, blocks_.fill().tokens(last), kBlockSize,
         s.blocks.size() > held ? " (newly opened)" : "", blocks_.pool().num_held(), blocks_.num_usable());
   }
 
@@ -93,7 +93,7 @@ class Walkthrough {
         blocks_.num_free(), blocks_.pool().num_cached());
     Sequence again = NewSequence(0);
     while (again.num_tokens() < kTotal) again.tokens.push_back(200 + again.num_tokens());
-    const int cached = blocks_.AttachCached(again, again.num_tokens());
+    const int cached = blocks_.prefixes().Attach(again, again.num_tokens());
     Say("The same {} tokens come again: {} are taken from the cache (blocks [{}]); the last is always computed,",
         again.num_tokens(), cached, fmt::join(again.blocks, " "));
     Say("because the next token is drawn from it.");

@@ -87,7 +87,7 @@ void Scheduler::Readmit(Request& request) {
     return Tell(DecisionKind::kReadmitted, request, tokens, blocks_.num_free());
   }
   Tell(DecisionKind::kSwappedIn, request, request.num_swapped_blocks, blocks_.num_free());
-  blocks_.SwapIn(request.sequences, plan_);
+  blocks_.swap().In(request.sequences, plan_);
   request.num_swapped_blocks = 0;
 }
 
@@ -109,7 +109,7 @@ int Scheduler::BlocksToBegin(Request& request) {
   int needed = 0;
   for (Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
-    const int shared = needed > 0 ? prompt : window ? 0 : std::min(cacheable, blocks_.HeldPrefixBlocks(sequence));
+    const int shared = needed > 0 ? prompt : window ? 0 : std::min(cacheable, blocks_.prefixes().HeldBlocks(sequence));
     needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens(), shared));
   }
   return needed;
@@ -151,7 +151,7 @@ bool Scheduler::HasRoomFor(Request& request) {
   const Room room = RoomFor(request);
   if (!room.lacks) {
     const bool pins_are_in_the_way = running_.empty() && room.a > blocks_.num_free();
-    if (pins_are_in_the_way && blocks_.BreakPins()) Tell(DecisionKind::kPinsBroken, request, 0, 0);
+    if (pins_are_in_the_way && blocks_.pins().Break()) Tell(DecisionKind::kPinsBroken, request, 0, 0);
     return true;
   }
   const bool slots = room.lacks == Resource::kSlots;

@@ -1,11 +1,19 @@
 #include "coordinator/core/block_pool.h"
 
+#include <utility>
+
 #include "comm/base/error.h"
 
 namespace quire {
 
-BlockPool::BlockPool(int num_blocks) : blocks_(static_cast<size_t>(num_blocks)) {
+BlockPool::BlockPool(int num_blocks, OnEvict on_evict) : on_evict_(std::move(on_evict)) { Resize(num_blocks); }
+
+void BlockPool::Resize(int num_blocks) {
   QUIRE_CHECK(num_blocks >= 1, "{} blocks", num_blocks);
+  QUIRE_CHECK(blocks_.empty() || num_held() == 0, "{} blocks are held", num_held());
+  blocks_.assign(static_cast<size_t>(num_blocks), {});
+  num_cached_ = 0;
+  empty_.clear();
   empty_.reserve(blocks_.size());
   for (BlockId id = num_blocks - 1; id > kNullBlock; --id) empty_.push_back(id);
 }
@@ -27,7 +35,7 @@ BlockId BlockPool::Allocate() {
     QUIRE_CHECK(block != kNullBlock, "no free block");
     Unlink(block);
     At(block).keep = false;
-    on_evict(block);
+    on_evict_(block);
   }
   At(block).ref_count = 1;
   return block;
@@ -53,6 +61,12 @@ void BlockPool::Release(BlockId block) {
   At(b.previous).next = block;
   At(kNullBlock).previous = block;
   ++num_cached_;
+}
+
+void BlockPool::ReleaseAll(std::span<const BlockId> blocks) {
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    if (*block != kNullBlock) Release(*block);
+  }
 }
 
 void BlockPool::KeepContent(BlockId block) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "comm/base/types.h"
@@ -14,11 +15,15 @@ namespace quire {
 /// Block 0 is the null block and is never handed out.
 class BlockPool {
  public:
-  /// num_blocks counts the null block, so num_blocks - 1 can be held.
-  explicit BlockPool(int num_blocks);
+  /// Told of a cached block that is given away: its content is about to be overwritten.
+  using OnEvict = std::function<void(BlockId)>;
 
-  /// Told when a cached block is given away: its content is about to be overwritten.
-  std::function<void(BlockId)> on_evict = [](BlockId) {};
+  /// num_blocks counts the null block, so num_blocks - 1 can be held.
+  explicit BlockPool(
+      int num_blocks, OnEvict on_evict = [](BlockId) {});
+
+  /// Another number of blocks, all of them empty. None may be held.
+  void Resize(int num_blocks);
 
   int num_usable() const { return static_cast<int>(blocks_.size()) - 1; }
   /// Blocks that nobody holds, the cached ones counted in.
@@ -34,6 +39,9 @@ class BlockPool {
   void AddReference(BlockId block);
   /// Drops one reference. Without holders the block is cached if its content is kept, else empty.
   void Release(BlockId block);
+  /// Releases the blocks of a list, the last one first: a block is never given away before those that continue it. Null
+  /// entries are passed over.
+  void ReleaseAll(std::span<const BlockId> blocks);
 
   /// The block's content is worth keeping after its last release. The block must be held.
   void KeepContent(BlockId block);
@@ -59,6 +67,7 @@ class BlockPool {
   Block& At(BlockId block) { return blocks_[static_cast<size_t>(block)]; }
   void Unlink(BlockId block);
 
+  OnEvict on_evict_;
   std::vector<Block> blocks_;   // by id; entry 0 is the ring's anchor: its next was released longest ago
   std::vector<BlockId> empty_;  // handed out from the back
   int num_cached_ = 0;

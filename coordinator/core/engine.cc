@@ -61,7 +61,7 @@ std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
     const int room = request->num_prompt_tokens() + std::min(request->limits.max_tokens, kRoom);
     sequence.tokens.reserve(static_cast<size_t>(room));
     sequence.blocks.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
-    if (blocks_.prefix_caching()) sequence.contents.hashes.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
+    if (blocks_.prefixes().enabled()) sequence.contents.hashes.reserve(static_cast<size_t>(blocks_.BlocksFor(room)));
   }
   stats_.prompt_tokens += request->num_prompt_tokens();
   Request& added = *request;
@@ -107,7 +107,7 @@ const StepPlan* Engine::NextPlan(double now) {
   const bool ahead = num_outstanding() > 0;
   if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
   if (observer_ != nullptr) observer_->BeforePlan(now);
-  blocks_.SetTime(stats_.steps + 1);
+  blocks_.fill().SetStep(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
     QUIRE_CHECK(ahead || requests_.empty(), "{} requests and nothing to run", requests_.size());
@@ -242,21 +242,21 @@ void Engine::SetSwapSpeed(double seconds_per_block) {
 
 void Engine::FlushCache() {
   if (observer_ != nullptr) observer_->OnFlush();
-  blocks_.BreakPins();
-  blocks_.FlushCache();
+  blocks_.pins().Break();
+  blocks_.prefixes().Flush();
 }
 
 std::optional<uint64_t> Engine::PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
                                           double expires_seconds) {
   if (observer_ != nullptr) observer_->OnPin(salt, tokens, expires_seconds);
-  const BlockManager::Pin* pin = blocks_.PinPrefix(salt, tokens, expires_seconds);
+  const PrefixPin* pin = blocks_.pins().Pin(blocks_.prefixes().Find(salt, tokens), expires_seconds);
   if (pin == nullptr) return std::nullopt;
   return pin->id;
 }
 
 bool Engine::Unpin(uint64_t pin) {
   if (observer_ != nullptr) observer_->OnUnpin(pin);
-  return blocks_.Unpin(pin);
+  return blocks_.pins().Unpin(pin);
 }
 
 }  // namespace quire

@@ -49,12 +49,10 @@ void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vec
 }
 
 void Engine::ExpireOverdue(double now) {
-  const auto pin_is_due = [&](const BlockManager::Pin& pin) { return pin.expires_seconds <= now; };
-  const bool due =
-      (!deadlines_.empty() && deadlines_.top().seconds < now) || std::ranges::any_of(blocks_.pins(), pin_is_due);
+  const bool due = (!deadlines_.empty() && deadlines_.top().seconds < now) || blocks_.pins().AnyDue(now);
   if (!due) return;
   if (observer_ != nullptr) observer_->OnExpire(now);
-  blocks_.ExpirePins(now);
+  blocks_.pins().Expire(now);
   for (; !deadlines_.empty() && deadlines_.top().seconds < now; deadlines_.pop()) {
     const auto it = requests_.find(deadlines_.top().request);
     if (it == requests_.end()) continue;

@@ -25,7 +25,7 @@ void Scheduler::Tell(DecisionKind kind, const Request& request, int64_t a, int64
 void Scheduler::Add(Request& request) {
   queue_.Add(request);
   for (Sequence& sequence : request.sequences) {
-    sequence.contents.root = blocks_.SaltRoot(request.cache_salt);
+    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt);
     sequence.contents.Restart();
   }
   Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);
@@ -90,7 +90,7 @@ bool Scheduler::MakeRoomFor(Request& request) {
       return false;
     }
     if (running_.size() == 1) {
-      const bool broken = blocks_.BreakPins();
+      const bool broken = blocks_.pins().Break();
       QUIRE_CHECK(broken, "request {} does not fit the pool alone", request.id);
       Tell(DecisionKind::kPinsBroken, request, 0, 0);
       continue;
@@ -114,10 +114,10 @@ void Scheduler::Preempt(Request& victim, const Request& cause) {
   QUIRE_CHECK(!ahead(), "request {} may be in flight", victim.id);
   // What is swapped out must come back whole: a block given up on arrival could be written twice in one step.
   for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
-  const int blocks = blocks_.DistinctBlocks(victim.sequences);
+  const int blocks = DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) LeaveWorkers(*it);
   if (SwapIsBetter(blocks)) {
-    blocks_.SwapOut(victim.sequences, plan_);
+    blocks_.swap().Out(victim.sequences, plan_);
     victim.num_swapped_blocks = blocks;
     ++num_swapped_out_;
     Tell(DecisionKind::kPreemptedSwap, victim, blocks, blocks_.host_pool().num_free(), cause.id);
@@ -170,8 +170,8 @@ void Scheduler::Reset() {
   steps_.Lose();
   left_out_ = false;
   plan_.Clear();
-  blocks_.BreakPins();
-  blocks_.ReleaseHoldings();
+  blocks_.pins().Break();
+  blocks_.holdings().ReleaseAll();
   for (Request* request : queue_.All()) {  // what was swapped out is lost with the workers' memory
     for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
     request->num_swapped_blocks = 0;
@@ -185,7 +185,7 @@ void Scheduler::Reset() {
     running_.pop_back();
     queue_.AddPreempted(request);
   }
-  blocks_.FlushCache();
+  blocks_.prefixes().Flush();
   released_.clear();
   branches_.clear();
 }

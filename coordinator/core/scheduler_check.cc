@@ -13,10 +13,10 @@ namespace {
 class Recount {
  public:
   explicit Recount(const BlockManager& blocks) : blocks_(blocks) {
-    for (const auto& pin : blocks.pins()) {
+    for (const auto& pin : blocks.pins().all()) {
       for (const BlockId block : pin.blocks) ++device_[block];
     }
-    for (const auto& holding : blocks.holdings()) {
+    for (const auto& holding : blocks.holdings().all()) {
       for (const BlockId block : holding.blocks) ++host_[block];
     }
   }
@@ -28,7 +28,7 @@ class Recount {
     QUIRE_CHECK(length >= blocks_.BlocksFor(s.num_planned()) && length <= blocks_.BlocksFor(s.length()),
                 "sequence {}: {} blocks, {} of {} tokens computed or in flight", s.id, length, s.num_planned(),
                 s.length());
-    if (!s.finished) blocks_.CheckHashes(s);
+    if (!s.finished) blocks_.prefixes().CheckHashes(s);
     std::set<BlockId> distinct;
     for (int i = 0; i < length; ++i) {
       const BlockId block = s.blocks[static_cast<size_t>(i)];
@@ -37,9 +37,9 @@ class Recount {
       QUIRE_CHECK(distinct.insert(block).second, "sequence {} holds block {} twice", s.id, block);
       ++device_[block];
       const int filled = std::clamp(s.num_computed - i * size, 0, size);
-      QUIRE_CHECK(blocks_.filled(block) == filled, "block {}: {} tokens filled, sequence {} knows of {}", block,
-                  blocks_.filled(block), s.id, filled);
-      const auto hash = blocks_.prefix_caching() ? blocks_.cache().HashOf(block) : std::nullopt;
+      QUIRE_CHECK(blocks_.fill().tokens(block) == filled, "block {}: {} tokens filled, sequence {} knows of {}", block,
+                  blocks_.fill().tokens(block), s.id, filled);
+      const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
       const auto index = static_cast<size_t>(i);
       // A choice that came from another engine notes hashes as it computes; the block may be named by one that shares
       // it.
@@ -129,7 +129,7 @@ class Recount {
 void Scheduler::CheckIntegrity() const {
   blocks_.pool().CheckIntegrity();
   blocks_.host_pool().CheckIntegrity();
-  blocks_.cache().CheckIntegrity();
+  blocks_.prefixes().cache().CheckIntegrity();
   Recount recount(blocks_);
   std::set<SlotId> slots(free_slots_.begin(), free_slots_.end());
   int sequences = 0;

@@ -72,7 +72,8 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget) {
 /// Before its first step a sequence takes what the cache has, up to the first row that it must score.
 void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot) return;
-  const int gained = blocks_.AttachCached(sequence, std::min(max_tokens, request.NumCacheable()));
+  const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
+  if (gained > 0) blocks_.LeaveWindow(sequence);
   if (gained == 0 || request.num_preemptions > 0) return;
   request.num_cached_tokens += gained;
   WaitingQueue::ChargePrompt(request, -gained);
@@ -98,7 +99,7 @@ bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
   if (index != sequence.contents.num_named || (index + 1) * size > most) return false;
-  const BlockHash* hash = blocks_.HashOfBlock(sequence, index);
+  const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);
   if (hash == nullptr || !steps_.Compute(*hash)) return false;
   if (!std::exchange(request.told_to_wait, true))
     Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
@@ -126,7 +127,8 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence) {
 void Scheduler::NotePrefixes(Sequence& sequence, int end) {
   const int size = blocks_.block_size();
   for (int index = sequence.num_planned() / size; index * size < end; ++index) {
-    if (const BlockHash* hash = blocks_.HashOfBlock(sequence, index)) steps_.making().computing.push_back(*hash);
+    if (const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index))
+      steps_.making().computing.push_back(*hash);
   }
 }
 

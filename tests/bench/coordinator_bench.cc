@@ -104,7 +104,7 @@ void PrefixLookups(benchmark::State& state) {
   for (int p = 0; p < 500; ++p) {
     Sequence& s = prompts.emplace_back();
     for (int i = 0; i < 2001; ++i) s.tokens.push_back((p * 7919 + i * 31) % 50000);
-    s.contents.root = blocks.SaltRoot("");
+    s.contents.root = blocks.prefixes().Root("");
     s.contents.last = PrefixCache::RootContent(s.contents.root);
     blocks.Grow(s, 2001, plan);
     blocks.Computed(s, 2001);
@@ -117,7 +117,7 @@ void PrefixLookups(benchmark::State& state) {
   for (auto _ : state) {
     Sequence& s = prompts[next++ % prompts.size()];
     if (state.range(0) == 0) s.contents.hashes.clear();
-    found += blocks.AttachCached(s, s.num_tokens()) / 16;
+    found += blocks.prefixes().Attach(s, s.num_tokens()) / 16;
     blocks.Free(s);
   }
   state.SetItemsProcessed(found);

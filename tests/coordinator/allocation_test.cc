@@ -67,10 +67,10 @@ TEST_P(AllocationTest, SteadyDecodingAllocatesNothing) {
   // Tokens, blocks and hashes begin with room for 84 tokens and double twice, the last by the time of 208 tokens. The
   // rest is the first admission's.
   EXPECT_LE(allocations - begin, (3 * 2 + 3) * kSequences) << "in 200 steps";
-  const int64_t before = allocations, cached = engine.blocks().cache().size();
+  const int64_t before = allocations, cached = engine.blocks().prefixes().cache().size();
   for (int i = 0; i < 110; ++i) ASSERT_EQ(step(), kSequences);
   EXPECT_EQ(allocations - before, 0) << "in 110 steps";
-  EXPECT_GT(engine.blocks().cache().size(), cached) << "blocks were filled, opened and cached meanwhile";
+  EXPECT_GT(engine.blocks().prefixes().cache().size(), cached) << "blocks were filled, opened and cached meanwhile";
   EXPECT_EQ(engine.num_outstanding(), GetParam() ? 1 : 0);
 }
 INSTANTIATE_TEST_SUITE_P(Ahead, AllocationTest, testing::Bool());

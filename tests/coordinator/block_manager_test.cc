@@ -53,9 +53,8 @@ TEST(BlockPoolDeathTest, MisuseAborts) {
 }
 
 TEST(BlockPoolTest, CachedBlocksGoLastAndTheOneReleasedLongestAgoFirst) {
-  BlockPool pool(5);
   std::vector<BlockId> evicted;
-  pool.on_evict = [&](BlockId block) { evicted.push_back(block); };
+  BlockPool pool(5, [&](BlockId block) { evicted.push_back(block); });
   for (const BlockId block : {1, 2, 3}) EXPECT_EQ(pool.Allocate(), block);
   for (const BlockId block : {1, 2, 3}) pool.KeepContent(block);
   for (const BlockId block : {2, 1, 3}) pool.Release(block);
@@ -114,8 +113,8 @@ TEST_F(BlockManagerTest, GrowsBlockByBlockAndTellsWorkersThatKnowTheSequence) {
   GrowAndCompute(s, 10);
   EXPECT_EQ(plan_.tables, (std::vector<TableEdit>{{3, 1, 2}, {3, 2, 3}}));
   EXPECT_EQ(s.blocks, (Blocks{1, 2, 3}));
-  EXPECT_EQ(manager_.filled(1), 4);
-  EXPECT_EQ(manager_.filled(3), 2);
+  EXPECT_EQ(manager_.fill().tokens(1), 4);
+  EXPECT_EQ(manager_.fill().tokens(3), 2);
   Grow(s, 12);
   EXPECT_TRUE(plan_.tables.empty());
   manager_.Free(s);
@@ -164,9 +163,9 @@ TEST_F(BlockManagerTest, SwappingKeepsWhatIsSharedShared) {
   GrowAndCompute(group[0], 6);
   manager_.Fork(group[0], group[1]);
   GrowAndCompute(group[1], 7);  // block 1 shared, 2 and 3 alone
-  EXPECT_EQ(manager_.DistinctBlocks(group), 3);
+  EXPECT_EQ(DistinctBlocks(group), 3);
   plan_.Clear();
-  manager_.SwapOut(group, plan_);
+  manager_.swap().Out(group, plan_);
   EXPECT_EQ(plan_.swap_outs, (std::vector<BlockCopyPair>{{1, 1}, {2, 2}, {3, 3}}));
   EXPECT_EQ(manager_.num_free(), 11);
   EXPECT_EQ(manager_.host_pool().num_held(), 3);
@@ -174,11 +173,11 @@ TEST_F(BlockManagerTest, SwappingKeepsWhatIsSharedShared) {
   EXPECT_EQ(group[1].host_blocks, (Blocks{1, 3}));
   EXPECT_EQ(group[1].num_computed, 7) << "nothing is computed again";
 
-  manager_.SwapIn(group, plan_);
+  manager_.swap().In(group, plan_);
   EXPECT_EQ(plan_.swap_ins.size(), 3u);
   EXPECT_EQ(group[0].blocks[0], group[1].blocks[0]);
   EXPECT_EQ(manager_.pool().ref_count(group[0].blocks[0]), 2);
-  EXPECT_EQ(manager_.filled(group[1].blocks[1]), 3);
+  EXPECT_EQ(manager_.fill().tokens(group[1].blocks[1]), 3);
   EXPECT_EQ(manager_.host_pool().num_held(), 0);
   for (Sequence& s : group) manager_.Free(s);
   EXPECT_EQ(manager_.num_free(), 11);
@@ -208,9 +207,9 @@ TEST(SlidingWindowTest, BlocksThatNoQuerySeesAnyMoreAreGivenBack) {
   EXPECT_EQ(s.num_held_blocks(), 2);
   EXPECT_EQ(manager.num_free(), 9);
   std::vector<Sequence> group = {s};
-  manager.SwapOut(group, plan);
+  manager.swap().Out(group, plan);
   EXPECT_EQ(group[0].host_blocks, (Blocks{kNullBlock, 1, 2}));
-  manager.SwapIn(group, plan);
+  manager.swap().In(group, plan);
   EXPECT_EQ(group[0].blocks.front(), kNullBlock);
   manager.Free(group[0]);
   EXPECT_EQ(manager.num_free(), 11);
@@ -225,7 +224,7 @@ class PrefixCacheTest : public testing::Test {
     Sequence s;
     s.num_prompt_tokens = static_cast<int>(tokens.size());
     s.tokens = std::move(tokens);
-    s.contents.root = manager_->SaltRoot(salt);
+    s.contents.root = manager_->prefixes().Root(salt);
     s.contents.last = PrefixCache::RootContent(s.contents.root);
     return s;
   }
@@ -233,7 +232,10 @@ class PrefixCacheTest : public testing::Test {
     manager_->Grow(s, s.num_tokens(), plan_);
     manager_->Computed(s, s.num_tokens() - s.num_computed);
   }
-  int Attach(Sequence& s) { return manager_->AttachCached(s, s.num_tokens()); }
+  const PrefixPin* Pin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) {
+    return manager_->pins().Pin(manager_->prefixes().Find(salt, tokens), expires_seconds);
+  }
+  int Attach(Sequence& s) { return manager_->prefixes().Attach(s, s.num_tokens()); }
 
   std::unique_ptr<BlockManager> manager_ = std::make_unique<BlockManager>(Options(12));
   StepPlan plan_;
@@ -302,7 +304,7 @@ TEST_F(PrefixCacheTest, CollidingHashesNeverShareContent) {
       written[static_cast<size_t>(s.blocks[i])] = {tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(end)};
     }
     manager_->Free(s);
-    manager_->cache().CheckIntegrity();
+    manager_->prefixes().cache().CheckIntegrity();
     manager_->pool().CheckIntegrity();
   }
   EXPECT_GT(hits, 0);
@@ -312,21 +314,21 @@ TEST_F(PrefixCacheTest, PinsKeepBlocksUntilTheirTimeAndNoMoreThanHalfThePool) {
   Sequence a = Prompt({1, 2, 3, 4, 5, 6, 7, 8, 9});
   Compute(a);
   manager_->Free(a);
-  const auto* pin = manager_->PinPrefix("", a.tokens, 100);
+  const auto* pin = Pin("", a.tokens, 100);
   ASSERT_NE(pin, nullptr);
   EXPECT_EQ(pin->blocks, (Blocks{1, 2}));
   EXPECT_EQ(manager_->num_free(), 9);
-  EXPECT_NE(manager_->PinPrefix("", a.tokens, 50), nullptr);
-  EXPECT_EQ(manager_->PinPrefix("", a.tokens, 50), nullptr) << "6 of 11 blocks";
-  EXPECT_EQ(manager_->PinPrefix("other", a.tokens, 50), nullptr) << "nothing cached for that salt";
-  manager_->ExpirePins(60);
-  EXPECT_EQ(manager_->pins().size(), 1u);
-  manager_->FlushCache();
+  EXPECT_NE(Pin("", a.tokens, 50), nullptr);
+  EXPECT_EQ(Pin("", a.tokens, 50), nullptr) << "6 of 11 blocks";
+  EXPECT_EQ(Pin("other", a.tokens, 50), nullptr) << "nothing cached for that salt";
+  manager_->pins().Expire(60);
+  EXPECT_EQ(manager_->pins().all().size(), 1u);
+  manager_->prefixes().Flush();
   EXPECT_EQ(manager_->num_free(), 9) << "flushing forgets content, it does not take blocks away from their holders";
   Sequence again = Prompt({1, 2, 3, 4, 5});
   EXPECT_EQ(Attach(again), 0);
-  EXPECT_TRUE(manager_->BreakPins());
-  EXPECT_FALSE(manager_->BreakPins());
+  EXPECT_TRUE(manager_->pins().Break());
+  EXPECT_FALSE(manager_->pins().Break());
   EXPECT_EQ(manager_->num_free(), 11);
   manager_->pool().CheckIntegrity();
 }

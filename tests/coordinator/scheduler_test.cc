@@ -593,7 +593,7 @@ TEST_F(SchedulerTest, PinsGiveWayToARequestThatCannotRunBesideThem) {
   ASSERT_FALSE(engine_->Submit(MakeRequest(2, std::vector<TokenId>(30, 6), 3, sinks_[2])));
   while (!engine_->idle()) Step();
   EXPECT_EQ(sinks_[2].choices[0].finished, FinishReason::kLength);
-  EXPECT_TRUE(engine_->blocks().pins().empty());
+  EXPECT_TRUE(engine_->blocks().pins().all().empty());
 }
 
 TEST_F(SchedulerTest, AWindowLetsASmallPoolServeALongAnswer) {

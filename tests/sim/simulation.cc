@@ -102,7 +102,7 @@ void Simulation::Interfere() {
   if (Happens(random_, odds.flush)) {
     engine_.FlushCache();
     pins_.clear();
-    if (engine_.blocks().cache().size() != 0) throw Failure{"something is cached after a flush"};
+    if (engine_.blocks().prefixes().cache().size() != 0) throw Failure{"something is cached after a flush"};
   }
   if (Happens(random_, odds.pin)) Pin();
   if (Happens(random_, odds.unpin)) {
@@ -125,7 +125,7 @@ void Simulation::Pin() {
   const std::optional<uint64_t> pin = engine_.PinPrefix(some.cache_salt, some.ask.prompt, expires);
   if (pin && !pins_.emplace(*pin, expires).second) throw Failure{fmt::format("pin {} is given twice", *pin)};
   size_t pinned = 0;
-  for (const auto& each : engine_.blocks().pins()) pinned += each.blocks.size();
+  for (const auto& each : engine_.blocks().pins().all()) pinned += each.blocks.size();
   if (pinned > static_cast<size_t>(engine_.blocks().num_usable()) / 2) throw Failure{"pins hold more than half"};
 }
 
@@ -263,16 +263,16 @@ void Simulation::Check() {
 }
 
 void Simulation::CheckPins() const {
-  const auto& pins = engine_.blocks().pins();
+  const auto& pins = engine_.blocks().pins().all();
   const bool same = pins.size() == pins_.size() &&
-                    std::ranges::all_of(pins, [&](const BlockManager::Pin& pin) { return pins_.contains(pin.id); });
+                    std::ranges::all_of(pins, [&](const PrefixPin& pin) { return pins_.contains(pin.id); });
   if (!same) throw Failure{fmt::format("{} pins hold blocks, {} should", pins.size(), pins_.size())};
 }
 
 void Simulation::CheckRest() {
   engine_.ExpireOverdue(now_ + 100);
   const BlockManager& blocks = engine_.blocks();
-  if (blocks.num_free() != blocks.num_usable() || blocks.host_pool().num_held() != 0 || !blocks.pins().empty())
+  if (blocks.num_free() != blocks.num_usable() || blocks.host_pool().num_held() != 0 || !blocks.pins().all().empty())
     throw Failure{"blocks are held when nobody is there"};
   if (engine_.scheduler().num_running() + engine_.scheduler().num_waiting() != 0) throw Failure{"somebody is left"};
   if (!open_.empty()) throw Failure{fmt::format("request {} got no end", *open_.begin())};

@@ -313,7 +313,7 @@ void Simulation::ComeBack(Traveller traveller) {
   const RequestId id = traveller.request->id;
   Client& client = *clients_.at(id);
   const bool breaks = moves_.Below(5) == 0;
-  const auto* holding = engine_.blocks().FindHolding(traveller.to);
+  const auto* holding = engine_.blocks().holdings().Find(traveller.to);
   if (!breaks && holding != nullptr && !traveller.host_blocks.empty()) {
     std::vector<BlockCopyPair> pairs;
     for (size_t i = 0; i < traveller.host_blocks.size(); ++i)

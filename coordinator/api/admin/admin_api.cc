@@ -72,7 +72,7 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
   for (int index = 0; index < replicas_.size(); ++index) {
     EngineTask flush = [&](Engine& engine) {
       cached += engine.blocks().pool().num_cached();
-      pins += engine.blocks().pins().size();
+      pins += engine.blocks().pins().all().size();
       engine.FlushCache();
       return std::string();
     };
@@ -97,7 +97,7 @@ asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder&
   EngineTask pin = [salt, tokens = std::move(order->tokens), seconds = order->seconds](Engine& engine) {
     const auto made = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
     if (!made) return DumpJson({{"pinned_tokens", 0}, {"pin", nullptr}});
-    const size_t blocks = engine.blocks().pins().back().blocks.size();
+    const size_t blocks = engine.blocks().pins().all().back().blocks.size();
     return DumpJson({{"pinned_tokens", blocks * static_cast<size_t>(engine.blocks().block_size())}, {"pin", *made}});
   };
   response.body = co_await OnEngine(replicas_.at(order->replica).loop(), std::move(pin));

@@ -67,11 +67,11 @@ BlockMap TakeBlockMap(const Engine& engine, int replica) {
   for (const Request* request : engine.scheduler().queue().All()) {
     if (request->swapped_out()) map.swapped.push_back(copier.OwnerOf(*request, true));
   }
-  for (const BlockManager::Pin& pin : blocks.pins()) map.pins.push_back({pin.id, pin.blocks});
+  for (const PrefixPin& pin : blocks.pins().all()) map.pins.push_back({pin.id, pin.blocks});
   if (blocks.pool().num_cached() > 0) {
     map.cached.reserve(static_cast<size_t>(blocks.pool().num_cached()));
     for (BlockId id = 1; id <= map.total; ++id) {
-      if (blocks.pool().ref_count(id) == 0 && blocks.cache().HashOf(id)) map.cached.push_back(id);
+      if (blocks.pool().ref_count(id) == 0 && blocks.prefixes().cache().HashOf(id)) map.cached.push_back(id);
     }
   }
   return map;

@@ -21,7 +21,7 @@ std::vector<std::pair<BlockId, BlockList::Owner>> OwnersIn(const Engine& engine)
       }
     }
   }
-  for (const auto& pin : engine.blocks().pins()) {
+  for (const auto& pin : engine.blocks().pins().all()) {
     for (const BlockId block : pin.blocks) owners.push_back({block, {.pin = pin.id}});
   }
   return owners;
@@ -49,15 +49,15 @@ BlockList TakeBlocks(const Engine& engine) {
     for (BlockId id = 1; id <= blocks.num_usable(); ++id) {
       const int references = blocks.pool().ref_count(id);
       if ((references > 0) != in_use) continue;
-      if (in_use) list.filled += blocks.filled(id);
-      const auto hash = blocks.prefix_caching() ? blocks.cache().HashOf(id) : std::nullopt;
+      if (in_use) list.filled += blocks.fill().tokens(id);
+      const auto hash = blocks.prefixes().enabled() ? blocks.prefixes().cache().HashOf(id) : std::nullopt;
       if (!in_use && !hash) continue;
       if (list.blocks.size() < BlockList::kMostBlocks) {
         list.blocks.push_back({.id = id,
                                .ref_count = references,
-                               .filled = blocks.filled(id),
+                               .filled = blocks.fill().tokens(id),
                                .hash = hash,
-                               .age_steps = blocks.age(id)});
+                               .age_steps = blocks.fill().age(id)});
       } else {
         ++list.not_listed;
       }

@@ -71,7 +71,7 @@ class Reporter {
     view.cached_tokens = request.num_cached_tokens;
     view.max_tokens = request.limits.max_tokens;
     view.preemptions = request.num_preemptions;
-    view.blocks = runs ? engine_.blocks().DistinctBlocks(request.sequences) : 0;
+    view.blocks = runs ? DistinctBlocks(request.sequences) : 0;
     view.host_blocks = request.num_swapped_blocks;
     view.age_seconds = now_ - request.arrival_seconds;
     const bool began = request.first_scheduled_seconds >= 0;

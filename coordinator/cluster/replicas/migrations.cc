@@ -73,7 +73,7 @@ void Migrations::Prepare(uint64_t ticket, Engine& engine) {
     return;
   }
   transfer.endpoints.assign(static_cast<size_t>(to.group().size()), "");
-  const std::vector<BlockId>& blocks = engine.blocks().FindHolding(ticket)->blocks;
+  const std::vector<BlockId>& blocks = engine.blocks().holdings().Find(ticket)->blocks;
   for (Rank rank = 0; rank < to.group().size(); ++rank)
     to.group().Send(rank, TakeBlocksMessage{ticket, to.BlockEndpoint(rank), blocks});
 }

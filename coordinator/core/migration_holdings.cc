@@ -1,0 +1,72 @@
+#include "coordinator/core/migration_holdings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+bool MigrationHoldings::Reserve(uint64_t ticket, int num_blocks) {
+  if (num_blocks > host_.num_free()) return false;
+  MigrationHolding holding{ticket, {}};
+  while (static_cast<int>(holding.blocks.size()) < num_blocks) holding.blocks.push_back(host_.Allocate());
+  holdings_.push_back(std::move(holding));
+  return true;
+}
+
+const std::vector<BlockId>& MigrationHoldings::Hold(uint64_t ticket, std::span<const Sequence> sequences) {
+  MigrationHolding holding{ticket, {}};
+  for (const Sequence& sequence : sequences) {
+    for (const BlockId block : sequence.host_blocks) {
+      if (block == kNullBlock) continue;
+      if (std::ranges::find(holding.blocks, block) == holding.blocks.end()) {
+        holding.blocks.push_back(block);  // the first owner's reference is the holding's now
+      } else {
+        host_.Release(block);
+      }
+    }
+  }
+  holdings_.push_back(std::move(holding));
+  return holdings_.back().blocks;
+}
+
+bool MigrationHoldings::Take(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences) {
+  const auto holding = std::ranges::find(holdings_, ticket, &MigrationHolding::ticket);
+  if (holding == holdings_.end() || holding->blocks.size() < names.size()) return false;
+  std::vector<bool> taken(holding->blocks.size(), false);
+  for (Sequence& sequence : sequences) {
+    for (BlockId& block : sequence.host_blocks) {
+      if (block == kNullBlock) continue;
+      const auto index = static_cast<size_t>(std::ranges::find(names, block) - names.begin());
+      QUIRE_CHECK(index < names.size(), "host block {} did not come along", block);
+      block = holding->blocks[index];
+      if (taken[index]) host_.AddReference(block);
+      taken[index] = true;
+    }
+  }
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (!taken[i]) host_.Release(holding->blocks[i]);
+  }
+  holdings_.erase(holding);
+  return true;
+}
+
+void MigrationHoldings::Release(uint64_t ticket) {
+  std::erase_if(holdings_, [&](const MigrationHolding& holding) {
+    if (holding.ticket != ticket) return false;
+    for (const BlockId block : holding.blocks) host_.Release(block);
+    return true;
+  });
+}
+
+void MigrationHoldings::ReleaseAll() {
+  while (!holdings_.empty()) Release(holdings_.back().ticket);
+}
+
+const MigrationHolding* MigrationHoldings::Find(uint64_t ticket) const {
+  const auto holding = std::ranges::find(holdings_, ticket, &MigrationHolding::ticket);
+  return holding == holdings_.end() ? nullptr : &*holding;
+}
+
+}  // namespace quire

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/core/block_options.h"
+#include "coordinator/core/block_pool.h"
+#include "coordinator/core/prefix_cache.h"
+#include "coordinator/core/sequence.h"
+
+namespace quire {
+
+/// Sequences share the blocks of common prefixes: names what their full blocks hold, in the prefix cache and in their
+/// `contents`, and finds blocks that hold what they need next. While caching is off, nothing is named and nothing
+/// found.
+class PrefixSharing {
+ public:
+  /// The pool must tell of evictions (Forget).
+  PrefixSharing(const BlockManagerOptions& options, BlockPool& pool);
+
+  /// For another number of blocks. Nothing may be cached.
+  void Resize(int num_blocks);
+  bool enabled() const { return enabled_; }
+  const PrefixCache& cache() const { return cache_; }
+
+  /// Where the contents of requests of this salt begin.
+  BlockHash Root(std::string_view salt) const { return cache_.Root(salt); }
+  /// The hash of block `index` of the sequence's known tokens, or null when that block is not full or nothing is
+  /// cached.
+  const BlockHash* HashOfBlock(Sequence& sequence, int index);
+  /// Full blocks of computed and known tokens become findable.
+  void NameComputed(Sequence& sequence);
+  /// At a block boundary: takes over cached blocks that hold the next tokens, up to max_tokens computed ones and never
+  /// the last known token, which must be computed to draw the next. Returns the tokens gained.
+  int Attach(Sequence& sequence, int max_tokens);
+  /// Leading blocks of the sequence's known tokens that are cached and in somebody's use: attaching them takes no free
+  /// one.
+  int HeldBlocks(Sequence& sequence);
+  /// Cached leading blocks of a prompt, in order.
+  std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens) const;
+
+  /// The block's content is about to be overwritten.
+  void Forget(BlockId block) { cache_.Erase(block); }
+  /// Forgets all cached content; blocks in use stay in use.
+  void Flush();
+
+  /// Aborts unless the hashes noted for the sequence are those of its tokens.
+  void CheckHashes(const Sequence& sequence) const;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(cache_);
+  }
+
+ private:
+  std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
+  void ExtendHashes(Sequence& sequence, int num_blocks);
+
+  bool enabled_;
+  int block_size_;
+  BlockPool& pool_;
+  PrefixCache cache_;
+};
+
+}  // namespace quire
