@@ -58,6 +58,7 @@ PUBLIC_FUNCTIONS_ALLOWED = {
     "worker/engine/sequence_table.h": "the vocabulary, and with it the maker of constraints, comes after the table",
 }
 
+READING_LIST = "docs/how-it-works.md"
 MAX_HEADER, MAX_SOURCE, MAX_FUNCTION = 100, 300, 60
 # Longer for a reason that is given here.
 LONG_FILES = {
@@ -166,10 +167,27 @@ def circle_of_rooms(includes):
     return []
 
 
+def check_reading_list(breach):
+    """docs/how-it-works.md says how long its reading list is: true to a tenth."""
+    with open(os.path.join(ROOT, READING_LIST), encoding="utf-8") as f:
+        section = f.read().split("## Read in this order\n")[1].split("\n## ")[0]
+    parts = re.findall(r"^- [^`]*(.*?): ([\d,]+) lines\.$", section, re.M | re.S)
+    if len(parts) != section.count("\n- ") + section.startswith("- "):
+        breach(READING_LIST, "a part of the reading list does not say its length")
+    for names, said in parts:
+        lines = 0
+        for name in re.findall(r"`([^`]+/[^`]+)`", names):
+            with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+                lines += f.read().count("\n")
+        if abs(lines - int(said.replace(",", ""))) > lines / 10:
+            breach(READING_LIST, f"a part of the reading list has {lines} lines, not {said}")
+
+
 def main():
     breaches = []
     count = 0
     includes = {}
+    check_reading_list(lambda p, what: breaches.append(f"{p}: {what}"))
     for path in files():
         count += 1
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:

@@ -1,4 +1,4 @@
-// The part of Scheduler that admits: who has a place, and what room there is.
+// Who comes, who gets a place, and what room there is.
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -6,62 +6,73 @@
 
 namespace quire {
 
-bool Scheduler::MayJoin(const Request& request) {
+void Scheduler::Add(Request& request) {
+  queue_.Add(request);
+  for (Sequence& sequence : request.sequences) {
+    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt);
+    sequence.contents.Restart();
+  }
+  Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);
+}
+
+bool Scheduler::MayJoin(const Request& request, const Crowd& crowd) {
   if (request.swapped_out() && ahead() && steps_.making().members.empty()) return false;
-  return running_.empty() || (!IsSuspect(request) && !crowd_.suspect);
+  return running_.empty() || (!IsSuspect(request) && !crowd.suspect);
 }
 
-void Scheduler::CountCrowd() {
-  crowd_ = {};
-  for (const Request* request : running_) CountIn(*request);
-  CountReserves();
+Crowd Scheduler::CountCrowd() const {
+  Crowd crowd;
+  for (const Request* request : running_) CountIn(*request, crowd);
+  CountReserves(crowd);
+  return crowd;
 }
 
-void Scheduler::CountIn(const Request& request) {
-  crowd_.sequences += static_cast<int>(request.sequences.size());
-  crowd_.blocks += OutstandingBlocks(request);
-  crowd_.suspect = crowd_.suspect || IsSuspect(request);
+void Scheduler::CountIn(const Request& request, Crowd& crowd) const {
+  crowd.sequences += static_cast<int>(request.sequences.size());
+  crowd.blocks += OutstandingBlocks(request);
+  crowd.suspect = crowd.suspect || IsSuspect(request);
 }
 
-void Scheduler::CountOut(const Request& request) {
-  crowd_.sequences -= static_cast<int>(request.sequences.size());
-  crowd_.blocks -= OutstandingBlocks(request);
+void Scheduler::CountOut(const Request& request, Crowd& crowd) const {
+  crowd.sequences -= static_cast<int>(request.sequences.size());
+  crowd.blocks -= OutstandingBlocks(request);
 }
 
 /// Into the room that there is, clients in turn. Whoever finds none holds up the others (but see IsHeldUp).
-void Scheduler::AdmitWaiting(int& budget) {
-  if (queue_.empty() || budget <= 0) return;
-  CountCrowd();
+void Scheduler::AdmitWaiting(StepDraft& draft) {
+  if (queue_.empty() || draft.budget <= 0) return;
+  Crowd crowd = CountCrowd();
   queue_.BeginTurns();
-  for (Request* request : returning_) {
+  for (Request* request : draft.returning) {
     const bool lost_its_turn = request->account->use.gave_way;
-    if (budget > 0 && !lost_its_turn && MayJoin(*request) && HasRoomFor(*request)) Begin(*request, budget);
+    if (draft.budget > 0 && !lost_its_turn && MayJoin(*request, crowd) && HasRoomFor(*request, crowd))
+      Begin(*request, crowd, draft);
   }
   bool others_held = false;
-  while (ClientAccount* client = budget > 0 ? queue_.Next() : nullptr) {
+  while (ClientAccount* client = draft.budget > 0 ? queue_.Next() : nullptr) {
     Request& request = client->head();
-    if (!MayJoin(request)) return;
+    if (!MayJoin(request, crowd)) return;
     client->use.passed_over = IsAtLimit(*client) || IsHeldUp(*client, others_held);
     if (client->use.passed_over) continue;
-    if (!HasRoomFor(request)) {
+    if (!HasRoomFor(request, crowd)) {
       client->use.passed_over = others_held = true;
       continue;
     }
-    Begin(request, budget);
+    Begin(request, crowd, draft);
   }
 }
 
 /// Others have their place in this step already, so none may be preempted. HasRoomFor saw to it that none must; should
 /// it have been wrong, the request computes something with the next step.
-void Scheduler::Begin(Request& request, int& budget) {
-  Admit(request, budget);
-  if (running_.size() == 1) MakeRoomFor(request);
-  if (!work_.empty() && BlocksForWork() <= blocks_.num_free()) Emit(request, budget);
-  CountIn(request);
+void Scheduler::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
+  const std::span<const GrowTarget> work = Admit(request, draft);
+  if (running_.size() == 1) MakeRoomFor(request, work, draft.order);
+  if (!work.empty() && blocks_.BlocksToGrow(work) <= blocks_.num_free()) Emit(request, work, draft);
+  CountIn(request, crowd);
 }
 
-/// The request gets its place. Leaves in work_ what it computes first.
-void Scheduler::Admit(Request& request, int budget) {
+/// The request gets its place. Returns what it computes first, as FindWork does.
+std::span<const GrowTarget> Scheduler::Admit(Request& request, StepDraft& draft) {
   queue_.Remove(request);
   running_.insert(std::ranges::upper_bound(running_, &request, [](auto* a, auto* b) { return Senior(*a, *b); }),
                   &request);
@@ -71,12 +82,13 @@ void Scheduler::Admit(Request& request, int budget) {
   for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const int free = blocks_.num_free();
   if (request.num_preemptions > 0) Readmit(request);
-  FindWork(request, budget);
+  const std::span<const GrowTarget> work = FindWork(request, draft.budget, draft);
   if (request.num_preemptions == 0) {
     WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
     Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);
   }
   use_counted_ = false;
+  return work;
 }
 
 /// What a preempted request needs before it goes on.
@@ -127,28 +139,28 @@ int Scheduler::BlocksToComeBack(const Request& request) const {
   return needed;
 }
 
-/// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
-/// compute and will draw soon, so that it rarely costs anybody's preemption.
-Scheduler::Room Scheduler::RoomFor(Request& request) {
-  // Whoever runs something already leaves what is reserved.
-  const bool leaves = crowd_.reserved_sequences > 0 && Has(*request.account, Resource::kSlots) > 0;
-  const int taken = crowd_.sequences + (leaves ? crowd_.reserved_sequences : 0);
-  if (taken + Needs(request, Resource::kSlots) > limits_.max_running)
-    return {Resource::kSlots, taken, limits_.max_running};
-  const int blocks = Needs(request, Resource::kBlocks);
-  const int promised = crowd_.blocks + (leaves ? crowd_.reserved_blocks : 0);
-  const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
-  if (running_.empty() || blocks <= free) return {std::nullopt, blocks, free};
-  return {Resource::kBlocks, blocks, free};
-}
-
 int Scheduler::Needs(Request& request, Resource resource) {
   if (resource == Resource::kSlots) return static_cast<int>(request.sequences.size());
   return request.swapped_out() ? BlocksToComeBack(request) : BlocksToBegin(request);
 }
 
-bool Scheduler::HasRoomFor(Request& request) {
-  const Room room = RoomFor(request);
+/// Admission looks ahead: a newcomer must fit with all its known tokens beside what the running requests still have to
+/// compute and will draw soon, so that it rarely costs anybody's preemption.
+Scheduler::Room Scheduler::RoomFor(Request& request, const Crowd& crowd) {
+  // Whoever runs something already leaves what is reserved.
+  const bool leaves = crowd.reserved_sequences > 0 && Has(*request.account, Resource::kSlots) > 0;
+  const int taken = crowd.sequences + (leaves ? crowd.reserved_sequences : 0);
+  if (taken + Needs(request, Resource::kSlots) > limits_.max_running)
+    return {Resource::kSlots, taken, limits_.max_running};
+  const int blocks = Needs(request, Resource::kBlocks);
+  const int promised = crowd.blocks + (leaves ? crowd.reserved_blocks : 0);
+  const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
+  if (running_.empty() || blocks <= free) return {std::nullopt, blocks, free};
+  return {Resource::kBlocks, blocks, free};
+}
+
+bool Scheduler::HasRoomFor(Request& request, const Crowd& crowd) {
+  const Room room = RoomFor(request, crowd);
   if (!room.lacks) {
     const bool pins_are_in_the_way = running_.empty() && room.a > blocks_.num_free();
     if (pins_are_in_the_way && blocks_.pins().Break()) Tell(DecisionKind::kPinsBroken, request, 0, 0);
@@ -174,18 +186,8 @@ int Scheduler::OutstandingBlocks(const Request& request) const {
   return blocks;
 }
 
-std::map<std::string, Scheduler::ClientReport> Scheduler::Clients() const {
-  std::map<std::string, ClientReport> reports;
-  for (const auto& [name, account] : queue_.clients()) {
-    reports[name] = {0, account.num_waiting(), 0, 0, account.prompt_tokens, account.generated_tokens};
-  }
-  for (const Request* request : running_) {
-    ClientReport& report = reports[request->client];
-    ++report.running;
-    report.running_seqs += static_cast<int>(request->sequences.size());
-    report.blocks += BlocksOf(*request);
-  }
-  return reports;
+int Scheduler::BlocksOf(const Request& request) const {
+  return request.swapped_out() ? request.num_swapped_blocks : DistinctBlocks(request.sequences);
 }
 
 }  // namespace quire

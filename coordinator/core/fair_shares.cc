@@ -1,5 +1,5 @@
-// The part of Scheduler that shares places, blocks and steps between clients. Nothing here touches a client that is
-// alone: Schedule comes here while several are active.
+// Places, blocks and steps between clients. Nothing here touches a client that is alone: Schedule comes here while
+// several are active.
 #include <algorithm>
 #include <cmath>
 
@@ -15,30 +15,33 @@ bool Decodes(const Request& request, const Sequence& sequence) { return request.
 }  // namespace
 
 /// False when the step must wait for results, because somebody has to give way first.
-bool Scheduler::ShareOut(int& budget) {
-  if (!SharePlaces(budget)) return false;
-  budget = ShareStep(budget);
+bool Scheduler::ShareOut(StepDraft& draft) {
+  if (!SharePlaces(draft)) return false;
+  draft.budget = ShareStep(draft);
   return true;
 }
 
 /// Clients in turn get the places and the blocks that they find or have a right to. What was swapped out comes back
 /// with AdmitWaiting, after the work of the others, and finds its room made here.
-bool Scheduler::SharePlaces(int budget) {
+bool Scheduler::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
-  CountCrowd();
+  Crowd crowd = CountCrowd();
   bool others_held = false;
   while (ClientAccount* client = queue_.Next()) {
     Request& head = client->head();
-    if (!running_.empty() && (IsSuspect(head) || crowd_.suspect)) return true;
+    if (!running_.empty() && (IsSuspect(head) || crowd.suspect)) return true;
     client->use.passed_over = IsAtLimit(*client) || IsHeldUp(*client, others_held);
     if (client->use.passed_over) continue;
-    const bool fits = !RoomFor(head).lacks || MakeWayFor(head);
+    const bool fits = !RoomFor(head, crowd).lacks || MakeWayFor(head, crowd);
     if (left_out_) return false;
     client->use.passed_over = !fits || head.swapped_out();
     others_held = others_held || client->use.passed_over;
     if (!fits) continue;
-    head.swapped_out() ? returning_.push_back(&head) : Admit(head, budget);
-    CountIn(head);
+    if (head.swapped_out())
+      draft.returning.push_back(&head);
+    else
+      Admit(head, draft);  // ScheduleRunning finds its work anew, in the order of service
+    CountIn(head, crowd);
   }
   return true;
 }
@@ -64,9 +67,9 @@ bool Scheduler::IsHeldUp(const ClientAccount& account, bool others_held) {
 
 /// Preempts the youngest requests of clients that have more than their share until the request fits, if that is within
 /// its own client's share. False when it does not fit, or must wait until nothing is outstanding.
-bool Scheduler::MakeWayFor(Request& head) {
+bool Scheduler::MakeWayFor(Request& head, Crowd& crowd) {
   if (!IsWithinShare(head)) return false;
-  while (const std::optional<Resource> lacks = RoomFor(head).lacks) {
+  while (const std::optional<Resource> lacks = RoomFor(head, crowd).lacks) {
     Request* victim = WhoGivesWay(head, *lacks);
     left_out_ = victim != nullptr && ahead();
     if (victim == nullptr || left_out_) return false;
@@ -74,7 +77,7 @@ bool Scheduler::MakeWayFor(Request& head) {
     Tell(kind, *victim, Has(*victim->account, *lacks), ShareOf(*lacks), head.id);
     ++victim->num_yields;
     victim->account->use.gave_way = victim->account->use.passed_over = true;
-    CountOut(*victim);
+    CountOut(*victim, crowd);
     Preempt(*victim, head);
     use_counted_ = false;
     head.account->reserve = {Needs(head, Resource::kSlots), Needs(head, Resource::kBlocks),
@@ -84,12 +87,11 @@ bool Scheduler::MakeWayFor(Request& head) {
 }
 
 /// What clients of which nothing runs will find when they come again.
-void Scheduler::CountReserves() {
-  crowd_.reserved_sequences = crowd_.reserved_blocks = 0;
+void Scheduler::CountReserves(Crowd& crowd) const {
   for (const auto& [name, account] : queue_.clients()) {
     if (account.active > account.num_waiting() || account.reserve.until_step <= num_steps_) continue;
-    crowd_.reserved_sequences += account.reserve.sequences;
-    crowd_.reserved_blocks += account.reserve.blocks;
+    crowd.reserved_sequences += account.reserve.sequences;
+    crowd.reserved_blocks += account.reserve.blocks;
   }
 }
 
@@ -155,13 +157,14 @@ void Scheduler::CountUse() {
 /// The most senior request first, by seniority. While several clients are active and blocks may run short, the requests
 /// of whoever has more than its share come after all others, and those of whoever has most of all are last: they give
 /// way first. Only the most senior of all is in front whatever its client has, so that every step computes something.
-void Scheduler::OrderForService() {
-  order_ = running_;
-  if (!in_company_ || order_.empty() || !MayRunShort()) return;
+void Scheduler::OrderForService(StepDraft& draft) {
+  std::vector<Request*>& order = draft.order;
+  order = running_;
+  if (!draft.in_company || order.empty() || !MayRunShort()) return;
   const int share = ShareOf(Resource::kBlocks);
   CountUse();
   const auto excess = [&](const Request* request) { return std::max(0, request->account->use.blocks - share); };
-  std::stable_sort(order_.begin() + 1, order_.end(),
+  std::stable_sort(order.begin() + 1, order.end(),
                    [&](const Request* a, const Request* b) { return excess(a) < excess(b); });
 }
 
@@ -180,23 +183,23 @@ bool Scheduler::MayRunShort() const {
 /// Splits the step evenly between the clients that have work in it, and keeps it short. What a client leaves the others
 /// take. Beams draw together or not at all, so they compute whatever their client's part is. Returns the tokens of the
 /// step.
-int Scheduler::ShareStep(int budget) {
+int Scheduler::ShareStep(StepDraft& draft) {
   for (auto& [name, account] : queue_.clients()) {
     account.use.decodes = account.use.beams = account.use.chunks_left = 0;
     account.use.chunks = 0;
   }
   for (Request* request : running_) CountDemand(*request);
-  for (Request* request : returning_) CountDemand(*request);
-  sharers_.clear();
+  for (Request* request : draft.returning) CountDemand(*request);
+  draft.sharers.clear();
   int beams = 0, clients = 0;
   for (auto& [name, account] : queue_.clients()) {
     beams += account.use.beams;
     clients += account.use.beams + account.use.demand() > 0;
-    if (account.use.demand() > 0) sharers_.push_back(&account);
+    if (account.use.demand() > 0) draft.sharers.push_back(&account);
   }
-  const int least = beams + static_cast<int>(sharers_.size());  // no more than may run
-  const int tokens = clients > 1 ? std::clamp(TokensInCompany(), least, budget) : budget;
-  SplitStep(tokens - beams);
+  const int least = beams + static_cast<int>(draft.sharers.size());  // no more than may run
+  const int tokens = clients > 1 ? std::clamp(TokensInCompany(), least, draft.budget) : draft.budget;
+  SplitStep(tokens - beams, draft.sharers);
   return tokens;
 }
 
@@ -219,10 +222,10 @@ void Scheduler::CountDemand(Request& request) {
 
 /// Max-min fair: whoever wants least is served first and never gets more than an even part of what is left. Of its part
 /// a client's decodes and its chunks take half each, and what the others do not need.
-void Scheduler::SplitStep(int tokens) {
-  std::ranges::stable_sort(sharers_, {}, [](const ClientAccount* account) { return account->use.demand(); });
-  auto left = static_cast<int>(sharers_.size());
-  for (ClientAccount* account : sharers_) {
+void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
+  std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });
+  auto left = static_cast<int>(sharers.size());
+  for (ClientAccount* account : sharers) {
     ClientAccount::Use& use = account->use;
     const int part = static_cast<int>(std::min<int64_t>(use.demand(), tokens / left--));
     tokens -= part;
@@ -250,20 +253,35 @@ void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
 }
 
 /// Tokens that the request may compute in the step being made.
-int Scheduler::Allowance(const Request& request, int budget) const {
-  if (!in_company_) return budget;
+int Scheduler::Allowance(const Request& request, const StepDraft& draft) const {
+  if (!draft.in_company) return draft.budget;
   int tokens = request.account->use.chunks_left;
   for (const Sequence& sequence : request.sequences) tokens += !sequence.sits_out && Decodes(request, sequence);
-  return std::min(tokens, budget);
+  return std::min(tokens, draft.budget);
 }
 
-/// What work_ takes of its client's part.
-void Scheduler::ChargeStep(const Request& request) {
+/// What the work takes of its client's part.
+void Scheduler::ChargeStep(const Request& request, std::span<const GrowTarget> work) {
   int& left = request.account->use.chunks_left;
-  for (const Work& work : work_) {
-    if (Decodes(request, *work.sequence)) continue;
-    left = std::max(0, left - request.StepCost(work.sequence->num_planned(), work.count));
+  for (const auto& [sequence, end] : work) {
+    if (Decodes(request, *sequence)) continue;
+    const int start = sequence->num_planned();
+    left = std::max(0, left - request.StepCost(start, end - start));
   }
+}
+
+std::map<std::string, Scheduler::ClientReport> Scheduler::Clients() const {
+  std::map<std::string, ClientReport> reports;
+  for (const auto& [name, account] : queue_.clients()) {
+    reports[name] = {0, account.num_waiting(), 0, 0, account.prompt_tokens, account.generated_tokens};
+  }
+  for (const Request* request : running_) {
+    ClientReport& report = reports[request->client];
+    ++report.running;
+    report.running_seqs += static_cast<int>(request->sequences.size());
+    report.blocks += BlocksOf(*request);
+  }
+  return reports;
 }
 
 }  // namespace quire

@@ -1,6 +1,7 @@
 #include "coordinator/core/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/base/error.h"
 
@@ -20,15 +21,6 @@ void Scheduler::Tell(DecisionKind kind, const Request& request, int64_t a, int64
     last_held_ = decision;
   }
   log_->OnDecision(decision);
-}
-
-void Scheduler::Add(Request& request) {
-  queue_.Add(request);
-  for (Sequence& sequence : request.sequences) {
-    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt);
-    sequence.contents.Restart();
-  }
-  Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);
 }
 
 int64_t Scheduler::BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
@@ -51,16 +43,15 @@ StepPlan& Scheduler::Schedule() {
   if (ahead() && left_out_) return plan_;
   left_out_ = false;
   steps_.making().Clear();
-  added_bytes_ = 0;
-  in_company_ = queue_.num_active() > 1;
-  int budget = in_company_ ? limits_.max_step_tokens : TokensAlone();
   use_counted_ = false;
-  returning_.clear();
   if (!queue_.empty()) queue_.BeginPlan();
-  if (in_company_ && !ShareOut(budget)) return plan_;
+  const bool in_company = queue_.num_active() > 1;
+  StepDraft& draft = draft_;
+  draft.Begin(in_company, in_company ? limits_.max_step_tokens : TokensAlone());
+  if (in_company && !ShareOut(draft)) return plan_;
   const int64_t preemptions_before = num_preemptions_;
-  ScheduleRunning(budget);
-  if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(budget);
+  ScheduleRunning(draft);
+  if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(draft);
   OrderBatch();
   if (plan_.empty()) return plan_;
   plan_.released.swap(released_);
@@ -71,20 +62,21 @@ StepPlan& Scheduler::Schedule() {
   return plan_;
 }
 
-void Scheduler::ScheduleRunning(int& budget) {
-  OrderForService();
-  for (size_t i = 0; i < order_.size() && budget > 0; ++i) {
-    Request& request = *order_[i];
-    FindWork(request, Allowance(request, budget));
-    if (work_.empty()) continue;
-    if (!MakeRoomFor(request)) return;
-    Emit(request, budget);
+void Scheduler::ScheduleRunning(StepDraft& draft) {
+  OrderForService(draft);
+  for (size_t i = 0; i < draft.order.size() && draft.budget > 0; ++i) {
+    Request& request = *draft.order[i];
+    const std::span<const GrowTarget> work = FindWork(request, Allowance(request, draft), draft);
+    if (work.empty()) continue;
+    if (!MakeRoomFor(request, work, draft.order)) return;
+    Emit(request, work, draft);
   }
 }
 
-/// False when the request itself had to go, because it is the last in order, or must wait until nothing is outstanding.
-bool Scheduler::MakeRoomFor(Request& request) {
-  while (BlocksForWork() > blocks_.num_free()) {
+/// Requests give way from the end of the order of service. False when the request itself had to go, because it is the
+/// last in order, or must wait until nothing is outstanding.
+bool Scheduler::MakeRoomFor(Request& request, std::span<const GrowTarget> work, std::vector<Request*>& order) {
+  while (blocks_.BlocksToGrow(work) > blocks_.num_free()) {
     if (ahead()) {
       left_out_ = true;
       return false;
@@ -95,99 +87,67 @@ bool Scheduler::MakeRoomFor(Request& request) {
       Tell(DecisionKind::kPinsBroken, request, 0, 0);
       continue;
     }
-    Request& victim = *order_.back();
+    Request& victim = *order.back();
+    order.pop_back();
     Preempt(victim, request);
     if (&victim == &request) return false;
   }
   return true;
 }
 
-bool Scheduler::SwapIsBetter(int blocks) const {
-  if (limits_.preemption == PreemptionMode::kRecompute) return false;
-  if (blocks == 0 || blocks > blocks_.host_pool().num_free()) return false;
-  if (limits_.preemption == PreemptionMode::kSwap) return true;
-  // Tokens in shared blocks are computed once.
-  return cost_.SwapSeconds(blocks) < cost_.RecomputeSeconds(int64_t{blocks} * blocks_.block_size());
-}
-
-void Scheduler::Preempt(Request& victim, const Request& cause) {
-  QUIRE_CHECK(!ahead(), "request {} may be in flight", victim.id);
-  // What is swapped out must come back whole: a block given up on arrival could be written twice in one step.
-  for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
-  const int blocks = DistinctBlocks(victim.sequences);
-  for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) LeaveWorkers(*it);
-  if (SwapIsBetter(blocks)) {
-    blocks_.swap().Out(victim.sequences, plan_);
-    victim.num_swapped_blocks = blocks;
-    ++num_swapped_out_;
-    Tell(DecisionKind::kPreemptedSwap, victim, blocks, blocks_.host_pool().num_free(), cause.id);
-  } else {
-    for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) blocks_.Free(*it);
-    victim.forked = false;
-    Tell(DecisionKind::kPreemptedRecompute, victim, int64_t{blocks} * blocks_.block_size(), blocks, cause.id);
+/// Puts the work into the plan.
+void Scheduler::Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft) {
+  if (draft.in_company) ChargeStep(request, work);
+  for (const auto& [sequence, end] : work) {
+    const int start = sequence->num_planned(), count = end - start;
+    for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
+      plan_.tables.push_back({*sequence->slot, static_cast<uint32_t>(sequence->told_first_block), kNullBlock});
+    }
+    blocks_.Grow(*sequence, end, plan_);
+    if (!sequence->slot) AddToWorkers(request, *sequence, draft);
+    NotePrefixes(*sequence, end);
+    const bool draws = end == sequence->length();
+    const ScoredRows scores = request.RowsOf(start, count);
+    steps_.making().members.push_back({&request, sequence, *sequence->slot, start, count, draws, scores});
+    sequence->last_step = num_steps_;
+    plan_.position_sum += static_cast<uint64_t>(start);
+    draft.budget -= request.StepCost(start, count);
   }
-  ++victim.num_preemptions;
-  ++num_preemptions_;
-  std::erase(running_, &victim);
-  std::erase(order_, &victim);
-  queue_.AddPreempted(victim);
 }
 
-void Scheduler::LeaveWorkers(Sequence& sequence) {
-  sequence.told_first_block = 0;
-  if (!sequence.slot) return;
-  std::erase_if(branches_, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });
-  std::erase_if(plan_.tables, [&](const TableEdit& edit) { return edit.slot == *sequence.slot; });
-  released_.push_back(*sequence.slot);
-  free_slots_.push_back(*sequence.slot);
-  sequence.slot.reset();
+void Scheduler::AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft) {
+  QUIRE_CHECK(!free_slots_.empty(), "no free slot");
+  sequence.slot = free_slots_.back();
+  free_slots_.pop_back();
+  sequence.told_first_block = sequence.first_block;
+  draft.added_bytes += BytesToAdd(request, sequence);
+  AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed, sequence.tokens,
+                      sequence.blocks, request.sampling,           request.num_scored};
+  added.sampling.choice = static_cast<uint32_t>(sequence.choice);
+  plan_.added.push_back(std::move(added));
 }
 
-void Scheduler::Detach(Sequence& sequence) {
-  steps_.Forget(sequence);
-  blocks_.Free(sequence);
-  LeaveWorkers(sequence);
-}
-
-void Scheduler::Finish(Request& request, Sequence& sequence, FinishReason reason) {
-  QUIRE_CHECK(!sequence.finished, "sequence {} ends twice", sequence.id);
-  sequence.finished = reason;
-  Detach(sequence);
-  Tell(DecisionKind::kFinished, request, sequence.choice, static_cast<int64_t>(reason));
-  if (!request.finished()) return;
-  std::erase(running_, &request);
-  queue_.Left(request);
-}
-
-void Scheduler::Drop(Request& request) {
-  for (Sequence& sequence : request.sequences) Detach(sequence);
-  std::erase(running_, &request);
-  queue_.Remove(request);
-  queue_.Left(request);
-}
-
-void Scheduler::Reset() {
-  steps_.Lose();
-  left_out_ = false;
-  plan_.Clear();
-  blocks_.pins().Break();
-  blocks_.holdings().ReleaseAll();
-  for (Request* request : queue_.All()) {  // what was swapped out is lost with the workers' memory
-    for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
-    request->num_swapped_blocks = 0;
-    request->forked = false;
+void Scheduler::NotePrefixes(Sequence& sequence, int end) {
+  const int size = blocks_.block_size();
+  for (int index = sequence.num_planned() / size; index * size < end; ++index) {
+    if (const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index))
+      steps_.making().computing.push_back(*hash);
   }
-  while (!running_.empty()) {
-    Request& request = *running_.back();
-    for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) Detach(*it);
-    request.forked = false;
-    ++request.num_preemptions;
-    running_.pop_back();
-    queue_.AddPreempted(request);
+}
+
+void Scheduler::OrderBatch() {
+  // Decodes, then chunks, both by slot.
+  const auto is_decode = [](const StepMember& m) { return m.draws && m.count == 1; };
+  auto& members = steps_.making().members;
+  std::ranges::sort(members, [&](const StepMember& a, const StepMember& b) {
+    return is_decode(a) != is_decode(b) ? is_decode(a) : a.slot < b.slot;
+  });
+  for (const StepMember& m : members) {
+    if (is_decode(m))
+      plan_.decodes.push_back(m.slot);
+    else
+      plan_.chunks.push_back({m.slot, m.start, m.count});
   }
-  blocks_.prefixes().Flush();
-  released_.clear();
-  branches_.clear();
 }
 
 }  // namespace quire

@@ -10,6 +10,7 @@
 #include "coordinator/core/decision_log.h"
 #include "coordinator/core/learned_cost.h"
 #include "coordinator/core/outstanding_steps.h"
+#include "coordinator/core/step_draft.h"
 #include "coordinator/core/waiting_queue.h"
 
 namespace quire {
@@ -131,11 +132,6 @@ class Scheduler {
   void CheckIntegrity() const;
 
  private:
-  struct Work {
-    Sequence* sequence;
-    int count;  // tokens
-  };
-
   enum class Resource { kSlots, kBlocks };
   /// What a request lacks, if anything, and the numbers of kHeldForSlots or kHeldForBlocks.
   struct Room {
@@ -144,12 +140,44 @@ class Scheduler {
   };
 
   bool ahead() const { return steps_.size() > 0; }
-  void OrderForService();
-  void ScheduleRunning(int& budget);
-  void AdmitWaiting(int& budget);
-  void Begin(Request& request, int& budget);
-  void Admit(Request& request, int budget);
-  bool MakeRoomFor(Request& request);
+
+  // The step that is being planned.
+  void ScheduleRunning(StepDraft& draft);
+  bool MakeRoomFor(Request& request, std::span<const GrowTarget> work, std::vector<Request*>& order);
+  void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
+  void AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft);
+  void NotePrefixes(Sequence& sequence, int end);
+  void OrderBatch();
+
+  // What a request computes in it (request_work.cc).
+  /// How far the step takes the request's sequences, for `budget` tokens at most; empty when it must wait for others,
+  /// or for results. Lies in the draft, valid until the next call.
+  std::span<const GrowTarget> FindWork(Request& request, int budget, StepDraft& draft);
+  bool ShareLeadersPrefix(Request& request, int budget, StepDraft& draft);
+  void Attach(Request& request, Sequence& sequence, int max_tokens);
+  static void DrawTogether(const Request& request, std::vector<GrowTarget>& work);
+  bool WaitsForPrefix(Request& request, Sequence& sequence);
+  static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
+
+  // Who gets a place (admission.cc).
+  void AdmitWaiting(StepDraft& draft);
+  void Begin(Request& request, Crowd& crowd, StepDraft& draft);
+  std::span<const GrowTarget> Admit(Request& request, StepDraft& draft);
+  void Readmit(Request& request);
+  /// A request that may be what kills the workers runs alone, so that it takes nobody along. One whose blocks are on
+  /// the host comes back with a plan that is sure to be sent: made ahead, it has work of others already.
+  bool MayJoin(const Request& request, const Crowd& crowd);
+  bool IsSuspect(const Request& request) const { return request.num_lost_epochs >= limits_.suspect_after; }
+  bool HasRoomFor(Request& request, const Crowd& crowd);
+  Room RoomFor(Request& request, const Crowd& crowd);
+  Crowd CountCrowd() const;
+  void CountIn(const Request& request, Crowd& crowd) const;
+  void CountOut(const Request& request, Crowd& crowd) const;
+  int Needs(Request& request, Resource resource);
+  int BlocksAhead(const Sequence& sequence, int num_tokens, int shared = 0) const;
+  int BlocksToBegin(Request& request);
+  int BlocksToComeBack(const Request& request) const;
+  int OutstandingBlocks(const Request& request) const;
 
   // How much a step computes (step_length.cc).
   struct StepWork {
@@ -162,63 +190,39 @@ class Scheduler {
   int TokensInCompany() const;
 
   // Between clients (fair_shares.cc).
-  bool ShareOut(int& budget);
-  bool SharePlaces(int budget);
-  int ShareStep(int budget);
+  bool ShareOut(StepDraft& draft);
+  bool SharePlaces(StepDraft& draft);
+  int ShareStep(StepDraft& draft);
   int ShareOf(Resource resource) const;
   void CountUse();
   int Has(const ClientAccount& account, Resource resource);
-  int Needs(Request& request, Resource resource);
   bool IsAtLimit(const ClientAccount& account);
   bool IsHeldUp(const ClientAccount& account, bool others_held);
   bool IsWithinShare(Request& head);
-  bool MakeWayFor(Request& head);
+  bool MakeWayFor(Request& head, Crowd& crowd);
   Request* WhoGivesWay(const Request& head, Resource resource);
   bool IsProtected(const Request& request) const;
-  void CountReserves();
+  void CountReserves(Crowd& crowd) const;
+  void OrderForService(StepDraft& draft);
   bool MayRunShort() const;
   void CountDemand(Request& request);
-  void SplitStep(int tokens);
+  void SplitStep(int tokens, std::span<ClientAccount*> sharers);
   void TakeTurns(const ClientAccount& account, int decodes);
-  int Allowance(const Request& request, int budget) const;
-  void ChargeStep(const Request& request);
+  int Allowance(const Request& request, const StepDraft& draft) const;
+  static void ChargeStep(const Request& request, std::span<const GrowTarget> work);
 
-  void Readmit(Request& request);
-  void FindWork(Request& request, int budget);
-  bool ShareLeadersPrefix(Request& request, int budget);
-  void Attach(Request& request, Sequence& sequence, int max_tokens);
-  void DrawTogether(Request& request);
-  bool WaitsForPrefix(Request& request, Sequence& sequence);
-  int BlocksForWork();
-  int BlocksAhead(const Sequence& sequence, int num_tokens, int shared = 0) const;
-  int BlocksToBegin(Request& request);
-  int BlocksToComeBack(const Request& request) const;
-  int OutstandingBlocks(const Request& request) const;
-  bool HasRoomFor(Request& request);
-  Room RoomFor(Request& request);
-  /// A request that may be what kills the workers runs alone, so that it takes nobody along. One whose blocks are on
-  /// the host comes back with a plan that is sure to be sent: made ahead, it has work of others already.
-  bool MayJoin(const Request& request);
-  bool IsSuspect(const Request& request) const { return request.num_lost_epochs >= limits_.suspect_after; }
-  void CountCrowd();
-  void CountIn(const Request& request);
-  void CountOut(const Request& request);
-  void Emit(Request& request, int& budget);
-  void AddToWorkers(const Request& request, Sequence& sequence);
-  static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
-  void NotePrefixes(Sequence& sequence, int end);
-  void OrderBatch();
+  // Who leaves (preempt_and_finish.cc).
   void Preempt(Request& victim, const Request& cause);
   bool SwapIsBetter(int blocks) const;
   void LeaveWorkers(Sequence& sequence);
   void Detach(Sequence& sequence);
+
   void Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause = 0);
 
   SchedulerLimits limits_;
   BlockManager& blocks_;
   WaitingQueue queue_;
   std::vector<Request*> running_;  // most senior first
-  std::vector<Request*> order_;    // of service in the step being made: all that run; the last gives way first
   int64_t num_steps_ = 0;
   LearnedCost cost_;
   DecisionLog* log_ = nullptr;
@@ -230,21 +234,10 @@ class Scheduler {
   std::vector<SlotId> released_;    // to be told to the workers with the next plan, like
   std::vector<quire::Branch> branches_;
   int64_t num_preemptions_ = 0, num_swapped_out_ = 0;
-  // Of all that run, while requests are admitted: what each of them would otherwise look at all the others for.
-  struct Crowd {
-    int sequences = 0, blocks = 0;  // blocks: that they will take soon
-    bool suspect = false;
-    int reserved_sequences = 0, reserved_blocks = 0;  // for clients that are away
-  } crowd_;
-  bool in_company_ = false;   // several clients are active, while a plan is made
-  bool use_counted_ = false;  // in their accounts, likewise
-  // Scratch that keeps its memory between steps.
-  std::vector<Work> work_;           // of the request at hand
-  std::vector<GrowTarget> targets_;  // likewise
-  int64_t added_bytes_ = 0;          // of the plan being made: sequences sent whole
+  bool use_counted_ = false;  // the accounts' Use says what the clients' running requests have now
+  // Memory that is used again: of the step being planned, and of the last one's results.
+  StepDraft draft_;
   std::vector<Drawn> drawn_;
-  std::vector<ClientAccount*> sharers_;  // of a step
-  std::vector<Request*> returning_;      // swapped out, and there is room for them
 
   friend class EngineArchive;
 };

@@ -1,4 +1,4 @@
-// The part of Scheduler that says how many tokens a step may have. Whoever comes waits for the steps that are
+// How many tokens a step may have. Whoever comes waits for the steps that are
 // outstanding, and then for the steps that compute its prompt: both are short enough only if every step is.
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,6 @@
-// The half of Engine in which requests end without their result, and worker groups do.
-#include <algorithm>
-#include <utility>
+// How requests end without their result.
+#include <fmt/format.h>
 
-#include "comm/base/error.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {
@@ -70,61 +68,6 @@ void Engine::ExpireOverdue(double now) {
                         : fmt::format("not done within {} s", MaxSeconds(request)));
     Erase(request.id);
   }
-}
-
-void Engine::FailAll(const std::string& message) {
-  for (const RequestId id : std::exchange(finished_, {})) Erase(id);  // of a commit that did not end
-  scheduler_.Reset();
-  for (auto& [id, request] : requests_) EndWithError(*request, RequestError::kWorkersLost, message);
-  requests_.clear();
-}
-
-void Engine::DropAll() {
-  for (const RequestId id : std::exchange(finished_, {})) Erase(id);
-  scheduler_.Reset();
-  for (auto& [id, request] : requests_) scheduler_.Drop(*request);
-  requests_.clear();
-}
-
-void Engine::StartEpoch(EpochId epoch, const PoolSizes& pools) {
-  if (observer_ != nullptr) observer_->OnEpoch(epoch, pools);
-  scheduler_.Reset();
-  epoch_ = epoch;
-  step_ = 0;
-  if (pools != blocks_.sizes()) {
-    blocks_.Resize(pools);
-    options_.blocks.num_blocks = pools.num_blocks;
-    options_.blocks.num_host_blocks = pools.num_host_blocks;
-  }
-  std::vector<std::pair<RequestId, std::string>> given_up;
-  for (const auto& [id, request] : requests_) {
-    if (std::string reason = ReasonToGiveUp(*request); !reason.empty()) given_up.emplace_back(id, std::move(reason));
-  }
-  for (const auto& [id, reason] : given_up) {
-    EndWithError(*requests_.at(id), RequestError::kGivenUp, reason);
-    Erase(id);
-  }
-}
-
-/// At the beginning of an epoch; empty: there is none.
-std::string Engine::ReasonToGiveUp(const Request& request) const {
-  if (options_.max_lost_epochs > 0 && request.num_lost_alone >= options_.max_lost_epochs)
-    return fmt::format("the workers were lost {} times while they computed this request alone",
-                       options_.max_lost_epochs);
-  const int n = static_cast<int>(request.sequences.size());
-  if (!scheduler_.CanEverRun(request.num_prompt_tokens(), request.limits.max_tokens, n))
-    return fmt::format("the KV cache has {} blocks since the workers changed: too few for this request",
-                       blocks_.num_usable());
-  return "";
-}
-
-int Engine::BlocksNeeded() const {
-  int64_t most = 0;
-  for (const auto& [id, request] : requests_) {
-    const int n = static_cast<int>(request->sequences.size());
-    most = std::max(most, scheduler_.BlocksAtLongest(request->num_prompt_tokens(), request->limits.max_tokens, n));
-  }
-  return static_cast<int>(most) + 1;
 }
 
 }  // namespace quire

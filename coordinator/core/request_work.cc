@@ -1,0 +1,107 @@
+// What a request computes in the step that is being planned.
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/core/scheduler.h"
+
+namespace quire {
+
+namespace {
+
+// Sequences sent whole in one plan; a frame holds 64 MiB. The first is always sent, whatever its size.
+constexpr int64_t kMaxAddedBytes = 16 << 20;
+bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
+
+}  // namespace
+
+int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) {
+  constexpr int64_t kRest = 16384;  // sampling, with its lists
+  return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
+         static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() + sizeof(BlockId) * sequence.blocks.size());
+}
+
+std::span<const GrowTarget> Scheduler::FindWork(Request& request, int budget, StepDraft& draft) {
+  std::vector<GrowTarget>& work = draft.work;
+  work.clear();
+  int64_t added = draft.added_bytes;
+  for (Sequence& sequence : request.sequences) blocks_.LeaveWindow(sequence);
+  const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
+  if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return work;
+  if (!request.forked && !ShareLeadersPrefix(request, budget, draft)) return work;
+  for (Sequence& sequence : request.sequences) {
+    // Its last token may be drawn already, though not known; that one is never computed.
+    const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
+    if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
+    Attach(request, sequence, sequence.num_tokens());
+    const int start = sequence.num_planned();
+    const int count = request.TokensFor(start, sequence.length() - start, budget);
+    if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
+    if (!sequence.slot) {
+      const int64_t bytes = BytesToAdd(request, sequence);
+      if (!FitsFrame(added, bytes) && request.beams == nullptr) continue;
+      added += bytes;
+    }
+    work.push_back({&sequence, start + count});
+    budget -= request.StepCost(start, count);
+  }
+  if (request.beams != nullptr) DrawTogether(request, work);
+  return work;
+}
+
+/// The first live sequence computes the prompt but for its last token; then all share it and each computes the rest.
+/// False while that is not done: the leader's part, as far as it is not in flight, is the request's work then.
+bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
+  auto live = request.sequences.begin();
+  while (live->finished) ++live;
+  Sequence& leader = *live;
+  const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
+  Attach(request, leader, shared);
+  if (leader.num_computed < shared) {
+    const bool fits = leader.slot || FitsFrame(draft.added_bytes, BytesToAdd(request, leader));
+    const int start = leader.num_planned(), count = request.TokensFor(start, shared - start, budget);
+    if (count > 0 && fits && !WaitsForPrefix(request, leader)) draft.work.push_back({&leader, start + count});
+    return false;
+  }
+  for (++live; live != request.sequences.end(); ++live) {
+    if (!live->finished) blocks_.Fork(leader, *live);
+  }
+  request.forked = true;
+  return true;
+}
+
+/// Before its first step a sequence takes what the cache has, up to the first row that it must score.
+void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
+  if (sequence.slot) return;
+  const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
+  if (gained > 0) blocks_.LeaveWindow(sequence);
+  if (gained == 0 || request.num_preemptions > 0) return;
+  request.num_cached_tokens += gained;
+  WaitingQueue::ChargePrompt(request, -gained);
+}
+
+/// Beams branch on what all of them draw, so they draw in the same step or not at all.
+void Scheduler::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
+  size_t live = 0, drawing = 0;
+  for (const Sequence& sequence : request.sequences) live += !sequence.finished;
+  const auto draws = [](const GrowTarget& each) { return each.num_tokens == each.sequence->length(); };
+  for (const GrowTarget& each : work) drawing += draws(each);
+  if (drawing == live) return;
+  for (GrowTarget& each : work) each.num_tokens -= draws(each);
+  std::erase_if(work, [](const GrowTarget& each) { return each.num_tokens == each.sequence->num_planned(); });
+}
+
+/// True when a request that comes before is computing the very block that this sequence needs next: its result will be
+/// shared after the step.
+bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
+  const int size = blocks_.block_size(), index = sequence.num_computed / size;
+  if (sequence.slot || sequence.num_computed % size != 0) return false;
+  const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
+  if (index != sequence.contents.num_named || (index + 1) * size > most) return false;
+  const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);
+  if (hash == nullptr || !steps_.Compute(*hash)) return false;
+  if (!std::exchange(request.told_to_wait, true))
+    Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
+  return true;
+}
+
+}  // namespace quire
