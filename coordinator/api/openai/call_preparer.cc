@@ -40,7 +40,12 @@ MarkedText CutAfterLastMessage(const MarkedText& text, const OrderedJson& messag
   const std::string content = last.is_string() ? last.get<std::string>() : "";
   const std::string_view words = WithoutSpaces(content);
   if (words.empty()) JsonFields::Refuse("continue_final_message", "needs a last message that says something");
-  const size_t at = text.text.rfind(words);
+  // What a template puts behind the last message is short; farther in front it would be another's words, after a long
+  // search.
+  constexpr size_t kMostBehind = 4096;
+  const size_t begin = text.text.size() - std::min(text.text.size(), words.size() + kMostBehind);
+  const size_t found = std::string_view(text.text).substr(begin).rfind(words);
+  const size_t at = found == std::string_view::npos ? std::string::npos : begin + found;
   if (at == std::string::npos)
     JsonFields::Refuse("continue_final_message", "cannot be kept to: the model's template changes the last message");
   const std::string_view shown = std::string_view(content).substr(content.find(words));

@@ -170,10 +170,7 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& reque
           const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };
   if (here) co_return work({});
   std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
-  if (!prepared || prepared->prompts.empty()) co_return prepared;
-  prepared->call.client = request.client;
-  const bool wanted = co_await TryGrammar(prepared->call, responder);
-  if (!wanted) prepared.reset();
+  if (prepared) prepared->call.client = request.client;
   co_return prepared;
 }
 

@@ -97,7 +97,12 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Admitted(HttpRequest& requ
     const int max_tokens = prepared->max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
-  if (!refusal) co_return prepared;
+  if (!refusal) {
+    // Grammars wait for each other; what is held meanwhile is charged by now.
+    const bool wanted = co_await TryGrammar(prepared->call, responder);
+    if (!wanted) prepared.reset();
+    co_return prepared;
+  }
   HttpResponse response = std::move(*refusal);
   co_await responder.Send(std::move(response));
   co_return std::nullopt;

@@ -8,8 +8,6 @@ namespace quire {
 
 namespace {
 
-// A rank compiles one after another: a second one keeps it busy while its first report is under way.
-constexpr int kMostAsked = 2;
 constexpr double kPatienceSeconds = 60;
 
 }  // namespace
@@ -61,14 +59,13 @@ void GrammarGate::Tell(uint64_t ticket, const GrammarSource& source) {
 }
 
 void GrammarGate::AskNext() {
-  const auto is_asked = [](const Held& held) { return held.ticket != 0; };
-  for (auto asked = std::ranges::count_if(held_, is_asked); asked < kMostAsked; ++asked) {
-    const auto next = NextInTurn();
-    if (next == held_.end()) return;
-    next->ticket = turns_[next->client] = ++last_ticket_;
-    next->ready.clear();
-    Tell(next->ticket, next->source);
-  }
+  // A rank compiles one after another, and whoever comes waits for those that it has.
+  if (std::ranges::any_of(held_, [](const Held& held) { return held.ticket != 0; })) return;
+  const auto next = NextInTurn();
+  if (next == held_.end()) return;
+  next->ticket = turns_[next->client] = ++last_ticket_;
+  next->ready.clear();
+  Tell(next->ticket, next->source);
 }
 
 /// Of clients without a grammar here.
