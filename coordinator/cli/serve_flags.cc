@@ -14,15 +14,19 @@ namespace {
 
 YamlNode Scalar(const std::string& text) { return {.scalar = text, .quoted = true}; }
 
+// How a flag's text becomes the value of its key. `flag` is for messages.
+
+YamlNode AsItIs(const std::string& text, const std::string&) { return Scalar(text); }
+
 /// A plain number counts in GiB.
-YamlNode Gibibytes(const std::string& text) {
+YamlNode Gibibytes(const std::string& text, const std::string&) {
   const bool plain = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
   return Scalar(plain ? text + "GiB" : text);
 }
 
 /// Words with commas between them, or a JSON list, which is how vLLM takes them.
-YamlNode Words(const std::string& text) {
-  if (text.starts_with('[')) return ParseYaml(text, "list");
+YamlNode Words(const std::string& text, const std::string& flag) {
+  if (text.starts_with('[')) return ParseYaml(text, flag);
   YamlNode list{.kind = YamlNode::Kind::kSequence};
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
@@ -38,7 +42,7 @@ struct Flag {
   const char* key;
   const char* takes;  // in the help; nothing: the flag alone says `value`
   const char* help;
-  YamlNode (*read)(const std::string& text) = Scalar;
+  YamlNode (*read)(const std::string& text, const std::string& flag) = AsItIs;
   const char* value = "";
 };
 
@@ -250,7 +254,7 @@ std::vector<SettingOverride> OverridesOf(const ServeFlags& flags) {
   for (const auto& [name, text] : flags.given) {
     const auto flag = std::ranges::find(kFlags, name, [](const Flag& f) { return std::string_view(f.name); });
     QUIRE_CHECK(flag != std::end(kFlags), "{} is no flag", name);
-    overrides.push_back({.key = flag->key, .value = flag->read(text), .given_as = name});
+    overrides.push_back({.key = flag->key, .value = flag->read(text, name), .given_as = name});
   }
   for (const std::string& text : flags.set) {
     const size_t sign = text.find('=');
