@@ -59,6 +59,15 @@ class TextTest(unittest.TestCase):
             for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text_of(page)):
                 self.assertIn(flag, known, page)
 
+    def test_every_setting_has_its_row(self):
+        """options_test.cc lists the keys, and fails when one is missing there."""
+        with open(os.path.join(ROOT, "tests", "coordinator", "options_test.cc"), encoding="utf-8") as f:
+            listed = f.read().partition("kValues = {")[2].partition("};")[0]
+        rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \|", text_of(os.path.join(ROOT, "docs", "settings.md")), re.M)
+        self.assertEqual([key for key, _ in rows], re.findall(r'^    \{"([\w.]+)", ', listed, re.M))
+        flags = {flag for _, told in rows for flag in re.findall(r"--[a-z-]+", told)}
+        self.assertEqual(flags | {"--help", "--set"}, flags_of("serve"))
+
     def test_files_that_are_named_exist(self):
         for page in USERS:
             for name in re.findall(r"`((?:coordinator|worker|kernels|comm|deploy|tests|docs|cmake)/[\w./-]+\.(?:cc|h|cuh|cu|py|yaml|md|json))`", text_of(page)):
