@@ -13,7 +13,7 @@ namespace quire::kernels {
 /// The types after those are found in files only; they are packed as other ones (PackedType). Of 32 numbers:
 ///   q5_0: fp16 d, 32 fifth bits, nibbles      value = d * (q - 16)
 ///   q5_1: fp16 d, fp16 m, fifth bits, nibbles value = d * q + m
-/// Of 256 numbers:
+/// Blocks of 256 numbers:
 ///   q4_k: fp16 d, fp16 n, 6 bits of scale s   value = d * s * q - n * t
 ///         and of minimum t for each 32 numbers
 ///         in 12 bytes, 128 bytes of nibbles

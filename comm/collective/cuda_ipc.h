@@ -19,7 +19,7 @@ std::string DescribeCudaDevice();
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();
-/// Of the current device, zeroed; until the process ends.
+/// Zeroed memory of the current device, until the process ends.
 void* AllocateOnDevice(size_t bytes);
 void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);

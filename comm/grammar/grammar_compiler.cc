@@ -35,7 +35,7 @@ std::string& Warning() {
   return warning;
 }
 
-/// Of UTF-8: whether the second byte of a character may be `next` after `lead`. xgrammar lets any continuation byte
+/// Whether the second byte of a UTF-8 character may be `next` after `lead`. xgrammar lets any continuation byte
 /// come, and so spellings that are too long, surrogates, and what lies beyond Unicode.
 bool MayFollow(unsigned char lead, unsigned char next) {
   switch (lead) {

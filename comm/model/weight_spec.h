@@ -18,7 +18,7 @@ enum class Role : uint8_t {
   kFinalNormBias,
   kHead,
   kHeadBias,
-  // Of a layer.
+  // A layer has these.
   kAttentionNorm,
   kAttentionNormBias,
   kQuery,
@@ -41,7 +41,7 @@ enum class Role : uint8_t {
   kDown,
   kDownBias,
   kMlpAfterNorm,  // of what the MLP adds to the residual
-  // Of a layer whose MLP is a mixture, instead of gate, up and down.
+  // A layer whose MLP is a mixture has these instead of gate, up and down.
   kRouter,
   kRouterBias,
   kRouterCorrection,

@@ -25,7 +25,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// Of every request, but for the body.
+/// What all requests have in common: everything but the body.
 EventRequest RequestTo(const ServeBench& bench) {
   const ServerAddress server = ParseServerAddress(bench.base_url, "--base-url");
   return {server, server.Resolve(), AuthorizationFrom(bench.api_key_file), "/v1/completions", ""};

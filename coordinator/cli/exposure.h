@@ -10,7 +10,7 @@ namespace quire {
 /// How far an address reaches.
 enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // the last: no IP address
 
-/// Of an IPv4 or IPv6 address in any spelling, or "localhost". Never asks a name server.
+/// Who reaches an IPv4 or IPv6 address, in any spelling, or "localhost". Never asks a name server.
 Reach ReachOf(const std::string& address);
 
 /// Refuses what others could reach without keys, and what listens on more than it says. Throws Error with the remedy;

@@ -29,9 +29,9 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
-// Of an answer in all, whoever sends it.
+// An answer is cut off beyond this, whoever sends it.
 constexpr uint64_t kMostAnswerBytes = 64u << 20;
-// Of a refusal that has no form.
+// This much is shown of a refusal that has no form.
 constexpr size_t kMostRefusalBytes = 2000;
 
 /// Hands out the whole lines of `text` that are events, and takes them away; of what stays, `searched` bytes are known

@@ -33,7 +33,7 @@ int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t cont
 
 }  // namespace
 
-/// Of a step while one client is alone: its decodes, and of its prompts what takes no longer than a step should.
+/// Tokens of a step while one client is alone: its decodes, and as much of its prompts as a step has time for.
 int Scheduler::TokensAlone() const {
   const int limit = limits_.max_step_tokens;
   if (TokensWithin(kAlone, cost_, MaxContext()) >= limit) return limit;
@@ -41,7 +41,7 @@ int Scheduler::TokensAlone() const {
   return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
 }
 
-/// Of a step that has work of several clients.
+/// Tokens of a step that has work of several clients.
 int Scheduler::TokensInCompany() const {
   const int limit = limits_.max_step_tokens;
   if (TokensWithin(kInCompany, cost_, MaxContext()) >= limit) return limit;

@@ -12,7 +12,7 @@ namespace {
 bool BySeniority(const Request* a, const Request* b) { return Senior(*a, *b); }
 bool ByRank(const Request* a, const Request* b) { return a->rank != b->rank ? a->rank < b->rank : a->id < b->id; }
 
-/// Of two clients that wait.
+/// Which of two clients that wait is served first.
 bool GoesBefore(const ClientAccount& a, const ClientAccount& b) {
   return a.served != b.served ? a.served < b.served : Senior(a.head(), b.head());
 }

@@ -29,7 +29,7 @@ struct ClientAccount {
   /// The next of its requests to admit. Somebody waits.
   Request& head() const;
 
-  /// Of the plan that is being made (Scheduler); nothing that outlives it.
+  /// What a client has in the plan that is being made (Scheduler); nothing outlives that.
   struct Use {
     int sequences = 0, blocks = 0;  // that its running requests have; blocks: and will take soon
     int64_t longest_blocks = 0;     // that they take at their longest

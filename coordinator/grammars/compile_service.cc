@@ -21,7 +21,7 @@ constexpr rlim_t kMostBytes = 512u << 20;  // that compiling may add to what the
 constexpr size_t kMostProblemBytes = 2000;
 constexpr int kNiceness = 5;  // steps go first, but grammars come to their turn
 
-/// Of this process's addresses.
+/// The size of this process's address space.
 rlim_t BytesOfThisProcess() {
   rlim_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

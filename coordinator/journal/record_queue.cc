@@ -30,7 +30,7 @@ struct Item {
 struct RecordQueue::State {
   State(std::unique_ptr<RecordSink> to, size_t bound) : sink(std::move(to)), max_bytes(bound) {}
 
-  /// Of the queue's owner. `wakes`: the writing thread need not wait for more.
+  /// Called by the queue's owner. `wakes`: the writing thread need not wait for more.
   void Put(Item item, bool wakes) {
     ++pending;
     waiting_bytes += item.payload.size();
@@ -58,7 +58,7 @@ struct RecordQueue::State {
     change.notify_all();
   }
 
-  /// Of the writing thread.
+  /// Called by the writing thread.
   void Execute(const Item& item) {
     if (item.step == Step::kRecord) {
       sink->Append(item.type, item.payload);

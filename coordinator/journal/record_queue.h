@@ -41,7 +41,7 @@ class RecordQueue {
   size_t max_bytes() const;
   /// Records that never got to the disk, and those of which it is not known.
   uint64_t num_lost() const;
-  /// Of the sink; empty while it takes records.
+  /// Why the sink takes no records; empty while it does.
   std::string error() const;
 
  private:

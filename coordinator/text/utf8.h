@@ -25,7 +25,7 @@ bool IsValidUtf8(std::string_view bytes);
 /// With U+FFFD for what is not valid.
 std::string ValidUtf8(std::string_view bytes);
 
-/// Of text that is valid.
+/// Characters of a text that is valid UTF-8.
 size_t NumCharacters(std::string_view text);
 
 }  // namespace quire

@@ -72,7 +72,7 @@ class PreparedRows {
     }
   }
 
-  /// Of product.m rows from the `first` on.
+  /// Multiplies product.m rows from the `first` on.
   void Multiply(const PanelProduct& product, int64_t first) const {
     if (InInt8(product.weight)) {
       table_.matmul_int8(product, From(x8_, first));

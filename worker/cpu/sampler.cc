@@ -96,7 +96,7 @@ Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records&
 void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& table, std::vector<SampledToken>& out) {
   const auto ranks = static_cast<size_t>(collective_.size()), rank = static_cast<size_t>(collective_.rank());
   if (ranks == 1) return;
-  // Of each row its token, then its alternatives, with their log-probabilities.
+  // For each row its token, then its alternatives, with their log-probabilities.
   std::vector<size_t> sizes;
   for (const size_t row : rows) {
     const int64_t top = table.at(out[row].slot).sampling.num_logprobs;
@@ -120,7 +120,7 @@ void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& t
 }
 
 void Sampler::ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores) {
-  // Of each row its token's log-probability and rank, then its alternatives.
+  // For each row its token's log-probability and rank, then its alternatives.
   const auto num_top = static_cast<size_t>(mine.num_top);
   Records records;
   for (size_t i = 0; i < mine.count(); ++i) {

@@ -152,7 +152,7 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
 
 namespace {
 
-/// Of plain weights of which nothing else is said; nothing: they stay as they are.
+/// What plain weights become of which nothing else is said; nothing: they stay as they are.
 std::optional<kernels::WeightType> TypeWanted(Quantization quantization) {
   switch (quantization) {
     case Quantization::kNone:

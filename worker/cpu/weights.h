@@ -77,7 +77,7 @@ class ModelWeights {
                              int64_t expert = 0);
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
-  /// Of a matrix with such columns.
+  /// How a matrix with such columns is packed.
   kernels::WeightType TypeFor(kernels::WeightType stored, Range cols) const;
 
   std::optional<kernels::WeightType> wanted_;  // of plain weights

@@ -82,7 +82,7 @@ class CudaDecoder final : private DecoderOps {
   void AddAttentionAndMlp(int64_t layer) override;
   void Logits() override;
 
-  /// Of the layer's local heads, or null.
+  /// Sinks of the layer's local heads, or null.
   const float* SinksOf(int64_t layer) const {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }

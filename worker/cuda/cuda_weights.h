@@ -21,12 +21,12 @@ struct CudaLayerWeights {
   void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
   void* attention_out;                          // [hidden, local heads * head_dim]
   void* attention_out_bias;                     // [hidden], or null
-  // Of a layer without a mixture, else null.
+  // Null where the layer's MLP is a mixture.
   void* mlp_in;  // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow; without gates [mlp_width, hidden]
   void* up_bias;    // [mlp_width], or null
   void* down;       // [hidden, mlp_width]
   void* down_bias;  // [hidden], or null
-  // Of a layer with a mixture, else null.
+  // Null where the layer's MLP is no mixture.
   void* router;             // [router_width, hidden]: of every expert, of the shared one's gate, zeros
   void* experts_in_bias;    // [experts, 2 * expert_width], in the order of experts_in; or null
   void* experts_down_bias;  // [experts, hidden], or null

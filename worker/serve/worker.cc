@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
 
-/// Of the data connection. A worker that does not know its epoch must not be taken for one of another life.
+/// How the data connection is named. A worker that does not know its epoch must not be taken for one of another life.
 std::string Identity(const WorkerOptions& options, Rank rank) {
   const std::string identity = WorkerIdentity(options.epoch, rank);
   return options.epoch > 0 ? identity : fmt::format("{}.{:08x}", identity, ::randombytes_random());

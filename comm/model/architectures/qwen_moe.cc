@@ -9,7 +9,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Of layers that slide, HF has every other one, from the first to before max_window_layers.
+/// HF slides every other layer, from the first to before max_window_layers.
 ModelSpec Qwen2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   spec.qkv_bias = config.Flag("qkv_bias", true);

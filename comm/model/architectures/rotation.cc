@@ -115,7 +115,7 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
     scaling.RefuseWhatNobodyRead();
     return rope;
   }
-  // Of the two places the outer one counts; without either, it is what the model was made for.
+  // The outer one of the two places counts; without either, it is what the model was made for.
   constexpr const char* kOriginal = "original_max_position_embeddings";
   const auto made_for = static_cast<double>(config.Count("max_position_embeddings"));
   rope.original_max_position = config.Real(kOriginal, scaling.Real(kOriginal, made_for));

@@ -42,7 +42,7 @@ class AdminReports {
   boost::asio::awaitable<HttpResponse> TopologyPage();
   boost::asio::awaitable<HttpResponse> EventsPage(HttpRequest& request, HttpResponder& responder);
 
-  /// Of one replica, or of all below 0; `limit` requests of each.
+  /// The requests of one replica, or of all where it is below 0; `limit` of each.
   boost::asio::awaitable<std::vector<RequestsView>> Collect(int replica, const RequestFilter& filter);
   boost::asio::awaitable<HttpResponse> Spell(HttpResponder& responder,
                                              std::function<std::string(const std::stop_token&)> spell);

@@ -16,7 +16,7 @@ class MetricsPage {
   /// Both outlive it.
   MetricsPage(Metrics& metrics, Replicas& replicas);
 
-  /// Of this moment.
+  /// The page as it is at this moment.
   boost::asio::awaitable<HttpResponse> Now();
 
   /// For whoever may ask without a key: a page that may be a second old, however often it is asked for.

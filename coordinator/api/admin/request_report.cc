@@ -85,7 +85,7 @@ class Reporter {
     return view;
   }
 
-  /// Of one that has its place; empty when nothing holds it.
+  /// Why a request that has its place is not computed; empty when nothing holds it.
   std::string WhyHeld(const Request& request) const {
     if (hold_.recovering) return "the workers are being started again";
     if (hold_.paused) return "the server is paused";

@@ -32,7 +32,7 @@ constexpr int kSendBufferBytes = 64 << 10;  // of the kernel: a client that stop
 constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body may be slower than its rate that long
 constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
 
-/// Of a request that brought none.
+/// The id of a request that brought none.
 std::string NewRequestId() {
   std::array<unsigned char, 16> bytes{};
   const int failed = ::getentropy(bytes.data(), bytes.size());

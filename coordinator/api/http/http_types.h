@@ -64,7 +64,7 @@ class HttpResponder {
   virtual bool stalled() const { return false; }
   /// Called on the I/O thread at that moment, so that work for the client can stop.
   std::function<void()> on_gone;
-  /// Of the request that is being answered; handlers fill in what they know of tokens.
+  /// What is told of the request that is being answered; handlers fill in what they know of tokens.
   RequestRecord record;
 };
 

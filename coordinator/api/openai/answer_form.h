@@ -23,7 +23,7 @@ class AnswerForm {
   virtual std::string Delta(const AnswerParts& parts, const GenerationEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
   virtual std::string Failure(const GenerationEvent& event) = 0;
-  /// Of the texts that a stream keeps until its ending.
+  /// Bytes of the texts that a stream keeps until its ending.
   virtual int64_t held_bytes() const { return 0; }
   /// What a quiet stream says to show that it lives.
   virtual std::string Ping() const { return ": ping\n\n"; }

@@ -11,7 +11,7 @@ constexpr int64_t kTokenBytes = 8;          // in a list that grows by doubling
 constexpr int64_t kChoiceBytes = 512;
 constexpr int64_t kListBytes = 24;  // of an allocation, and its rounding
 
-/// Of a reported token with so many alternatives.
+/// What a reported token with so many alternatives takes.
 int64_t TokenRecordBytes(int num_top) {
   const auto top = static_cast<int64_t>(sizeof(ReportedToken::top[0])) * num_top;
   return static_cast<int64_t>(sizeof(ReportedToken)) + top + kListBytes;

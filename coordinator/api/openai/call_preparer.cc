@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-/// Of the prompts that came as texts.
+/// Bytes of the prompts that came as texts.
 size_t TextBytes(const GenerateCall& call) {
   size_t bytes = 0;
   for (const PromptInput& prompt : call.prompts) {
@@ -149,7 +149,7 @@ MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& s
   return text;
 }
 
-/// Of a prompt whose tokens are more than the context takes.
+/// The error for a prompt whose tokens are more than the context takes.
 ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
   return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }

@@ -17,7 +17,7 @@ bool HasCalls(const OrderedJson& messages) {
   return std::ranges::any_of(messages, [](const OrderedJson& message) { return message.contains("tool_calls"); });
 }
 
-/// Of the tools what is kept until the answer's end: names, and schemas where values are written without their types.
+/// What is kept of the tools until the answer's end: names, and schemas where values are written without their types.
 ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   const bool typed = format == ToolFormat::kGlm45 || format == ToolFormat::kQwen3Coder;
   ToolUse out{{}, use.choice, use.parallel};

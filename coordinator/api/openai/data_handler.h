@@ -11,7 +11,7 @@ namespace quire {
 /// Answers one request of the data port, on the I/O thread. What it throws becomes the answer that tells of it.
 using DataHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
 
-/// Of an endpoint that answers at once.
+/// Handles an endpoint that answers at once.
 DataHandler At(std::function<HttpResponse(HttpRequest&)> answer);
 
 /// 200 with this body.

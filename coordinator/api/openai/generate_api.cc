@@ -54,7 +54,7 @@ uint64_t RandomSeed() {
   return uint64_t{entropy()} << 32 | entropy();
 }
 
-/// Of a call, as its client knows it.
+/// The id of a call, as its client knows it.
 std::string NewName(Dialect dialect, RequestId id) {
   static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_"};
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], id ^ RandomSeed() << 20);

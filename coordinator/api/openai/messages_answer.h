@@ -34,7 +34,7 @@ class MessagesForm : public AnswerForm {
   std::string id_, model_;
   bool cut_;
   ToolFormat calls_;
-  // Of a stream.
+  // Where a stream is.
   std::optional<AnswerPart::Kind> open_;  // what the block that is open holds
   int index_ = 0;                         // of that block, or of the next
   bool called_ = false;

@@ -57,7 +57,7 @@ Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
           {"bytes", std::move(list)}};
 }
 
-/// Of several that look alike all but the likeliest are named by their ids.
+/// Where several look alike, all but the likeliest are named by their ids.
 Json ResponseBuilder::TopOf(const ReportedToken& token, size_t most) const {
   Json top = Json::object();
   for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size()))) {

@@ -16,7 +16,7 @@ enum class Dialect {
   kResponses,    // OpenAI's /v1/responses
 };
 
-/// Of the endpoint that generates; nothing for others.
+/// The dialect of an endpoint that generates; nothing for others.
 std::optional<Dialect> DialectOf(std::string_view path);
 
 /// True for /v1/messages and what is below it: clients there know errors in Anthropic's form.

@@ -38,7 +38,7 @@ class JsonObject {
   /// "place.name"
   std::string Place(std::string_view name) const;
   [[noreturn]] void Refuse(std::string_view name, const std::string& reason) const;
-  /// Of the object itself.
+  /// Refuses the object as a whole.
   [[noreturn]] void Refuse(const std::string& reason) const;
 
  private:

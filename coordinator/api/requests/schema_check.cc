@@ -19,7 +19,7 @@ using Words = std::set<std::string_view>;
 const Words kAnnotations = {"title",    "description", "default",  "examples",    "example",
                             "$schema",  "$id",         "$comment", "$anchor",     "deprecated",
                             "readOnly", "writeOnly",   "$defs",    "definitions", "discriminator"};
-// Of these a schema has one at most: the compiler looks at no other keyword beside it, but for those of kBeside.
+// A schema has one of these at most: the compiler looks at no other keyword beside it, but for those of kBeside.
 constexpr std::array<std::string_view, 6> kAlone = {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"};
 const Words kNumber = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
 const std::map<std::string_view, Words> kOfType = {

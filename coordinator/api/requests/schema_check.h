@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// Of characters or items. Beyond, xgrammar 0.2.8 takes 10 to 20 ms for every mask of a large vocabulary, instead of
+/// Most characters or items. Beyond, xgrammar 0.2.8 takes 10 to 20 ms for every mask of a large vocabulary, instead of
 /// microseconds.
 inline constexpr int64_t kMostRepetitions = 128;
 

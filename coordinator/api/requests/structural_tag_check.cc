@@ -146,7 +146,7 @@ class Checker {
     if (most != format.end() && *most != -1 && *most < format["min"]) Refuse(where + ".max", "is less than min");
   }
 
-  /// Of a member's own value, whatever is inside of it; empty: nothing.
+  /// What is wrong with a member's own value, whatever is inside of it; empty: nothing.
   static std::string WhyWrong(const OrderedJson& value, Form form) {
     const auto unless = [](bool right, std::string why) { return right ? std::string() : std::move(why); };
     switch (form) {

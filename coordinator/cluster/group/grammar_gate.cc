@@ -43,7 +43,7 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// Of the client whose last turn is longest ago, the one that came first; the end when all were asked that there may be
+/// The first one of the client whose last turn is longest ago; the end when all were asked for that there may be
 /// room for.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
@@ -68,7 +68,7 @@ void GrammarGate::AskNext() {
   Tell(next->ticket, next->source);
 }
 
-/// Of clients without a grammar here.
+/// Drops the turns of clients without a grammar here.
 void GrammarGate::ForgetTurns() {
   std::set<std::string_view> here;
   for (const Held& held : held_) here.insert(held.client);

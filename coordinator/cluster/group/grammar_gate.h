@@ -84,7 +84,7 @@ class GrammarGate {
   EpochId epoch_ = 0;      // of the ranks that were asked
   std::deque<Held> held_;  // as they came
   std::list<Kept> kept_;   // the one that was asked for last is first
-  // Of clients with a grammar here: the last ticket of theirs, or what they had in its place when they came.
+  // By client with a grammar here: the last ticket of theirs, or what they had in its place when they came.
   std::map<std::string, uint64_t> turns_;
   uint64_t last_ticket_ = 0;
 };

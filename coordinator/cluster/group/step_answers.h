@@ -34,7 +34,7 @@ class StepAnswers {
 
     /// A rank that has not answered.
     std::optional<Rank> Missing() const;
-    /// Of a step that is not missing any: a rank that drew other tokens than rank 0.
+    /// A rank that drew other tokens than rank 0, in a step that misses no answer.
     std::optional<Rank> Deviating() const;
   };
 

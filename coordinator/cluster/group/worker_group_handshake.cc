@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Of a worker that does not know its epoch (worker.cc), whatever follows.
+/// How the identity of a worker begins that does not know its epoch (worker.cc).
 constexpr const char* kAdoptablePrefix = "e0.";
 
 uint16_t PortOf(const std::string& endpoint) {

@@ -63,7 +63,7 @@ class Deployment : private LauncherWatch {
   void Launch();
   void Place(int num_ranks);
   void EndWorkers();
-  /// Of mpirun's files in this epoch.
+  /// Where mpirun keeps its files in this epoch.
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
   void BringUp();                          // Launch to Load
   double Reserve(const PoolSizes& pools);  // of the blocks; returns the seconds that moving one takes

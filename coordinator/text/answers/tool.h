@@ -13,7 +13,7 @@ namespace quire {
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
 
-/// Of what names are made: letters, digits and _ - . : /
+/// Whether the byte may stand in a tool's name: letters, digits and _ - . : /
 inline bool IsToolNameByte(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
          std::string_view("_-.:/").find(c) != std::string_view::npos;

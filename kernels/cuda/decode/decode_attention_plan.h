@@ -62,7 +62,7 @@ DecodePlan PlanDecode(const DecodeWorkSize& size, std::span<const int32_t> conte
                       std::span<const int32_t> head_start, int32_t window, std::span<int32_t> work,
                       int32_t min_units = kDecodeMinUnits);
 
-/// Of the device that the kernel runs on, in bytes.
+/// The device that the kernel runs on; sizes in bytes.
 struct DecodeDevice {
   int32_t num_sms;
   int64_t shared_per_sm, shared_per_block;

@@ -9,7 +9,7 @@ namespace quire::kernels {
 struct DecodeAttentionLaunch {
   DecodeAttentionParams op;
   int64_t first_items_at, merges_at, items_at;  // in op.work
-  // Of all slots: [.., kDecodeRows, head_size] results; [.., kDecodeRows] largest scores (as powers of 2) and sums.
+  // For all slots: [.., kDecodeRows, head_size] results; [.., kDecodeRows] largest scores (as powers of 2) and sums.
   float *partial, *max_score, *exp_sum;
 };
 

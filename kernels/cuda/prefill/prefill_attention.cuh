@@ -161,7 +161,7 @@ struct PrefillAttentionKernel {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = simt::Min(rows.first + s * 16 + half * 8 + lane / 4, work.num_rows - 1);
-        // Of the lane's first column; negative for positions before the row's own.
+        // The distance of the lane's first column; negative for positions before the row's own.
         const int distance = begin + lane % 4 * 2 - work.Position(row);
         const float slope = sloped ? simt::Global<const float>(p.op.alibi_slopes)[work.Head(row)] : 0.0f;
 #pragma unroll
