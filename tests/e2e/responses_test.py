@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import tempfile
+import threading
 import unittest
 
 import openai
@@ -181,6 +182,21 @@ class StoreTest(ResponsesCase):
         for answer in (self.ask(store=False), self.events(store=False)[-1]["response"]):
             self.assertFalse(answer["store"])
             self.assertEqual(request(self.server, "GET", "/v1/responses/" + answer["id"])[0], 404)
+
+    def test_kept_conversations_are_charged_while_grammars_are_tried(self):
+        thoughts = "\x01" * 150_000  # the template does not show them
+        first = self.ask(input=[{"type": "reasoning", "content": [{"type": "reasoning_text", "text": thoughts}]},
+                                {"role": "assistant", "content": "y"}, {"role": "user", "content": "x"}])
+        def go_on(number):
+            self.server.post("/v1/responses", {"input": "z", "previous_response_id": first["id"], "max_output_tokens": 1, "store": False,
+                                               "structured_outputs": {"regex": f".{{1,5000}}y{{{number}}}"}})
+        clients = [threading.Thread(target=go_on, args=(number,), daemon=True) for number in range(1, 25)]
+        for client in clients:
+            client.start()
+        most = 0
+        while any(client.is_alive() for client in clients):
+            most = max(most, self.server.get("/admin/status", admin=True)["request_memory"]["taken_bytes"])
+        self.assertGreater(most, 4 * len(thoughts), "at least two of them at once, in the request and in the answer")
 
     def test_nobody_finds_what_another_key_was_answered(self):
         with tempfile.TemporaryDirectory() as directory:
