@@ -50,10 +50,11 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
   return std::nullopt;
 }
 
-std::optional<std::string> Engine::Submit(std::unique_ptr<Request> request) {
-  const std::optional<std::string> refusal = ReasonToRefuse(*request);
-  if (observer_ != nullptr) observer_->OnSubmit(*request, !refusal);
+std::optional<std::string> Engine::Do(const command::Submit& c) {
+  const std::optional<std::string> refusal = ReasonToRefuse(*c.request);
+  Tell(c, {.refused = refusal.has_value()});
   if (refusal) return refusal;
+  std::unique_ptr<Request> request = std::move(c.request);
   for (Sequence& sequence : request->sequences) {
     sequence.id = next_sequence_id_++;
     // Room for a while of decoding without going back to the allocator; thousands of requests may have it.
@@ -84,16 +85,16 @@ void Engine::Erase(RequestId id) {
   requests_.erase(it);
 }
 
-void Engine::Cancel(RequestId id) {
-  const auto it = requests_.find(id);
+void Engine::Do(const command::Cancel& c) {
+  const auto it = requests_.find(c.id);
   if (it == requests_.end()) return;
-  if (observer_ != nullptr) observer_->OnCancel(id);
-  decisions_.OnDecision({DecisionKind::kCancelled, id});
+  Tell(c);
+  decisions_.OnDecision({DecisionKind::kCancelled, c.id});
   for (const Sequence& sequence : it->second->sequences) {
     if (!sequence.finished) Count(FinishReason::kAbort);
   }
   scheduler_.Drop(*it->second);
-  Erase(id);
+  Erase(c.id);
 }
 
 void Engine::Abort(RequestId id, RequestError error, const std::string& message) {
@@ -103,15 +104,15 @@ void Engine::Abort(RequestId id, RequestError error, const std::string& message)
   Cancel(id);
 }
 
-const StepPlan* Engine::NextPlan(double now) {
+const StepPlan* Engine::Do(const command::Plan& c) {
   const bool ahead = num_outstanding() > 0;
   if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
-  if (observer_ != nullptr) observer_->BeforePlan(now);
+  if (observer_ != nullptr) observer_->BeforePlan(c.now);
   blocks_.fill().SetStep(stats_.steps + 1);
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
     QUIRE_CHECK(ahead || requests_.empty(), "{} requests and nothing to run", requests_.size());
-    if (ahead && observer_ != nullptr) observer_->OnNoPlan(now);
+    if (ahead) Tell(c);  // somebody may have been admitted all the same
     return nullptr;
   }
   plan.epoch = epoch_;
@@ -121,10 +122,10 @@ const StepPlan* Engine::NextPlan(double now) {
   for (const Chunk& chunk : plan.chunks) stats_.computed_tokens += chunk.count;
   for (Request* request : scheduler_.running()) {
     if (request->first_scheduled_seconds >= 0) continue;
-    request->first_scheduled_seconds = now;
-    request->sink->OnStart(now - request->arrival_seconds);
+    request->first_scheduled_seconds = c.now;
+    request->sink->OnStart(c.now - request->arrival_seconds);
   }
-  if (observer_ != nullptr) observer_->OnPlan(now, plan);
+  Tell(c, {.plan = &plan});
   return &plan;
 }
 
@@ -141,12 +142,11 @@ bool Engine::Fits(const std::vector<PromptScores>& scores) const {
          std::ranges::all_of(scores, [&](const PromptScores& s) { return std::ranges::all_of(s.top, known); });
 }
 
-void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times,
-                        const std::vector<PromptScores>& scores) {
-  if (times.compute_micros > 0) scheduler_.ObserveStep(times.compute_micros * 1e-6, times.swap_micros * 1e-6);
-  AbortBroken(tokens, scores);
-  DeliverScores(scores);
-  const auto drawn = scheduler_.Commit(tokens);
+void Engine::Do(const command::Commit& c) {
+  if (c.times.compute_micros > 0) scheduler_.ObserveStep(c.times.compute_micros * 1e-6, c.times.swap_micros * 1e-6);
+  AbortBroken(c.tokens, c.scores);
+  DeliverScores(c.scores);
+  const auto drawn = scheduler_.Commit(c.tokens);
   stats_.generated_tokens += static_cast<int64_t>(drawn.size());
   for (const auto& [request, sequence, token] : drawn) {
     if (request->beams == nullptr) {
@@ -157,7 +157,7 @@ void Engine::CommitStep(const std::vector<SampledToken>& tokens, StepTimes times
   }
   for (const RequestId id : finished_) Erase(id);
   finished_.clear();
-  if (observer_ != nullptr) observer_->OnCommit(tokens, times, stopped_);
+  Tell(c, {.stopped = stopped_});
   stopped_.clear();
 }
 
@@ -235,28 +235,27 @@ void Engine::Count(FinishReason reason) {
   if (reason == FinishReason::kAbort) ++stats_.finished_abort;
 }
 
-void Engine::SetSwapSpeed(double seconds_per_block) {
-  if (observer_ != nullptr) observer_->OnSwapSpeed(seconds_per_block);
-  scheduler_.cost().SetBlockSeconds(seconds_per_block);
+void Engine::Do(const command::SetSwapSpeed& c) {
+  Tell(c);
+  scheduler_.cost().SetBlockSeconds(c.seconds_per_block);
 }
 
-void Engine::FlushCache() {
-  if (observer_ != nullptr) observer_->OnFlush();
+void Engine::Do(const command::FlushCache& c) {
+  Tell(c);
   blocks_.pins().Break();
   blocks_.prefixes().Flush();
 }
 
-std::optional<uint64_t> Engine::PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
-                                          double expires_seconds) {
-  if (observer_ != nullptr) observer_->OnPin(salt, tokens, expires_seconds);
-  const PrefixPin* pin = blocks_.pins().Pin(blocks_.prefixes().Find(salt, tokens), expires_seconds);
+std::optional<uint64_t> Engine::Do(const command::PinPrefix& c) {
+  Tell(c);
+  const PrefixPin* pin = blocks_.pins().Pin(blocks_.prefixes().Find(c.salt, c.tokens), c.expires_seconds);
   if (pin == nullptr) return std::nullopt;
   return pin->id;
 }
 
-bool Engine::Unpin(uint64_t pin) {
-  if (observer_ != nullptr) observer_->OnUnpin(pin);
-  return blocks_.pins().Unpin(pin);
+bool Engine::Do(const command::Unpin& c) {
+  Tell(c);
+  return blocks_.pins().Unpin(c.pin);
 }
 
 }  // namespace quire

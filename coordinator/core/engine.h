@@ -47,19 +47,25 @@ class Engine {
  public:
   explicit Engine(const EngineOptions& options);
 
+  /// Does what the command says. Whatever goes in is a command, but for FailAll and DropAll, after which nothing goes
+  /// on: the calls below make one each and return what came of it.
+  void Apply(const Command& command) {
+    std::visit([this](const auto& each) { Do(each); }, command);
+  }
+
   /// Queues a request: every sequence holds its prompt. The reason when it can never run (too long for the model or
   /// the pool), else nothing.
-  std::optional<std::string> Submit(std::unique_ptr<Request> request);
+  std::optional<std::string> Submit(std::unique_ptr<Request> request) { return Do(command::Submit{request}); }
 
   /// Drops a request and frees what it holds; its sink hears nothing more. Unknown ids are ignored (already finished).
-  void Cancel(RequestId id);
+  void Cancel(RequestId id) { Do(command::Cancel{id}); }
 
   /// The same, but its sink is told.
   void Abort(RequestId id, RequestError error, const std::string& message);
 
   /// The next step to send, numbered, or null when there is nothing to do, or nothing before an outstanding step's
   /// result is in. Valid until the next call of any kind. `now` is in seconds on any steady clock.
-  const StepPlan* NextPlan(double now);
+  const StepPlan* NextPlan(double now) { return Do(command::Plan{now}); }
 
   /// True when the tokens are for exactly the sequences that the oldest outstanding plan draws for, and of the
   /// vocabulary.
@@ -72,10 +78,12 @@ class Engine {
   /// complete; a request that got a broken one ends with an error. Tokens of sequences that have ended since the plan
   /// was made are dropped. `scores` may be left out where nobody listens to them: they decide nothing.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
-                  const std::vector<PromptScores>& scores = {});
+                  const std::vector<PromptScores>& scores = {}) {
+    Do(command::Commit{tokens, times, scores});
+  }
 
   /// Ends requests that have waited or run for too long. `now` is on the clock of Request::arrival_seconds.
-  void ExpireOverdue(double now);
+  void ExpireOverdue(double now) { Do(command::Expire{now}); }
 
   /// Ends every request with an error, because the workers are gone.
   void FailAll(const std::string& message);
@@ -86,20 +94,22 @@ class Engine {
   /// A new worker group begins: nothing computed so far exists any more, no outstanding result will come, and step
   /// numbers restart. Requests go on from their delivered tokens, but for those that were computed alone when groups
   /// were lost (max_lost_epochs) and those that a smaller pool cannot hold: they end with an error.
-  void StartEpoch(EpochId epoch, const PoolSizes& pools);
+  void StartEpoch(EpochId epoch, const PoolSizes& pools) { Do(command::StartEpoch{epoch, pools}); }
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
   /// The null block and the least number of others with which every request that is here can run to its end.
   int BlocksNeeded() const;
 
   /// Seconds that moving one block between device and host takes, as the workers measured it.
-  void SetSwapSpeed(double seconds_per_block);
+  void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }
 
   /// The prefix cache, by hand: forget everything, or keep a prompt's cached blocks until a time.
-  void FlushCache();
+  void FlushCache() { Do(command::FlushCache{}); }
   std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
-                                    double expires_seconds);
-  bool Unpin(uint64_t pin);
+                                    double expires_seconds) {
+    return Do(command::PinPrefix{salt, tokens, expires_seconds});
+  }
+  bool Unpin(uint64_t pin) { return Do(command::Unpin{pin}); }
 
   // A request goes from one engine to another with Depart here and Adopt there; its blocks, on the host, are held under
   // a ticket on both sides while they are copied. New epochs end all tickets.
@@ -107,18 +117,22 @@ class Engine {
   /// Takes a request out; nothing when there is no such one. Without a ticket (0), or when its blocks are more than
   /// max_blocks or than the host has room for, nothing that was computed comes along. What outstanding steps draw for
   /// it is dropped and drawn again.
-  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks);
+  std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks) {
+    return Do(command::Depart{id, ticket, max_blocks});
+  }
   /// Sets host blocks aside for one that comes. False when there are not so many.
-  bool Reserve(uint64_t ticket, int num_host_blocks);
+  bool Reserve(uint64_t ticket, int num_host_blocks) { return Do(command::Reserve{ticket, num_host_blocks}); }
   /// Nobody reads or writes the ticket's host blocks any more. Unknown ones are ignored.
-  void ReleaseTicket(uint64_t ticket);
+  void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes a request in that left another engine, with the blocks that were copied into the ticket's first ones
   /// (`host_blocks`: as they were named there), or to be computed again. The reason when it can never run here; then
   /// the request stays with the caller. One that nobody waits for any more is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
-                                   std::span<const BlockId> host_blocks);
+                                   std::span<const BlockId> host_blocks) {
+    return Do(command::Adopt{request, ticket, host_blocks});
+  }
 
-  /// Told of every call above and of every decision; null for nobody. Outlives the engine.
+  /// Told of every command and of every decision; null for nobody. Outlives the engine.
   void set_observer(EngineObserver* observer);
   /// Told of every decision, like the observer, and of nothing else; null for nobody. Outlives the engine.
   void set_watcher(DecisionLog* watcher);
@@ -139,6 +153,24 @@ class Engine {
     RequestId request;
     bool operator>(const Deadline& other) const { return seconds > other.seconds; }
   };
+
+  std::optional<std::string> Do(const command::Submit& c);  // each does what the public call says
+  void Do(const command::Cancel& c);
+  const StepPlan* Do(const command::Plan& c);
+  void Do(const command::Commit& c);
+  void Do(const command::Expire& c);
+  void Do(const command::StartEpoch& c);
+  void Do(const command::SetSwapSpeed& c);
+  void Do(const command::FlushCache& c);
+  std::optional<uint64_t> Do(const command::PinPrefix& c);
+  bool Do(const command::Unpin& c);
+  std::optional<Departure> Do(const command::Depart& c);
+  bool Do(const command::Reserve& c);
+  void Do(const command::ReleaseTicket& c);
+  std::optional<std::string> Do(const command::Adopt& c);
+  void Tell(const Command& command, const CommandOutcome& outcome = {}) const {
+    if (observer_ != nullptr) observer_->OnCommand(command, outcome);
+  }
 
   std::optional<std::string> ReasonToRefuse(const Request& request) const;
   void AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores);

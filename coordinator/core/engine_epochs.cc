@@ -22,15 +22,15 @@ void Engine::DropAll() {
   requests_.clear();
 }
 
-void Engine::StartEpoch(EpochId epoch, const PoolSizes& pools) {
-  if (observer_ != nullptr) observer_->OnEpoch(epoch, pools);
+void Engine::Do(const command::StartEpoch& c) {
+  Tell(c);
   scheduler_.Reset();
-  epoch_ = epoch;
+  epoch_ = c.epoch;
   step_ = 0;
-  if (pools != blocks_.sizes()) {
-    blocks_.Resize(pools);
-    options_.blocks.num_blocks = pools.num_blocks;
-    options_.blocks.num_host_blocks = pools.num_host_blocks;
+  if (c.pools != blocks_.sizes()) {
+    blocks_.Resize(c.pools);
+    options_.blocks.num_blocks = c.pools.num_blocks;
+    options_.blocks.num_host_blocks = c.pools.num_host_blocks;
   }
   std::vector<std::pair<RequestId, std::string>> given_up;
   for (const auto& [id, request] : requests_) {

@@ -46,10 +46,11 @@ void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vec
   }
 }
 
-void Engine::ExpireOverdue(double now) {
+void Engine::Do(const command::Expire& c) {
+  const double now = c.now;
   const bool due = (!deadlines_.empty() && deadlines_.top().seconds < now) || blocks_.pins().AnyDue(now);
   if (!due) return;
-  if (observer_ != nullptr) observer_->OnExpire(now);
+  Tell(c);
   blocks_.pins().Expire(now);
   for (; !deadlines_.empty() && deadlines_.top().seconds < now; deadlines_.pop()) {
     const auto it = requests_.find(deadlines_.top().request);

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <optional>
 
+#include "coordinator/journal/command_archive.h"
 #include "coordinator/journal/engine_archive.h"
 #include "coordinator/journal/journal_entry.h"
 #include "coordinator/journal/replay.h"
@@ -19,18 +20,18 @@ class Story {
 
   void Hear(const Record& record) {
     ArchiveReader in(record.payload);
-    switch (static_cast<JournalEntry>(record.type)) {
-      case JournalEntry::kSubmit:
+    switch (record.type) {
+      case TypeOf<command::Submit>():
         return Submitted(in);
-      case JournalEntry::kAdopt:
+      case TypeOf<command::Adopt>():
         return Adopted(in);
-      case JournalEntry::kPlan:
-        now_ = in.Next<double>();
+      case TypeOf<command::Plan>():
+        now_ = in.Next<command::Plan>().now;
         return;
-      case JournalEntry::kDecision:
+      case static_cast<uint8_t>(JournalEntry::kDecision):
         now_ = in.Next<double>();
         return Decided(in.Next<Decision>());
-      case JournalEntry::kLost:
+      case static_cast<uint8_t>(JournalEntry::kLost):
         return Lost(in.Next<uint64_t>());
       default:
         return;
@@ -47,8 +48,8 @@ class Story {
   }
 
   void Submitted(ArchiveReader& in) {
-    const bool accepted = in.Next<bool>();
     const auto request = LoadSubmitted(in);
+    const bool refused = in.Next<OutcomeRecord>().refused;
     std::erase(ids_, request->id);  // ids begin again with every server; names do not
     if (request->name == wanted_) ids_.push_back(request->id);
     if (!IsWanted(request->id)) return;
@@ -59,7 +60,7 @@ class Story {
     text_ += fmt::format("  {} prompt tokens, at most {} more, {} {}, priority {}, client \"{}\"\n",
                          request->num_prompt_tokens(), request->limits.max_tokens, request->sequences.size(),
                          request->beams != nullptr ? "beams" : "choices", request->priority, request->client);
-    if (!accepted) text_ += "  refused: it can never fit\n";
+    if (refused) text_ += "  refused: it can never fit\n";
   }
 
   void Adopted(ArchiveReader& in) {

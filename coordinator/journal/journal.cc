@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "comm/wire/messages.h"
+#include "coordinator/journal/command_archive.h"
 #include "coordinator/journal/engine_archive.h"
 
 namespace quire {
@@ -36,9 +37,9 @@ Journal::Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, 
   WriteSnapshot();
 }
 
-void Journal::Append(JournalEntry entry) {
+void Journal::Append(uint8_t type) {
   if (losing_) return queue_.Lose();  // after a gap nothing of the segment could be replayed
-  losing_ = !queue_.Append(static_cast<uint8_t>(entry), payload_.bytes());
+  losing_ = !queue_.Append(type, payload_.bytes());
   if (losing_) queue_.Flush();  // the last of the segment
   bytes_since_snapshot_ += static_cast<int64_t>(payload_.bytes().size());
 }
@@ -47,7 +48,7 @@ template <class... T>
 void Journal::Write(JournalEntry entry, const T&... values) {
   payload_.Clear();
   payload_(values...);
-  Append(entry);
+  Append(static_cast<uint8_t>(entry));
 }
 
 void Journal::WriteSnapshot() {
@@ -124,57 +125,16 @@ void Journal::GoOn() {
 
 void Journal::OnDecision(const Decision& decision) { Write(JournalEntry::kDecision, now_, decision); }
 
-void Journal::OnSubmit(const Request& request, bool accepted) {
-  now_ = std::max(now_, request.arrival_seconds);
+void Journal::OnCommand(const Command& command, const CommandOutcome& outcome) {
+  if (const auto* submit = std::get_if<command::Submit>(&command))
+    now_ = std::max(now_, submit->request->arrival_seconds);
+  if (const auto* expire = std::get_if<command::Expire>(&command)) now_ = expire->now;
   payload_.Clear();
-  payload_(accepted);
-  SaveSubmitted(payload_, request);
-  Append(JournalEntry::kSubmit);
-}
-
-void Journal::OnCancel(RequestId id) { Write(JournalEntry::kCancel, id); }
-
-void Journal::OnPlan(double now, const StepPlan& plan) {
-  Write(JournalEntry::kPlan, now, plan.step, EncodePlan(plan).header.body_hash);
-}
-
-void Journal::OnNoPlan(double now) { Write(JournalEntry::kNoPlan, now); }
-
-void Journal::OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
-                       const std::vector<StoppedChoice>& stopped) {
-  payload_.Clear();
-  SaveTokens(payload_, tokens);
-  payload_(times, stopped);
-  Append(JournalEntry::kCommit);
-  if (!losing_) queue_.Flush();  // what was decided will survive this process as soon as the disk has it
-}
-
-void Journal::OnExpire(double now) {
-  now_ = now;
-  Write(JournalEntry::kExpire, now);
-}
-
-void Journal::OnEpoch(EpochId epoch, const PoolSizes& pools) {
-  Write(JournalEntry::kEpoch, epoch, pools.num_blocks, pools.num_host_blocks);
-}
-void Journal::OnSwapSpeed(double seconds_per_block) { Write(JournalEntry::kSwapSpeed, seconds_per_block); }
-void Journal::OnFlush() { Write(JournalEntry::kFlush); }
-void Journal::OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) {
-  Write(JournalEntry::kPin, salt, tokens, expires_seconds);
-}
-void Journal::OnUnpin(uint64_t pin) { Write(JournalEntry::kUnpin, pin); }
-void Journal::OnDepart(RequestId id, uint64_t ticket, int max_blocks) {
-  Write(JournalEntry::kDepart, id, ticket, max_blocks);
-}
-void Journal::OnReserve(uint64_t ticket, int num_host_blocks) {
-  Write(JournalEntry::kReserve, ticket, num_host_blocks);
-}
-void Journal::OnReleaseTicket(uint64_t ticket) { Write(JournalEntry::kReleaseTicket, ticket); }
-void Journal::OnAdopt(const Request& request, uint64_t ticket, std::span<const BlockId> host_blocks) {
-  payload_.Clear();
-  SaveMoving(payload_, request);
-  payload_(ticket, std::vector<BlockId>(host_blocks.begin(), host_blocks.end()));
-  Append(JournalEntry::kAdopt);
+  SaveCommand(payload_, command);
+  payload_(RecordOf(outcome));
+  Append(TypeOf(command));
+  const bool ends_step = std::holds_alternative<command::Commit>(command);
+  if (ends_step && !losing_) queue_.Flush();  // what was decided will survive this process as soon as the disk has it
 }
 
 }  // namespace quire

@@ -40,27 +40,12 @@ class Journal : public EngineObserver {
 
   void OnDecision(const Decision& decision) override;
   void BeforePlan(double now) override;
-  void OnSubmit(const Request& request, bool accepted) override;
-  void OnCancel(RequestId id) override;
-  void OnPlan(double now, const StepPlan& plan) override;
-  void OnNoPlan(double now) override;
-  void OnCommit(const std::vector<SampledToken>& tokens, StepTimes times,
-                const std::vector<StoppedChoice>& stopped) override;
-  void OnExpire(double now) override;
-  void OnEpoch(EpochId epoch, const PoolSizes& pools) override;
-  void OnSwapSpeed(double seconds_per_block) override;
-  void OnFlush() override;
-  void OnPin(const std::string& salt, const std::vector<TokenId>& tokens, double expires_seconds) override;
-  void OnUnpin(uint64_t pin) override;
-  void OnDepart(RequestId id, uint64_t ticket, int max_blocks) override;
-  void OnReserve(uint64_t ticket, int num_host_blocks) override;
-  void OnReleaseTicket(uint64_t ticket) override;
-  void OnAdopt(const Request& request, uint64_t ticket, std::span<const BlockId> host_blocks) override;
+  void OnCommand(const Command& command, const CommandOutcome& outcome) override;
 
  private:
   template <class... T>
   void Write(JournalEntry entry, const T&... values);
-  void Append(JournalEntry entry);
+  void Append(uint8_t type);
   void WriteSnapshot();
   void GoOn();
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "coordinator/journal/command_archive.h"
 #include "coordinator/journal/engine_archive.h"
 #include "coordinator/journal/replay.h"
 #include "tests/support/collecting_sink.h"
@@ -135,13 +136,52 @@ TEST_F(JournalTest, ReplayNoticesAnotherPlan) {
     while (engine.num_outstanding() > 0) engine.CommitStep(Draws(engine));
     StepPlan other;
     other.step = 9999;
-    journal.OnPlan(now_, other);
-    journal.OnCommit({}, {}, {});
+    journal.OnCommand(command::Plan{now_}, {.plan = &other});
+    journal.OnCommand(command::Commit{{}, {}, {}}, {});
     engine.set_observer(nullptr);
   }
   const ReplayResult result = Replay(directory_);
   EXPECT_EQ(result.differing, 1);
   EXPECT_THAT(result.first_difference, HasSubstr("step 9999"));
+}
+
+TEST_F(JournalTest, EveryCommandIsReadAsItWasWritten) {
+  auto submitted = RandomRequest(7), adopted = RandomRequest(8);
+  adopted->num_preemptions = 3;
+  const std::vector<SampledToken> sampled = {{3, 41, -0.5f, {{41, -0.5f}, {2, -1.5f}}}, {4, 1, -2, {}}};
+  const std::vector<PromptScores> scores;
+  const std::string salt = "salt";
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  const std::vector<BlockId> blocks = {9, 4};
+  const Command commands[] = {command::Submit{submitted},
+                              command::Cancel{11},
+                              command::Plan{1.5},
+                              command::Commit{sampled, {12, 13}, scores},
+                              command::Expire{2.5},
+                              command::StartEpoch{14, {15, 16}},
+                              command::SetSwapSpeed{3.5},
+                              command::FlushCache{},
+                              command::PinPrefix{salt, tokens, 4.5},
+                              command::Unpin{17},
+                              command::Depart{18, 19, 20},
+                              command::Reserve{21, 22},
+                              command::ReleaseTicket{23},
+                              command::Adopt{adopted, 24, blocks}};
+  ASSERT_EQ(std::size(commands), std::variant_size_v<Command>);
+  for (size_t number = 0; number < std::size(commands); ++number) {
+    ArchiveWriter out, again;
+    SaveCommand(out, commands[number]);
+    ArchiveReader in(out.bytes());
+    CommandOperands operands;
+    const Command read = LoadCommand(in, number, operands);
+    EXPECT_EQ(read.index(), number);
+    EXPECT_TRUE(in.at_end()) << number;
+    SaveCommand(again, read);
+    EXPECT_TRUE(std::ranges::equal(out.bytes(), again.bytes())) << number;
+  }
+  ArchiveReader nothing({});
+  CommandOperands operands;
+  EXPECT_THROW(LoadCommand(nothing, std::size(commands), operands), Error);
 }
 
 TEST_F(JournalTest, ALoadedSnapshotGoesOnAsTheEngineDoes) {

@@ -60,21 +60,7 @@ class DecisionsOnly : public EngineObserver {
   explicit DecisionsOnly(Watcher& watcher) : watcher_(watcher) {}
   void OnDecision(const Decision& decision) override { watcher_.OnDecision(decision); }
   void BeforePlan(double) override {}
-  void OnSubmit(const Request&, bool) override {}
-  void OnCancel(RequestId) override {}
-  void OnPlan(double, const StepPlan&) override {}
-  void OnNoPlan(double) override {}
-  void OnCommit(const std::vector<SampledToken>&, StepTimes, const std::vector<StoppedChoice>&) override {}
-  void OnExpire(double) override {}
-  void OnEpoch(EpochId, const PoolSizes&) override {}
-  void OnSwapSpeed(double) override {}
-  void OnFlush() override {}
-  void OnPin(const std::string&, const std::vector<TokenId>&, double) override {}
-  void OnUnpin(uint64_t) override {}
-  void OnDepart(RequestId, uint64_t, int) override {}
-  void OnReserve(uint64_t, int) override {}
-  void OnReleaseTicket(uint64_t) override {}
-  void OnAdopt(const Request&, uint64_t, std::span<const BlockId>) override {}
+  void OnCommand(const Command&, const CommandOutcome&) override {}
 
  private:
   Watcher& watcher_;

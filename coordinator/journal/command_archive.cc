@@ -1,0 +1,90 @@
+#include "coordinator/journal/command_archive.h"
+
+#include <utility>
+
+#include "comm/wire/messages.h"
+#include "coordinator/journal/engine_archive.h"
+
+namespace quire {
+
+namespace {
+
+// Commands that hold all that they say travel as they lie in memory; those that refer to something have a pair of their
+// own here.
+
+template <class C>
+void Save(ArchiveWriter& out, const C& command) {
+  out(command);
+}
+template <class C>
+C Load(ArchiveReader& in, CommandOperands&, std::type_identity<C>) {
+  return in.Next<C>();
+}
+
+void Save(ArchiveWriter& out, const command::Submit& c) { SaveSubmitted(out, *c.request); }
+command::Submit Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::Submit>) {
+  operands.request = LoadSubmitted(in);
+  return {operands.request};
+}
+
+void Save(ArchiveWriter& out, const command::Commit& c) {
+  SaveTokens(out, c.tokens);
+  out(c.times);
+}
+command::Commit Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::Commit>) {
+  operands.sampled = LoadTokens(in);
+  return {operands.sampled, in.Next<StepTimes>(), operands.scores};
+}
+
+void Save(ArchiveWriter& out, const command::PinPrefix& c) { out(c.salt, c.tokens, c.expires_seconds); }
+command::PinPrefix Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::PinPrefix>) {
+  in(operands.salt, operands.tokens);
+  return {operands.salt, operands.tokens, in.Next<double>()};
+}
+
+void Save(ArchiveWriter& out, const command::Adopt& c) {
+  SaveMoving(out, *c.request);
+  out(c.ticket, std::vector<BlockId>(c.host_blocks.begin(), c.host_blocks.end()));
+}
+command::Adopt Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::Adopt>) {
+  operands.request = LoadMoving(in);
+  const auto ticket = in.Next<uint64_t>();
+  in(operands.host_blocks);
+  return {operands.request, ticket, operands.host_blocks};
+}
+
+template <size_t number>
+Command LoadNumber(ArchiveReader& in, CommandOperands& operands) {
+  return Load(in, operands, std::type_identity<std::variant_alternative_t<number, Command>>());
+}
+
+template <size_t... number>
+Command LoadOneOf(ArchiveReader& in, size_t wanted, CommandOperands& operands, std::index_sequence<number...>) {
+  using Loader = Command (*)(ArchiveReader&, CommandOperands&);
+  constexpr Loader kLoaders[] = {&LoadNumber<number>...};
+  if (wanted >= std::size(kLoaders)) Fail("journal: a record of a command that is not known");
+  return kLoaders[wanted](in, operands);
+}
+
+}  // namespace
+
+OutcomeRecord RecordOf(const CommandOutcome& outcome) {
+  OutcomeRecord record;
+  record.refused = outcome.refused;
+  if (outcome.plan != nullptr) {
+    record.step = outcome.plan->step;
+    record.plan_hash = EncodePlan(*outcome.plan).header.body_hash;
+  }
+  record.stopped.assign(outcome.stopped.begin(), outcome.stopped.end());
+  return record;
+}
+
+void SaveCommand(ArchiveWriter& out, const Command& command) {
+  std::visit([&](const auto& each) { Save(out, each); }, command);
+}
+
+Command LoadCommand(ArchiveReader& in, size_t number, CommandOperands& operands) {
+  return LoadOneOf(in, number, operands, std::make_index_sequence<std::variant_size_v<Command>>());
+}
+
+}  // namespace quire
