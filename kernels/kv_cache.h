@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "comm/base/number_type.h"
 #include "kernels/stream.h"
 
 namespace quire::kernels {
@@ -10,12 +11,10 @@ namespace quire::kernels {
 /// Tokens of a block on the CPU.
 inline constexpr int64_t kMaxBlockSize = 256;
 
-/// How the CPU keeps keys and values: as they are, in half precision (numbers of 65,520 and more as NaN), or each
-/// vector of a token and head in 8-bit integers with one scale.
-enum class KvType { kF32, kF16, kInt8 };
-
-/// Bytes of the keys, or of the values, of one block and one head.
-int64_t KvHeadBytes(KvType type, int64_t head_dim, int64_t block_size);
+/// Bytes of the keys, or of the values, of one block and one head. The CPU keeps them as they are (kF32), in half
+/// precision (kF16; numbers of 65,520 and more as NaN), or each vector of a token and head in 8-bit integers with one
+/// scale (kInt8).
+int64_t KvHeadBytes(NumberType type, int64_t head_dim, int64_t block_size);
 
 /// The CPU layout of one layer of the paged KV cache. A block holds block_size tokens of all layers and lies
 /// contiguous in memory, so that swapping or moving it is one copy; this view points at one layer's part.
@@ -29,7 +28,7 @@ struct KvCacheView {
   int64_t num_kv_heads;  // local
   int64_t head_dim;
   int64_t block_size;  // tokens
-  KvType type = KvType::kF32;
+  NumberType type = NumberType::kF32;
 
   int64_t head_bytes() const { return KvHeadBytes(type, head_dim, block_size); }
 };

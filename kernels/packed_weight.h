@@ -18,7 +18,7 @@ inline constexpr int64_t kQuantBlock = 32;
 ///     of the second column 2 j + 1.
 /// So a shift and a mask make 16-bit integers of two neighbours, or bytes of columns 0, 4, 1, 5 and of 2, 6, 3, 7.
 struct PackedWeight {
-  WeightType type = WeightType::kF32;
+  NumberType type = NumberType::kF32;  // one that is its own PackedType
   const std::byte* data = nullptr;
   int64_t rows = 0;
   int64_t cols = 0;
@@ -27,10 +27,10 @@ struct PackedWeight {
 };
 
 /// Bytes of a panel; cols must be a multiple of the type's block.
-int64_t PanelBytes(WeightType type, int64_t cols);
-int64_t PackedBytes(WeightType type, int64_t rows, int64_t cols);
+int64_t PanelBytes(NumberType type, int64_t cols);
+int64_t PackedBytes(NumberType type, int64_t rows, int64_t cols);
 
 /// Writes one panel. rows: kPanelRows rows as Weight stores them, each of `cols` numbers; null for a row of zeros.
-void PackPanel(WeightType type, int64_t cols, const std::byte* const* rows, std::byte* out);
+void PackPanel(NumberType type, int64_t cols, const std::byte* const* rows, std::byte* out);
 
 }  // namespace quire::kernels

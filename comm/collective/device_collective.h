@@ -4,12 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "comm/base/number_type.h"
 #include "comm/collective/collective.h"
 
 namespace quire {
-
-enum class DeviceType { kF32, kF16, kBF16 };
-constexpr int64_t ByteSize(DeviceType type) { return type == DeviceType::kF32 ? 4 : 2; }
 
 /// What the ranks of one tensor-parallel group do together on data in device memory. Every rank calls the same
 /// operations in the same order with the same sizes, all on one stream (a cudaStream_t). Calls return once the work is
@@ -23,8 +21,8 @@ class DeviceCollective {
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
 
-  /// data[i] = sum over ranks of data[i], in place. 16-byte aligned.
-  virtual void AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) = 0;
+  /// data[i] = sum over ranks of data[i], in place. 16-byte aligned; `type` is a float (IsFloat).
+  virtual void AllReduceSum(void* data, int64_t count, NumberType type, void* stream) = 0;
 
   /// out = the ranks' inputs one after another, all of one size; callers pad. `in` may be rank() * bytes_per_rank into
   /// `out`.

@@ -22,16 +22,17 @@ using Clock = DeviceCollective::Clock;
 constexpr auto kProbeInterval = std::chrono::milliseconds(100);
 constexpr auto kFinalizeDeadline = std::chrono::seconds(5);
 
-ncclDataType_t NcclType(DeviceType type) {
+ncclDataType_t NcclType(NumberType type) {
   switch (type) {
-    case DeviceType::kF32:
+    case NumberType::kF32:
       return ncclFloat32;
-    case DeviceType::kF16:
+    case NumberType::kF16:
       return ncclFloat16;
-    case DeviceType::kBF16:
+    case NumberType::kBF16:
       return ncclBfloat16;
+    default:
+      QUIRE_CHECK(false, "a sum of {} numbers", LayoutOf(type).name);
   }
-  QUIRE_CHECK(false, "type {}", static_cast<int>(type));
 }
 
 std::string VersionText() {
@@ -96,7 +97,7 @@ class NcclCollective : public DeviceCollective {
   Rank rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  void AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) override {
+  void AllReduceSum(void* data, int64_t count, NumberType type, void* stream) override {
     Call(fmt::format("ncclAllReduce of {} elements", count), [&](ncclComm_t comm) {
       return ncclAllReduce(data, data, static_cast<size_t>(count), NcclType(type), ncclSum, comm,
                            static_cast<cudaStream_t>(stream));

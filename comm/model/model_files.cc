@@ -192,7 +192,7 @@ std::string ModelFiles::Fingerprint() const { return fingerprint_.empty() ? Comp
 std::string ModelFiles::ComputeFingerprint() const {
   std::string text = TextOf(spec_) + '\n';
   for (const auto& [name, tensor] : tensors_) {
-    text += fmt::format("{} {} {}\n", name, TensorTypeName(tensor.type), fmt::join(tensor.shape, ","));
+    text += fmt::format("{} {} {}\n", name, LayoutOf(tensor.type).name, fmt::join(tensor.shape, ","));
     const size_t sample = std::min(kSampleBytes, tensor.data.size());
     text.append(reinterpret_cast<const char*>(tensor.data.data()), sample);
   }
@@ -209,7 +209,7 @@ void ModelFiles::ReleasePages() const {
 }
 
 ModelDtype ModelFiles::GpuDtype() const {
-  return Get(Role::kQuery).type == TensorType::kF16 ? ModelDtype::kFloat16 : ModelDtype::kBFloat16;
+  return Get(Role::kQuery).type == NumberType::kF16 ? ModelDtype::kFloat16 : ModelDtype::kBFloat16;
 }
 
 int64_t ModelFiles::TotalBytes() const { return total_bytes_; }

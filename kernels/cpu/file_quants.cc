@@ -93,43 +93,43 @@ void Q4KAsQ4(const std::byte* in, std::byte* out) {
       const int low = NibbleOf(in + 16, block, i), high = NibbleOf(in + 16, block, i + 16);
       out[4 + i] = static_cast<std::byte>(low | high << 4);
     }
-    out += LayoutOf(WeightType::kQ4_1).block_bytes;
+    out += LayoutOf(NumberType::kQ4_1).block_bytes;
   }
 }
 
 }  // namespace
 
-WeightType PackedType(WeightType stored) {
+NumberType PackedType(NumberType stored) {
   switch (stored) {
-    case WeightType::kQ4_K:
-      return WeightType::kQ4_1;
-    case WeightType::kQ5_0:
-    case WeightType::kQ5_1:
-    case WeightType::kQ5_K:
-    case WeightType::kQ6_K:
-    case WeightType::kMxFp4:
-    case WeightType::kMxFp4Pairs:
-      return WeightType::kQ8_0;
+    case NumberType::kQ4_K:
+      return NumberType::kQ4_1;
+    case NumberType::kQ5_0:
+    case NumberType::kQ5_1:
+    case NumberType::kQ5_K:
+    case NumberType::kQ6_K:
+    case NumberType::kMxFp4:
+    case NumberType::kMxFp4Pairs:
+      return NumberType::kQ8_0;
     default:
       return stored;
   }
 }
 
-void DecodeFileQuants(WeightType type, const std::byte* in, int64_t count, float* out) {
-  const WeightLayout layout = LayoutOf(type);
+void DecodeFileQuants(NumberType type, const std::byte* in, int64_t count, float* out) {
+  const NumberLayout layout = LayoutOf(type);
   for (const float* end = out + count; out != end; in += layout.block_bytes, out += layout.block_numbers) {
     switch (type) {
-      case WeightType::kQ5_0:
-      case WeightType::kQ5_1:
-        DecodeQ5(in, type == WeightType::kQ5_1, out);
+      case NumberType::kQ5_0:
+      case NumberType::kQ5_1:
+        DecodeQ5(in, type == NumberType::kQ5_1, out);
         break;
-      case WeightType::kQ4_K:
+      case NumberType::kQ4_K:
         DecodeQ45K(in, nullptr, in + 16, out);
         break;
-      case WeightType::kQ5_K:
+      case NumberType::kQ5_K:
         DecodeQ45K(in, in + 16, in + 48, out);
         break;
-      case WeightType::kQ6_K:
+      case NumberType::kQ6_K:
         DecodeQ6K(in, out);
         break;
       default:
@@ -139,16 +139,16 @@ void DecodeFileQuants(WeightType type, const std::byte* in, int64_t count, float
 }
 
 void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out) {
-  const WeightLayout from = LayoutOf(weight.type);
-  const WeightType packed = PackedType(weight.type);
+  const NumberLayout from = LayoutOf(weight.type);
+  const NumberType packed = PackedType(weight.type);
   const int64_t out_bytes = RowBytes(packed, from.block_numbers);
   QUIRE_KERNEL_CHECK(row < weight.rows && col + count <= weight.cols && col % from.block_numbers == 0);
   if (IsMxFp4(weight.type)) return MxFp4AsQ8(BlocksOf(weight, row, col), count / from.block_numbers, out);
   const std::byte* in = weight.data + row * weight.row_bytes + RowBytes(weight.type, col);
   const std::byte* end = in + RowBytes(weight.type, count);
-  if (weight.type == WeightType::kQ5_0) {
+  if (weight.type == NumberType::kQ5_0) {
     for (; in != end; in += from.block_bytes, out += out_bytes) Q5AsQ8(in, out);
-  } else if (weight.type == WeightType::kQ4_K) {
+  } else if (weight.type == NumberType::kQ4_K) {
     for (; in != end; in += from.block_bytes, out += out_bytes) Q4KAsQ4(in, out);
   } else {
     std::vector<float> numbers(static_cast<size_t>(count));

@@ -8,18 +8,18 @@
 
 namespace quire::kernels {
 
-int64_t KvHeadBytes(KvType type, int64_t head_dim, int64_t block_size) {
+int64_t KvHeadBytes(NumberType type, int64_t head_dim, int64_t block_size) {
   const int64_t numbers = head_dim * block_size;
   switch (type) {
-    case KvType::kF32:
+    case NumberType::kF32:
       return numbers * 4;
-    case KvType::kF16:
+    case NumberType::kF16:
       return (numbers + 1) / 2 * 4;
-    case KvType::kInt8:
+    case NumberType::kInt8:
       return (block_size + (numbers + 3) / 4) * 4;  // the next part's scales are floats again
+    default:
+      QUIRE_KERNEL_CHECK(!"the CPU keeps keys and values as fp32, fp16 or int8");
   }
-  QUIRE_KERNEL_CHECK(false);
-  return 0;
 }
 
 void KvWrite(const CpuStream& stream, const KvWriteParams& p) {

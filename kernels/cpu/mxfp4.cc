@@ -38,7 +38,7 @@ void DecodeMxFp4(const MxFp4Blocks& in, int64_t count, float* out) {
 }
 
 void MxFp4AsQ8(const MxFp4Blocks& in, int64_t count, std::byte* out) {
-  for (int64_t b = 0; b < count; ++b, out += LayoutOf(WeightType::kQ8_0).block_bytes) {
+  for (int64_t b = 0; b < count; ++b, out += LayoutOf(NumberType::kQ8_0).block_bytes) {
     PutHalf(HalfOfScale(in.scales[b * in.scale_stride]), out);
     for (int i = 0; i < kQuantBlock; ++i) {
       out[2 + i] = static_cast<std::byte>(TwiceOf(in.nibbles + b * in.nibble_stride, in.pairs, i));
@@ -49,7 +49,7 @@ void MxFp4AsQ8(const MxFp4Blocks& in, int64_t count, std::byte* out) {
 MxFp4Blocks BlocksOf(const Weight& weight, int64_t row, int64_t col) {
   const int64_t block_bytes = LayoutOf(weight.type).block_bytes, block = col / kQuantBlock;
   const std::byte* data = weight.data + row * weight.row_bytes + block * block_bytes;
-  if (weight.type == WeightType::kMxFp4) return {data + 1, block_bytes, data, block_bytes, false};
+  if (weight.type == NumberType::kMxFp4) return {data + 1, block_bytes, data, block_bytes, false};
   return {data, block_bytes, weight.scales + row * (weight.cols / kQuantBlock) + block, 1, true};
 }
 

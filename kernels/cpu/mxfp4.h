@@ -13,7 +13,7 @@ struct MxFp4Blocks {
   bool pairs;  // neighbours share a byte; otherwise number i and i + 16
 };
 
-constexpr bool IsMxFp4(WeightType type) { return type == WeightType::kMxFp4 || type == WeightType::kMxFp4Pairs; }
+constexpr bool IsMxFp4(NumberType type) { return type == NumberType::kMxFp4 || type == NumberType::kMxFp4Pairs; }
 
 /// From column `col` on, which begins a block.
 MxFp4Blocks BlocksOf(const Weight& weight, int64_t row, int64_t col);

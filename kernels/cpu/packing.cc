@@ -7,10 +7,10 @@ namespace quire::kernels {
 
 namespace {
 
-bool HasMinimum(WeightType type) { return type == WeightType::kQ4_1; }
+bool HasMinimum(NumberType type) { return type == NumberType::kQ4_1; }
 
 /// fp16 numbers before the quants of a block: d, or d and m.
-int64_t HeadBytes(WeightType type) { return HasMinimum(type) ? 4 : 2; }
+int64_t HeadBytes(NumberType type) { return HasMinimum(type) ? 4 : 2; }
 
 template <class T>
 void PackNumbers(int64_t cols, const std::byte* const* rows, std::byte* out) {
@@ -48,8 +48,8 @@ void PackNibbles(const std::byte* quants, int64_t row, std::byte* cells) {
   }
 }
 
-void PackBlocks(WeightType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
-  const WeightLayout layout = LayoutOf(type);
+void PackBlocks(NumberType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
+  const NumberLayout layout = LayoutOf(type);
   const int64_t head = HeadBytes(type), panel_block = layout.block_bytes * kPanelRows;
   std::memset(out, 0, static_cast<size_t>(cols / kQuantBlock * panel_block));
   for (int64_t block = 0; block < cols / kQuantBlock; ++block, out += panel_block) {
@@ -59,7 +59,7 @@ void PackBlocks(WeightType type, int64_t cols, const std::byte* const* rows, std
       const std::byte* in = rows[r] + block * layout.block_bytes;
       std::memcpy(out + 2 * r, in, 2);
       if (HasMinimum(type)) std::memcpy(out + 2 * (kPanelRows + r), in + 2, 2);
-      if (type == WeightType::kQ8_0) {
+      if (type == NumberType::kQ8_0) {
         PackBytes(in + head, r, cells);
       } else {
         PackNibbles(in + head, r, cells);
@@ -70,13 +70,14 @@ void PackBlocks(WeightType type, int64_t cols, const std::byte* const* rows, std
 
 }  // namespace
 
-int64_t PanelBytes(WeightType type, int64_t cols) { return kPanelRows * RowBytes(type, cols); }
+int64_t PanelBytes(NumberType type, int64_t cols) { return kPanelRows * RowBytes(type, cols); }
 
-int64_t PackedBytes(WeightType type, int64_t rows, int64_t cols) {
+int64_t PackedBytes(NumberType type, int64_t rows, int64_t cols) {
   return (rows + kPanelRows - 1) / kPanelRows * PanelBytes(type, cols);
 }
 
-void PackPanel(WeightType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
+void PackPanel(NumberType type, int64_t cols, const std::byte* const* rows, std::byte* out) {
+  QUIRE_KERNEL_CHECK(IsWeightType(type) && PackedType(type) == type);
   switch (LayoutOf(type).block_numbers == 1 ? LayoutOf(type).block_bytes : 0) {
     case 4:
       return PackNumbers<uint32_t>(cols, rows, out);

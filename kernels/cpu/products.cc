@@ -13,7 +13,7 @@ namespace quire::kernels {
 
 namespace {
 
-bool IsQuantized(WeightType type) { return LayoutOf(type).block_numbers > 1; }
+bool IsQuantized(NumberType type) { return LayoutOf(type).block_numbers > 1; }
 
 template <class T>
 void MakeRoom(std::vector<T>& list, int64_t size) {

@@ -9,46 +9,16 @@
 
 namespace quire::kernels {
 
-WeightLayout LayoutOf(WeightType type) {
-  switch (type) {
-    case WeightType::kF32:
-      return {1, 4};
-    case WeightType::kF16:
-    case WeightType::kBF16:
-      return {1, 2};
-    case WeightType::kQ8_0:
-      return {32, 2 + 32};
-    case WeightType::kQ4_0:
-      return {32, 2 + 16};
-    case WeightType::kQ4_1:
-      return {32, 4 + 16};
-    case WeightType::kQ5_0:
-      return {32, 2 + 4 + 16};
-    case WeightType::kQ5_1:
-      return {32, 4 + 4 + 16};
-    case WeightType::kQ4_K:
-      return {256, 4 + 12 + 128};
-    case WeightType::kQ5_K:
-      return {256, 4 + 12 + 32 + 128};
-    case WeightType::kQ6_K:
-      return {256, 128 + 64 + 16 + 2};
-    case WeightType::kMxFp4:
-      return {32, 1 + 16};
-    case WeightType::kMxFp4Pairs:
-      return {32, 16};
-  }
-  QUIRE_KERNEL_CHECK(false);
-}
-
-int64_t RowBytes(WeightType type, int64_t cols) {
-  const WeightLayout layout = LayoutOf(type);
-  QUIRE_KERNEL_CHECK(cols % layout.block_numbers == 0);
+int64_t RowBytes(NumberType type, int64_t cols) {
+  const NumberLayout& layout = LayoutOf(type);
+  QUIRE_KERNEL_CHECK(IsWeightType(type) && cols % layout.block_numbers == 0);
   return cols / layout.block_numbers * layout.block_bytes;
 }
 
 void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out) {
-  const auto [block, block_bytes] = LayoutOf(weight.type);
-  QUIRE_KERNEL_CHECK(row >= 0 && row < weight.rows && col >= 0 && col + count <= weight.cols);
+  const auto [name, block, block_bytes] = LayoutOf(weight.type);
+  QUIRE_KERNEL_CHECK(IsWeightType(weight.type) && row >= 0 && row < weight.rows && col >= 0 &&
+                     col + count <= weight.cols);
   QUIRE_KERNEL_CHECK(col % block == 0 && count % block == 0);
   if (PackedType(weight.type) == weight.type) return ActiveTable().decode(weight, row, col, count, out);
   if (IsMxFp4(weight.type)) return DecodeMxFp4(BlocksOf(weight, row, col), count / block, out);
@@ -87,11 +57,11 @@ void EncodeQ4(const float* x, std::byte* out) {
 
 }  // namespace
 
-void EncodeRow(WeightType type, const float* numbers, int64_t count, std::byte* out) {
-  QUIRE_KERNEL_CHECK(type == WeightType::kQ8_0 || type == WeightType::kQ4_1);
+void EncodeRow(NumberType type, const float* numbers, int64_t count, std::byte* out) {
+  QUIRE_KERNEL_CHECK(type == NumberType::kQ8_0 || type == NumberType::kQ4_1);
   QUIRE_KERNEL_CHECK(count % kQuantBlock == 0);
   for (const float* end = numbers + count; numbers != end; numbers += kQuantBlock, out += LayoutOf(type).block_bytes) {
-    type == WeightType::kQ8_0 ? EncodeQ8(numbers, out) : EncodeQ4(numbers, out);
+    type == NumberType::kQ8_0 ? EncodeQ8(numbers, out) : EncodeQ4(numbers, out);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <simt/device.cuh>
 
+#include "kernels/check.h"
 #include "kernels/cuda/paged_cache.h"
 
 // What the functions that check and launch kernels share.
@@ -11,15 +12,23 @@ inline bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 
 
 /// Calls body with a value of the type that dtype names.
 template <class Body>
-void WithType(DType dtype, Body body) {
+void WithType(NumberType dtype, Body body) {
   switch (dtype) {
-    case DType::kF32:
+    case NumberType::kF32:
       return body(float{});
-    case DType::kF16:
+    case NumberType::kF16:
       return body(simt::Half{});
-    case DType::kBF16:
+    case NumberType::kBF16:
       return body(simt::BFloat16{});
+    default:
+      QUIRE_KERNEL_CHECK(!"CUDA ops compute in fp32, fp16 and bf16");
   }
+}
+
+/// A cache holds what ops of type dtype compute in, or E4M3.
+inline void CheckCacheType(NumberType dtype, const PagedCache& cache) {
+  QUIRE_KERNEL_CHECK(cache.type == NumberType::kFp8E4M3 ||
+                     (cache.type == dtype && cache.k_scale == 1 && cache.v_scale == 1));
 }
 
 }  // namespace quire::kernels

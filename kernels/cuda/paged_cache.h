@@ -2,17 +2,9 @@
 
 #include <cstdint>
 
+#include "comm/base/number_type.h"
+
 namespace quire::kernels {
-
-/// The type that queries, keys, values, weights and results of the CUDA ops share.
-enum class DType { kF32, kF16, kBF16 };
-
-/// What the cache stores: the ops' own type, or FP8 (E4M3) of which a key is k_scale times the stored number and a
-/// value v_scale times.
-enum class CacheType { kSame, kFp8E4M3 };
-
-constexpr int64_t ByteSize(DType type) { return type == DType::kF32 ? 4 : 2; }
-constexpr int64_t ByteSize(DType type, CacheType cache) { return cache == CacheType::kSame ? ByteSize(type) : 1; }
 
 /// The CUDA layout of one layer of the paged KV cache, with x = 16 bytes / size of an element:
 ///   keys   of (block b, kv head h): [head_size / x, block_size, x]   (16 bytes of one token, then of the next token)
@@ -26,8 +18,10 @@ struct PagedCache {
   int32_t num_kv_heads;        // local
   int32_t head_size;           // 64, 80, 96, 128 or 256
   int32_t block_size;          // tokens: 8, 16, 32 or 64
-  CacheType type;
-  float k_scale, v_scale;  // 1 unless type is FP8
+  /// The type of queries and results, or kFp8E4M3, of which a key is k_scale times the stored number and a value
+  /// v_scale times.
+  NumberType type;
+  float k_scale, v_scale;  // 1 unless the type is kFp8E4M3
 };
 
 }  // namespace quire::kernels

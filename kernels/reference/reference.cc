@@ -34,23 +34,23 @@ double BFloat(const std::byte* p) {
   return value;
 }
 
-double Number(WeightType type, const std::byte* block, int i) {
+double Number(NumberType type, const std::byte* block, int i) {
   const auto nibble = [&](int header) {
     const int byte = std::to_integer<int>(block[header + i % 16]);
     return i < 16 ? byte & 15 : byte >> 4;
   };
   switch (type) {
-    case WeightType::kF32:
+    case NumberType::kF32:
       return ReadAs<float>(block);
-    case WeightType::kF16:
+    case NumberType::kF16:
       return Half(block);
-    case WeightType::kBF16:
+    case NumberType::kBF16:
       return BFloat(block);
-    case WeightType::kQ8_0:
+    case NumberType::kQ8_0:
       return Half(block) * ReadAs<int8_t>(block + 2 + i);
-    case WeightType::kQ4_0:
+    case NumberType::kQ4_0:
       return Half(block) * (nibble(2) - 8);
-    case WeightType::kQ4_1:
+    case NumberType::kQ4_1:
       return Half(block) * nibble(4) + Half(block + 2);
     default:  // those that only files have are compared with golden numbers
       break;
@@ -61,7 +61,7 @@ double Number(WeightType type, const std::byte* block, int i) {
 }  // namespace
 
 std::vector<double> Expand(const Weight& weight) {
-  const WeightLayout layout = LayoutOf(weight.type);
+  const NumberLayout layout = LayoutOf(weight.type);
   std::vector<double> out;
   for (int64_t row = 0; row < weight.rows; ++row) {
     for (int64_t col = 0; col < weight.cols; ++col) {
@@ -206,8 +206,8 @@ namespace {
 
 /// Number `index` of the keys or values of one head, in slot `offset` of its block.
 double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset, int64_t index) {
-  if (cache.type == KvType::kF32) return reinterpret_cast<const float*>(head)[index];
-  if (cache.type == KvType::kF16) return static_cast<double>(reinterpret_cast<const _Float16*>(head)[index]);
+  if (cache.type == NumberType::kF32) return reinterpret_cast<const float*>(head)[index];
+  if (cache.type == NumberType::kF16) return static_cast<double>(reinterpret_cast<const _Float16*>(head)[index]);
   const auto* numbers = reinterpret_cast<const int8_t*>(head) + cache.block_size * static_cast<int64_t>(sizeof(float));
   return double{reinterpret_cast<const float*>(head)[offset]} * numbers[index];
 }

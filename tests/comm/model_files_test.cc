@@ -70,7 +70,7 @@ TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
   const TensorMap tensors = ReadSafetensors(file.bytes(), file.path());
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_EQ(tensors.at("a").shape, (std::vector<int64_t>{2, 2}));
-  EXPECT_EQ(tensors.at("b").type, TensorType::kBF16);
+  EXPECT_EQ(tensors.at("b").type, NumberType::kBF16);
   EXPECT_EQ(tensors.at("b").data.data(), file.bytes().data() + 8 + kGood.size() + 16);
 }
 
@@ -270,7 +270,7 @@ TEST_F(ModelFilesTest, OpensShardedAndSingleModelsAndTellsThemApart) {
   const ModelFiles mqa = ModelFiles::Open(models + "mqa"), gqa = ModelFiles::Open(models + "gqa");
   EXPECT_EQ(mqa.spec().num_heads, 5);
   EXPECT_EQ(mqa.spec().ropes[0].scaling, RopeScaling::kLlama3);
-  EXPECT_EQ(gqa.Get(Role::kEmbedding).type, TensorType::kBF16);
+  EXPECT_EQ(gqa.Get(Role::kEmbedding).type, NumberType::kBF16);
   EXPECT_NE(mqa.Fingerprint(), gqa.Fingerprint());
   EXPECT_EQ(gqa.Fingerprint(), ModelFiles::Open(models + "gqa").Fingerprint());
 }
@@ -281,7 +281,7 @@ TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4AreOneTensor) {
   const auto of = [&](std::vector<int64_t> shape) {
     int64_t count = 1;
     for (const int64_t n : shape) count *= n;
-    return Tensor{TensorType::kU8, std::move(shape), std::span(bytes).first(static_cast<size_t>(count))};
+    return Tensor{NumberType::kU8, std::move(shape), std::span(bytes).first(static_cast<size_t>(count))};
   };
   const auto error_of = [&](TensorMap tensors) -> std::string {
     try {
@@ -294,7 +294,7 @@ TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4AreOneTensor) {
   TensorMap tensors = {{"w_blocks", of({2, 3, 16})}, {"w_scales", of({2, 3})}, {"mask_scales", of({4})}};
   JoinMxFp4(tensors, "model");
   ASSERT_EQ(tensors.size(), 1u);
-  EXPECT_EQ(tensors.at("w").type, TensorType::kMxFp4Pairs);
+  EXPECT_EQ(tensors.at("w").type, NumberType::kMxFp4Pairs);
   EXPECT_EQ(tensors.at("w").shape, (std::vector<int64_t>{2, 96}));
   EXPECT_EQ(tensors.at("w").data.size(), 96u);
   EXPECT_EQ(tensors.at("w").scales.size(), 6u);

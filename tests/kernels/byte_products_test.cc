@@ -11,7 +11,7 @@ namespace {
 
 using test::Random;
 
-class ByteProductsTest : public testing::TestWithParam<WeightType> {};
+class ByteProductsTest : public testing::TestWithParam<NumberType> {};
 
 TEST_P(ByteProductsTest, EqualTheReferenceWhereBytesHoldX) {
   ASSERT_TRUE(plainbytes::TakesInt8(GetParam()));
@@ -41,7 +41,7 @@ TEST_P(ByteProductsTest, EqualTheReferenceWhereBytesHoldX) {
 }
 
 INSTANTIATE_TEST_SUITE_P(QuantisedTypes, ByteProductsTest,
-                         testing::Values(WeightType::kQ8_0, WeightType::kQ4_0, WeightType::kQ4_1));
+                         testing::Values(NumberType::kQ8_0, NumberType::kQ4_0, NumberType::kQ4_1));
 
 }  // namespace
 }  // namespace quire::kernels

@@ -97,7 +97,7 @@ TEST(AddRowsTest, AddsRowToRow) {
 TEST(EmbeddingTest, LooksUpScaledRowsOrAddsThem) {
   Random random(9);
   const auto numbers = random.Floats(7 * 20), before = random.Floats(3 * 20);
-  const Weight table = {WeightType::kF32, reinterpret_cast<const std::byte*>(numbers.data()), 7, 20, 20 * 4};
+  const Weight table = {NumberType::kF32, reinterpret_cast<const std::byte*>(numbers.data()), 7, 20, 20 * 4};
   const std::vector<int32_t> ids = {6, 0, 3};
   for (const bool adds : {false, true}) {
     auto out = before;

@@ -33,7 +33,7 @@ TEST(GroupByExpertTest, OrdersPairsByExpert) {
 
 struct Case {
   std::string name;
-  WeightType type;
+  NumberType type;
   Activations activations = Activations::kInt16;
 };
 
@@ -124,15 +124,15 @@ TEST_P(ExpertMatmulTest, ReadsNoWeightOfAnExpertWithoutRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, ExpertMatmulTest,
-                         testing::Values(Case{"F32", WeightType::kF32}, Case{"F16", WeightType::kF16},
-                                         Case{"BF16", WeightType::kBF16}, Case{"Q8_0", WeightType::kQ8_0},
-                                         Case{"Q4_0", WeightType::kQ4_0}, Case{"Q4_1", WeightType::kQ4_1},
-                                         Case{"Q8_0_Int8", WeightType::kQ8_0, Activations::kInt8},
-                                         Case{"Q4_1_Int8", WeightType::kQ4_1, Activations::kInt8}),
+                         testing::Values(Case{"F32", NumberType::kF32}, Case{"F16", NumberType::kF16},
+                                         Case{"BF16", NumberType::kBF16}, Case{"Q8_0", NumberType::kQ8_0},
+                                         Case{"Q4_0", NumberType::kQ4_0}, Case{"Q4_1", NumberType::kQ4_1},
+                                         Case{"Q8_0_Int8", NumberType::kQ8_0, Activations::kInt8},
+                                         Case{"Q4_1_Int8", NumberType::kQ4_1, Activations::kInt8}),
                          [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
 TEST(ExpertMatmulWithoutColumnsTest, GivesZeros) {
-  const PackedWeight weight{WeightType::kF32, nullptr, 20, 0};
+  const PackedWeight weight{NumberType::kF32, nullptr, 20, 0};
   const std::vector<int32_t> start = {0, 2};
   const float x = 0;
   std::vector<float> y(40, -1.0f);

@@ -14,7 +14,7 @@ namespace {
 
 struct Case {
   const char* name;
-  WeightType type;
+  NumberType type;
   float recoded_error;  // of a number that is packed, as a part of the largest of its block
 };
 
@@ -50,7 +50,7 @@ TEST_P(FileQuantsTest, NumbersAreThoseOfLlamaCpp) {
 }
 
 TEST_P(FileQuantsTest, PackedRowsStayClose) {
-  const WeightType packed = PackedType(weight_.type);
+  const NumberType packed = PackedType(weight_.type);
   ASSERT_EQ(PackedType(packed), packed);
   std::vector<std::byte> recoded(static_cast<size_t>(RowBytes(packed, kCols)));
   std::vector<float> row(kCols);
@@ -72,24 +72,24 @@ TEST_P(FileQuantsTest, PackedRowsStayClose) {
 // A half has 11 bits, for scale and minimum of q4_k; a new rounding to 127 steps is off by half a step and the half's
 // part.
 INSTANTIATE_TEST_SUITE_P(Formats, FileQuantsTest,
-                         testing::Values(Case{"Q5_0", WeightType::kQ5_0, 0}, Case{"Q5_1", WeightType::kQ5_1, 0.0045f},
-                                         Case{"Q4_K", WeightType::kQ4_K, 0.003f},
-                                         Case{"Q5_K", WeightType::kQ5_K, 0.0045f},
-                                         Case{"Q6_K", WeightType::kQ6_K, 0.0045f}),
+                         testing::Values(Case{"Q5_0", NumberType::kQ5_0, 0}, Case{"Q5_1", NumberType::kQ5_1, 0.0045f},
+                                         Case{"Q4_K", NumberType::kQ4_K, 0.003f},
+                                         Case{"Q5_K", NumberType::kQ5_K, 0.0045f},
+                                         Case{"Q6_K", NumberType::kQ6_K, 0.0045f}),
                          [](const testing::TestParamInfo<Case>& format) { return format.param.name; });
 
 /// A row of two blocks with all codes in each half; the second block's scale is 2^-3.
 struct MxFp4Row {
-  explicit MxFp4Row(WeightType type) {
+  explicit MxFp4Row(NumberType type) {
     for (const int scale : {128, 124}) {
-      if (type == WeightType::kMxFp4) {
+      if (type == NumberType::kMxFp4) {
         bytes.push_back(std::byte(scale));
       } else {
         scales.push_back(std::byte(scale));
       }
       for (int i = 0; i < 16; ++i) {
-        const int low = type == WeightType::kMxFp4 ? i : 2 * i % 16;
-        const int high = type == WeightType::kMxFp4 ? 15 - i : (2 * i + 1) % 16;
+        const int low = type == NumberType::kMxFp4 ? i : 2 * i % 16;
+        const int high = type == NumberType::kMxFp4 ? 15 - i : (2 * i + 1) % 16;
         bytes.push_back(std::byte(low | high << 4));
       }
     }
@@ -102,12 +102,12 @@ struct MxFp4Row {
 constexpr float kCodes[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 TEST(MxFp4Test, NumbersAreThoseOfTheStandardInBothOrders) {
-  for (const WeightType type : {WeightType::kMxFp4, WeightType::kMxFp4Pairs}) {
+  for (const NumberType type : {NumberType::kMxFp4, NumberType::kMxFp4Pairs}) {
     const MxFp4Row row(type);
     float numbers[64];
     DecodeRow(row.weight, 0, 0, 64, numbers);
     for (int i = 0; i < 64; ++i) {
-      const int at = i % 32, code = type == WeightType::kMxFp4 && at >= 16 ? 31 - at : at % 16;
+      const int at = i % 32, code = type == NumberType::kMxFp4 && at >= 16 ? 31 - at : at % 16;
       EXPECT_EQ(numbers[i], kCodes[code] * (i < 32 ? 2.0f : 0.125f)) << i;
     }
     float second[32];
@@ -117,22 +117,22 @@ TEST(MxFp4Test, NumbersAreThoseOfTheStandardInBothOrders) {
 }
 
 TEST(MxFp4Test, PackedRowsHaveTheSameNumbers) {
-  for (const WeightType type : {WeightType::kMxFp4, WeightType::kMxFp4Pairs}) {
+  for (const NumberType type : {NumberType::kMxFp4, NumberType::kMxFp4Pairs}) {
     MxFp4Row row(type);
     for (const int scale : {104, 110, 127, 142}) {  // of 2^-23 to 2^15
-      (type == WeightType::kMxFp4 ? row.bytes[17] : row.scales[1]) = std::byte(scale);
-      std::vector<std::byte> recoded(static_cast<size_t>(RowBytes(WeightType::kQ8_0, 32)));
+      (type == NumberType::kMxFp4 ? row.bytes[17] : row.scales[1]) = std::byte(scale);
+      std::vector<std::byte> recoded(static_cast<size_t>(RowBytes(NumberType::kQ8_0, 32)));
       float before[32], after[32];
       DecodeRow(row.weight, 0, 32, 32, before);
       RecodeRow(row.weight, 0, 32, 32, recoded.data());
-      DecodeRow({WeightType::kQ8_0, recoded.data(), 1, 32, RowBytes(WeightType::kQ8_0, 32)}, 0, 0, 32, after);
+      DecodeRow({NumberType::kQ8_0, recoded.data(), 1, 32, RowBytes(NumberType::kQ8_0, 32)}, 0, 0, 32, after);
       EXPECT_TRUE(std::equal(before, before + 32, after)) << "scale " << scale;
     }
   }
 }
 
 TEST(MxFp4Test, ABlockOfNoNumberStaysOne) {
-  MxFp4Row row(WeightType::kMxFp4);
+  MxFp4Row row(NumberType::kMxFp4);
   row.bytes[0] = std::byte(255);
   float numbers[32];
   DecodeRow(row.weight, 0, 0, 32, numbers);

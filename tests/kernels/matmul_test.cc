@@ -40,13 +40,13 @@ std::vector<float> RunMatmul(const std::vector<Weight>& weights, const std::vect
 
 struct Case {
   std::string name;
-  WeightType type;
+  NumberType type;
   Activations activations = Activations::kInt16;
 };
 
 class MatmulTest : public testing::TestWithParam<Case> {
  protected:
-  WeightType type() const { return GetParam().type; }
+  NumberType type() const { return GetParam().type; }
   bool quantised() const { return LayoutOf(type()).block_numbers > 1; }
   int most() const { return GetParam().activations == Activations::kInt8 ? 127 : 32767; }
 
@@ -97,7 +97,7 @@ TEST_P(MatmulTest, ExpandedPlainWeightsGiveTheSameBits) {
   const auto exact = reference::Expand(w.weight);
   for (size_t i = 0; i < expanded.size(); ++i) ASSERT_EQ(expanded[i], static_cast<float>(exact[i])) << "number " << i;
   if (quantised()) return;  // those are multiplied in integers
-  const Weight plain{WeightType::kF32, reinterpret_cast<const std::byte*>(expanded.data()), n, k, k * 4};
+  const Weight plain{NumberType::kF32, reinterpret_cast<const std::byte*>(expanded.data()), n, k, k * 4};
   const auto x = random.Floats(m * k);
   EXPECT_EQ(Run(w.weight, x, m, 1), Run(plain, x, m, 1));
 }
@@ -105,8 +105,8 @@ TEST_P(MatmulTest, ExpandedPlainWeightsGiveTheSameBits) {
 TEST_P(MatmulTest, WeightsOfAnyTypesShareARowOfY) {
   Random random(6);
   const int64_t m = 5, k = 64;
-  const Storage first = RandomWeight(type(), 19, k, random), second = RandomWeight(WeightType::kBF16, 3, k, random);
-  const Storage third = RandomWeight(WeightType::kQ4_0, 40, k, random);
+  const Storage first = RandomWeight(type(), 19, k, random), second = RandomWeight(NumberType::kBF16, 3, k, random);
+  const Storage third = RandomWeight(NumberType::kQ4_0, 40, k, random);
   const auto x = random.Floats(m * k);
   const auto together = Run({first.weight, second.weight, third.weight}, x, m, 3);
   size_t column = 0;
@@ -219,22 +219,22 @@ TEST_P(MatmulTest, EmbeddingReadsRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, MatmulTest,
-                         testing::Values(Case{"F32", WeightType::kF32}, Case{"F16", WeightType::kF16},
-                                         Case{"BF16", WeightType::kBF16}, Case{"Q8_0", WeightType::kQ8_0},
-                                         Case{"Q4_0", WeightType::kQ4_0}, Case{"Q4_1", WeightType::kQ4_1},
-                                         Case{"Q8_0byInt8", WeightType::kQ8_0, Activations::kInt8},
-                                         Case{"Q4_0byInt8", WeightType::kQ4_0, Activations::kInt8},
-                                         Case{"Q4_1byInt8", WeightType::kQ4_1, Activations::kInt8}),
+                         testing::Values(Case{"F32", NumberType::kF32}, Case{"F16", NumberType::kF16},
+                                         Case{"BF16", NumberType::kBF16}, Case{"Q8_0", NumberType::kQ8_0},
+                                         Case{"Q4_0", NumberType::kQ4_0}, Case{"Q4_1", NumberType::kQ4_1},
+                                         Case{"Q8_0byInt8", NumberType::kQ8_0, Activations::kInt8},
+                                         Case{"Q4_0byInt8", NumberType::kQ4_0, Activations::kInt8},
+                                         Case{"Q4_1byInt8", NumberType::kQ4_1, Activations::kInt8}),
                          [](const auto& of) { return of.param.name; });
 
 TEST(MatmulEdgeTest, NoColumnsGiveZeros) {
-  const Weight empty{WeightType::kF32, nullptr, 3, 0, 0};
+  const Weight empty{NumberType::kF32, nullptr, 3, 0, 0};
   EXPECT_EQ(RunMatmul({empty}, {}, 2, 1, Activations::kInt16), std::vector<float>(6, 0.0f));
 }
 
 TEST(EncodeTest, NumbersComeBackWithinHalfAStep) {
   Random random(12);
-  for (const auto& [type, steps] : {std::pair(WeightType::kQ8_0, 254.0f), std::pair(WeightType::kQ4_1, 15.0f)}) {
+  for (const auto& [type, steps] : {std::pair(NumberType::kQ8_0, 254.0f), std::pair(NumberType::kQ4_1, 15.0f)}) {
     auto numbers = random.Floats(96);
     for (int i = 0; i < 32; ++i) numbers[static_cast<size_t>(i + 32)] *= 100;  // a block of its own scale
     for (int i = 64; i < 96; ++i) numbers[static_cast<size_t>(i)] = 0;
@@ -252,7 +252,7 @@ TEST(EncodeTest, NumbersComeBackWithinHalfAStep) {
 
 TEST(DecodeTest, HalvesIncludeSubnormalsAndInfinities) {
   const uint16_t halves[] = {0x0001, 0x03ff, 0x0400, 0x7bff, 0x8001, 0x7c00, 0xfc00, 0x3c00, 0, 0x8000, 0x1234, 0x3555};
-  const Weight w{WeightType::kF16, reinterpret_cast<const std::byte*>(halves), 1, 12, 24};
+  const Weight w{NumberType::kF16, reinterpret_cast<const std::byte*>(halves), 1, 12, 24};
   std::vector<float> out(12);
   DecodeRow(w, 0, 0, 12, out.data());
   EXPECT_EQ(out[0], 0x1p-24f);

@@ -12,11 +12,8 @@
 namespace quire::test {
 
 using kernels::kPanelRows;
-using kernels::LayoutOf;
 using kernels::RowBytes;
 using kernels::Weight;
-using kernels::WeightLayout;
-using kernels::WeightType;
 
 struct Storage {
   std::vector<std::byte> bytes;
@@ -24,23 +21,23 @@ struct Storage {
 };
 
 /// Random numbers in the storage of `type`; half scales stay small and finite.
-inline Storage RandomWeight(WeightType type, int64_t rows, int64_t cols, Random& random) {
+inline Storage RandomWeight(NumberType type, int64_t rows, int64_t cols, Random& random) {
   Storage s;
   const int64_t row_bytes = RowBytes(type, cols);
   s.bytes.resize(static_cast<size_t>(rows * row_bytes));
-  const WeightLayout layout = LayoutOf(type);
+  const NumberLayout layout = LayoutOf(type);
   for (size_t at = 0; at < s.bytes.size(); at += static_cast<size_t>(layout.block_bytes)) {
     for (int i = 0; i < layout.block_bytes; ++i) s.bytes[at + static_cast<size_t>(i)] = std::byte(random.Bits() & 255);
     const auto put16 = [&](size_t offset, uint16_t v) { std::memcpy(&s.bytes[at + offset], &v, 2); };
     const auto small_half = [&] { return static_cast<uint16_t>(0x2400 | (random.Bits() & 0x83ff)); };
-    if (type == WeightType::kF32) {
+    if (type == NumberType::kF32) {
       const float v = random.Signed();
       std::memcpy(&s.bytes[at], &v, 4);
-    } else if (type == WeightType::kBF16) {
+    } else if (type == NumberType::kBF16) {
       put16(0, static_cast<uint16_t>(0x3e00 | (random.Bits() & 0x80ff)));
     } else {
       put16(0, small_half());
-      if (type == WeightType::kQ4_1) put16(2, small_half());
+      if (type == NumberType::kQ4_1) put16(2, small_half());
     }
   }
   s.weight = {type, s.bytes.data(), rows, cols, row_bytes};

@@ -18,7 +18,7 @@ using test::Random;
 
 /// A paged cache with shuffled blocks; every float no sequence owns is NaN, so that a stray read shows.
 struct Case {
-  KvType type;
+  NumberType type;
   int64_t block_size, head_dim;
   std::vector<int32_t> head_start;
   std::vector<int32_t> query_start{0}, context_len;
@@ -76,7 +76,7 @@ struct Lengths {
   int64_t context, queries;
 };
 
-Case MakeCase(KvType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start,
+Case MakeCase(NumberType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start,
               const std::vector<Lengths>& lengths, uint64_t seed) {
   Random random(seed);
   Case c{type, block_size, head_dim, std::move(head_start)};
@@ -111,7 +111,7 @@ Case MakeCase(KvType type, int64_t block_size, int64_t head_dim, std::vector<int
   return c;
 }
 
-class PagedAttentionTest : public testing::TestWithParam<KvType> {};
+class PagedAttentionTest : public testing::TestWithParam<NumberType> {};
 
 const std::vector<std::vector<int32_t>> kGroupings = {
     {0, 1, 2, 3, 4},  // multi-head
@@ -136,7 +136,8 @@ TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
 }
 
 /// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
-void ExpectChunksEqualWhole(KvType type, int64_t block_size, int64_t head_dim, int64_t window, bool slopes = false) {
+void ExpectChunksEqualWhole(NumberType type, int64_t block_size, int64_t head_dim, int64_t window,
+                            bool slopes = false) {
   Case whole = MakeCase(type, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
   if (slopes) whole.Slope();
   whole.window = window;
@@ -229,7 +230,7 @@ void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
 
 /// Sequences 0, 1, 2, 4 and twenty more share 160 tokens (less what is no whole block), 3 shares 80 with them, 6
 /// nothing; 5 has too many queries.
-Case SharingCase(KvType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
+Case SharingCase(NumberType type, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
   std::vector<Lengths> lengths = {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}};
   lengths.resize(27, {165, 1});
   Case c = MakeCase(type, block_size, head_dim, std::move(head_start), lengths, 94);
@@ -272,7 +273,7 @@ TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
 }
 
 TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
-  Case c = SharingCase(KvType::kF32, 16, 64, {0, 3});
+  Case c = SharingCase(NumberType::kF32, 16, 64, {0, 3});
   AttentionItems items;
   items.Cut(c.Params(), 1);
   int64_t grouped = 0, queries = 0;
@@ -295,7 +296,7 @@ TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
 
 TEST(AttentionItemsTest, ThereIsWorkForEveryThread) {
   const std::vector<Lengths> lengths(8, {100, 1});
-  Case c = MakeCase(KvType::kF32, 16, 64, {0, 3}, lengths, 93);
+  Case c = MakeCase(NumberType::kF32, 16, 64, {0, 3}, lengths, 93);
   SharePrefix(c, std::vector<int64_t>(8, 6));
   AttentionItems items;
   for (const int threads : {1, 2, 4}) {
@@ -390,14 +391,14 @@ TEST_P(PagedAttentionTest, AKeyThatIsNoNumberGivesNone) {
   for (const float x : c.out) EXPECT_TRUE(std::isnan(x));
 }
 
-INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest, testing::Values(KvType::kF32, KvType::kF16, KvType::kInt8),
-                         [](const auto& of) {
-                           return of.param == KvType::kF32 ? "F32" : of.param == KvType::kF16 ? "F16" : "Int8";
+INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest,
+                         testing::Values(NumberType::kF32, NumberType::kF16, NumberType::kInt8), [](const auto& of) {
+                           return of.param == NumberType::kF32 ? "F32" : of.param == NumberType::kF16 ? "F16" : "Int8";
                          });
 
 TEST(KvWriteTest, RoundsEachVectorToAScaleOfItsOwn) {
-  Case c = MakeCase(KvType::kInt8, 16, 64, {0, 1}, {{2, 2}}, 11),
-       exact = MakeCase(KvType::kF32, 16, 64, {0, 1}, {{2, 2}}, 11);
+  Case c = MakeCase(NumberType::kInt8, 16, 64, {0, 1}, {{2, 2}}, 11),
+       exact = MakeCase(NumberType::kF32, 16, 64, {0, 1}, {{2, 2}}, 11);
   const auto tokens =
       [](Case& from) {  // values of the first token, then of the second, from attention that sees it only
         from.window = 1;
@@ -436,7 +437,7 @@ TEST(KvWriteTest, HalvesAreTheNearestOnes) {
                           1,
                           dim,
                           1,
-                          KvType::kF16};
+                          NumberType::kF16};
   const int64_t slot = 0;
   KvWrite(CpuStream(1), {numbers.data(), numbers.data(), dim, &slot, 1, cache});
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -452,7 +453,7 @@ TEST(KvWriteTest, HalvesAreTheNearestOnes) {
 
 TEST(KvWriteTest, AKeyTooLargeForHalvesGivesNoNumber) {
   for (const float large : {70000.0f, -70000.0f}) {
-    Case c = MakeCase(KvType::kF16, 16, 64, {0, 1}, {{2, 2}}, 18);
+    Case c = MakeCase(NumberType::kF16, 16, 64, {0, 1}, {{2, 2}}, 18);
     std::vector<float> key(64, 0.5f);
     key[3] = large;
     const int64_t slot = c.tables[0] * 16;
@@ -463,7 +464,7 @@ TEST(KvWriteTest, AKeyTooLargeForHalvesGivesNoNumber) {
 }
 
 TEST(KvWriteTest, HalvesAreWhereTheLayoutSays) {
-  Case c = MakeCase(KvType::kF16, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
+  Case c = MakeCase(NumberType::kF16, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
   const KvCacheView cache = c.Params().cache;
   const auto keys = Random(16).Floats(24), values = Random(17).Floats(24);
   const int64_t offset = 5, slot = c.tables[0] * 16 + offset;
@@ -494,7 +495,7 @@ TEST(KvWriteTest, EveryByteIsWhereTheLayoutSays) {
   Random random(13);
   for (const int64_t dim : {12, 64, 80}) {
     for (const int64_t block_size : {1, 16, 17}) {
-      Case c = MakeCase(KvType::kInt8, block_size, dim, {0, 1, 2}, {{40, 1}}, 14);
+      Case c = MakeCase(NumberType::kInt8, block_size, dim, {0, 1, 2}, {{40, 1}}, 14);
       const KvCacheView cache = c.Params().cache;
       const auto keys = random.Floats(2 * dim), values = random.Floats(2 * dim);
       const int64_t block = c.tables[0], offset = block_size / 2, slot = block * block_size + offset;
@@ -518,7 +519,7 @@ TEST(KvWriteTest, EveryByteIsWhereTheLayoutSays) {
 }
 
 TEST(KvWriteTest, WhatIsNotFiniteShows) {
-  Case c = MakeCase(KvType::kInt8, 16, 64, {0, 1}, {{2, 1}}, 12);
+  Case c = MakeCase(NumberType::kInt8, 16, 64, {0, 1}, {{2, 1}}, 12);
   std::vector<float> vector(64, 1.0f);
   vector[9] = std::numeric_limits<float>::infinity();
   const int64_t slot = c.tables[0] * 16;

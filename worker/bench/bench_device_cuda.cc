@@ -50,12 +50,12 @@ std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes) {
   const auto group = std::make_shared<DeviceGroup>(mpi, DeviceGroupOptions{});
   std::vector<SumMethod> methods = {
       DeviceMethod("NCCL", max_bytes, group, [group](void* data, int64_t count, void* stream) {
-        group->library().AllReduceSum(data, count, DeviceType::kF32, stream);
+        group->library().AllReduceSum(data, count, NumberType::kF32, stream);
       })};
   if (group->has_one_shot()) {
     methods.push_back(DeviceMethod("one-shot", std::min(max_bytes, kOneShotCapacity), group,
                                    [group](void* data, int64_t count, void* stream) {
-                                     group->OneShotSum(data, count, DeviceType::kF32, stream);
+                                     group->OneShotSum(data, count, NumberType::kF32, stream);
                                    }));
   }
   return methods;

@@ -22,15 +22,15 @@ std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
   return ranges;
 }
 
-kernels::KvType KvTypeOf(KvCacheDtype dtype) {
+NumberType KvTypeOf(KvCacheDtype dtype) {
   switch (dtype) {
     case KvCacheDtype::kAuto:
     case KvCacheDtype::kFloat32:
-      return kernels::KvType::kF32;
+      return NumberType::kF32;
     case KvCacheDtype::kFloat16:
-      return kernels::KvType::kF16;
+      return NumberType::kF16;
     case KvCacheDtype::kInt8:
-      return kernels::KvType::kInt8;
+      return NumberType::kInt8;
     case KvCacheDtype::kFp8:
       break;
   }

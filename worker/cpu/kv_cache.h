@@ -9,7 +9,7 @@ namespace quire {
 
 /// What one rank's KV blocks are made of: [layers][keys, values][local kv heads][kernels::KvHeadBytes].
 struct KvShape {
-  kernels::KvType type;
+  NumberType type;
   int64_t layers, kv_heads, head_dim, block_size;
 
   int64_t half_bytes() const { return kv_heads * kernels::KvHeadBytes(type, head_dim, block_size); }

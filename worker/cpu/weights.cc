@@ -13,10 +13,10 @@ namespace {
 /// were made.
 class RowMaker {
  public:
-  RowMaker(const kernels::Weight& source, Range cols, kernels::WeightType type)
+  RowMaker(const kernels::Weight& source, Range cols, NumberType type)
       : source_(source), type_(type), recode_(type != source.type && type == kernels::PackedType(source.type)) {
     // Whole blocks of the file, of which the wanted columns are a part.
-    const int64_t block = kernels::LayoutOf(source.type).block_numbers;
+    const int64_t block = LayoutOf(source.type).block_numbers;
     read_ = {cols.begin / block * block, (cols.end + block - 1) / block * block};
     if (type == source.type) return;
     skip_ = cols.begin - read_.begin;
@@ -36,7 +36,7 @@ class RowMaker {
     }
     kernels::DecodeRow(source_, row, read_.begin, read_.size(), numbers_.data());
     const float* wanted = numbers_.data() + skip_;
-    if (type_ == kernels::WeightType::kF32) {
+    if (type_ == NumberType::kF32) {
       std::memcpy(out, wanted, static_cast<size_t>(made_numbers_) * sizeof(float));
     } else {
       kernels::EncodeRow(type_, wanted, made_numbers_, out);
@@ -46,7 +46,7 @@ class RowMaker {
 
  private:
   const kernels::Weight& source_;
-  kernels::WeightType type_;
+  NumberType type_;
   bool recode_;
   Range read_{};                         // columns
   int64_t skip_ = 0, made_numbers_ = 0;  // of read_, before those that are wanted; of a row that is made
@@ -77,11 +77,10 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   return out;
 }
 
-kernels::WeightType ModelWeights::TypeFor(kernels::WeightType stored, Range cols) const {
-  using kernels::WeightType;
+NumberType ModelWeights::TypeFor(NumberType stored, Range cols) const {
   const auto whole = [&](int64_t block) { return cols.begin % block == 0 && cols.end % block == 0; };
-  const WeightType packed = kernels::PackedType(stored);
-  if (kernels::LayoutOf(packed).block_numbers > 1) return whole(kernels::kQuantBlock) ? packed : WeightType::kF32;
+  const NumberType packed = kernels::PackedType(stored);
+  if (LayoutOf(packed).block_numbers > 1) return whole(kernels::kQuantBlock) ? packed : NumberType::kF32;
   return wanted_ && whole(kernels::kQuantBlock) ? *wanted_ : stored;
 }
 
@@ -153,14 +152,14 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
 namespace {
 
 /// What plain weights become of which nothing else is said; nothing: they stay as they are.
-std::optional<kernels::WeightType> TypeWanted(Quantization quantization) {
+std::optional<NumberType> TypeWanted(Quantization quantization) {
   switch (quantization) {
     case Quantization::kNone:
       return std::nullopt;
     case Quantization::kInt8:
-      return kernels::WeightType::kQ8_0;
+      return NumberType::kQ8_0;
     case Quantization::kInt4:
-      return kernels::WeightType::kQ4_1;
+      return NumberType::kQ4_1;
   }
   Fail("quantization {} is unknown", static_cast<int>(quantization));
 }
@@ -180,7 +179,7 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
     positions.rows -= files.spec().position_offset;
   }
   embedding = AsWeight(files.Get(Role::kEmbedding));
-  if (wanted_) wanted_ = kernels::WeightType::kQ8_0;
+  if (wanted_) wanted_ = NumberType::kQ8_0;
   head = {Pack(files.Get(Role::kHead), SliceOf(files.spec(), files.weight(Role::kHead), shard))};
   files.ReleasePages();  // of the embedding, the rows that are looked up come back
 }

@@ -78,9 +78,9 @@ class ModelWeights {
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
   /// How a matrix with such columns is packed.
-  kernels::WeightType TypeFor(kernels::WeightType stored, Range cols) const;
+  NumberType TypeFor(NumberType stored, Range cols) const;
 
-  std::optional<kernels::WeightType> wanted_;  // of plain weights
+  std::optional<NumberType> wanted_;  // of plain weights
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;
 };

@@ -9,15 +9,15 @@ namespace quire {
 
 /// What a forward pass keeps between kernels, T rows of the model's type unless said otherwise; R of them draw.
 struct Activations {
-  Activations(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype, int64_t max_tokens,
-              int64_t max_draws, int64_t width_of_logits, Pieces& pieces)
+  Activations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens, int64_t max_draws,
+              int64_t width_of_logits, Pieces& pieces)
       : hidden(spec.hidden_size),
         heads_width(shard.heads.size() * spec.head_dim),
         qkv_width(heads_width + 2 * shard.kv_heads.size() * spec.head_dim),
         mlp_width(CudaWeights::MlpWidth(shard)),
         logits_width(width_of_logits) {
     const auto rows = [&](int64_t count, int64_t width) -> void* {
-      return pieces.Take(count * width * kernels::ByteSize(dtype));
+      return pieces.Take(count * width * ByteSize(dtype));
     };
     residual = rows(max_tokens, hidden);
     normed = rows(max_tokens, hidden);

@@ -149,8 +149,7 @@ void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const
 void CudaDecoder::AddNormOfDelta(const void* weight) {
   const Activations& a = memory_.activations;
   if (collective_ != nullptr) {
-    collective_->AllReduceSum(a.delta, shape_.num_rows * a.hidden, CollectiveType(sizes_.dtype),
-                              device_.stream().handle);
+    collective_->AllReduceSum(a.delta, shape_.num_rows * a.hidden, sizes_.dtype, device_.stream().handle);
   }
   kernels::RmsNorm(device_.stream(), {sizes_.dtype, a.delta, nullptr, weight, a.residual, shape_.num_rows, a.hidden,
                                       static_cast<float>(spec_.rms_norm_epsilon), true});
@@ -159,7 +158,7 @@ void CudaDecoder::AddNormOfDelta(const void* weight) {
 void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out) {
   const int64_t hidden = spec_.hidden_size;
   if (k == 0) {
-    device_.SetZero(out, shape_.num_rows * hidden * kernels::ByteSize(sizes_.dtype));
+    device_.SetZero(out, shape_.num_rows * hidden * ByteSize(sizes_.dtype));
   } else {
     GemmParams product = Product(x, k, weight, out, hidden, shape_.num_rows);
     product.scale = static_cast<float>(spec_.residual_scale);
@@ -186,14 +185,14 @@ void CudaDecoder::Logits() {
   if (shape_.num_chunks > 0) {
     rows = a.drawing;
     kernels::GatherRows(device_.stream(),
-                        {a.normed, step_->arrays.draw_row, draws, a.hidden * kernels::ByteSize(sizes_.dtype), rows});
+                        {a.normed, step_->arrays.draw_row, draws, a.hidden * ByteSize(sizes_.dtype), rows});
   }
   MultiplyHead(rows, draws);
 }
 
 void CudaDecoder::LogitsOfRows(int64_t row, int64_t count) {
   const Activations& a = memory_.activations;
-  const int64_t bytes = a.hidden * kernels::ByteSize(sizes_.dtype);
+  const int64_t bytes = a.hidden * ByteSize(sizes_.dtype);
   MultiplyHead(static_cast<const std::byte*>(a.normed) + row * bytes, count);
 }
 
@@ -206,8 +205,7 @@ void CudaDecoder::MultiplyHead(const void* rows, int64_t count) {
   product.float_result = true;
   products_.Run(product);
   if (memory_.head_bias != nullptr) {
-    kernels::AddRows(device_.stream(),
-                     {kernels::DType::kF32, a.logits, memory_.head_bias, count, a.logits_width, true});
+    kernels::AddRows(device_.stream(), {NumberType::kF32, a.logits, memory_.head_bias, count, a.logits_width, true});
   }
   CapLogits(count);
 }
@@ -232,7 +230,7 @@ void CudaDecoder::Norm(const void* weight, const void* bias) {
   if (spec_.norm == NormKind::kLayer) {
     const int64_t count = shape_.num_rows * a.hidden;
     if (delta != nullptr && collective_ != nullptr) {
-      collective_->AllReduceSum(delta, count, CollectiveType(sizes_.dtype), device_.stream().handle);
+      collective_->AllReduceSum(delta, count, sizes_.dtype, device_.stream().handle);
     }
     return kernels::LayerNorm(device_.stream(),
                               {sizes_.dtype, a.residual, delta, weight, bias, a.normed, shape_.num_rows, a.hidden,

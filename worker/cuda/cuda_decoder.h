@@ -18,7 +18,7 @@ namespace quire {
 
 struct CudaDecoderSizes {
   RankShard shard;
-  kernels::DType dtype;
+  NumberType dtype;
   int64_t max_tokens, max_draws;  // of a step
   int64_t logits_width;           // of a row of logits, floats: a multiple of 8, at least the vocabulary of any rank
   int64_t max_model_len;

@@ -43,7 +43,7 @@ const float* CudaDecoder::SquaresOfAllRanks() {
   kernels::SumSquares(device_.stream(), {sizes_.dtype, a.qkv, a.qkv_width, shape_.num_rows, a.heads_width,
                                          past_keys - counted, counted, a.squares});
   if (collective_ != nullptr) {
-    collective_->AllReduceSum(a.squares, shape_.num_rows * 2, DeviceType::kF32, device_.stream().handle);
+    collective_->AllReduceSum(a.squares, shape_.num_rows * 2, NumberType::kF32, device_.stream().handle);
   }
   return a.squares;
 }
@@ -79,7 +79,7 @@ void CudaDecoder::AttendDecodes(int64_t layer, size_t window) {
 
 void CudaDecoder::AttendChunks(int64_t layer, size_t window) {
   const Activations& a = memory_.activations;
-  const int64_t element = kernels::ByteSize(sizes_.dtype);
+  const int64_t element = ByteSize(sizes_.dtype);
   kernels::PrefillAttention(device_.stream(),
                             {.dtype = sizes_.dtype,
                              .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * a.qkv_width * element,

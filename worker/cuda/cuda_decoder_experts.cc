@@ -15,7 +15,7 @@ void CudaDecoder::NormRoute(int64_t layer) {
   product.float_result = true;
   products_.Run(product);
   if (m.router_bias) {
-    kernels::AddRows(device_.stream(), {kernels::DType::kF32, e.logits, memory_.router_bias + layer * e.router_width,
+    kernels::AddRows(device_.stream(), {NumberType::kF32, e.logits, memory_.router_bias + layer * e.router_width,
                                         shape_.num_rows, e.router_width, true});
   }
   kernels::RouteExperts(device_.stream(),
@@ -92,7 +92,7 @@ void CudaDecoder::MultiplyShared(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   const CudaExpertActivations& e = memory_.experts;
   const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows;
-  if (e.shared_width == 0) return device_.SetZero(e.shared, rows * hidden * kernels::ByteSize(sizes_.dtype));
+  if (e.shared_width == 0) return device_.SetZero(e.shared, rows * hidden * ByteSize(sizes_.dtype));
   products_.Run(Product(experts_in_, hidden, w.shared_in, e.shared_gate_up, 2 * e.shared_width, rows));
   kernels::GateMul(device_.stream(), {sizes_.dtype, e.shared_gate_up, e.shared_activated, rows, e.shared_width, true,
                                       AsKernel(spec_.activation)});

@@ -24,6 +24,10 @@ constexpr int64_t kReserveBytes = int64_t{512} << 20;
 // Marks: when the blocks of a step have moved, and when its results are on the host, for each set of staging.
 constexpr int kBegunMark[] = {0, 3}, kMovedMark[] = {1, 4}, kDoneMark[] = {2, 5};
 
+NumberType CachedType(const CudaEngineOptions& options) {
+  return options.fp8_cache ? NumberType::kFp8E4M3 : options.dtype;
+}
+
 /// Everything about sizes that follows from model, options and device.
 struct Sizes {
   Sizes(const ModelSpec& spec, const EngineSizes& engine, const CudaEngineOptions& options, Rank rank,
@@ -37,10 +41,10 @@ struct Sizes {
     max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
     const auto head_dim = static_cast<int32_t>(spec.head_dim);
     kernels::DecodeGrid grid{1, 2};
-    if (options.dtype != kernels::DType::kF32) {
+    if (options.dtype != NumberType::kF32) {
       grid =
           kernels::ChooseDecodeGrid({device.num_sms(), device.shared_bytes_per_sm(), device.shared_bytes_per_block()},
-                                    options.dtype, options.cache, head_dim);
+                                    options.dtype, CachedType(options), head_dim);
     }
     decode_stages = grid.stages;
     builder.decode_work = {grid.num_ctas,
@@ -51,7 +55,7 @@ struct Sizes {
     builder.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
     builder.prefill_tiles =
         kernels::PrefillTileCapacity(max_tokens, max_sequences, shard.heads.size(), builder.tile_rows);
-    builder.decodes_as_chunks = options.dtype == kernels::DType::kF32;
+    builder.decodes_as_chunks = options.dtype == NumberType::kF32;
   }
 
   std::vector<RankShard> shards;
@@ -99,7 +103,7 @@ class CudaEngine final : public RankEngine {
         collective_(collective),
         device_(options.device),
         sizes_(spec_, sizes, options, rank, device_),
-        format_{options.dtype, options.cache, sizes.block_size},
+        format_{CachedType(options), sizes.block_size},
         decoder_(files,
                  {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
                   sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, sizes.threads},

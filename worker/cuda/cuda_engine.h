@@ -14,11 +14,11 @@ namespace quire {
 struct CudaEngineOptions {
   int device = 0;   // ordinal on this host
   int sharers = 1;  // ranks that have it
-  kernels::DType dtype = kernels::DType::kBF16;
-  kernels::CacheType cache = kernels::CacheType::kSame;
-  bool graphs = true;  // whole decode steps as CUDA graphs
-  bool tune = true;    // products by measurement; else fused where they can be
-  bool fuse = true;    // without measurement: norms and activation inside the products of small steps
+  NumberType dtype = NumberType::kBF16;
+  bool fp8_cache = false;  // keys and values as E4M3, else as dtype
+  bool graphs = true;      // whole decode steps as CUDA graphs
+  bool tune = true;        // products by measurement; else fused where they can be
+  bool fuse = true;        // without measurement: norms and activation inside the products of small steps
   std::function<void(int64_t, int64_t)> progress = [](int64_t, int64_t) {};  // bytes loaded, bytes in all
 };
 

@@ -17,8 +17,7 @@ bool Contains(std::span<const BlockCopyPair> pairs, BlockId source) {
 }  // namespace
 
 int64_t CudaKvCache::BlockBytes(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format) {
-  return spec.num_layers() * 2 * shard.kv_heads.size() * spec.head_dim * format.block_size *
-         kernels::ByteSize(format.dtype, format.type);
+  return spec.num_layers() * 2 * shard.kv_heads.size() * spec.head_dim * format.block_size * ByteSize(format.type);
 }
 
 CudaKvCache::CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device,
@@ -34,7 +33,7 @@ CudaKvCache::CudaKvCache(const ModelSpec& spec, const RankShard& shard, const Cu
       ids_(device, 2 * kPairsAtOnce, "copies of KV blocks") {}
 
 kernels::PagedCache CudaKvCache::Layer(int64_t layer) const {
-  const int64_t element = kernels::ByteSize(format_.dtype, format_.type);
+  const int64_t element = ByteSize(format_.type);
   const int64_t half = kv_heads_ * head_dim_ * format_.block_size * element;
   std::byte* keys = blocks_.as() + layer * 2 * half;
   const int64_t stride = block_bytes_ / element;

@@ -12,8 +12,7 @@
 namespace quire {
 
 struct CudaKvFormat {
-  kernels::DType dtype;
-  kernels::CacheType type;
+  NumberType type;     // of CudaEngineOptions::dtype, or kFp8E4M3
   int64_t block_size;  // tokens: 8, 16, 32 or 64
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 /// Gives every weight its place; the same walk counts bytes and places weights.
 struct Layout {
-  Layout(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype, std::byte* memory) : pieces(memory) {
-    const int64_t element = kernels::ByteSize(dtype), hidden = spec.hidden_size, mlp = CudaWeights::MlpWidth(shard);
+  Layout(const ModelSpec& spec, const RankShard& shard, NumberType dtype, std::byte* memory) : pieces(memory) {
+    const int64_t element = ByteSize(dtype), hidden = spec.hidden_size, mlp = CudaWeights::MlpWidth(shard);
     const int64_t heads = shard.heads.size() * spec.head_dim, kv = shard.kv_heads.size() * spec.head_dim;
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
     const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
@@ -72,8 +72,8 @@ struct Layout {
 /// Uploads one rank's weights.
 class Loader {
  public:
-  Loader(const ModelFiles& files, const RankShard& shard, kernels::DType dtype, Uploader& uploader)
-      : files_(files), shard_(shard), element_(kernels::ByteSize(dtype)), uploader_(uploader) {}
+  Loader(const ModelFiles& files, const RankShard& shard, NumberType dtype, Uploader& uploader)
+      : files_(files), shard_(shard), element_(ByteSize(dtype)), uploader_(uploader) {}
 
   void Load(int64_t layer, const CudaLayerWeights& to) {
     Vector(to.attention_norm, Role::kAttentionNorm, layer);
@@ -170,7 +170,7 @@ class Loader {
 
   void Numbers(void* to, const std::vector<float>& numbers, int64_t width) const {
     const auto count = static_cast<int64_t>(numbers.size());
-    const Tensor row{TensorType::kF32, {count}, std::as_bytes(std::span(numbers))};
+    const Tensor row{NumberType::kF32, {count}, std::as_bytes(std::span(numbers))};
     if (count > 0) uploader_.Upload(to, {{&row, 0}}, {0, count}, std::max(count, width));
   }
 
@@ -227,12 +227,12 @@ class Loader {
 
 }  // namespace
 
-int64_t CudaWeights::Bytes(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype) {
+int64_t CudaWeights::Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype) {
   return Layout(spec, shard, dtype, nullptr).pieces.taken();
 }
 
-CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, kernels::DType dtype, Device& device,
-                         int threads, const std::function<void(int64_t, int64_t)>& progress)
+CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
+                         const std::function<void(int64_t, int64_t)>& progress)
     : memory_(device.Allocate(Bytes(files.spec(), shard, dtype), "the model's weights")) {
   const ModelSpec& spec = files.spec();
   Layout layout(spec, shard, dtype, memory_.as());

@@ -41,11 +41,11 @@ struct CudaLayerWeights {
 class CudaWeights {
  public:
   /// Loads. `progress` is called with bytes done and bytes in all.
-  CudaWeights(const ModelFiles& files, const RankShard& shard, kernels::DType dtype, Device& device, int threads,
+  CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
               const std::function<void(int64_t, int64_t)>& progress);
 
   /// Bytes that the constructor takes of the device.
-  static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype);
+  static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype);
 
   /// MLP columns of the rank, rounded up so that rows are whole 16-byte pieces and gates alternate with ups.
   static int64_t MlpWidth(const RankShard& shard) { return (shard.mlp.size() + 15) / 16 * 16; }

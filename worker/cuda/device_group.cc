@@ -10,21 +10,7 @@ namespace quire {
 
 namespace {
 
-using kernels::DType;
-
 constexpr auto kMeasuringDeadline = std::chrono::seconds(30);
-
-DType KernelType(DeviceType type) {
-  switch (type) {
-    case DeviceType::kF32:
-      return DType::kF32;
-    case DeviceType::kF16:
-      return DType::kF16;
-    case DeviceType::kBF16:
-      return DType::kBF16;
-  }
-  QUIRE_CHECK(false, "type {}", static_cast<int>(type));
-}
 
 }  // namespace
 
@@ -63,8 +49,8 @@ int64_t DeviceGroup::MeasureThreshold(const MpiBootstrap& mpi) {
   library_->ExpectDoneBy(Clock::now() + kMeasuringDeadline);
   for (int64_t bytes = 8 << 10; bytes <= kOneShotCapacity; bytes *= 2) {
     const int64_t count = bytes / 2;
-    const auto one_shot = [&] { OneShotSum(data, count, DeviceType::kBF16, stream); };
-    const auto library = [&] { library_->AllReduceSum(data, count, DeviceType::kBF16, stream); };
+    const auto one_shot = [&] { OneShotSum(data, count, NumberType::kBF16, stream); };
+    const auto library = [&] { library_->AllReduceSum(data, count, NumberType::kBF16, stream); };
     MedianMicros(1, 5, stream, one_shot);  // warm
     MedianMicros(1, 5, stream, library);
     timings.push_back({bytes, MedianMicros(15, 10, stream, one_shot), MedianMicros(15, 10, stream, library)});
@@ -75,11 +61,11 @@ int64_t DeviceGroup::MeasureThreshold(const MpiBootstrap& mpi) {
   return std::stoll(mpi.Broadcast(std::to_string(OneShotThreshold(timings))));
 }
 
-void DeviceGroup::OneShotSum(void* data, int64_t count, DeviceType type, void* stream) {
-  kernels::OneShotAllReduce({stream}, {group_, KernelType(type), data, data, count});
+void DeviceGroup::OneShotSum(void* data, int64_t count, NumberType type, void* stream) {
+  kernels::OneShotAllReduce({stream}, {group_, type, data, data, count});
 }
 
-void DeviceGroup::AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) {
+void DeviceGroup::AllReduceSum(void* data, int64_t count, NumberType type, void* stream) {
   if (!GoesInOneShot(count * ByteSize(type))) return library_->AllReduceSum(data, count, type, stream);
   Check();
   OneShotSum(data, count, type, stream);
@@ -92,11 +78,11 @@ void DeviceGroup::AllGather(const void* in, void* out, int64_t bytes_per_rank, v
 void DeviceGroup::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
   norm.delta = partial;
   const int64_t count = norm.num_tokens * norm.hidden;
-  if (GoesInOneShot(count * kernels::ByteSize(norm.dtype))) {
+  if (GoesInOneShot(count * ByteSize(norm.dtype))) {
     Check();
     return kernels::OneShotAllReduceRmsNorm({stream}, {group_, norm});
   }
-  library_->AllReduceSum(partial, count, CollectiveType(norm.dtype), stream);
+  library_->AllReduceSum(partial, count, norm.dtype, stream);
   kernels::RmsNorm({stream}, norm);
 }
 

@@ -25,7 +25,7 @@ class DeviceGroup final : public NormingCollective {
 
   Rank rank() const override { return library_->rank(); }
   int size() const override { return library_->size(); }
-  void AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) override;
+  void AllReduceSum(void* data, int64_t count, NumberType type, void* stream) override;
   void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) override;
   void ExpectDoneBy(Clock::time_point deadline) override { library_->ExpectDoneBy(deadline); }
   void Check() override;
@@ -36,7 +36,7 @@ class DeviceGroup final : public NormingCollective {
 
   // To measure either way; for one-shot, at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
-  void OneShotSum(void* data, int64_t count, DeviceType type, void* stream);
+  void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
   DeviceCollective& library() { return *library_; }
 
  private:

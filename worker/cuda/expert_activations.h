@@ -10,7 +10,7 @@ namespace quire {
 /// What a layer with a mixture keeps of T rows, each of which chooses k experts. Rows of experts are grouped by expert
 /// (kernels/route_experts.h). Nothing of it is there in models without mixtures.
 struct CudaExpertActivations {
-  CudaExpertActivations(const ModelSpec& spec, const RankShard& shard, kernels::DType dtype, int64_t max_tokens,
+  CudaExpertActivations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens,
                         Pieces& pieces)
       : width(CudaWeights::ExpertWidth(shard)),
         shared_width(CudaWeights::SharedWidth(shard)),
@@ -18,7 +18,7 @@ struct CudaExpertActivations {
     if (spec.num_mixture_layers() == 0) return;
     const int64_t pairs = max_tokens * spec.mixture.experts_per_token;
     const auto rows = [&](int64_t count, int64_t columns) -> void* {
-      return pieces.Take(count * columns * kernels::ByteSize(dtype));
+      return pieces.Take(count * columns * ByteSize(dtype));
     };
     logits = pieces.Take<float>(max_tokens * router_width);
     weights = pieces.Take<float>(pairs);

@@ -11,7 +11,7 @@ namespace quire {
 
 /// y = scale * x * weight^T with fp32 accumulation. All of one type, but y may be fp32.
 struct GemmParams {
-  kernels::DType dtype;
+  NumberType dtype;
   const void* x;       // [m, k], rows x_stride elements apart
   const void* weight;  // [n, k]
   void* y;             // [m, n], rows y_stride elements apart

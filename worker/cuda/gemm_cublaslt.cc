@@ -18,16 +18,17 @@ void Check(cublasStatus_t status, const char* doing) {
   if (status != CUBLAS_STATUS_SUCCESS) Fail("cuBLASLt: {}: {}", doing, cublasLtGetStatusString(status));
 }
 
-cudaDataType_t TypeOf(kernels::DType dtype) {
+cudaDataType_t TypeOf(NumberType dtype) {
   switch (dtype) {
-    case kernels::DType::kF32:
+    case NumberType::kF32:
       return CUDA_R_32F;
-    case kernels::DType::kF16:
+    case NumberType::kF16:
       return CUDA_R_16F;
-    case kernels::DType::kBF16:
+    case NumberType::kBF16:
       return CUDA_R_16BF;
+    default:
+      QUIRE_CHECK(false, "a product of {} numbers", LayoutOf(dtype).name);
   }
-  Fail("unknown element type");
 }
 
 /// A product as cuBLASLt describes it, in its column-major terms: y^T [n, m] = weight [n, k] * x^T [k, m].

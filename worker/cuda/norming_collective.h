@@ -5,12 +5,6 @@
 
 namespace quire {
 
-constexpr DeviceType CollectiveType(kernels::DType type) {
-  return type == kernels::DType::kF32   ? DeviceType::kF32
-         : type == kernels::DType::kF16 ? DeviceType::kF16
-                                        : DeviceType::kBF16;
-}
-
 /// Device collectives that know the op every sum of a layer is followed by.
 class NormingCollective : public DeviceCollective {
  public:

@@ -22,19 +22,13 @@ uint16_t ToBFloat16(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-bool SameFormat(TensorType stored, kernels::DType dtype) {
-  return (stored == TensorType::kF32 && dtype == kernels::DType::kF32) ||
-         (stored == TensorType::kF16 && dtype == kernels::DType::kF16) ||
-         (stored == TensorType::kBF16 && dtype == kernels::DType::kBF16);
-}
-
-void Round(const float* from, int64_t count, kernels::DType dtype, std::byte* to) {
+void Round(const float* from, int64_t count, NumberType dtype, std::byte* to) {
   for (int64_t i = 0; i < count; ++i) {
-    if (dtype == kernels::DType::kF32) {
+    if (dtype == NumberType::kF32) {
       std::memcpy(to + 4 * i, from + i, 4);
     } else {
       const uint16_t bits =
-          dtype == kernels::DType::kBF16 ? ToBFloat16(from[i]) : std::bit_cast<uint16_t>(static_cast<Float16>(from[i]));
+          dtype == NumberType::kBF16 ? ToBFloat16(from[i]) : std::bit_cast<uint16_t>(static_cast<Float16>(from[i]));
       std::memcpy(to + 2 * i, &bits, 2);
     }
   }
@@ -42,7 +36,7 @@ void Round(const float* from, int64_t count, kernels::DType dtype, std::byte* to
 
 }  // namespace
 
-Uploader::Uploader(Device& device, kernels::DType dtype, int threads, std::function<void(int64_t)> progress)
+Uploader::Uploader(Device& device, NumberType dtype, int threads, std::function<void(int64_t)> progress)
     : device_(device),
       dtype_(dtype),
       threads_(threads),
@@ -57,15 +51,15 @@ Uploader::~Uploader() {
 }
 
 void Uploader::WriteRow(const RowSource& source, Range cols, int64_t width, std::byte* to) const {
-  const int64_t element = kernels::ByteSize(dtype_);
+  const int64_t element = ByteSize(dtype_);
   const int64_t filled = source.tensor == nullptr ? 0 : cols.size() * element;
   if (filled > 0) {
     const kernels::Weight weight = AsWeight(*source.tensor);
-    if (SameFormat(source.tensor->type, dtype_)) {
+    if (source.tensor->type == dtype_) {
       std::memcpy(to, weight.data + source.row * weight.row_bytes + cols.begin * element, static_cast<size_t>(filled));
     } else {
       // Whole quantisation blocks are decoded; those at the edges may hold columns of other ranks.
-      const int64_t block = kernels::LayoutOf(weight.type).block_numbers;
+      const int64_t block = LayoutOf(weight.type).block_numbers;
       const int64_t begin = cols.begin / block * block,
                     end = std::min((cols.end + block - 1) / block * block, weight.cols);
       std::vector<float> decoded(static_cast<size_t>(end - begin));
@@ -77,7 +71,7 @@ void Uploader::WriteRow(const RowSource& source, Range cols, int64_t width, std:
 }
 
 void Uploader::Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
-  const int64_t row_bytes = width * kernels::ByteSize(dtype_);
+  const int64_t row_bytes = width * ByteSize(dtype_);
   if (row_bytes == 0) return;
   QUIRE_CHECK(row_bytes <= kHalfBytes, "a row of {} bytes", row_bytes);
   const auto num_rows = static_cast<int64_t>(rows.size());

@@ -22,7 +22,7 @@ struct RowSource {
 class Uploader {
  public:
   /// `progress` is called with the bytes that are on their way.
-  Uploader(Device& device, kernels::DType dtype, int threads, std::function<void(int64_t)> progress);
+  Uploader(Device& device, NumberType dtype, int threads, std::function<void(int64_t)> progress);
   ~Uploader();
 
   /// to[i, :] = columns `cols` of row i, then zeros up to `width` columns. `to` is [rows.size(), width] on the device.
@@ -34,7 +34,7 @@ class Uploader {
   void WriteRow(const RowSource& source, Range cols, int64_t width, std::byte* to) const;
 
   Device& device_;
-  kernels::DType dtype_;
+  NumberType dtype_;
   kernels::ThreadPool threads_;
   std::function<void(int64_t)> progress_;
   DeviceMemory staging_;  // two halves

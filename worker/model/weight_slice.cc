@@ -8,40 +8,6 @@ namespace quire {
 
 namespace {
 
-kernels::WeightType TypeOf(TensorType type) {
-  switch (type) {
-    case TensorType::kF32:
-      return kernels::WeightType::kF32;
-    case TensorType::kF16:
-      return kernels::WeightType::kF16;
-    case TensorType::kBF16:
-      return kernels::WeightType::kBF16;
-    case TensorType::kQ8_0:
-      return kernels::WeightType::kQ8_0;
-    case TensorType::kQ4_0:
-      return kernels::WeightType::kQ4_0;
-    case TensorType::kQ4_1:
-      return kernels::WeightType::kQ4_1;
-    case TensorType::kQ5_0:
-      return kernels::WeightType::kQ5_0;
-    case TensorType::kQ5_1:
-      return kernels::WeightType::kQ5_1;
-    case TensorType::kQ4_K:
-      return kernels::WeightType::kQ4_K;
-    case TensorType::kQ5_K:
-      return kernels::WeightType::kQ5_K;
-    case TensorType::kQ6_K:
-      return kernels::WeightType::kQ6_K;
-    case TensorType::kMxFp4:
-      return kernels::WeightType::kMxFp4;
-    case TensorType::kMxFp4Pairs:
-      return kernels::WeightType::kMxFp4Pairs;
-    case TensorType::kU8:
-      break;
-  }
-  Fail("unknown tensor type");
-}
-
 /// The numbers along an axis that are a rank's.
 Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
   switch (axis) {
@@ -119,9 +85,8 @@ kernels::RouterScore AsKernel(RouterScore score) {
 }
 
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
-  const TensorTypeLayout layout = LayoutOf(tensor.type);
-  if (layout.block_numbers != 1)
-    Fail("a {} tensor with rows for columns is not supported", TensorTypeName(tensor.type));
+  const NumberLayout& layout = LayoutOf(tensor.type);
+  if (layout.block_numbers != 1) Fail("a {} tensor with rows for columns is not supported", LayoutOf(tensor.type).name);
   const auto rows = static_cast<size_t>(tensor.rows()), cols = static_cast<size_t>(tensor.cols()),
              bytes = static_cast<size_t>(layout.block_bytes);
   room.resize(tensor.data.size());
@@ -133,12 +98,12 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
 }
 
 kernels::Weight AsWeight(const Tensor& tensor) {
-  const auto type = TypeOf(tensor.type);
-  return {type,
+  if (!kernels::IsWeightType(tensor.type)) Fail("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
+  return {tensor.type,
           tensor.data.data(),
           tensor.rows(),
           tensor.cols(),
-          kernels::RowBytes(type, tensor.cols()),
+          kernels::RowBytes(tensor.type, tensor.cols()),
           tensor.scales.data()};
 }
 

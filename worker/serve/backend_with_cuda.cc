@@ -22,23 +22,23 @@ int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
   return assign.devices[rank];
 }
 
-kernels::DType DTypeOf(ModelDtype dtype) {
+NumberType DTypeOf(ModelDtype dtype) {
   switch (dtype) {
     case ModelDtype::kFloat32:
-      return kernels::DType::kF32;
+      return NumberType::kF32;
     case ModelDtype::kFloat16:
-      return kernels::DType::kF16;
+      return NumberType::kF16;
     case ModelDtype::kBFloat16:
-      return kernels::DType::kBF16;
+      return NumberType::kBF16;
     case ModelDtype::kAuto:
       break;
   }
   Fail("dtype auto: it is the coordinator that settles it");
 }
 
-kernels::CacheType CacheTypeOf(KvCacheDtype dtype) {
-  if (dtype == KvCacheDtype::kAuto) return kernels::CacheType::kSame;
-  if (dtype == KvCacheDtype::kFp8) return kernels::CacheType::kFp8E4M3;
+/// Whether the KV cache is in FP8; else it is stored as activations are.
+bool HasFp8Cache(KvCacheDtype dtype) {
+  if (dtype == KvCacheDtype::kAuto || dtype == KvCacheDtype::kFp8) return dtype == KvCacheDtype::kFp8;
   Fail("GPUs keep no KV cache of type {}", NameOf(dtype));
 }
 
@@ -49,7 +49,7 @@ class CudaBackend final : public Backend {
       : files_(files), sizes_(sizes), mpi_(mpi) {
     options_.device = DeviceOf(assign, mpi);
     options_.dtype = DTypeOf(assign.compute.dtype);
-    options_.cache = CacheTypeOf(assign.compute.kv_cache_dtype);
+    options_.fp8_cache = HasFp8Cache(assign.compute.kv_cache_dtype);
     options_.progress = progress;
     UseCudaDevice(options_.device);
     options_.sharers = RanksOnThisDevice(mpi);

@@ -56,7 +56,7 @@ std::vector<float> VectorOf(const GgufConfig& config, const char* name, int64_t 
   if (found == config.file().tensors.end()) return {};
   const Tensor& tensor = found->second;
   const size_t held = tensor.data.size() / sizeof(float);
-  if (tensor.type != TensorType::kF32 || tensor.data.size() % sizeof(float) != 0 || std::cmp_not_equal(held, count))
+  if (tensor.type != NumberType::kF32 || tensor.data.size() % sizeof(float) != 0 || std::cmp_not_equal(held, count))
     Fail("{}: {} must hold {} F32 numbers", config.path(), name, count);
   std::vector<float> numbers(held);
   std::memcpy(numbers.data(), tensor.data.data(), tensor.data.size());

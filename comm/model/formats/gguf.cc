@@ -124,32 +124,32 @@ constexpr const char* kGgmlTypes[] = {"F32",     "F16",    "Q4_0",    "Q4_1",  "
                                       "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
                                       "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16"};
 
-TensorType TypeOf(uint32_t code, const std::string& what) {
+NumberType TypeOf(uint32_t code, const std::string& what) {
   switch (code) {
     case 0:
-      return TensorType::kF32;
+      return NumberType::kF32;
     case 1:
-      return TensorType::kF16;
+      return NumberType::kF16;
     case 2:
-      return TensorType::kQ4_0;
+      return NumberType::kQ4_0;
     case 3:
-      return TensorType::kQ4_1;
+      return NumberType::kQ4_1;
     case 6:
-      return TensorType::kQ5_0;
+      return NumberType::kQ5_0;
     case 7:
-      return TensorType::kQ5_1;
+      return NumberType::kQ5_1;
     case 8:
-      return TensorType::kQ8_0;
+      return NumberType::kQ8_0;
     case 12:
-      return TensorType::kQ4_K;
+      return NumberType::kQ4_K;
     case 13:
-      return TensorType::kQ5_K;
+      return NumberType::kQ5_K;
     case 14:
-      return TensorType::kQ6_K;
+      return NumberType::kQ6_K;
     case 30:
-      return TensorType::kBF16;
+      return NumberType::kBF16;
     case 39:
-      return TensorType::kMxFp4;
+      return NumberType::kMxFp4;
     default:
       break;
   }

@@ -18,22 +18,22 @@ bool IsPartOfMxFp4(const std::string& name) { return name.ends_with(kBlocks) || 
 void JoinMxFp4(TensorMap& tensors, const std::string& path) {
   TensorMap joined;
   for (auto& [name, tensor] : tensors) {
-    if (tensor.type != TensorType::kU8 || !name.ends_with(kBlocks)) continue;
+    if (tensor.type != NumberType::kU8 || !name.ends_with(kBlocks)) continue;
     const std::string whole = name.substr(0, name.size() - kBlocks.size());
     const auto scales = tensors.find(whole + std::string(kScales));
     std::vector<int64_t> shape = tensor.shape;
     const bool whole_blocks = !shape.empty() && shape.back() == kBlockBytes;
     if (whole_blocks) shape.pop_back();
-    if (!whole_blocks || shape.empty() || scales == tensors.end() || scales->second.type != TensorType::kU8 ||
+    if (!whole_blocks || shape.empty() || scales == tensors.end() || scales->second.type != NumberType::kU8 ||
         scales->second.shape != shape) {
       Fail("{}: tensor {} needs {}{} of its shape but for the last dimension, which is {}", path, name, whole, kScales,
            kBlockBytes);
     }
     if (__builtin_mul_overflow(shape.back(), kBlockNumbers, &shape.back()))
       Fail("{}: tensor {} is too long", path, name);
-    joined.emplace(whole, Tensor{TensorType::kMxFp4Pairs, std::move(shape), tensor.data, scales->second.data});
+    joined.emplace(whole, Tensor{NumberType::kMxFp4Pairs, std::move(shape), tensor.data, scales->second.data});
   }
-  std::erase_if(tensors, [](const auto& entry) { return entry.second.type == TensorType::kU8; });
+  std::erase_if(tensors, [](const auto& entry) { return entry.second.type == NumberType::kU8; });
   for (auto& [name, tensor] : joined) {
     if (!tensors.emplace(name, std::move(tensor)).second) Fail("{}: tensor {} is there twice", path, name);
   }

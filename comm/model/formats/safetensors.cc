@@ -14,11 +14,11 @@ namespace {
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kMaxNameBytes = 512;
 
-TensorType TypeOf(const std::string& dtype, const std::string& what) {
-  if (dtype == "F32") return TensorType::kF32;
-  if (dtype == "F16") return TensorType::kF16;
-  if (dtype == "BF16") return TensorType::kBF16;
-  if (dtype == "U8") return TensorType::kU8;
+NumberType TypeOf(const std::string& dtype, const std::string& what) {
+  if (dtype == "F32") return NumberType::kF32;
+  if (dtype == "F16") return NumberType::kF16;
+  if (dtype == "BF16") return NumberType::kBF16;
+  if (dtype == "U8") return NumberType::kU8;
   Fail("{}: dtype {} is not supported; supported are F32, F16, BF16 and MXFP4", what, dtype.substr(0, 20));
 }
 

@@ -43,25 +43,25 @@ float BFloatToFloatOne(uint16_t b) {
 }  // namespace
 
 void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out) {
-  const WeightLayout layout = LayoutOf(weight.type);
+  const NumberLayout& layout = kNumberLayouts[static_cast<int>(weight.type)];
   const std::byte* data = weight.data + row * weight.row_bytes + col / layout.block_numbers * layout.block_bytes;
   switch (weight.type) {
-    case WeightType::kF32:
+    case NumberType::kF32:
       __builtin_memcpy(out, data, static_cast<unsigned long>(count) * sizeof(float));
       return;
-    case WeightType::kF16:
+    case NumberType::kF16:
       DecodeShorts<HalfToFloat, HalfToFloat>(data, count, out);
       return;
-    case WeightType::kBF16:
+    case NumberType::kBF16:
       DecodeShorts<BFloatToFloat, BFloatToFloatOne>(data, count, out);
       return;
     default:
       break;
   }
   const std::byte* end = data + count / kQuantBlock * layout.block_bytes;
-  if (weight.type == WeightType::kQ8_0) {
+  if (weight.type == NumberType::kQ8_0) {
     for (; data != end; data += layout.block_bytes, out += kQuantBlock) DecodeQ8(data, out);
-  } else if (weight.type == WeightType::kQ4_0) {
+  } else if (weight.type == NumberType::kQ4_0) {
     for (; data != end; data += layout.block_bytes, out += kQuantBlock) {
       const float d = HalfToFloat(LoadAs<uint16_t>(data));
       DecodeNibbles(data + 2, d, -8.0f * d, out);

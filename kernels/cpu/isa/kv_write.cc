@@ -71,12 +71,14 @@ void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end) {
   const int64_t dim = cache.head_dim;
   const auto write = [&](const Places& at, const float* vector) {
     switch (cache.type) {
-      case KvType::kF32:
+      case NumberType::kF32:
         return Write(at, vector, dim);
-      case KvType::kF16:
+      case NumberType::kF16:
         return WriteHalves(at, vector, dim);
-      case KvType::kInt8:
+      case NumberType::kInt8:
         return WriteBytes(at, vector, dim, cache.block_size);
+      default:
+        __builtin_trap();  // KvHeadBytes lets no other type pass
     }
   };
   for (int64_t t = row_begin; t < row_end; ++t) {

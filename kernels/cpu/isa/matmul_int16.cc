@@ -6,7 +6,7 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 /// Calls use(pair, w) for each of a block's 16 pairs of columns, in any order; w[kVecs]: those of all rows.
-template <WeightType Type, class Use>
+template <NumberType Type, class Use>
 QUIRE_INLINE inline void ForPairs(const std::byte* cells, const Use& use) {
   for (int group = 0; group < kQuantBlock / 8; ++group) {
     const auto with = [&](int pair, const auto& of) QUIRE_INLINE {
@@ -31,7 +31,7 @@ QUIRE_INLINE inline void ForPairs(const std::byte* cells, const Use& use) {
 }
 
 /// One block of MT rows of x, which begin at `row`, with one block of a panel.
-template <int MT, WeightType Type>
+template <int MT, NumberType Type>
 QUIRE_INLINE inline void AddBlock(const QuantizedRows<int16_t>& x, int64_t row, int64_t block, const std::byte* data,
                                   TileSums<MT>& sums) {
   IntVec dot[MT][kVecs] = {};
@@ -42,10 +42,10 @@ QUIRE_INLINE inline void AddBlock(const QuantizedRows<int16_t>& x, int64_t row, 
       Unrolled<kVecs>([&](auto v) QUIRE_INLINE { AddPairs(dot[i][v], w[v], both); });
     });
   });
-  AddScaled<Type, MT>(x, row, block, data, Type == WeightType::kQ4_0 ? 8 : 0, dot, sums);
+  AddScaled<Type, MT>(x, row, block, data, Type == NumberType::kQ4_0 ? 8 : 0, dot, sums);
 }
 
-template <WeightType Type>
+template <NumberType Type>
 void MatmulOf(const PanelProduct& p, const QuantizedRows<int16_t>& x) {
   ForBlocks<Type>(p, [&]<int MT>(int64_t row, int64_t block, const std::byte* data, TileSums<MT>& sums)
                          QUIRE_INLINE { AddBlock<MT, Type>(x, row, block, data, sums); });
@@ -54,7 +54,7 @@ void MatmulOf(const PanelProduct& p, const QuantizedRows<int16_t>& x) {
 }  // namespace
 
 void MatmulInt16(const PanelProduct& p, const QuantizedRows<int16_t>& x) {
-  WithType(p.weight.type, [&]<WeightType Type>() { MatmulOf<Type>(p, x); });
+  WithType(p.weight.type, [&]<NumberType Type>() { MatmulOf<Type>(p, x); });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

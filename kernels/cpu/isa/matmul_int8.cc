@@ -5,13 +5,13 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-template <WeightType Type>
+template <NumberType Type>
 constexpr bool kTaken = kByteProducts == ByteProducts::kAll ||
                         (kByteProducts == ByteProducts::kOfNibbles && !Block<Type>::kIsBytes);
 
 /// Calls use(quad, w) for each of a block's 8 quads of columns, in the order of x; w[kVecs]: those of all rows, bytes
 /// without sign: those of q8_0 are raised by 128.
-template <WeightType Type, class Use>
+template <NumberType Type, class Use>
 QUIRE_INLINE inline void ForQuads(const std::byte* cells, const Use& use) {
   Unrolled<kQuantBlock / 8>([&](auto group) QUIRE_INLINE {
     CellVec cell[2][kVecs];
@@ -31,7 +31,7 @@ QUIRE_INLINE inline void ForQuads(const std::byte* cells, const Use& use) {
 }
 
 /// One block of MT rows of x, which begin at `row`, with one block of a panel.
-template <int MT, WeightType Type>
+template <int MT, NumberType Type>
 QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, int64_t block, const std::byte* data,
                                   TileSums<MT>& sums) {
   QuadSum quads[MT][kVecs] = {};
@@ -45,11 +45,11 @@ QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, i
   IntVec dot[MT][kVecs];
   Unrolled<MT>([&](auto i)
                    QUIRE_INLINE { Unrolled<kVecs>([&](auto v) QUIRE_INLINE { dot[i][v] = Total(quads[i][v]); }); });
-  constexpr int kOffset = Type == WeightType::kQ8_0 ? 128 : Type == WeightType::kQ4_0 ? 8 : 0;
+  constexpr int kOffset = Type == NumberType::kQ8_0 ? 128 : Type == NumberType::kQ4_0 ? 8 : 0;
   AddScaled<Type, MT>(x, row, block, data, kOffset, dot, sums);
 }
 
-template <WeightType Type>
+template <NumberType Type>
 void MatmulOf(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
   if constexpr (kTaken<Type>) {
     ForBlocks<Type>(p, [&]<int MT>(int64_t row, int64_t block, const std::byte* data, TileSums<MT>& sums)
@@ -61,12 +61,12 @@ void MatmulOf(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
 
 }  // namespace
 
-bool TakesInt8(WeightType type) {
-  return type == WeightType::kQ8_0 ? kTaken<WeightType::kQ8_0> : kTaken<WeightType::kQ4_0>;
+bool TakesInt8(NumberType type) {
+  return type == NumberType::kQ8_0 ? kTaken<NumberType::kQ8_0> : kTaken<NumberType::kQ4_0>;
 }
 
 void MatmulInt8(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
-  WithType(p.weight.type, [&]<WeightType Type>() { MatmulOf<Type>(p, x); });
+  WithType(p.weight.type, [&]<NumberType Type>() { MatmulOf<Type>(p, x); });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

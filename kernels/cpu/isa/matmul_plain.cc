@@ -14,26 +14,26 @@ constexpr int64_t kCols = 1024, kRowsInCache = 60;
 // within a page. Columns of 32 bits come fast enough without; where rows share them, the wait is shared too.
 constexpr int64_t kAhead = 4096;
 
-template <WeightType Type>
+template <NumberType Type>
 struct Column;
 template <>
-struct Column<WeightType::kF32> {
+struct Column<NumberType::kF32> {
   static constexpr int64_t kBytes = 4;
   static Vec Get(const std::byte* p) { return LoadAs<Vec>(p); }
 };
 template <>
-struct Column<WeightType::kF16> {
+struct Column<NumberType::kF16> {
   static constexpr int64_t kBytes = 2;
   static Vec Get(const std::byte* p) { return HalfToFloat(LoadAs<ShortVec>(p)); }
 };
 template <>
-struct Column<WeightType::kBF16> {
+struct Column<NumberType::kBF16> {
   static constexpr int64_t kBytes = 2;
   static Vec Get(const std::byte* p) { return BFloatToFloat(LoadAs<ShortVec>(p)); }
 };
 
 /// next_panel: bytes from the end of these columns to the next panel's.
-template <int MT, WeightType Type>
+template <int MT, NumberType Type>
 void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols, int64_t next_panel,
                 TileSums<MT>& sums) {
   constexpr int64_t kBytes = Column<Type>::kBytes;
@@ -49,7 +49,7 @@ void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_
   }
 }
 
-template <WeightType Type>
+template <NumberType Type>
 void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
   const int64_t panel_bytes = kPanelRows * Column<Type>::kBytes * p.weight.cols;
   int64_t k0 = 0;
@@ -69,12 +69,12 @@ void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
 
 void MatmulPlain(const PanelProduct& p, const float* x, int64_t x_stride) {
   switch (p.weight.type) {
-    case WeightType::kF32:
-      return MatmulOf<WeightType::kF32>(p, x, x_stride);
-    case WeightType::kF16:
-      return MatmulOf<WeightType::kF16>(p, x, x_stride);
+    case NumberType::kF32:
+      return MatmulOf<NumberType::kF32>(p, x, x_stride);
+    case NumberType::kF16:
+      return MatmulOf<NumberType::kF16>(p, x, x_stride);
     default:
-      return MatmulOf<WeightType::kBF16>(p, x, x_stride);
+      return MatmulOf<NumberType::kBF16>(p, x, x_stride);
   }
 }
 

@@ -311,12 +311,14 @@ int64_t AttentionScratch(const PagedAttentionParams& p) {
 
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   switch (p.cache.type) {
-    case KvType::kF32:
+    case NumberType::kF32:
       return TileOf<float>(p, item, scratch);
-    case KvType::kF16:
+    case NumberType::kF16:
       return TileOf<Half>(p, item, scratch);
-    case KvType::kInt8:
+    case NumberType::kInt8:
       return TileOf<int8_t>(p, item, scratch);
+    default:
+      __builtin_trap();  // KvHeadBytes lets no other type pass
   }
 }
 

@@ -13,10 +13,10 @@ inline constexpr int64_t kBlocks = 32, kRowsInCache = 120;
 inline constexpr int kIntegerTileRows = 8 / kVecs;
 
 /// Where things are in a block of a panel: 32 columns of 16 rows (packed_weight.h).
-template <WeightType Type>
+template <NumberType Type>
 struct Block {
-  static constexpr bool kHasMinimum = Type == WeightType::kQ4_1;
-  static constexpr bool kIsBytes = Type == WeightType::kQ8_0;
+  static constexpr bool kHasMinimum = Type == NumberType::kQ4_1;
+  static constexpr bool kIsBytes = Type == NumberType::kQ8_0;
   static constexpr int64_t kHeadBytes = (kHasMinimum ? 4 : 2) * kPanelRows;
   static constexpr int64_t kBytes = kHeadBytes + (kIsBytes ? kQuantBlock : kQuantBlock / 2) * kPanelRows;
 
@@ -31,7 +31,7 @@ struct Block {
 inline constexpr int64_t kAhead = 8;
 
 /// Adds to the sums what a block's integer sums stand for. offset: what the weight's integers were raised by.
-template <WeightType Type, int MT, class T>
+template <NumberType Type, int MT, class T>
 QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64_t block, const std::byte* data,
                                    int offset, const IntVec (&dot)[MT][kVecs], TileSums<MT>& sums) {
   const int64_t blocks = x.cols / kQuantBlock, at = row * blocks + block;
@@ -50,7 +50,7 @@ QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64
 }
 
 /// Calls add.template operator()<MT>(row, block, data, sums) for every block of every panel with every tile of x.
-template <WeightType Type, class Add>
+template <NumberType Type, class Add>
 void ForBlocks(const PanelProduct& p, const Add& add) {
   constexpr int64_t kBytes = Block<Type>::kBytes;
   const int64_t blocks = p.weight.cols / kQuantBlock;
@@ -72,14 +72,14 @@ void ForBlocks(const PanelProduct& p, const Add& add) {
 
 /// Calls run.template operator()<type>() for a packed, quantised type that is known only now.
 template <class Run>
-void WithType(WeightType type, const Run& run) {
+void WithType(NumberType type, const Run& run) {
   switch (type) {
-    case WeightType::kQ8_0:
-      return run.template operator()<WeightType::kQ8_0>();
-    case WeightType::kQ4_0:
-      return run.template operator()<WeightType::kQ4_0>();
+    case NumberType::kQ8_0:
+      return run.template operator()<NumberType::kQ8_0>();
+    case NumberType::kQ4_0:
+      return run.template operator()<NumberType::kQ4_0>();
     default:
-      return run.template operator()<WeightType::kQ4_1>();
+      return run.template operator()<NumberType::kQ4_1>();
   }
 }
 

@@ -19,7 +19,7 @@
 namespace quire::kernels {
 
 /// Part of a row of a type that is found in files only, as float.
-void DecodeFileQuants(WeightType type, const std::byte* in, int64_t count, float* out);
+void DecodeFileQuants(NumberType type, const std::byte* in, int64_t count, float* out);
 
 /// Some panels of a product.
 struct PanelProduct {
@@ -58,7 +58,7 @@ struct IsaTable {
   void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
   void (*matmul_int16)(const PanelProduct&, const QuantizedRows<int16_t>& x);
   void (*matmul_int8)(const PanelProduct&, const QuantizedRows<int8_t>& x);
-  bool (*takes_int8)(WeightType);  // whether matmul_int8 multiplies such weights, and faster than matmul_int16
+  bool (*takes_int8)(NumberType);  // whether matmul_int8 multiplies such weights, and faster than matmul_int16
   void (*quantize_int16)(const float* x, int64_t cols, int16_t* values, float* scales, float* sums);
   void (*quantize_int8)(const float* x, int64_t cols, int8_t* values, float* scales, float* sums);
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);

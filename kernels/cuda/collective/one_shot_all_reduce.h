@@ -33,7 +33,7 @@ constexpr int64_t OneShotArenaBytes(int size, int64_t capacity) { return kOneSho
 /// fits the capacity. After the host's abort, `out` is not written.
 struct OneShotAllReduceParams {
   OneShotGroup group;
-  DType dtype;
+  NumberType dtype;
   const void* in;
   void* out;
   int64_t count;  // elements

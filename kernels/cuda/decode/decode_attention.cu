@@ -5,7 +5,7 @@
 namespace quire::kernels {
 
 void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& p) {
-  const int64_t x = 16 / ByteSize(p.dtype, p.cache.type);
+  const int64_t x = 16 / ByteSize(p.cache.type);
   const int32_t block = p.cache.block_size;
   QUIRE_KERNEL_CHECK(Aligned(p.cache.keys) && Aligned(p.cache.values));
   QUIRE_KERNEL_CHECK(p.cache.key_block_stride % x == 0 && p.cache.value_block_stride % x == 0);
@@ -13,7 +13,7 @@ void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& p) {
   QUIRE_KERNEL_CHECK(Aligned(p.queries) && p.query_stride % 8 == 0 && Aligned(p.out) && p.out_stride % 8 == 0);
   QUIRE_KERNEL_CHECK(Aligned(p.work) && Aligned(p.workspace) && (p.workspace != nullptr || !p.combine));
   QUIRE_KERNEL_CHECK(p.stages >= 2 && p.stages <= 4 && p.work_size.num_ctas >= 1 && p.soft_cap >= 0);
-  QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
+  CheckCacheType(p.dtype, p.cache);
   const int64_t rows = p.work_size.MaxSlots() * kDecodeRows;
   DecodeAttentionLaunch launch{p, p.work_size.FirstItemsAt(), p.work_size.MergesAt(), p.work_size.ItemsAt()};
   if (p.workspace != nullptr) {
@@ -22,12 +22,12 @@ void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& p) {
     launch.exp_sum = launch.max_score + rows;
   }
   switch (p.dtype) {
-    case DType::kF16:
+    case NumberType::kF16:
       return DecodeAttentionF16(stream, launch);
-    case DType::kBF16:
+    case NumberType::kBF16:
       return DecodeAttentionBF16(stream, launch);
-    case DType::kF32:
-      QUIRE_KERNEL_CHECK(!"tensor cores take 16-bit types; fp32 has v1 and v2");
+    default:
+      QUIRE_KERNEL_CHECK(!"tensor cores take 16-bit types; fp32 goes through PagedDecode or PrefillAttention");
   }
 }
 

@@ -11,7 +11,7 @@ namespace quire::kernels {
 /// included; table entries of blocks wholly outside are not followed. A sequence of context_len 0 yields zeros.
 /// One work list, one result, bit for bit.
 struct DecodeAttentionParams {
-  DType dtype;          // kF16 or kBF16
+  NumberType dtype;     // kF16 or kBF16
   const void* queries;  // [num_seqs, num_heads, head_size], 16-byte aligned; rows query_stride elements apart
   int64_t query_stride;
   void* out;  // [num_seqs, num_heads, head_size], 16-byte aligned; rows out_stride elements apart

@@ -12,8 +12,8 @@ template <class T, class C, int kHeadSize>
 void LaunchDecodeAttention(const CudaStream& stream, const DecodeAttentionLaunch& launch) {
   using Kernel = DecodeAttentionKernel<T, C, kHeadSize>;
   static_assert(Kernel::kStageBytes ==
-                DecodeStageBytes(DType::kF16, Kernel::kFp8 ? CacheType::kFp8E4M3 : CacheType::kSame, kHeadSize));
-  static_assert(Kernel::SharedSize(4) - 4 * Kernel::kStageBytes <= DecodeExtraBytes(DType::kF16, kHeadSize));
+                DecodeStageBytes(NumberType::kF16, Kernel::kFp8 ? NumberType::kFp8E4M3 : NumberType::kF16, kHeadSize));
+  static_assert(Kernel::SharedSize(4) - 4 * Kernel::kStageBytes <= DecodeExtraBytes(NumberType::kF16, kHeadSize));
   simt::Launch<Kernel>({launch.op.work_size.num_ctas}, Kernel::kThreads, Kernel::SharedSize(launch.op.stages), stream,
                        launch);
   if (!launch.op.combine) return;
@@ -42,7 +42,7 @@ void DecodeAttentionOfCache(const CudaStream& stream, const DecodeAttentionLaunc
 
 template <class T>
 void DecodeAttentionOfType(const CudaStream& stream, const DecodeAttentionLaunch& launch) {
-  if (launch.op.cache.type == CacheType::kSame) {
+  if (launch.op.cache.type != NumberType::kFp8E4M3) {
     DecodeAttentionOfCache<T, T>(stream, launch);
   } else {
     DecodeAttentionOfCache<T, simt::Fp8E4M3>(stream, launch);

@@ -122,7 +122,7 @@ DecodePlan PlanDecode(const DecodeWorkSize& size, std::span<const int32_t> conte
   return planner.Finish();
 }
 
-DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, DType dtype, CacheType cache, int32_t head_size) {
+DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, NumberType cache, int32_t head_size) {
   const int64_t stage = DecodeStageBytes(dtype, cache, head_size);
   const int64_t extra = DecodeExtraBytes(dtype, head_size);
   constexpr int64_t kReserved = 1024;  // of the system, per CTA

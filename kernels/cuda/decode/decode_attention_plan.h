@@ -72,16 +72,16 @@ struct DecodeGrid {
   int32_t stages;  // tiles in shared memory: one in use, the others on their way
 };
 /// Two CTAs on an SM where each can have three stages, else one with all it can get.
-DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, DType dtype, CacheType cache, int32_t head_size);
+DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, NumberType cache, int32_t head_size);
 
 /// Queries stay in registers as long as an item lasts, if there is room for them.
 constexpr bool DecodeKeepsQueries(int32_t head_size) { return head_size <= 128; }
 /// Tokens of a stage, its bytes (keys, values, queries of one head tile), and those that a CTA has besides its stages.
 constexpr int64_t DecodeTile(int32_t head_size) { return head_size > 128 ? 32 : 64; }
-constexpr int64_t DecodeStageBytes(DType dtype, CacheType cache, int32_t head_size) {
-  return head_size * (2 * DecodeTile(head_size) * ByteSize(dtype, cache) + kDecodeRows * ByteSize(dtype));
+constexpr int64_t DecodeStageBytes(NumberType dtype, NumberType cache, int32_t head_size) {
+  return head_size * (2 * DecodeTile(head_size) * ByteSize(cache) + kDecodeRows * ByteSize(dtype));
 }
-constexpr int64_t DecodeExtraBytes(DType dtype, int32_t head_size) {
+constexpr int64_t DecodeExtraBytes(NumberType dtype, int32_t head_size) {
   return 1024 + (DecodeKeepsQueries(head_size) ? 0 : kDecodeRows * head_size * ByteSize(dtype));
 }
 

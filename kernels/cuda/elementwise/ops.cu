@@ -20,14 +20,14 @@ int64_t Pieces(int64_t n) {
 
 void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
   QUIRE_KERNEL_CHECK(p.rotary_dim >= 0 && p.rotary_dim % 2 == 0 && p.rotary_dim <= p.cache.head_size);
-  QUIRE_KERNEL_CHECK(p.cache.head_size % (16 / ByteSize(p.dtype, p.cache.type)) == 0);
-  QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
+  QUIRE_KERNEL_CHECK(p.cache.head_size % (16 / ByteSize(p.cache.type)) == 0);
+  CheckCacheType(p.dtype, p.cache);
   QUIRE_KERNEL_CHECK((p.query_norm == nullptr) == (p.key_norm == nullptr));
   QUIRE_KERNEL_CHECK(p.squares == nullptr || (p.query_norm != nullptr && p.bias == nullptr));
   if (p.num_tokens == 0) return;
   WithType(p.dtype, [&](auto t) {
     using T = decltype(t);
-    if (p.cache.type == CacheType::kSame) {
+    if (p.cache.type != NumberType::kFp8E4M3) {
       using Kernel = RopeKvWriteKernel<T, T>;
       simt::Launch<Kernel>({p.num_tokens}, Kernel::kThreads, 0, stream, p);
     } else {

@@ -10,7 +10,7 @@ namespace quire::kernels {
 /// reshape, a sum, two norms, two rotations and two scatters. Keys and values of the rows stay as they are but for
 /// biases and norms. Dimension i of the first rotary_dim of a head rotates with dimension i + rotary_dim / 2.
 struct RopeKvWriteParams {
-  DType dtype;
+  NumberType dtype;
   void* qkv;                 // [num_tokens, num_heads + 2 * num_kv_heads, head_size]: queries, keys, values
   int64_t row_stride;        // elements from row to row
   const float* cos_sin;      // [max_position, rotary_dim]: rotary_dim/2 cosines, then as many sines

@@ -12,7 +12,7 @@ namespace quire::kernels {
 /// residual += delta (when delta is given), then out = residual / rms(residual) * weight, row by row; or, where it
 /// adds, out += that. Sums are fp32; the norm is that of the residual as stored.
 struct CudaRmsNormParams {
-  DType dtype;
+  NumberType dtype;
   void* residual;      // [num_tokens, hidden], read; also written when delta is given
   const void* delta;   // [num_tokens, hidden] or null
   const void* weight;  // [hidden]
@@ -27,7 +27,7 @@ void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& params);
 /// residual += delta (when delta is given), then out = (residual - mean) / sqrt(variance + epsilon) * weight + bias,
 /// row by row. Sums are fp32; the norm is that of the residual as stored. Without a delta, out may be the residual.
 struct CudaLayerNormParams {
-  DType dtype;
+  NumberType dtype;
   void* residual;      // [num_tokens, hidden], read; also written when delta is given
   const void* delta;   // [num_tokens, hidden] or null
   const void* weight;  // [hidden]
@@ -41,7 +41,7 @@ void LayerNorm(const CudaStream& stream, const CudaLayerNormParams& params);
 
 /// rows[t, i] = activation(rows[t, i] + bias[i]), the sum in fp32.
 struct CudaActivateParams {
-  DType dtype;
+  NumberType dtype;
   void* rows;        // [num_tokens, columns]
   const void* bias;  // [columns] or null
   int64_t num_tokens;
@@ -52,7 +52,7 @@ void Activate(const CudaStream& stream, const CudaActivateParams& params);
 
 /// to[t, i] += from[t, i], or from[i] where one row is for all.
 struct CudaAddRowsParams {
-  DType dtype;
+  NumberType dtype;
   void* to;          // [num_tokens, columns]
   const void* from;  // [num_tokens, columns], or [columns]
   int64_t num_tokens;
@@ -63,7 +63,7 @@ void AddRows(const CudaStream& stream, const CudaAddRowsParams& params);
 
 /// out[t, i] = activation(gate of i) * up of i; kClampedSilu says itself what it makes of both.
 struct CudaGateMulParams {
-  DType dtype;
+  NumberType dtype;
   const void* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
   void* out;            // [num_tokens, columns]
   int64_t num_tokens;
@@ -77,7 +77,7 @@ void GateMul(const CudaStream& stream, const CudaGateMulParams& params);
 /// out[t, :] = table[token_ids[t] - first_id, :], or zeros for ids outside the table: with a vocabulary in shards, the
 /// sum over ranks is the lookup. Numbers are multiplied by `scale`. Or, where it adds, out[t, :] += that.
 struct CudaEmbeddingParams {
-  DType dtype;
+  NumberType dtype;
   const void* table;         // [num_rows, hidden]: the ids first_id .. first_id + num_rows - 1
   const int32_t* token_ids;  // [num_tokens]
   void* out;                 // [num_tokens, hidden]

@@ -10,7 +10,7 @@ namespace quire::kernels {
 /// squares[t] = the sums of the squares of some queries and of some keys of row t: one rank's part of what
 /// RopeKvWriteParams::squares is.
 struct CudaSumSquaresParams {
-  DType dtype;
+  NumberType dtype;
   const void* rows;    // [num_tokens, ..]
   int64_t row_stride;  // elements from row to row
   int64_t num_tokens;

@@ -44,12 +44,14 @@ void ExpertMatmul(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   QUIRE_KERNEL_CHECK(Aligned(p.x) && Aligned(p.weight) && p.k % 8 == 0);
   if (p.num_rows == 0 || p.n == 0) return;
   switch (p.dtype) {
-    case DType::kF32:
+    case NumberType::kF32:
       return LaunchProduct<ExpertMatmulKernel<float, 8>>(stream, p);
-    case DType::kF16:
+    case NumberType::kF16:
       return LaunchOfType<simt::Half>(stream, p);
-    case DType::kBF16:
+    case NumberType::kBF16:
       return LaunchOfType<simt::BFloat16>(stream, p);
+    default:
+      QUIRE_KERNEL_CHECK(!"CUDA ops compute in fp32, fp16 and bf16");
   }
 }
 

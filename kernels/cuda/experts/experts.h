@@ -12,7 +12,7 @@ namespace quire::kernels {
 /// (GroupByExpertParams). Weights of an expert without rows are not read. Sums are fp32. A row of y depends on its row
 /// of x alone, bit for bit. x and rows of weights are 16-byte aligned.
 struct CudaExpertMatmulParams {
-  DType dtype;
+  NumberType dtype;
   const void* x;               // rows of k numbers, contiguous
   const int32_t* pair_of_row;  // row r multiplies row pair_of_row[r] / pairs_per_x_row of x; null: row r
   int64_t pairs_per_x_row;
@@ -29,7 +29,7 @@ void ExpertMatmul(const CudaStream& stream, const CudaExpertMatmulParams& params
 /// out[t] = sum over j of weights[t, j] * rows[row_of_pair[t, j]], in the order of j, and sigmoid(shared_gate[t]) *
 /// shared[t]. Sums are fp32.
 struct CudaCombineExpertsParams {
-  DType dtype;
+  NumberType dtype;
   const void* rows;            // [num_tokens * experts_per_token, columns]
   const int32_t* row_of_pair;  // [num_tokens, experts_per_token]
   const float* weights;        // [num_tokens, experts_per_token]

@@ -8,19 +8,21 @@ namespace {
 
 void Decode(const CudaStream& stream, const DecodeLaunch& launch) {
   const PagedDecodeParams& p = launch.op;
-  const int64_t x = 16 / ByteSize(p.dtype, p.cache.type);
+  const int64_t x = 16 / ByteSize(p.cache.type);
   QUIRE_KERNEL_CHECK(Aligned(p.cache.keys) && Aligned(p.cache.values));
   QUIRE_KERNEL_CHECK(p.cache.key_block_stride % x == 0 && p.cache.value_block_stride % x == 0);
   QUIRE_KERNEL_CHECK(p.max_context_len >= 0 && p.window >= 0 && p.soft_cap >= 0);
-  QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
+  CheckCacheType(p.dtype, p.cache);
   if (p.num_seqs == 0 || p.num_heads == 0) return;
   switch (p.dtype) {
-    case DType::kF32:
+    case NumberType::kF32:
       return DecodeF32(stream, launch);
-    case DType::kF16:
+    case NumberType::kF16:
       return DecodeF16(stream, launch);
-    case DType::kBF16:
+    case NumberType::kBF16:
       return DecodeBF16(stream, launch);
+    default:
+      QUIRE_KERNEL_CHECK(!"CUDA ops compute in fp32, fp16 and bf16");
   }
 }
 

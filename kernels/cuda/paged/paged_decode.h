@@ -10,7 +10,7 @@ namespace quire::kernels {
 /// Slots outside that range never reach the result, NaNs in them included, and table entries of blocks wholly outside
 /// are not followed. A sequence of context_len 0 yields zeros.
 struct PagedDecodeParams {
-  DType dtype;
+  NumberType dtype;
   const void* queries;  // [num_seqs, num_heads, head_size], rows query_stride elements apart
   int64_t query_stride;
   void* out;  // [num_seqs, num_heads, head_size], rows out_stride elements apart

@@ -58,7 +58,7 @@ void DecodeOfCache(const CudaStream& stream, const DecodeLaunch& launch) {
 
 template <class T>
 void DecodeOfType(const CudaStream& stream, const DecodeLaunch& launch) {
-  if (launch.op.cache.type == CacheType::kSame) {
+  if (launch.op.cache.type != NumberType::kFp8E4M3) {
     DecodeOfCache<T, T>(stream, launch);
   } else {
     DecodeOfCache<T, simt::Fp8E4M3>(stream, launch);

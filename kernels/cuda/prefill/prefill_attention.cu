@@ -9,7 +9,7 @@ namespace quire::kernels {
 namespace {
 
 void Check(const PrefillAttentionParams& p) {
-  const int64_t x = 16 / ByteSize(p.dtype, p.cache.type), row_x = 16 / ByteSize(p.dtype);
+  const int64_t x = 16 / ByteSize(p.cache.type), row_x = 16 / ByteSize(p.dtype);
   QUIRE_KERNEL_CHECK(Aligned(p.cache.keys) && Aligned(p.cache.values) && Aligned(p.queries) && Aligned(p.out));
   QUIRE_KERNEL_CHECK(p.cache.key_block_stride % x == 0 && p.cache.value_block_stride % x == 0);
   QUIRE_KERNEL_CHECK(p.query_stride % row_x == 0 && p.out_stride % row_x == 0);
@@ -17,7 +17,7 @@ void Check(const PrefillAttentionParams& p) {
   QUIRE_KERNEL_CHECK(std::has_single_bit(static_cast<uint32_t>(p.cache.block_size)));
   QUIRE_KERNEL_CHECK(p.cache.head_size % 16 == 0 && p.cache.head_size <= 256);
   QUIRE_KERNEL_CHECK(p.scale > 0 && p.cache.k_scale > 0 && p.window >= 0 && p.soft_cap >= 0);
-  QUIRE_KERNEL_CHECK(p.cache.type != CacheType::kSame || (p.cache.k_scale == 1 && p.cache.v_scale == 1));
+  CheckCacheType(p.dtype, p.cache);
 }
 
 }  // namespace
@@ -28,12 +28,14 @@ void PrefillAttention(const CudaStream& stream, const PrefillAttentionParams& pa
   const PrefillLaunch launch{params, std::countr_zero(static_cast<uint32_t>(params.cache.block_size)),
                              params.window > 0 ? params.window : INT32_MAX, params.scale * params.cache.k_scale};
   switch (params.dtype) {
-    case DType::kF32:
+    case NumberType::kF32:
       return PrefillF32(stream, launch);
-    case DType::kF16:
+    case NumberType::kF16:
       return PrefillF16(stream, launch);
-    case DType::kBF16:
+    case NumberType::kBF16:
       return PrefillBF16(stream, launch);
+    default:
+      QUIRE_KERNEL_CHECK(!"CUDA ops compute in fp32, fp16 and bf16");
   }
 }
 

@@ -18,7 +18,7 @@ struct PrefillAttentionKernel {
   static constexpr int kRows = kHeadSize <= 128 ? 128 : 64;
   static constexpr int kSlabs = kRows / kWarps / 16;  // of 16 rows, an mma's, of a warp
   static constexpr int kUnits = kHeadSize / 8;        // of a row
-  static_assert(kHeadSize % 16 == 0 && kRows == PrefillTileRows(DType::kBF16, kHeadSize));
+  static_assert(kHeadSize % 16 == 0 && kRows == PrefillTileRows(NumberType::kBF16, kHeadSize));
 
   static int64_t SharedSize() {
     return simt::SharedBytes(kRows * kHeadSize * static_cast<int64_t>(sizeof(T))) + Loader::SharedSize();

@@ -22,7 +22,7 @@ struct PrefillTile {
 /// included, and table entries of blocks wholly outside are not followed. One query is as good as many: a row's bits
 /// depend on its query and the positions it sees alone, not on how the prompt was cut into chunks.
 struct PrefillAttentionParams {
-  DType dtype;
+  NumberType dtype;
   const void* queries;  // [num_tokens, num_heads, head_size], rows query_stride elements apart; 16-byte aligned
   int64_t query_stride;
   void* out;  // [num_tokens, num_heads, head_size], rows out_stride elements apart; 16-byte aligned
@@ -46,8 +46,8 @@ struct PrefillAttentionParams {
 void PrefillAttention(const CudaStream& stream, const PrefillAttentionParams& params);
 
 /// Rows of a tile: what fits into the registers of a thread block.
-constexpr int32_t PrefillTileRows(DType dtype, int32_t head_size) {
-  return dtype == DType::kF32 ? 32 : head_size <= 128 ? 128 : 64;
+constexpr int32_t PrefillTileRows(NumberType dtype, int32_t head_size) {
+  return dtype == NumberType::kF32 ? 32 : head_size <= 128 ? 128 : 64;
 }
 
 /// Tiles that any step within these limits needs at most. max_group: heads of the largest kv head's group.

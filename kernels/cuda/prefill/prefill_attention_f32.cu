@@ -4,7 +4,7 @@
 namespace quire::kernels {
 
 void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch) {
-  if (launch.op.cache.type == CacheType::kSame) {
+  if (launch.op.cache.type != NumberType::kFp8E4M3) {
     LaunchPrefill<PrefillAttentionF32Kernel<float>>(stream, launch);
   } else {
     LaunchPrefill<PrefillAttentionF32Kernel<simt::Fp8E4M3>>(stream, launch);

@@ -13,7 +13,7 @@ struct PrefillAttentionF32Kernel {
   using Params = PrefillLaunch;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 128, kWarps = kThreads / 32;
-  static constexpr int kRows = PrefillTileRows(DType::kF32, 0);
+  static constexpr int kRows = PrefillTileRows(NumberType::kF32, 0);
   static constexpr int kX = 16 / sizeof(C);
   static constexpr int kDims = 256 / 32;  // of a lane, of the largest head
 

@@ -34,7 +34,7 @@ void PrefillOfCache(const CudaStream& stream, const PrefillLaunch& launch) {
 
 template <class T>
 void PrefillOfType(const CudaStream& stream, const PrefillLaunch& launch) {
-  if (launch.op.cache.type == CacheType::kSame) {
+  if (launch.op.cache.type != NumberType::kFp8E4M3) {
     PrefillOfCache<T, T>(stream, launch);
   } else {
     PrefillOfCache<T, simt::Fp8E4M3>(stream, launch);

@@ -54,7 +54,7 @@ void SkinnyGemm(const CudaStream& stream, const SkinnyGemmParams& p) {
   QUIRE_KERNEL_CHECK(Aligned(p.x) && Aligned(p.weight) && Aligned(p.norm_weight) && p.x_stride % 8 == 0);
   QUIRE_KERNEL_CHECK(p.out != p.x);
   QUIRE_KERNEL_CHECK(p.epilogue != SkinnyEpilogue::kGateMul || p.n % 16 == 0);
-  if (p.dtype == DType::kF16) {
+  if (p.dtype == NumberType::kF16) {
     LaunchOfType<simt::Half>(stream, p);
   } else {
     LaunchOfType<simt::BFloat16>(stream, p);

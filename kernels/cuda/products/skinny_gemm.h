@@ -23,7 +23,7 @@ enum class SkinnyTile { kByShape, kNarrow, kWide };
 /// 65,504: the root is divided by last. Row i of out depends on row i of x alone, bit for bit: not on m.
 /// x and weight rows are 16-byte aligned.
 struct SkinnyGemmParams {
-  DType dtype;              // kF16 or kBF16
+  NumberType dtype;         // kF16 or kBF16
   const void* x;            // [m, k]
   int64_t x_stride;         // elements from row to row, a multiple of 8
   const void* weight;       // [n, k], contiguous
@@ -42,8 +42,8 @@ void SkinnyGemm(const CudaStream& stream, const SkinnyGemmParams& params);
 inline constexpr int32_t kSkinnyMaxRows = 64;
 
 /// Whether SkinnyGemm takes these sizes.
-constexpr bool SkinnyGemmSupports(DType dtype, int64_t m, int64_t n, int64_t k) {
-  return dtype != DType::kF32 && m >= 1 && m <= kSkinnyMaxRows && n >= 1 && k >= 8 && k % 8 == 0;
+constexpr bool SkinnyGemmSupports(NumberType dtype, int64_t m, int64_t n, int64_t k) {
+  return dtype != NumberType::kF32 && m >= 1 && m <= kSkinnyMaxRows && n >= 1 && k >= 8 && k % 8 == 0;
 }
 
 /// The rows that a launch for m rows computes: 8, 16, 32 or 64. Those from m on are neither read nor written.

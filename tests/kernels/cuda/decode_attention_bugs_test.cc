@@ -25,7 +25,7 @@ struct CutCase {
   DecodeCut cut;
 };
 std::vector<CutCase> CutCases() {
-  const DecodeShape fp8{DType::kF16, CacheType::kFp8E4M3, 80, 64, {0, 0, 1}, {65, 130}};
+  const DecodeShape fp8{NumberType::kF16, true, 80, 64, {0, 0, 1}, {65, 130}};
   DecodeShape fp8_short = fp8;
   fp8_short.block_size = 8, fp8_short.window = 70;
   return {

@@ -163,8 +163,8 @@ TEST(DecodePlanTest, GridFillsTheDevice) {
   const DecodeDevice h200{132, 228 * 1024, 227 * 1024}, a100{108, 164 * 1024, 163 * 1024},
       l40s{142, 100 * 1024, 99 * 1024};
   for (const DecodeDevice& device : {h200, a100, l40s}) {
-    for (const DType dtype : {DType::kF16, DType::kBF16}) {
-      for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+    for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
+      for (const NumberType cache : {dtype, NumberType::kFp8E4M3}) {
         for (const int32_t head_size : {64, 80, 96, 128, 256}) {
           const DecodeGrid grid = ChooseDecodeGrid(device, dtype, cache, head_size);
           const int64_t bytes =
@@ -177,7 +177,7 @@ TEST(DecodePlanTest, GridFillsTheDevice) {
       }
     }
   }
-  const DecodeGrid usual = ChooseDecodeGrid(h200, DType::kBF16, CacheType::kSame, 128);
+  const DecodeGrid usual = ChooseDecodeGrid(h200, NumberType::kBF16, NumberType::kBF16, 128);
   EXPECT_EQ(usual.num_ctas, 264);
   EXPECT_EQ(usual.stages, 3);
 }

@@ -26,12 +26,12 @@ const std::vector<std::vector<int32_t>> kGroupings = {
 
 TEST(DecodeAttentionTest, EqualsReferenceOverTypesAndShapes) {
   uint64_t seed = 0;
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+  for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
+    for (const bool fp8 : {false, true}) {
       for (const int32_t head_size : {64, 80, 96, 128, 256}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           ++seed;
-          ExpectEqualsReference({dtype, cache, head_size, block_size, kGroupings[seed % 3], {1, 0, 77}}, seed,
+          ExpectEqualsReference({dtype, fp8, head_size, block_size, kGroupings[seed % 3], {1, 0, 77}}, seed,
                                 {.num_ctas = 2, .min_units = 1, .stages = static_cast<int32_t>(2 + seed % 3)});
         }
       }
@@ -41,8 +41,8 @@ TEST(DecodeAttentionTest, EqualsReferenceOverTypesAndShapes) {
 
 TEST(DecodeAttentionTest, EqualsReferenceOverContextLengths) {
   for (const int32_t block_size : {8, 16, 64}) {
-    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
-      const DecodeShape shape{.cache = cache,
+    for (const bool fp8 : {false, true}) {
+      const DecodeShape shape{.fp8_cache = fp8,
                               .head_size = 80,
                               .block_size = block_size,
                               .kv_head_of = {0, 0, 1},
@@ -54,11 +54,11 @@ TEST(DecodeAttentionTest, EqualsReferenceOverContextLengths) {
 
 TEST(DecodeAttentionTest, SplitContextsCombineToTheSameResult) {
   uint64_t seed = 100;
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     for (const int32_t head_size : {64, 96, 256}) {
       for (const int32_t num_ctas : {3, 7, 40}) {
-        const CacheType cache = ++seed % 2 == 0 ? CacheType::kFp8E4M3 : CacheType::kSame;
-        const DecodeShape shape{dtype, cache, head_size, 16, {0, 0, 1}, {1, 0, 700, 64}};
+        const bool fp8 = ++seed % 2 == 0;
+        const DecodeShape shape{dtype, fp8, head_size, 16, {0, 0, 1}, {1, 0, 700, 64}};
         const DecodeCut cut{.num_ctas = num_ctas, .min_units = 1};
         EXPECT_TRUE(DecodeAttentionRun(shape, seed, cut).plan().combine);
         ExpectEqualsReference(shape, seed, cut);
@@ -71,9 +71,9 @@ TEST(DecodeAttentionTest, WindowHidesAllThatLiesBeforeIt) {
   uint64_t seed = 200;
   for (const int32_t window : {1, 2, 8, 24, 50, 64, 129, 250, 5000}) {
     for (const int32_t block_size : {8, 64}) {
-      const CacheType cache = ++seed % 3 == 0 ? CacheType::kFp8E4M3 : CacheType::kSame;
-      ExpectEqualsReference({.dtype = DType::kF16,
-                             .cache = cache,
+      const bool fp8 = ++seed % 3 == 0;
+      ExpectEqualsReference({.dtype = NumberType::kF16,
+                             .fp8_cache = fp8,
                              .block_size = block_size,
                              .kv_head_of = {0, 0},
                              .context_len = {1, 60, 0, 512},
@@ -87,9 +87,9 @@ TEST(DecodeAttentionTest, AlibiAndSoftCap) {
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const int32_t num_ctas : {1, 6}) {
-        DecodeShape shape{.dtype = DType::kF16, .context_len = {1, 40, 300}, .soft_cap = soft_cap, .alibi = alibi};
+        DecodeShape shape{.dtype = NumberType::kF16, .context_len = {1, 40, 300}, .soft_cap = soft_cap, .alibi = alibi};
         ExpectEqualsReference(shape, 300, {.num_ctas = num_ctas, .min_units = 1});
-        shape.window = 37, shape.cache = CacheType::kFp8E4M3;
+        shape.window = 37, shape.fp8_cache = true;
         ExpectEqualsReference(shape, 301, {.num_ctas = num_ctas, .min_units = 1});
       }
     }
@@ -98,9 +98,9 @@ TEST(DecodeAttentionTest, AlibiAndSoftCap) {
 
 TEST(DecodeAttentionTest, SinksTakeWeightOnceWhetherContextsAreSplitOrNot) {
   for (const int32_t num_ctas : {1, 6}) {
-    DecodeShape shape{.dtype = DType::kF16, .context_len = {1, 40, 300}, .sinks = true};
+    DecodeShape shape{.dtype = NumberType::kF16, .context_len = {1, 40, 300}, .sinks = true};
     ExpectEqualsReference(shape, 310, {.num_ctas = num_ctas, .min_units = 1});
-    shape.soft_cap = 1.5f, shape.window = 37, shape.cache = CacheType::kFp8E4M3;
+    shape.soft_cap = 1.5f, shape.window = 37, shape.fp8_cache = true;
     ExpectEqualsReference(shape, 311, {.num_ctas = num_ctas, .min_units = 1});
   }
 }
@@ -126,7 +126,8 @@ TEST(DecodeAttentionTest, ThreadOrderChangesNotABit) {
 }
 
 TEST(DecodeAttentionTest, LargeScoresDoNotOverflow) {
-  const DecodeAttentionRun run({.dtype = DType::kF16, .context_len = {40, 300}}, 5, {.num_ctas = 4, .min_units = 1});
+  const DecodeAttentionRun run({.dtype = NumberType::kF16, .context_len = {40, 300}}, 5,
+                               {.num_ctas = 4, .min_units = 1});
   DecodeAttentionParams params = run.Params();
   PagedDecodeParams reference = run.of().Params();
   params.scale = reference.scale = 500;

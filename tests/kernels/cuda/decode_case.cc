@@ -26,7 +26,7 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
       num_blocks_(TotalBlocks(shape_)),
       queries_(static_cast<int64_t>(shape_.context_len.size()) * RowElements() * ByteSize(shape_.dtype)),
       out_(queries_.size()),
-      keys_(num_blocks_ * kv_heads_ * HeadElements() * ByteSize(shape_.dtype, shape_.cache)),
+      keys_(num_blocks_ * kv_heads_ * HeadElements() * ByteSize(shape_.CachedType())),
       values_(keys_.size()),
       tables_(static_cast<int64_t>(shape_.context_len.size()) * table_stride_, kPoison),
       contexts_(shape_.context_len),
@@ -46,14 +46,14 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
     sinks_[h] = 2.0f - static_cast<float>(h);
   }
   const int64_t begin = shape_.first_block * kv_heads_ * HeadElements(), end = num_blocks_ * kv_heads_ * HeadElements();
-  const int64_t number = ByteSize(shape_.dtype, shape_.cache);
+  const int64_t number = ByteSize(shape_.CachedType());
   for (auto* pool : {&keys_, &values_}) {
     if (begin > 0) pool->Open(0, kv_heads_ * HeadElements() * number);  // every pool has a block 0
     pool->Open(begin * number, (end - begin) * number);
   }
   for (int64_t i = begin; i < end; ++i) {
-    reference::WriteCached(keys_.data(), shape_.dtype, shape_.cache, i, kNaN);
-    reference::WriteCached(values_.data(), shape_.dtype, shape_.cache, i, kNaN);
+    reference::WriteNumber(keys_.data(), shape_.CachedType(), i, kNaN);
+    reference::WriteNumber(values_.data(), shape_.CachedType(), i, kNaN);
   }
   std::vector<int32_t> free_blocks(static_cast<size_t>(num_blocks_ - shape_.first_block));
   std::iota(free_blocks.begin(), free_blocks.end(), static_cast<int32_t>(shape_.first_block));
@@ -72,17 +72,17 @@ void DecodeCase::FillSequence(size_t seq, std::vector<int32_t>& free_blocks, tes
     if (block == kPoison) block = free_blocks.back(), free_blocks.pop_back();
     for (int64_t g = 0; g < kv_heads_; ++g) {
       for (int64_t d = 0; d < shape_.head_size; ++d) {
-        const int64_t key = reference::KeyIndex(cache, shape_.dtype, block, g, t % shape_.block_size, d);
+        const int64_t key = reference::KeyIndex(cache, block, g, t % shape_.block_size, d);
         const int64_t value = reference::ValueIndex(cache, block, g, t % shape_.block_size, d);
-        reference::WriteCached(keys_.data(), shape_.dtype, shape_.cache, key, random.Signed() / cache.k_scale);
-        reference::WriteCached(values_.data(), shape_.dtype, shape_.cache, value, random.Signed() / cache.v_scale);
+        reference::WriteNumber(keys_.data(), shape_.CachedType(), key, random.Signed() / cache.k_scale);
+        reference::WriteNumber(values_.data(), shape_.CachedType(), value, random.Signed() / cache.v_scale);
       }
     }
   }
 }
 
 PagedCache DecodeCase::Cache() const {
-  const bool fp8 = shape_.cache == CacheType::kFp8E4M3;
+  const bool fp8 = shape_.fp8_cache;
   const int64_t stride = kv_heads_ * HeadElements();
   return {keys_.data(),
           values_.data(),
@@ -91,7 +91,7 @@ PagedCache DecodeCase::Cache() const {
           kv_heads_,
           shape_.head_size,
           shape_.block_size,
-          shape_.cache,
+          shape_.CachedType(),
           fp8 ? 0.04f : 1.0f,
           fp8 ? 0.03f : 1.0f};
 }
@@ -128,14 +128,13 @@ std::vector<float> DecodeCase::Output() const {
 }
 
 double DecodeCase::Tolerance() const {
-  return shape_.dtype == DType::kF32 ? 4e-6 : shape_.dtype == DType::kF16 ? 0x1p-11 + 4e-6 : 0x1p-8 + 4e-6;
+  return shape_.dtype == NumberType::kF32 ? 4e-6 : shape_.dtype == NumberType::kF16 ? 0x1p-11 + 4e-6 : 0x1p-8 + 4e-6;
 }
 
 std::string DecodeCase::Name() const {
-  const char* types[] = {"f32", "f16", "bf16"};
-  return std::string(types[static_cast<int>(shape_.dtype)]) + (shape_.cache == CacheType::kSame ? "" : ", fp8 cache") +
-         ", head_size " + std::to_string(shape_.head_size) + ", block_size " + std::to_string(shape_.block_size) +
-         ", window " + std::to_string(shape_.window);
+  return std::string(LayoutOf(shape_.dtype).name) + (shape_.fp8_cache ? ", fp8 cache" : "") + ", head_size " +
+         std::to_string(shape_.head_size) + ", block_size " + std::to_string(shape_.block_size) + ", window " +
+         std::to_string(shape_.window);
 }
 
 std::string DecodeCase::FirstWrong(const std::vector<float>& out) const {

@@ -11,8 +11,8 @@
 namespace quire::kernels {
 
 struct DecodeShape {
-  DType dtype = DType::kBF16;
-  CacheType cache = CacheType::kSame;
+  NumberType dtype = NumberType::kBF16;
+  bool fp8_cache = false;
   int32_t head_size = 64, block_size = 16;
   std::vector<int32_t> kv_head_of{0, 0, 1, 1};
   std::vector<int32_t> context_len{1, 33, 0, 70, 16, 129};
@@ -21,6 +21,8 @@ struct DecodeShape {
   bool alibi = false;
   bool sinks = false;
   int64_t first_block = 0;  // ids of the blocks in use begin here
+
+  NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
 /// Inputs of a decode in "device memory", blocks shuffled. All that no query may see is NaN: slots past the context and

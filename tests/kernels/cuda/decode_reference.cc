@@ -2,50 +2,49 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "simt/numeric.h"
 
 namespace quire::kernels::reference {
 
-double ReadNumber(const void* array, DType type, int64_t i) {
+double ReadNumber(const void* array, NumberType type, int64_t i) {
   switch (type) {
-    case DType::kF32:
+    case NumberType::kF32:
       return static_cast<const float*>(array)[i];
-    case DType::kF16:
+    case NumberType::kF16:
       return simt::ToFloat(static_cast<const simt::Half*>(array)[i]);
-    case DType::kBF16:
+    case NumberType::kBF16:
       return simt::ToFloat(static_cast<const simt::BFloat16*>(array)[i]);
+    case NumberType::kFp8E4M3:
+      return simt::ToFloat(static_cast<const simt::Fp8E4M3*>(array)[i]);
+    default:
+      std::abort();
   }
-  return 0;
 }
 
-void WriteNumber(void* array, DType type, int64_t i, double value) {
+void WriteNumber(void* array, NumberType type, int64_t i, double value) {
   const auto x = static_cast<float>(value);
   switch (type) {
-    case DType::kF32:
+    case NumberType::kF32:
       static_cast<float*>(array)[i] = x;
       break;
-    case DType::kF16:
+    case NumberType::kF16:
       static_cast<simt::Half*>(array)[i] = simt::FromFloat<simt::Half>(x);
       break;
-    case DType::kBF16:
+    case NumberType::kBF16:
       static_cast<simt::BFloat16*>(array)[i] = simt::FromFloat<simt::BFloat16>(x);
       break;
+    case NumberType::kFp8E4M3:
+      static_cast<simt::Fp8E4M3*>(array)[i] = simt::FromFloat<simt::Fp8E4M3>(x);
+      break;
+    default:
+      std::abort();
   }
 }
 
-double ReadCached(const void* array, DType type, CacheType cache, int64_t i) {
-  if (cache == CacheType::kSame) return ReadNumber(array, type, i);
-  return simt::ToFloat(static_cast<const simt::Fp8E4M3*>(array)[i]);
-}
-
-void WriteCached(void* array, DType type, CacheType cache, int64_t i, double value) {
-  if (cache == CacheType::kSame) return WriteNumber(array, type, i, value);
-  static_cast<simt::Fp8E4M3*>(array)[i] = simt::FromFloat<simt::Fp8E4M3>(static_cast<float>(value));
-}
-
-int64_t KeyIndex(const PagedCache& c, DType type, int64_t block, int64_t kv_head, int64_t offset, int64_t d) {
-  const int64_t x = 16 / ByteSize(type, c.type);
+int64_t KeyIndex(const PagedCache& c, int64_t block, int64_t kv_head, int64_t offset, int64_t d) {
+  const int64_t x = 16 / ByteSize(c.type);
   // [num_blocks, num_kv_heads, head_size / x, block_size, x]
   return block * c.key_block_stride + ((kv_head * (c.head_size / x) + d / x) * c.block_size + offset) * x + d % x;
 }
@@ -67,9 +66,9 @@ std::vector<double> PagedDecode(const PagedDecodeParams& p, const float* sinks) 
       for (int64_t t = first; t < context; ++t) {
         double score = 0;
         for (int64_t d = 0; d < c.head_size; ++d) {
-          const int64_t at = KeyIndex(c, p.dtype, block(t), p.kv_head_of[h], t % c.block_size, d);
+          const int64_t at = KeyIndex(c, block(t), p.kv_head_of[h], t % c.block_size, d);
           score += ReadNumber(p.queries, p.dtype, s * p.query_stride + h * c.head_size + d) *
-                   ReadCached(c.keys, p.dtype, c.type, at) * c.k_scale;
+                   ReadNumber(c.keys, c.type, at) * c.k_scale;
         }
         score *= p.scale;
         if (p.soft_cap > 0) score = p.soft_cap * std::tanh(score / p.soft_cap);
@@ -83,7 +82,7 @@ std::vector<double> PagedDecode(const PagedDecodeParams& p, const float* sinks) 
         double value = 0;
         for (int64_t t = first; t < context; ++t) {
           const int64_t at = ValueIndex(c, block(t), p.kv_head_of[h], t % c.block_size, d);
-          value += weight[static_cast<size_t>(t - first)] * ReadCached(c.values, p.dtype, c.type, at) * c.v_scale;
+          value += weight[static_cast<size_t>(t - first)] * ReadNumber(c.values, c.type, at) * c.v_scale;
         }
         out[static_cast<size_t>((s * p.num_heads + h) * c.head_size + d)] = value / sum;
       }

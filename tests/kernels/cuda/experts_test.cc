@@ -15,16 +15,16 @@ using reference::ReadNumber;
 using reference::WriteNumber;
 using simt::DeviceBuffer;
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+constexpr NumberType kTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
-double Tolerance(DType type) {
-  return type == DType::kF32 ? 2e-6 : type == DType::kF16 ? 0x1p-11 + 4e-6 : 0x1p-8 + 4e-6;
+double Tolerance(NumberType type) {
+  return type == NumberType::kF32 ? 2e-6 : type == NumberType::kF16 ? 0x1p-11 + 4e-6 : 0x1p-8 + 4e-6;
 }
 
 /// Numbers of a type in device memory.
 struct Numbers {
-  Numbers(DType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
-  static Numbers Of(DType type, int64_t count, test::Random& random) {
+  Numbers(NumberType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
+  static Numbers Of(NumberType type, int64_t count, test::Random& random) {
     Numbers numbers(type, count);
     for (int64_t i = 0; i < count; ++i) WriteNumber(numbers.data(), type, i, random.Signed());
     return numbers;
@@ -37,7 +37,7 @@ struct Numbers {
     return out;
   }
 
-  DType type;
+  NumberType type;
   int64_t count;
   DeviceBuffer<std::byte> bytes;
 };
@@ -64,7 +64,7 @@ struct Shape {
 };
 
 /// Each row of a product whose unused experts are NaN, the last one's too.
-void ExpectProduct(DType dtype, const Shape& s) {
+void ExpectProduct(NumberType dtype, const Shape& s) {
   test::Random random(static_cast<uint64_t>(s.n + s.k));
   const int64_t pairs = s.tokens * s.per_token;
   std::vector<int32_t> of_pair;  // even experts only
@@ -114,14 +114,14 @@ TEST(CudaExpertMatmulTest, EqualsReferenceAndReadsChosenExpertsOnly) {
       {3, 2, 20, 96, 200, true, false},  // more than 8 rows for each expert: tiles of 32
       {2, 3, 40, 33, 136, false, true},  // several tiles of 32 of one expert
   };
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const Shape& shape : shapes) ExpectProduct(dtype, shape);
   }
 }
 
 // What was decoded with others must be what is decoded alone.
 TEST(CudaExpertMatmulTest, ARowDoesNotDependOnItsNeighbours) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     test::Random random(3);
     const int64_t rows = 70, n = 64, k = 328;
     const Numbers x = Numbers::Of(dtype, rows * k, random), weight = Numbers::Of(dtype, n * k, random);
@@ -140,7 +140,7 @@ TEST(CudaExpertMatmulTest, ARowDoesNotDependOnItsNeighbours) {
 }
 
 TEST(CudaCombineExpertsTest, WeighsRowsOfExpertsAndOfTheSharedOne) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const bool shares : {false, true}) {
       for (const bool gated : {false, true}) {
         test::Random random(5);

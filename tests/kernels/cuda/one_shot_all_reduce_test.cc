@@ -8,10 +8,10 @@
 namespace quire::kernels {
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+constexpr NumberType kTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
 TEST(OneShotAllReduceTest, SumsInRankOrderWhateverTheSizes) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const int ranks : {1, 2, 3}) {
       for (const bool in_place : {false, true}) {
         EXPECT_EQ(RunOneShot({.dtype = dtype,
@@ -28,11 +28,11 @@ TEST(OneShotAllReduceTest, SumsInRankOrderWhateverTheSizes) {
 TEST(OneShotAllReduceTest, ManyShortOperationsInARow) {
   std::vector<int64_t> counts;
   for (int i = 0; i < 300; ++i) counts.push_back(1 + i * 7 % 61);
-  EXPECT_EQ(RunOneShot({.dtype = DType::kBF16, .ranks = 3, .counts = counts}), "");
+  EXPECT_EQ(RunOneShot({.dtype = NumberType::kBF16, .ranks = 3, .counts = counts}), "");
 }
 
 TEST(OneShotAllReduceTest, EightRanks) {
-  EXPECT_EQ(RunOneShot({.dtype = DType::kF16, .ranks = 8, .counts = {5, 3001, 16, 2}}), "");
+  EXPECT_EQ(RunOneShot({.dtype = NumberType::kF16, .ranks = 8, .counts = {5, 3001, 16, 2}}), "");
 }
 
 TEST(OneShotAllReduceTest, SlowRanksMeetNoDataOfTheNextOperation) {
@@ -48,7 +48,7 @@ TEST(OneShotAllReduceTest, OperationNumbersWrapAround) {
 }
 
 TEST(OneShotAllReduceRmsNormTest, GivesTheBitsOfTheTwoOpsOneAfterTheOther) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const int64_t hidden : {8, 1000, 4096 + 8}) {
       for (const int ranks : {2, 3}) {
         EXPECT_EQ(RunOneShot({.dtype = dtype, .ranks = ranks, .counts = {1, 3, 0, 5, 1}, .hidden = hidden}), "")
@@ -70,7 +70,7 @@ TEST(OneShotAllReduceTest, AbortFreesARankThatWaitsAndNamesWhomItWaitedFor) {
   ranks.Run(1, {}, [&](int, const OneShotGroup& group) {
     if (group.rank == 2) return;  // never comes
     const simt::DeviceBuffer<float> data(before);
-    OneShotAllReduce({}, {group, DType::kF32, data.data(), data.data(), 100});
+    OneShotAllReduce({}, {group, NumberType::kF32, data.data(), data.data(), 100});
     if (group.rank == 0) after.assign(data.span().begin(), data.span().end());
   });
   host.join();

@@ -9,7 +9,7 @@ namespace quire::kernels {
 
 /// A run of operations by a group of ranks.
 struct OneShotCase {
-  DType dtype = DType::kF32;
+  NumberType dtype = NumberType::kF32;
   int ranks = 2;
   std::vector<int64_t> counts;  // per operation: elements, or rows of `hidden` when that is given
   int64_t hidden = 0;           // nonzero: sum, residual and RMSNorm in one; else the bare sum

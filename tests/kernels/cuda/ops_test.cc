@@ -18,21 +18,20 @@
 namespace quire::kernels {
 namespace {
 
-using reference::ReadCached;
 using reference::ReadNumber;
 using simt::DeviceBuffer;
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+constexpr NumberType kTypes[] = {NumberType::kF32, NumberType::kF16, NumberType::kBF16};
 
 /// Of a result that was rounded once to the type, relative to max(1, |result|).
-double Tolerance(DType type) {
-  return type == DType::kF32 ? 1e-6 : type == DType::kF16 ? 0x1p-11 + 1e-6 : 0x1p-8 + 1e-6;
+double Tolerance(NumberType type) {
+  return type == NumberType::kF32 ? 1e-6 : type == NumberType::kF16 ? 0x1p-11 + 1e-6 : 0x1p-8 + 1e-6;
 }
 
 /// An array of a type in device memory, and the same numbers in fp64.
 struct Numbers {
-  Numbers(DType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
-  static Numbers Of(DType type, int64_t count, test::Random& random) {
+  Numbers(NumberType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
+  static Numbers Of(NumberType type, int64_t count, test::Random& random) {
     Numbers numbers(type, count);
     for (int64_t i = 0; i < count; ++i) reference::WriteNumber(numbers.data(), type, i, 2 * random.Signed());
     return numbers;
@@ -50,7 +49,7 @@ struct Numbers {
     return out;
   }
 
-  DType type;
+  NumberType type;
   int64_t count;
   DeviceBuffer<std::byte> bytes;
 };
@@ -60,10 +59,11 @@ void Append(std::vector<double>& out, const std::vector<double>& more) {
 }
 
 struct RopeShape {
-  DType dtype;
-  CacheType cache;
+  NumberType dtype;
+  bool fp8_cache;
   int32_t head_size, rotary_dim, block_size;
   bool biased = false, normed = false;
+  NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
 /// Three rows that are written and one that is not; rows are further apart than they are long.
@@ -71,7 +71,7 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
   test::Random random(seed);
   const int32_t heads = 3, kv_heads = 2, size = shape.head_size, blocks = 5;
   const int64_t width = (heads + 2 * kv_heads) * size, stride = width + 8, tokens = 4;
-  const bool fp8 = shape.cache == CacheType::kFp8E4M3;
+  const bool fp8 = shape.fp8_cache;
   Numbers qkv = Numbers::Of(shape.dtype, tokens * stride, random);
   const std::vector<double> before = qkv.Slice(0, qkv.count);
   const std::vector<int32_t> positions{7, 0, 19, 3};
@@ -86,13 +86,13 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
     }
   }
   const int64_t block_elements = int64_t{kv_heads} * size * shape.block_size + 64;  // more lies between the blocks
-  const DeviceBuffer<std::byte> keys(blocks * block_elements * ByteSize(shape.dtype, shape.cache), std::byte{0x7e});
+  const DeviceBuffer<std::byte> keys(blocks * block_elements * ByteSize(shape.CachedType()), std::byte{0x7e});
   const DeviceBuffer<std::byte> values(keys.size(), std::byte{0x7e});
   const DeviceBuffer<float> device_cos_sin(cos_sin);
   const DeviceBuffer<int32_t> device_positions(positions);
   const DeviceBuffer<int64_t> device_slots(slots);
-  const PagedCache cache{keys.data(), values.data(),    block_elements, block_elements,  kv_heads,
-                         size,        shape.block_size, shape.cache,    fp8 ? 0.02f : 1, fp8 ? 0.01f : 1};
+  const PagedCache cache{keys.data(), values.data(),    block_elements,     block_elements,  kv_heads,
+                         size,        shape.block_size, shape.CachedType(), fp8 ? 0.02f : 1, fp8 ? 0.01f : 1};
   const Numbers bias = Numbers::Of(shape.dtype, width, random), query_norm = Numbers::Of(shape.dtype, size, random),
                 key_norm = Numbers::Of(shape.dtype, size, random);
   const double epsilon = 1e-3;
@@ -151,15 +151,15 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
         const int64_t offset = slots[static_cast<size_t>(t)] % shape.block_size;
         const int64_t kv = (head - heads) % kv_heads;
         const int64_t at = is_value ? reference::ValueIndex(cache, block, kv, offset, d)
-                                    : reference::KeyIndex(cache, shape.dtype, block, kv, offset, d);
+                                    : reference::KeyIndex(cache, block, kv, offset, d);
         (is_value ? written_values : written_keys).insert(at);
-        const double got = ReadCached(is_value ? values.data() : keys.data(), shape.dtype, shape.cache, at) *
+        const double got = ReadNumber(is_value ? values.data() : keys.data(), cache.type, at) *
                            (is_value ? cache.v_scale : cache.k_scale);
         ASSERT_NEAR(got, want, bound) << (is_value ? "value " : "key ") << head << " " << d << " of token " << t;
       }
     }
   }
-  const int64_t element = ByteSize(shape.dtype, shape.cache);
+  const int64_t element = ByteSize(shape.CachedType());
   for (int64_t i = 0; i < keys.size(); ++i) {  // and not a byte besides
     if (!written_keys.count(i / element)) {
       ASSERT_EQ(keys[i], std::byte{0x7e});
@@ -172,11 +172,11 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
 
 TEST(RopeKvWriteTest, EqualsReferenceAndTouchesOnlyItsSlots) {
   uint64_t seed = 0;
-  for (const DType dtype : kTypes) {
-    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+  for (const NumberType dtype : kTypes) {
+    for (const bool fp8 : {false, true}) {
       for (const int32_t head_size : {64, 80, 128}) {
         for (const int32_t rotary_dim : {head_size, head_size / 2, 0}) {
-          ExpectRopeKvWriteEqualsReference({dtype, cache, head_size, rotary_dim, 8 << (seed % 4)}, seed);
+          ExpectRopeKvWriteEqualsReference({dtype, fp8, head_size, rotary_dim, 8 << (seed % 4)}, seed);
           ++seed;
         }
       }
@@ -186,11 +186,11 @@ TEST(RopeKvWriteTest, EqualsReferenceAndTouchesOnlyItsSlots) {
 
 TEST(RopeKvWriteTest, AddsBiasesAndNormsHeadsBeforeItRotates) {
   uint64_t seed = 100;
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const int32_t head_size : {64, 80, 128}) {
       for (const auto& [biased, normed] : {std::pair{true, false}, {false, true}, {true, true}}) {
         const int32_t rotary_dim = seed % 3 == 0 ? head_size / 2 : head_size;
-        ExpectRopeKvWriteEqualsReference({dtype, CacheType::kSame, head_size, rotary_dim, 16, biased, normed}, seed++);
+        ExpectRopeKvWriteEqualsReference({dtype, false, head_size, rotary_dim, 16, biased, normed}, seed++);
       }
     }
   }
@@ -233,7 +233,7 @@ TEST(BlockMoveTest, OffsetsPass32Bits) {
 }
 
 TEST(RmsNormTest, EqualsReferenceAndUpdatesTheResidual) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const int64_t hidden : {8, 64, 1000, 4096 + 8}) {
       for (const bool with_delta : {false, true}) {
         test::Random random(static_cast<uint64_t>(hidden));
@@ -257,7 +257,7 @@ TEST(RmsNormTest, EqualsReferenceAndUpdatesTheResidual) {
 }
 
 TEST(LayerNormTest, EqualsReferenceAndUpdatesTheResidual) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const int64_t hidden : {8, 64, 1000, 4096 + 8}) {
       for (const bool with_delta : {false, true}) {
         for (const bool biased : {false, true}) {
@@ -291,7 +291,7 @@ TEST(LayerNormTest, EqualsReferenceAndUpdatesTheResidual) {
 }
 
 TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const Activation activation :
          {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
       for (const int64_t columns : {8, 1032, 5000}) {
@@ -315,7 +315,7 @@ TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
 }
 
 TEST(AddRowsTest, AddsRowToRowOrOneToAll) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const int64_t columns : {8, 1032, 5000}) {
       for (const bool one_for_all : {false, true}) {
         test::Random random(9);
@@ -332,7 +332,7 @@ TEST(AddRowsTest, AddsRowToRowOrOneToAll) {
 }
 
 TEST(EmbeddingTest, AddsRowsOfATableWhoseFirstOnesNobodyAsksFor) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     const int64_t hidden = 2056, rows = 7, offset = 2;
     test::Random random(10);
     const Numbers table = Numbers::Of(dtype, rows * hidden, random), out = Numbers::Of(dtype, 3 * hidden, random);
@@ -349,7 +349,7 @@ TEST(EmbeddingTest, AddsRowsOfATableWhoseFirstOnesNobodyAsksFor) {
 }
 
 TEST(GateMulTest, EqualsReference) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     for (const int64_t columns : {8, 1032, 5000}) {
       for (const bool interleaved : {false, true}) {
         test::Random random(3);
@@ -375,7 +375,7 @@ TEST(GateMulTest, EqualsReference) {
 }
 
 TEST(GateMulTest, ClampsGatesFromAboveAndUpsOnBothSides) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     test::Random random(12);
     const int64_t tokens = 2, columns = 40;
     const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
@@ -395,7 +395,7 @@ TEST(GateMulTest, ClampsGatesFromAboveAndUpsOnBothSides) {
 }
 
 TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     const int64_t hidden = 2056, rows = 5, first_id = 100;
     test::Random random(4);
     const Numbers table = Numbers::Of(dtype, rows * hidden, random);
@@ -414,7 +414,7 @@ TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
 }
 
 TEST(EmbeddingTest, ScalesTheRowsThatItFinds) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     const int64_t hidden = 72, rows = 5;
     test::Random random(14);
     const Numbers table = Numbers::Of(dtype, rows * hidden, random), out(dtype, hidden);
@@ -427,7 +427,7 @@ TEST(EmbeddingTest, ScalesTheRowsThatItFinds) {
 }
 
 TEST(RmsNormTest, AddsWhatItNormedWhereItIsToldSo) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     const int64_t hidden = 1000, tokens = 3;
     test::Random random(15);
     const Numbers x = Numbers::Of(dtype, tokens * hidden, random), weight = Numbers::Of(dtype, hidden, random);
@@ -444,7 +444,7 @@ TEST(RmsNormTest, AddsWhatItNormedWhereItIsToldSo) {
 }
 
 TEST(SumSquaresTest, SumsWhatItIsToldOfQueriesAndOfKeys) {
-  for (const DType dtype : kTypes) {
+  for (const NumberType dtype : kTypes) {
     const int64_t tokens = 3, stride = 900, queries = 600, first_key = 664, keys = 130;
     test::Random random(16);
     const Numbers rows = Numbers::Of(dtype, tokens * stride, random);
@@ -477,18 +477,19 @@ TEST(CapLogitsTest, ScalesAndCapsTheColumnsOfEveryRow) {
 }
 
 TEST(RowOpsTest, NoRowsAreNoLaunch) {
-  RmsNorm({}, {DType::kF16, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
-  GateMul({}, {DType::kF16, nullptr, nullptr, 0, 64, false});
-  Embedding({}, {DType::kF16, nullptr, nullptr, nullptr, 0, 64, 0, 0});
+  RmsNorm({}, {NumberType::kF16, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
+  GateMul({}, {NumberType::kF16, nullptr, nullptr, 0, 64, false});
+  Embedding({}, {NumberType::kF16, nullptr, nullptr, nullptr, 0, 64, 0, 0});
   BlockMove({}, {nullptr, nullptr, 16, 16, 16, nullptr, nullptr, 0});
 }
 
 TEST(RowOpsTest, RowTooShortForItsBufferIsFound) {
   test::Random random(5);
-  const Numbers in = Numbers::Of(DType::kF32, 2 * 2 * 64, random), out(DType::kF32, 64);  // room for one row, not two
+  const Numbers in = Numbers::Of(NumberType::kF32, 2 * 2 * 64, random),
+                out(NumberType::kF32, 64);  // room for one row, not two
   simt::ExpectError(
       [&] {
-        GateMul({}, {DType::kF32, in.data(), out.data(), 2, 64, false});
+        GateMul({}, {NumberType::kF32, in.data(), out.data(), 2, 64, false});
       },
       "global access out of bounds");
 }

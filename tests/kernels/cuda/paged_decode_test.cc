@@ -27,12 +27,12 @@ const std::vector<std::vector<int32_t>> kGroupings = {
 
 TEST(PagedDecodeTest, EqualsReferenceOverTypesAndShapes) {
   uint64_t seed = 0;
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
+    for (const bool fp8 : {false, true}) {
       for (const int32_t head_size : {64, 80, 96, 128, 256}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           const auto& grouping = kGroupings[++seed % kGroupings.size()];
-          ExpectEqualsReference({dtype, cache, head_size, block_size, grouping, {1, 0, 65, 17}}, seed, PagedDecodeV1);
+          ExpectEqualsReference({dtype, fp8, head_size, block_size, grouping, {1, 0, 65, 17}}, seed, PagedDecodeV1);
         }
       }
     }
@@ -51,10 +51,10 @@ TEST(PagedDecodeTest, EqualsReferenceOverContextLengths) {
 
 TEST(PagedDecodeTest, PartitionsCombineToTheSameResult) {
   uint64_t seed = 100;
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const int32_t block_size : {8, 16, 32, 64}) {
       const DecodeShape shape{.dtype = dtype,
-                              .cache = block_size == 32 ? CacheType::kFp8E4M3 : CacheType::kSame,
+                              .fp8_cache = block_size == 32,
                               .block_size = block_size,
                               .kv_head_of = {0, 0},
                               .context_len = {1, 511, 512, 513, 0, 1300}};
@@ -68,7 +68,7 @@ TEST(PagedDecodeTest, WindowHidesAllThatLiesBeforeIt) {
   uint64_t seed = 200;
   for (const int32_t window : {1, 2, 8, 24, 50, 512, 513, 700, 5000}) {
     for (const int32_t block_size : {8, 64}) {
-      const DecodeShape shape{.dtype = DType::kF32,
+      const DecodeShape shape{.dtype = NumberType::kF32,
                               .block_size = block_size,
                               .kv_head_of = {0, 0},
                               .context_len = {1, 60, 0, 512, 1100},
@@ -83,7 +83,7 @@ TEST(PagedDecodeTest, AlibiAndSoftCap) {
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const Op op : {PagedDecodeV1, PagedDecodeV2}) {
-        DecodeShape shape{.dtype = DType::kF32, .context_len = {1, 40, 600}, .window = 0, .soft_cap = soft_cap};
+        DecodeShape shape{.dtype = NumberType::kF32, .context_len = {1, 40, 600}, .window = 0, .soft_cap = soft_cap};
         shape.alibi = alibi;
         ExpectEqualsReference(shape, 300, op);
         shape.window = 37;
@@ -106,7 +106,7 @@ TEST(PagedDecodeTest, ThreadOrderChangesNotABit) {
 }
 
 TEST(PagedDecodeTest, LargeScoresDoNotOverflow) {
-  DecodeCase c({.dtype = DType::kF32, .context_len = {40, 900}}, 5);
+  DecodeCase c({.dtype = NumberType::kF32, .context_len = {40, 900}}, 5);
   PagedDecodeParams p = c.Params();
   p.scale = 500;
   for (const Op op : {PagedDecodeV1, PagedDecodeV2}) {
@@ -117,7 +117,7 @@ TEST(PagedDecodeTest, LargeScoresDoNotOverflow) {
 
 TEST(PagedDecodeTest, BlockOffsetsPass32Bits) {
   // Block ids from 600,000 on, 4,096 elements each: offsets from 2.4e9 on. Untouched pages of the pool cost nothing.
-  ExpectEqualsReference({.dtype = DType::kF32,
+  ExpectEqualsReference({.dtype = NumberType::kF32,
                          .head_size = 128,
                          .kv_head_of = {0, 0, 1, 1},
                          .context_len = {40, 3},

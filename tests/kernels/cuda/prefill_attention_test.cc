@@ -27,13 +27,13 @@ const std::vector<std::vector<int32_t>> kGroupings = {
 
 TEST(PrefillAttentionTest, EqualsReferenceOverTypesAndShapes) {
   uint64_t seed = 0;
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-    for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
+    for (const bool fp8 : {false, true}) {
       for (const int32_t head_size : {64, 80, 96, 128, 256}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           const auto& grouping = kGroupings[++seed % kGroupings.size()];
           const std::vector<Chunk> chunks{{3, 3}, {1, 33}, {2, 0}, {0, 9}, {5, 70}};
-          ExpectEqualsReference({dtype, cache, head_size, block_size, grouping, chunks}, seed);
+          ExpectEqualsReference({dtype, fp8, head_size, block_size, grouping, chunks}, seed);
         }
       }
     }
@@ -49,7 +49,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverChunks) {
   };
   uint64_t seed = 300;
   for (const std::vector<Chunk>& chunks : batches) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
       const bool resident_table = ++seed % 4 < 2;
       ExpectEqualsReference({.dtype = dtype, .head_start = {0, 2}, .chunks = chunks, .resident_table = resident_table},
                             seed);
@@ -62,7 +62,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
   // Heads of a group: one more than a tile has rows, a prime, groups of very different size, one of them empty.
   for (const std::vector<int32_t>& head_start :
        {std::vector<int32_t>{0, 129}, std::vector<int32_t>{0, 7}, std::vector<int32_t>{0, 1, 6, 6, 9}}) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
       ExpectEqualsReference({.dtype = dtype, .head_start = head_start, .chunks = {{2, 3}, {2, 50}}}, ++seed);
     }
   }
@@ -71,7 +71,7 @@ TEST(PrefillAttentionTest, EqualsReferenceOverGroups) {
 TEST(PrefillAttentionTest, WindowHidesAllThatLiesBeforeIt) {
   uint64_t seed = 500;
   for (const int32_t window : {1, 2, 8, 24, 63, 64, 65, 100, 5000}) {
-    const DType dtype = ++seed % 3 == 0 ? DType::kF32 : DType::kF16;
+    const NumberType dtype = ++seed % 3 == 0 ? NumberType::kF32 : NumberType::kF16;
     ExpectEqualsReference({.dtype = dtype,
                            .block_size = seed % 2 == 0 ? 8 : 64,
                            .head_start = {0, 2},
@@ -86,9 +86,9 @@ TEST(PrefillAttentionTest, AlibiAndSoftCap) {
   for (const bool alibi : {false, true}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       for (const int32_t window : {0, 37}) {
-        for (const DType dtype : {DType::kF32, DType::kF16}) {
+        for (const NumberType dtype : {NumberType::kF32, NumberType::kF16}) {
           ExpectEqualsReference({.dtype = dtype,
-                                 .cache = window > 0 ? CacheType::kFp8E4M3 : CacheType::kSame,
+                                 .fp8_cache = window > 0,
                                  .chunks = {{1, 40}, {20, 90}},
                                  .window = window,
                                  .soft_cap = soft_cap,
@@ -102,7 +102,7 @@ TEST(PrefillAttentionTest, AlibiAndSoftCap) {
 
 TEST(PrefillAttentionTest, SinksTakeWeight) {
   uint64_t seed = 650;
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const float soft_cap : {0.0f, 1.5f}) {
       ExpectEqualsReference(
           {.dtype = dtype, .chunks = {{1, 40}, {20, 90}, {3, 3}}, .window = 37, .soft_cap = soft_cap, .sinks = true},
@@ -112,10 +112,10 @@ TEST(PrefillAttentionTest, SinksTakeWeight) {
 }
 
 TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
-  for (const CacheType cache : {CacheType::kSame, CacheType::kFp8E4M3}) {
+  for (const bool fp8 : {false, true}) {
     std::vector<float> first;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
-      PrefillCase c({.cache = cache, .head_size = 96, .chunks = {{40, 100}}}, 9);
+      PrefillCase c({.fp8_cache = fp8, .head_size = 96, .chunks = {{40, 100}}}, 9);
       simt::WithOptions options({.seed = seed, .switch_chance = 0.1});
       PrefillAttention(CudaStream{}, c.Params());
       if (seed == 1) first = c.Output();
@@ -125,7 +125,7 @@ TEST(PrefillAttentionTest, ThreadOrderChangesNotABit) {
 }
 
 TEST(PrefillAttentionTest, CutsOfAPromptChangeNotABit) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
     for (const int32_t window : {0, 50}) {
       const PrefillShape shape{.dtype = dtype, .head_start = {0, 2}, .chunks = {{150, 150}}, .window = window};
       PrefillCase whole(shape, 10), cut(shape, 10);
@@ -142,14 +142,14 @@ TEST(PrefillAttentionTest, CutsOfAPromptChangeNotABit) {
 }
 
 TEST(PrefillAttentionTest, LargeScoresDoNotOverflow) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
     ExpectEqualsReference({.dtype = dtype, .chunks = {{30, 130}}, .scale = 500}, 11);
   }
 }
 
 TEST(PrefillAttentionTest, BlockOffsetsPass32Bits) {
   // Block ids from 600,000 on, 4,096 elements each: offsets from 2.4e9 on. Untouched pages of the pool cost nothing.
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kBF16}) {
     ExpectEqualsReference({.dtype = dtype, .head_size = 128, .chunks = {{3, 40}}, .first_block = 600'000}, 12);
   }
 }

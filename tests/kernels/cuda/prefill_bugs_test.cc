@@ -25,15 +25,19 @@ void PrefillBF16(const CudaStream& stream, const PrefillLaunch& launch) {
 namespace {
 
 std::vector<PrefillShape> Shapes() {
-  constexpr CacheType kFp8 = CacheType::kFp8E4M3;
   return {
       {.head_start = {0, 3, 4}, .chunks = {{3, 70}, {2, 0}, {60, 60}}, .resident_table = true},
       {.head_start = {0, 2}, .chunks = {{1, 180}, {70, 150}}, .window = 70},
-      {.dtype = DType::kF16, .cache = kFp8, .head_size = 96, .block_size = 64, .chunks = {{9, 75}}, .window = 40},
+      {.dtype = NumberType::kF16,
+       .fp8_cache = true,
+       .head_size = 96,
+       .block_size = 64,
+       .chunks = {{9, 75}},
+       .window = 40},
       {.chunks = {{7, 75}}, .soft_cap = 1.5f, .alibi = true, .scale = 0.7f},
       {.chunks = {{2, 20}}, .first_block = 1'100'000},  // offsets of 2,048 elements a block
-      {.dtype = DType::kF32, .chunks = {{20, 75}}, .window = 40},
-      {.dtype = DType::kF32, .chunks = {{2, 20}}, .first_block = 1'100'000},
+      {.dtype = NumberType::kF32, .chunks = {{20, 75}}, .window = 40},
+      {.dtype = NumberType::kF32, .chunks = {{2, 20}}, .first_block = 1'100'000},
   };
 }
 

@@ -14,8 +14,8 @@ struct Chunk {
 };
 
 struct PrefillShape {
-  DType dtype = DType::kBF16;
-  CacheType cache = CacheType::kSame;
+  NumberType dtype = NumberType::kBF16;
+  bool fp8_cache = false;
   int32_t head_size = 64, block_size = 16;
   std::vector<int32_t> head_start{0, 2, 4};
   std::vector<Chunk> chunks{{5, 5}, {1, 33}, {2, 0}, {0, 9}, {37, 70}};
@@ -26,6 +26,8 @@ struct PrefillShape {
   float scale = 0.3f;
   bool resident_table = false;  // rows of the table are not those of the sequences
   int64_t first_block = 0;      // ids of the blocks in use begin here
+
+  NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
 /// Inputs of a prefill in "device memory", blocks shuffled. All that no query may see is NaN: slots past the context

@@ -22,9 +22,9 @@ std::vector<double> Weights(const PrefillAttentionParams& p, const Query& q) {
   for (int64_t t = q.first; t <= q.position; ++t) {
     double score = 0;
     for (int64_t d = 0; d < c.head_size; ++d) {
-      const int64_t at = KeyIndex(c, p.dtype, q.table[t / c.block_size], q.kv_head, t % c.block_size, d);
+      const int64_t at = KeyIndex(c, q.table[t / c.block_size], q.kv_head, t % c.block_size, d);
       score += ReadNumber(p.queries, p.dtype, q.row * p.query_stride + q.head * c.head_size + d) *
-               ReadCached(c.keys, p.dtype, c.type, at) * c.k_scale;
+               ReadNumber(c.keys, c.type, at) * c.k_scale;
     }
     score *= p.scale;
     if (p.soft_cap > 0) score = p.soft_cap * std::tanh(score / p.soft_cap);
@@ -45,7 +45,7 @@ void Attend(const PrefillAttentionParams& p, const Query& q, double* out) {
     out[d] = 0;
     for (int64_t t = q.first; t <= q.position; ++t) {
       const int64_t at = ValueIndex(c, q.table[t / c.block_size], q.kv_head, t % c.block_size, d);
-      out[d] += weights[static_cast<size_t>(t - q.first)] * ReadCached(c.values, p.dtype, c.type, at) * c.v_scale;
+      out[d] += weights[static_cast<size_t>(t - q.first)] * ReadNumber(c.values, c.type, at) * c.v_scale;
     }
   }
 }

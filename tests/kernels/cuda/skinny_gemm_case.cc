@@ -17,7 +17,7 @@ using reference::WriteNumber;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kEpsilon = 1e-3;
 /// Numbers in [rows, columns], NaN in what lies between the rows (in the 64 elements next to them, if it is more).
-void Fill(void* array, DType type, int64_t rows, int64_t columns, int64_t stride, test::Random& random) {
+void Fill(void* array, NumberType type, int64_t rows, int64_t columns, int64_t stride, test::Random& random) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t end = r + 1 < rows ? std::min(stride, columns + 64) : columns;
     for (int64_t c = 0; c < end; ++c) WriteNumber(array, type, r * stride + c, c < columns ? random.Signed() : kNaN);
@@ -25,14 +25,14 @@ void Fill(void* array, DType type, int64_t rows, int64_t columns, int64_t stride
 }
 
 /// What Fill will write of rows that lie gigabytes apart.
-void OpenRows(simt::DeviceBuffer<std::byte>& array, DType type, int64_t rows, int64_t columns, int64_t stride) {
+void OpenRows(simt::DeviceBuffer<std::byte>& array, NumberType type, int64_t rows, int64_t columns, int64_t stride) {
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t end = r + 1 < rows ? std::min(stride, columns + 64) : columns;
     array.Open(r * stride * ByteSize(type), end * ByteSize(type));
   }
 }
 
-double Rounded(DType type, double value) {
+double Rounded(NumberType type, double value) {
   float number = 0;  // large enough for all types
   WriteNumber(&number, type, 0, value);
   return ReadNumber(&number, type, 0);
@@ -78,7 +78,7 @@ SkinnyGemmParams SkinnyCase::Params() const {
 }
 
 std::vector<double> SkinnyCase::Expected() const {
-  const DType type = shape_.dtype;
+  const NumberType type = shape_.dtype;
   const auto weight = [&](int64_t row, int64_t i) { return ReadNumber(weight_.data(), type, row * shape_.k + i); };
   std::vector<double> out;
   for (int64_t r = 0; r < shape_.m; ++r) {
@@ -131,18 +131,18 @@ bool SkinnyCase::WroteBetweenRows() const {
 std::string SkinnyCase::Name() const {
   const char* epilogues[] = {"store", "store float", "add residual", "silu mul"};
   const char* tiles[] = {"tile by shape", "narrow tile", "wide tile"};
-  return std::string(shape_.dtype == DType::kF16 ? "f16" : "bf16") + ", m " + std::to_string(shape_.m) + ", n " +
+  return std::string(shape_.dtype == NumberType::kF16 ? "f16" : "bf16") + ", m " + std::to_string(shape_.m) + ", n " +
          std::to_string(shape_.n) + ", k " + std::to_string(shape_.k) + (shape_.norm ? ", norm, " : ", ") +
          epilogues[static_cast<int>(shape_.epilogue)] + ", " + tiles[static_cast<int>(shape_.tile)];
 }
 
 double SkinnyCase::Tolerance() const {
   constexpr double kSums = 2e-5;  // of up to some thousand products in fp32
-  return OutType() == DType::kF32 ? kSums : kSums + (shape_.dtype == DType::kF16 ? 0x1p-11 : 0x1p-8);
+  return OutType() == NumberType::kF32 ? kSums : kSums + (shape_.dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8);
 }
 
 void SkinnyCase::CopyRow(int64_t i, const SkinnyCase& other, int64_t row) {
-  const auto copy = [&](const auto& to, const auto& from, DType type, int64_t stride, int64_t from_stride,
+  const auto copy = [&](const auto& to, const auto& from, NumberType type, int64_t stride, int64_t from_stride,
                         int64_t columns) {
     for (int64_t c = 0; c < columns; ++c) {
       WriteNumber(to.data(), type, i * stride + c, ReadNumber(from.data(), type, row * from_stride + c));

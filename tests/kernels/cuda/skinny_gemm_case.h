@@ -9,7 +9,7 @@
 namespace quire::kernels {
 
 struct SkinnyShape {
-  DType dtype = DType::kBF16;
+  NumberType dtype = NumberType::kBF16;
   int32_t m = 3;
   int64_t n = 48, k = 72;
   bool norm = false;
@@ -43,7 +43,9 @@ class SkinnyCase {
   int64_t Columns() const { return shape_.epilogue == SkinnyEpilogue::kGateMul ? shape_.n / 2 : shape_.n; }
   int64_t XStride() const { return shape_.k + shape_.x_gap; }
   int64_t OutStride() const { return Columns() + shape_.out_gap; }
-  DType OutType() const { return shape_.epilogue == SkinnyEpilogue::kStoreFloat ? DType::kF32 : shape_.dtype; }
+  NumberType OutType() const {
+    return shape_.epilogue == SkinnyEpilogue::kStoreFloat ? NumberType::kF32 : shape_.dtype;
+  }
 
   SkinnyShape shape_;
   simt::DeviceBuffer<std::byte> x_, weight_, norm_weight_, out_;

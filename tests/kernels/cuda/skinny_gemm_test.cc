@@ -29,7 +29,7 @@ void ExpectEqualsReference(const SkinnyShape& shape, uint64_t seed) {
 TEST(SkinnyGemmTest, EqualsReferenceOverTypesBatchesProloguesAndEpilogues) {
   const int64_t columns[] = {1, 40, 97, 16}, pairs[] = {16, 112, 48}, depths[] = {200, 8, 264, 456, 72};
   uint64_t seed = 0;
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     for (const int32_t m : {1, 2, 7, 8, 9, 16, 33, 64}) {
       for (const bool norm : {false, true}) {
         for (const SkinnyEpilogue epilogue : kEpilogues) {
@@ -48,7 +48,7 @@ TEST(SkinnyGemmTest, EqualsReferenceOverDepths) {
   for (const int64_t k : {8, 24, 32, 40, 64, 128, 192, 248, 256, 320, 328, 1032, 2304}) {
     for (const int32_t m : {1, 12, 20}) {
       for (const SkinnyTile tile : kTiles) {
-        ExpectEqualsReference({DType::kBF16, m, 19, k, true, SkinnyEpilogue::kStoreFloat, tile}, ++seed);
+        ExpectEqualsReference({NumberType::kBF16, m, 19, k, true, SkinnyEpilogue::kStoreFloat, tile}, ++seed);
       }
     }
   }
@@ -58,8 +58,8 @@ TEST(SkinnyGemmTest, EqualsReferenceOverWidths) {
   uint64_t seed = 200;
   for (const int64_t n : {1, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 130}) {
     for (const SkinnyTile tile : kTiles) {
-      ExpectEqualsReference({DType::kF16, 3, n, 72, false, SkinnyEpilogue::kAddResidual, tile}, ++seed);
-      ExpectEqualsReference({DType::kF16, 17, n, 72, true, SkinnyEpilogue::kStore, tile}, ++seed);
+      ExpectEqualsReference({NumberType::kF16, 3, n, 72, false, SkinnyEpilogue::kAddResidual, tile}, ++seed);
+      ExpectEqualsReference({NumberType::kF16, 17, n, 72, true, SkinnyEpilogue::kStore, tile}, ++seed);
     }
   }
 }
@@ -105,7 +105,7 @@ TEST(SkinnyGemmTest, ThreadOrderChangesNotABit) {
 
 /// The fused norm rounds x * weight, the norm by itself x / rms * weight: two results that are equally far from exact.
 TEST(SkinnyGemmTest, FusedNormIsTheNormFollowedByTheProduct) {
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+  for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     const SkinnyCase fused({.dtype = dtype, .m = 5, .n = 33, .k = 456, .norm = true}, 600);
     SkinnyGemmParams p = fused.Params();
     SkinnyGemm(CudaStream{}, p);
@@ -120,7 +120,7 @@ TEST(SkinnyGemmTest, FusedNormIsTheNormFollowedByTheProduct) {
     SkinnyGemm(CudaStream{}, p);
     const std::vector<float> floats = fused.Output();
     const std::vector<double> apart(floats.begin(), floats.end());
-    const double unit = dtype == DType::kF16 ? 0x1p-11 : 0x1p-8;  // of 456 rounded terms: sqrt(456), and some
+    const double unit = dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;  // of 456 rounded terms: sqrt(456), and some
     test::ExpectNear(out, apart, 25 * unit, fused.Name());
   }
 }
@@ -143,14 +143,14 @@ TEST(SkinnyGemmTest, GatesAndUpsShareTheRowsOfTheWeight) {
 }
 
 TEST(SkinnyGemmTest, SupportsFewRowsOfSixteenBytePieces) {
-  EXPECT_TRUE(SkinnyGemmSupports(DType::kBF16, 1, 1, 8));
-  EXPECT_TRUE(SkinnyGemmSupports(DType::kF16, 64, 128'256, 4096));
-  EXPECT_FALSE(SkinnyGemmSupports(DType::kF32, 1, 16, 64));
-  EXPECT_FALSE(SkinnyGemmSupports(DType::kBF16, 65, 16, 64));
-  EXPECT_FALSE(SkinnyGemmSupports(DType::kBF16, 0, 16, 64));
-  EXPECT_FALSE(SkinnyGemmSupports(DType::kBF16, 1, 0, 64));
-  EXPECT_FALSE(SkinnyGemmSupports(DType::kBF16, 1, 16, 63));
-  EXPECT_FALSE(SkinnyGemmSupports(DType::kBF16, 1, 16, 0));
+  EXPECT_TRUE(SkinnyGemmSupports(NumberType::kBF16, 1, 1, 8));
+  EXPECT_TRUE(SkinnyGemmSupports(NumberType::kF16, 64, 128'256, 4096));
+  EXPECT_FALSE(SkinnyGemmSupports(NumberType::kF32, 1, 16, 64));
+  EXPECT_FALSE(SkinnyGemmSupports(NumberType::kBF16, 65, 16, 64));
+  EXPECT_FALSE(SkinnyGemmSupports(NumberType::kBF16, 0, 16, 64));
+  EXPECT_FALSE(SkinnyGemmSupports(NumberType::kBF16, 1, 0, 64));
+  EXPECT_FALSE(SkinnyGemmSupports(NumberType::kBF16, 1, 16, 63));
+  EXPECT_FALSE(SkinnyGemmSupports(NumberType::kBF16, 1, 16, 0));
 }
 
 TEST(SkinnyGemmTest, WeightWithTooFewRowsIsFound) {

@@ -203,7 +203,7 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   ExpectAlikePrompts(got, want, c.tolerance);
 }
 
-constexpr auto kF16 = kernels::DType::kF16, kBF16 = kernels::DType::kBF16, kF32 = kernels::DType::kF32;
+constexpr auto kF16 = NumberType::kF16, kBF16 = NumberType::kBF16, kF32 = NumberType::kF32;
 
 INSTANTIATE_TEST_SUITE_P(
     Models, CudaEngineTest,
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"F16TiedBlocksOf8", {.tied = true, .dtype = "F16"}, {.dtype = kF16}, {.block_size = 8}, 0.01},
         Case{"F32FromBf16", {.head_dim = 80}, {.dtype = kF32}, {}, 1e-4},
         Case{"F16FromF32SlidingWindow", {.sliding_window = 24, .dtype = "F32"}, {.dtype = kF16}, {}, 0.01},
-        Case{"Fp8Cache", {}, {.dtype = kF16, .cache = kernels::CacheType::kFp8E4M3}, {}, 0.5},
+        Case{"Fp8Cache", {}, {.dtype = kF16, .fp8_cache = true}, {}, 0.5},
         Case{"UnevenHeadsOnTwoRanks", {.heads = 3}, {.dtype = kF16}, {.ranks = 2}, 0.01},
         Case{"ThreeRanksOneWithoutMlp",
              {.heads = 4, .kv_heads = 2, .intermediate = 32, .tied = true},

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "comm/base/error.h"
 #include "simt/numeric.h"
 #include "simt/submit.h"
 
@@ -19,21 +20,23 @@ void SumOver(Collective& host, T* data, int64_t count) {
 
 }  // namespace
 
-void EmulatedCollective::AllReduceSum(void* data, int64_t count, DeviceType type, void*) {
+void EmulatedCollective::AllReduceSum(void* data, int64_t count, NumberType type, void*) {
   simt::Submit([this, data, count, type] {
     switch (type) {
-      case DeviceType::kF32:
+      case NumberType::kF32:
         return SumOver(host_, static_cast<float*>(data), count);
-      case DeviceType::kF16:
+      case NumberType::kF16:
         return SumOver(host_, static_cast<simt::Half*>(data), count);
-      case DeviceType::kBF16:
+      case NumberType::kBF16:
         return SumOver(host_, static_cast<simt::BFloat16*>(data), count);
+      default:
+        QUIRE_CHECK(false, "a sum of {} numbers", LayoutOf(type).name);
     }
   });
 }
 
 void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
-  AllReduceSum(partial, norm.num_tokens * norm.hidden, CollectiveType(norm.dtype), stream);
+  AllReduceSum(partial, norm.num_tokens * norm.hidden, norm.dtype, stream);
   norm.delta = partial;
   kernels::RmsNorm({}, norm);
 }

@@ -39,11 +39,11 @@ Gemm::~Gemm() = default;
 void Gemm::Run(const GemmParams& p) {
   simt::Submit([p] {
     switch (p.dtype) {
-      case kernels::DType::kF32:
+      case NumberType::kF32:
         return Multiply<float>(p);
-      case kernels::DType::kF16:
+      case NumberType::kF16:
         return Multiply<simt::Half>(p);
-      case kernels::DType::kBF16:
+      case NumberType::kBF16:
         return Multiply<simt::BFloat16>(p);
     }
   });

@@ -104,16 +104,20 @@ void Fill(const kernels::CudaStream& stream, void* data, int64_t count, float sp
 
 }  // namespace
 
-void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, kernels::DType dtype,
-                kernels::CacheType cache, float spread, uint64_t seed) {
-  if (cache == kernels::CacheType::kFp8E4M3) return Fill<simt::Fp8E4M3>(stream, data, count, spread, seed);
+void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, NumberType dtype, float spread,
+                uint64_t seed) {
+  if (cache == NumberType::kFp8E4M3) return Fill<simt::Fp8E4M3>(stream, data, count, spread, seed);
   switch (dtype) {
-    case kernels::DType::kF32:
+    case NumberType::kF32:
       return Fill<float>(stream, data, count, spread, seed);
-    case kernels::DType::kF16:
+    case NumberType::kF16:
       return Fill<simt::Half>(stream, data, count, spread, seed);
-    case kernels::DType::kBF16:
+    case NumberType::kBF16:
       return Fill<simt::BFloat16>(stream, data, count, spread, seed);
+    case NumberType::kFp8E4M3:
+      return Fill<simt::Fp8E4M3>(stream, data, count, spread, seed);
+    default:
+      QUIRE_KERNEL_CHECK(!"random numbers are fp32, fp16, bf16 or E4M3");
   }
 }
 

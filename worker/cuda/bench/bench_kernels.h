@@ -9,8 +9,8 @@
 namespace quire::bench {
 
 /// data[i] = spread * (uniform in [-1, 1)), rounded; the same for the same seed. `count` elements.
-void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, kernels::DType dtype,
-                kernels::CacheType cache, float spread, uint64_t seed);
+void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, NumberType dtype, float spread,
+                uint64_t seed);
 
 /// The two ways to be bound by memory: reads `from` and writes `to`, or only reads. Multiples of 16 bytes; `sink` is
 /// one word that is never written.

@@ -6,7 +6,7 @@
 namespace quire::bench {
 
 namespace {
-constexpr auto kBF16 = kernels::DType::kBF16;
+constexpr auto kBF16 = NumberType::kBF16;
 constexpr int64_t kStreamBytes = int64_t{1} << 30, kEdge = 8192;
 }  // namespace
 
@@ -14,7 +14,7 @@ void BenchCeilings(Bench& bench) {
   Device& device = bench.device();
   const auto stream = device.stream();
   const DeviceMemory from = device.Allocate(kStreamBytes, "a ceiling"), to = device.Allocate(kStreamBytes, "a ceiling");
-  FillRandom(stream, from.as<void>(), kStreamBytes / 2, kBF16, kernels::CacheType::kSame, 1, 1);
+  FillRandom(stream, from.as<void>(), kStreamBytes / 2, kBF16, 1, 1);
   const int sms = device.num_sms();
   const double copy =
       bench
@@ -35,7 +35,7 @@ void BenchCeilings(Bench& bench) {
   Gemm gemm(device);
   const DeviceMemory w = device.Allocate(kEdge * kEdge * 2, "a ceiling"),
                      y = device.Allocate(kEdge * kEdge * 2, "a ceiling");
-  FillRandom(stream, w.as<void>(), kEdge * kEdge, kBF16, kernels::CacheType::kSame, 1, 2);
+  FillRandom(stream, w.as<void>(), kEdge * kEdge, kBF16, 1, 2);
   const GemmParams product{kBF16, from.as<void>(), w.as<void>(), y.as<void>(), kEdge, kEdge, kEdge, kEdge, kEdge};
   const void* weights[] = {w.as<void>()};
   gemm.Tune(product, weights);

@@ -16,7 +16,7 @@ namespace quire::bench {
 
 namespace {
 
-constexpr auto kBF16 = kernels::DType::kBF16;
+constexpr auto kBF16 = NumberType::kBF16;
 constexpr int32_t kMaxV1Context = 49152;  // whose scores fit into shared memory
 
 /// The ways of one batch, and the memory that they need.
@@ -26,7 +26,7 @@ class DecodeCase {
     const auto seqs = static_cast<int64_t>(shape.contexts.size());
     queries_ = device.Allocate(seqs * batch_.row() * 2, "queries");
     out_ = device.Allocate(seqs * batch_.row() * 2, "results");
-    FillRandom(device.stream(), queries_.as<void>(), seqs * batch_.row(), kBF16, kernels::CacheType::kSame, 1, 6);
+    FillRandom(device.stream(), queries_.as<void>(), seqs * batch_.row(), kBF16, 1, 6);
     PlanWork();
     const int64_t floats =
         kernels::DecodeWorkspaceFloats(batch_.max_context(), seqs, batch_.num_heads(), shape.head_size);
@@ -121,7 +121,7 @@ struct Lengths {
 
 double MeasureShape(Bench& bench, const std::string& name, const PagedShape& shape, bool baselines) {
   DecodeCase c(shape, bench.device());
-  const bool fp8 = shape.cache == kernels::CacheType::kFp8E4M3;
+  const bool fp8 = shape.cache == NumberType::kFp8E4M3;
   return bench
       .Measure({.section = "decode attention",
                 .name = name,
@@ -151,8 +151,8 @@ void BenchDecodeAttention(Bench& bench) {
                              {"1 x 64K + 15 x 4K", skewed}};
   for (const Lengths& l : lengths) {
     for (const int32_t group : {4, 8}) {
-      for (const auto cache : {kernels::CacheType::kSame, kernels::CacheType::kFp8E4M3}) {
-        const char* kv = cache == kernels::CacheType::kSame ? "bf16" : "FP8";
+      for (const auto cache : {NumberType::kBF16, NumberType::kFp8E4M3}) {
+        const char* kv = cache == NumberType::kBF16 ? "bf16" : "FP8";
         MeasureShape(bench, fmt::format("{}, GQA {}, {}", l.name, group, kv),
                      {.contexts = l.contexts, .group = group, .cache = cache}, true);
       }

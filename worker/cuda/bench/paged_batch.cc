@@ -11,7 +11,7 @@ namespace quire::bench {
 
 namespace {
 
-constexpr auto kBF16 = kernels::DType::kBF16;
+constexpr auto kBF16 = NumberType::kBF16;
 
 int64_t BlocksOf(int32_t context, int32_t block_size) { return (context + block_size - 1) / block_size; }
 
@@ -26,8 +26,8 @@ PagedBatch::PagedBatch(const PagedShape& shape, Device& device)
   sets_ = SetsFor(2 * elements * ElementBytes());
   keys_ = device.Allocate(sets_ * elements * ElementBytes(), "keys");
   values_ = device.Allocate(sets_ * elements * ElementBytes(), "values");
-  FillRandom(device.stream(), keys_.as<void>(), sets_ * elements, kBF16, shape_.cache, 1, 3);
-  FillRandom(device.stream(), values_.as<void>(), sets_ * elements, kBF16, shape_.cache, 1, 4);
+  FillRandom(device.stream(), keys_.as<void>(), sets_ * elements, shape_.cache, 1, 3);
+  FillRandom(device.stream(), values_.as<void>(), sets_ * elements, shape_.cache, 1, 4);
 
   std::vector<int32_t> blocks(static_cast<size_t>(num_blocks_));
   std::iota(blocks.begin(), blocks.end(), 0);
@@ -59,7 +59,7 @@ double PagedBatch::kv_bytes() const {
 }
 
 kernels::PagedCache PagedBatch::Cache(int64_t set) const {
-  const bool fp8 = shape_.cache == kernels::CacheType::kFp8E4M3;
+  const bool fp8 = shape_.cache == NumberType::kFp8E4M3;
   const int64_t stride = int64_t{shape_.block_size} * shape_.kv_heads * shape_.head_size;
   const int64_t offset = set * num_blocks_ * stride * ElementBytes();
   return {keys_.as() + offset,

@@ -12,7 +12,7 @@ namespace quire::bench {
 struct PagedShape {
   std::vector<int32_t> contexts;  // tokens of each sequence
   int32_t kv_heads = 8, group = 4, head_size = 128, block_size = 16;
-  kernels::CacheType cache = kernels::CacheType::kSame;
+  NumberType cache = NumberType::kBF16;
   bool ordered = false;  // blocks in order, as in contiguous memory; else shuffled
 };
 
@@ -39,7 +39,7 @@ class PagedBatch {
   const std::vector<int32_t>& host_head_start() const { return host_head_start_; }
 
  private:
-  int64_t ElementBytes() const { return kernels::ByteSize(kernels::DType::kBF16, shape_.cache); }
+  int64_t ElementBytes() const { return ByteSize(shape_.cache); }
 
   PagedShape shape_;
   int32_t max_context_;

@@ -15,7 +15,7 @@ namespace quire::bench {
 
 namespace {
 
-constexpr auto kBF16 = kernels::DType::kBF16;
+constexpr auto kBF16 = NumberType::kBF16;
 
 struct Chunks {
   int32_t sequences, queries, context;  // each; the queries are the last of the context
@@ -35,7 +35,7 @@ class PrefillCase {
     const int64_t rows = query_start.back();
     queries_ = device.Allocate(rows * batch_.row() * 2, "queries");
     out_ = device.Allocate(rows * batch_.row() * 2, "results");
-    FillRandom(device.stream(), queries_.as<void>(), rows * batch_.row(), kBF16, kernels::CacheType::kSame, 1, 7);
+    FillRandom(device.stream(), queries_.as<void>(), rows * batch_.row(), kBF16, 1, 7);
     const int32_t tile_rows = kernels::PrefillTileRows(kBF16, head_size), group = batch_.shape().group;
     std::vector<kernels::PrefillTile> tiles(
         static_cast<size_t>(kernels::PrefillTileCapacity(rows, chunks.sequences, group, tile_rows)));

@@ -10,7 +10,7 @@ namespace quire::bench {
 
 namespace {
 
-constexpr auto kBF16 = kernels::DType::kBF16;
+constexpr auto kBF16 = NumberType::kBF16;
 
 struct Weight {
   const char* name;
@@ -22,8 +22,8 @@ void MeasureProduct(Bench& bench, const Weight& w, int64_t m) {
   const int64_t bytes = w.n * w.k * 2, sets = SetsFor(bytes);
   const DeviceMemory weights = device.Allocate(sets * bytes, "weights"), x = device.Allocate(m * w.k * 2, "inputs"),
                      y = device.Allocate(m * w.n * 2, "results");
-  FillRandom(device.stream(), weights.as<void>(), sets * w.n * w.k, kBF16, kernels::CacheType::kSame, 1, 8);
-  FillRandom(device.stream(), x.as<void>(), m * w.k, kBF16, kernels::CacheType::kSame, 1, 9);
+  FillRandom(device.stream(), weights.as<void>(), sets * w.n * w.k, kBF16, 1, 8);
+  FillRandom(device.stream(), x.as<void>(), m * w.k, kBF16, 1, 9);
   std::vector<const void*> rotating;
   for (int64_t s = 0; s < sets; ++s) rotating.push_back(weights.as() + s * bytes);
   const auto weight = [&](int64_t set) { return rotating[static_cast<size_t>(set)]; };

@@ -14,7 +14,7 @@ namespace quire::bench {
 
 namespace {
 
-constexpr auto kBF16 = kernels::DType::kBF16;
+constexpr auto kBF16 = NumberType::kBF16;
 constexpr int64_t kHidden = 4096, kMlp = 14336, kHeads = 32, kKvHeads = 8, kHead = 128, kVocab = 128256;
 constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHead;
 
@@ -22,7 +22,7 @@ constexpr int64_t kQkv = (kHeads + 2 * kKvHeads) * kHead;
 struct Rows {
   Rows(Device& device, int64_t sets, int64_t rows, int64_t width)
       : set_bytes(rows * width * 2), memory(device.Allocate(sets * set_bytes, "rows")) {
-    FillRandom(device.stream(), memory.as<void>(), sets * rows * width, kBF16, kernels::CacheType::kSame, 1, 10);
+    FillRandom(device.stream(), memory.as<void>(), sets * rows * width, kBF16, 1, 10);
   }
   void* of(int64_t set) const { return memory.as() + set * set_bytes; }
 

@@ -49,12 +49,9 @@ EmulatedCollective::EmulatedCollective(Collective& host) {
   }
 }
 
-void EmulatedCollective::AllReduceSum(void* data, int64_t count, DeviceType type, void* stream) {
+void EmulatedCollective::AllReduceSum(void* data, int64_t count, NumberType type, void* stream) {
   QUIRE_CHECK(count * ByteSize(type) <= kCapacity, "{} elements", count);
-  const kernels::DType dtype = type == DeviceType::kF32   ? kernels::DType::kF32
-                               : type == DeviceType::kF16 ? kernels::DType::kF16
-                                                          : kernels::DType::kBF16;
-  kernels::OneShotAllReduce({stream}, {group_, dtype, data, data, count});
+  kernels::OneShotAllReduce({stream}, {group_, type, data, data, count});
 }
 
 void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
@@ -63,7 +60,7 @@ void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormPar
 }
 
 void EmulatedCollective::Meet(void* stream) {
-  kernels::OneShotAllReduce({stream}, {group_, kernels::DType::kF32, meeting_, meeting_, 1});
+  kernels::OneShotAllReduce({stream}, {group_, NumberType::kF32, meeting_, meeting_, 1});
 }
 
 void EmulatedCollective::AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) {

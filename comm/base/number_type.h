@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire {
+
+/// How numbers are stored: those of a tensor in a file, of a packed weight, of activations, of the KV cache, of what
+/// ranks sum up. The only enum of its kind. Who takes some of these types alone says which, and checks it.
+///
+/// The q* types hold blocks along a row. Of 32 numbers:
+///   q8_0: fp16 d, 32 int8 q                   value = d * q
+///   q4_0: fp16 d, nibbles                     value = d * (q - 8)
+///   q4_1: fp16 d, fp16 m, nibbles             value = d * q + m
+/// Byte i of 16 bytes of nibbles holds number i in its low half and number i + 16 in its high half (GGUF's layout).
+///   q5_0: fp16 d, 32 fifth bits, nibbles      value = d * (q - 16)
+///   q5_1: fp16 d, fp16 m, fifth bits, nibbles value = d * q + m
+/// Of 256 numbers:
+///   q4_k: fp16 d, fp16 n, 6 bits of scale s   value = d * s * q - n * t
+///         and of minimum t for each 32 numbers
+///         in 12 bytes, 128 bytes of nibbles
+///   q5_k: the same, with 32 bytes of fifth
+///         bits before the nibbles
+///   q6_k: 128 bytes of low four bits, 64 of   value = d * s * (q - 32)
+///         high two, int8 s for each 16 numbers,
+///         fp16 d
+/// MXFP4 has blocks of 32 numbers, too: E2M1 in four bits, of 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, times
+/// 2^(e - 127), e a byte:
+///   mxfp4: e, nibbles as above                GGUF's
+///   mxfp4_pairs: nibbles of neighbours, the   safetensors'; the bytes e lie elsewhere
+///         even one low
+enum class NumberType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kMxFp4,
+  kMxFp4Pairs,
+  kU8,    // parts of other tensors (comm/model/formats/mxfp4.h)
+  kInt8,  // integers whose scale lies elsewhere
+  kFp8E4M3,
+};
+
+/// Of a type: what files and errors call it, and the numbers and bytes of a block (1 number for types without blocks).
+struct NumberLayout {
+  const char* name;
+  int64_t block_numbers;
+  int64_t block_bytes;
+};
+
+/// By NumberType. A table, because translation units for different instruction sets share it: they may share data, but
+/// no inline functions.
+inline constexpr NumberLayout kNumberLayouts[] = {
+    {"F32", 1, 4},
+    {"F16", 1, 2},
+    {"BF16", 1, 2},
+    {"Q8_0", 32, 2 + 32},
+    {"Q4_0", 32, 2 + 16},
+    {"Q4_1", 32, 4 + 16},
+    {"Q5_0", 32, 2 + 4 + 16},
+    {"Q5_1", 32, 4 + 4 + 16},
+    {"Q4_K", 256, 4 + 12 + 128},
+    {"Q5_K", 256, 4 + 12 + 32 + 128},
+    {"Q6_K", 256, 128 + 64 + 16 + 2},
+    {"MXFP4", 32, 1 + 16},
+    {"MXFP4", 32, 16},
+    {"U8", 1, 1},
+    {"I8", 1, 1},
+    {"F8_E4M3", 1, 1},
+};
+static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_t>(NumberType::kFp8E4M3) + 1);
+
+constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[static_cast<size_t>(type)]; }
+
+/// Bytes of one number of a type without blocks.
+constexpr int64_t ByteSize(NumberType type) { return LayoutOf(type).block_bytes; }
+
+/// The types that GPUs compute in: of activations and weights there, and of sums over GPUs.
+constexpr bool IsFloat(NumberType type) {
+  return type == NumberType::kF32 || type == NumberType::kF16 || type == NumberType::kBF16;
+}
+
+}  // namespace quire
