@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "comm/base/number_type.h"
 #include "kernels/stream.h"
 
 namespace quire::kernels {
@@ -22,14 +23,16 @@ inline constexpr float kClampedSlope = 1.702f;
 /// 2 u of kGeluTanh is x * (kGeluLinear + kGeluCubic * x^2).
 inline constexpr float kGeluLinear = 1.5957691216057308f, kGeluCubic = 0.07135481627159759f;
 
-/// rows[t, i] = activation(rows[t, i] + bias[i]). Batch-invariant.
+/// rows[t, i] = activation(rows[t, i] + bias[i]), the sum in fp32. Batch-invariant.
 struct ActivateParams {
-  float* rows;        // [num_tokens, columns]
-  const float* bias;  // [columns], or null
+  NumberType dtype;  // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes, and aligned so
+  void* rows;        // [num_tokens, columns]
+  const void* bias;  // [columns], or null
   int64_t num_tokens;
   int64_t columns;
   Activation activation;
 };
 void Activate(const CpuStream& stream, const ActivateParams& params);
+void Activate(const CudaStream& stream, const ActivateParams& params);
 
 }  // namespace quire::kernels

@@ -3,19 +3,21 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
-#include "kernels/stream.h"
 
 namespace quire::kernels {
 
-/// out[t, i] = activation(gate_up[t, i]) * gate_up[t, columns + i]; kClampedSilu says itself what it makes of both.
+/// out[t, i] = activation(gate of i) * up of i; kClampedSilu says itself what it makes of both.
 struct GateMulParams {
-  const float* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
-  float* out;            // [num_tokens, columns]
+  NumberType dtype;     // CPU: kF32; CUDA: a float (IsFloat), and then rows are multiples of 16 bytes, and aligned so
+  const void* gate_up;  // [num_tokens, 2 * columns]: gates, then ups
+  void* out;            // [num_tokens, columns]
   int64_t num_tokens;
   int64_t columns;
+  bool interleaved;  // instead: 8 gates, their 8 ups, and so on (cuda/skinny_gemm.h); columns is a multiple of 8
   Activation activation = Activation::kSilu;
   float limit = 0;  // of kClampedSilu
 };
 void GateMul(const CpuStream& stream, const GateMulParams& params);
+void GateMul(const CudaStream& stream, const GateMulParams& params);
 
 }  // namespace quire::kernels

@@ -7,7 +7,7 @@
 namespace quire::kernels {
 
 /// head = head / rms(head) * weight in place, head by head of every row. A head's result is that of RmsNorm with the
-/// head for a row, bit for bit.
+/// head for a row, bit for bit. Without a twin: on CUDA it is a part of RopeKvWrite.
 struct HeadNormParams {
   float* heads;         // [num_tokens, num_heads, head_dim], rows row_stride floats apart
   const float* weight;  // [head_dim]

@@ -33,8 +33,9 @@ struct KvCacheView {
   int64_t head_bytes() const { return KvHeadBytes(type, head_dim, block_size); }
 };
 
-/// Scatters new keys and values into their slots; slot = block id * block_size + offset. What is not
-/// finite is read as infinity or NaN; with kInt8 its whole vector is, as that has no finite scale then.
+/// Scatters new keys and values into their slots; without a twin, as CUDA does it in RopeKvWrite. A slot is block id *
+/// block_size + offset. What is not finite is read as infinity or NaN; with kInt8 its whole vector is, as that has no
+/// finite scale then.
 struct KvWriteParams {
   const float* keys;    // [num_tokens, num_kv_heads, head_dim], rows row_stride floats apart
   const float* values;  // likewise
@@ -44,15 +45,5 @@ struct KvWriteParams {
   KvCacheView cache;
 };
 void KvWrite(const CpuStream& stream, const KvWriteParams& params);
-
-/// Copies whole blocks (all layers) inside a pool or from one to another, one after another in the given order.
-struct BlockCopyParams {
-  const std::byte* from;  // [num_blocks, block_bytes]
-  std::byte* to;          // likewise; may be the same pool
-  int64_t block_bytes;    // all layers, keys and values
-  const int32_t* pairs;   // [num_pairs, 2]: source, destination
-  int64_t num_pairs;
-};
-void BlockCopy(const CpuStream& stream, const BlockCopyParams& params);
 
 }  // namespace quire::kernels

@@ -12,6 +12,7 @@ namespace quire::kernels {
 /// of weight faster so (4-bit ones with AVX2, all with VNNI).
 /// Batch-invariant: y[i, j] depends on x[i, :] and row j of its weight alone, bit for bit, whatever m, the thread count
 /// or the position of the row.
+/// Without a twin: CUDA multiplies plain weights, by cuda/skinny_gemm.h or the vendor's library.
 enum class Activations { kInt16, kInt8 };
 struct MatmulParams {
   const float* x;  // [m, cols], rows x_stride floats apart

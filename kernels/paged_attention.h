@@ -10,6 +10,8 @@ namespace quire::kernels {
 /// Batch-invariant: a query's result depends on its own vector and its context alone, not on its neighbours
 /// nor on how the prompt was cut into chunks. Slots beyond the context or before the window are never read into a
 /// result, and table entries of blocks that lie wholly before every query's window are not followed.
+/// Without a twin: CUDA has an op for chunks and several for decodes, whose work the host plans, and a cache of another
+/// layout (cuda/prefill_attention.h, cuda/decode_attention.h, cuda/paged_decode.h).
 struct PagedAttentionParams {
   const float* queries;  // [num_queries, num_heads, head_dim], rows query_stride floats apart
   int64_t query_stride;

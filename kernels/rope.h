@@ -8,6 +8,7 @@ namespace quire::kernels {
 
 /// Rotary position embedding in place: of the first rotary_dim dimensions of a head, i rotates with i + rotary_dim / 2
 /// (the layout of HF checkpoints); the others stay. Queries and keys are heads of the same rows, so one call does both.
+/// Without a twin: on CUDA it is a part of RopeKvWrite.
 struct RopeParams {
   float* heads;              // [num_tokens, num_heads, head_dim], rows row_stride floats apart
   const float* cos_sin;      // [max_position, rotary_dim]: rotary_dim/2 cosines, then as many sines

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/stream.h"
 #include "kernels/stream.h"
 
 namespace quire::kernels {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+// Drawing one token on the host, from a row that all ranks have gathered. Without a twin: CUDA draws for a whole batch,
+// of which each rank has a part (cuda/sampling.h), with the same meaning.
 namespace quire::kernels {
 
 /// The highest logit of a row; the lowest id wins a tie. What is no number counts as -infinity.

@@ -22,6 +22,12 @@ class CpuStream {
   std::unique_ptr<ThreadPool> pool_;
 };
 
+/// Where CUDA kernels run: a cudaStream_t of the current device, null for the default stream. Ops return once their
+/// launches are queued; whatever they point at must live until those have run.
+struct CudaStream {
+  void* handle = nullptr;
+};
+
 /// Name of the instruction set the CPU kernels use: "avx512vnni", "avx512", "avxvnni", "avx2" or "baseline".
 /// Chosen once from the processor; the environment variable QUIRE_ISA may name a lesser one.
 const char* CpuIsaName();

@@ -6,20 +6,9 @@
 
 namespace quire::kernels {
 
-/// squares[t * stride] = the sum of the squares of row t's first `columns` numbers: one rank's part of a norm whose
-/// rows lie on several.
-struct SumSquaresParams {
-  const float* rows;  // [num_tokens, columns], row_stride floats apart
-  float* squares;     // [num_tokens], `stride` floats apart
-  int64_t num_tokens;
-  int64_t columns;
-  int64_t row_stride;
-  int64_t stride;
-};
-void SumSquares(const CpuStream& stream, const SumSquaresParams& params);
-
 /// row = row / rms * weight in place, where squares[t * stride] / width is the mean of the squares of the whole row, of
-/// which this rank has `columns` numbers.
+/// which this rank has `columns` numbers (SumSquares). Without a twin: on CUDA it is a part of RopeKvWrite, so that rows
+/// are read once.
 struct WideNormParams {
   float* rows;           // [num_tokens, columns], row_stride floats apart
   const float* weight;   // [columns]

@@ -2,6 +2,7 @@
 """The house rules that a reader relies on, checked: who may include whom, no circles of folders, who owns which library,
 no build switches in headers, no mutable globals, and files of a length that fits a screen or few. Prints every breach; exit 1 if
 there is one."""
+import glob
 import graphlib
 import os
 import re
@@ -61,6 +62,18 @@ PUBLIC_FUNCTIONS_ALLOWED = {
 }
 
 READING_LIST = "docs/how-it-works.md"
+# Ops that the CPU alone has among kernels/*.h, and those that have params of their own on CUDA, with the reason.
+ONE_DEVICE = {
+    "Rope": "CUDA rotates in RopeKvWrite",
+    "HeadNorm": "CUDA norms heads in RopeKvWrite",
+    "WideNorm": "CUDA norms whole rows of heads in RopeKvWrite",
+    "KvWrite": "CUDA writes keys and values in RopeKvWrite",
+    "Matmul": "weights are packed here; CUDA has SkinnyGemm and the vendor's library",
+    "ExpertMatmul": "weights are packed here and plain on CUDA",
+    "PagedAttention": "CUDA attends to chunks and to decodes apart, after a plan of the host",
+    "MeasureCeilings": "a measurement, not an op",
+}
+
 MAX_HEADER, MAX_SOURCE, MAX_FUNCTION = 100, 300, 60
 # Longer for a reason that is given here.
 LONG_FILES = {
@@ -115,8 +128,40 @@ def check_includes(path, text, breach):
 
 def check_number_types(path, text, breach):
     for name, values in re.findall(r"\benum (?:class )?(\w*)[^{;]*\{([^}]*)\}", text):
-        if path != NUMBER_TYPES and re.search(r"\bk(F16|BF16|F32|Fp8\w*|Half|Q[458]_\w+)\b", values):
+        settles_later = "kAuto" in values  # what somebody asks for, not how numbers are stored
+        if path != NUMBER_TYPES and not settles_later and re.search(r"\bk(F16|BF16|F32|Fp8\w*|Half|Q[458]_\w+)\b", values):
             breach(path, f"enum {name} says again what {NUMBER_TYPES} says")
+
+
+def ops_of(headers, stream):
+    """Names of the ops that headers declare for a stream."""
+    names = set()
+    for header in glob.glob(os.path.join(ROOT, headers), recursive=True):
+        with open(header, encoding="utf-8") as f:
+            names.update(re.findall(rf"^\w+ (\w+)\(const {stream}& stream", f.read(), re.M))
+    return names
+
+
+def check_twins(breach):
+    """An op of kernels/*.h has an overload for each stream, no other params elsewhere, and one test body for both."""
+    cpu, cuda, own = ops_of("kernels/*.h", "CpuStream"), ops_of("kernels/*.h", "CudaStream"), ops_of("kernels/cuda/**/*.h", "CudaStream")
+    tests = ""
+    for name in os.listdir(os.path.join(ROOT, "tests/kernels")):
+        if name.endswith("_test.cc"):
+            with open(os.path.join(ROOT, "tests/kernels", name), encoding="utf-8") as f:
+                tests += f.read()
+    for op in sorted(cpu ^ cuda):
+        if op not in ONE_DEVICE:
+            breach("kernels", f"{op} has one overload; its twin is missing, or its reason in ONE_DEVICE")
+    for op in sorted(own & (cpu | cuda) - set(ONE_DEVICE)):
+        breach("kernels/cuda", f"{op} has params of its own, though kernels/ has the op")
+    for op in sorted(cpu & cuda):
+        if f"TYPED_TEST_SUITE({op}Test, Devices" not in tests:
+            breach("tests/kernels", f"{op} has no test body over both devices")
+    for op in sorted(set(ONE_DEVICE) - (cpu ^ cuda)):
+        breach("tests/layering_test.py", f"ONE_DEVICE names {op}, which is no op of one device")
+    if len(cpu & cuda) < 5:
+        breach("kernels", "the twins are not found")
 
 
 def check_header(path, text, breach):
@@ -215,6 +260,7 @@ def main():
             breach(path, "std::regex, system() and popen() are banned")
     if circle := circle_of_rooms(includes):
         breaches.append(f"{' <- '.join(circle)}: folders that include each other; one of them is above the others")
+    check_twins(lambda p, what: breaches.append(f"{p}: {what}"))
     for path in LONG_FILES:
         if not os.path.exists(os.path.join(ROOT, path)):
             breaches.append(f"{path}: listed as long, but does not exist")

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/block_copy.h"
 #include "kernels/check.h"
 #include "kernels/cpu/isa/table.h"
 #include "kernels/cpu/thread_pool.h"

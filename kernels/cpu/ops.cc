@@ -1,4 +1,5 @@
 // The CPU ops: check the parameters, cut the work into independent parts, hand them to the instruction set's table.
+#include <algorithm>
 #include <vector>
 
 #include "kernels/check.h"
@@ -21,35 +22,46 @@ float* ThreadScratch(int64_t floats) {
 }  // namespace
 
 void Embedding(const CpuStream& stream, const EmbeddingParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
+  const int64_t hidden = p.table.cols;
   stream.pool().ForRange(p.num_tokens, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
-      float* out = p.out + t * p.table.cols;
-      float* row = p.adds ? ThreadScratch(p.table.cols) : out;
-      DecodeRow(p.table, p.token_ids[t], 0, p.table.cols, row);
-      for (int64_t i = 0; p.scale != 1 && i < p.table.cols; ++i) row[i] *= p.scale;
-      for (int64_t i = 0; p.adds && i < p.table.cols; ++i) out[i] += row[i];
+      float* out = static_cast<float*>(p.out) + t * hidden;
+      float* row = p.adds ? ThreadScratch(hidden) : out;
+      const int64_t at = p.token_ids[t] - p.first_id;
+      if (at >= 0 && at < p.table.rows) {
+        DecodeRow(p.table, at, 0, hidden, row);
+      } else {
+        std::fill_n(row, hidden, 0.0f);
+      }
+      for (int64_t i = 0; p.scale != 1 && i < hidden; ++i) row[i] *= p.scale;
+      for (int64_t i = 0; p.adds && i < hidden; ++i) out[i] += row[i];
     }
   });
 }
 
+void RmsNorm(const CpuStream& stream, const RmsNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
+  stream.pool().ForRange(p.num_tokens, 4,
+                         [&](int64_t begin, int64_t end, int) { ActiveTable().rms_norm(p, begin, end); });
+}
+
 void LayerNorm(const CpuStream& stream, const LayerNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   stream.pool().ForRange(p.num_tokens, 4,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().layer_norm(p, begin, end); });
 }
 
 void Activate(const CpuStream& stream, const ActivateParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   stream.pool().ForRange(p.num_tokens, 1,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().activate(p, begin, end); });
 }
 
 void AddRows(const CpuStream& stream, const AddRowsParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && p.to_stride >= p.columns);
   stream.pool().ForRange(p.num_tokens, 4,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().add_rows(p, begin, end); });
-}
-
-void RmsNorm(const CpuStream& stream, const RmsNormParams& p) {
-  stream.pool().ForRange(p.num_tokens, 4,
-                         [&](int64_t begin, int64_t end, int) { ActiveTable().rms_norm(p, begin, end); });
 }
 
 void HeadNorm(const CpuStream& stream, const HeadNormParams& p) {
@@ -58,28 +70,31 @@ void HeadNorm(const CpuStream& stream, const HeadNormParams& p) {
                          [&](int64_t begin, int64_t end, int) { ActiveTable().head_norm(p, begin, end); });
 }
 
-void AddBias(const CpuStream& stream, const AddBiasParams& p) {
-  QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
-  stream.pool().ForRange(p.num_tokens, 4,
-                         [&](int64_t begin, int64_t end, int) { ActiveTable().add_bias(p, begin, end); });
-}
-
 void Rope(const CpuStream& stream, const RopeParams& p) {
   QUIRE_KERNEL_CHECK(p.rotary_dim % 2 == 0 && p.rotary_dim <= p.head_dim);
   stream.pool().ForRange(p.num_tokens, 4, [&](int64_t begin, int64_t end, int) { ActiveTable().rope(p, begin, end); });
 }
 
 void GateMul(const CpuStream& stream, const GateMulParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && (!p.interleaved || p.columns % 8 == 0));
   stream.pool().ForRange(p.num_tokens, 1,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().gate_mul(p, begin, end); });
 }
 
 void CapLogits(const CpuStream& stream, const CapLogitsParams& p) {
-  stream.pool().ForRange(p.count, 64,
-                         [&](int64_t begin, int64_t end, int) { ActiveTable().cap_logits(p, begin, end); });
+  QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
+  // Rows are few and long, so that threads share each of them; rows without gaps are one.
+  const bool together = p.row_stride == p.columns;
+  const int64_t rows = together ? 1 : p.num_rows, columns = together ? p.num_rows * p.columns : p.columns;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t at = row * p.row_stride;
+    stream.pool().ForRange(
+        columns, 64, [&](int64_t begin, int64_t end, int) { ActiveTable().cap_logits(p, at + begin, at + end); });
+  }
 }
 
 void SumSquares(const CpuStream& stream, const SumSquaresParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   stream.pool().ForRange(p.num_tokens, 4,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().sum_squares(p, begin, end); });
 }
@@ -90,6 +105,7 @@ void WideNorm(const CpuStream& stream, const WideNormParams& p) {
 }
 
 void CombineExperts(const CpuStream& stream, const CombineExpertsParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   stream.pool().ForRange(p.num_tokens, 1,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().combine_experts(p, begin, end); });
 }

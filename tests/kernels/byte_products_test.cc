@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/isa/functions.h"
-#include "kernels/reference/reference.h"
+#include "tests/kernels/reference.h"
 #include "tests/kernels/packed_case.h"
 #include "tests/support/expect_near.h"
 

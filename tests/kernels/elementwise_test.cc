@@ -1,113 +1,352 @@
+// Ops on rows and on blocks, on the CPU and on a device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/activation.h"
-#include "kernels/add_bias.h"
 #include "kernels/add_rows.h"
+#include "kernels/block_copy.h"
 #include "kernels/cap_logits.h"
+#include "kernels/combine_experts.h"
 #include "kernels/embedding.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/layer_norm.h"
-#include "kernels/reference/reference.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/sum_squares.h"
 #include "kernels/wide_norm.h"
+#include "tests/kernels/numbers.h"
+#include "tests/kernels/op_device.h"
+#include "tests/kernels/reference.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"
 
 namespace quire::kernels {
 namespace {
 
+using simt::DeviceBuffer;
+using test::ExpectNear;
 using test::Random;
+using test_case::DeviceName;
+using test_case::Devices;
+using test_case::OpTest;
 using Doubles = std::vector<double>;
 
-TEST(RmsNormTest, NormalisesEveryRow) {
-  Random random(1);
-  for (const int64_t hidden : {1, 7, 64, 576}) {
-    const int64_t tokens = 5;
-    const auto x = random.Floats(tokens * hidden), weight = random.Floats(hidden);
-    std::vector<float> out(x.size());
-    RmsNorm(CpuStream(2), {x.data(), weight.data(), out.data(), tokens, hidden, 1e-5f});
-    Doubles expected;
-    for (int64_t t = 0; t < tokens; ++t) {
-      const Doubles row(x.begin() + t * hidden, x.begin() + (t + 1) * hidden);
-      const auto normed = reference::RmsNorm(row, {weight.begin(), weight.end()}, 1e-5);
-      expected.insert(expected.end(), normed.begin(), normed.end());
-    }
-    test::ExpectNear(out, expected, 2e-6, "hidden " + std::to_string(hidden));
-  }
+void Append(Doubles& out, const Doubles& more) { out.insert(out.end(), more.begin(), more.end()); }
+
+/// The sum as it is stored.
+Doubles Added(const Numbers& to, const Numbers& delta) {
+  Doubles sum;
+  for (int64_t i = 0; i < to.count; ++i) sum.push_back(to[i] + delta[i]);
+  return sum;
 }
 
-TEST(LayerNormTest, NormalisesEveryRowAroundItsMean) {
-  Random random(6);
-  for (const int64_t hidden : {1, 7, 64, 100, 576}) {
-    for (const bool biased : {false, true}) {
-      const int64_t tokens = 5;
-      auto x = random.Floats(tokens * hidden);
-      const auto weight = random.Floats(hidden), bias = random.Floats(hidden);
-      for (int64_t i = 0; i < hidden; ++i) x[static_cast<size_t>(i)] += 100;  // a mean far above the spread
+template <class Device>
+class RmsNormTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(RmsNormTest, Devices, DeviceName);
+
+TYPED_TEST(RmsNormTest, NormsTheResidualThatItUpdatesOrAddsTheNorm) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t hidden) {
+    for (const auto& [with_delta, adds] : {std::pair{false, false}, {true, false}, {false, true}}) {
+      Random random(static_cast<uint64_t>(hidden));
+      const int64_t tokens = 5, count = tokens * hidden;
+      const Numbers residual = Numbers::Of(dtype, count, random), delta = Numbers::Of(dtype, count, random),
+                    weight = Numbers::Of(dtype, hidden, random), out = Numbers::Of(dtype, count, random);
+      const Doubles sum = with_delta ? Added(residual, delta) : residual.All(), before = out.All();
+      RmsNorm(this->device_.stream, {dtype, residual.data(), with_delta ? delta.data() : nullptr, weight.data(),
+                                     out.data(), tokens, hidden, 1e-5f, adds});
+      ExpectNear(residual.Floats(), sum, tolerance, "residual");
       Doubles expected;
-      for (int64_t t = 0; t < tokens; ++t) {
-        const Doubles row(x.begin() + t * hidden, x.begin() + (t + 1) * hidden);
-        const auto normed = reference::LayerNorm(row, {weight.begin(), weight.end()},
-                                                 biased ? Doubles(bias.begin(), bias.end()) : Doubles(), 1e-5);
-        expected.insert(expected.end(), normed.begin(), normed.end());
+      for (int64_t t = 0; t < tokens; ++t) {  // the norm is that of the residual as stored
+        Append(expected, reference::RmsNorm(residual.Slice(t * hidden, hidden), weight.All(), 1e-5));
       }
-      std::vector<float> out(x.size());
-      const float* b = biased ? bias.data() : nullptr;
-      LayerNorm(CpuStream(2), {x.data(), weight.data(), b, out.data(), tokens, hidden, 1e-5f});
-      test::ExpectNear(out, expected, 3e-5, "hidden " + std::to_string(hidden));
-      LayerNorm(CpuStream(1), {x.data(), weight.data(), b, x.data(), tokens, hidden, 1e-5f});
-      EXPECT_EQ(x, out) << "in place";
+      for (size_t i = 0; adds && i < expected.size(); ++i) expected[i] += before[i];
+      ExpectNear(out.Floats(), expected, tolerance, adds ? "sum" : "norm");
     }
-  }
+  });
 }
 
-TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
-  for (const Activation activation : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
-    for (const int64_t columns : {1, 7, 8, 33, 1000}) {
-      Random random(7);
-      auto rows = random.Floats(3 * columns);
-      const auto bias = random.Floats(columns);
-      for (size_t i = 0; i < rows.size(); ++i) rows[i] *= i % 5 == 0 ? 100.0f : i % 5 == 1 ? 0.01f : 4.0f;
+template <class Device>
+class LayerNormTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(LayerNormTest, Devices, DeviceName);
+
+TYPED_TEST(LayerNormTest, NormsTheResidualThatItUpdatesAroundItsMean) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t hidden) {
+    for (const auto& [with_delta, biased] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
+      Random random(static_cast<uint64_t>(hidden));
+      const int64_t tokens = 5, count = tokens * hidden;
+      const Numbers residual = Numbers::Of(dtype, count, random), delta = Numbers::Of(dtype, count, random),
+                    weight = Numbers::Of(dtype, hidden, random), bias = Numbers::Of(dtype, hidden, random),
+                    out(dtype, count);
+      for (int64_t i = 0; i < count; ++i) residual.Set(i, residual[i] + 5);  // a mean above the spread
+      const Doubles sum = with_delta ? Added(residual, delta) : residual.All();
+      const void* b = biased ? bias.data() : nullptr;
+      LayerNorm(this->device_.stream, {dtype, residual.data(), with_delta ? delta.data() : nullptr, weight.data(), b,
+                                       out.data(), tokens, hidden, 1e-5f});
+      ExpectNear(residual.Floats(), sum, tolerance, "residual");
+      Doubles expected;
+      for (int64_t t = 0; t < tokens; ++t) {  // the norm is that of the residual as stored
+        Append(expected, reference::LayerNorm(residual.Slice(t * hidden, hidden), weight.All(),
+                                              biased ? bias.All() : Doubles(), 1e-5));
+      }
+      ExpectNear(out.Floats(), expected, tolerance + 4e-6, "norm");
+      LayerNorm(this->device_.stream,
+                {dtype, residual.data(), nullptr, weight.data(), b, residual.data(), tokens, hidden, 1e-5f});
+      EXPECT_EQ(residual.Floats(), out.Floats()) << "in place";
+    }
+  });
+}
+
+template <class Device>
+class ActivateTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(ActivateTest, Devices, DeviceName);
+
+TYPED_TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
+    for (const Activation activation :
+         {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
       for (const bool biased : {false, true}) {
-        Doubles expected;
-        for (size_t i = 0; i < rows.size(); ++i) {
-          const double added = biased ? bias[i % static_cast<size_t>(columns)] : 0;
-          expected.push_back(reference::Activate(rows[i] + added, activation));
+        Random random(8);
+        const int64_t tokens = 3;
+        const Numbers rows = Numbers::Of(dtype, tokens * columns, random), bias = Numbers::Of(dtype, columns, random);
+        for (int64_t i = 0; i < rows.count; ++i) {
+          rows.Set(i, rows[i] * (i % 5 == 0 ? 60 : i % 5 == 1 ? 0.01 : 2));  // exp(120) overflows
         }
-        auto out = rows;
-        Activate(CpuStream(2), {out.data(), biased ? bias.data() : nullptr, 3, columns, activation});
-        test::ExpectNear(out, expected, 1e-6, "columns " + std::to_string(columns));
+        Doubles expected;
+        for (int64_t i = 0; i < rows.count; ++i) {
+          expected.push_back(reference::Activate(rows[i] + (biased ? bias[i % columns] : 0), activation));
+        }
+        Activate(this->device_.stream,
+                 {dtype, rows.data(), biased ? bias.data() : nullptr, tokens, columns, activation});
+        ExpectNear(rows.Floats(), expected, tolerance, "activated");
+      }
+    }
+  });
+}
+
+template <class Device>
+class AddRowsTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(AddRowsTest, Devices, DeviceName);
+
+TYPED_TEST(AddRowsTest, AddsRowToRowOrOneToAllAndTouchesNothingBesides) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
+    for (const int64_t from_stride : {columns, columns + 16, int64_t{0}}) {
+      Random random(9);
+      const int64_t tokens = 5, stride = columns + 8;
+      const Numbers to = Numbers::Of(dtype, tokens * stride, random),
+                    from = Numbers::Of(dtype, (tokens - 1) * from_stride + columns, random);
+      Doubles expected = to.All();
+      for (int64_t i = 0; i < to.count; ++i) {
+        if (i % stride < columns) expected[static_cast<size_t>(i)] += from[i / stride * from_stride + i % stride];
+      }
+      const Doubles before = to.All();
+      AddRows(this->device_.stream, {dtype, to.data(), from.data(), tokens, columns, stride, from_stride});
+      ExpectNear(to.Floats(), expected, tolerance, "sum");
+      for (int64_t i = 0; i < to.count; ++i) {
+        if (i % stride >= columns) {
+          EXPECT_EQ(to[i], before[static_cast<size_t>(i)]);
+        }
+      }
+    }
+  });
+}
+
+template <class Device>
+class EmbeddingTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(EmbeddingTest, Devices, DeviceName);
+
+/// A table whose first row is that of first_id.
+template <class Stream>
+void ExpectRowsOf(const Stream& stream, NumberType dtype, double tolerance, int64_t hidden, int64_t first_id,
+                  const std::vector<int32_t>& ids) {
+  for (const bool adds : {false, true}) {
+    const int64_t rows = 7, tokens = static_cast<int64_t>(ids.size());
+    Random random(4);
+    const Numbers numbers = Numbers::Of(dtype, rows * hidden, random), out = Numbers::Of(dtype, tokens * hidden, random);
+    const DeviceBuffer<int32_t> device_ids(ids);
+    Doubles expected;
+    for (int64_t i = 0; i < out.count; ++i) {
+      const int64_t row = ids[static_cast<size_t>(i / hidden)] - first_id;
+      const double found = row >= 0 && row < rows ? 2.5 * numbers[row * hidden + i % hidden] : 0;
+      expected.push_back(adds ? out[i] + found : found);
+    }
+    const auto* data = static_cast<const std::byte*>(numbers.data());
+    Embedding(stream, {.dtype = dtype,
+                       .table = {dtype, data, rows, hidden, hidden * ByteSize(dtype)},
+                       .token_ids = device_ids.data(),
+                       .out = out.data(),
+                       .num_tokens = tokens,
+                       .first_id = first_id,
+                       .scale = 2.5f,
+                       .adds = adds});
+    // What is added was rounded before.
+    ExpectNear(out.Floats(), expected, adds ? 4 * tolerance : tolerance, adds ? "sum" : "rows");
+  }
+}
+
+TYPED_TEST(EmbeddingTest, LooksUpRowsOfItsShardAndZerosElsewhere) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t hidden) {
+    ExpectRowsOf(this->device_.stream, dtype, tolerance, hidden, 0, {6, 0, 3});
+    ExpectRowsOf(this->device_.stream, dtype, tolerance, hidden, 100, {104, 100, 99, 107, 102, 0});
+    ExpectRowsOf(this->device_.stream, dtype, tolerance, hidden, -2, {0, 4, 1});  // rows that nobody asks for
+  });
+}
+
+template <class Device>
+class GateMulTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(GateMulTest, Devices, DeviceName);
+
+TYPED_TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
+    for (const bool interleaved : {false, true}) {
+      if (interleaved && columns % 8 != 0) continue;
+      for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSilu}) {
+        Random random(3);
+        const int64_t tokens = 3;
+        const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
+        for (int64_t i = 0; i < in.count; i += 5) in.Set(i, in[i] * 60);  // exp(120) overflows
+        const float limit = activation == Activation::kClampedSilu ? 0.7f : 0;
+        GateMul(this->device_.stream,
+                {dtype, in.data(), out.data(), tokens, columns, interleaved, activation, limit});
+        Doubles expected;
+        for (int64_t t = 0; t < tokens; ++t) {
+          Doubles gate, up;
+          for (int64_t i = 0; i < columns; ++i) {
+            const int64_t at = 2 * t * columns + (interleaved ? i / 8 * 16 + i % 8 : i);
+            gate.push_back(in[at]);
+            up.push_back(in[at + (interleaved ? 8 : columns)]);
+          }
+          Append(expected, reference::GateMul(gate, up, activation, limit));
+        }
+        ExpectNear(out.Floats(), expected, tolerance, interleaved ? "interleaved" : "gates, then ups");
+      }
+    }
+  });
+}
+
+template <class Device>
+class SumSquaresTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(SumSquaresTest, Devices, DeviceName);
+
+TYPED_TEST(SumSquaresTest, SumsWhatItIsToldOfQueriesAndOfKeys) {
+  this->ForEachType([&](NumberType dtype, double) {
+    const int64_t tokens = 5, stride = 900, queries = 600, first_key = 664, keys = 130;
+    Random random(16);
+    const Numbers rows = Numbers::Of(dtype, tokens * stride, random);
+    const DeviceBuffer<float> squares(std::vector<float>(2 * tokens, -1));
+    SumSquares(this->device_.stream,
+               {dtype, rows.data(), stride, tokens, queries, first_key, keys, squares.data()});
+    for (int64_t t = 0; t < tokens; ++t) {
+      double of_queries = 0, of_keys = 0;
+      for (int64_t i = 0; i < queries; ++i) of_queries += rows[t * stride + i] * rows[t * stride + i];
+      for (int64_t i = first_key; i < first_key + keys; ++i) of_keys += rows[t * stride + i] * rows[t * stride + i];
+      EXPECT_NEAR(squares[2 * t], of_queries, 1e-5 * of_queries);
+      EXPECT_NEAR(squares[2 * t + 1], of_keys, 1e-5 * of_keys);
+    }
+  });
+}
+
+template <class Device>
+class CapLogitsTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(CapLogitsTest, Devices, DeviceName);
+
+TYPED_TEST(CapLogitsTest, ScalesAndCapsTheColumnsOfEveryRow) {
+  for (const float cap : {0.0f, 30.0f}) {
+    for (const int64_t gap : {0, 5}) {
+      const int64_t rows = 3, columns = 301, stride = columns + gap;
+      Random random(17);
+      std::vector<float> before = random.Floats(rows * stride);
+      for (size_t i = 0; i < before.size(); ++i) before[i] *= i % 3 == 0 ? 1e4f : i % 3 == 1 ? 20.0f : 1e-3f;
+      const DeviceBuffer<float> logits(before);
+      CapLogits(this->device_.stream, {logits.data(), rows, columns, stride, 0.3f, cap});
+      for (int64_t i = 0; i < rows * stride; ++i) {
+        const float x = before[static_cast<size_t>(i)];
+        const double want = i % stride < columns ? reference::Capped(x, 0.3f, cap) : x;
+        EXPECT_NEAR(logits[i], want, 1e-5 * std::max(1.0, std::fabs(want)));
       }
     }
   }
 }
 
-TEST(AddRowsTest, AddsRowToRow) {
-  Random random(8);
-  const auto before = random.Floats(5 * 37), from = random.Floats(5 * 37);
-  auto to = before;
-  AddRows(CpuStream(2), {to.data(), from.data(), 5, 37});
-  for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(to[i], before[i] + from[i]);
+template <class Device>
+class CombineExpertsTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(CombineExpertsTest, Devices, DeviceName);
+
+TYPED_TEST(CombineExpertsTest, WeighsRowsOfExpertsAndOfTheSharedOne) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
+    for (const auto& [shares, gated] : {std::pair{false, false}, {true, false}, {true, true}}) {
+      Random random(5);
+      const int64_t tokens = 4, k = 3, stride = 9;
+      const Numbers rows = Numbers::Of(dtype, tokens * k * columns, random),
+                    shared = Numbers::Of(dtype, tokens * columns, random), out(dtype, tokens * columns);
+      const DeviceBuffer<float> weights(random.Floats(tokens * k)), gates(random.Floats(tokens * stride));
+      const DeviceBuffer<int32_t> places(std::vector<int32_t>{3, 0, 7, 1, 2, 11, 4, 5, 6, 8, 10, 9});
+      CombineExperts(this->device_.stream,
+                     {dtype, rows.data(), places.data(), weights.data(), shares ? shared.data() : nullptr,
+                      gated ? gates.data() + 2 : nullptr, stride, out.data(), tokens, k, columns, 0.5f});
+      Doubles want;
+      for (int64_t i = 0; i < tokens * columns; ++i) {
+        const int64_t token = i / columns;
+        const double gate = gated ? 1 / (1 + std::exp(-double{gates[token * stride + 2]})) : 1;
+        double sum = shares ? gate * shared[i] : 0;
+        for (int64_t j = token * k; j < (token + 1) * k; ++j) {
+          sum += double{weights[j]} * rows[places[j] * columns + i % columns];
+        }
+        want.push_back(sum / 2);
+      }
+      ExpectNear(out.Floats(), want, tolerance, "combined");
+    }
+  });
 }
 
-TEST(EmbeddingTest, LooksUpScaledRowsOrAddsThem) {
-  Random random(9);
-  const auto numbers = random.Floats(7 * 20), before = random.Floats(3 * 20);
-  const Weight table = {NumberType::kF32, reinterpret_cast<const std::byte*>(numbers.data()), 7, 20, 20 * 4};
-  const std::vector<int32_t> ids = {6, 0, 3};
-  for (const bool adds : {false, true}) {
-    auto out = before;
-    Embedding(CpuStream(2), {table, ids.data(), out.data(), 3, adds ? 1.0f : 2.0f, adds});
-    for (size_t i = 0; i < out.size(); ++i) {
-      const float row = numbers[static_cast<size_t>(ids[i / 20]) * 20 + i % 20];
-      EXPECT_EQ(out[i], adds ? before[i] + row : 2 * row);
+template <class Device>
+class BlockCopyTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(BlockCopyTest, Devices, DeviceName);
+
+TYPED_TEST(BlockCopyTest, CopiesInsideAPoolAndToAnother) {
+  for (const int64_t block_bytes : {16, 4096 + 48, 3 * 65536 + 16}) {
+    const int64_t blocks = 9;
+    Random random(static_cast<uint64_t>(block_bytes));
+    const DeviceBuffer<std::byte> pool(blocks * block_bytes), other(blocks * block_bytes);
+    for (int64_t i = 0; i < pool.size(); ++i) pool[i] = static_cast<std::byte>(random.Bits());
+    std::vector<std::byte> expected(pool.data(), pool.data() + pool.size()), elsewhere(expected.size());
+    const std::vector<int32_t> list{3, 5, 3, 1, 0, 7, 8, 2};
+    const DeviceBuffer<int32_t> pairs(list);
+    BlockCopy(this->device_.stream, {pool.data(), other.data(), block_bytes, pairs.data(), 4});
+    BlockCopy(this->device_.stream, {pool.data(), pool.data(), block_bytes, pairs.data(), 4});
+    for (size_t i = 0; i < list.size(); i += 2) {
+      const std::byte* from = expected.data() + list[i] * block_bytes;
+      std::memcpy(elsewhere.data() + list[i + 1] * block_bytes, from, static_cast<size_t>(block_bytes));
     }
+    for (size_t i = 0; i < list.size(); i += 2) {
+      const std::byte* from = expected.data() + list[i] * block_bytes;
+      std::memcpy(expected.data() + list[i + 1] * block_bytes, from, static_cast<size_t>(block_bytes));
+    }
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), pool.data())) << "blocks of " << block_bytes;
+    EXPECT_TRUE(std::equal(elsewhere.begin(), elsewhere.end(), other.data())) << "to another pool, " << block_bytes;
   }
 }
+
+template <class Device>
+class NoRowsTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(NoRowsTest, Devices, DeviceName);
+
+TYPED_TEST(NoRowsTest, AreNoWork) {
+  const auto& stream = this->device_.stream;
+  const auto kF32 = NumberType::kF32;
+  RmsNorm(stream, {kF32, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
+  LayerNorm(stream, {kF32, nullptr, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
+  Activate(stream, {kF32, nullptr, nullptr, 0, 64, Activation::kSilu});
+  AddRows(stream, {kF32, nullptr, nullptr, 0, 64, 64, 64});
+  GateMul(stream, {kF32, nullptr, nullptr, 0, 64, false});
+  Embedding(stream, {.dtype = kF32, .table = {kF32, nullptr, 0, 64, 256}, .token_ids = nullptr, .out = nullptr, .num_tokens = 0});
+  BlockCopy(stream, {nullptr, nullptr, 16, nullptr, 0});
+}
+
+// What the CPU does in ops of their own; on CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
 
 TEST(HeadNormTest, NormsEveryHeadOfAStridedRowAsARowOfItsOwn) {
   Random random(4);
@@ -118,32 +357,17 @@ TEST(HeadNormTest, NormsEveryHeadOfAStridedRowAsARowOfItsOwn) {
     HeadNorm(CpuStream(2), {rows.data(), weight.data(), tokens, heads, dim, stride, 1e-5f});
     for (int64_t t = 0; t < tokens; ++t) {
       for (int64_t h = 0; h < heads; ++h) {
-        const float* head = before.data() + t * stride + h * dim;
+        std::vector<float> head(static_cast<size_t>(dim)), row(head.size());
+        std::copy_n(before.begin() + t * stride + h * dim, dim, head.begin());
         const std::span<const float> normed(rows.data() + t * stride + h * dim, static_cast<size_t>(dim));
-        test::ExpectNear(normed, reference::RmsNorm({head, head + dim}, {weight.begin(), weight.end()}, 1e-5), 2e-6,
-                         "dim " + std::to_string(dim));
-        std::vector<float> row(static_cast<size_t>(dim));
-        RmsNorm(CpuStream(1), {head, weight.data(), row.data(), 1, dim, 1e-5f});
+        ExpectNear(normed, reference::RmsNorm({head.begin(), head.end()}, {weight.begin(), weight.end()}, 1e-5), 2e-6,
+                   "dim " + std::to_string(dim));
+        RmsNorm(CpuStream(1), {NumberType::kF32, head.data(), nullptr, weight.data(), row.data(), 1, dim, 1e-5f});
         EXPECT_TRUE(std::ranges::equal(normed, row)) << "not the bits of a row";
       }
       for (int64_t i = t * stride + heads * dim; i < (t + 1) * stride; ++i) {  // what follows the heads is not touched
         EXPECT_EQ(rows[static_cast<size_t>(i)], before[static_cast<size_t>(i)]);
       }
-    }
-  }
-}
-
-TEST(AddBiasTest, AddsToTheColumnsOfEveryRow) {
-  Random random(5);
-  for (const int64_t columns : {1, 7, 64, 200}) {
-    const int64_t tokens = 6, stride = columns + 5;
-    const auto before = random.Floats(tokens * stride), bias = random.Floats(columns);
-    auto rows = before;
-    AddBias(CpuStream(2), {rows.data(), bias.data(), tokens, columns, stride});
-    for (int64_t i = 0; i < tokens * stride; ++i) {
-      const int64_t column = i % stride;
-      const float added = column < columns ? bias[static_cast<size_t>(column)] : 0;
-      EXPECT_EQ(rows[static_cast<size_t>(i)], before[static_cast<size_t>(i)] + added) << columns << ", " << i;
     }
   }
 }
@@ -172,7 +396,7 @@ void ExpectRotation(int64_t dim, int64_t rotated) {
       const auto begin = before.begin() + static_cast<ptrdiff_t>(at);
       Doubles expected = reference::Rope({begin, begin + rotated}, positions[static_cast<size_t>(t)], 10000.0);
       expected.insert(expected.end(), begin + rotated, begin + dim);
-      test::ExpectNear({rows.data() + at, static_cast<size_t>(dim)}, expected, 1e-6, "head");
+      ExpectNear({rows.data() + at, static_cast<size_t>(dim)}, expected, 1e-6, "head");
     }
     for (int64_t i = heads * dim; i < stride; ++i) {  // what follows the heads is not touched
       EXPECT_EQ(rows[static_cast<size_t>(t * stride + i)], before[static_cast<size_t>(t * stride + i)]);
@@ -184,97 +408,27 @@ TEST(RopeTest, RotatesEveryHeadOfAStridedRowOrTheFirstDimensionsOfIt) {
   for (const int64_t rotated : {20, 12, 2, 0}) ExpectRotation(20, rotated);
 }
 
-void ExpectGatedAs(Activation activation, int64_t columns) {
-  Random random(3);
-  auto rows = random.Floats(2 * 2 * columns);
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] *= i % 5 == 0 ? 100.0f : 4.0f;
-  std::vector<float> out(static_cast<size_t>(2 * columns));
-  GateMul(CpuStream(2), {rows.data(), out.data(), 2, columns, activation});
-  Doubles expected;
-  for (int64_t t = 0; t < 2; ++t) {
-    const auto gate = rows.begin() + t * 2 * columns;
-    const auto row = reference::GateMul({gate, gate + columns}, {gate + columns, gate + 2 * columns}, activation);
-    expected.insert(expected.end(), row.begin(), row.end());
-  }
-  test::ExpectNear(out, expected, 2e-6, "columns " + std::to_string(columns));
-}
-
-TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
-  for (const int64_t columns : {1, 7, 8, 33, 1536}) {
-    for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) ExpectGatedAs(activation, columns);
-  }
-}
-
-TEST(GateMulTest, ClampsGatesFromAboveAndUpsOnBothSides) {
-  for (const int64_t columns : {1, 7, 33}) {
-    Random random(9);
-    const int64_t tokens = 3;
-    auto gate_up = random.Floats(tokens * 2 * columns);
-    for (float& x : gate_up) x *= 12;
-    std::vector<float> out(static_cast<size_t>(tokens * columns));
-    GateMul(CpuStream(2), {gate_up.data(), out.data(), tokens, columns, Activation::kClampedSilu, 7.0f});
-    Doubles expected;
-    for (int64_t t = 0; t < tokens; ++t) {
-      const auto gate = gate_up.begin() + t * 2 * columns, up = gate + columns;
-      const auto row = reference::GateMul({gate, up}, {up, up + columns}, Activation::kClampedSilu, 7);
-      expected.insert(expected.end(), row.begin(), row.end());
-    }
-    test::ExpectNear(out, expected, 2e-6, "columns " + std::to_string(columns));
-  }
-}
-
-TEST(RmsNormTest, AddsWhatItNormedWhereItIsToldSo) {
-  Random random(6);
-  const int64_t tokens = 3, hidden = 37;
-  const auto x = random.Floats(tokens * hidden), weight = random.Floats(hidden),
-             before = random.Floats(tokens * hidden);
-  auto out = before;
-  RmsNorm(CpuStream(2), {x.data(), weight.data(), out.data(), tokens, hidden, 1e-5f, true});
-  Doubles expected(before.begin(), before.end());
-  for (int64_t t = 0; t < tokens; ++t) {
-    const auto row = x.begin() + t * hidden;
-    const auto normed = reference::RmsNorm({row, row + hidden}, {weight.begin(), weight.end()}, 1e-5);
-    for (int64_t i = 0; i < hidden; ++i)
-      expected[static_cast<size_t>(t * hidden + i)] += normed[static_cast<size_t>(i)];
-  }
-  test::ExpectNear(out, expected, 2e-6, "sum");
-}
-
 TEST(WideNormTest, NormsARowWhoseOtherHalfIsElsewhere) {
   Random random(7);
   for (const int64_t columns : {1, 7, 64, 129}) {
     const int64_t tokens = 4, stride = 2 * columns;
     const auto before = random.Floats(tokens * stride), weight = random.Floats(stride);
     auto rows = before;
-    std::vector<float> halves[2] = {std::vector<float>(static_cast<size_t>(3 * tokens)), {}}, squares(halves[0].size());
-    halves[1] = halves[0];
-    for (const int64_t half : {0, 1}) {
-      float* part = halves[half].data();
-      SumSquares(CpuStream(2), {rows.data() + half * columns, part + 1, tokens, columns, stride, 3});
-      for (size_t i = 0; i < squares.size(); ++i) squares[i] += part[i];
+    std::vector<float> halves(static_cast<size_t>(2 * tokens)), squares(static_cast<size_t>(3 * tokens));
+    SumSquares(CpuStream(2), {NumberType::kF32, rows.data(), stride, tokens, columns, columns, columns, halves.data()});
+    for (int64_t t = 0; t < tokens; ++t) {
+      squares[static_cast<size_t>(3 * t + 1)] =
+          halves[static_cast<size_t>(2 * t)] + halves[static_cast<size_t>(2 * t + 1)];
     }
-    for (int64_t t = 0; t < tokens; ++t) EXPECT_EQ(squares[static_cast<size_t>(3 * t)], 0) << "not this norm's";
     for (const int64_t half : {0, 1}) {
       WideNorm(CpuStream(2), {rows.data() + half * columns, weight.data() + half * columns, squares.data() + 1, tokens,
                               columns, stride, 3, stride, 1e-5f});
     }
     for (int64_t t = 0; t < tokens; ++t) {
       const auto row = before.begin() + t * stride;
-      test::ExpectNear({rows.data() + t * stride, static_cast<size_t>(stride)},
-                       reference::RmsNorm({row, row + stride}, {weight.begin(), weight.end()}, 1e-5), 2e-6, "row");
+      ExpectNear({rows.data() + t * stride, static_cast<size_t>(stride)},
+                 reference::RmsNorm({row, row + stride}, {weight.begin(), weight.end()}, 1e-5), 2e-6, "row");
     }
-  }
-}
-
-TEST(CapLogitsTest, ScalesAndCapsFromTinyToHugeNumbers) {
-  for (const float cap : {0.0f, 30.0f}) {
-    Random random(8);
-    auto logits = random.Floats(1003);
-    for (size_t i = 0; i < logits.size(); ++i) logits[i] *= i % 3 == 0 ? 1e4f : i % 3 == 1 ? 20.0f : 1e-3f;
-    Doubles expected;
-    for (const float x : logits) expected.push_back(reference::Capped(x, 0.3f, cap));
-    CapLogits(CpuStream(2), {logits.data(), static_cast<int64_t>(logits.size()), 0.3f, cap});
-    test::ExpectNear(logits, expected, 4e-6, "cap " + std::to_string(cap));
   }
 }
 

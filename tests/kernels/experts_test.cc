@@ -1,10 +1,10 @@
-// Mixtures of experts on the CPU: who is chosen, in which order rows are computed, and what of.
+// Products of rows grouped by expert, with packed weights.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "kernels/expert_matmul.h"
-#include "tests/kernels/expert_case.h"
+#include "kernels/route_experts.h"
 #include "tests/kernels/packed_case.h"
 
 namespace quire::kernels {
@@ -13,23 +13,6 @@ namespace {
 using test::Pack;
 using test::Random;
 using test::RandomWeight;
-
-template <class T>
-using Vector = std::vector<T>;
-
-TEST(RouteExpertsTest, EqualsReference) {
-  for (const int threads : {1, 3}) test_case::ExpectRoutings<Vector>(CpuStream(threads));
-}
-
-TEST(RouteExpertsTest, TiesGoToTheLowerNumber) { test_case::ExpectTiesToGoToTheLowerNumber<Vector>(CpuStream(1)); }
-
-TEST(RouteExpertsTest, EveryTokenHasDifferentExperts) { test_case::ExpectDifferentExpertsOfNaN<Vector>(CpuStream(1)); }
-
-TEST(GroupByExpertTest, OrdersPairsByExpert) {
-  for (const auto& [pairs, experts] : {std::pair{0, 4}, {1, 1}, {7, 3}, {600, 60}, {1000, 1024}}) {
-    test_case::ExpectGroups<Vector>(CpuStream(2), pairs, experts);
-  }
-}
 
 struct Case {
   std::string name;
@@ -147,36 +130,6 @@ TEST(ExpertMatmulWithoutColumnsTest, GivesZeros) {
                               .bias = nullptr,
                               .y = y.data()});
   EXPECT_EQ(y, std::vector<float>(40, 0.0f));
-}
-
-TEST(CombineExpertsTest, WeighsRowsOfExpertsAndOfTheSharedOne) {
-  for (const int64_t columns : {1, 7, 64, 1000}) {
-    for (const bool shares : {false, true}) {
-      for (const bool gated : {false, true}) {
-        Random random(static_cast<uint64_t>(columns));
-        const int64_t tokens = 5, k = 3, stride = 9;
-        const std::vector<float> rows = random.Floats(tokens * k * columns), weights = random.Floats(tokens * k),
-                                 shared = random.Floats(tokens * columns), gates = random.Floats(tokens * stride);
-        std::vector<int32_t> places;
-        for (int32_t i = 0; i < tokens * k; ++i) places.push_back((i * 7 + 3) % (static_cast<int32_t>(tokens * k)));
-        std::vector<float> out(shared.size(), -1.0f);
-        CombineExperts(CpuStream(2), {rows.data(), places.data(), weights.data(), shares ? shared.data() : nullptr,
-                                      gated ? gates.data() + 2 : nullptr, stride, out.data(), tokens, k, columns});
-        std::vector<double> want;
-        for (int64_t i = 0; i < tokens * columns; ++i) {
-          const int64_t token = i / columns;
-          const double gate = gated ? 1 / (1 + std::exp(-double{gates[static_cast<size_t>(token * stride + 2)]})) : 1;
-          double sum = shares ? gate * shared[static_cast<size_t>(i)] : 0;
-          for (int64_t j = token * k; j < (token + 1) * k; ++j) {
-            const auto at = static_cast<size_t>(places[static_cast<size_t>(j)] * columns + i % columns);
-            sum += double{weights[static_cast<size_t>(j)]} * rows[at];
-          }
-          want.push_back(sum);
-        }
-        test::ExpectNear(out, want, 1e-6, "columns " + std::to_string(columns));
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/embedding.h"
-#include "kernels/reference/reference.h"
+#include "tests/kernels/reference.h"
 #include "tests/kernels/packed_case.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "kernels/cpu/attention_items.h"
-#include "kernels/reference/reference.h"
+#include "tests/kernels/reference.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"
 

@@ -7,7 +7,7 @@
 #include <bit>
 #include <typeinfo>
 
-#include "kernels/cuda/stream.h"
+#include "kernels/stream.h"
 #include "simt/executor.h"
 #include "simt/global_pointer.h"
 #include "simt/kernel_name.h"

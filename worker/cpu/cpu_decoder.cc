@@ -4,7 +4,6 @@
 
 #include "comm/base/error.h"
 #include "kernels/activation.h"
-#include "kernels/add_bias.h"
 #include "kernels/add_rows.h"
 #include "kernels/cap_logits.h"
 #include "kernels/cpu/thread_pool.h"
@@ -15,6 +14,7 @@
 #include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/sum_squares.h"
 #include "kernels/wide_norm.h"
 #include "worker/model/rope_table.h"
 
@@ -76,10 +76,19 @@ std::span<const float> CpuDecoder::Forward(const StepInputs& inputs, const KvCac
 }
 
 void CpuDecoder::Embed() {
-  kernels::Embedding(stream_, {weights_.embedding, inputs_->token_ids.data(), residual_.data(), tokens_,
-                               static_cast<float>(spec_.embedding_scale)});
+  kernels::Embedding(stream_, {.dtype = NumberType::kF32,
+                               .table = weights_.embedding,
+                               .token_ids = inputs_->token_ids.data(),
+                               .out = residual_.data(),
+                               .num_tokens = tokens_,
+                               .scale = static_cast<float>(spec_.embedding_scale)});
   if (spec_.position == Position::kLearned) {
-    kernels::Embedding(stream_, {weights_.positions, inputs_->positions.data(), residual_.data(), tokens_, 1, true});
+    kernels::Embedding(stream_, {.dtype = NumberType::kF32,
+                                 .table = weights_.positions,
+                                 .token_ids = inputs_->positions.data(),
+                                 .out = residual_.data(),
+                                 .num_tokens = tokens_,
+                                 .adds = true});
   }
   if (spec_.embedding_norm) Norm(weights_.embedding_norm, residual_.data());
 }
@@ -94,7 +103,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   float* q = qkv_.data();
   float* k = q + heads * dim;
   float* v = k + kv_heads * dim;
-  if (!w.qkv_bias.empty()) kernels::AddBias(stream_, {q, w.qkv_bias.data(), tokens_, qkv_width_, qkv_width_});
+  if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, qkv_width_);
   if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(w);
   if (const int64_t rope = LayerOf(layer).rope; rope >= 0 && spec_.rotated_dims() > 0) {
     const float* table = ropes_[static_cast<size_t>(rope)].data();
@@ -126,8 +135,8 @@ void CpuDecoder::NormQueriesAndKeys(const LayerWeights& w) {
   // Ranks sum their squares. A KV head that several hold is summed by the one that has its first query head.
   const int64_t counted = CountedKvHeads(spec_, shard_) * dim, all = tokens_ * 2;
   float* part = squares_.data();
-  kernels::SumSquares(stream_, {q, part, tokens_, heads * dim, qkv_width_, 2});
-  kernels::SumSquares(stream_, {k + kv_heads * dim - counted, part + 1, tokens_, counted, qkv_width_, 2});
+  kernels::SumSquares(stream_, {NumberType::kF32, q, qkv_width_, tokens_, heads * dim,
+                                (heads + kv_heads) * dim - counted, counted, part});
   float* squares = part;
   if (collective_.size() > 1) {
     squares += all;
@@ -161,10 +170,10 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
   const float* x = spec_.shared_norm ? normed_.data() : Normed(w.mlp_norm);
   if (spec_.gated_mlp) {
     Matmul(x, w.mlp_in, gate_up_.data(), 2 * columns, tokens_, activations_);
-    kernels::GateMul(stream_, {gate_up_.data(), activated_.data(), tokens_, columns, AsKernel(spec_.activation)});
+    kernels::GateMul(stream_, {NumberType::kF32, gate_up_.data(), activated_.data(), tokens_, columns, false, AsKernel(spec_.activation)});
   } else if (columns > 0) {
     Matmul(x, w.mlp_in, activated_.data(), columns, tokens_, activations_);
-    kernels::Activate(stream_, {activated_.data(), DataOf(w.up_bias), tokens_, columns, AsKernel(spec_.activation)});
+    kernels::Activate(stream_, {NumberType::kF32, activated_.data(), DataOf(w.up_bias), tokens_, columns, AsKernel(spec_.activation)});
   }
 }
 
@@ -177,7 +186,8 @@ void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
   MultiplyOut(attended_.data(), w.attention_out, w.attention_out_bias, delta_.data());
   MultiplyOut(activated_.data(), w.down, w.down_bias, normed_.data());
-  kernels::AddRows(stream_, {delta_.data(), normed_.data(), tokens_, spec_.hidden_size});
+  const int64_t hidden = spec_.hidden_size;
+  kernels::AddRows(stream_, {NumberType::kF32, delta_.data(), normed_.data(), tokens_, hidden, hidden, hidden});
   AddToResidual({});
 }
 
@@ -204,11 +214,9 @@ void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
   logits_.resize(static_cast<size_t>(count * vocab));
   // Nothing comes after the output head that would even out its errors.
   Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
-  if (!weights_.head_bias.empty()) {
-    kernels::AddBias(stream_, {logits_.data(), weights_.head_bias.data(), count, vocab, vocab});
-  }
+  if (!weights_.head_bias.empty()) AddBias(weights_.head_bias, logits_.data(), count, vocab);
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
-  kernels::CapLogits(stream_, {logits_.data(), static_cast<int64_t>(logits_.size()),
+  kernels::CapLogits(stream_, {logits_.data(), count, vocab, vocab,
                                static_cast<float>(spec_.logit_scale), static_cast<float>(spec_.logit_cap)});
 }
 
@@ -222,10 +230,10 @@ void CpuDecoder::Norm(const NormWeights& weights, float* out) {
   const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
   const float* weight = weights.weight.data();
   if (spec_.norm == NormKind::kRms) {
-    kernels::RmsNorm(stream_, {residual_.data(), weight, out, tokens_, spec_.hidden_size, epsilon});
+    kernels::RmsNorm(stream_, {NumberType::kF32, residual_.data(), nullptr, weight, out, tokens_, spec_.hidden_size, epsilon});
   } else {
     kernels::LayerNorm(stream_,
-                       {residual_.data(), weight, DataOf(weights.bias), out, tokens_, spec_.hidden_size, epsilon});
+                       {NumberType::kF32, residual_.data(), nullptr, weight, DataOf(weights.bias), out, tokens_, spec_.hidden_size, epsilon});
   }
 }
 
@@ -238,7 +246,11 @@ void CpuDecoder::Matmul(const float* x, const Matrices& weights, float* y, int64
 void CpuDecoder::MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out) {
   Matmul(x, weight, out, spec_.hidden_size, tokens_, activations_);
   if (bias.empty() || collective_.rank() != 0) return;
-  kernels::AddBias(stream_, {out, bias.data(), tokens_, spec_.hidden_size, spec_.hidden_size});
+  AddBias(bias, out, tokens_, spec_.hidden_size);
+}
+
+void CpuDecoder::AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride) {
+  kernels::AddRows(stream_, {NumberType::kF32, rows, bias.data(), count, static_cast<int64_t>(bias.size()), stride, 0});
 }
 
 void CpuDecoder::AddToResidual(const std::vector<float>& after_norm) {
@@ -265,13 +277,13 @@ void CpuDecoder::AddDelta() {
 
 void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
   const int64_t count = tokens_ * spec_.hidden_size;
-  const float* sum = delta_.data();
+  float* sum = delta_.data();
   if (collective_.size() > 1) {
     std::fill_n(normed_.data(), count, 0.0f);
     collective_.AllReduceAdd({delta_.data(), static_cast<size_t>(count)}, {normed_.data(), static_cast<size_t>(count)});
     sum = normed_.data();
   }
-  kernels::RmsNorm(stream_, {sum, weight.data(), residual_.data(), tokens_, spec_.hidden_size,
+  kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), residual_.data(), tokens_, spec_.hidden_size,
                              static_cast<float>(spec_.rms_norm_epsilon), true});
 }
 

@@ -60,6 +60,8 @@ class CpuDecoder final : private DecoderOps {
   static const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
+  /// Adds `bias` to the first numbers of `count` rows, `stride` floats apart.
+  void AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride);
   /// out = this rank's part of x * weight^T + bias, which rank 0 adds.
   void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out);
   /// residual += delta, summed over the ranks and then normed where there is a norm.

@@ -1,5 +1,5 @@
 // Mixtures of experts on the CPU.
-#include "kernels/add_bias.h"
+#include "kernels/combine_experts.h"
 #include "kernels/expert_matmul.h"
 #include "kernels/gate_mul.h"
 #include "kernels/route_experts.h"
@@ -42,9 +42,7 @@ void CpuDecoder::NormRoute(int64_t layer) {
   const int64_t width = RouterWidth(m);
   experts_in_ = Normed(weights(layer).mlp_norm);
   Matmul(experts_in_, w.router, a.logits.data(), width, tokens_, kernels::Activations::kInt16);
-  if (!w.router_bias.empty()) {
-    kernels::AddBias(stream_, {a.logits.data(), w.router_bias.data(), tokens_, m.experts, width});
-  }
+  if (!w.router_bias.empty()) AddBias(w.router_bias, a.logits.data(), tokens_, width);
   kernels::RouteExperts(stream_, {.logits = a.logits.data(),
                                   .logits_stride = width,
                                   .correction = DataOf(w.correction),
@@ -78,7 +76,7 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .bias = DataOf(w.in_bias),
                                   .y = a.gate_up.data(),
                                   .activations = activations_});
-  kernels::GateMul(stream_, {a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token, columns,
+  kernels::GateMul(stream_, {NumberType::kF32, a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token, columns, false,
                              AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
@@ -92,7 +90,8 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .y = a.out.data(),
                                   .activations = activations_});
   if (!w.shared_in.empty()) MultiplyShared(w);
-  kernels::CombineExperts(stream_, {.rows = a.out.data(),
+  kernels::CombineExperts(stream_, {.dtype = NumberType::kF32,
+                                    .rows = a.out.data(),
                                     .row_of_pair = a.row_of_pair.data(),
                                     .weights = a.weights.data(),
                                     .shared = DataOf(a.shared),
@@ -110,7 +109,7 @@ void CpuDecoder::MultiplyShared(const MixtureWeights& w) {
   const int64_t columns = shard_.shared_mlp.size();
   Matmul(experts_in_, w.shared_in, a.shared_gate_up.data(), 2 * columns, tokens_, activations_);
   kernels::GateMul(stream_,
-                   {a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns, AsKernel(spec_.activation)});
+                   {NumberType::kF32, a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns, false, AsKernel(spec_.activation)});
   Matmul(a.shared_activated.data(), w.shared_down, a.shared.data(), spec_.hidden_size, tokens_, activations_);
 }
 

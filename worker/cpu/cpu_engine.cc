@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "kernels/block_copy.h"
 #include "kernels/kv_cache.h"
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/sampler.h"

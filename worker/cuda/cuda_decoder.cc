@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/add_rows.h"
+#include "kernels/cap_logits.h"
 #include "kernels/cuda/elementwise/step_state.h"
-#include "kernels/cuda/elementwise/wide_norm.h"
+#include "kernels/embedding.h"
+#include "kernels/gate_mul.h"
+#include "kernels/layer_norm.h"
+#include "kernels/rms_norm.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {
@@ -67,14 +71,25 @@ void CudaDecoder::Forward(const StepShape& shape, const StepOnDevice& step, cons
 void CudaDecoder::Embed() {
   const StepArrays& arrays = step_->arrays;
   kernels::FeedTokens(device_.stream(), {arrays.from_slot, step_->last_tokens, arrays.token_ids, shape_.num_rows});
-  kernels::Embedding(device_.stream(),
-                     {sizes_.dtype, weights_.embedding, arrays.token_ids, memory_.activations.residual, shape_.num_rows,
-                      spec_.hidden_size, 0, spec_.vocab_size, false, static_cast<float>(spec_.embedding_scale)});
   const Activations& a = memory_.activations;
+  const auto table = [&](const void* rows, int64_t count) {
+    return kernels::Weight{sizes_.dtype, static_cast<const std::byte*>(rows), count, a.hidden,
+                           a.hidden * ByteSize(sizes_.dtype)};
+  };
+  kernels::Embedding(device_.stream(), {.dtype = sizes_.dtype,
+                                        .table = table(weights_.embedding, spec_.vocab_size),
+                                        .token_ids = arrays.token_ids,
+                                        .out = a.residual,
+                                        .num_tokens = shape_.num_rows,
+                                        .scale = static_cast<float>(spec_.embedding_scale)});
   if (spec_.position == Position::kLearned) {
-    kernels::Embedding(device_.stream(),
-                       {sizes_.dtype, weights_.positions, arrays.positions, a.residual, shape_.num_rows,
-                        spec_.hidden_size, -spec_.position_offset, Extent(spec_, Axis::kPositionRows), true});
+    kernels::Embedding(device_.stream(), {.dtype = sizes_.dtype,
+                                          .table = table(weights_.positions, Extent(spec_, Axis::kPositionRows)),
+                                          .token_ids = arrays.positions,
+                                          .out = a.residual,
+                                          .num_tokens = shape_.num_rows,
+                                          .first_id = -spec_.position_offset,
+                                          .adds = true});
   }
   if (!spec_.embedding_norm) return;
   kernels::LayerNorm(device_.stream(),
@@ -131,7 +146,8 @@ void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
   const CudaLayerWeights& w = weights(layer);
   MultiplyOut(a.attended, a.heads_width, w.attention_out, w.attention_out_bias, a.delta);
   MultiplyOut(a.activated, a.mlp_width, w.down, w.down_bias, a.second_delta);
-  kernels::AddRows(device_.stream(), {sizes_.dtype, a.delta, a.second_delta, shape_.num_rows, a.hidden, false});
+  kernels::AddRows(device_.stream(),
+                   {sizes_.dtype, a.delta, a.second_delta, shape_.num_rows, a.hidden, a.hidden, a.hidden});
   pending_ = a.delta;
 }
 
@@ -165,7 +181,7 @@ void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, cons
     products_.Run(product);
   }
   if (bias == nullptr || (collective_ != nullptr && collective_->rank() != 0)) return;
-  kernels::AddRows(device_.stream(), {sizes_.dtype, out, bias, shape_.num_rows, hidden, true});
+  kernels::AddRows(device_.stream(), {sizes_.dtype, out, bias, shape_.num_rows, hidden, hidden, 0});
 }
 
 void CudaDecoder::Logits() {
@@ -205,7 +221,8 @@ void CudaDecoder::MultiplyHead(const void* rows, int64_t count) {
   product.float_result = true;
   products_.Run(product);
   if (memory_.head_bias != nullptr) {
-    kernels::AddRows(device_.stream(), {NumberType::kF32, a.logits, memory_.head_bias, count, a.logits_width, true});
+    kernels::AddRows(device_.stream(),
+                     {NumberType::kF32, a.logits, memory_.head_bias, count, a.logits_width, a.logits_width, 0});
   }
   CapLogits(count);
 }
@@ -236,7 +253,7 @@ void CudaDecoder::Norm(const void* weight, const void* bias) {
                               {sizes_.dtype, a.residual, delta, weight, bias, a.normed, shape_.num_rows, a.hidden,
                                static_cast<float>(spec_.rms_norm_epsilon)});
   }
-  const kernels::CudaRmsNormParams norm{
+  const kernels::RmsNormParams norm{
       sizes_.dtype, a.residual,      delta,    weight,
       a.normed,     shape_.num_rows, a.hidden, static_cast<float>(spec_.rms_norm_epsilon)};
   if (delta != nullptr && collective_ != nullptr) {

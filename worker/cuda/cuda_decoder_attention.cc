@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/decode/decode_attention.h"
 #include "kernels/cuda/elementwise/rope_kv_write.h"
-#include "kernels/cuda/elementwise/wide_norm.h"
 #include "kernels/cuda/prefill/prefill_attention.h"
+#include "kernels/sum_squares.h"
 #include "worker/cuda/cuda_decoder.h"
 
 namespace quire {

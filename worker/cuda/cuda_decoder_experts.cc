@@ -1,6 +1,9 @@
 // Mixtures of experts on a device.
-#include "kernels/cuda/elementwise/row_ops.h"
-#include "kernels/cuda/experts/experts.h"
+#include "kernels/add_rows.h"
+#include "kernels/combine_experts.h"
+#include "kernels/cuda/experts/expert_matmul.h"
+#include "kernels/gate_mul.h"
+#include "kernels/route_experts.h"
 #include "worker/cuda/cuda_decoder.h"
 #include "worker/model/weight_slice.h"
 
@@ -16,7 +19,7 @@ void CudaDecoder::NormRoute(int64_t layer) {
   products_.Run(product);
   if (m.router_bias) {
     kernels::AddRows(device_.stream(), {NumberType::kF32, e.logits, memory_.router_bias + layer * e.router_width,
-                                        shape_.num_rows, e.router_width, true});
+                                        shape_.num_rows, e.router_width, e.router_width, 0});
   }
   kernels::RouteExperts(device_.stream(),
                         {.logits = e.logits,

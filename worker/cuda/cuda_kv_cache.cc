@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/elementwise/block_move.h"
+#include "kernels/block_copy.h"
 
 namespace quire {
 
@@ -72,13 +72,10 @@ void CudaKvCache::Copy(const std::vector<BlockCopyPair>& pairs, int set) {
 
 void CudaKvCache::CopyTogether(std::span<const BlockCopyPair> pairs, int set) {
   if (pairs.empty()) return;
-  std::vector<int32_t> ids;
-  for (const BlockCopyPair& pair : pairs) ids.push_back(pair.source);
-  for (const BlockCopyPair& pair : pairs) ids.push_back(pair.destination);
-  const int32_t* sent = ids_.Send(ids, set);
-  const auto count = static_cast<int64_t>(pairs.size());
-  kernels::BlockMove(device_.stream(),
-                     {blocks_.as(), blocks_.as(), block_bytes_, block_bytes_, block_bytes_, sent, sent + count, count});
+  static_assert(sizeof(BlockCopyPair) == 2 * sizeof(int32_t));
+  const std::span ids(reinterpret_cast<const int32_t*>(pairs.data()), 2 * pairs.size());
+  kernels::BlockCopy(device_.stream(), {blocks_.as(), blocks_.as(), block_bytes_, ids_.Send(ids, set),
+                                        static_cast<int64_t>(pairs.size())});
 }
 
 }  // namespace quire

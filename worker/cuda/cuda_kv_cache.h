@@ -50,7 +50,7 @@ class CudaKvCache {
   int64_t block_bytes_;
   int num_blocks_;
   DeviceMemory blocks_, host_blocks_;
-  UploadBuffer<int32_t> ids_;  // sources, then destinations
+  UploadBuffer<int32_t> ids_;  // pairs of source and destination
 };
 
 }  // namespace quire

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/stream.h"
+#include "kernels/stream.h"
 
 namespace quire {
 

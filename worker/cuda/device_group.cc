@@ -75,7 +75,7 @@ void DeviceGroup::AllGather(const void* in, void* out, int64_t bytes_per_rank, v
   library_->AllGather(in, out, bytes_per_rank, stream);
 }
 
-void DeviceGroup::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
+void DeviceGroup::AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) {
   norm.delta = partial;
   const int64_t count = norm.num_tokens * norm.hidden;
   if (GoesInOneShot(count * ByteSize(norm.dtype))) {

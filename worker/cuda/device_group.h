@@ -32,7 +32,7 @@ class DeviceGroup final : public NormingCollective {
   void Abort() override { library_->Abort(); }
   std::string Describe() const override;
 
-  void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) override;
+  void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
 
   // To measure either way; for one-shot, at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "comm/collective/device_collective.h"
-#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/rms_norm.h"
 
 namespace quire {
 
@@ -10,7 +10,7 @@ class NormingCollective : public DeviceCollective {
  public:
   /// kernels::RmsNorm with the sum over ranks of `partial` for its delta; norm.delta is not looked at. `partial` is
   /// [num_tokens, hidden] and of no use afterwards.
-  virtual void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) = 0;
+  virtual void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) = 0;
 };
 
 }  // namespace quire

@@ -20,15 +20,18 @@ void AddScaled(const float* from, float factor, bool begins, float* to, int64_t 
 
 void CombineExpertsRows(const CombineExpertsParams& p, int64_t row_begin, int64_t row_end) {
   for (int64_t t = row_begin; t < row_end; ++t) {
-    float* out = p.out + t * p.columns;
+    float* out = static_cast<float*>(p.out) + t * p.columns;
     for (int64_t j = 0; j < p.experts_per_token; ++j) {
       const int64_t pair = t * p.experts_per_token + j;
-      AddScaled(p.rows + p.row_of_pair[pair] * p.columns, p.weights[pair], j == 0, out, p.columns);
+      AddScaled(static_cast<const float*>(p.rows) + p.row_of_pair[pair] * p.columns, p.weights[pair], j == 0, out,
+                p.columns);
     }
-    if (p.shared == nullptr) continue;
-    const float gate =
-        p.shared_gate == nullptr ? 1.0f : 1.0f / (1.0f + Exp(Splat(-p.shared_gate[t * p.shared_gate_stride]))[0]);
-    AddScaled(p.shared + t * p.columns, gate, false, out, p.columns);
+    if (p.shared != nullptr) {
+      const float gate =
+          p.shared_gate == nullptr ? 1.0f : 1.0f / (1.0f + Exp(Splat(-p.shared_gate[t * p.shared_gate_stride]))[0]);
+      AddScaled(static_cast<const float*>(p.shared) + t * p.columns, gate, false, out, p.columns);
+    }
+    for (int64_t i = 0; p.scale != 1 && i < p.columns; ++i) out[i] *= p.scale;
   }
 }
 

@@ -63,10 +63,15 @@ void ClampedGateRow(const float* gate, const float* up, float* out, int64_t colu
   }
 }
 
+void AddRow(const float* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
 /// The mean first and then the variance around it: their difference would lose what is small beside the mean.
 void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   const int64_t count = p.hidden, whole = count / kLanes * kLanes;
   const auto n = static_cast<float>(count);
+  const auto *weight = static_cast<const float*>(p.weight), *bias = static_cast<const float*>(p.bias);
   Vec sum = {};
   for (int64_t i = 0; i < whole; i += kLanes) sum += Load(x + i);
   if (whole < count) sum += LoadPart(x + whole, count - whole);
@@ -77,12 +82,12 @@ void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   for (int64_t i = whole; i < count; ++i) variance += (x[i] - mean) * (x[i] - mean);
   const float scale = 1.0f / __builtin_sqrtf(variance / n + p.epsilon);
   for (int64_t i = 0; i < whole; i += kLanes) {
-    const Vec normed = (Load(x + i) - mean) * scale * Load(p.weight + i);
-    Store(out + i, p.bias == nullptr ? normed : normed + Load(p.bias + i));
+    const Vec normed = (Load(x + i) - mean) * scale * Load(weight + i);
+    Store(out + i, bias == nullptr ? normed : normed + Load(bias + i));
   }
   for (int64_t i = whole; i < count; ++i) {
-    const float normed = (x[i] - mean) * scale * p.weight[i];
-    out[i] = p.bias == nullptr ? normed : normed + p.bias[i];
+    const float normed = (x[i] - mean) * scale * weight[i];
+    out[i] = bias == nullptr ? normed : normed + bias[i];
   }
 }
 
@@ -129,20 +134,25 @@ void ActivateRow(float* x, const float* bias, int64_t count, const Function& fun
 }  // namespace
 
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end) {
+  const auto* weight = static_cast<const float*>(p.weight);
   for (int64_t row = row_begin; row < row_end; ++row) {
-    const float* x = p.x + row * p.hidden;
-    float* out = p.out + row * p.hidden;
+    float* x = static_cast<float*>(p.residual) + row * p.hidden;
+    float* out = static_cast<float*>(p.out) + row * p.hidden;
+    if (p.delta != nullptr) AddRow(static_cast<const float*>(p.delta) + row * p.hidden, x, p.hidden);
     if (p.adds) {
-      ScaleRow<true>(x, p.weight, out, p.hidden, NormScale(SquaresOf(x, p.hidden), p.hidden, p.epsilon));
+      ScaleRow<true>(x, weight, out, p.hidden, NormScale(SquaresOf(x, p.hidden), p.hidden, p.epsilon));
     } else {
-      NormRow(x, p.weight, out, p.hidden, p.epsilon);
+      NormRow(x, weight, out, p.hidden, p.epsilon);
     }
   }
 }
 
 void SumSquaresRows(const SumSquaresParams& p, int64_t row_begin, int64_t row_end) {
-  for (int64_t row = row_begin; row < row_end; ++row)
-    p.squares[row * p.stride] = SquaresOf(p.rows + row * p.row_stride, p.columns);
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const float* x = static_cast<const float*>(p.rows) + row * p.row_stride;
+    p.squares[row * 2] = SquaresOf(x, p.query_count);
+    p.squares[row * 2 + 1] = SquaresOf(x + p.first_key, p.key_count);
+  }
 }
 
 void WideNormRows(const WideNormParams& p, int64_t row_begin, int64_t row_end) {
@@ -158,13 +168,6 @@ void HeadNormRows(const HeadNormParams& p, int64_t row_begin, int64_t row_end) {
       float* head = p.heads + row * p.row_stride + h * p.head_dim;
       NormRow(head, p.weight, head, p.head_dim, p.epsilon);
     }
-  }
-}
-
-void AddBiasRows(const AddBiasParams& p, int64_t row_begin, int64_t row_end) {
-  for (int64_t row = row_begin; row < row_end; ++row) {
-    float* out = p.rows + row * p.row_stride;
-    for (int64_t i = 0; i < p.columns; ++i) out[i] += p.bias[i];
   }
 }
 
@@ -186,33 +189,44 @@ void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end) {
 }
 
 void LayerNormRows(const LayerNormParams& p, int64_t row_begin, int64_t row_end) {
-  for (int64_t row = row_begin; row < row_end; ++row) LayerNormRow(p, p.x + row * p.hidden, p.out + row * p.hidden);
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    float* x = static_cast<float*>(p.residual) + row * p.hidden;
+    if (p.delta != nullptr) AddRow(static_cast<const float*>(p.delta) + row * p.hidden, x, p.hidden);
+    LayerNormRow(p, x, static_cast<float*>(p.out) + row * p.hidden);
+  }
 }
 
 void ActivateRows(const ActivateParams& p, int64_t row_begin, int64_t row_end) {
   WithActivation(p.activation, [&](const auto& function) {
-    for (int64_t row = row_begin; row < row_end; ++row)
-      ActivateRow(p.rows + row * p.columns, p.bias, p.columns, function);
+    for (int64_t row = row_begin; row < row_end; ++row) {
+      ActivateRow(static_cast<float*>(p.rows) + row * p.columns, static_cast<const float*>(p.bias), p.columns,
+                  function);
+    }
   });
 }
 
 void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end) {
-  for (int64_t i = row_begin * p.columns; i < row_end * p.columns; ++i) p.to[i] += p.from[i];
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    AddRow(static_cast<const float*>(p.from) + row * p.from_stride, static_cast<float*>(p.to) + row * p.to_stride,
+           p.columns);
+  }
 }
 
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
-  if (p.activation == Activation::kClampedSilu) {
+  // Gates, and then as many ups: a whole row of them, or eight.
+  const int64_t run = p.interleaved ? 8 : p.columns;
+  const auto runs = [&](const auto& multiply) {
     for (int64_t row = row_begin; row < row_end; ++row) {
-      const float* gate = p.gate_up + row * 2 * p.columns;
-      ClampedGateRow(gate, gate + p.columns, p.out + row * p.columns, p.columns, p.limit);
+      const float* gate = static_cast<const float*>(p.gate_up) + row * 2 * p.columns;
+      float* out = static_cast<float*>(p.out) + row * p.columns;
+      for (int64_t i = 0; i < p.columns; i += run) multiply(gate + 2 * i, gate + 2 * i + run, out + i);
     }
-    return;
+  };
+  if (p.activation == Activation::kClampedSilu) {
+    return runs([&](const float* gate, const float* up, float* out) { ClampedGateRow(gate, up, out, run, p.limit); });
   }
   WithActivation(p.activation, [&](const auto& function) {
-    for (int64_t row = row_begin; row < row_end; ++row) {
-      const float* gate = p.gate_up + row * 2 * p.columns;
-      GateRow(gate, gate + p.columns, p.out + row * p.columns, p.columns, function);
-    }
+    runs([&](const float* gate, const float* up, float* out) { GateRow(gate, up, out, run, function); });
   });
 }
 

@@ -15,7 +15,6 @@ int64_t AttentionScratch(const PagedAttentionParams& p);
 void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end);
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
 void HeadNormRows(const HeadNormParams& p, int64_t row_begin, int64_t row_end);
-void AddBiasRows(const AddBiasParams& p, int64_t row_begin, int64_t row_end);
 void RopeRows(const RopeParams& p, int64_t row_begin, int64_t row_end);
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end);
 void CapNumbers(const CapLogitsParams& p, int64_t begin, int64_t end);

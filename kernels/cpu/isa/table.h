@@ -1,11 +1,10 @@
 #pragma once
 
 #include "kernels/activation.h"
-#include "kernels/add_bias.h"
 #include "kernels/add_rows.h"
 #include "kernels/cap_logits.h"
+#include "kernels/combine_experts.h"
 #include "kernels/cpu/isa/attention_item.h"
-#include "kernels/expert_matmul.h"
 #include "kernels/gate_mul.h"
 #include "kernels/head_norm.h"
 #include "kernels/kv_cache.h"
@@ -14,6 +13,7 @@
 #include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/sum_squares.h"
 #include "kernels/wide_norm.h"
 
 namespace quire::kernels {
@@ -66,7 +66,6 @@ struct IsaTable {
   void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
   void (*head_norm)(const HeadNormParams&, int64_t row_begin, int64_t row_end);
-  void (*add_bias)(const AddBiasParams&, int64_t row_begin, int64_t row_end);
   void (*rope)(const RopeParams&, int64_t row_begin, int64_t row_end);
   void (*gate_mul)(const GateMulParams&, int64_t row_begin, int64_t row_end);
   void (*cap_logits)(const CapLogitsParams&, int64_t begin, int64_t end);

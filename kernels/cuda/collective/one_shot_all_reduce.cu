@@ -32,7 +32,7 @@ void OneShotAllReduce(const CudaStream& stream, const OneShotAllReduceParams& p)
 }
 
 void OneShotAllReduceRmsNorm(const CudaStream& stream, const OneShotAllReduceRmsNormParams& p) {
-  const CudaRmsNormParams& norm = p.norm;
+  const RmsNormParams& norm = p.norm;
   CheckGroup(p.group, norm.num_tokens * norm.hidden * ByteSize(norm.dtype));
   QUIRE_KERNEL_CHECK(norm.hidden * ByteSize(norm.dtype) % 16 == 0 && norm.delta != nullptr);
   QUIRE_KERNEL_CHECK(Aligned(norm.residual) && Aligned(norm.delta) && Aligned(norm.weight) && Aligned(norm.out));

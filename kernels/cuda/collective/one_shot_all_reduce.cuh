@@ -182,7 +182,7 @@ struct OneShotAllReduceRmsNormKernel {
     simt::SharedArena arena;
     const simt::SharedArray<int> complete = arena.template Take<int>(1);
     const simt::SharedArray<float> warp_sum = arena.template Take<float>(kWarps);
-    const CudaRmsNormParams& norm = p.op.norm;
+    const RmsNormParams& norm = p.op.norm;
     const Exchange exchange(p.op.group, norm.delta);
     const int64_t begin = simt::BlockX() * p.rows, end = simt::Min(begin + p.rows, norm.num_tokens);
     if (exchange.Exchange(begin * norm.hidden, end * norm.hidden, complete)) {
@@ -195,7 +195,7 @@ struct OneShotAllReduceRmsNormKernel {
   }
 
   /// The row that begins at element `row`.
-  static __device__ void Normalise(const CudaRmsNormParams& p, int64_t row, const Exchange& exchange,
+  static __device__ void Normalise(const RmsNormParams& p, int64_t row, const Exchange& exchange,
                                    const simt::SharedArray<float>& warp_sum) {
     const simt::Global<T> residual = simt::Global<T>(static_cast<T*>(p.residual)) + row;
     float squares = 0;

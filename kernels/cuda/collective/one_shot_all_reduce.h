@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/rms_norm.h"
 
 // Sums over the ranks of one host whose GPUs reach each other's memory: one exchange and no library, for messages that
 // are too short for bandwidth to count. Every rank calls the same ops in the same order with the same sizes and types,
@@ -44,7 +44,7 @@ void OneShotAllReduce(const CudaStream& stream, const OneShotAllReduceParams& pa
 /// would store it. The same bits as the two ops one after the other; delta itself stays as it is.
 struct OneShotAllReduceRmsNormParams {
   OneShotGroup group;
-  CudaRmsNormParams norm;
+  RmsNormParams norm;
 };
 void OneShotAllReduceRmsNorm(const CudaStream& stream, const OneShotAllReduceRmsNormParams& params);
 

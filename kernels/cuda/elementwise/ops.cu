@@ -1,8 +1,8 @@
 #include "kernels/check.h"
-#include "kernels/cuda/elementwise/block_move.cuh"
+#include "kernels/cuda/elementwise/block_copy.cuh"
+#include "kernels/cuda/elementwise/logits_and_squares.cuh"
 #include "kernels/cuda/elementwise/rope_kv_write.cuh"
 #include "kernels/cuda/elementwise/row_ops.cuh"
-#include "kernels/cuda/elementwise/wide_norm.cuh"
 #include "kernels/cuda/launch.cuh"
 
 // Checks and launches of every op but attention.
@@ -37,7 +37,7 @@ void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
   });
 }
 
-void SumSquares(const CudaStream& stream, const CudaSumSquaresParams& p) {
+void SumSquares(const CudaStream& stream, const SumSquaresParams& p) {
   if (p.num_tokens == 0) return;
   WithType(p.dtype, [&](auto t) {
     using Kernel = SumSquaresKernel<decltype(t)>;
@@ -45,22 +45,21 @@ void SumSquares(const CudaStream& stream, const CudaSumSquaresParams& p) {
   });
 }
 
-void CapLogits(const CudaStream& stream, const CudaCapLogitsParams& p) {
+void CapLogits(const CudaStream& stream, const CapLogitsParams& p) {
   QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
   if (p.num_rows == 0 || p.columns == 0) return;
   using Kernel = CapLogitsKernel;
   simt::Launch<Kernel>({p.num_rows, Pieces<Kernel>(p.columns)}, Kernel::kThreads, 0, stream, p);
 }
 
-void BlockMove(const CudaStream& stream, const BlockMoveParams& p) {
-  QUIRE_KERNEL_CHECK(Aligned(p.from) && Aligned(p.to));
-  QUIRE_KERNEL_CHECK(p.block_bytes % 16 == 0 && p.from_stride % 16 == 0 && p.to_stride % 16 == 0);
-  if (p.num_blocks == 0 || p.block_bytes == 0) return;
-  const int64_t pieces = (p.block_bytes + BlockMoveKernel::kPiece - 1) / BlockMoveKernel::kPiece;
-  simt::Launch<BlockMoveKernel>({p.num_blocks, pieces}, BlockMoveKernel::kThreads, 0, stream, p);
+void BlockCopy(const CudaStream& stream, const BlockCopyParams& p) {
+  QUIRE_KERNEL_CHECK(Aligned(p.from) && Aligned(p.to) && p.block_bytes % 16 == 0);
+  if (p.num_pairs == 0 || p.block_bytes == 0) return;
+  const int64_t pieces = (p.block_bytes + BlockCopyKernel::kPiece - 1) / BlockCopyKernel::kPiece;
+  simt::Launch<BlockCopyKernel>({p.num_pairs, pieces}, BlockCopyKernel::kThreads, 0, stream, p);
 }
 
-void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& p) {
+void RmsNorm(const CudaStream& stream, const RmsNormParams& p) {
   QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0);
   QUIRE_KERNEL_CHECK(Aligned(p.residual) && Aligned(p.delta) && Aligned(p.weight) && Aligned(p.out));
   if (p.num_tokens == 0) return;
@@ -70,7 +69,7 @@ void RmsNorm(const CudaStream& stream, const CudaRmsNormParams& p) {
   });
 }
 
-void LayerNorm(const CudaStream& stream, const CudaLayerNormParams& p) {
+void LayerNorm(const CudaStream& stream, const LayerNormParams& p) {
   QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0);
   QUIRE_KERNEL_CHECK(Aligned(p.residual) && Aligned(p.delta) && Aligned(p.weight) && Aligned(p.bias) && Aligned(p.out));
   QUIRE_KERNEL_CHECK(p.delta == nullptr || p.out != p.residual);
@@ -81,7 +80,7 @@ void LayerNorm(const CudaStream& stream, const CudaLayerNormParams& p) {
   });
 }
 
-void Activate(const CudaStream& stream, const CudaActivateParams& p) {
+void Activate(const CudaStream& stream, const ActivateParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.rows) && Aligned(p.bias));
   if (p.num_tokens == 0 || p.columns == 0) return;
   WithType(p.dtype, [&](auto t) {
@@ -90,8 +89,9 @@ void Activate(const CudaStream& stream, const CudaActivateParams& p) {
   });
 }
 
-void AddRows(const CudaStream& stream, const CudaAddRowsParams& p) {
+void AddRows(const CudaStream& stream, const AddRowsParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.to) && Aligned(p.from));
+  QUIRE_KERNEL_CHECK(p.to_stride * ByteSize(p.dtype) % 16 == 0 && p.from_stride * ByteSize(p.dtype) % 16 == 0);
   if (p.num_tokens == 0 || p.columns == 0) return;
   WithType(p.dtype, [&](auto t) {
     using Kernel = AddRowsKernel<decltype(t)>;
@@ -99,7 +99,7 @@ void AddRows(const CudaStream& stream, const CudaAddRowsParams& p) {
   });
 }
 
-void GateMul(const CudaStream& stream, const CudaGateMulParams& p) {
+void GateMul(const CudaStream& stream, const GateMulParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gate_up) && Aligned(p.out));
   QUIRE_KERNEL_CHECK(!p.interleaved || p.columns % 8 == 0);
   if (p.num_tokens == 0 || p.columns == 0) return;
@@ -109,12 +109,13 @@ void GateMul(const CudaStream& stream, const CudaGateMulParams& p) {
   });
 }
 
-void Embedding(const CudaStream& stream, const CudaEmbeddingParams& p) {
-  QUIRE_KERNEL_CHECK(p.hidden * ByteSize(p.dtype) % 16 == 0 && Aligned(p.table) && Aligned(p.out));
-  if (p.num_tokens == 0 || p.hidden == 0) return;
+void Embedding(const CudaStream& stream, const EmbeddingParams& p) {
+  QUIRE_KERNEL_CHECK(p.table.type == p.dtype && p.table.row_bytes == p.table.cols * ByteSize(p.dtype));
+  QUIRE_KERNEL_CHECK(p.table.row_bytes % 16 == 0 && Aligned(p.table.data) && Aligned(p.out));
+  if (p.num_tokens == 0 || p.table.cols == 0) return;
   WithType(p.dtype, [&](auto t) {
     using Kernel = EmbeddingKernel<decltype(t)>;
-    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.hidden)}, Kernel::kThreads, 0, stream, p);
+    simt::Launch<Kernel>({p.num_tokens, Pieces<Kernel>(p.table.cols)}, Kernel::kThreads, 0, stream, p);
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/cuda/paged_cache.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/stream.h"
 
 namespace quire::kernels {
 

@@ -1,7 +1,11 @@
 #pragma once
 
-#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/add_rows.h"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/embedding.h"
+#include "kernels/gate_mul.h"
+#include "kernels/layer_norm.h"
+#include "kernels/rms_norm.h"
 
 // Everything these kernels write, and all of what they read but weights, may be in use by the kernel before them until
 // they have waited; what comes after them waits for them, so it may start as soon as it likes.
@@ -10,7 +14,7 @@ namespace quire::kernels {
 /// The second half of a norm: the row that begins at element `row` of the output is residual * scale * weight. A thread
 /// reads what it wrote itself.
 template <class T, int kThreads>
-__device__ void ScaleRow(const CudaRmsNormParams& p, int64_t row, const simt::Global<T>& residual, float scale) {
+__device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global<T>& residual, float scale) {
   constexpr int kVec = 16 / sizeof(T);
   const simt::Global<const T> weight(static_cast<const T*>(p.weight));
   const simt::Global<T> out = simt::Global<T>(static_cast<T*>(p.out)) + row;
@@ -38,7 +42,7 @@ __device__ void AddVec(const Source& from, int64_t at, simt::Vec<T, kVec>& x) {
 /// beside the mean. A thread reads what it wrote itself.
 template <class T>
 struct LayerNormKernel {
-  using Params = CudaLayerNormParams;
+  using Params = LayerNormParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kWarps = kThreads / 32, kVec = 16 / sizeof(T);
   static constexpr int64_t kSharedSize = simt::SharedBytes(kWarps * 4) * 2;
@@ -130,7 +134,7 @@ __device__ inline float ClampedGate(float gate, float up, float limit) {
 /// Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct ActivateKernel {
-  using Params = CudaActivateParams;
+  using Params = ActivateParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 
@@ -154,7 +158,7 @@ struct ActivateKernel {
 /// Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct AddRowsKernel {
-  using Params = CudaAddRowsParams;
+  using Params = AddRowsParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 
@@ -164,9 +168,9 @@ struct AddRowsKernel {
     const int64_t i = (simt::BlockY() * kThreads + simt::ThreadX()) * kVec;
     if (i >= p.columns) return;
     const simt::Global<T> to(static_cast<T*>(p.to));
-    const int64_t at = simt::BlockX() * p.columns + i;
+    const int64_t at = simt::BlockX() * p.to_stride + i;
     simt::Vec<T, kVec> x = simt::LoadVec<kVec>(to, at);
-    AddVec(simt::Global<const T>(static_cast<const T*>(p.from)), p.one_for_all ? i : at, x);
+    AddVec(simt::Global<const T>(static_cast<const T*>(p.from)), simt::BlockX() * p.from_stride + i, x);
     simt::StoreVec(to, at, x);
   }
 };
@@ -174,7 +178,7 @@ struct AddRowsKernel {
 /// One thread block per row.
 template <class T>
 struct RmsNormKernel {
-  using Params = CudaRmsNormParams;
+  using Params = RmsNormParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kWarps = kThreads / 32, kVec = 16 / sizeof(T);
   static constexpr int64_t kSharedSize = simt::SharedBytes(kWarps * 4);
@@ -206,7 +210,7 @@ struct RmsNormKernel {
 /// Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct GateMulKernel {
-  using Params = CudaGateMulParams;
+  using Params = GateMulParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 
@@ -233,7 +237,7 @@ struct GateMulKernel {
 /// Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct EmbeddingKernel {
-  using Params = CudaEmbeddingParams;
+  using Params = EmbeddingParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 
@@ -241,18 +245,19 @@ struct EmbeddingKernel {
     simt::TriggerDependents();
     simt::WaitForPrerequisites();
     const int64_t i = (simt::BlockY() * kThreads + simt::ThreadX()) * kVec;
-    if (i >= p.hidden) return;
+    const int64_t hidden = p.table.cols;
+    if (i >= hidden) return;
     const int64_t row = simt::Global<const int32_t>(p.token_ids)[simt::BlockX()] - p.first_id;
     simt::Vec<T, kVec> x;
     for (int e = 0; e < kVec; ++e) x.v[e] = simt::FromFloat<T>(0.0f);
-    if (row >= 0 && row < p.num_rows) {
-      x = simt::LoadVec<kVec>(simt::Global<const T>(static_cast<const T*>(p.table)), row * p.hidden + i);
+    if (row >= 0 && row < p.table.rows) {
+      x = simt::LoadVec<kVec>(simt::Global<const T>(reinterpret_cast<const T*>(p.table.data)), row * hidden + i);
     }
     if (p.scale != 1) {
       for (int e = 0; e < kVec; ++e) x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) * p.scale);
     }
     const simt::Global<T> out(static_cast<T*>(p.out));
-    const int64_t at = simt::BlockX() * p.hidden + i;
+    const int64_t at = simt::BlockX() * hidden + i;
     if (p.adds) AddVec(out, at, x);
     simt::StoreVec(out, at, x);
   }

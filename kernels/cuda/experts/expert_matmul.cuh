@@ -4,7 +4,8 @@
 #include <simt/device.cuh>
 #include <simt/tensor_core.cuh>
 
-#include "kernels/cuda/experts/experts.h"
+#include "kernels/combine_experts.h"
+#include "kernels/cuda/experts/expert_matmul.h"
 
 namespace quire::kernels {
 
@@ -192,7 +193,7 @@ struct ExpertMatmulKernel<float, 8> {
 /// Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct CombineExpertsKernel {
-  using Params = CudaCombineExpertsParams;
+  using Params = CombineExpertsParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 16 / sizeof(T);
 

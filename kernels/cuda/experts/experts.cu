@@ -55,7 +55,7 @@ void ExpertMatmul(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   }
 }
 
-void CombineExperts(const CudaStream& stream, const CudaCombineExpertsParams& p) {
+void CombineExperts(const CudaStream& stream, const CombineExpertsParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.rows) && Aligned(p.shared) && Aligned(p.out));
   if (p.num_tokens == 0) return;
   WithType(p.dtype, [&](auto t) {

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "kernels/cuda/paged_cache.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/stream.h"
 
 namespace quire::kernels {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/paged_cache.h"
-#include "kernels/cuda/stream.h"
+#include "kernels/stream.h"
 
 namespace quire::kernels {
 

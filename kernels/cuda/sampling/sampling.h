@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/stream.h"
+#include "kernels/stream.h"
 
 // Drawing tokens on the device, with the meaning of kernels/sampling.h. Every sum that decides a draw is an integer, so
 // that a token depends neither on the launch shape nor on the order of atomics. No size is read on the host, and rows

@@ -13,7 +13,7 @@
 #include <string>
 #include <type_traits>
 
-#include "kernels/cuda/stream.h"
+#include "kernels/stream.h"
 
 namespace quire::simt {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/kernels/numbers.h"
+
 namespace quire::kernels {
 
 namespace {

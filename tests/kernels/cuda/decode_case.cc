@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include "tests/kernels/numbers.h"
 
 namespace quire::kernels {
 

@@ -2,46 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
-#include "simt/numeric.h"
+#include "tests/kernels/numbers.h"
 
 namespace quire::kernels::reference {
-
-double ReadNumber(const void* array, NumberType type, int64_t i) {
-  switch (type) {
-    case NumberType::kF32:
-      return static_cast<const float*>(array)[i];
-    case NumberType::kF16:
-      return simt::ToFloat(static_cast<const simt::Half*>(array)[i]);
-    case NumberType::kBF16:
-      return simt::ToFloat(static_cast<const simt::BFloat16*>(array)[i]);
-    case NumberType::kFp8E4M3:
-      return simt::ToFloat(static_cast<const simt::Fp8E4M3*>(array)[i]);
-    default:
-      std::abort();
-  }
-}
-
-void WriteNumber(void* array, NumberType type, int64_t i, double value) {
-  const auto x = static_cast<float>(value);
-  switch (type) {
-    case NumberType::kF32:
-      static_cast<float*>(array)[i] = x;
-      break;
-    case NumberType::kF16:
-      static_cast<simt::Half*>(array)[i] = simt::FromFloat<simt::Half>(x);
-      break;
-    case NumberType::kBF16:
-      static_cast<simt::BFloat16*>(array)[i] = simt::FromFloat<simt::BFloat16>(x);
-      break;
-    case NumberType::kFp8E4M3:
-      static_cast<simt::Fp8E4M3*>(array)[i] = simt::FromFloat<simt::Fp8E4M3>(x);
-      break;
-    default:
-      std::abort();
-  }
-}
 
 int64_t KeyIndex(const PagedCache& c, int64_t block, int64_t kv_head, int64_t offset, int64_t d) {
   const int64_t x = 16 / ByteSize(c.type);

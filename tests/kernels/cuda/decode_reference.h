@@ -11,10 +11,6 @@ namespace quire::kernels::reference {
 /// host. `sinks` is that of decode_attention.h.
 std::vector<double> PagedDecode(const PagedDecodeParams& p, const float* sinks = nullptr);
 
-/// Number `index` of an array of the type (fp32, fp16, bf16 or E4M3), and the number that is stored for `value`.
-double ReadNumber(const void* array, NumberType type, int64_t index);
-void WriteNumber(void* array, NumberType type, int64_t index, double value);
-
 /// Where dimension d of token `offset` of a block lies, in elements.
 int64_t KeyIndex(const PagedCache& cache, int64_t block, int64_t kv_head, int64_t offset, int64_t d);
 int64_t ValueIndex(const PagedCache& cache, int64_t block, int64_t kv_head, int64_t offset, int64_t d);

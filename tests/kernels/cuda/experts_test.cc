@@ -1,17 +1,16 @@
-// Mixtures of experts over the emulator.
-#include "kernels/cuda/experts/experts.h"
-
+// Products of rows grouped by expert, with plain weights.
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/decode_reference.h"
+#include "kernels/cuda/experts/expert_matmul.h"
+#include "kernels/route_experts.h"
 #include "simt/device_buffer.h"
-#include "tests/kernels/expert_case.h"
+#include "tests/kernels/numbers.h"
+#include "tests/support/expect_near.h"
 #include "tests/support/random.h"
 
 namespace quire::kernels {
 namespace {
 
-using reference::ReadNumber;
 using reference::WriteNumber;
 using simt::DeviceBuffer;
 
@@ -19,43 +18,6 @@ constexpr NumberType kTypes[] = {NumberType::kF32, NumberType::kF16, NumberType:
 
 double Tolerance(NumberType type) {
   return type == NumberType::kF32 ? 2e-6 : type == NumberType::kF16 ? 0x1p-11 + 4e-6 : 0x1p-8 + 4e-6;
-}
-
-/// Numbers of a type in device memory.
-struct Numbers {
-  Numbers(NumberType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
-  static Numbers Of(NumberType type, int64_t count, test::Random& random) {
-    Numbers numbers(type, count);
-    for (int64_t i = 0; i < count; ++i) WriteNumber(numbers.data(), type, i, random.Signed());
-    return numbers;
-  }
-  void* data() const { return bytes.data(); }
-  double operator[](int64_t i) const { return ReadNumber(data(), type, i); }
-  std::vector<float> Floats() const {
-    std::vector<float> out;
-    for (int64_t i = 0; i < count; ++i) out.push_back(static_cast<float>((*this)[i]));
-    return out;
-  }
-
-  NumberType type;
-  int64_t count;
-  DeviceBuffer<std::byte> bytes;
-};
-
-TEST(CudaRouteExpertsTest, EqualsReference) { test_case::ExpectRoutings<DeviceBuffer>(CudaStream{}); }
-
-TEST(CudaRouteExpertsTest, TiesGoToTheLowerNumber) {
-  test_case::ExpectTiesToGoToTheLowerNumber<DeviceBuffer>(CudaStream{});
-}
-
-TEST(CudaRouteExpertsTest, EveryTokenHasDifferentExperts) {
-  test_case::ExpectDifferentExpertsOfNaN<DeviceBuffer>(CudaStream{});
-}
-
-TEST(CudaGroupByExpertTest, OrdersPairsByExpert) {
-  for (const auto& [pairs, experts] : {std::pair{0, 4}, {1, 1}, {7, 3}, {600, 60}, {300, 256}}) {
-    test_case::ExpectGroups<DeviceBuffer>(CudaStream{}, pairs, experts);
-  }
 }
 
 struct Shape {
@@ -73,9 +35,9 @@ void ExpectProduct(NumberType dtype, const Shape& s) {
   }
   const DeviceBuffer<int32_t> experts(of_pair), start(s.experts + 1), pair_of_row(pairs), row_of_pair(pairs);
   GroupByExpert(CudaStream{}, {experts.data(), pairs, s.experts, start.data(), pair_of_row.data(), row_of_pair.data()});
-  const Numbers x = Numbers::Of(dtype, (s.gathers ? s.tokens : pairs) * s.k, random);
-  const Numbers weight = Numbers::Of(dtype, s.experts * s.n * s.k, random);
-  const Numbers bias = Numbers::Of(dtype, s.experts * s.n, random);
+  const Numbers x = Numbers::Of(dtype, (s.gathers ? s.tokens : pairs) * s.k, random, 1);
+  const Numbers weight = Numbers::Of(dtype, s.experts * s.n * s.k, random, 1);
+  const Numbers bias = Numbers::Of(dtype, s.experts * s.n, random, 1);
   for (int64_t e = 1; e < s.experts; e += 2) {
     for (int64_t i = 0; i < s.n * s.k; ++i) WriteNumber(weight.data(), dtype, e * s.n * s.k + i, __builtin_nan(""));
   }
@@ -124,7 +86,7 @@ TEST(CudaExpertMatmulTest, ARowDoesNotDependOnItsNeighbours) {
   for (const NumberType dtype : kTypes) {
     test::Random random(3);
     const int64_t rows = 70, n = 64, k = 328;
-    const Numbers x = Numbers::Of(dtype, rows * k, random), weight = Numbers::Of(dtype, n * k, random);
+    const Numbers x = Numbers::Of(dtype, rows * k, random, 1), weight = Numbers::Of(dtype, n * k, random, 1);
     const Numbers together(dtype, rows * n), alone(dtype, n);
     const DeviceBuffer<int32_t> all(std::vector<int32_t>{0, static_cast<int32_t>(rows)}),
         one(std::vector<int32_t>{0, 1});
@@ -135,35 +97,6 @@ TEST(CudaExpertMatmulTest, ARowDoesNotDependOnItsNeighbours) {
     for (const int64_t row : {0, 33, 69}) {
       run(static_cast<std::byte*>(x.data()) + row * k * ByteSize(dtype), 1, one.data(), alone.data());
       for (int64_t j = 0; j < n; ++j) ASSERT_EQ(alone[j], together[row * n + j]) << "row " << row << ", column " << j;
-    }
-  }
-}
-
-TEST(CudaCombineExpertsTest, WeighsRowsOfExpertsAndOfTheSharedOne) {
-  for (const NumberType dtype : kTypes) {
-    for (const bool shares : {false, true}) {
-      for (const bool gated : {false, true}) {
-        test::Random random(5);
-        const int64_t tokens = 4, k = 3, stride = 9, columns = 2056;
-        const Numbers rows = Numbers::Of(dtype, tokens * k * columns, random),
-                      shared = Numbers::Of(dtype, tokens * columns, random), out(dtype, tokens * columns);
-        const DeviceBuffer<float> weights(random.Floats(tokens * k)), gates(random.Floats(tokens * stride));
-        const DeviceBuffer<int32_t> places(std::vector<int32_t>{3, 0, 7, 1, 2, 11, 4, 5, 6, 8, 10, 9});
-        CombineExperts(CudaStream{},
-                       {dtype, rows.data(), places.data(), weights.data(), shares ? shared.data() : nullptr,
-                        gated ? gates.data() + 2 : nullptr, stride, out.data(), tokens, k, columns, 0.5f});
-        std::vector<double> want;
-        for (int64_t i = 0; i < tokens * columns; ++i) {
-          const int64_t token = i / columns;
-          const double gate = gated ? 1 / (1 + std::exp(-double{gates[token * stride + 2]})) : 1;
-          double sum = shares ? gate * shared[i] : 0;
-          for (int64_t j = token * k; j < (token + 1) * k; ++j) {
-            sum += double{weights[j]} * rows[places[j] * columns + i % columns];
-          }
-          want.push_back(sum / 2);
-        }
-        test::ExpectNear(out.Floats(), want, Tolerance(dtype), "combined");
-      }
     }
   }
 }

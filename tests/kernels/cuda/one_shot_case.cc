@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/decode_reference.h"
+#include "tests/kernels/numbers.h"
 #include "tests/support/random.h"
 
 namespace quire::kernels {
@@ -70,7 +70,7 @@ std::string SumAndNormalise(const OneShotCase& c, int operation, const OneShotGr
   const auto out = OnDevice(nan), expected_out = OnDevice(nan);
   OneShotAllReduceRmsNorm(
       {}, {group, {c.dtype, residual.data(), part.data(), weight.data(), out.data(), rows, c.hidden, 1e-5f}});
-  RmsNorm({},
+  RmsNorm(CudaStream{},
           {c.dtype, expected_residual.data(), sum.data(), weight.data(), expected_out.data(), rows, c.hidden, 1e-5f});
   const auto bytes = [](const simt::DeviceBuffer<std::byte>& b) { return Bytes(b.span().begin(), b.span().end()); };
   const std::string wrong = Compare(c, residual, bytes(expected_residual), "residual");

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/cuda/decode_reference.h"
+#include "tests/kernels/numbers.h"
 
 namespace quire::kernels {
 

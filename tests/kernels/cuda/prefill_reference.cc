@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda/decode_reference.h"
+#include "tests/kernels/numbers.h"
 
 namespace quire::kernels::reference {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cuda/decode_reference.h"
+#include "tests/kernels/numbers.h"
 #include "tests/support/random.h"
 
 namespace quire::kernels {

@@ -4,10 +4,10 @@
 
 #include <set>
 
-#include "kernels/cuda/decode_reference.h"
-#include "kernels/cuda/elementwise/row_ops.h"
 #include "kernels/cuda/skinny_gemm_case.h"
+#include "kernels/rms_norm.h"
 #include "simt/expect_error.h"
+#include "tests/kernels/numbers.h"
 #include "tests/support/expect_near.h"
 
 namespace quire::kernels {

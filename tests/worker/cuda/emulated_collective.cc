@@ -35,7 +35,7 @@ void EmulatedCollective::AllReduceSum(void* data, int64_t count, NumberType type
   });
 }
 
-void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
+void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) {
   AllReduceSum(partial, norm.num_tokens * norm.hidden, norm.dtype, stream);
   norm.delta = partial;
   kernels::RmsNorm({}, norm);

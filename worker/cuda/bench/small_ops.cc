@@ -1,11 +1,11 @@
 // What stands between the products and attention, at an 8B model's sizes, and the moves of blocks.
 #include <fmt/format.h>
 
-#include <numeric>
-
-#include "kernels/cuda/elementwise/block_move.h"
+#include "kernels/block_copy.h"
 #include "kernels/cuda/elementwise/rope_kv_write.h"
-#include "kernels/cuda/elementwise/row_ops.h"
+#include "kernels/embedding.h"
+#include "kernels/gate_mul.h"
+#include "kernels/rms_norm.h"
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/bench/paged_batch.h"
@@ -63,8 +63,12 @@ void MeasureRowOps(Bench& bench, int64_t rows) {
   const Rows table(device, 1, kVocab, kHidden);
   bench.Measure(RowCase("embedding", rows, 2.0 * 2 * kHidden * count, "2 rows of 4,096, 2 B", norm_sets),
                 {{"Embedding", [&](int64_t set) {
-                    Embedding(stream, {kBF16, table.of(0), tokens.as<int32_t>() + set * rows, out.of(set), rows,
-                                       kHidden, 0, kVocab});
+                    Embedding(stream,
+                              {.dtype = kBF16,
+                               .table = {kBF16, static_cast<std::byte*>(table.of(0)), kVocab, kHidden, kHidden * 2},
+                               .token_ids = tokens.as<int32_t>() + set * rows,
+                               .out = out.of(set),
+                               .num_tokens = rows});
                   }}});
 }
 
@@ -88,40 +92,37 @@ void MeasureRope(Bench& bench, int64_t rows) {
 }
 
 /// Blocks of 16 tokens of all 32 layers: 2 MiB each.
-void MeasureBlockMoves(Bench& bench) {
+void MeasureBlockCopies(Bench& bench) {
   Device& device = bench.device();
   constexpr int64_t kBlockBytes = 16 * 128 * 1024, kBlocks = 64;
   const Rows pool(device, 4 * kBlocks, 1, kBlockBytes / 2);
-  std::vector<int32_t> from(kBlocks), to(kBlocks);
-  std::iota(from.begin(), from.end(), 0);
-  for (int32_t i = 0; i < kBlocks; ++i) to[static_cast<size_t>(i)] = static_cast<int32_t>(kBlocks + (i * 37) % kBlocks);
-  const DeviceMemory from_ids = OnDevice(device, from), to_ids = OnDevice(device, to);
-  const DeviceMemory staging = device.Allocate(kBlocks * kBlockBytes, "staging"),
-                     host = device.AllocateHost(kBlocks * kBlockBytes, "host blocks");
+  std::vector<int32_t> pairs;
+  for (int32_t i = 0; i < kBlocks; ++i)
+    pairs.insert(pairs.end(), {i, static_cast<int32_t>(kBlocks + (i * 37) % kBlocks)});
+  const DeviceMemory ids = OnDevice(device, pairs), host = device.AllocateHost(kBlocks * kBlockBytes, "host blocks");
   const double bytes = kBlocks * kBlockBytes;
-  const auto move = [&](const void* source, void* target, const DeviceMemory* sources, const DeviceMemory* targets) {
-    BlockMove(device.stream(), {source, target, kBlockBytes, kBlockBytes, kBlockBytes,
-                                sources == nullptr ? nullptr : sources->as<int32_t>(),
-                                targets == nullptr ? nullptr : targets->as<int32_t>(), kBlocks});
-  };
+  auto* blocks = static_cast<std::byte*>(pool.of(0));
   bench.Measure({.section = "block moves",
                  .name = "64 blocks of 2 MiB on the device",
                  .bytes = 2 * bytes,
                  .formula = "bytes read + bytes written"},
-                {{"copy on write", [&](int64_t) { move(pool.of(0), pool.of(0), &from_ids, &to_ids); }},
-                 {"gather for a swap", [&](int64_t) { move(pool.of(0), staging.as<void>(), &from_ids, nullptr); }}});
+                {{"copy on write", [&](int64_t) {
+                    BlockCopy(device.stream(), {blocks, blocks, kBlockBytes, ids.as<int32_t>(), kBlocks});
+                  }}});
   bench.Measure({.section = "block moves",
                  .name = "64 blocks of 2 MiB, device and page-locked host",
                  .bytes = bytes,
                  .formula = "bytes moved"},
                 {{"swap out",
                   [&](int64_t) {
-                    move(pool.of(0), staging.as<void>(), &from_ids, nullptr);
-                    device.CopyToHost(host.as<void>(), staging.as<void>(), kBlocks * kBlockBytes);
+                    for (int64_t i = 0; i < kBlocks; ++i) {
+                      device.CopyToHost(host.as() + i * kBlockBytes, blocks + i * kBlockBytes, kBlockBytes);
+                    }
                   }},
                  {"swap in", [&](int64_t) {
-                    device.CopyToDevice(staging.as<void>(), host.as<void>(), kBlocks * kBlockBytes);
-                    move(staging.as<void>(), pool.of(0), nullptr, &to_ids);
+                    for (int64_t i = 0; i < kBlocks; ++i) {
+                      device.CopyToDevice(blocks + i * kBlockBytes, host.as() + i * kBlockBytes, kBlockBytes);
+                    }
                   }}});
 }
 
@@ -132,7 +133,7 @@ void BenchSmallOps(Bench& bench) {
     MeasureRowOps(bench, rows);
     MeasureRope(bench, rows);
   }
-  MeasureBlockMoves(bench);
+  MeasureBlockCopies(bench);
 }
 
 }  // namespace quire::bench

@@ -54,7 +54,7 @@ void EmulatedCollective::AllReduceSum(void* data, int64_t count, NumberType type
   kernels::OneShotAllReduce({stream}, {group_, type, data, data, count});
 }
 
-void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) {
+void EmulatedCollective::AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) {
   norm.delta = partial;
   kernels::OneShotAllReduceRmsNorm({stream}, {group_, norm});
 }

@@ -17,7 +17,7 @@ class EmulatedCollective final : public NormingCollective {
   Rank rank() const override { return group_.rank; }
   int size() const override { return group_.size; }
   void AllReduceSum(void* data, int64_t count, NumberType type, void* stream) override;
-  void AllReduceRmsNorm(void* partial, kernels::CudaRmsNormParams norm, void* stream) override;
+  void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
   void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) override;
   void ExpectDoneBy(Clock::time_point) override {}
   void Check() override {}

@@ -1,14 +1,15 @@
 #pragma once
 
-#include "kernels/cuda/elementwise/wide_norm.h"
+#include "kernels/cap_logits.h"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/sum_squares.h"
 
 namespace quire::kernels {
 
 /// One thread block per row.
 template <class T>
 struct SumSquaresKernel {
-  using Params = CudaSumSquaresParams;
+  using Params = SumSquaresParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kWarps = kThreads / 32;
   static constexpr int64_t kSharedSize = simt::SharedBytes(kWarps * 4) * 2;
@@ -41,7 +42,7 @@ struct SumSquaresKernel {
 
 /// Grid (num_rows, pieces of a row): one number per thread.
 struct CapLogitsKernel {
-  using Params = CudaCapLogitsParams;
+  using Params = CapLogitsParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 256, kVec = 1;
 

@@ -3,11 +3,11 @@
 #include <cstdint>
 
 #include "kernels/cuda/paged_cache.h"
-#include "kernels/cuda/stream.h"
-#include "kernels/route_experts.h"
+#include "kernels/stream.h"
 
 namespace quire::kernels {
 
+/// The product of kernels/expert_matmul.h with plain weights, and so with params of its own:
 /// y = x * weight^T + bias, where rows of y are grouped by expert and each is multiplied with its expert's weight
 /// (GroupByExpertParams). Weights of an expert without rows are not read. Sums are fp32. A row of y depends on its row
 /// of x alone, bit for bit. x and rows of weights are 16-byte aligned.
@@ -25,23 +25,5 @@ struct CudaExpertMatmulParams {
   int64_t n, k;  // k: a multiple of 8
 };
 void ExpertMatmul(const CudaStream& stream, const CudaExpertMatmulParams& params);
-
-/// out[t] = sum over j of weights[t, j] * rows[row_of_pair[t, j]], in the order of j, and sigmoid(shared_gate[t]) *
-/// shared[t]. Sums are fp32.
-struct CudaCombineExpertsParams {
-  NumberType dtype;
-  const void* rows;            // [num_tokens * experts_per_token, columns]
-  const int32_t* row_of_pair;  // [num_tokens, experts_per_token]
-  const float* weights;        // [num_tokens, experts_per_token]
-  const void* shared;          // [num_tokens, columns]; null: nothing
-  const float* shared_gate;    // [num_tokens], shared_gate_stride floats apart; null: shared counts in full
-  int64_t shared_gate_stride;
-  void* out;  // [num_tokens, columns]
-  int64_t num_tokens;
-  int64_t experts_per_token;
-  int64_t columns;  // a row: a multiple of 16 bytes
-  float scale = 1;  // of all of it
-};
-void CombineExperts(const CudaStream& stream, const CudaCombineExpertsParams& params);
 
 }  // namespace quire::kernels

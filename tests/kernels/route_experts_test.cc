@@ -1,4 +1,5 @@
-#pragma once
+// Who is chosen, and in which order rows are computed, on the CPU and on a device.
+#include "kernels/route_experts.h"
 
 #include <gtest/gtest.h>
 
@@ -6,14 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference/reference.h"
-#include "kernels/route_experts.h"
-#include "tests/support/expect_near.h"
+#include "simt/device_buffer.h"
+#include "tests/kernels/op_device.h"
+#include "tests/kernels/reference.h"
 #include "tests/support/random.h"
 
-// What the CPU and a device must choose and how they must order it: one body for both. A buffer is made of a vector and
-// has data() and operator[].
-namespace quire::kernels::test_case {
+namespace quire::kernels {
+namespace {
+
+using simt::DeviceBuffer;
+using test_case::DeviceName;
+using test_case::Devices;
+using test_case::OpTest;
 
 struct Routing {
   std::string name;
@@ -24,8 +29,8 @@ struct Routing {
   float scale = 1;
 };
 
-inline const std::vector<Routing>& Routings() {
-  static const std::vector<Routing> routings = {
+std::vector<Routing> Routings() {
+  const std::vector<Routing> routings = {
       {"softmax", 8, 2},
       {"renormalised", 60, 4, RouterScore::kSoftmax, true},
       {"of chosen", 37, 5, RouterScore::kSoftmaxOfChosen},
@@ -41,13 +46,13 @@ inline const std::vector<Routing>& Routings() {
 }
 
 /// Routes rows of logits, further apart than they are long.
-template <template <class...> class Buffer, class Stream>
+template <class Stream>
 void ExpectRoutesLikeReference(const Stream& stream, const Routing& r, const std::vector<float>& logits,
                                const std::vector<float>& bias) {
   const int64_t stride = r.experts + 3, tokens = static_cast<int64_t>(logits.size()) / stride;
-  const Buffer<float> in(logits), correction(bias);
-  Buffer<int32_t> experts(std::vector<int32_t>(static_cast<size_t>(tokens * r.per_token), -1));
-  Buffer<float> weights(std::vector<float>(static_cast<size_t>(tokens * r.per_token), -1.0f));
+  const DeviceBuffer<float> in(logits), correction(bias);
+  DeviceBuffer<int32_t> experts(std::vector<int32_t>(static_cast<size_t>(tokens * r.per_token), -1));
+  DeviceBuffer<float> weights(std::vector<float>(static_cast<size_t>(tokens * r.per_token), -1.0f));
   RouteExperts(stream, {.logits = in.data(),
                         .logits_stride = stride,
                         .correction = r.corrected ? correction.data() : nullptr,
@@ -68,40 +73,39 @@ void ExpectRoutesLikeReference(const Stream& stream, const Routing& r, const std
         r.score, r.per_token, r.renormalize, r.scale, r.groups, r.groups_per_token);
     for (int64_t j = 0; j < r.per_token; ++j) {
       const auto [expert, weight] = want[static_cast<size_t>(j)];
-      const auto at = static_cast<size_t>(t * r.per_token + j);
-      EXPECT_EQ(experts.data()[at], expert) << r.name << ": token " << t << ", choice " << j;
-      EXPECT_NEAR(weights.data()[at], weight, 2e-6 * std::max(1.0, weight)) << r.name << ": token " << t;
+      const int64_t at = t * r.per_token + j;
+      EXPECT_EQ(experts[at], expert) << r.name << ": token " << t << ", choice " << j;
+      EXPECT_NEAR(weights[at], weight, 2e-6 * std::max(1.0, weight)) << r.name << ": token " << t;
     }
   }
 }
 
-template <template <class...> class Buffer, class Stream>
+template <class Stream>
 void ExpectRoutings(const Stream& stream) {
   for (const Routing& r : Routings()) {
     test::Random random(static_cast<uint64_t>(r.experts));
     std::vector<float> logits = random.Floats(5 * (r.experts + 3));
     for (float& logit : logits) logit *= 4;
-    ExpectRoutesLikeReference<Buffer>(stream, r, logits, random.Floats(r.experts));
+    ExpectRoutesLikeReference(stream, r, logits, random.Floats(r.experts));
   }
 }
 
 /// Of equal scores the lower number is chosen first, of equal groups likewise.
-template <template <class...> class Buffer, class Stream>
+template <class Stream>
 void ExpectTiesToGoToTheLowerNumber(const Stream& stream) {
-  ExpectRoutesLikeReference<Buffer>(stream, {"ties", 6, 3}, {1, 5, 1, 5, 5, 1, 0, 0, 0}, {});
-  ExpectRoutesLikeReference<Buffer>(stream, {"all equal", 40, 4, RouterScore::kSigmoid}, std::vector<float>(43, -0.25f),
-                                    {});
-  ExpectRoutesLikeReference<Buffer>(stream, {"equal groups", 8, 3, RouterScore::kSigmoid, true, false, 4, 2},
-                                    {1, 2, 0, 3, 2, 1, 1, 2, 0, 0, 0}, {});
+  ExpectRoutesLikeReference(stream, {"ties", 6, 3}, {1, 5, 1, 5, 5, 1, 0, 0, 0}, {});
+  ExpectRoutesLikeReference(stream, {"all equal", 40, 4, RouterScore::kSigmoid}, std::vector<float>(43, -0.25f), {});
+  ExpectRoutesLikeReference(stream, {"equal groups", 8, 3, RouterScore::kSigmoid, true, false, 4, 2},
+                            {1, 2, 0, 3, 2, 1, 1, 2, 0, 0, 0}, {});
 }
 
 /// Even where logits are no numbers a token has different experts, each within its range.
-template <template <class...> class Buffer, class Stream>
+template <class Stream>
 void ExpectDifferentExpertsOfNaN(const Stream& stream) {
   const int64_t experts = 9, per_token = 4;
-  const Buffer<float> logits(std::vector<float>(experts, __builtin_nanf("")));
-  Buffer<int32_t> chosen(std::vector<int32_t>(per_token, -1));
-  Buffer<float> weights{std::vector<float>(per_token)};
+  const DeviceBuffer<float> logits(std::vector<float>(experts, __builtin_nanf("")));
+  DeviceBuffer<int32_t> chosen(std::vector<int32_t>(per_token, -1));
+  DeviceBuffer<float> weights{std::vector<float>(per_token)};
   RouteExperts(stream, {.logits = logits.data(),
                         .logits_stride = experts,
                         .correction = nullptr,
@@ -118,26 +122,47 @@ void ExpectDifferentExpertsOfNaN(const Stream& stream) {
 }
 
 /// Pairs of one expert follow each other in their order; experts without pairs have empty ranges.
-template <template <class...> class Buffer, class Stream>
+template <class Stream>
 void ExpectGroups(const Stream& stream, int64_t pairs, int64_t experts) {
   test::Random random(static_cast<uint64_t>(pairs + experts));
   std::vector<int32_t> of_pair;
   for (int64_t i = 0; i < pairs; ++i) of_pair.push_back(static_cast<int32_t>(random.Below((experts + 1) / 2) * 2));
-  const Buffer<int32_t> in(of_pair);
+  const DeviceBuffer<int32_t> in(of_pair);
   const auto made = [](int64_t count) { return std::vector<int32_t>(static_cast<size_t>(count), -1); };
-  Buffer<int32_t> start(made(experts + 1)), pair_of_row(made(pairs)), row_of_pair(made(pairs));
+  DeviceBuffer<int32_t> start(made(experts + 1)), pair_of_row(made(pairs)), row_of_pair(made(pairs));
   GroupByExpert(stream, {in.data(), pairs, experts, start.data(), pair_of_row.data(), row_of_pair.data()});
   int32_t row = 0;
   for (int32_t e = 0; e < experts; ++e) {
-    ASSERT_EQ(start.data()[e], row) << "expert " << e;
+    ASSERT_EQ(start[e], row) << "expert " << e;
     for (int32_t pair = 0; pair < pairs; ++pair) {
       if (of_pair[static_cast<size_t>(pair)] != e) continue;
-      ASSERT_EQ(pair_of_row.data()[row], pair);
-      ASSERT_EQ(row_of_pair.data()[pair], row);
+      ASSERT_EQ(pair_of_row[row], pair);
+      ASSERT_EQ(row_of_pair[pair], row);
       ++row;
     }
   }
-  EXPECT_EQ(start.data()[experts], pairs);
+  EXPECT_EQ(start[experts], pairs);
 }
 
-}  // namespace quire::kernels::test_case
+template <class Device>
+class RouteExpertsTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(RouteExpertsTest, Devices, DeviceName);
+
+TYPED_TEST(RouteExpertsTest, EqualsReference) { ExpectRoutings(this->device_.stream); }
+
+TYPED_TEST(RouteExpertsTest, TiesGoToTheLowerNumber) { ExpectTiesToGoToTheLowerNumber(this->device_.stream); }
+
+TYPED_TEST(RouteExpertsTest, EveryTokenHasDifferentExperts) { ExpectDifferentExpertsOfNaN(this->device_.stream); }
+
+template <class Device>
+class GroupByExpertTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(GroupByExpertTest, Devices, DeviceName);
+
+TYPED_TEST(GroupByExpertTest, OrdersPairsByExpert) {
+  for (const auto& [pairs, experts] : {std::pair{0, 4}, {1, 1}, {7, 3}, {600, 60}, {300, 256}, {1000, 1024}}) {
+    ExpectGroups(this->device_.stream, pairs, experts);
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels
