@@ -25,7 +25,7 @@ def text_of(page):
 def flags_of(*command, program=QUIRE):
     """Long flags in the help of a command and of the commands inside it."""
     told = subprocess.run([program, *command, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
-    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", told))
+    flags = set(re.findall(r"^ +(?:-\w,)?(--[a-z][a-z0-9-]*)", told, re.M))
     inside = told.partition("Subcommands:")[2]
     return flags.union(*(flags_of(*command, name) for name in re.findall(r"^  ([a-z][a-z-]*) ", inside, re.M) if command + (name,) != ("bench", "kernels")))
 

@@ -73,7 +73,7 @@ MUTANTS = [
            ["coordinator/engine_migration_test:*PlanThatIsSent*"]),
     Mutant("api: a client and its cache salt are joined without a separator",
            "coordinator/api/access/client_id.cc", "client + std::string(1, '\\0') + cache_salt", "client + cache_salt",
-           ["coordinator/generation_test"]),
+           ["coordinator/client_id_test"]),
     Mutant("api: best_of takes the largest sum instead of the largest mean",
            "coordinator/api/openai/generation.cc", "choice.logprob_sum / choice.num_tokens", "choice.logprob_sum",
            ["e2e/sharing_test:SharingTest.test_best_of_is_by_the_mean_and_not_by_the_sum"]),

@@ -51,11 +51,11 @@ TEST(GrammarStoreTest, WhatWasPreparedIsKeptUntilItIsForgotten) {
   std::condition_variable changed;
   int reports = 0;
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
-  store.on_report = [&] {
+  store.set_on_report([&] {
     const std::lock_guard lock(mutex);
     ++reports;
     changed.notify_one();
-  };
+  });
   const auto numbered = [](int i) { return GrammarSource{GrammarSource::kRegex, "a{" + std::to_string(i) + "}b"}; };
   constexpr int kMany = 300;  // more than are kept as those that were used last
   for (int i = 1; i <= kMany; ++i) store.Prepare({static_cast<uint64_t>(i), numbered(i)});

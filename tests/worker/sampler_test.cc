@@ -79,7 +79,7 @@ struct Batch {
                             specs[slot]});
       plan.chunks.push_back({slot, 0, static_cast<int32_t>(tokens.size())});
     }
-    table.constrain = [](const GrammarSource&, size_t) { return std::make_shared<OneToken>(); };
+    table.constrain = [](const GrammarSource&, size_t, size_t) { return std::make_shared<OneToken>(); };
     members = table.Apply(plan);
   }
 

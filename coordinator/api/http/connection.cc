@@ -135,9 +135,7 @@ asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   request_ = RequestOf(parser->get(), limits_);
   request_.peer = record.peer;
   if (const std::string wish = request_.Header("x-request-id"); !wish.empty()) record.id = wish;
-  constexpr size_t kMostTraceparent = 512;
-  if (const std::string parent = request_.Header("traceparent"); parent.size() <= kMostTraceparent)
-    record.traceparent = parent;
+  record.traceparent = request_.Header("traceparent");
   record.method = request_.method;
   record.path = request_.path;
   chunked_ = parser->get().version() == 11;

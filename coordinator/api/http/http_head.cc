@@ -101,7 +101,7 @@ HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits) {
   if (request.path.starts_with("/v1/") && request.path.ends_with('/')) request.path.pop_back();
   if (question != std::string::npos) request.query = target.substr(question + 1);
   for (const char* name : {"authorization", "x-api-key", "x-request-id", "content-type", "host", "origin",
-                           "access-control-request-method", "access-control-request-headers"}) {
+                           "access-control-request-method", "access-control-request-headers", "traceparent"}) {
     const auto value = head[name];
     if (!value.empty()) request.headers[name] = std::string(value.substr(0, 4096));
   }

@@ -1,5 +1,5 @@
-// What a call becomes on its way to the engine.
-#include "coordinator/api/openai/generation.h"
+// Who a client is, and what that keeps apart.
+#include "coordinator/api/access/client_id.h"
 
 #include <gtest/gtest.h>
 
