@@ -165,6 +165,22 @@ TOKEN_METRICS = [
            "if (true)", ["e2e/metrics_test:CollectorsTest.test_a_flood_of_questions_gets_one_page"]),
 ]
 
+CLUSTER = [
+    Mutant("worker group: what ranks say of grammars reaches nobody", "coordinator/cluster/group/worker_group.cc",
+           "listener_->OnGrammarReady(rank, std::get<GrammarReady>(message));", "listener_->WhileWaiting();", ["coordinator/worker_group_test"]),
+    Mutant("worker group: a wait goes on although the server stops", "coordinator/cluster/group/worker_group.cc",
+           'if (Stopping()) GroupFail(LossCause::kStopping', 'if (false) GroupFail(LossCause::kStopping', ["coordinator/worker_group_test"]),
+    Mutant("pools: other replicas' ranks on the host take no memory", "coordinator/cluster/launch/rank_hosts.cc",
+           "OnThisHost(topology) ? count * topology.parallel.replicas : count", "OnThisHost(topology) ? count : count", ["coordinator/pool_sizing_test"]),
+    Mutant("pools: swap space is counted by the smallest rank's blocks", "coordinator/cluster/launch/pool_sizing.cc",
+           "for (const RankInfo& rank : ranks) per_block = std::max(per_block, rank.bytes_per_block);", "per_block = ranks[0].bytes_per_block;",
+           ["coordinator/pool_sizing_test"]),
+    Mutant("topology page: a rank that is not heard of is well", "coordinator/api/admin/replica_report.cc", "BeatAge(info, replica) > kLateBeat", "false",
+           ["coordinator/replica_report_test"]),
+    Mutant("blocks page: a block has its last owner alone", "coordinator/api/admin/block_report.cc", "owners[block].push_back(OwnerJson(owner));",
+           "owners[block] = Json::array({OwnerJson(owner)});", ["coordinator/replica_report_test"]),
+]
+
 FLAGS = [
     Mutant("flag --block-size says how many blocks there are", FLAGS_TABLE, '.name = "--block-size", .key = "cache.block_size"',
            '.name = "--block-size", .key = "cache.num_blocks"', ["coordinator/options_test"]),
@@ -276,4 +292,4 @@ LIMITS = [
            limits("PatienceTest.test_in_all")),
 ]
 
-MUTANTS = [*USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS]
+MUTANTS = [*USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS, *CLUSTER]
