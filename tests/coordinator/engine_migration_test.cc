@@ -190,6 +190,7 @@ TEST_F(EngineMigrationTest, AnAdmittedRequestThatHasNothingYetIsChargedOnce) {
   ASSERT_EQ(source_->scheduler().num_running(), 2);
   auto departure = source_->Depart(2, 0, 0);
   ASSERT_FALSE(source_->Adopt(departure->request, 0, {}));
+  EXPECT_EQ(source_->scheduler().queue().clients().at("").preempted.size(), 1u) << "it had a place and goes before";
   source_->scheduler().CheckIntegrity();
   Finish(*source_);
   ExpectWhole(2, 17, 2);
