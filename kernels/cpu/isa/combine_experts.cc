@@ -10,8 +10,8 @@ namespace {
 void AddScaled(const float* from, float factor, bool begins, float* to, int64_t count) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    const Vec scaled = Load(from + i) * factor;
-    Store(to + i, begins ? scaled : Load(to + i) + scaled);
+    const Vec numbers = Load(from + i);
+    Store(to + i, begins ? numbers * factor : MulAdd(numbers, Splat(factor), Load(to + i)));
   }
   for (; i < count; ++i) to[i] = (begins ? 0.0f : to[i]) + from[i] * factor;
 }

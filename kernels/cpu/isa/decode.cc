@@ -21,8 +21,8 @@ void DecodeNibbles(const std::byte* nibbles, float d, float m, float* out) {
   BytesToFloats(packed & 15, low);
   BytesToFloats(packed >> 4, high);
   for (int i = 0; i < 16 / kLanes; ++i) {
-    Store(out + i * kLanes, low[i] * d + m);
-    Store(out + 16 + i * kLanes, high[i] * d + m);
+    Store(out + i * kLanes, MulAdd(low[i], Splat(d), Splat(m)));
+    Store(out + 16 + i * kLanes, MulAdd(high[i], Splat(d), Splat(m)));
   }
 }
 

@@ -10,10 +10,10 @@ namespace {
 float SquaresOf(const float* x, int64_t count) {
   const int64_t whole = count / kLanes * kLanes;
   Vec squares = {};
-  for (int64_t i = 0; i < whole; i += kLanes) squares += Load(x + i) * Load(x + i);
+  for (int64_t i = 0; i < whole; i += kLanes) squares = MulAdd(Load(x + i), Load(x + i), squares);
   if (whole < count) {
     const Vec tail = LoadPart(x + whole, count - whole);
-    squares += tail * tail;
+    squares = MulAdd(tail, tail, squares);
   }
   return Sum(squares);
 }
@@ -41,7 +41,7 @@ void NormRow(const float* x, const float* weight, float* out, int64_t count, flo
   ScaleRow<false>(x, weight, out, count, NormScale(SquaresOf(x, count), count, epsilon));
 }
 
-Vec GeluTanh(Vec x) { return x / (Exp(-x * (x * x * kGeluCubic + kGeluLinear)) + 1.0f); }
+Vec GeluTanh(Vec x) { return x / (Exp(-x * MulAdd(x * x, Splat(kGeluCubic), Splat(kGeluLinear))) + 1.0f); }
 
 template <class Act>
 void GateRow(const float* gate, const float* up, float* out, int64_t columns, const Act& act) {
@@ -77,7 +77,7 @@ void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   if (whole < count) sum += LoadPart(x + whole, count - whole);
   const float mean = Sum(sum) / n;
   Vec squares = {};
-  for (int64_t i = 0; i < whole; i += kLanes) squares += (Load(x + i) - mean) * (Load(x + i) - mean);
+  for (int64_t i = 0; i < whole; i += kLanes) squares = MulAdd(Load(x + i) - mean, Load(x + i) - mean, squares);
   float variance = Sum(squares);
   for (int64_t i = whole; i < count; ++i) variance += (x[i] - mean) * (x[i] - mean);
   const float scale = 1.0f / __builtin_sqrtf(variance / n + p.epsilon);
@@ -96,10 +96,8 @@ Vec Gelu(Vec x) {
   const Vec size = x < Vec{} ? -x : x;
   const Vec t = 1.0f / (size * (0.3275911f * 0.70710678f) + 1.0f);
   Vec p = Splat(1.061405429f);
-  p = p * t - 1.453152027f;
-  p = p * t + 1.421413741f;
-  p = p * t - 0.284496736f;
-  p = p * t + 0.254829592f;
+  constexpr float kTerms[] = {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f};
+  for (const float term : kTerms) p = MulAdd(p, t, Splat(term));
   const Vec tail = p * t * Exp(x * x * -0.5f) * 0.5f;
   return x * (x < Vec{} ? tail : 1.0f - tail);
 }

@@ -6,6 +6,9 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
+/// a * b + c, rounded after either: there is no instruction for both.
+inline Vec MulAdd(Vec a, Vec b, Vec c) { return a * b + c; }
+
 inline IntVec Widen(ShortVec v) { return __builtin_convertvector(v, IntVec); }
 inline IntVec Widen(SignedByteVec v) { return __builtin_convertvector(v, IntVec); }
 

@@ -6,6 +6,12 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
+/// a * b + c, rounded once.
+inline Vec MulAdd(Vec a, Vec b, Vec c) {
+  return reinterpret_cast<Vec>(
+      _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
+}
+
 // For gcc 12 each of these by itself is several instructions.
 
 inline IntVec Widen(ShortVec v) {

@@ -44,7 +44,7 @@ void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_
     Unrolled<kVecs>([&](auto v) QUIRE_INLINE { w[v] = Column<Type>::Get(panel + v * kLanes * kBytes); });
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
       const Vec one = Splat(x[i * x_stride + k]);
-      Unrolled<kVecs>([&](auto v) QUIRE_INLINE { sums.sum[i][v] += w[v] * one; });
+      Unrolled<kVecs>([&](auto v) QUIRE_INLINE { sums.sum[i][v] = MulAdd(w[v], one, sums.sum[i][v]); });
     });
   }
 }

@@ -51,7 +51,7 @@ QUIRE_INLINE inline void ScoreVectors(const Span<T>& span, int64_t vector, const
     });
     Unrolled<R>([&](auto r) QUIRE_INLINE {
       const Vec q = Splat(query[r * span.dim + d]);
-      Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] += key[c] * q; });
+      Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] = MulAdd(key[c], q, acc[r][c]); });
     });
   }
   if constexpr (kScaled<T>) {
@@ -82,7 +82,7 @@ void AddSlope(float* scores, Visible computed, float slope, float distance) {
   Vec lanes;
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<float>(lane);
   for (int64_t j = computed.begin / kLanes * kLanes; j < computed.end; j += kLanes)
-    Store(scores + j, Load(scores + j) + (lanes + (static_cast<float>(j) + distance)) * slope);
+    Store(scores + j, MulAdd(lanes + (static_cast<float>(j) + distance), Splat(slope), Load(scores + j)));
 }
 
 /// Turns the scores of one row in the vectors of `computed` into weights relative to the new maximum; slots that the
@@ -135,7 +135,7 @@ QUIRE_INLINE inline void AccumulateVectors(const Span<T>& span, Visible visible,
       Unrolled<C>([&](auto c) QUIRE_INLINE { value[c] = LoadNumbers(values + slot * span.dim + c * kLanes); });
       Unrolled<R>([&](auto r) QUIRE_INLINE {
         const Vec weight = Splat(weights[r * span.padded + slot]);
-        Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] += value[c] * weight; });
+        Unrolled<C>([&](auto c) QUIRE_INLINE { acc[r][c] = MulAdd(value[c], weight, acc[r][c]); });
       });
     }
   }

@@ -28,7 +28,7 @@ void Chains(int64_t rounds, Operand operand, const Add& add) {
 double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   const double lanes = static_cast<double>(rounds) * kChains * kLanes;
   if (arithmetic == Arithmetic::kMultiplyAdd) {
-    Chains<Vec>(rounds, Splat(0x1p-20f), [](Vec& sum, Vec x) QUIRE_INLINE { sum += x * x; });
+    Chains<Vec>(rounds, Splat(0x1p-20f), [](Vec& sum, Vec x) QUIRE_INLINE { sum = MulAdd(x, x, sum); });
     return lanes * 2;
   }
   if (arithmetic == Arithmetic::kInt16) {

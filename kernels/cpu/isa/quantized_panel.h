@@ -41,10 +41,12 @@ QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64
     if constexpr (Block<Type>::kHasMinimum)
       m = HalfToFloat(LoadAs<ShortVec>(data + 2 * kPanelRows + v * sizeof(ShortVec)));
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
-      Vec product = __builtin_convertvector(dot[i][v], Vec) * x.scales[at + i * blocks];
-      if (offset != 0) product -= offset * x.sums[at + i * blocks];
-      sums.sum[i][v] += product * d;
-      if constexpr (Block<Type>::kHasMinimum) sums.sum[i][v] += m * x.sums[at + i * blocks];
+      const Vec integers = __builtin_convertvector(dot[i][v], Vec), scale = Splat(x.scales[at + i * blocks]);
+      const float sum = x.sums[at + i * blocks];
+      const Vec product =
+          offset == 0 ? integers * scale : MulAdd(integers, scale, Splat(static_cast<float>(-offset) * sum));
+      sums.sum[i][v] = MulAdd(product, d, sums.sum[i][v]);
+      if constexpr (Block<Type>::kHasMinimum) sums.sum[i][v] = MulAdd(m, Splat(sum), sums.sum[i][v]);
     });
   });
 }

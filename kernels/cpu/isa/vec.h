@@ -27,6 +27,14 @@ inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition
 
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 
+/// MulAdd of the instruction set (QUIRE_INTRINSICS), or a product and a sum that round each: nothing but MulAdd is
+/// rounded once, on any compiler, because compilers choose by the code around (kernels/CMakeLists.txt).
+template <bool kRoundsOnce>
+inline Vec MulAddOf(Vec a, Vec b, Vec c) {
+  if constexpr (kRoundsOnce) return MulAdd(a, b, c);
+  return a * b + c;
+}
+
 /// Sum of the lanes in a fixed order: halves are added until one lane is left.
 inline float Sum(Vec v) {
   typedef float Quad __attribute__((vector_size(16)));
@@ -56,24 +64,22 @@ inline constexpr float kRounder = 12582912.0f;
 /// exp(x) to about 1 ulp for x in [-87, 88]; below -87 the result is 0, above 88 it is exp(88), of NaN
 /// it is NaN.
 /// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7.
-/// Always inlined: weigh.cc compiles it in its own way.
-__attribute__((always_inline)) inline Vec Exp(Vec x) {
+/// kRoundsOnce: as fast as the instruction set can; else with the same result on all of them.
+template <bool kRoundsOnce = true>
+inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
   const IntVec vanishes = x < low;  // NaN does not
   x = x > high ? high : x;
   x = x < low ? low : x;
-  const Vec shifted = x * 1.44269504088896341f + kRounder;
+  const auto mul_add = [](Vec a, Vec b, float c) { return MulAddOf<kRoundsOnce>(a, b, Splat(c)); };
+  const Vec shifted = mul_add(x, Splat(1.44269504088896341f), kRounder);
   const Vec n = shifted - kRounder;
-  Vec r = x - n * 0.693359375f;  // ln 2 in two parts: the first has few bits, so n times it is exact
-  r = r + n * 2.12194440e-4f;
+  // ln 2 in two parts: the first has few bits, so n times it is exact.
+  Vec r = MulAddOf<kRoundsOnce>(n, Splat(-0.693359375f), x);
+  r = MulAddOf<kRoundsOnce>(n, Splat(2.12194440e-4f), r);
   Vec p = Splat(1.0f / 5040.0f);
-  p = p * r + 1.0f / 720.0f;
-  p = p * r + 1.0f / 120.0f;
-  p = p * r + 1.0f / 24.0f;
-  p = p * r + 1.0f / 6.0f;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  constexpr float kTerms[] = {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f, 0.5f, 1.0f, 1.0f};
+  for (const float term : kTerms) p = mul_add(p, r, term);
   const IntVec exponent = (reinterpret_cast<IntVec>(shifted) - reinterpret_cast<IntVec>(Splat(kRounder)) + 127) << 23;
   p = p * reinterpret_cast<Vec>(exponent);
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);

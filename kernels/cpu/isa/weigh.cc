@@ -1,4 +1,4 @@
-// Compiled without contraction of products and sums (kernels/CMakeLists.txt), for the sake of Weigh's promise.
+// No MulAdd in here: ranks with different instruction sets must draw the same tokens.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/vec.h"
 
@@ -9,7 +9,7 @@ namespace {
 constexpr int kSumLanes = 16;  // partial sums of a block, whatever the width of a vector
 
 Vec WeightsAt(const WeighParams& p, Vec logits) {
-  const Vec weight = Exp((logits - p.max) * p.inverse_temperature);
+  const Vec weight = Exp<false>((logits - p.max) * p.inverse_temperature);
   const IntVec counts = (logits >= p.least) & (weight >= 0.0f);  // what is no number has no weight
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(weight) & counts);
 }
