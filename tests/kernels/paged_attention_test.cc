@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/block_copy.h"
 #include "kernels/cpu/attention_items.h"
 #include "tests/kernels/reference.h"
 #include "tests/support/expect_near.h"

@@ -1,6 +1,7 @@
 // worker/cuda/gemm.h without a GPU: the obvious loops, fp32 sums, on whatever a stream would take.
 #include <vector>
 
+#include "comm/base/error.h"
 #include "simt/numeric.h"
 #include "simt/submit.h"
 #include "worker/cuda/gemm.h"
@@ -45,6 +46,8 @@ void Gemm::Run(const GemmParams& p) {
         return Multiply<simt::Half>(p);
       case NumberType::kBF16:
         return Multiply<simt::BFloat16>(p);
+      default:
+        QUIRE_CHECK(false, "a product of {} numbers", LayoutOf(p.dtype).name);
     }
   });
 }

@@ -106,7 +106,6 @@ void Fill(const kernels::CudaStream& stream, void* data, int64_t count, float sp
 
 void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, NumberType dtype, float spread,
                 uint64_t seed) {
-  if (cache == NumberType::kFp8E4M3) return Fill<simt::Fp8E4M3>(stream, data, count, spread, seed);
   switch (dtype) {
     case NumberType::kF32:
       return Fill<float>(stream, data, count, spread, seed);
