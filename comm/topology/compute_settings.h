@@ -44,14 +44,26 @@ constexpr auto ChoicesOf(ActivationType) {
   return std::to_array<Choice<ActivationType>>({{ActivationType::kInt16, "int16"}, {ActivationType::kInt8, "int8"}});
 }
 
+/// What computes the attention of decodes on a GPU. Chunks of prompts always have PrefillAttention.
+enum class AttentionBackend {
+  kAuto,  // tensor cores; fp32 goes through PrefillAttention
+  kV1,    // PagedDecodeV1 for every batch
+  kV2,    // PagedDecode: partitions of 512 tokens, but v1 where the literature's rule prefers it (PrefersV1)
+};
+constexpr auto ChoicesOf(AttentionBackend) {
+  return std::to_array<Choice<AttentionBackend>>(
+      {{AttentionBackend::kAuto, "auto"}, {AttentionBackend::kV1, "v1"}, {AttentionBackend::kV2, "v2"}});
+}
+
 /// How workers compute: one type from flags and topology files to the engines of the ranks. What is written here is
 /// what was asked for; workers are told a backend and a dtype that are no longer kAuto.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;
-  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;    // kAuto: as dtype; kFp8 on GPUs; the others on the CPU
-  Quantization quantization = Quantization::kNone;      // on the CPU
-  ActivationType activations = ActivationType::kInt16;  // on the CPU
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto: as dtype; kFp8 on GPUs; the others on the CPU
+  Quantization quantization = Quantization::kNone;               // on the CPU
+  ActivationType activations = ActivationType::kInt16;           // on the CPU
+  AttentionBackend attention_backend = AttentionBackend::kAuto;  // v1, v2 on GPUs
   bool operator==(const ComputeSettings&) const = default;
 };
 

@@ -329,6 +329,7 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file,
   root.Choose("dtype", t.compute.dtype);
   root.Choose("quantization", t.compute.quantization);
   root.Choose("activations", t.compute.activations);
+  root.Choose("attention_backend", t.compute.attention_backend);
   if (const YamlNode* node = root.Take("parallel")) ReadParallel(Section(*node, "parallel", file), t.parallel);
   if (const YamlNode* node = root.Take("nodes")) ReadNodes(*node, file, t.nodes);
   if (const YamlNode* node = root.Take("cache"))

@@ -283,6 +283,7 @@ struct HandshakeWriter {
     const auto backend = text(NameOf(compute.backend)), dtype = text(NameOf(compute.dtype));
     const auto kv_cache_dtype = text(NameOf(compute.kv_cache_dtype));
     const auto quantization = text(NameOf(compute.quantization)), activations = text(NameOf(compute.activations));
+    const auto attention_backend = text(NameOf(compute.attention_backend));
     wire::AssignBuilder assign(b);
     assign.add_model_path(model_path);
     assign.add_fingerprint(fingerprint);
@@ -299,6 +300,7 @@ struct HandshakeWriter {
     assign.add_devices(devices);
     assign.add_quantization(quantization);
     assign.add_activations(activations);
+    assign.add_attention_backend(attention_backend);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
@@ -455,6 +457,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .kv_cache_dtype = ReadChoice<KvCacheDtype>(m.kv_cache_dtype(), "kv_cache_dtype"),
       .quantization = ReadChoice<Quantization>(m.quantization(), "quantization"),
       .activations = ReadChoice<ActivationType>(m.activations(), "activations"),
+      .attention_backend = ReadChoice<AttentionBackend>(m.attention_backend(), "attention_backend"),
   };
   if (compute.backend == BackendKind::kAuto || compute.dtype == ModelDtype::kAuto)
     Fail("assignment: backend and dtype must be settled, not auto");

@@ -119,7 +119,8 @@ TEST(MessagesTest, HandshakeSurvivesTheWire) {
                                    .dtype = ModelDtype::kBFloat16,
                                    .kv_cache_dtype = KvCacheDtype::kFp8,
                                    .quantization = Quantization::kInt4,
-                                   .activations = ActivationType::kInt8},
+                                   .activations = ActivationType::kInt8,
+                                   .attention_backend = AttentionBackend::kV2},
                        .devices = {0, 3}};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);

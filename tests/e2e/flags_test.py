@@ -110,6 +110,7 @@ class PlainTest(FlagCase):
             settings.pop(name)
         self.assertEqual(settings, {
             "served_model_name": "gqa", "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
+            "attention_backend": "auto",
             "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
@@ -119,6 +120,14 @@ class PlainTest(FlagCase):
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
             "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
+
+    def test_attention_backend(self):
+        self.assertEqual(self.setting("attention_backend"), "auto")
+        for name in ("v1", "v2"):
+            refused = quire("serve", "--model", TINY, "--backend", "cpu", "--attention-backend", name)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"--attention-backend {name} needs a GPU", refused.stderr)
+        self.assertEqual(quire("serve", "--model", TINY, "--attention-backend", "v3").returncode, 2)
 
     def test_parsers_are_known_by_name(self):
         for flag in ("--tool-call-parser", "--reasoning-parser"):
@@ -492,6 +501,7 @@ TESTS = {
     "--swap-space": SmallTest.test_swap_space,
     "--kv-cache-dtype": SmallTest.test_kv_cache_dtype,
     "--dtype": PlainTest.test_dtype,
+    "--attention-backend": PlainTest.test_attention_backend,
     "--quantization": SmallTest.test_quantization,
     "--enable-prefix-caching": FileTest.test_enable_prefix_caching,
     "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching,

@@ -166,6 +166,12 @@ MUTANTS = [
            "    size_t begin = at, end = at + found.length;\n    at = end;",
            "    size_t begin = at, end = at + found.length;\n    ++at;", ["coordinator/tokenizer_test:*AddedTokens*"]),
 
+    # The attention of the literature on a device.
+    Mutant("v1 and v2 are told a context of one partition", "worker/cuda/step_builder.cc", "while (context < longest) context *= 2;",
+           "", ["worker/cuda/cuda_engine_test:CudaAttentionBackendTest*"]),
+    Mutant("v1 and v2 know no sinks", "worker/cuda/cuda_decoder_attention.cc",
+           ".workspace = memory_.workspace,\n                                             .sinks = SinksOf(layer)};",
+           ".workspace = memory_.workspace};", ["worker/cuda/cuda_engine_test:*V1WithSinks*"]),
     # What reaches the workers.
     Mutant("--activations does not reach the workers", "coordinator/cluster/launch/worker_assignment.cc",
            "assign.compute = topology.compute;", "assign.compute = topology_.compute, assign.compute.activations = {};", FLAGS),

@@ -24,7 +24,9 @@ struct CudaDecoderSizes {
   int64_t max_model_len;
   kernels::DecodeWorkSize decode_work;
   int32_t decode_stages;
-  int threads;  // that load weights
+  AttentionBackend attention;
+  int64_t decode_workspace;  // floats that the attention of decodes needs
+  int threads;               // that load weights
 };
 
 /// The windows that layers have, in the order in which they come up.
@@ -59,6 +61,7 @@ class CudaDecoder final : private DecoderOps {
     std::vector<float*> ropes;        // of each kind: [max_model_len, rotated_dims]
     std::vector<float*> query_ropes;  // the same of queries that grow, or null
     int32_t* head_start;              // [local kv heads + 1]
+    int32_t* kv_head_of;              // [local heads]: the local kv head that each reads
     float* alibi_slopes;              // of local heads, or null
     float* head_bias;                 // [logits_width], zeros beyond the rank's vocabulary; or null
     float* workspace;                 // of decode attention
@@ -92,6 +95,7 @@ class CudaDecoder final : private DecoderOps {
   bool IsFused(int64_t num_rows) const;
   // `window` is an index into WindowsOf.
   void AttendDecodes(int64_t layer, size_t window);
+  void AttendUnplanned(int64_t layer, size_t window);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t window);
   /// What the chosen experts make of experts_in_: CudaExpertActivations::out; and the shared one: shared.
   void MultiplyExperts(int64_t layer);

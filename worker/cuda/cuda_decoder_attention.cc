@@ -1,8 +1,10 @@
 // What a decoder does between its products in attention: positions, the cache, and attention itself.
 #include <algorithm>
 
+#include "comm/base/error.h"
 #include "kernels/cuda/decode/decode_attention.h"
 #include "kernels/cuda/elementwise/rope_kv_write.h"
+#include "kernels/cuda/paged/paged_decode.h"
 #include "kernels/cuda/prefill/prefill_attention.h"
 #include "kernels/sum_squares.h"
 #include "worker/cuda/cuda_decoder.h"
@@ -55,7 +57,37 @@ void CudaDecoder::Attend(int64_t layer) {
   if (shape_.num_chunks > 0) AttendChunks(layer, window);
 }
 
+void CudaDecoder::AttendUnplanned(int64_t layer, size_t window) {
+  const Activations& a = memory_.activations;
+  const kernels::PagedDecodeParams params = {.dtype = sizes_.dtype,
+                                             .queries = a.qkv,
+                                             .query_stride = a.qkv_width,
+                                             .out = a.attended,
+                                             .out_stride = a.heads_width,
+                                             .cache = cache_->Layer(layer),
+                                             .block_tables = step_->block_tables,
+                                             .table_stride = step_->table_stride,
+                                             .table_rows = step_->arrays.decode_table,
+                                             .context_len = step_->arrays.decode_context,
+                                             .kv_head_of = memory_.kv_head_of,
+                                             .alibi_slopes = memory_.alibi_slopes,
+                                             .num_seqs = static_cast<int32_t>(shape_.num_decodes),
+                                             .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
+                                             .max_context_len = shape_.max_context,
+                                             .scale = AttentionScale(spec_),
+                                             .soft_cap = static_cast<float>(spec_.score_cap),
+                                             .window = windows_[window],
+                                             .workspace = memory_.workspace,
+                                             .sinks = SinksOf(layer)};
+  if (sizes_.attention == AttentionBackend::kV1) {
+    kernels::PagedDecodeV1(device_.stream(), params);
+  } else {
+    kernels::PagedDecode(device_.stream(), params);
+  }
+}
+
 void CudaDecoder::AttendDecodes(int64_t layer, size_t window) {
+  if (sizes_.attention != AttentionBackend::kAuto) return AttendUnplanned(layer, window);
   const Activations& a = memory_.activations;
   kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
                                               .queries = a.qkv,

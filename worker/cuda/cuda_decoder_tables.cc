@@ -36,9 +36,10 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
     : ropes(TakeRopes(spec, sizes.max_model_len, false, pieces)),
       query_ropes(TakeRopes(spec, sizes.max_model_len, true, pieces)),
       head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
+      kv_head_of(pieces.Take<int32_t>(sizes.shard.heads.size())),
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
-      workspace(pieces.Take<float>(sizes.decode_work.WorkspaceFloats(spec.head_dim))),
+      workspace(pieces.Take<float>(sizes.decode_workspace)),
       sinks(spec.attention_sinks ? pieces.Take<float>(spec.num_layers() * sizes.shard.heads.size()) : nullptr),
       router_bias(spec.mixture.router_bias ? pieces.Take<float>(spec.num_layers() * CudaWeights::RouterWidth(spec))
                                            : nullptr),
@@ -80,6 +81,12 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
     CopyNow(device_, all, to, "what layers add to scores");
   }
   CopyNow(device_, sizes_.shard.head_start, memory_.head_start, "the groups of heads");
+  std::vector<int32_t> kv_head_of;
+  const std::vector<int32_t>& start = sizes_.shard.head_start;
+  for (size_t g = 0; g + 1 < start.size(); ++g) {
+    kv_head_of.resize(static_cast<size_t>(start[g + 1]), static_cast<int32_t>(g));
+  }
+  CopyNow(device_, kv_head_of, memory_.kv_head_of, "the groups of heads");
 }
 
 }  // namespace quire

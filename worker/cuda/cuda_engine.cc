@@ -9,9 +9,9 @@
 
 #include "comm/base/error.h"
 #include "worker/cuda/cuda_decoder.h"
+#include "worker/cuda/cuda_engine_sizes.h"
 #include "worker/cuda/cuda_sampler.h"
 #include "worker/cuda/prompt_scorer.h"
-#include "worker/cuda/step_builder.h"
 
 namespace quire {
 
@@ -23,76 +23,6 @@ constexpr auto kStepDeadline = std::chrono::seconds(60);
 constexpr int64_t kReserveBytes = int64_t{512} << 20;
 // Marks: when the blocks of a step have moved, and when its results are on the host, for each set of staging.
 constexpr int kBegunMark[] = {0, 3}, kMovedMark[] = {1, 4}, kDoneMark[] = {2, 5};
-
-NumberType CachedType(const CudaEngineOptions& options) {
-  return options.fp8_cache ? NumberType::kFp8E4M3 : options.dtype;
-}
-
-/// Everything about sizes that follows from model, options and device.
-struct Sizes {
-  Sizes(const ModelSpec& spec, const EngineSizes& engine, const CudaEngineOptions& options, Rank rank,
-        const Device& device)
-      : shards(PlanShards(spec, engine.shares)), shard(shards[static_cast<size_t>(rank)]) {
-    int64_t widest = 0;
-    for (const RankShard& s : shards) widest = std::max(widest, s.vocab.size());
-    logits_width = (widest + 7) / 8 * 8;
-    max_sequences = PaddedRows(engine.max_running);
-    max_tokens = std::max<int64_t>(engine.max_step_tokens, max_sequences);
-    max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
-    const auto head_dim = static_cast<int32_t>(spec.head_dim);
-    kernels::DecodeGrid grid{1, 2};
-    if (options.dtype != NumberType::kF32) {
-      grid =
-          kernels::ChooseDecodeGrid({device.num_sms(), device.shared_bytes_per_sm(), device.shared_bytes_per_block()},
-                                    options.dtype, CachedType(options), head_dim);
-    }
-    decode_stages = grid.stages;
-    builder.decode_work = {grid.num_ctas,
-                           static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(shard.head_start))};
-    builder.block_size = engine.block_size;
-    builder.windows = WindowsOf(spec);
-    builder.head_start = shard.head_start;
-    builder.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
-    builder.prefill_tiles =
-        kernels::PrefillTileCapacity(max_tokens, max_sequences, shard.heads.size(), builder.tile_rows);
-    builder.decodes_as_chunks = options.dtype == NumberType::kF32;
-  }
-
-  std::vector<RankShard> shards;
-  RankShard shard;
-  int64_t logits_width, max_sequences, max_tokens, max_blocks;
-  int32_t decode_stages;
-  StepBuilderSizes builder;
-};
-
-/// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
-std::string Unsupported(const ModelSpec& spec) {
-  const int64_t dim = spec.head_dim;
-  if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 256) {
-    return fmt::format("the CUDA kernels know heads of 64, 80, 96, 128 and 256 numbers, the model's have {}", dim);
-  }
-  if (spec.hidden_size % 8 != 0) {
-    return fmt::format("the CUDA kernels need a hidden size that is a multiple of 8, the model's is {}",
-                       spec.hidden_size);
-  }
-  if (spec.vocab_size > kernels::kMaxVocab) {
-    return fmt::format("the CUDA kernels draw from at most {} tokens, the model has {}", kernels::kMaxVocab,
-                       spec.vocab_size);
-  }
-  if (const size_t windows = WindowsOf(spec).size(); windows > kMaxWindows) {
-    return fmt::format("the CUDA engine plans attention for {} windows, and the model's layers have {}", kMaxWindows,
-                       windows);
-  }
-  return "";
-}
-
-void CheckModel(const ModelSpec& spec, const EngineSizes& sizes) {
-  if (const std::string problem = Unsupported(spec); !problem.empty()) Fail("{}: use --backend cpu", problem);
-  const int block = sizes.block_size;
-  if (block != 8 && block != 16 && block != 32 && block != 64) {
-    Fail("the CUDA kernels know blocks of 8, 16, 32 and 64 tokens, not {}: change --block-size", block);
-  }
-}
 
 class CudaEngine final : public RankEngine {
  public:
@@ -106,7 +36,8 @@ class CudaEngine final : public RankEngine {
         format_{CachedType(options), sizes.block_size},
         decoder_(files,
                  {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
-                  sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, sizes.threads},
+                  sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, options.attention,
+                  sizes_.decode_workspace, sizes.threads},
                  device_, collective, options.progress),
         sampler_sizes_{sizes_.shards,      rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len,
                        sizes_.logits_width},
@@ -146,7 +77,7 @@ class CudaEngine final : public RankEngine {
     std::vector<ScoringMember> scoring;
     bool swaps;
   };
-  using GraphKey = std::tuple<int64_t, bool, bool, int>;  // rows, combines of each window, candidates
+  using GraphKey = std::tuple<int64_t, bool, bool, int32_t, int>;  // rows, combines of each window, context, candidates
 
   void EditTables(const StepPlan& plan, const SequenceTable& table, int set);
   void Run(const StepShape& shape, int num_candidates);
@@ -156,7 +87,7 @@ class CudaEngine final : public RankEngine {
   CudaEngineOptions options_;
   NormingCollective* collective_;
   Device device_;
-  Sizes sizes_;
+  CudaEngineSizes sizes_;
   CudaKvFormat format_;
   CudaDecoder decoder_;
   CudaSamplerSizes sampler_sizes_;
@@ -247,7 +178,8 @@ void CudaEngine::Queue(const StepShape& shape, int num_candidates) {
 
 void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   if (!options_.graphs || shape.num_chunks > 0) return Queue(shape, num_candidates);
-  std::unique_ptr<DeviceGraph>& graph = graphs_[{shape.num_rows, shape.combines[0], shape.combines[1], num_candidates}];
+  std::unique_ptr<DeviceGraph>& graph =
+      graphs_[{shape.num_rows, shape.combines[0], shape.combines[1], shape.max_context, num_candidates}];
   if (graph == nullptr) {
     if (options_.tune) {
       decoder_.Tune(shape.num_rows);
@@ -287,7 +219,7 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
 
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective) {
-  CheckModel(files.spec(), sizes);
+  CheckCudaModel(files.spec(), sizes);
   return std::make_unique<CudaEngine>(files, sizes, options, rank, collective);
 }
 

@@ -15,6 +15,7 @@ struct CudaEngineOptions {
   int device = 0;   // ordinal on this host
   int sharers = 1;  // ranks that have it
   NumberType dtype = NumberType::kBF16;
+  AttentionBackend attention = AttentionBackend::kAuto;
   bool fp8_cache = false;  // keys and values as E4M3, else as dtype
   bool graphs = true;      // whole decode steps as CUDA graphs
   bool tune = true;        // products by measurement; else fused where they can be

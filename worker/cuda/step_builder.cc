@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "kernels/cuda/paged/paged_decode.h"
+
 namespace quire {
 
 int64_t PaddedRows(int64_t decodes) {
@@ -10,6 +12,12 @@ int64_t PaddedRows(int64_t decodes) {
   if (decodes <= 2) return decodes;
   if (decodes <= 16) return up_to(4);
   return decodes <= 64 ? up_to(8) : up_to(16);
+}
+
+int32_t PaddedContext(int32_t longest, int32_t most) {
+  int64_t context = kernels::kDecodePartition;
+  while (context < longest) context *= 2;
+  return static_cast<int32_t>(std::min<int64_t>(context, most));
 }
 
 namespace {
@@ -27,7 +35,7 @@ class Builder {
       while (shape_.num_rows < PaddedRows(shape_.num_decodes)) AddPadding();
       shape_.num_decodes = shape_.num_draws = shape_.num_rows;
     }
-    for (size_t w = 0; shape_.num_decodes > 0 && w < sizes_.windows.size(); ++w) PlanDecodes(w);
+    if (shape_.num_decodes > 0) PlanDecodes();
     arrays_.chunk_start[0] = 0;
     for (auto m = first_chunk; m != batch.end(); ++m) AddChunk(*m);
     for (size_t w = 0; shape_.num_chunks > 0 && w < sizes_.windows.size(); ++w) PlanChunks(w);
@@ -75,11 +83,17 @@ class Builder {
     shape_.scores = shape_.scores || member.scores.count > 0;
   }
 
-  void PlanDecodes(size_t w) {
+  void PlanDecodes() {
     const std::span<const int32_t> contexts(arrays_.decode_context, static_cast<size_t>(shape_.num_decodes));
-    const std::span<int32_t> work(arrays_.decode_work[w], static_cast<size_t>(sizes_.decode_work.Words()));
-    shape_.combines[w] =
-        kernels::PlanDecode(sizes_.decode_work, contexts, sizes_.head_start, sizes_.windows[w], work).combine;
+    if (sizes_.unplanned_context > 0) {
+      shape_.max_context = PaddedContext(*std::ranges::max_element(contexts), sizes_.unplanned_context);
+      return;
+    }
+    for (size_t w = 0; w < sizes_.windows.size(); ++w) {
+      const std::span<int32_t> work(arrays_.decode_work[w], static_cast<size_t>(sizes_.decode_work.Words()));
+      shape_.combines[w] =
+          kernels::PlanDecode(sizes_.decode_work, contexts, sizes_.head_start, sizes_.windows[w], work).combine;
+    }
   }
 
   void PlanChunks(size_t w) {

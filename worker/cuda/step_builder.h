@@ -10,6 +10,10 @@ namespace quire {
 /// Rows that a batch of `decodes` sequences is padded to, so that few graphs serve all batches.
 int64_t PaddedRows(int64_t decodes);
 
+/// What the longest context of a batch counts as for kernels whose launches depend on it: partitions in a power of two,
+/// but no more than `most` tokens. So few graphs serve all contexts.
+int32_t PaddedContext(int32_t longest, int32_t most);
+
 /// What turns batches into arrays.
 struct StepBuilderSizes {
   int block_size = 16;
@@ -18,7 +22,8 @@ struct StepBuilderSizes {
   kernels::DecodeWorkSize decode_work;
   int64_t prefill_tiles = 0;
   int32_t tile_rows = 0;
-  bool decodes_as_chunks = false;  // fp32 has no decode kernel of its own
+  bool decodes_as_chunks = false;  // fp32 has no planned decode kernel
+  int32_t unplanned_context = 0;   // most tokens of a context, where decodes go through v1 or v2; else 0
 };
 
 /// Fills the arrays of a step, all but what concerns drawing, and says what its launches look like. Decodes come first

@@ -15,6 +15,7 @@ struct StepShape {
   int64_t num_tiles[kMaxWindows] = {};  // of the chunks' attention
   int64_t num_draws = 0;                // rows whose next token is drawn; without chunks, all rows
   bool combines[kMaxWindows] = {};      // some decode's context is split
+  int32_t max_context = 0;              // of decodes, at most, and rounded up (PaddedContext); 0 where they are planned
   bool scores = false;                  // some chunk's rows are scored afterwards
 };
 

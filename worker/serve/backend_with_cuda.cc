@@ -49,6 +49,7 @@ class CudaBackend final : public Backend {
       : files_(files), sizes_(sizes), mpi_(mpi) {
     options_.device = DeviceOf(assign, mpi);
     options_.dtype = DTypeOf(assign.compute.dtype);
+    options_.attention = assign.compute.attention_backend;
     options_.fp8_cache = HasFp8Cache(assign.compute.kv_cache_dtype);
     options_.progress = progress;
     UseCudaDevice(options_.device);

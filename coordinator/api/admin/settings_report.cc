@@ -60,6 +60,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
           {"dtype", NameOf(workers.compute.dtype)},
           {"quantization", NameOf(workers.compute.quantization)},
           {"activations", NameOf(workers.compute.activations)},
+          {"attention_backend", NameOf(workers.compute.attention_backend)},
           {"kv_cache_dtype", KvCacheDtypeName(workers.compute)},
           {"tensor_parallel_size", workers.shares.size()},
           {"shares", workers.shares},

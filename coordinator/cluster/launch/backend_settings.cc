@@ -27,6 +27,8 @@ void CheckBackendSettings(const ComputeSettings& asked, BackendKind backend, con
   } else {
     if (asked.dtype != ModelDtype::kAuto && asked.dtype != ModelDtype::kFloat32)
       RefuseOnCpu("--dtype", asked.dtype, why, "the CPU computes in float32");
+    if (asked.attention_backend != AttentionBackend::kAuto)
+      RefuseOnCpu("--attention-backend", asked.attention_backend, why, "the CPU has one attention, auto");
     if (kept == KvCacheDtype::kFp8)
       RefuseOnCpu("--kv-cache-dtype", kept, why, "the CPU keeps float32, float16 or int8");
   }

@@ -27,7 +27,7 @@ void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& p) {
     case NumberType::kBF16:
       return DecodeAttentionBF16(stream, launch);
     default:
-      QUIRE_KERNEL_CHECK(!"tensor cores take 16-bit types; fp32 goes through PagedDecode or PrefillAttention");
+      QUIRE_KERNEL_CHECK(!"tensor cores take 16-bit types; fp32 goes through PrefillAttention, or v1 and v2");
   }
 }
 

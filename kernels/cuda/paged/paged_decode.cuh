@@ -8,6 +8,21 @@
 
 namespace quire::kernels {
 
+/// The block table of a sequence.
+__device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p, int64_t seq) {
+  int64_t row = seq;
+  if (p.table_rows != nullptr) row = simt::Global<const int32_t>(p.table_rows)[seq];
+  return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
+}
+
+/// What a head's sink adds to the sum of a softmax whose weights are relative to exp(max). Partitions leave it to the
+/// kernel that combines them.
+__device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
+  if (p.sinks == nullptr) return 0;
+  const float sink = simt::Global<const float>(p.sinks)[head];
+  return simt::Exp(sink - max);
+}
+
 struct DecodeLaunch {
   PagedDecodeParams op;
   int32_t partition;       // tokens of a partition, a multiple of the block size
@@ -86,7 +101,7 @@ struct PagedDecodeKernel {
 
     WeightedSum(p.op, range, scores, sums);
     simt::SyncThreads();
-    const float factor = p.op.cache.v_scale / sum;
+    const float factor = p.op.cache.v_scale / (p.num_partitions > 1 ? sum : sum + SinkWeightOf(p.op, head, max));
     const int64_t part = (seq * p.op.num_heads + head) * p.num_partitions + partition;
     const simt::Global<float> partial(p.partial);
     for (int d = thread; d < kHeadSize; d += kThreads) {
@@ -122,8 +137,7 @@ struct PagedDecodeKernel {
     const int head = static_cast<int>(simt::BlockX()), lane = simt::ThreadX() % 32;
     const int member = lane % kGroup;
     const simt::Global<const C> keys(static_cast<const C*>(p.cache.keys));
-    const simt::Global<const int32_t> table =
-        simt::Global<const int32_t>(p.block_tables) + simt::BlockY() * p.table_stride;
+    const simt::Global<const int32_t> table = TableOf(p, simt::BlockY());
     const int64_t kv_head = simt::Global<const int32_t>(p.kv_head_of)[head];
     const float slope = p.alibi_slopes != nullptr ? simt::Global<const float>(p.alibi_slopes)[head] : 0.0f;
 
@@ -159,8 +173,7 @@ struct PagedDecodeKernel {
     const int warp = simt::ThreadX() / 32, lane = simt::ThreadX() % 32;
     const int first_token = lane % kVecsPerRow * kValueVec, first_row = lane / kVecsPerRow;
     const simt::Global<const C> values(static_cast<const C*>(p.cache.values));
-    const simt::Global<const int32_t> table =
-        simt::Global<const int32_t>(p.block_tables) + simt::BlockY() * p.table_stride;
+    const simt::Global<const int32_t> table = TableOf(p, simt::BlockY());
     const int64_t kv_head = simt::Global<const int32_t>(p.kv_head_of)[simt::BlockX()];
 
     float sum[kRows] = {};
@@ -227,7 +240,7 @@ struct CombinePartitionsKernel {
       factors[i] = factor;
       sum += factor;
     }
-    sum = BlockReduce<kWarps>(sum, warp_sum, SumOf{});
+    sum = BlockReduce<kWarps>(sum, warp_sum, SumOf{}) + SinkWeightOf(p.op, simt::BlockX(), max);
 
     for (int d = thread; d < kHeadSize; d += kThreads) {
       float value = 0;

@@ -16,8 +16,9 @@ struct PagedDecodeParams {
   void* out;  // [num_seqs, num_heads, head_size], rows out_stride elements apart
   int64_t out_stride;
   PagedCache cache;
-  const int32_t* block_tables;  // [num_seqs, table_stride]
+  const int32_t* block_tables;  // [.., table_stride]
   int64_t table_stride;
+  const int32_t* table_rows;   // [num_seqs]: the row of block_tables of each sequence; null: row s for sequence s
   const int32_t* context_len;  // [num_seqs]
   const int32_t* kv_head_of;   // [num_heads]: the kv head that serves a query head
   const float* alibi_slopes;   // [num_heads] or null; slope * (key position - query position) joins the score
@@ -29,19 +30,27 @@ struct PagedDecodeParams {
   int32_t window;  // 0: all
   // Room for the partitions of v2, DecodeWorkspaceFloats() of them; not read by v1.
   float* workspace;
+  /// [num_heads] or null: of each head a score that joins the softmax, after scale and cap, and has no value
+  const float* sinks = nullptr;
 };
 
 /// Tokens of one partition of v2.
 inline constexpr int32_t kDecodePartition = 512;
 
-/// One thread block per (head, sequence) over the whole context. Its scores must fit into shared memory: about 50,000
-/// tokens on Hopper.
+/// Bytes of shared memory that v1 needs at most for contexts of this length: their scores, and little besides.
+constexpr int64_t PagedDecodeV1SharedBytes(int64_t max_context_len, int64_t head_size, int64_t block_size) {
+  return 4 * (max_context_len + 2 * block_size) + 20 * head_size + 128;
+}
+
+/// One thread block per (head, sequence) over the whole context. Its scores must fit into shared memory
+/// (PagedDecodeV1SharedBytes): about 50,000 tokens on Hopper.
 void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
 
 /// One thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
 void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
 
-/// Enough blocks to fill a device make v1 the faster one; otherwise the context is what is left to split.
+/// The rule of the paged-attention literature. Enough thread blocks to fill a device make v1 the faster one, as long as
+/// its scores fit; otherwise the context is what is left to split.
 constexpr bool PrefersV1(int64_t max_context_len, int64_t num_seqs, int64_t num_heads) {
   const int64_t partitions = (max_context_len + kDecodePartition - 1) / kDecodePartition;
   return max_context_len <= 8192 && (partitions <= 1 || num_seqs * num_heads > 512);

@@ -14,6 +14,7 @@ void LaunchDecode(const CudaStream& stream, DecodeLaunch launch) {
   // A range that begins inside a block touches one block more than its length fills.
   const int32_t tokens = std::min({launch.partition, window, launch.op.max_context_len});
   launch.max_scores = (tokens + kBlockSize - 1) / kBlockSize * kBlockSize + kBlockSize;
+  QUIRE_KERNEL_CHECK(Kernel::SharedSize(launch.max_scores) <= PagedDecodeV1SharedBytes(tokens, kHeadSize, kBlockSize));
   simt::Launch<Kernel>({launch.op.num_heads, launch.op.num_seqs, launch.num_partitions}, Kernel::kThreads,
                        Kernel::SharedSize(launch.max_scores), stream, launch);
   if (launch.num_partitions == 1) return;

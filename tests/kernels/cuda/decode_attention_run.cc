@@ -72,7 +72,7 @@ DecodeAttentionParams DecodeAttentionRun::Params() const {
           .stages = cut_.stages,
           .combine = plan_.combine,
           .workspace = workspace_.data(),
-          .sinks = case_.Sinks()};
+          .sinks = p.sinks};
 }
 
 std::vector<float> DecodeAttentionRun::Slice(int64_t begin, int64_t end) const {

@@ -29,7 +29,8 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
       out_(queries_.size()),
       keys_(num_blocks_ * kv_heads_ * HeadElements() * ByteSize(shape_.CachedType())),
       values_(keys_.size()),
-      tables_(static_cast<int64_t>(shape_.context_len.size()) * table_stride_, kPoison),
+      tables_((NumSeqs() + 1) * table_stride_, kPoison),
+      table_rows_(NumSeqs()),
       contexts_(shape_.context_len),
       kv_head_of_(shape_.kv_head_of),
       slopes_(static_cast<int64_t>(shape_.kv_head_of.size())),
@@ -37,6 +38,7 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
       workspace_(DecodeWorkspaceFloats(max_context_, contexts_.size(), kv_head_of_.size(), shape_.head_size),
                  std::numeric_limits<float>::quiet_NaN()) {
   test::Random random(seed);
+  for (int64_t seq = 0; seq < NumSeqs(); ++seq) table_rows_[seq] = static_cast<int32_t>(TableRow(seq));
   const int64_t numbers = queries_.size() / ByteSize(shape_.dtype);
   for (int64_t i = 0; i < numbers; ++i) {
     reference::WriteNumber(queries_.data(), shape_.dtype, i, random.Signed());
@@ -69,7 +71,7 @@ void DecodeCase::FillSequence(size_t seq, std::vector<int32_t>& free_blocks, tes
   const int64_t context = shape_.context_len[seq];
   const int64_t first = shape_.window > 0 ? std::max<int64_t>(context - shape_.window, 0) : 0;
   for (int64_t t = first; t < context; ++t) {
-    int32_t& block = tables_[static_cast<int64_t>(seq) * table_stride_ + t / shape_.block_size];
+    int32_t& block = tables_[TableRow(static_cast<int64_t>(seq)) * table_stride_ + t / shape_.block_size];
     if (block == kPoison) block = free_blocks.back(), free_blocks.pop_back();
     for (int64_t g = 0; g < kv_heads_; ++g) {
       for (int64_t d = 0; d < shape_.head_size; ++d) {
@@ -106,6 +108,7 @@ PagedDecodeParams DecodeCase::Params() const {
           .cache = Cache(),
           .block_tables = tables_.data(),
           .table_stride = table_stride_,
+          .table_rows = shape_.resident_table ? table_rows_.data() : nullptr,
           .context_len = contexts_.data(),
           .kv_head_of = kv_head_of_.data(),
           .alibi_slopes = shape_.alibi ? slopes_.data() : nullptr,
@@ -115,10 +118,11 @@ PagedDecodeParams DecodeCase::Params() const {
           .scale = 0.3f,
           .soft_cap = shape_.soft_cap,
           .window = shape_.window,
-          .workspace = workspace_.data()};
+          .workspace = workspace_.data(),
+          .sinks = shape_.sinks ? sinks_.data() : nullptr};
 }
 
-std::vector<double> DecodeCase::Expected() const { return reference::PagedDecode(Params(), Sinks()); }
+std::vector<double> DecodeCase::Expected() const { return reference::PagedDecode(Params()); }
 
 std::vector<float> DecodeCase::Output() const {
   std::vector<float> out;

@@ -20,7 +20,8 @@ struct DecodeShape {
   float soft_cap = 0;
   bool alibi = false;
   bool sinks = false;
-  int64_t first_block = 0;  // ids of the blocks in use begin here
+  bool resident_table = false;  // rows of the table are not those of the sequences
+  int64_t first_block = 0;      // ids of the blocks in use begin here
 
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
@@ -32,8 +33,6 @@ class DecodeCase {
   explicit DecodeCase(DecodeShape shape, uint64_t seed);
 
   PagedDecodeParams Params() const;
-  /// Of each head, or null.
-  const float* Sinks() const { return shape_.sinks ? sinks_.data() : nullptr; }
   /// Runs the reference on these inputs.
   std::vector<double> Expected() const;
   std::vector<float> Output() const;
@@ -47,6 +46,8 @@ class DecodeCase {
   int64_t Blocks(int32_t context) const { return (context + shape_.block_size - 1) / shape_.block_size; }
   int64_t RowElements() const { return static_cast<int64_t>(shape_.kv_head_of.size()) * shape_.head_size; }
   int64_t HeadElements() const { return int64_t{shape_.head_size} * shape_.block_size; }
+  int64_t NumSeqs() const { return static_cast<int64_t>(shape_.context_len.size()); }
+  int64_t TableRow(int64_t seq) const { return shape_.resident_table ? NumSeqs() - seq : seq; }
   PagedCache Cache() const;
   void FillSequence(size_t seq, std::vector<int32_t>& free_blocks, test::Random& random);
 
@@ -54,7 +55,7 @@ class DecodeCase {
   int32_t kv_heads_, max_context_;
   int64_t table_stride_, num_blocks_;
   simt::DeviceBuffer<std::byte> queries_, out_, keys_, values_;
-  simt::DeviceBuffer<int32_t> tables_, contexts_, kv_head_of_;
+  simt::DeviceBuffer<int32_t> tables_, table_rows_, contexts_, kv_head_of_;
   simt::DeviceBuffer<float> slopes_, sinks_, workspace_;
 };
 

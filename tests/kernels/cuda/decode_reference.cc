@@ -18,14 +18,15 @@ int64_t ValueIndex(const PagedCache& c, int64_t block, int64_t kv_head, int64_t 
   return block * c.value_block_stride + (kv_head * c.head_size + d) * c.block_size + offset;
 }
 
-std::vector<double> PagedDecode(const PagedDecodeParams& p, const float* sinks) {
+std::vector<double> PagedDecode(const PagedDecodeParams& p) {
   const PagedCache& c = p.cache;
   std::vector<double> out(static_cast<size_t>(int64_t{p.num_seqs} * p.num_heads * c.head_size));
   for (int64_t s = 0; s < p.num_seqs; ++s) {
     const int64_t context = p.context_len[s], first = p.window > 0 ? std::max<int64_t>(context - p.window, 0) : 0;
     if (context == 0) continue;
+    const int64_t row = p.table_rows == nullptr ? s : p.table_rows[s];
     for (int64_t h = 0; h < p.num_heads; ++h) {
-      const auto block = [&](int64_t t) { return p.block_tables[s * p.table_stride + t / c.block_size]; };
+      const auto block = [&](int64_t t) { return p.block_tables[row * p.table_stride + t / c.block_size]; };
       std::vector<double> weight;
       for (int64_t t = first; t < context; ++t) {
         double score = 0;
@@ -40,7 +41,7 @@ std::vector<double> PagedDecode(const PagedDecodeParams& p, const float* sinks) 
         weight.push_back(score);
       }
       const double max = *std::max_element(weight.begin(), weight.end());
-      double sum = sinks == nullptr ? 0 : std::exp(sinks[h] - max);
+      double sum = p.sinks == nullptr ? 0 : std::exp(p.sinks[h] - max);
       for (double& w : weight) sum += w = std::exp(w - max);
       for (int64_t d = 0; d < c.head_size; ++d) {
         double value = 0;

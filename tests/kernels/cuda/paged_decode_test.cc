@@ -64,6 +64,23 @@ TEST(PagedDecodeTest, PartitionsCombineToTheSameResult) {
   }
 }
 
+TEST(PagedDecodeTest, SinksJoinTheSumOnceAndTablesMayBeElsewhere) {
+  uint64_t seed = 150;
+  for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
+    for (const auto& [sinks, resident] : {std::pair{true, false}, {false, true}, {true, true}}) {
+      const DecodeShape shape{.dtype = dtype,
+                              .kv_head_of = {0, 0, 1},
+                              .context_len = {1, 40, 0, 600, 1300},
+                              .window = seed % 2 == 0 ? 0 : 700,
+                              .soft_cap = 1.5f,
+                              .sinks = sinks,
+                              .resident_table = resident};
+      ExpectEqualsReference(shape, ++seed, PagedDecodeV1);
+      ExpectEqualsReference(shape, seed, PagedDecodeV2);
+    }
+  }
+}
+
 TEST(PagedDecodeTest, WindowHidesAllThatLiesBeforeIt) {
   uint64_t seed = 200;
   for (const int32_t window : {1, 2, 8, 24, 50, 512, 513, 700, 5000}) {

@@ -16,6 +16,7 @@
 #include "tests/support/random_model.h"
 #include "tests/support/thread_group.h"
 #include "worker/cuda/emulated_collective.h"
+#include "worker/cuda/step_builder.h"
 
 namespace quire {
 namespace {
@@ -50,6 +51,7 @@ struct Setup {
   int max_step_tokens = 48;
   int max_running = 5;
   int block_size = 16;
+  int max_model_len = 400;
   PreemptionMode preemption = PreemptionMode::kRecompute;
 };
 
@@ -71,9 +73,8 @@ struct Answers {
 /// Serves the requests, which come one after another, a step apart.
 Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup& setup,
               const test::EngineMaker& maker) {
-  const int max_model_len = 400;
   test::ThreadGroup group(files,
-                          {setup.block_size, setup.max_step_tokens, setup.max_running, max_model_len, 1,
+                          {setup.block_size, setup.max_step_tokens, setup.max_running, setup.max_model_len, 1,
                            std::vector<double>(static_cast<size_t>(setup.ranks), 1.0)},
                           setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0, maker);
   EngineOptions options;
@@ -85,7 +86,7 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
   options.blocks.num_host_blocks = setup.num_host_blocks;
   options.blocks.block_size = setup.block_size;
   options.blocks.sliding_window = static_cast<int>(files.spec().window());
-  options.max_model_len = max_model_len;
+  options.max_model_len = setup.max_model_len;
   Engine engine(options);
   const auto commit = [&] {
     const auto drawn = group.Await();
@@ -114,10 +115,10 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
   return answers;
 }
 
-std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed) {
+std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed, std::vector<int> lengths = {1, 37, 16, 90, 5, 70}) {
   test::Random random(seed);
   std::vector<Ask> asks;
-  for (const int length : {1, 37, 16, 90, 5, 70}) {
+  for (const int length : lengths) {
     Ask ask;
     for (int i = 0; i < length; ++i) ask.prompt.push_back(static_cast<TokenId>(random.Below(files.spec().vocab_size)));
     asks.push_back(std::move(ask));
@@ -383,6 +384,24 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF16},
              {},
              0.02},
+        Case{"V1F32", {.dtype = "F32"}, {.dtype = kF32, .attention = AttentionBackend::kV1}, {}, 1e-4},
+        Case{"V1Bf16WithoutGraphs", {}, {.dtype = kBF16, .attention = AttentionBackend::kV1, .graphs = false}},
+        Case{"V1Fp8Cache", {}, {.dtype = kF16, .attention = AttentionBackend::kV1, .fp8_cache = true}, {}, 0.5},
+        Case{"V1WithSinksAndWindowsOnTwoRanks",
+             {.heads = 4, .kv_heads = 2, .sliding_window = 24, .dtype = "F32", .family = "gpt_oss"},
+             {.dtype = kF32, .attention = AttentionBackend::kV1},
+             {.ranks = 2},
+             1e-4},
+        Case{"V2WithSlopesOnThreeRanks",
+             {.hidden = 384, .heads = 6, .tied = true, .dtype = "F32", .family = "mpt"},
+             {.dtype = kF32, .attention = AttentionBackend::kV2},
+             {.ranks = 3},
+             1e-4},
+        Case{"V2WithACap",
+             {.sliding_window = 24, .tied = true, .dtype = "F32", .family = "gemma2"},
+             {.dtype = kF32, .attention = AttentionBackend::kV2},
+             {},
+             2e-4},
         Case{"SmallPoolRecomputes", {}, {.dtype = kF16}, {.num_blocks = 10}, 0.01, 24},
         Case{"SmallPoolSwapsOnTwoRanks",
              {},
@@ -391,6 +410,29 @@ INSTANTIATE_TEST_SUITE_P(
              0.01,
              24}),
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
+
+// Contexts beyond one partition, together with short ones: v2 cuts them, v1 takes them whole.
+TEST(CudaAttentionBackendTest, LongContextsAreThoseOfTheCpu) {
+  const test::RandomModel model(
+      {.hidden = 64, .layers = 1, .heads = 2, .kv_heads = 1, .intermediate = 32, .dtype = "F32"}, 5);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  const std::vector<Ask> asks = SomeAsks(files, 9, {530, 7});
+  const quire::Setup setup{.max_step_tokens = 128, .max_model_len = 1200};
+  const Answers want = Serve(files, asks, setup, MakeCpuEngine);
+  for (const AttentionBackend attention : {AttentionBackend::kV1, AttentionBackend::kV2}) {
+    CudaMaker maker({.dtype = kF32, .attention = attention});
+    ExpectAlike(Serve(files, asks, setup, std::ref(maker)), want, 2e-4);
+  }
+}
+
+TEST(CudaAttentionBackendTest, LaunchesOfAContextAreThoseOfAPowerOfTwoOfPartitions) {
+  EXPECT_EQ(PaddedContext(1, 4000), 512);
+  EXPECT_EQ(PaddedContext(512, 4000), 512);
+  EXPECT_EQ(PaddedContext(513, 4000), 1024);
+  EXPECT_EQ(PaddedContext(1025, 4000), 2048);
+  EXPECT_EQ(PaddedContext(2049, 4000), 4000) << "no more than a context may have";
+  EXPECT_EQ(PaddedContext(7, 64), 64);
+}
 
 // fp32 logits differ in the last bits only, so that draws are equal.
 class CudaSamplingTest : public testing::TestWithParam<int> {
@@ -458,10 +500,11 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
 }
 
 TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
-  const auto refusal = [](const ModelShape& shape, int block_size) -> std::string {
+  const auto refusal = [](const ModelShape& shape, int block_size, const CudaEngineOptions& options = {},
+                          int max_model_len = 64) -> std::string {
     const test::RandomModel model(shape, 1);
     try {
-      MakeCudaEngine(ModelFiles::Open(model.path()), {block_size, 48, 4, 64, 1, {1.0}}, {}, 0, nullptr);
+      MakeCudaEngine(ModelFiles::Open(model.path()), {block_size, 48, 4, max_model_len, 1, {1.0}}, options, 0, nullptr);
     } catch (const Error& error) {
       return error.what();
     }
@@ -470,6 +513,9 @@ TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
   EXPECT_THAT(refusal({.head_dim = 48}, 16), testing::HasSubstr("heads of 64, 80, 96, 128 and 256"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
   EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
+  EXPECT_THAT(refusal({}, 16, {.attention = AttentionBackend::kV1}, 60000),
+              testing::AllOf(testing::HasSubstr("at most 57"), testing::HasSubstr("--max-model-len"),
+                             testing::HasSubstr("give v2")));
   EXPECT_THAT(refusal({.hidden = 256, .layers = 1, .vocab = 50000}, 16), testing::HasSubstr("bytes are missing"));
 }
 

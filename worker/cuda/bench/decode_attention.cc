@@ -94,6 +94,7 @@ class DecodeCase {
             .cache = batch_.Cache(set),
             .block_tables = batch_.tables(),
             .table_stride = batch_.table_stride(),
+            .table_rows = nullptr,
             .context_len = batch_.contexts(),
             .kv_head_of = batch_.kv_head_of(),
             .alibi_slopes = nullptr,
