@@ -209,7 +209,7 @@ TEST_P(MatmulTest, EmbeddingReadsRows) {
   const Storage w = RandomWeight(type(), 7, 64, random);
   const std::vector<int32_t> ids = {6, 0, 3, 3};
   std::vector<float> out(4 * 64);
-  Embedding(CpuStream(2), {w.weight, ids.data(), out.data(), 4});
+  Embedding(CpuStream(2), {NumberType::kF32, w.weight, ids.data(), out.data(), 4});
   const auto table = reference::Expand(w.weight);
   for (size_t t = 0; t < ids.size(); ++t) {
     for (size_t i = 0; i < 64; ++i) {
