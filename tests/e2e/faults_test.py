@@ -222,7 +222,7 @@ class StartFaultTest(unittest.TestCase):
             self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", flag, "int8"), 2, f"{flag} int8 is for the CPU")
         self.expect(run_quire("serve", "--model", TINY, "--backend", "cpu", "--kv-cache-dtype", "fp8"), 2, "needs a GPU")
         self.expect(run_quire("serve", "--model", TINY, "--backend", "cuda", "--kv-cache-dtype", "float16"), 2, "is for the CPU")
-        self.expect(run_quire("serve", "--model", TINY, "--kv-cache-dtype", "int4"), 2, "auto,fp8,float32,float16,int8")
+        self.expect(run_quire("serve", "--model", TINY, "--kv-cache-dtype", "int4"), 2, "auto, fp8, float32, float16, int8")
 
     def test_topology_errors_name_file_and_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:

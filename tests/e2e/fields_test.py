@@ -709,7 +709,7 @@ class CoverageTest(unittest.TestCase):
     def test_every_field_that_is_read_has_a_test_here(self):
         source = ""
         for name in ("openai_request", "chat_tools", "template_fields", "token_fields"):
-            with open(os.path.join(ROOT, "coordinator", "api", name + ".cc"), encoding="utf-8") as f:
+            with open(os.path.join(ROOT, "coordinator", "api", "requests", name + ".cc"), encoding="utf-8") as f:
                 source += f.read()
         read = set(re.findall(r'(?:Find|Has|Number|Integer|Flag|Texts?|real|ReadIds)\((?:fields, )?"(\w+)"', source))
         read |= set(re.findall(r'"(\w+)"', re.search(r"name : \{(.*?)\}", source)[1]))  # two names of one setting
@@ -723,7 +723,7 @@ class CoverageTest(unittest.TestCase):
         listed = [name for row in rows for name in re.findall(r"`(\w+)`", row[1])]
         self.assertEqual(len(listed), len(set(listed)))
         self.assertEqual(set(listed), set(TESTS) - {"include_usage", "continuous_usage_stats"})  # of stream_options
-        with open(os.path.join(ROOT, "coordinator", "api", "unsupported_fields.cc"), encoding="utf-8") as f:
+        with open(os.path.join(ROOT, "coordinator", "api", "requests", "unsupported_fields.cc"), encoding="utf-8") as f:
             table = set(re.findall(r'^    \{"(\w+)",', f.read(), re.M))
         self.assertEqual(set(re.findall(r"`(\w+)`", refused.split("\nOn ")[0])), table)
 

@@ -24,7 +24,7 @@ def routes_of_code():
     """{(method, path)} as the sources list them; what follows a prefix is "*"."""
     routes = set()
     for name in SOURCES:
-        with open(os.path.join(ROOT, "coordinator", "api", name), encoding="utf-8") as f:
+        with open(os.path.join(ROOT, "coordinator", "api", "openai", name), encoding="utf-8") as f:
             source = f.read()
         constants = dict(re.findall(r'(k\w+) = "(/[^"]*)"', source))
         for method, literal, constant in re.findall(r'\{"(GET|POST|DELETE)", (?:"(/[^"]*)"|(k\w+)),', source):

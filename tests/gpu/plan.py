@@ -12,7 +12,7 @@ SMOKE = [
     "PagedDecodeTest.Partitions*", "DecodeAttentionTest.Split*", "PrefillAttentionTest.EqualsReferenceOverGroups",
     "SkinnyGemmTest.FusedNorm*", "SamplingTest.TiesGo*", "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "RmsNormTest/Cuda.*",
     "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*", "ScatterTableTest.Writes*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*",
-    "CudaRouteExpertsTest.*", "CudaGroupByExpertTest.*", "CudaExpertMatmulTest.Equals*", "CudaCombineExpertsTest.*"]
+    "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*", "CudaExpertMatmulTest.Equals*", "CombineExpertsTest/Cuda.*"]
 
 # What sanitizers see: every kernel, few shapes; they are some hundred times slower.
 SANITIZED = [
@@ -20,8 +20,8 @@ SANITIZED = [
     "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
     "DecodeAttentionTest.TablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.Cuts*", "SkinnyGemmTest.FusedNorm*",
     "SkinnyGemmTest.ARow*", "SamplingTest.Ties*", "SamplingTest.OneToken*", "SamplingTest.Extreme*", "ScatterTableTest.Writes*",
-    "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*", "CudaRouteExpertsTest.*", "CudaGroupByExpertTest.*",
-    "CudaExpertMatmulTest.*", "CudaCombineExpertsTest.*"]
+    "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*", "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*",
+    "CudaExpertMatmulTest.*", "CombineExpertsTest/Cuda.*"]
 
 # What only the emulated device can show: launches that are counted, and too little memory.
 NOT_ON_A_DEVICE = "CudaEngineLaunchesTest.*:CudaEngineRefusalTest.*"

@@ -3,6 +3,7 @@
 made-up results, and the pack on a bare environment. The programs are stand-ins (stand_ins.py)."""
 import contextlib
 import fnmatch
+import glob
 import importlib.machinery
 import importlib.util
 import io
@@ -76,6 +77,9 @@ def example():
 def the_json(folder):
     return os.path.join(folder, next(name for name in os.listdir(folder) if name.endswith(".json")))
 
+# Test bodies over both devices that travel (CMakeLists.txt).
+SHARED_BODIES = ("elementwise_test.cc", "route_experts_test.cc")
+
 
 class Folder(unittest.TestCase):
     def setUp(self):
@@ -123,12 +127,12 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(asked, re.findall(r'"(\w+)"', known))
 
     def test_every_name_is_that_of_a_test(self):
-        folder = os.path.join(HERE, "..", "kernels", "cuda")
+        kernels = os.path.join(HERE, "..", "kernels")
         names = []
-        for file in os.listdir(folder):
-            if file.endswith("_test.cc"):
-                with open(os.path.join(folder, file), encoding="utf-8") as f:
-                    names += [".".join(pair) for pair in re.findall(r"^TEST\((\w+), (\w+)", f.read(), re.M)]
+        for file in glob.glob(os.path.join(kernels, "cuda", "*_test.cc")) + [os.path.join(kernels, name) for name in SHARED_BODIES]:
+            with open(file, encoding="utf-8") as f:
+                found = re.findall(r"^(TYPED_TEST|TEST)\((\w+), (\w+)", f.read(), re.M)
+            names += [f"{suite}/Cuda.{case}" if kind == "TYPED_TEST" else f"{suite}.{case}" for kind, suite, case in found]
         for pattern in plan.SANITIZED + plan.SMOKE:
             self.assertTrue(fnmatch.filter(names, pattern), pattern)
 
@@ -471,7 +475,7 @@ class PackTest(Folder):
             self.assertTrue(os.path.exists(os.path.join(pack, name)), name)
 
     def test_plugins_that_the_launcher_asks_for_travel(self):
-        with open(os.path.join(HERE, "..", "..", "coordinator", "cluster", "launcher.cc"), encoding="utf-8") as f:
+        with open(os.path.join(HERE, "..", "..", "coordinator", "cluster", "launch", "launcher.cc"), encoding="utf-8") as f:
             asked = re.findall(r'Mca\("(\w+)", "([\w,]+)"\)', f.read())
         with open(os.path.join(HERE, "pack"), encoding="utf-8") as f:
             left_out = re.search(r"^skip='(.*)'", f.read(), re.M).group(1)
