@@ -57,7 +57,12 @@ int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   double weight_bytes = 0;
-  for (const RankInfo& rank : deployment.group().ranks()) weight_bytes += static_cast<double>(rank.weight_bytes);
+  Json ranks = Json::array();
+  for (const RankInfo& rank : deployment.group().ranks()) {
+    weight_bytes += static_cast<double>(rank.weight_bytes);
+    ranks.push_back({{"weight_bytes", rank.weight_bytes}, {"block_bytes", rank.bytes_per_block}});
+  }
+  const PoolSizes pools = deployment.engine().blocks().sizes();
   Rounds rounds;
   for (int i = 0; i <= bench.num_iters; ++i) {
     const auto first = static_cast<RequestId>(1 + i * bench.batch_size);
@@ -77,6 +82,10 @@ int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
                                  {"step_p99_seconds", JsonOf(rounds.slowest)},
                                  {"prefill_operations_per_second", operations},
                                  {"weight_bytes", weight_bytes},
+                                 {"ranks", ranks},
+                                 {"blocks", pools.num_blocks - 1},
+                                 {"host_blocks", pools.num_host_blocks},
+                                 {"max_model_len", deployment.max_model_len()},
                                  {"step_read_bytes", read_bytes},
                                  {"read_bytes_per_second", read},
                                  {"ceilings", JsonOf(ceilings)}}));

@@ -28,17 +28,6 @@ std::string Absolute(const std::string& path) { return std::filesystem::absolute
 
 bool IsRemote(const NodeNeeds& needs) { return !needs.node.host.empty() && !IsThisHost(needs.node.host); }
 
-/// The lines of an answer: a key, and the rest of its line.
-std::map<std::string, std::string> Parse(const std::string& output) {
-  std::map<std::string, std::string> values;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t space = std::min(line.find(' '), line.size());
-    values.emplace(line.substr(0, space), space < line.size() ? line.substr(space + 1) : "");
-  }
-  return values;
-}
-
 int64_t Number(const std::string& text) { return text.empty() ? 0 : std::strtoll(text.c_str(), nullptr, 10); }
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -133,6 +122,16 @@ class Judge {
 
 }  // namespace
 
+std::map<std::string, std::string> ParseProbe(const std::string& output) {
+  std::map<std::string, std::string> values;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t space = std::min(line.find(' '), line.size());
+    values.emplace(line.substr(0, space), space < line.size() ? line.substr(space + 1) : "");
+  }
+  return values;
+}
+
 std::string FirstLine(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -166,7 +165,7 @@ std::vector<CheckLine> JudgeProbe(const NodeNeeds& needs, const std::string& wor
   };
   const std::string try_it = fmt::format("try: {} {} true", agent, host);
   if (result.timed_out) return failure("reachable", fmt::format("no answer within {} s", limit.count()), try_it);
-  const auto answer = Parse(result.output);
+  const auto answer = ParseProbe(result.output);
   if (const auto version = answer.find("version"); result.status != 0 || version == answer.end()) {
     const bool no_agent = result.status == 127 && result.output.empty() && IsRemote(needs);
     if (no_agent) return failure("reachable", agent + " cannot be run", "install it, or set launch.agent to a program");

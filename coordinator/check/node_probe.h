@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct NodeNeeds {
 /// `quire-worker --probe ...` there: by way of launch.agent, unless the node is this host. Every word is of characters
 /// that no shell interprets; a model path that has others is not asked for.
 std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);
+
+/// The lines of the answer (quire-worker --probe): a key, and the rest of its line.
+std::map<std::string, std::string> ParseProbe(const std::string& output);
 
 /// The line that tells what the node calls itself; whether another one does so, too, is for the caller to see.
 inline constexpr const char* kHostNameCheck = "host name";

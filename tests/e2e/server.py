@@ -19,10 +19,18 @@ TINY = os.path.join(MODELS, "gqa")
 REAL = os.environ.get("QUIRE_TEST_MODEL")
 
 
+given_ports = set()
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that nobody listens on, and another one with each call: the system may name the same twice."""
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        if port not in given_ports:
+            given_ports.add(port)
+            return port
 
 
 def distinct(pairs):

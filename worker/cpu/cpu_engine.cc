@@ -38,14 +38,18 @@ NumberType KvTypeOf(KvCacheDtype dtype) {
   Fail("the CPU keeps no KV cache of type {}", NameOf(dtype));
 }
 
+KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
+  return {KvTypeOf(sizes.compute.kv_cache_dtype), spec.num_layers(), shard.kv_heads.size(), spec.head_dim,
+          sizes.block_size};
+}
+
 class CpuEngine final : public RankEngine {
  public:
   CpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective)
       : sizes_(sizes),
         shards_(PlanShards(files.spec(), sizes.shares)),
         shard_(shards_[static_cast<size_t>(collective.rank())]),
-        kv_shape_{KvTypeOf(sizes.compute.kv_cache_dtype), files.spec().num_layers(), shard_.kv_heads.size(),
-                  files.spec().head_dim, sizes.block_size},
+        kv_shape_(KvShapeOf(files.spec(), shard_, sizes)),
         stream_(sizes.threads),
         decoder_(files, shard_, stream_, collective, sizes),
         sampler_(VocabRanges(shards_), collective) {}
@@ -135,6 +139,12 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
 
 std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective) {
   return std::make_unique<CpuEngine>(files, sizes, collective);
+}
+
+RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank) {
+  const RankShard shard = PlanShards(files.spec(), sizes.shares)[static_cast<size_t>(rank)];
+  return {ModelWeights::Bytes(files, shard, sizes.compute.quantization),
+          KvShapeOf(files.spec(), shard, sizes).block_bytes()};
 }
 
 }  // namespace quire

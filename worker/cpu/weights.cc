@@ -63,8 +63,9 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   kernels::PackedWeight out{TypeFor(source.type, cols), nullptr, static_cast<int64_t>(rows.size()), cols.size()};
   const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
   if (bytes == 0) return out;  // nothing of it is this rank's
-  storage_.emplace_back(static_cast<size_t>(bytes));
   bytes_ += bytes;
+  if (loading_ == Loading::kCount) return out;
+  storage_.emplace_back(static_cast<size_t>(bytes));
   std::byte* to = storage_.back().data();
   out.data = to;
   RowMaker maker(source, cols, out.type);
@@ -89,7 +90,10 @@ kernels::PackedWeight ModelWeights::Load(const ModelFiles& files, const RankShar
   const WeightSpec& weight = files.weight(role);
   std::vector<std::byte> room;
   const Tensor& stored = files.Get(role, layer, expert);
-  return Pack(weight.transposed ? Transposed(stored, room) : stored, SliceOf(files.spec(), weight, shard));
+  const WeightSlice slice = SliceOf(files.spec(), weight, shard);
+  if (!weight.transposed) return Pack(stored, slice);
+  if (loading_ == Loading::kCount) return Pack({stored.type, {stored.cols(), stored.rows()}, {}}, slice);
+  return Pack(Transposed(stored, room), slice);
 }
 
 MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer) {
@@ -166,8 +170,8 @@ std::optional<NumberType> TypeWanted(Quantization quantization) {
 
 }  // namespace
 
-ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
-    : wanted_(TypeWanted(quantization)) {
+ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading)
+    : loading_(loading), wanted_(TypeWanted(quantization)) {
   for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
   const auto vector = [&](Role role) { return ReadVector(files, shard, role); };
   embedding_norm = {vector(Role::kEmbeddingNorm), vector(Role::kEmbeddingNormBias)};

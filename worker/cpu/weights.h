@@ -58,7 +58,13 @@ struct LayerWeights {
 ///   chooses other experts.
 class ModelWeights {
  public:
-  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization);
+  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
+      : ModelWeights(files, shard, quantization, Loading::kPack) {}
+
+  /// What bytes() would be, without reading a matrix.
+  static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization) {
+    return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
+  }
 
   std::vector<LayerWeights> layers;
   NormWeights embedding_norm;  // empty for none
@@ -71,6 +77,9 @@ class ModelWeights {
   int64_t bytes() const { return bytes_; }
 
  private:
+  enum class Loading { kPack, kCount };
+
+  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading);
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
   MixtureWeights LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer);
   kernels::PackedWeight Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
@@ -80,6 +89,7 @@ class ModelWeights {
   /// How a matrix with such columns is packed.
   NumberType TypeFor(NumberType stored, Range cols) const;
 
+  const Loading loading_;
   std::optional<NumberType> wanted_;  // of plain weights
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;

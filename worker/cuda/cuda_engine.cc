@@ -223,4 +223,13 @@ std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const Engine
   return std::make_unique<CudaEngine>(files, sizes, options, rank, collective);
 }
 
+RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, const CudaEngineOptions& options,
+                            Rank rank) {
+  const ModelSpec& spec = files.spec();
+  CheckCudaModel(spec, sizes);
+  const RankShard shard = PlanShards(spec, sizes.shares)[static_cast<size_t>(rank)];
+  return {CudaWeights::Bytes(spec, shard, options.dtype),
+          CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size})};
+}
+
 }  // namespace quire

@@ -8,6 +8,7 @@
 #include "worker/cuda/norming_collective.h"
 #include "worker/engine/engine_sizes.h"
 #include "worker/engine/rank_engine.h"
+#include "worker/engine/rank_memory.h"
 
 namespace quire {
 
@@ -27,5 +28,10 @@ struct CudaEngineOptions {
 /// Error when the device or the model is of a kind that its kernels do not know.
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective);
+
+/// What the engine of that rank would take for weights and blocks; needs no device. Throws Error when its kernels do
+/// not know the model.
+RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, const CudaEngineOptions& options,
+                            Rank rank);
 
 }  // namespace quire

@@ -4,12 +4,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/collective/mpi_bootstrap.h"
 #include "comm/model/model_files.h"
 #include "comm/wire/messages.h"
 #include "worker/engine/engine_sizes.h"
 #include "worker/engine/rank_engine.h"
+#include "worker/engine/rank_memory.h"
 
 namespace quire {
 
@@ -29,6 +31,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::unique_ptr<RankEngine> MakeEngine() = 0;  // collective call; once; the backend outlives the engine
 };
+
+/// What the engine of each rank would take, on the backend that the coordinator chose. No device need be there.
+std::vector<RankMemory> MemoryOfRanks(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign);
 
 /// The backend that the coordinator chose. Collective call. `progress` is told bytes loaded and bytes in all.
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,

@@ -42,15 +42,21 @@ bool HasFp8Cache(KvCacheDtype dtype) {
   Fail("GPUs keep no KV cache of type {}", NameOf(dtype));
 }
 
+/// What the assignment says; which device, and who shares it, is for the rank to find out.
+CudaEngineOptions OptionsFrom(const AssignMessage& assign) {
+  CudaEngineOptions options;
+  options.dtype = DTypeOf(assign.compute.dtype);
+  options.attention = assign.compute.attention_backend;
+  options.fp8_cache = HasFp8Cache(assign.compute.kv_cache_dtype);
+  return options;
+}
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign, MpiBootstrap& mpi,
               const std::function<void(int64_t, int64_t)>& progress)
-      : files_(files), sizes_(sizes), mpi_(mpi) {
+      : files_(files), sizes_(sizes), options_(OptionsFrom(assign)), mpi_(mpi) {
     options_.device = DeviceOf(assign, mpi);
-    options_.dtype = DTypeOf(assign.compute.dtype);
-    options_.attention = assign.compute.attention_backend;
-    options_.fp8_cache = HasFp8Cache(assign.compute.kv_cache_dtype);
     options_.progress = progress;
     UseCudaDevice(options_.device);
     options_.sharers = RanksOnThisDevice(mpi);
@@ -70,8 +76,8 @@ class CudaBackend final : public Backend {
  private:
   const ModelFiles& files_;
   EngineSizes sizes_;
-  MpiBootstrap& mpi_;
   CudaEngineOptions options_;
+  MpiBootstrap& mpi_;
   std::unique_ptr<DeviceGroup> collective_;
 };
 
@@ -80,6 +86,14 @@ class CudaBackend final : public Backend {
 Accelerators FindAccelerators() {
   const DeviceCount devices = CountDevices();
   return {devices.count, devices.problem};
+}
+
+std::vector<RankMemory> MemoryOfRanks(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign) {
+  if (assign.compute.backend == BackendKind::kCpu) return MemoryOfCpuRanks(files, sizes);
+  std::vector<RankMemory> ranks;
+  for (size_t rank = 0; rank < sizes.shares.size(); ++rank)
+    ranks.push_back(MemoryOfCudaRank(files, sizes, OptionsFrom(assign), static_cast<Rank>(rank)));
+  return ranks;
 }
 
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,

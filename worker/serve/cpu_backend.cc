@@ -21,6 +21,13 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
+std::vector<RankMemory> MemoryOfCpuRanks(const ModelFiles& files, const EngineSizes& sizes) {
+  std::vector<RankMemory> ranks;
+  for (size_t rank = 0; rank < sizes.shares.size(); ++rank)
+    ranks.push_back(MemoryOfCpuRank(files, sizes, static_cast<Rank>(rank)));
+  return ranks;
+}
+
 std::unique_ptr<Backend> MakeCpuBackend(const ModelFiles& files, const EngineSizes& sizes, MpiBootstrap& mpi) {
   return std::make_unique<CpuBackend>(files, sizes, mpi);
 }

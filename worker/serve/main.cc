@@ -9,6 +9,7 @@
 #include "comm/wire/messages.h"
 #include "worker/bench/bench_allreduce.h"
 #include "worker/bench/bench_ceilings.h"
+#include "worker/serve/memory_plan.h"
 #include "worker/serve/probe.h"
 #include "worker/serve/worker.h"
 
@@ -44,10 +45,13 @@ int main(int argc, char** argv) {
   app.add_option("--probe-ports", probe.ports, "First and last")->expected(2)->needs("--probe");
   app.add_option("--probe-model", probe.model)->needs("--probe");
   app.add_option("--probe-keys", probe.keys)->needs("--probe");
+  std::string assignment;
+  app.add_option("--plan-memory", assignment,
+                 "Instead of serving, say what each rank of this assignment would take (quire plan asks)");
   try {
     app.parse(argc, argv);
     if (probing) return quire::RunProbe(probe);
-    if (options.coordinator.empty() && bench.json_file.empty() && ceilings.json_file.empty())
+    if (options.coordinator.empty() && bench.json_file.empty() && ceilings.json_file.empty() && assignment.empty())
       throw CLI::RequiredError("--coordinator");
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
@@ -55,6 +59,7 @@ int main(int argc, char** argv) {
   }
   try {
     quire::HardenProcess();
+    if (!assignment.empty()) return quire::RunMemoryPlan(assignment);
     quire::MpiBootstrap mpi;
     if (!bench.json_file.empty()) return quire::RunAllReduceBench(bench, mpi);
     if (!ceilings.json_file.empty()) return quire::RunCeilingsBench(ceilings, mpi);

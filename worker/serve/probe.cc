@@ -12,11 +12,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 
 #include "comm/base/error.h"
 #include "comm/model/model_files.h"
 #include "comm/wire/messages.h"
+#include "worker/engine/memory.h"
+#include "worker/serve/backend.h"
 
 namespace quire {
 
@@ -82,15 +83,6 @@ bool CanListen(int port) {
   return can;
 }
 
-int64_t AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string word; file >> word;) {
-    int64_t kib = 0;
-    if (word == "MemAvailable:" && file >> kib) return kib << 10;
-  }
-  return 0;
-}
-
 int64_t SharedMemory() {
   struct statvfs info {};
   if (::statvfs("/dev/shm", &info) != 0) return 0;
@@ -131,7 +123,9 @@ int RunProbe(const ProbeOptions& options) {
     }
     fmt::print("busy_ports {}\n", fmt::join(busy, " "));
   }
-  fmt::print("shm {}\nmemory {}\n", SharedMemory(), AvailableMemory());
+  fmt::print("shm {}\nmemory {}\n", SharedMemory(), AvailableHostMemory());
+  const Accelerators accelerators = FindAccelerators();
+  fmt::print("devices {} {}\n", accelerators.count, accelerators.problem);
   if (!options.model.empty()) fmt::print("model {}\n", DescribeModel(options.model));
   if (!options.keys.empty()) fmt::print("keys {}\n", DescribeKeys(options.keys));
   return 0;

@@ -13,6 +13,7 @@
 #include "comm/base/process_hardening.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
+#include "worker/serve/assigned_sizes.h"
 #include "worker/serve/backend.h"
 #include "worker/serve/block_courier.h"
 #include "worker/serve/lease.h"
@@ -99,19 +100,6 @@ std::string HostName(const WorkerOptions& options) {
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
-}
-
-EngineSizes SizesFrom(const AssignMessage& assign, int world_size) {
-  if (assign.shares.size() != static_cast<size_t>(world_size)) {
-    Fail("the coordinator plans for {} ranks, mpirun started {}", assign.shares.size(), world_size);
-  }
-  return {.block_size = assign.block_size,
-          .max_step_tokens = assign.max_step_tokens,
-          .max_running = assign.max_running,
-          .max_model_len = assign.max_model_len,
-          .threads = assign.threads,
-          .shares = assign.shares,
-          .compute = assign.compute};
 }
 
 /// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.
@@ -222,7 +210,10 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   phase = "load";
   ReportMappingErrors(fmt::format("quire-worker: rank {} on {}", mpi.rank(), HostName(options)));
   const auto begin = Clock::now();
-  const EngineSizes sizes = SizesFrom(*assign, mpi.world_size());
+  if (assign->shares.size() != static_cast<size_t>(mpi.world_size())) {
+    Fail("the coordinator plans for {} ranks, mpirun started {}", assign->shares.size(), mpi.world_size());
+  }
+  const EngineSizes sizes = AssignedSizes(*assign);
   const ModelFiles files = ModelFiles::Open(assign->model_path);
   const std::string fingerprint = files.Fingerprint();
   if (fingerprint != assign->fingerprint) {

@@ -34,23 +34,18 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
       vocabulary_(std::move(vocabulary)),
       network_(ChoosePrivateNetwork(topology)) {
   CheckShape(shape());
-  max_model_len_ = static_cast<int>(model.spec().max_position);
-  if (topology.scheduler.max_model_len > max_model_len_) {
-    Fail("max_model_len {} exceeds the {} tokens the model was trained for", topology.scheduler.max_model_len,
-         max_model_len_);
-  }
-  if (topology.scheduler.max_model_len > 0) max_model_len_ = topology.scheduler.max_model_len;
+  max_model_len_ = ChooseModelLen(topology, model.spec());
   group_ = std::make_unique<WorkerGroup>(GroupOptions(), static_cast<LauncherWatch*>(this));
   if (!external()) spdlog::info("mpirun {}", network_.InWords());
   Place(topology_.parallel.tensor);
   BringUp();
   const PoolSizes pools = PoolsFor(1);
   const double swap_seconds = Reserve(pools);
-  const int64_t pool_tokens = int64_t{pools.num_blocks - 1} * topology.cache.block_size;
-  if (pool_tokens < max_model_len_ && model.spec().window() == 0) {
-    spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", pool_tokens,
-                 max_model_len_);
-    max_model_len_ = static_cast<int>(pool_tokens);
+  const int fitting =
+      FittingModelLen(max_model_len_, model.spec(), int64_t{pools.num_blocks - 1} * topology.cache.block_size);
+  if (fitting < max_model_len_) {
+    spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", fitting, max_model_len_);
+    max_model_len_ = fitting;
   }
   engine_ = std::make_unique<Engine>(MakeEngineOptions(pools));
   engine_->StartEpoch(epoch_);

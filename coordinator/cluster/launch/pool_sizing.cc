@@ -46,6 +46,17 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
 
 }  // namespace
 
+int ChooseModelLen(const Topology& topology, const ModelSpec& spec) {
+  const int asked = topology.scheduler.max_model_len;
+  if (asked > spec.max_position)
+    Fail("max_model_len {} exceeds the {} tokens the model was trained for", asked, spec.max_position);
+  return asked > 0 ? asked : static_cast<int>(spec.max_position);
+}
+
+int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens) {
+  return spec.window() == 0 ? static_cast<int>(std::min<int64_t>(model_len, pool_tokens)) : model_len;
+}
+
 int ChooseStepTokens(const Topology& topology, BackendKind backend) {
   if (topology.scheduler.max_step_tokens > 0) return topology.scheduler.max_step_tokens;
   return std::max(backend == BackendKind::kCuda ? kCudaStepTokens : kCpuStepTokens, topology.scheduler.max_running);

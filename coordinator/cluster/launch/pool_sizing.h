@@ -2,11 +2,19 @@
 
 #include <vector>
 
+#include "comm/model/model_spec.h"
 #include "comm/topology/topology.h"
 #include "coordinator/cluster/group/rank_info.h"
 #include "coordinator/core/block_manager.h"
 
 namespace quire {
+
+/// Tokens of a sequence at the most, before the size of the pool is known: what the topology says, or what the model
+/// was trained for. Throws Error when the topology asks for more than that.
+int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
+
+/// The same once the pool's size is known: a sequence must fit into it, unless windows forget its beginning.
+int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
 /// Tokens of a step at the most: what the topology says, or what suits the backend and the running sequences.
 int ChooseStepTokens(const Topology& topology, BackendKind backend);

@@ -1,0 +1,248 @@
+#include "coordinator/plan/command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "coordinator/bench/ceilings.h"
+#include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/plan/memory_plan.h"
+#include "coordinator/plan/speed_plan.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kLengths[] = {512, 2048, 8192, 32768, 131072};
+
+struct Concurrency {
+  int64_t tokens = 0, sequences = 0;
+};
+
+/// All that is known of one plan.
+struct Report {
+  const Topology& topology;
+  const ModelFiles& model;
+  MemoryPlan memory;
+  std::vector<Concurrency> concurrency;
+  std::optional<PeakRates> peaks;
+  std::string peaks_source;  // or why there is no speed
+  std::vector<SpeedRow> steps, prompts;
+  std::vector<std::string> mpirun;
+};
+
+std::string Size(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes >= int64_t{1} << 30 ? fmt::format("{:.2f} GiB", value / (1 << 30))
+                                   : fmt::format("{:.1f} MiB", value / (1 << 20));
+}
+
+int64_t KvBytes(const MemoryPlan& plan, const RankInfo& rank) { return rank.bytes_per_block * plan.pools.num_blocks; }
+
+int64_t SwapBytes(const MemoryPlan& plan, const RankInfo& rank) {
+  return plan.pools.num_host_blocks > 0 ? rank.bytes_per_block * (plan.pools.num_host_blocks + 1) : 0;
+}
+
+void AddPeaks(const PlanCommand& command, Report& report) {
+  const AssignMessage& assign = report.memory.assignment;
+  if (!command.peaks.empty()) {
+    const double operations = command.peaks[1] * 1e12;
+    report.peaks = {command.peaks[0] * 1e9, operations, operations};
+    report.peaks_source = "as given";
+    return;
+  }
+  if (!command.speed || assign.compute.backend != BackendKind::kCpu || !OnThisHost(report.topology)) {
+    report.peaks_source = "what the ranks reach is measured for a CPU and this host alone: give --peaks";
+    return;
+  }
+  const MachineCeilings ceilings = MeasureMachineCeilings(report.topology);
+  double products = ceilings.multiply_add;
+  if (HasQuantizedWeights(report.model, assign.compute.quantization)) {
+    const bool int8 = assign.compute.activations == ActivationType::kInt8 && ceilings.int8 > 0;
+    products = int8 ? ceilings.int8 : ceilings.int16;
+  }
+  report.peaks = {ceilings.read_bytes, products, ceilings.multiply_add};
+  report.peaks_source = TextOf(ceilings);
+}
+
+void AddSpeed(Report& report) {
+  if (!report.peaks) return;
+  const ModelSpec& spec = report.model.spec();
+  const auto step = [&](int64_t sequences, int64_t tokens) {
+    report.steps.push_back(StepSpeed(spec, report.memory, *report.peaks, sequences, tokens));
+  };
+  for (const Concurrency& c : report.concurrency) step(1, c.tokens);
+  for (const Concurrency& c : report.concurrency) {
+    if (c.sequences > 1) step(c.sequences, c.tokens);
+  }
+  for (const Concurrency& c : report.concurrency)
+    report.prompts.push_back(PromptSpeed(spec, report.memory, *report.peaks, c.tokens));
+}
+
+Report MakeReport(const Topology& topology, const ModelFiles& model, const PlanCommand& command, MemoryPlan memory) {
+  Report report{.topology = topology, .model = model, .memory = std::move(memory)};
+  const MemoryPlan& plan = report.memory;
+  const auto add = [&](int64_t tokens) {
+    report.concurrency.push_back({tokens, SequencesAtOnce(plan, topology, model.spec(), tokens)});
+  };
+  for (const int64_t tokens : kLengths) {
+    if (tokens < plan.model_len) add(tokens);
+  }
+  add(plan.model_len);
+  if (topology.launch.method != LaunchMethod::kExternal) {
+    report.mpirun = MpirunCommand(topology, {WorkerBinary(topology), "--coordinator", "ENDPOINT", "--epoch", "EPOCH"},
+                                  "DIRECTORY", plan.placement.nodes);
+  }
+  AddPeaks(command, report);
+  AddSpeed(report);
+  return report;
+}
+
+void PrintMemory(const Report& report) {
+  const MemoryPlan& plan = report.memory;
+  const AssignMessage& assign = plan.assignment;
+  fmt::print("model    {}: sequences of up to {} tokens\n", report.model.path(), plan.model_len);
+  fmt::print("backend  {}, {} ranks{}\n", NameOf(assign.compute.backend), plan.ranks.size(),
+             report.topology.parallel.replicas > 1
+                 ? fmt::format(" in each of {} replicas", report.topology.parallel.replicas)
+                 : "");
+  for (size_t r = 0; r < plan.ranks.size(); ++r) {
+    const RankInfo& rank = plan.ranks[r];
+    const int64_t kv = KvBytes(plan, rank), swap = SwapBytes(plan, rank);
+    const std::string swapped = swap > 0 ? fmt::format(" + {} of swap space", Size(swap)) : "";
+    fmt::print("rank {:<3} {}: {} of weights + {} of KV cache{} = {}\n", r, rank.host, Size(rank.weight_bytes),
+               Size(kv), swapped, Size(rank.weight_bytes + kv + swap));
+  }
+  fmt::print("blocks   {} of {} tokens, {} bytes on the rank with the most heads\n", plan.usable_blocks(),
+             assign.block_size, std::ranges::max(plan.ranks, {}, &RankInfo::bytes_per_block).bytes_per_block);
+  for (const Concurrency& c : report.concurrency)
+    fmt::print("at once  {} sequences of {} tokens\n", c.sequences, c.tokens);
+}
+
+void PrintSpeed(const Report& report) {
+  fmt::print("ceilings {}\n", report.peaks_source);
+  for (const SpeedRow& row : report.prompts) {
+    fmt::print("prompt   of {} tokens: {:.2f} s, {:.0f} tok/s (at best {:.2f} s; bound by {})\n", row.tokens,
+               row.expected, static_cast<double>(row.tokens) / row.expected, row.roofline, row.bound);
+  }
+  for (const SpeedRow& row : report.steps) {
+    fmt::print("step     of {} at {} tokens: {:.2f} ms, {:.0f} tok/s (at best {:.2f} ms; bound by {})\n", row.sequences,
+               row.tokens, row.expected * 1e3, static_cast<double>(row.sequences) / row.expected, row.roofline * 1e3,
+               row.bound);
+  }
+}
+
+Json JsonOf(const std::vector<SpeedRow>& rows) {
+  Json all = Json::array();
+  for (const SpeedRow& row : rows) {
+    all.push_back({{"sequences", row.sequences},
+                   {"tokens", row.tokens},
+                   {"seconds", row.expected},
+                   {"roofline_seconds", row.roofline},
+                   {"bound", row.bound}});
+  }
+  return all;
+}
+
+void PrintJson(const Report& report) {
+  const MemoryPlan& plan = report.memory;
+  Json ranks = Json::array(), concurrency = Json::array();
+  for (const RankInfo& rank : plan.ranks) {
+    ranks.push_back({{"host", rank.host},
+                     {"weight_bytes", rank.weight_bytes},
+                     {"block_bytes", rank.bytes_per_block},
+                     {"kv_bytes", KvBytes(plan, rank)},
+                     {"swap_bytes", SwapBytes(plan, rank)}});
+  }
+  for (const Concurrency& c : report.concurrency)
+    concurrency.push_back({{"tokens", c.tokens}, {"sequences", c.sequences}});
+  fmt::print("{}\n", DumpJson({{"fits", true},
+                               {"backend", NameOf(plan.assignment.compute.backend)},
+                               {"max_model_len", plan.model_len},
+                               {"block_size", plan.assignment.block_size},
+                               {"blocks", plan.usable_blocks()},
+                               {"host_blocks", plan.pools.num_host_blocks},
+                               {"ranks", ranks},
+                               {"concurrency", concurrency},
+                               {"steps", JsonOf(report.steps)},
+                               {"prompts", JsonOf(report.prompts)},
+                               {"ceilings", report.peaks_source},
+                               {"mpirun", report.mpirun}}));
+}
+
+/// One change of the settings that makes ranks smaller.
+struct Change {
+  std::string flag;
+  Topology topology;
+};
+
+std::vector<Change> SmallerWays(const Topology& topology, const ModelSpec& spec) {
+  std::vector<Change> changes;
+  const auto add = [&](const std::string& flag, auto edit) {
+    Change change{flag, topology};
+    edit(change.topology);
+    if (!(change.topology.compute == topology.compute) || !(change.topology.parallel == topology.parallel))
+      changes.push_back(std::move(change));
+  };
+  const bool cuda = topology.compute.backend == BackendKind::kCuda;
+  if (cuda) {
+    add("--kv-cache-dtype fp8", [](Topology& t) { t.compute.kv_cache_dtype = KvCacheDtype::kFp8; });
+  } else {
+    add("--kv-cache-dtype int8", [](Topology& t) { t.compute.kv_cache_dtype = KvCacheDtype::kInt8; });
+    add("--quantization int8", [](Topology& t) { t.compute.quantization = Quantization::kInt8; });
+    add("--quantization int4", [](Topology& t) { t.compute.quantization = Quantization::kInt4; });
+  }
+  for (int tensor = 2 * topology.parallel.tensor; OnThisHost(topology) && tensor <= spec.num_heads; tensor *= 2) {
+    add(fmt::format("--tensor-parallel-size {}", tensor), [tensor](Topology& t) {
+      t.parallel.tensor = tensor;
+      t.parallel.shares.clear();
+    });
+  }
+  return changes;
+}
+
+/// The changes with which the model would fit, a line each.
+std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles& model, int64_t rank_memory) {
+  std::vector<std::string> lines;
+  for (const Change& change : SmallerWays(topology, model.spec())) {
+    const MemoryPlan plan = PlanMemory(change.topology, model, {rank_memory});
+    if (!plan.problem.empty()) continue;
+    lines.push_back(fmt::format("{}: {} of weights a rank at the most, {} blocks, sequences of up to {} tokens",
+                                change.flag,
+                                Size(std::ranges::max(plan.ranks, {}, &RankInfo::weight_bytes).weight_bytes),
+                                plan.usable_blocks(), plan.model_len));
+  }
+  return lines;
+}
+
+}  // namespace
+
+int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
+  const ModelFiles model = ModelFiles::Open(topology.model.path);
+  const auto rank_memory = static_cast<int64_t>(command.rank_memory_gib * (1 << 30));
+  MemoryPlan memory = PlanMemory(topology, model, {rank_memory});
+  if (!memory.problem.empty()) {
+    const std::vector<std::string> fits = WhatWouldFit(topology, model, rank_memory);
+    if (command.json) {
+      fmt::print("{}\n", DumpJson({{"fits", false}, {"problem", memory.problem}, {"would_fit", fits}}));
+      return 1;
+    }
+    fmt::print("does not fit: {}\n", memory.problem);
+    for (const std::string& line : fits) fmt::print("would fit with {}\n", line);
+    return 1;
+  }
+  const Report report = MakeReport(topology, model, command, std::move(memory));
+  if (command.json) {
+    PrintJson(report);
+    return 0;
+  }
+  PrintMemory(report);
+  PrintSpeed(report);
+  if (!report.mpirun.empty()) fmt::print("mpirun   {}\n", fmt::join(report.mpirun, " "));
+  return 0;
+}
+
+}  // namespace quire

@@ -1,0 +1,179 @@
+#include "coordinator/plan/memory_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/base/parse_number.h"
+#include "coordinator/check/node_probe.h"
+#include "coordinator/check/program.h"
+#include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/cluster/launch/pool_sizing.h"
+#include "coordinator/cluster/launch/rank_hosts.h"
+#include "coordinator/cluster/launch/runtime_dir.h"
+#include "coordinator/cluster/launch/worker_assignment.h"
+
+namespace quire {
+
+namespace {
+
+constexpr std::chrono::seconds kNodeLimit{10}, kWorkerLimit{60};
+/// What the CUDA engine leaves alone of a device (worker/cuda/cuda_engine.cc).
+constexpr int64_t kDeviceReserve = int64_t{512} << 20;
+
+struct NodeFacts {
+  int64_t memory = 0;
+  int devices = 0;
+  std::string device_problem;
+};
+
+/// `node` without a host is this one.
+NodeFacts AskNode(const Topology& topology, const Topology::Node& node) {
+  const std::string worker = WorkerBinary(topology);
+  Topology of_memory = topology;
+  of_memory.transport.keys.clear();
+  const ProgramResult result = RunProgram(ProbeCommand({of_memory, node, 0, "", 0}, worker), kNodeLimit);
+  const auto answer = ParseProbe(result.output);
+  const auto value = [&](const std::string& key) { return answer.contains(key) ? answer.at(key) : ""; };
+  const auto memory = ParseNumber<int64_t>(value("memory"));
+  if (!memory) {
+    Fail("{} does not say what memory it has: quire check finds out why; or plan with --rank-memory",
+         node.host.empty() ? "this host" : node.host);
+  }
+  const std::string devices = value("devices");
+  const size_t space = std::min(devices.find(' '), devices.size());
+  return {*memory, ParseNumber<int>(devices.substr(0, space)).value_or(0),
+          devices.substr(std::min(space + 1, devices.size()))};
+}
+
+std::string OwnHostName() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+/// Asks quire-worker here: it alone knows how weights are packed.
+void TakeSizes(const Topology& topology, const AssignMessage& assignment, std::vector<RankInfo>& ranks) {
+  const RuntimeDir directory;
+  const std::string path = directory.path() + "/assignment";
+  const Frame frame = Encode(assignment, 1, 0);
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&frame.header), sizeof(frame.header));
+  file.write(reinterpret_cast<const char*>(frame.body.data()), static_cast<std::streamsize>(frame.body.size()));
+  file.close();
+  const ProgramResult result = RunProgram({WorkerBinary(topology), "--plan-memory", path}, kWorkerLimit);
+  if (result.status != 0) Fail("{}", FirstLine(result.output));
+  const Json sizes = ParseJson(result.output, "what quire-worker says of its memory");
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    ranks[r].weight_bytes = sizes.at(r).at("weight_bytes");
+    ranks[r].bytes_per_block = sizes.at(r).at("block_bytes");
+  }
+}
+
+class Planner {
+ public:
+  Planner(const Topology& topology, const ModelFiles& model, const MemoryPlanOptions& options)
+      : topology_(topology), model_(model), options_(options) {}
+
+  MemoryPlan Plan() {
+    PlaceAll();
+    const BackendKind backend = Backend();
+    AssignMessage& assign = plan_.assignment;
+    assign = MakeAssignment(topology_, model_, plan_.ranks, backend);
+    assign.max_step_tokens = ChooseStepTokens(topology_, backend);
+    const int model_len = ChooseModelLen(topology_, model_.spec());
+    assign.max_model_len = model_len;
+    TakeSizes(topology_, assign, plan_.ranks);
+    SetAvailable(backend);
+    try {
+      plan_.pools = ChoosePools(topology_, backend, plan_.ranks, {.max_model_len = model_len});
+    } catch (const Error& error) {
+      plan_.problem = error.what();
+      return std::move(plan_);
+    }
+    plan_.model_len =
+        FittingModelLen(model_len, model_.spec(), int64_t{plan_.usable_blocks()} * topology_.cache.block_size);
+    return std::move(plan_);
+  }
+
+ private:
+  void PlaceAll() {
+    if (OnThisHost(topology_) || topology_.launch.method == LaunchMethod::kExternal) {
+      AddRanks({}, topology_.parallel.tensor);
+      return;
+    }
+    plan_.placement = PlaceRanks(topology_, topology_.parallel.tensor, {});
+    if (!plan_.placement.problem.empty()) Fail("{}", plan_.placement.problem);
+    for (const NodeRanks& ranks : plan_.placement.nodes) AddRanks(topology_.nodes[ranks.node], ranks.count);
+  }
+
+  void AddRanks(const Topology::Node& node, int count) {
+    RankInfo rank;
+    rank.host = node.host.empty() ? OwnHostName() : node.host;
+    if (options_.rank_memory == 0) {
+      const NodeFacts facts = AskNode(topology_, node);
+      memory_of_host_[rank.host] = facts.memory;
+      rank.devices = facts.devices;
+      rank.device_problem = facts.device_problem;
+    }
+    plan_.ranks.insert(plan_.ranks.end(), static_cast<size_t>(count), rank);
+  }
+
+  BackendKind Backend() const {
+    if (options_.rank_memory == 0) return ChooseBackend(topology_, plan_.ranks);
+    // Nobody was asked for GPUs: those that are planned for need not be there.
+    return topology_.compute.backend == BackendKind::kCuda ? BackendKind::kCuda : BackendKind::kCpu;
+  }
+
+  /// What will be free for blocks once the weights are loaded, as ranks would report it (worker/engine/rank_engine.h).
+  void SetAvailable(BackendKind backend) {
+    const auto ranks_of_host = RanksOfAllReplicas(topology_, plan_.ranks);
+    if (backend == BackendKind::kCuda && options_.rank_memory == 0 && topology_.cache.num_blocks == 0 &&
+        topology_.cache.memory_bytes == 0) {
+      Fail("what a GPU has free is known once a rank holds it: give --rank-memory, or cache.memory_bytes");
+    }
+    std::map<std::string, int64_t> weights_of_host;
+    for (const RankInfo& rank : plan_.ranks) weights_of_host[rank.host] += rank.weight_bytes;
+    const auto ranks_here = RanksOfHosts(plan_.ranks);
+    for (RankInfo& rank : plan_.ranks) {
+      const int sharers = ranks_of_host.at(rank.host);
+      if (backend == BackendKind::kCuda) {
+        rank.available_bytes = options_.rank_memory - rank.weight_bytes - kDeviceReserve;
+      } else if (options_.rank_memory > 0) {
+        rank.available_bytes = sharers * (options_.rank_memory - rank.weight_bytes);
+      } else {
+        rank.available_bytes =
+            memory_of_host_.at(rank.host) - weights_of_host[rank.host] * sharers / ranks_here.at(rank.host);
+      }
+    }
+  }
+
+  const Topology& topology_;
+  const ModelFiles& model_;
+  const MemoryPlanOptions options_;
+  std::map<std::string, int64_t> memory_of_host_;
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, const MemoryPlanOptions& options) {
+  return Planner(topology, model, options).Plan();
+}
+
+int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens) {
+  const int64_t all = (tokens + block_size - 1) / block_size;
+  // The window's first token may be the last of its block.
+  return spec.window() > 0 ? std::min(all, (spec.window() + block_size - 2) / block_size + 1) : all;
+}
+
+int64_t SequencesAtOnce(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec, int64_t tokens) {
+  const int64_t blocks = BlocksOfSequence(spec, topology.cache.block_size, tokens);
+  return std::min<int64_t>(topology.scheduler.max_running, plan.usable_blocks() / blocks);
+}
+
+}  // namespace quire

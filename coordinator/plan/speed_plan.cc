@@ -1,0 +1,105 @@
+#include "coordinator/plan/speed_plan.h"
+
+#include <algorithm>
+#include <array>
+
+#include "comm/model/architecture.h"
+
+namespace quire {
+
+namespace {
+
+/// What the engine reaches of the peak rates, as measured with `quire bench latency` on two cores (the table in
+/// docs/benchmarks that `tests/bench/plan_speed.py` makes): steps stream weights; products of prompts and attention are
+/// further from their peaks.
+constexpr double kReadingReached = 0.9, kProductsReached = 0.5, kAttentionReached = 0.33;
+
+/// Tokens that queries at position `tokens` see, averaged over the layers.
+double SeenTokens(const ModelSpec& spec, int64_t tokens) {
+  double seen = 0;
+  for (const LayerSpec& layer : spec.layers)
+    seen += static_cast<double>(layer.window > 0 ? std::min(layer.window, tokens) : tokens);
+  return seen / static_cast<double>(spec.layers.size());
+}
+
+/// Of one query and the tokens that it sees, all layers: scores and sums, a multiplication and an addition each.
+double AttentionOperations(const ModelSpec& spec, double seen) {
+  return 4.0 * static_cast<double>(spec.num_heads * spec.head_dim * spec.num_layers()) * seen;
+}
+
+double HeadOperations(const ModelSpec& spec) { return 2.0 * static_cast<double>(spec.hidden_size * spec.vocab_size); }
+
+struct Work {
+  double weight_bytes = 0, kv_bytes = 0;  // that are read
+  double products = 0, attention = 0;     // operations
+};
+
+double WeightBytes(const MemoryPlan& plan) {
+  double bytes = 0;
+  for (const RankInfo& rank : plan.ranks) bytes += static_cast<double>(rank.weight_bytes);
+  return bytes;
+}
+
+double KvBytesOfToken(const MemoryPlan& plan) {
+  double bytes = 0;
+  for (const RankInfo& rank : plan.ranks) bytes += static_cast<double>(rank.bytes_per_block);
+  return bytes / plan.assignment.block_size;
+}
+
+/// Reading and computing overlap: the longer of the two counts.
+SpeedRow Judge(const Work& work, const PeakRates& peaks) {
+  const double weights = work.weight_bytes / peaks.read_bytes, kv = work.kv_bytes / peaks.read_bytes;
+  const double products = work.products / peaks.products, attention = work.attention / peaks.attention;
+  SpeedRow row;
+  row.roofline = std::max(weights + kv, products + attention);
+  row.expected =
+      std::max((weights + kv) / kReadingReached, products / kProductsReached + attention / kAttentionReached);
+  const std::array<std::pair<double, const char*>, 4> parts = {{{weights / kReadingReached, "reading weights"},
+                                                                {kv / kReadingReached, "reading the KV cache"},
+                                                                {products / kProductsReached, "products"},
+                                                                {attention / kAttentionReached, "attention"}}};
+  const bool reads = (weights + kv) / kReadingReached >= products / kProductsReached + attention / kAttentionReached;
+  const size_t first = reads ? 0 : 2;
+  row.bound = std::max(parts[first], parts[first + 1]).second;
+  return row;
+}
+
+}  // namespace
+
+SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t sequences,
+                   int64_t tokens) {
+  const auto rows = static_cast<double>(sequences);
+  const double seen = SeenTokens(spec, tokens);
+  Work work;
+  work.weight_bytes = WeightBytes(plan) * ReadPart(spec, sequences);
+  work.kv_bytes = rows * seen * KvBytesOfToken(plan);
+  work.products = rows * (2.0 * static_cast<double>(LayerMatrixNumbers(spec)) + HeadOperations(spec));
+  work.attention = rows * AttentionOperations(spec, seen);
+  SpeedRow row = Judge(work, peaks);
+  row.sequences = sequences;
+  row.tokens = tokens;
+  return row;
+}
+
+SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens) {
+  const int64_t step = plan.assignment.max_step_tokens;
+  Work work;
+  for (int64_t begin = 0; begin < tokens; begin += step) {
+    const int64_t chunk = std::min(step, tokens - begin);
+    const double seen = (SeenTokens(spec, begin) + SeenTokens(spec, begin + chunk)) / 2;
+    work.weight_bytes += WeightBytes(plan) * ReadPart(spec, chunk);
+    work.kv_bytes += SeenTokens(spec, begin) * KvBytesOfToken(plan);
+    work.attention += static_cast<double>(chunk) * AttentionOperations(spec, seen);
+  }
+  work.products =
+      static_cast<double>(tokens) * 2.0 * static_cast<double>(LayerMatrixNumbers(spec)) + HeadOperations(spec);
+  SpeedRow row = Judge(work, peaks);
+  row.tokens = tokens;
+  return row;
+}
+
+bool HasQuantizedWeights(const ModelFiles& model, Quantization quantization) {
+  return quantization != Quantization::kNone || LayoutOf(model.Get(Role::kQuery, 0).type).block_numbers > 1;
+}
+
+}  // namespace quire

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/model/model_files.h"
+#include "coordinator/plan/memory_plan.h"
+
+namespace quire {
+
+/// What all ranks of a replica together do in a second, at the most.
+struct PeakRates {
+  double read_bytes = 0;  // of memory
+  double products = 0;    // operations of products with weights, in the type that they are computed in
+  double attention = 0;   // operations of attention, fp32 on the CPU
+};
+
+/// One load and how long it will take.
+struct SpeedRow {
+  int64_t sequences = 1;
+  int64_t tokens = 0;   // of a prompt, or of each sequence's context
+  double roofline = 0;  // seconds at the peak rates
+  double expected = 0;  // seconds with what the engine reaches of them
+  std::string bound;    // what takes the longest: "reading weights", "reading the KV cache", "computing"
+};
+
+/// A step in which `sequences` sequences with a context of `tokens` tokens get a token each.
+SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t sequences,
+                   int64_t tokens);
+
+/// A prompt of so many tokens, alone, until its first token.
+SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
+
+/// True where weights meet integers: products are then computed in assignment.compute.activations, else in fp32.
+bool HasQuantizedWeights(const ModelFiles& model, Quantization quantization);
+
+}  // namespace quire

@@ -1,0 +1,94 @@
+// What `quire plan` reckons beyond what ranks say: blocks of sequences, and time at given rates.
+#include <gtest/gtest.h>
+
+#include "comm/model/architecture.h"
+#include "comm/model/model_files.h"
+#include "coordinator/plan/memory_plan.h"
+#include "coordinator/plan/speed_plan.h"
+
+namespace quire {
+namespace {
+
+ModelSpec SpecOf(const std::string& model) {
+  return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model).spec();
+}
+
+/// Two ranks with a megabyte of weights each, and a KiB a token together.
+MemoryPlan TwoRanks() {
+  MemoryPlan plan;
+  plan.assignment.block_size = 16;
+  plan.assignment.max_step_tokens = 100;
+  plan.ranks.resize(2);
+  for (RankInfo& rank : plan.ranks) {
+    rank.weight_bytes = 1'000'000;
+    rank.bytes_per_block = 16 * 512;
+  }
+  plan.pools.num_blocks = 101;
+  return plan;
+}
+
+TEST(BlocksOfSequenceTest, RoundsUpToWholeBlocks) {
+  const ModelSpec spec = SpecOf("gqa");
+  EXPECT_EQ(BlocksOfSequence(spec, 16, 1), 1);
+  EXPECT_EQ(BlocksOfSequence(spec, 16, 16), 1);
+  EXPECT_EQ(BlocksOfSequence(spec, 16, 17), 2);
+}
+
+TEST(BlocksOfSequenceTest, AWindowForgetsTheBeginning) {
+  const ModelSpec spec = SpecOf("swa");
+  ASSERT_GT(spec.window(), 0);
+  const int64_t most = BlocksOfSequence(spec, 4, 1'000'000);
+  EXPECT_EQ(most, BlocksOfSequence(spec, 4, 2'000'000));
+  // All tokens of a window that begins with the last token of a block lie in so many blocks.
+  EXPECT_EQ(most, 1 + (spec.window() - 1 + 3) / 4);
+}
+
+TEST(SequencesAtOnceTest, AsManyAsBlocksAndPlacesAllow) {
+  const ModelSpec spec = SpecOf("gqa");
+  Topology topology;
+  topology.cache.block_size = 16;
+  topology.scheduler.max_running = 30;
+  EXPECT_EQ(SequencesAtOnce(TwoRanks(), topology, spec, 64), 25);
+  EXPECT_EQ(SequencesAtOnce(TwoRanks(), topology, spec, 16), 30);
+  EXPECT_EQ(SequencesAtOnce(TwoRanks(), topology, spec, 1601), 0);
+}
+
+TEST(StepSpeedTest, ReadingBoundsOneSequence) {
+  const ModelSpec spec = SpecOf("gqa");
+  const PeakRates peaks{.read_bytes = 1e6, .products = 1e15, .attention = 1e15};
+  const SpeedRow row = StepSpeed(spec, TwoRanks(), peaks, 1, 100);
+  EXPECT_NEAR(row.roofline, 2.0 + 100 * 1024 * 1e-6, 1e-9);  // weights, and keys and values of 100 tokens
+  EXPECT_EQ(row.bound, "reading weights");
+  EXPECT_GE(row.expected, row.roofline);
+  EXPECT_EQ(StepSpeed(spec, TwoRanks(), peaks, 1, 1'000'000).bound, "reading the KV cache");
+}
+
+TEST(StepSpeedTest, ComputingBoundsManySequences) {
+  const ModelSpec spec = SpecOf("gqa");
+  const PeakRates peaks{.read_bytes = 1e15, .products = 1e6, .attention = 1e15};
+  const SpeedRow one = StepSpeed(spec, TwoRanks(), peaks, 1, 100), ten = StepSpeed(spec, TwoRanks(), peaks, 10, 100);
+  const auto operations = 2.0 * static_cast<double>(LayerMatrixNumbers(spec) + spec.hidden_size * spec.vocab_size);
+  EXPECT_NEAR(one.roofline, operations / 1e6, 1e-6 * one.roofline);
+  EXPECT_NEAR(ten.roofline, 10 * one.roofline, 1e-6 * ten.roofline);
+  EXPECT_EQ(ten.bound, "products");
+}
+
+TEST(PromptSpeedTest, AttentionGrowsWithTheSquareAndWeightsAreReadOncePerStep) {
+  const ModelSpec spec = SpecOf("gqa");
+  const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6};
+  const SpeedRow once = PromptSpeed(spec, TwoRanks(), attention, 1000),
+                 twice = PromptSpeed(spec, TwoRanks(), attention, 2000);
+  EXPECT_NEAR(twice.roofline / once.roofline, 4, 1e-6);
+  EXPECT_EQ(once.bound, "attention");
+  // Each pair of a query and a token before it: 4 operations for each number of all heads.
+  const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.head_dim);
+  EXPECT_NEAR(once.roofline, pairs * 1000 * 1000 / 2 / 1e6, 1e-6 * once.roofline);
+
+  MemoryPlan plan = TwoRanks();
+  for (RankInfo& rank : plan.ranks) rank.bytes_per_block = 0;
+  const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15};
+  EXPECT_NEAR(PromptSpeed(spec, plan, reading, 250).roofline, 3 * 2.0, 1e-9);  // steps of 100, 100 and 50 tokens
+}
+
+}  // namespace
+}  // namespace quire

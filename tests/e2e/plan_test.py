@@ -1,0 +1,107 @@
+"""quire plan says before a start what the ranks then take: the same bytes, the same blocks; and what would fit where a model does not."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import verdict
+from server import MODELS, QUIRE, REAL, TINY, Server
+
+
+def plan(*words):
+    """(exit status, parsed answer)."""
+    done = subprocess.run([QUIRE, "plan", *words, "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+# Model and flags: rows and columns of every kind of shard, packed and plain, and each way to size the pool.
+CASES = [
+    ("gqa", "-tp", "1"),
+    ("gqa", "-tp", "3", "--max-model-len", "64", "--max-num-seqs", "7"),
+    ("gpt2", "-tp", "3", "--block-size", "32"),
+    ("mixtral", "-tp", "2", "--quantization", "int8"),
+    ("qwen2moe", "-tp", "2", "--kv-cache-dtype", "int8"),
+    ("gemma2", "-tp", "2", "--kv-cache-dtype", "float16", "--kv-cache-memory-bytes", "300000"),
+    ("swa", "-tp", "2", "--quantization", "int4", "--swap-space", "0.01"),
+    ("kquants.gguf", "-tp", "1", "--set", "cache.num_blocks=11"),
+    ("gptoss.mxfp4", "-tp", "2"),
+    ("bloom", "-tp", "2", "--set", "parallel.shares=[3, 1]"),
+]
+
+
+class PlanTest(unittest.TestCase):
+    def assert_equal_to_what_workers_take(self, model, *flags):
+        status, said = plan("--model", model, *flags, "--no-speed")
+        self.assertEqual((status, said["fits"]), (0, True), said)
+        few = ("--input-len", "4", "--output-len", "2", "--batch-size", "1", "--num-iters", "1", "--json")
+        done = subprocess.run([QUIRE, "bench", "latency", "--model", model, *flags, *few], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        taken = json.loads(done.stdout.splitlines()[-1])
+        sizes = [(rank["weight_bytes"], rank["block_bytes"]) for rank in said["ranks"]]
+        self.assertEqual(sizes, [(rank["weight_bytes"], rank["block_bytes"]) for rank in taken["ranks"]])
+        self.assertTrue(all(weights > 0 and block > 0 for weights, block in sizes), sizes)
+        for field in ("blocks", "host_blocks", "max_model_len"):
+            self.assertEqual(said[field], taken[field], field)
+
+    def test_ten_models(self):
+        for model, *flags in CASES:
+            with self.subTest(model=model, flags=flags):
+                self.assert_equal_to_what_workers_take(os.path.join(MODELS, model), *flags)
+
+    @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
+    def test_the_quickstart_model(self):
+        self.assert_equal_to_what_workers_take(REAL, "-tp", "2")
+        with Server("-tp", "2", model=REAL) as server:
+            taken = server.get("/admin/status", admin=True)
+            blocks = server.get("/admin/block_map", admin=True)["total"]
+        _, said = plan("--model", REAL, "-tp", "2", "--no-speed")
+        self.assertEqual([(rank["weight_bytes"], rank["block_bytes"]) for rank in said["ranks"]],
+                         [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in taken["ranks"]])
+        self.assertEqual(said["blocks"], blocks)
+
+    def test_sequences_at_once_follow_from_the_blocks(self):
+        _, said = plan("--model", TINY, "-tp", "1", "--set", "cache.num_blocks=11", "--max-model-len", "64", "--no-speed")
+        self.assertEqual(said["concurrency"], [{"tokens": 64, "sequences": 2}])  # 4 blocks of 16 tokens each
+
+    def test_speed_follows_from_the_peaks(self):
+        """Twice the bytes a second: half the time of what reading bounds; nothing is measured then."""
+        _, slow = plan("--model", TINY, "-tp", "1", "--peaks", "1", "1000")
+        _, fast = plan("--model", TINY, "-tp", "1", "--peaks", "2", "1000")
+        self.assertTrue(slow["steps"])
+        for a, b in zip(slow["steps"], fast["steps"], strict=True):
+            self.assertRegex(a["bound"], "^reading")
+            self.assertAlmostEqual(a["seconds"] / b["seconds"], 2)
+            self.assertLess(a["roofline_seconds"], a["seconds"])
+
+    def test_what_does_not_fit_says_what_would(self):
+        """Of a model of some hundred KB, 64 KiB hold neither weights nor blocks; four-bit weights on more ranks do."""
+        small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")
+        status, said = plan("--model", TINY, "-tp", "1", *small)
+        self.assertEqual((status, said["fits"]), (1, False))
+        self.assertRegex(said["problem"], "the KV cache needs at least")
+        self.assertTrue(said["would_fit"], said)
+        flag, value = said["would_fit"][0].split(":")[0].split()
+        status, said = plan("--model", TINY, flag, value, *small)
+        self.assertEqual((status, said["fits"]), (0, True), said)
+
+    def test_for_people(self):
+        done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "2"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in (r"backend  cpu, 2 ranks", r"rank 1 .* of weights \+ .* of KV cache = ", r"blocks   \d+ of 16 tokens",
+                     r"at once  \d+ sequences of \d+ tokens", r"ceilings .* GB/s read", r"step     of 1 at .*bound by ", r"mpirun   mpirun -np 2 .*quire-worker"):
+            self.assertRegex(done.stdout, line)
+
+    def test_mistakes(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for words, status, said in ((("--model", directory), 1, "config.json"), (("--model", TINY, "--rank-memory", "-1"), 2, "rank-memory"),
+                                        (("--model", TINY, "-tp", "10"), 1, "has 9 query heads")):
+                done = subprocess.run([QUIRE, "plan", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+                self.assertIn(said, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    verdict.run_tests()

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "comm/wire/messages.h"
+#include "worker/engine/engine_sizes.h"
+
+namespace quire {
+
+/// The sizes of engines that the coordinator asks for.
+inline EngineSizes AssignedSizes(const AssignMessage& assign) {
+  return {.block_size = assign.block_size,
+          .max_step_tokens = assign.max_step_tokens,
+          .max_running = assign.max_running,
+          .max_model_len = assign.max_model_len,
+          .threads = assign.threads,
+          .shares = assign.shares,
+          .compute = assign.compute};
+}
+
+}  // namespace quire
