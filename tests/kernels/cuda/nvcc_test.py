@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every CUDA source compiles for every architecture that is promised, without warnings: nvcc's front end, to PTX, with
-warnings as errors. Without nvcc (PATH) it says so and is skipped."""
+warnings as errors; and so does what CMake compiles for the host where there is a toolkit with NCCL. Without nvcc (PATH) it says so
+and is skipped."""
 import concurrent.futures
 import glob
 import os
@@ -28,6 +29,22 @@ def compile_errors(nvcc, source, targets):
     return "" if result.returncode == 0 else f"{source}:\n{result.stdout}{result.stderr}"
 
 
+def host_sources():
+    """What a build without CUDA leaves out, or sees through an emulator only."""
+    folders = ("worker/cuda/*.cc", "worker/cuda/bench/*.cc", "worker/serve/*_with_cuda.cc", "worker/bench/*_cuda.cc", "comm/collective/nccl*.cc",
+               "comm/collective/cuda*.cc")
+    return [os.path.relpath(p, ROOT) for pattern in folders for p in sorted(glob.glob(os.path.join(ROOT, pattern)))]
+
+
+def host_errors(nvcc, source):
+    include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "include")
+    if not os.path.exists(os.path.join(include, "nccl.h")):
+        return ""
+    result = subprocess.run(["g++", "-std=c++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", "-I.", "-isystem", include, source], cwd=ROOT,
+                            capture_output=True, text=True)
+    return "" if result.returncode == 0 else f"{source}:\n{result.stderr}"
+
+
 def main():
     nvcc = shutil.which("nvcc")
     if nvcc is None:
@@ -36,9 +53,10 @@ def main():
                for p in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cu"), recursive=True))]
     targets = architectures(nvcc)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        errors = [e for e in pool.map(lambda s: compile_errors(nvcc, s, targets), sources) if e]
-    print("\n".join(errors) or f"{len(sources)} sources for {', '.join('sm_' + a for a in targets)}")
-    sys.exit(1 if errors or len(sources) < 10 else 0)
+        errors = [e for e in pool.map(lambda s: host_errors(nvcc, s), host_sources()) if e]
+        errors += [e for e in pool.map(lambda s: compile_errors(nvcc, s, targets), sources) if e]
+    print("\n".join(errors) or f"{len(sources)} sources for {', '.join('sm_' + a for a in targets)}, {len(host_sources())} for the host")
+    sys.exit(1 if errors or len(sources) < 10 or len(host_sources()) < 20 else 0)
 
 
 main()

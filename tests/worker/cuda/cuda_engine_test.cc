@@ -499,6 +499,21 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
   EXPECT_LE(recorded(3, 390) - recorded(2, 390), 7) << "one graph, of a batch whose context may be split";
 }
 
+TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
+  for (const bool fp8 : {false, true}) {
+    const test::RandomModel model({}, 1);
+    const ModelFiles files = ModelFiles::Open(model.path());
+    const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
+    CudaEngineOptions options;
+    options.fp8_cache = fp8;
+    const auto engine = MakeCudaEngine(files, sizes, options, 0, nullptr);
+    const RankMemory memory = MemoryOfCudaRank(files, sizes, options, 0);
+    EXPECT_EQ(memory.weight_bytes, engine->weight_bytes());
+    EXPECT_EQ(memory.block_bytes, engine->block_bytes());
+    EXPECT_GT(memory.weight_bytes, 0);
+  }
+}
+
 TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
   const auto refusal = [](const ModelShape& shape, int block_size, const CudaEngineOptions& options = {},
                           int max_model_len = 64) -> std::string {

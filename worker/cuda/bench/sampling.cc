@@ -34,7 +34,7 @@ void BenchSampling(Bench& bench) {
   for (const int64_t rows : {1, 64}) {
     const int64_t sets = SetsFor(rows * kVocab * 4);
     const DeviceMemory logits = device.Allocate(sets * rows * kVocab * 4, "logits");
-    FillRandom(device.stream(), logits.as<void>(), sets * rows * kVocab, NumberType::kF32, NumberType::kBF16, 12, 12);
+    FillRandom(device.stream(), logits.as<void>(), sets * rows * kVocab, NumberType::kF32, 12, 12);
     const DeviceMemory drawn = device.Allocate(rows * static_cast<int64_t>(sizeof(kernels::DrawnToken)), "draws"),
                        workspace = device.Allocate(kernels::SamplingWorkspaceBytes(rows, kVocab), "sampling");
     struct Way {
