@@ -25,6 +25,11 @@ constexpr size_t kMostBytes = 16u << 20;      // of one: a schema of twenty prop
 // 49,152 where forms of texts come together; a mask of 64 characters that can be read in many ways takes 10^8.
 constexpr int64_t kUnitsAtOnce = 200'000;
 constexpr int64_t kUnitsPerToken = 25'000;
+// Units of those for following tokens alone, without masks: so many and so many more for each token. A sequence that
+// comes back follows all of its tokens within one step, and many may come back in the same one: a hundred thousand
+// tokens must not take it longer than 0.2 s. Schemas take 6 a token on average and 150 at most.
+constexpr int64_t kFollowingUnits = 20'000;
+constexpr int64_t kFollowingUnitsPerToken = 200;
 // States that it may keep for every token, beside those at once.
 constexpr int64_t kStatesPerToken = 200;
 
@@ -189,16 +194,22 @@ struct GrammarMatcher::Parts {
 
   bool Accept(TokenId token) {
     units = std::min(kUnitsAtOnce, units + kUnitsPerToken);
+    const int64_t before = units;
     bool accepted = false;
     const bool within = Within([&] { accepted = matcher->IsTerminated() || matcher->AcceptToken(token); });
-    if (within && accepted) followed.push_back(token);
-    return within && accepted;
+    if (!within || !accepted) return false;
+    followed.push_back(token);
+    following_units += before - units;
+    const auto length = static_cast<int64_t>(followed.size());
+    if (following_units > kFollowingUnits + kFollowingUnitsPerToken * length) matcher.reset();
+    return matcher.has_value();
   }
 
   std::shared_ptr<const CompiledGrammar> grammar;
   int64_t most_states;                              // at once
   std::optional<xgrammar::GrammarMatcher> matcher;  // none: it is overworked
   int64_t units = kUnitsAtOnce;
+  int64_t following_units = 0;    // spent on `followed`
   std::vector<int32_t> bits;      // bit i of entry e: token 32 * e + i may come
   std::vector<TokenId> followed;  // the tokens that led to where the matcher is
 };
@@ -221,6 +232,7 @@ bool GrammarMatcher::Follow(std::span<const TokenId> generated) {
     p.matcher->Reset();
     p.followed.clear();
     p.units = kUnitsAtOnce;
+    p.following_units = 0;
   }
   return std::ranges::all_of(generated.subspan(p.followed.size()), [&](TokenId token) { return p.Accept(token); });
 }

@@ -155,6 +155,32 @@ TEST(GrammarTest, AmbiguousGrammarsAreOverworkedAtTheSameTokenEachTime) {
   EXPECT_EQ(LettersUntilOverworked("root ::= \"a\"*", 5000), -1);
 }
 
+/// Follows the same letter without masks; the letters that it took until the matcher was overworked, or -1.
+int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
+  GrammarCompiler compiler(TestVocabulary(), kModelVocab);
+  GrammarMatcher matcher(compiler.Compile(source));
+  const std::vector<TokenId> tokens = Spelled(std::string(most, 'a'));
+  if (matcher.Follow(tokens)) return -1;
+  EXPECT_TRUE(matcher.overworked());
+  return static_cast<int>(matcher.num_followed());
+}
+
+TEST(GrammarTest, ASequenceThatComesBackIsFollowedInBoundedTime) {
+  // Each letter completes every rule, and each completion goes through what the beginning predicted.
+  std::string rules = "root ::= x0", more;
+  for (int i = 0; i < 60; ++i) {
+    const std::string x = "x" + std::to_string(i), y = "y" + std::to_string(i);
+    rules += " | " + x + " | " + y;
+    more += "\n" + x + " ::= " + x + " [a-z] | [a-z]\n" + y + " ::= x0 \"#\" | " + y + " \"#\"";
+  }
+  const GrammarSource heavy{GrammarSource::kEbnf, rules + more};
+  const int length = LettersFollowedUntilOverworked(heavy, 5000);
+  EXPECT_GT(length, 5) << "it is what many tokens add up to, not one of them";
+  EXPECT_EQ(LettersFollowedUntilOverworked(heavy, 5000), length);
+  EXPECT_EQ(LettersUntilOverworked(heavy.text, 5000), length) << "the same token, followed one by one or all at once";
+  EXPECT_EQ(LettersFollowedUntilOverworked({GrammarSource::kEbnf, "root ::= [a-z]*"}, 20000), -1);
+}
+
 TEST(GrammarTest, WhatAMatcherKeepsIsBounded) {
   std::string rules = "root ::= r0", more;
   for (int i = 0; i < 300; ++i) {
