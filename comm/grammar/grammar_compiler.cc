@@ -11,6 +11,7 @@
 
 #include "comm/base/error.h"
 #include "comm/grammar/parsing_budget.h"
+#include "comm/grammar/token_bytes.h"
 
 namespace quire {
 
@@ -40,54 +41,7 @@ std::string& Warning() {
   return warning;
 }
 
-/// Whether the second byte of a UTF-8 character may be `next` after `lead`. xgrammar lets any continuation byte
-/// come, and so spellings that are too long, surrogates, and what lies beyond Unicode.
-bool MayFollow(unsigned char lead, unsigned char next) {
-  switch (lead) {
-    case 0xe0:
-      return next >= 0xa0;
-    case 0xed:
-      return next <= 0x9f;
-    case 0xf0:
-      return next >= 0x90;
-    case 0xf4:
-      return next <= 0x8f;
-    default:
-      return true;
-  }
-}
-
-bool IsInvalidInside(const std::string& bytes) {
-  for (size_t i = 0; i + 1 < bytes.size(); ++i) {
-    if (!MayFollow(static_cast<unsigned char>(bytes[i]), static_cast<unsigned char>(bytes[i + 1]))) return true;
-  }
-  return false;
-}
-
 }  // namespace
-
-/// A vocabulary's tokens, as far as texts hold them.
-struct TokenBytes {
-  explicit TokenBytes(const Vocabulary& vocabulary) : of(vocabulary.bytes) {
-    for (size_t token = 0; token < of.size(); ++token) {
-      if (IsInvalidInside(of[token])) of[token].clear();
-      const unsigned char first = of[token].empty() ? 0 : static_cast<unsigned char>(of[token][0]);
-      if (first >= 0x80 && first < 0xc0) continuing.push_back(static_cast<TokenId>(token));
-    }
-  }
-
-  /// The last byte of a text that ends with these tokens; 0: it is empty.
-  unsigned char LastOf(std::span<const TokenId> tokens) const {
-    for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
-      const auto index = static_cast<size_t>(*token);
-      if (index < of.size() && !of[index].empty()) return static_cast<unsigned char>(of[index].back());
-    }
-    return 0;
-  }
-
-  std::vector<std::string> of;
-  std::vector<TokenId> continuing;  // those that begin inside a character
-};
 
 class CompiledGrammar {
  public:

@@ -80,9 +80,9 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   static GrammarSource Numbered(int number) { return {GrammarSource::kRegex, std::to_string(number)}; }
 
   TemporaryDirectory directory_;
-  WorkerGroup group_{{.data_endpoint = "ipc://" + directory_ / "data",
-                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl",
-                      .size = kRanks}};
+  WorkerGroup group_{{.ranks = {.size = kRanks},
+                      .data_endpoint = "ipc://" + directory_ / "data",
+                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl"}};
   std::vector<Channel> ranks_;
   Engine engine_{{.blocks = {.num_blocks = 4, .block_size = 4}, .max_model_len = 8}};
   GrammarGate gate_{group_};

@@ -59,9 +59,9 @@ class WorkerGroupTest : public testing::Test {
   }
 
   TemporaryDirectory directory_;
-  WorkerGroup group_{{.data_endpoint = "ipc://" + directory_ / "data",
-                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl",
-                      .size = kRanks}};
+  WorkerGroup group_{{.ranks = {.size = kRanks},
+                      .data_endpoint = "ipc://" + directory_ / "data",
+                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl"}};
   std::vector<Channel> ranks_;
 };
 
@@ -117,9 +117,9 @@ class ListenerTest : public testing::Test {
 
   TemporaryDirectory directory_;
   Notes notes_;
-  WorkerGroup group_{{.data_endpoint = "ipc://" + directory_ / "data",
-                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl",
-                      .size = 1},
+  WorkerGroup group_{{.ranks = {.size = 1},
+                      .data_endpoint = "ipc://" + directory_ / "data",
+                      .ctrl_endpoint = "ipc://" + directory_ / "data.ctrl"},
                      &notes_};
 };
 

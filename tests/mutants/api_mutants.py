@@ -169,7 +169,7 @@ CLUSTER = [
     Mutant("worker group: what ranks say of grammars reaches nobody", "coordinator/cluster/group/worker_group.cc",
            "listener_->OnGrammarReady(rank, std::get<GrammarReady>(message));", "listener_->WhileWaiting();", ["coordinator/worker_group_test"]),
     Mutant("worker group: a wait goes on although the server stops", "coordinator/cluster/group/worker_group.cc",
-           'if (Stopping()) GroupFail(LossCause::kStopping', 'if (false) GroupFail(LossCause::kStopping', ["coordinator/worker_group_test"]),
+           'if (Stopping()) roster_.Fail(LossCause::kStopping', 'if (false) roster_.Fail(LossCause::kStopping', ["coordinator/worker_group_test"]),
     Mutant("pools: other replicas' ranks on the host take no memory", "coordinator/cluster/launch/rank_hosts.cc",
            "OnThisHost(topology) ? count * topology.parallel.replicas : count", "OnThisHost(topology) ? count : count", ["coordinator/pool_sizing_test"]),
     Mutant("pools: swap space is counted by the smallest rank's blocks", "coordinator/cluster/launch/pool_sizing.cc",

@@ -23,48 +23,27 @@ int64_t Millis(std::chrono::steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
+uint16_t PortOf(const std::string& endpoint) {
+  const size_t colon = endpoint.rfind(':');
+  return static_cast<uint16_t>(std::stoi(endpoint.substr(colon + 1)));
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(Options options, LauncherWatch* launcher)
     : options_(std::move(options)),
       launcher_(launcher),
-      data_(Channel::Bind(options_.data_endpoint, options_.curve)),
-      ctrl_(Channel::Bind(options_.ctrl_endpoint, options_.curve)),
+      data_(Channel::Bind(options_.data_endpoint, options_.ranks.curve)),
+      ctrl_(Channel::Bind(options_.ctrl_endpoint, options_.ranks.curve)),
       data_endpoint_(data_.bound_endpoint()),
-      ranks_(static_cast<size_t>(options_.size)),
-      steps_(ranks_.size()) {
-  ForgetPeers();
-}
-
-void WorkerGroup::ForgetPeers() {
-  peers_.clear();
-  for (Rank rank = 0; rank < size(); ++rank)
-    peers_.push_back(options_.adopt ? "" : WorkerIdentity(options_.epoch, rank));
-}
-
-bool WorkerGroup::IsFrom(const ReceivedFrame& received, Rank rank) {
-  if (options_.curve == nullptr || received.user == CurveUserId(rank)) return true;
-  ++num_foreign_frames_;
-  return false;
-}
-
-Rank WorkerGroup::RankOf(const ReceivedFrame& received) {
-  const auto found = std::ranges::find(peers_, received.peer);
-  const auto rank = static_cast<Rank>(found - peers_.begin());
-  return found != peers_.end() && IsFrom(received, rank) ? rank : -1;
-}
-
-std::string WorkerGroup::Describe(Rank rank) const {
-  const RankInfo& info = ranks_[static_cast<size_t>(rank)];
-  return info.host.empty() ? fmt::format("rank {}", rank)
-                           : fmt::format("rank {} (pid {} on {})", rank, info.pid, info.host);
-}
+      roster_(options_.ranks),
+      steps_(static_cast<size_t>(size())) {}
 
 void WorkerGroup::SendToAll(const Frame& frame, const char* what) {
   for (Rank rank = 0; rank < size(); ++rank) {
-    if (data_.Send(Peer(rank), frame)) continue;
+    if (data_.Send(roster_.Peer(rank), frame)) continue;
     HearLauncher();
-    GroupFail(LossCause::kDied, rank, "{} does not take the {}", Describe(rank), what);
+    roster_.Fail(LossCause::kDied, rank, "{} does not take the {}", roster_.Describe(rank), what);
   }
 }
 
@@ -76,31 +55,29 @@ void WorkerGroup::HearLauncher() {
 }
 
 void WorkerGroup::OnFailure(Rank rank, const FailureMessage& failure) const {
-  GroupFail(LossCause::kReported, rank, "{}: {}: {}", Describe(rank), failure.phase, failure.message);
+  roster_.Fail(LossCause::kReported, rank, "{}: {}: {}", roster_.Describe(rank), failure.phase, failure.message);
 }
 
 void WorkerGroup::HandleCtrl() {
   while (const auto received = ctrl_.TryReceive()) {
-    if (received->frame.header.epoch != options_.epoch) continue;
-    Rank rank = 0;
-    while (rank < size() && received->peer != WorkerIdentity(options_.epoch, rank)) ++rank;
-    if (rank == size() || !IsFrom(*received, rank)) continue;
+    const Rank rank = roster_.SenderOfBeat(*received);
+    if (rank < 0) continue;
     const Message message = Decode(received->frame);
     const auto* beat = std::get_if<BeatMessage>(&message);
     if (beat == nullptr) continue;
-    RankInfo& info = ranks_[static_cast<size_t>(rank)];
+    RankInfo& info = roster_.info(rank);
     info.last_beat = Clock::now();
     info.late = std::chrono::microseconds(beat->late_micros);
     info.starved = std::chrono::microseconds(beat->starved_micros);
     CheckProgress(rank, *beat);
     const auto late = std::chrono::duration_cast<std::chrono::microseconds>(own_delay_.largest());
-    ctrl_.Send(received->peer, Encode(BeatMessage{0, 0, late.count()}, options_.epoch, 0));
+    ctrl_.Send(received->peer, Encode(BeatMessage{0, 0, late.count()}, roster_.epoch(), 0));
   }
 }
 
 /// A rank that has nothing left to do although we await its answer did not get a plan, or its answer did not arrive.
 void WorkerGroup::CheckProgress(Rank rank, const BeatMessage& beat) {
-  RankInfo& info = ranks_[static_cast<size_t>(rank)];
+  RankInfo& info = roster_.info(rank);
   const StepId expected = steps_.Expected(rank);
   const bool awaited = !steps_.empty() && expected <= steps_.last_sent();
   if (!awaited || beat.begun > beat.answered) {
@@ -109,8 +86,8 @@ void WorkerGroup::CheckProgress(Rank rank, const BeatMessage& beat) {
     info.idle_before = expected;
     info.idle_since = Clock::now();
   } else if (Clock::now() - *info.idle_since > kLostFrameAfter) {
-    GroupFail(LossCause::kBadFrame, rank, "{} is idle, but step {} is not answered: a frame was lost", Describe(rank),
-              expected);
+    roster_.Fail(LossCause::kBadFrame, rank, "{} is idle, but step {} is not answered: a frame was lost",
+                 roster_.Describe(rank), expected);
   }
 }
 
@@ -118,12 +95,12 @@ void WorkerGroup::CheckLeases() {
   if (!assigned_) return;
   const auto now = Clock::now();
   for (Rank rank = 0; rank < size(); ++rank) {
-    const RankInfo& info = ranks_[static_cast<size_t>(rank)];
+    const RankInfo& info = roster_.info(rank);
     const auto silent = now - info.last_beat;
     if (silent <= SilencePatience(info.late)) continue;
-    GroupFail(LossCause::kSilent, rank,
-              "{} is silent for {} ms: stopped, hung, or cut off (its host woke threads up to {} ms late before)",
-              Describe(rank), Millis(silent), Millis(info.late));
+    roster_.Fail(LossCause::kSilent, rank,
+                 "{} is silent for {} ms: stopped, hung, or cut off (its host woke threads up to {} ms late before)",
+                 roster_.Describe(rank), Millis(silent), Millis(info.late));
   }
 }
 
@@ -137,23 +114,21 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
   own_delay_.Note(kLongestWait, last_pump_ - previous, last_pump_);
   HandleCtrl();
   if (was_away) {
-    for (RankInfo& info : ranks_) info.last_beat = Clock::now();
+    for (RankInfo& info : roster_.infos()) info.last_beat = Clock::now();
   }
   while (const auto received = data_.TryReceive()) {
-    Rank rank = RankOf(*received);
-    if (rank >= 0 && received->frame.header.epoch != options_.epoch) continue;
-    if (rank < 0) rank = Adopt(*received);
+    const Rank rank = roster_.SenderOf(*received);
     if (rank >= 0 && !HandleReport(rank, received->frame)) handle(rank, received->frame);
   }
   if (launcher_ != nullptr) launcher_->CheckLauncher();
-  if (deaf_) GroupFail(LossCause::kDied, *deaf_, "{} does not take messages", Describe(*deaf_));
+  if (deaf_) roster_.Fail(LossCause::kDied, *deaf_, "{} does not take messages", roster_.Describe(*deaf_));
   if (listener_ != nullptr) listener_->WhileWaiting();
   CheckLeases();
-  if (Stopping()) GroupFail(LossCause::kStopping, -1, "the server is stopping");
+  if (Stopping()) roster_.Fail(LossCause::kStopping, -1, "the server is stopping");
 }
 
 void WorkerGroup::Send(Rank rank, const Message& message) {
-  if (!data_.Send(Peer(rank), Encode(message, options_.epoch, 0))) deaf_ = rank;
+  if (!data_.Send(roster_.Peer(rank), Encode(message, roster_.epoch(), 0))) deaf_ = rank;
 }
 
 bool WorkerGroup::HandleReport(Rank rank, const Frame& frame) const {
@@ -171,19 +146,73 @@ bool WorkerGroup::HandleReport(Rank rank, const Frame& frame) const {
 }
 
 void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
-  options_.epoch = epoch;
-  options_.size = size;
-  ranks_.assign(static_cast<size_t>(size), {});
-  ForgetPeers();
+  roster_.BeginEpoch(epoch, size);
   deaf_.reset();
-  steps_ = StepAnswers(ranks_.size());
+  steps_ = StepAnswers(static_cast<size_t>(size));
   assigned_ = false;
   seconds_per_token_ = 0;
 }
 
+void WorkerGroup::AwaitAll(const char* what, std::chrono::seconds patience,
+                           const std::function<void(Rank, const Message&)>& handle) {
+  const auto deadline = Clock::now() + patience;
+  std::vector<bool> answered(static_cast<size_t>(size()), false);
+  while (std::find(answered.begin(), answered.end(), false) != answered.end()) {
+    if (Clock::now() > deadline) {
+      const auto missing = std::find(answered.begin(), answered.end(), false) - answered.begin();
+      roster_.Fail(LossCause::kNotStarted, static_cast<Rank>(missing), "{} did not {} within {} s",
+                   roster_.Describe(static_cast<Rank>(missing)), what, patience.count());
+    }
+    Pump(-1, 50, [&](Rank rank, const Frame& frame) {
+      const Message message = Decode(frame);
+      if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
+      handle(rank, message);
+      answered[static_cast<size_t>(rank)] = true;
+    });
+  }
+}
+
+void WorkerGroup::AwaitJoined(std::chrono::seconds patience) {
+  AwaitAll("join", patience, [&](Rank rank, const Message& message) {
+    const auto* join = std::get_if<JoinMessage>(&message);
+    if (join == nullptr)
+      roster_.Fail(LossCause::kBadFrame, rank, "{} sent something else before it joined", roster_.Describe(rank));
+    roster_.Joined(rank, *join);
+  });
+}
+
+void WorkerGroup::Load(AssignMessage assign) {
+  if (data_endpoint_.starts_with("tcp://")) assign.ctrl_port = PortOf(ctrl_.bound_endpoint());
+  SendToAll(Encode(assign, roster_.epoch(), 0), "assignment");
+  for (RankInfo& info : roster_.infos()) info.last_beat = Clock::now();
+  assigned_ = true;
+  roster_.Close();
+  AwaitAll("load", options_.load_deadline, [&](Rank rank, const Message& message) {
+    const auto* hello = std::get_if<HelloMessage>(&message);
+    if (hello == nullptr)
+      roster_.Fail(LossCause::kBadFrame, rank, "{} sent something else before it loaded", roster_.Describe(rank));
+    roster_.Loaded(rank, *hello);
+  });
+}
+
+double WorkerGroup::Start(int num_blocks, int num_host_blocks) {
+  if (options_.vocabulary != nullptr) SendToAll(Encode(*options_.vocabulary, roster_.epoch(), 0), "vocabulary");
+  SendToAll(Encode(StartMessage{num_blocks, num_host_blocks}, roster_.epoch(), 0), "start");
+  int64_t slowest_nanos = 0;
+  AwaitAll("reserve its KV blocks", options_.load_deadline, [&](Rank rank, const Message& message) {
+    const auto* answer = std::get_if<ReadyMessage>(&message);
+    if (answer == nullptr || answer->num_blocks != num_blocks || answer->num_host_blocks != num_host_blocks)
+      roster_.Fail(LossCause::kNotStarted, rank, "{} did not reserve {} blocks and {} on the host",
+                   roster_.Describe(rank), num_blocks, num_host_blocks);
+    slowest_nanos = std::max(slowest_nanos, answer->swap_nanos_per_block);
+  });
+  return static_cast<double>(slowest_nanos) * 1e-9;
+}
+
 WorkerGroup::Clock::duration WorkerGroup::Starved() const {
   Clock::duration longest(0);
-  for (const RankInfo& info : ranks_) longest = std::max<Clock::duration>(longest, info.starved - info.starved_before);
+  for (const RankInfo& info : roster_.infos())
+    longest = std::max<Clock::duration>(longest, info.starved - info.starved_before);
   return longest;
 }
 
@@ -200,9 +229,9 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
   const uint32_t compute_micros = result != nullptr ? result->compute_micros : 0;
   const auto step = result != nullptr ? steps_.Answered(rank, std::move(*result)) : std::nullopt;
   if (!step)
-    GroupFail(LossCause::kDisagreed, rank, "{} is out of step: it answered for step {}, not for step {}",
-              Describe(rank), frame.header.step, steps_.Expected(rank));
-  RankInfo& info = ranks_[static_cast<size_t>(rank)];
+    roster_.Fail(LossCause::kDisagreed, rank, "{} is out of step: it answered for step {}, not for step {}",
+                 roster_.Describe(rank), frame.header.step, steps_.Expected(rank));
+  RankInfo& info = roster_.info(rank);
   info.last_step = *step;
   info.compute_micros = compute_micros;
 }
@@ -210,18 +239,19 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
 StepOutcome WorkerGroup::AwaitStep() {
   QUIRE_CHECK(!steps_.empty(), "no plan is under way");
   const StepAnswers::Step& step = steps_.oldest();
-  for (RankInfo& info : ranks_) info.starved_before = info.starved;
+  for (RankInfo& info : roster_.infos()) info.starved_before = info.starved;
   while (const auto missing = step.Missing()) {
     const auto starved = Starved(), elapsed = Clock::now() - step.begin;
     if (elapsed > StepPatience(seconds_per_token_, step.num_tokens, starved))
-      GroupFail(
+      roster_.Fail(
           LossCause::kHung, *missing,
           "{} did not finish step {} within {} ms: its computation hangs (a rank waited {} ms of them for a core)",
-          Describe(*missing), step.id, Millis(elapsed), Millis(starved));
+          roster_.Describe(*missing), step.id, Millis(elapsed), Millis(starved));
     Pump(-1, 100, [&](Rank rank, const Frame& frame) { OnAnswer(rank, frame); });
   }
   if (const auto rank = step.Deviating())
-    GroupFail(LossCause::kDisagreed, *rank, "{} drew other tokens than rank 0 in step {}", Describe(*rank), step.id);
+    roster_.Fail(LossCause::kDisagreed, *rank, "{} drew other tokens than rank 0 in step {}", roster_.Describe(*rank),
+                 step.id);
   const double per_token = step.outcome.times.compute_micros * 1e-6 / step.num_tokens;
   seconds_per_token_ = seconds_per_token_ == 0 ? per_token : 0.9 * seconds_per_token_ + 0.1 * per_token;
   return steps_.Take(Clock::now());
@@ -236,14 +266,14 @@ void WorkerGroup::Idle(int wake_fd, int timeout_millis) {
   Pump(wake_fd, timeout_millis, [&](Rank rank, const Frame& frame) {
     const Message message = Decode(frame);
     if (const auto* failure = std::get_if<FailureMessage>(&message)) OnFailure(rank, *failure);
-    GroupFail(LossCause::kBadFrame, rank, "{} sent a frame of kind {} that nobody asked for", Describe(rank),
-              static_cast<int>(frame.header.kind));
+    roster_.Fail(LossCause::kBadFrame, rank, "{} sent a frame of kind {} that nobody asked for", roster_.Describe(rank),
+                 static_cast<int>(frame.header.kind));
   });
 }
 
 void WorkerGroup::Shutdown(const std::string& reason) {
-  const Frame frame = Encode(ShutdownMessage{reason}, options_.epoch, 0);
-  for (Rank rank = 0; rank < size(); ++rank) data_.Send(Peer(rank), frame);
+  const Frame frame = Encode(ShutdownMessage{reason}, roster_.epoch(), 0);
+  for (Rank rank = 0; rank < size(); ++rank) data_.Send(roster_.Peer(rank), frame);
 }
 
 }  // namespace quire

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <fmt/format.h>
-
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -13,7 +10,7 @@
 #include "comm/wire/channel.h"
 #include "comm/wire/messages.h"
 #include "coordinator/cluster/group/group_failure.h"
-#include "coordinator/cluster/group/rank_info.h"
+#include "coordinator/cluster/group/rank_roster.h"
 #include "coordinator/cluster/group/step_answers.h"
 #include "coordinator/cluster/group/worker_group_listener.h"
 
@@ -24,15 +21,10 @@ namespace quire {
 class WorkerGroup {
  public:
   struct Options {
-    EpochId epoch = 1;
+    RankRoster::Options ranks;
     std::string data_endpoint;  // to bind; a tcp port of 0 takes any free one
     std::string ctrl_endpoint;
-    int size = 1;  // ranks
-    std::string fingerprint;
-    /// Workers are started by somebody who does not know the epoch: they ask for it as they join.
-    bool adopt = false;
     std::chrono::seconds load_deadline{600};
-    std::shared_ptr<CurveServer> curve;            // null: workers connect without keys
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
   /// launcher: null where somebody else starts the workers. It outlives the group.
@@ -41,16 +33,16 @@ class WorkerGroup {
   /// Whoever is told and asked from now on; null: nobody. It outlives the group, or is taken back.
   void set_listener(WorkerGroupListener* listener) { listener_ = listener; }
 
-  int size() const { return options_.size; }
+  int size() const { return roster_.size(); }
   const std::string& data_endpoint() const { return data_endpoint_; }
-  const std::vector<RankInfo>& ranks() const { return ranks_; }
-  bool encrypted() const { return options_.curve != nullptr; }
+  const std::vector<RankInfo>& ranks() const { return roster_.infos(); }
+  bool encrypted() const { return options_.ranks.curve != nullptr; }
   /// As many as have keys, or any number without.
-  int most_ranks() const { return encrypted() ? options_.curve->num_workers() : INT32_MAX; }
+  int most_ranks() const { return encrypted() ? options_.ranks.curve->num_workers() : INT32_MAX; }
   /// Peers without a worker's key that were turned away.
-  uint64_t num_refused_peers() const { return encrypted() ? options_.curve->num_refused() : 0; }
+  uint64_t num_refused_peers() const { return encrypted() ? options_.ranks.curve->num_refused() : 0; }
   /// Frames of peers that have a worker's key, but not that of the rank whose identity they took; dropped.
-  uint64_t num_foreign_frames() const { return num_foreign_frames_; }
+  uint64_t num_foreign_frames() const { return roster_.num_foreign_frames(); }
 
   /// The ranks so far count no more; those of a new epoch may join, `size` of them.
   void BeginEpoch(EpochId epoch, int size);
@@ -83,8 +75,6 @@ class WorkerGroup {
  private:
   using Clock = std::chrono::steady_clock;
 
-  const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
-  void ForgetPeers();
   /// True when it was a report that belongs to no step.
   bool HandleReport(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
@@ -98,19 +88,6 @@ class WorkerGroup {
   /// How long the rank that waited longest for a core did so during the step that is awaited.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
-  /// The rank that a frame comes from; -1: none of this epoch, or another's key.
-  Rank RankOf(const ReceivedFrame& received);
-  /// False, and counted, when it came under another's key.
-  bool IsFrom(const ReceivedFrame& received, Rank rank);
-  Rank Adopt(const ReceivedFrame& received);
-  std::string Describe(Rank rank) const;
-  template <class... Args>
-  [[noreturn]] void GroupFail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
-    const std::string host = rank >= 0 && rank < size() ? ranks_[static_cast<size_t>(rank)].host : "";
-    throw GroupFailure(cause, rank, host, fmt::format(format, std::forward<Args>(args)...));
-  }
-  void OnJoin(Rank rank, const JoinMessage& join);
-  void OnLoaded(Rank rank, const Message& message);
   /// Pumps until every rank has sent what `handle` takes. Failures end it, as does the deadline: `what` says for what.
   void AwaitAll(const char* what, std::chrono::seconds patience,
                 const std::function<void(Rank, const Message&)>& handle);
@@ -123,11 +100,9 @@ class WorkerGroup {
   WorkerGroupListener* listener_ = nullptr;
   Channel data_, ctrl_;
   std::string data_endpoint_;
-  std::vector<RankInfo> ranks_;
-  std::vector<std::string> peers_;  // identities on the data socket; empty: that rank has not joined
-  std::optional<Rank> deaf_;        // a rank that did not take a message
-  std::atomic<uint64_t> num_foreign_frames_{0};
-  bool assigned_ = false;  // from then on ranks beat, and silence is a fault
+  RankRoster roster_;
+  std::optional<Rank> deaf_;  // a rank that did not take a message
+  bool assigned_ = false;     // from then on ranks beat, and silence is a fault
   StepAnswers steps_;
   double seconds_per_token_ = 0;  // of recent steps, as the slowest rank measured them; 0 before the first
   Clock::time_point last_pump_ = Clock::now();

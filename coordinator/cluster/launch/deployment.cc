@@ -209,7 +209,7 @@ void Deployment::Reshape(const GroupShape& wanted) {
 
 WorkerGroup::Options Deployment::GroupOptions() const {
   WorkerGroup::Options options;
-  options.epoch = epoch_;
+  options.ranks.epoch = epoch_;
   if (topology_.transport.bind.empty()) {
     options.data_endpoint = "ipc://" + runtime_dir_.path() + "/data";
     options.ctrl_endpoint = CtrlEndpoint(options.data_endpoint, 0);
@@ -220,12 +220,12 @@ WorkerGroup::Options Deployment::GroupOptions() const {
     options.ctrl_endpoint = fmt::format("tcp://{}:{}", address, topology_.transport.ports[1]);
   }
   if (!topology_.transport.keys.empty()) {
-    options.curve =
+    options.ranks.curve =
         std::make_shared<CurveServer>(LoadCoordinatorKeys(topology_.transport.keys, topology_.parallel.tensor));
   }
-  options.size = topology_.parallel.tensor;
-  options.fingerprint = model_.Fingerprint();
-  options.adopt = external();
+  options.ranks.size = topology_.parallel.tensor;
+  options.ranks.fingerprint = model_.Fingerprint();
+  options.ranks.adopt = external();
   options.vocabulary = vocabulary_;
   return options;
 }

@@ -1,0 +1,47 @@
+#include "comm/grammar/token_bytes.h"
+
+namespace quire {
+
+bool MayFollow(unsigned char lead, unsigned char next) {
+  switch (lead) {
+    case 0xe0:
+      return next >= 0xa0;
+    case 0xed:
+      return next <= 0x9f;
+    case 0xf0:
+      return next >= 0x90;
+    case 0xf4:
+      return next <= 0x8f;
+    default:
+      return true;
+  }
+}
+
+namespace {
+
+bool IsInvalidInside(const std::string& bytes) {
+  for (size_t i = 0; i + 1 < bytes.size(); ++i) {
+    if (!MayFollow(static_cast<unsigned char>(bytes[i]), static_cast<unsigned char>(bytes[i + 1]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TokenBytes::TokenBytes(const Vocabulary& vocabulary) : of(vocabulary.bytes) {
+  for (size_t token = 0; token < of.size(); ++token) {
+    if (IsInvalidInside(of[token])) of[token].clear();
+    const unsigned char first = of[token].empty() ? 0 : static_cast<unsigned char>(of[token][0]);
+    if (first >= 0x80 && first < 0xc0) continuing.push_back(static_cast<TokenId>(token));
+  }
+}
+
+unsigned char TokenBytes::LastOf(std::span<const TokenId> tokens) const {
+  for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
+    const auto index = static_cast<size_t>(*token);
+    if (index < of.size() && !of[index].empty()) return static_cast<unsigned char>(of[index].back());
+  }
+  return 0;
+}
+
+}  // namespace quire
