@@ -21,10 +21,9 @@ constexpr size_t kMostKept = 128;             // grammars
 constexpr size_t kMostKeptBytes = 64u << 20;  // of all of them
 constexpr size_t kMostBytes = 16u << 20;      // of one: a schema of twenty properties has 1 to 3 MiB
 
-// What a matcher may do for its sequence: so many units of ParsingBudget at once, 2 ms of a core, and so many more with
-// every token, of which no more are saved up. Schemas take a few hundred a token, at most 2,100 with a vocabulary of
-// 49,152 where forms of texts come together; a mask of 64 characters that can be read in many ways takes 10^8.
-constexpr int64_t kUnitsAtOnce = 200'000;
+// What a matcher may do for its sequence with every token, beside what it may at once; no more is saved up than that.
+// Schemas take some hundred units a token, at most 8,000 with a vocabulary of 49,152 where forms of texts come
+// together; a mask of 64 characters that can be read in many ways takes 10^8.
 constexpr int64_t kUnitsPerToken = 25'000;
 // Units of those for following tokens alone, without masks: so many and so many more for each token. A sequence that
 // comes back follows all of its tokens within one step, and many may come back in the same one: a hundred thousand
@@ -114,11 +113,24 @@ GrammarCompiler::GrammarCompiler(const Vocabulary& vocabulary, int vocab_size)
 GrammarCompiler::~GrammarCompiler() = default;
 
 struct GrammarMatcher::Parts {
-  Parts(std::shared_ptr<const CompiledGrammar> g, int64_t states)
-      : grammar(std::move(g)),
-        most_states(states),
-        matcher(std::in_place, grammar->compiled),
-        bits(static_cast<size_t>(xgrammar::GetBitmaskSize(grammar->vocab_size))) {}
+  Parts(std::shared_ptr<const CompiledGrammar> g, const Bounds& b)
+      : grammar(std::move(g)), bounds(b), bits(static_cast<size_t>(xgrammar::GetBitmaskSize(grammar->vocab_size))) {
+    Begin();
+  }
+
+  /// At the beginning of an answer, where a parser expands what may come first.
+  void Begin() {
+    followed.clear();
+    following_units = 0;
+    units = bounds.units;
+    const ParsingBudget budget(units);
+    try {
+      matcher.emplace(grammar->compiled);
+      units = budget.left();
+    } catch (const std::exception&) {
+      matcher.reset();
+    }
+  }
 
   /// Calls xgrammar within what this matcher has left; false, and no matcher any more, when that is not enough, or when
   /// xgrammar finds that its own counts are not.
@@ -134,7 +146,7 @@ struct GrammarMatcher::Parts {
     }
     units = budget.left();
     const auto length = static_cast<int64_t>(followed.size()) + 1;
-    if (budget.kept() > most_states + kStatesPerToken * length) matcher.reset();
+    if (budget.kept() > bounds.states + kStatesPerToken * length) matcher.reset();
     return matcher.has_value();
   }
 
@@ -142,12 +154,12 @@ struct GrammarMatcher::Parts {
   void Fill() {
     int64_t shape[] = {static_cast<int64_t>(bits.size())};
     DLTensor tensor{bits.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), shape, nullptr, 0};
-    const bool bounds = !matcher->IsTerminated() && matcher->FillNextTokenBitmask(&tensor);
-    if (!bounds) std::ranges::fill(bits, ~0);
+    const bool limits = !matcher->IsTerminated() && matcher->FillNextTokenBitmask(&tensor);
+    if (!limits) std::ranges::fill(bits, ~0);
   }
 
   bool Accept(TokenId token) {
-    units = std::min(kUnitsAtOnce, units + kUnitsPerToken);
+    units = std::min(bounds.units, units + kUnitsPerToken);
     const int64_t before = units;
     bool accepted = false;
     const bool within = Within([&] { accepted = matcher->IsTerminated() || matcher->AcceptToken(token); });
@@ -160,9 +172,9 @@ struct GrammarMatcher::Parts {
   }
 
   std::shared_ptr<const CompiledGrammar> grammar;
-  int64_t most_states;                              // at once
+  Bounds bounds;
   std::optional<xgrammar::GrammarMatcher> matcher;  // none: it is overworked
-  int64_t units = kUnitsAtOnce;
+  int64_t units = 0;
   int64_t following_units = 0;    // spent on `followed`
   std::vector<int32_t> bits;      // bit i of entry e: token 32 * e + i may come
   std::vector<TokenId> followed;  // the tokens that led to where the matcher is
@@ -170,8 +182,8 @@ struct GrammarMatcher::Parts {
 
 size_t BytesOf(const CompiledGrammar& grammar) { return grammar.compiled.MemorySizeBytes(); }
 
-GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, int64_t most_states)
-    : parts_(std::make_unique<Parts>(std::move(grammar), most_states)) {}
+GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, const Bounds& bounds)
+    : parts_(std::make_unique<Parts>(std::move(grammar), bounds)) {}
 GrammarMatcher::~GrammarMatcher() = default;
 
 size_t GrammarMatcher::num_followed() const { return parts_->followed.size(); }
@@ -183,10 +195,8 @@ bool GrammarMatcher::Follow(std::span<const TokenId> generated) {
   const bool continues =
       generated.size() >= p.followed.size() && std::equal(p.followed.begin(), p.followed.end(), generated.begin());
   if (!continues) {
-    p.matcher->Reset();
-    p.followed.clear();
-    p.units = kUnitsAtOnce;
-    p.following_units = 0;
+    p.Begin();
+    if (!p.matcher) return false;
   }
   return std::ranges::all_of(generated.subspan(p.followed.size()), [&](TokenId token) { return p.Accept(token); });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "comm/grammar/grammar_source.h"
 #include "comm/grammar/vocabulary.h"
@@ -41,11 +42,15 @@ class GrammarCompiler {
 /// holds nothing any more.
 class GrammarMatcher {
  public:
-  /// States that one may keep at once, of some 40 bytes: ten times what the heaviest schema tried took. A token adds
-  /// 200.
-  static constexpr int64_t kMostStates = 200'000;
+  /// What one may have at once. Each token adds to it.
+  struct Bounds {
+    int64_t states = 200'000;  // that it keeps, of some 40 bytes: ten times what the heaviest schema tried took
+    int64_t units = 200'000;   // of work (parsing_budget.h), some 2 ms
+  };
 
-  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, int64_t most_states = kMostStates);
+  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, const Bounds& bounds);
+  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar)
+      : GrammarMatcher(std::move(grammar), Bounds()) {}
   ~GrammarMatcher();
 
   /// Brings it to where these tokens lead from the beginning of an answer: goes on from where it is if they continue

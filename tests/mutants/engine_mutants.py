@@ -58,6 +58,8 @@ MUTANTS = [
            " || turns_[held->client] < turns_[next->client]", "", ["coordinator/grammar_gate_test"]),
     Mutant("ranks that took the place of others are not asked", "coordinator/cluster/group/grammar_gate.cc",
            "for (Held& held : held_) held.ticket = 0;", "", ["coordinator/grammar_gate_test"]),
+    Mutant("requests stay in the engine when ranks without their grammars come", "coordinator/cluster/group/grammar_gate.cc",
+           "if (request->sampling.grammar) ids.push_back(id);", "(void)id;", ["coordinator/grammar_gate_test"]),
     Mutant("ranks forget grammars that requests wait with", "coordinator/cluster/group/grammar_gate.cc",
            "if (!last->over.empty()) continue;", "", ["coordinator/grammar_gate_test"]),
     Mutant("one client's grammars fill the ranks", "coordinator/cluster/group/grammar_gate.cc", "(kRoom - others) / 2", "kRoom - others",

@@ -16,21 +16,24 @@ namespace {
 
 using Compiled = std::shared_ptr<const CompiledGrammar>;
 
-/// States that the matchers of a rank may keep at once, counted as sequences come: each may keep what is left to it of
-/// this when all have as much. The first thirty take all that a matcher may, 8 MiB each; 256 together come to 760 MiB.
-/// A function of the plans alone, so that all ranks agree.
-int64_t MostStates(size_t num_constrained) {
-  constexpr int64_t kStatesOfAll = 30 * GrammarMatcher::kMostStates;
-  return std::min(GrammarMatcher::kMostStates, kStatesOfAll / static_cast<int64_t>(num_constrained));
+/// What the matchers of a rank may have at once is counted as sequences come: each may have what is left to it of this
+/// when all have as much. The first thirty take all that a matcher may: 8 MiB and 2 ms of work each; 256 together come
+/// to 760 MiB, and to 60 ms for a step in which all of them begin. A function of the plans alone, so that all ranks
+/// agree.
+GrammarMatcher::Bounds BoundsOf(size_t num_constrained) {
+  constexpr int64_t kOfAll = 30;
+  const GrammarMatcher::Bounds most;
+  const auto share = [&](int64_t one) { return std::min(one, kOfAll * one / static_cast<int64_t>(num_constrained)); };
+  return {.states = share(most.states), .units = share(most.units)};
 }
 
 class GrammarConstraint final : public TokenConstraint {
  public:
-  GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given, int64_t most_states)
-      : grammar_(std::move(grammar)), num_given_(num_given), most_states_(most_states) {}
+  GrammarConstraint(std::shared_future<Compiled> grammar, size_t num_given, const GrammarMatcher::Bounds& bounds)
+      : grammar_(std::move(grammar)), num_given_(num_given), bounds_(bounds) {}
 
   Outcome Mask(std::span<const TokenId> generated, std::span<float> logits) override {
-    if (!matcher_) matcher_.emplace(grammar_.get(), most_states_);  // throws what compiling threw
+    if (!matcher_) matcher_.emplace(grammar_.get(), bounds_);  // throws what compiling threw
     const bool goes_on = matcher_->Follow(generated) && matcher_->Mask(logits);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
@@ -43,7 +46,7 @@ class GrammarConstraint final : public TokenConstraint {
  private:
   std::shared_future<Compiled> grammar_;
   size_t num_given_;  // of the generated tokens, those that the sequence came with
-  int64_t most_states_;
+  GrammarMatcher::Bounds bounds_;
   std::optional<GrammarMatcher> matcher_;  // a memory of where the last call led, no more
 };
 
@@ -96,7 +99,7 @@ std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& so
     };
     Enqueue(compile, true);  // a step waits for it
   }
-  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given, MostStates(num_constrained));
+  return std::make_shared<GrammarConstraint>(promise->get_future().share(), num_given, BoundsOf(num_constrained));
 }
 
 void GrammarStore::Prepare(const GrammarMessage& order) {

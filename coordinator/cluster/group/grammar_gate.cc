@@ -3,12 +3,28 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 namespace quire {
 
 namespace {
 
 constexpr double kPatienceSeconds = 60;
+
+/// The way back into the engine of a request that left it.
+Arrival ComeBack(std::unique_ptr<Request> request) {
+  const RequestId id = request->id;
+  const auto held = std::make_shared<std::unique_ptr<Request>>(std::move(request));
+  return {.submit =
+              [held](Engine& engine) {
+                if (const auto refusal = engine.Adopt(*held, 0, {}))
+                  (*held)->sink->OnError(RequestError::kWorkersLost, *refusal);
+              },
+          .refuse = [held](int, const std::string& reason) { (*held)->sink->OnError(RequestError::kNoRoom, reason); },
+          .abandoned = [held] { return (*held)->sink->Abandoned(); },
+          .over = [id](const Engine& engine) { return !engine.requests().contains(id); }};
+}
 
 }  // namespace
 
@@ -75,12 +91,20 @@ void GrammarGate::ForgetTurns() {
   std::erase_if(turns_, [&](const auto& turn) { return !here.contains(turn.first); });
 }
 
-/// Other ranks came. What requests wait or run with is theirs to keep, too; nothing else.
-void GrammarGate::AskAnew(const Engine& engine) {
-  EndCalls(engine);
-  std::erase_if(kept_, [](const Kept& kept) { return kept.over.empty(); });
+/// Other ranks came, who have no grammar. What was computed is lost in any case.
+void GrammarGate::BeginAnew(Engine& engine) {
+  kept_.clear();
   for (Held& held : held_) held.ticket = 0;
-  for (Kept& kept : kept_) Tell(kept.ticket = ++last_ticket_, kept.source);
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : engine.requests()) {
+    if (request->sampling.grammar) ids.push_back(id);
+  }
+  for (const RequestId id : ids) {
+    Departure left = *engine.Depart(id, 0, 0);
+    const std::string client = left.request->client;
+    const GrammarSource source = left.request->sampling.grammar;
+    Pass(client, source, ComeBack(std::move(left.request)));
+  }
 }
 
 void GrammarGate::EndCalls(const Engine& engine) {
@@ -128,9 +152,9 @@ void GrammarGate::LetThrough(Held& held, Engine& engine) {
 }
 
 void GrammarGate::Round(Engine& engine, double now) {
-  const bool are_others = engine.epoch() != epoch_;
+  const bool are_others = epoch_ != 0 && engine.epoch() != epoch_;
   epoch_ = engine.epoch();
-  if (are_others) AskAnew(engine);
+  if (are_others) BeginAnew(engine);
   if (held_.empty()) return;
   EndCalls(engine);
   const size_t before = held_.size();

@@ -28,8 +28,9 @@ struct Arrival {
 /// Holds back requests with a grammar until every rank has compiled it, so that no step waits for that, and nobody
 /// else's token. Ranks keep a grammar as long as requests with it wait or run, and afterwards while there is room.
 /// Clients take turns, and one grammar is on its way to the ranks at a time: whoever comes is behind that and one of
-/// each other client. A client's grammars take at most half of what those of others leave. Ranks that take the place of
-/// others are asked anew. A request that waits for too long, or whose grammar a rank cannot compile, is refused; none
+/// each other client. A client's grammars take at most half of what those of others leave. When other ranks come, the
+/// requests with a grammar that the engine has leave it, and wait here as new ones do: the others go on at once. A
+/// request that waits for too long, or whose grammar a rank cannot compile, is refused; none
 /// is let through before its grammar is ready. Belongs to the engine's thread.
 class GrammarGate {
  public:
@@ -72,7 +73,7 @@ class GrammarGate {
   void AskNext();
   std::deque<Held>::iterator NextInTurn();
   void ForgetTurns();
-  void AskAnew(const Engine& engine);
+  void BeginAnew(Engine& engine);
   void EndCalls(const Engine& engine);
   bool HasRoomFor(const Held& held) const;
   bool MakeRoomFor(const Held& held);

@@ -117,8 +117,31 @@ void Migrations::GoBare(RequestId id, int to, Engine& engine) {
 void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, uint64_t ticket) {
   const RequestId id = request->id;
   const int64_t tokens = ticket == 0 ? KnownTokens(*request) : 0;
+  const std::string client = request->client;
+  const GrammarSource grammar = request->sampling.grammar;
   in_transit_[id] = std::move(request);
-  at(to).PostWork(tokens, [=, this](Engine& engine) { Arrive(id, to, ticket, engine); });
+  // Its workers may not have the grammar; a request waits for that as a new one does.
+  at(to).PostCall(tokens, client, grammar,
+                  {.submit = [=, this](Engine& engine) { Arrive(id, to, ticket, engine); },
+                   .refuse = [=, this](int, const std::string& reason) { Refuse(id, to, ticket, reason); },
+                   .abandoned =
+                       [=, this] {
+                         const Lock lock(mutex_);
+                         return !in_transit_.contains(id);
+                       },
+                   .over = [id](const Engine& engine) { return !engine.requests().contains(id); }});
+}
+
+/// The destination's workers cannot be made ready for it.
+void Migrations::Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason) {
+  const Lock lock(mutex_);
+  const auto it = in_transit_.find(id);
+  if (it == in_transit_.end()) return;
+  it->second->sink->OnError(RequestError::kNoRoom, reason);
+  in_transit_.erase(it);
+  moving_.erase(id);
+  at(to).loop().Post([ticket](Engine& destination) { destination.ReleaseTicket(ticket); });
+  DropIfOver(lock, ticket);
 }
 
 void Migrations::Arrive(RequestId id, int to, uint64_t ticket, Engine& engine) {

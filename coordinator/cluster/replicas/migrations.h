@@ -76,6 +76,7 @@ class Migrations {
   /// The request goes to `to`'s engine, with the blocks under the ticket if that is not 0.
   void Deliver(const Lock& lock, std::unique_ptr<Request> request, int to, uint64_t ticket);
   void Arrive(RequestId id, int to, uint64_t ticket, Engine& engine);
+  void Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason);
   bool SendElsewhere(const Lock& lock, std::unique_ptr<Request>& request, const std::set<int>& except);
   void OnTaken(const Lock& lock, uint64_t ticket, Transfer& transfer, Rank rank, const BlocksReport& report);
   void OnGiven(const Lock& lock, uint64_t ticket, Transfer& transfer, const BlocksReport& report);

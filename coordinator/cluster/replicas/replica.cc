@@ -92,10 +92,6 @@ std::function<void(Engine&)> Replica::Announce(int64_t tokens, std::function<voi
   return [on_its_way = std::move(on_its_way), task = std::move(task)](Engine& engine) { task(engine); };
 }
 
-void Replica::PostWork(int64_t tokens, std::function<void(Engine&)> task) {
-  loop_->Post(Announce(tokens, std::move(task)));
-}
-
 void Replica::PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival) {
   arrival.submit = Announce(tokens, std::move(arrival.submit));
   if (!grammar) return loop_->Post(std::move(arrival.submit));

@@ -50,9 +50,8 @@ class Replica : private EngineLoopHost {
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }
 
-  /// Runs a task on the engine's thread that brings it so many tokens to compute; they count in view() at once.
-  void PostWork(int64_t tokens, std::function<void(Engine&)> task);
-  /// Likewise for a client's call; with a grammar, when the workers are ready for that.
+  /// Submits a call on the engine's thread, with a grammar when the workers are ready for that. The tokens that it
+  /// brings to compute count in view() at once.
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
   /// The state of the last round of its loop. From any thread.
   ReplicaView view() const;
