@@ -64,8 +64,6 @@ MUTANTS = [
            "if (!last->over.empty()) continue;", "", ["coordinator/grammar_gate_test"]),
     Mutant("one client's grammars fill the ranks", "coordinator/cluster/group/grammar_gate.cc", "(kRoom - others) / 2", "kRoom - others",
            ["coordinator/grammar_gate_test"]),
-    Mutant("other ranks are not told what requests run with", "coordinator/cluster/group/grammar_gate.cc",
-           "for (Kept& kept : kept_) Tell(kept.ticket = ++last_ticket_, kept.source);", "", ["coordinator/grammar_gate_test"]),
     Mutant("what was prepared is kept as if it were used last", "worker/serve/grammar_store.cc",
            "if (grammar != nullptr) prepared_[order.ticket] = {order.source, grammar};", "", ["worker/grammar_store_test"]),
     Mutant("a step waits for grammars of others", "worker/serve/grammar_store.cc", "compiler != nullptr ? compiler->Find(source) : nullptr", "nullptr",
