@@ -31,6 +31,14 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
+/// The count under the first of these names that the file has.
+int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names) {
+  for (const char* name : names) {
+    if (config.Has(name)) return config.Count(name);
+  }
+  return config.Count(names.front());
+}
+
 /// What all have, whatever file they come from; the sizes are there.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
@@ -41,13 +49,6 @@ void SetFamily(ModelSpec& spec, const std::string& path) {
 }
 
 }  // namespace
-
-int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (config.Has(name)) return config.Count(name);
-  }
-  return config.Count(*names.begin());
-}
 
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise) {
   const std::string name = config.Text(key, otherwise);

@@ -2,6 +2,7 @@
 #include "comm/model/architectures/llama.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
@@ -205,6 +206,20 @@ void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate) {
        rotate},
       {Role::kValueBias, "model.layers.{}.self_attn.v_proj.bias", "blk.{}.attn_v.bias", Axis::kKeyValues, Axis::kOne}};
   weights.insert(weights.begin() + 1, std::begin(biases), std::end(biases));
+}
+
+void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias) {
+  const std::pair<Role, WeightSpec> biases[] = {
+      {Role::kAttentionNorm,
+       {Role::kAttentionNormBias, "model.layers.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", Axis::kHidden,
+        Axis::kOne}},
+      {Role::kMlpNorm,
+       {Role::kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", Axis::kHidden,
+        Axis::kOne}},
+      {Role::kFinalNorm, {Role::kFinalNormBias, final_norm_bias, "output_norm.bias", Axis::kHidden, Axis::kOne}}};
+  for (const auto& [norm, bias] : biases) {
+    if (std::ranges::find(weights, norm, &WeightSpec::role) != weights.end()) weights.push_back(bias);
+  }
 }
 
 void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key) {

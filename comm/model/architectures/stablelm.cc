@@ -21,15 +21,8 @@ ModelSpec FromHf(const HfConfig& config) {
 
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  if (spec.shared_norm) {
-    std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
-  } else {
-    weights.insert(weights.begin() + 1, {Role::kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias",
-                                         "blk.{}.ffn_norm.bias", Axis::kHidden, Axis::kOne});
-  }
-  weights.insert(weights.begin() + 1, {Role::kAttentionNormBias, "model.layers.{}.input_layernorm.bias",
-                                       "blk.{}.attn_norm.bias", Axis::kHidden, Axis::kOne});
-  weights.push_back({Role::kFinalNormBias, "model.norm.bias", "output_norm.bias", Axis::kHidden, Axis::kOne});
+  if (spec.shared_norm) std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
+  AddNormBiases(weights);
   if (spec.qkv_bias) AddQkvBiases(weights, true);
   return weights;
 }
