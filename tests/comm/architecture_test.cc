@@ -11,6 +11,7 @@
 #include <set>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/model_files.h"
 #include "tests/support/temporary_directory.h"
 
