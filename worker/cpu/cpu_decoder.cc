@@ -124,7 +124,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
 
 void CpuDecoder::NormQueriesAndKeys(const LayerWeights& w) {
   const int64_t dim = spec_.head_dim, heads = shard_.heads.size(), kv_heads = shard_.kv_heads.size();
-  const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
+  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
   float* q = qkv_.data();
   float* k = q + heads * dim;
   if (spec_.qk_norm == QkNorm::kHeads) {
@@ -229,7 +229,7 @@ const float* CpuDecoder::Normed(const NormWeights& weights) {
 }
 
 void CpuDecoder::Norm(const NormWeights& weights, float* out) {
-  const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
+  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
   const float* weight = weights.weight.data();
   if (spec_.norm == NormKind::kRms) {
     kernels::RmsNorm(stream_,
@@ -287,7 +287,7 @@ void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
     sum = normed_.data();
   }
   kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), residual_.data(), tokens_,
-                             spec_.hidden_size, static_cast<float>(spec_.rms_norm_epsilon), true});
+                             spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true});
 }
 
 }  // namespace quire

@@ -30,7 +30,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
                         .bias = w.qkv_bias,
                         .query_norm = w.query_norm,
                         .key_norm = w.key_norm,
-                        .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
+                        .epsilon = static_cast<float>(spec_.norm_epsilon),
                         .query_cos_sin = rope < 0 ? nullptr : memory_.query_ropes[static_cast<size_t>(rope)],
                         .squares = squares,
                         .all_query_numbers = Extent(spec_, Axis::kQueries),

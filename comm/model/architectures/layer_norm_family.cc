@@ -67,7 +67,7 @@ ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tie
   spec.num_kv_heads = spec.num_heads;
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = config.Count(sizes.max_position, sizes.max_position_otherwise);
-  spec.rms_norm_epsilon = config.Real(sizes.epsilon, 1e-5);
+  spec.norm_epsilon = config.Real(sizes.epsilon, 1e-5);
   spec.tied_embeddings = config.Flag("tie_word_embeddings", tied);
   spec.norm_bias = true;
   SetFamily(spec, config.path());
@@ -83,7 +83,7 @@ ModelSpec LayerNormFromGguf(const GgufConfig& config) {
   spec.num_kv_heads = config.Count("attention.head_count_kv", spec.num_heads);
   spec.intermediate_size = config.Count("feed_forward_length");
   spec.max_position = config.Count("context_length");
-  spec.rms_norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
+  spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !has("output.weight");
   spec.norm_bias = has("output_norm.bias");

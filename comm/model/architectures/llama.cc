@@ -115,7 +115,7 @@ ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits) {
   spec.intermediate_size = config.Count("intermediate_size");
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = config.Count("max_position_embeddings");
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-6);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-6);
   spec.tied_embeddings = config.Flag("tie_word_embeddings");
   spec.ropes = {RopeFromHf(config, spec.head_dim, habits)};
   return spec;
@@ -134,7 +134,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.intermediate_size = config.Count("feed_forward_length");
   spec.max_position = config.Count("context_length");
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
-  spec.rms_norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
+  spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
   spec.ropes = {RopeFromGguf(config, spec.head_dim)};
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !config.file().tensors.contains(kHead.gguf);

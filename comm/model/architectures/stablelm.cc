@@ -10,7 +10,7 @@ namespace {
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.25});
-  spec.rms_norm_epsilon = config.Real("layer_norm_eps", 1e-5);
+  spec.norm_epsilon = config.Real("layer_norm_eps", 1e-5);
   spec.norm = NormKind::kLayer;
   spec.norm_bias = true;
   spec.activation = ActivationFromHf(config, "hidden_act", "silu");
