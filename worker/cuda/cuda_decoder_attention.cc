@@ -1,4 +1,5 @@
-// What a decoder does between its products in attention: positions, the cache, and attention itself.
+// What a decoder does between its products in attention: positions, the cache, and attention itself. The params of each
+// kernel are spelt whole where it is called, though several have the same pointers: what it reads is seen in one place.
 #include <algorithm>
 
 #include "comm/base/error.h"
