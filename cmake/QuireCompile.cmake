@@ -7,7 +7,8 @@ endif()
 
 add_library(quire_flags INTERFACE)
 target_include_directories(quire_flags INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(quire_flags INTERFACE -Wall -Wextra $<$<COMPILE_LANGUAGE:CXX>:-Wpedantic> -Wshadow -Wno-missing-field-initializers -fno-omit-frame-pointer)
+target_compile_options(quire_flags INTERFACE -Wall -Wextra $<$<COMPILE_LANGUAGE:CXX>:-Wpedantic> -Wshadow
+                       -Wno-missing-field-initializers -fno-omit-frame-pointer)
 target_compile_definitions(quire_flags INTERFACE _GLIBCXX_ASSERTIONS)
 if(QUIRE_SANITIZE)
   target_compile_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)
@@ -21,11 +22,12 @@ else()
     list(APPEND hardening -fcf-protection)
   endif()
   target_compile_options(quire_flags INTERFACE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${hardening}>")
-  # Level 3 also checks objects whose size is known only when the program runs. The system's headers say whether they and
-  # the compiler have it; distributions that set a level of their own are overruled.
+  # Level 3 also checks objects whose size is known only when the program runs. The system's headers say whether they
+  # and the compiler have it; distributions that set a level of their own are overruled.
   include(CheckCXXSourceCompiles)
   set(CMAKE_REQUIRED_FLAGS "-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
-  check_cxx_source_compiles("#include <features.h>\n#if __USE_FORTIFY_LEVEL < 3\n#error\n#endif\nint main() {}" QUIRE_HAS_FORTIFY_3)
+  check_cxx_source_compiles("#include <features.h>\n#if __USE_FORTIFY_LEVEL < 3\n#error\n#endif\nint main() {}"
+                            QUIRE_HAS_FORTIFY_3)
   unset(CMAKE_REQUIRED_FLAGS)
   set(fortify -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$<IF:$<BOOL:${QUIRE_HAS_FORTIFY_3}>,3,2>)
   target_compile_options(quire_flags INTERFACE "$<$<CONFIG:Release>:${fortify}>")

@@ -1,5 +1,5 @@
-# Sets QUIRE_HAS_CUDA when kernels can be compiled and linked. QUIRE_CUDA: AUTO takes what is there, ON insists, OFF does
-# not look.
+# Sets QUIRE_HAS_CUDA when kernels can be compiled and linked. QUIRE_CUDA: AUTO takes what is there, ON insists, OFF
+# does not look.
 if(NOT DEFINED QUIRE_CUDA)
   set(QUIRE_CUDA AUTO CACHE STRING "CUDA backend: AUTO, ON or OFF")
 endif()
@@ -8,7 +8,8 @@ if(NOT QUIRE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Binaries for each generation that has kernels of its own; no PTX: an unknown device is an error at the first launch.
+    # Binaries for each generation that has kernels of its own; no PTX: an unknown device is an error at the first
+    # launch.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90a-real)
       set(QUIRE_CUDA_ARCHITECTURES_DEFAULTED ON)

@@ -1,20 +1,21 @@
 # xgrammar, which says what a grammar lets an answer go on with: a static library of our own from the sources of PyPI's
-# distribution (deploy/xgrammar-requirements.txt pins version and hash), without its Python bindings. Its flags are its own: it warns,
-# and its log goes to the functions that comm/grammar/grammar_compiler.cc defines. Its parser and its matcher are compiled from copies
-# that count what they do (comm/grammar/parsing_budget.h), its reader of rules from one that refuses what would not be counted; the
-# sources themselves stay as they came.
-execute_process(COMMAND ${CMAKE_SOURCE_DIR}/deploy/fetch-xgrammar OUTPUT_VARIABLE XGRAMMAR_SOURCES OUTPUT_STRIP_TRAILING_WHITESPACE
-                COMMAND_ERROR_IS_FATAL ANY)
+# distribution (deploy/xgrammar-requirements.txt pins version and hash), without its Python bindings. Its flags are its
+# own: it warns, and its log goes to the functions that comm/grammar/grammar_compiler.cc defines. Its parser and its
+# matcher are compiled from copies that count what they do (comm/grammar/parsing_budget.h), its reader of rules from one
+# that refuses what would not be counted; the sources themselves stay as they came.
+execute_process(COMMAND ${CMAKE_SOURCE_DIR}/deploy/fetch-xgrammar OUTPUT_VARIABLE XGRAMMAR_SOURCES
+                OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB_RECURSE XGRAMMAR_FILES ${XGRAMMAR_SOURCES}/cpp/*.cc)
 list(FILTER XGRAMMAR_FILES EXCLUDE REGEX "/cpp/(tvm_ffi/|earley_parser.cc|grammar_matcher.cc|grammar_parser.cc)")
 
-# Puts `code` in front of or behind the text `at`, which must stand once in the variable SOURCE: a version of xgrammar that has it
-# elsewhere is not compiled before somebody has looked.
+# Puts `code` in front of or behind the text `at`, which must stand once in the variable SOURCE: a version of xgrammar
+# that has it elsewhere is not compiled before somebody has looked.
 macro(xgrammar_insert where at code)
   string(FIND "${SOURCE}" "${at}" FIRST)
   string(FIND "${SOURCE}" "${at}" LAST REVERSE)
   if(FIRST EQUAL -1 OR NOT FIRST EQUAL LAST)
-    message(FATAL_ERROR "cmake/QuireXgrammar.cmake: xgrammar's ${FILE} does not have this text exactly once, where its work is counted:\n${at}")
+    message(FATAL_ERROR "cmake/QuireXgrammar.cmake: xgrammar's ${FILE} does not have this text exactly once, where its "
+                        "work is counted:\n${at}")
   endif()
   if("${where}" STREQUAL "BEFORE")
     string(REPLACE "${at}" "${code}${at}" SOURCE "${SOURCE}")
@@ -30,8 +31,9 @@ macro(xgrammar_counted)
   list(APPEND XGRAMMAR_FILES ${COPY})
 endmacro()
 
-# Where one of the parser's loops is: states that are expanded, edges that are tried, rows of parents that are gone through. What is
-# looked at one entry after another counts as a quarter: rows of thousands of entries come from memory, 3 to 6 ns each.
+# Where one of the parser's loops is: states that are expanded, edges that are tried, rows of parents that are gone
+# through. What is looked at one entry after another counts as a quarter: rows of thousands of entries come from memory,
+# 3 to 6 ns each.
 set(FILE earley_parser.cc)
 file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
 xgrammar_insert(BEFORE "  // Check if the rule has a corresponding FSM.\n" "  quire::ChargeParsing(1);\n")
@@ -44,36 +46,46 @@ foreach(indent "      " "        ")
   xgrammar_insert(BEFORE "\n${indent}std::vector<std::pair<int32_t, ParserState>> to_added_states;"
                   "\n${indent}quire::ChargeParsing(parent_states_map.size() / 4);")
 endforeach()
-foreach(advance "AdvanceFsm(const ParserState& state, const uint8_t ch)" "ScanAtomicToken(const ParserState& state, int32_t token_id)")
+foreach(advance "AdvanceFsm(const ParserState& state, const uint8_t ch)"
+        "ScanAtomicToken(const ParserState& state, int32_t token_id)")
   xgrammar_insert(AFTER "void EarleyParser::${advance} {\n"
-                  "  if (state.rule_id != -1) {\n    quire::ChargeParsing(1 + grammar_->per_rule_fsms[state.rule_id]->GetFsm().GetFsm().GetEdges(state.element_id).size() / 4);\n  }\n")
+                  "  if (state.rule_id != -1) {\n    quire::ChargeParsing(1 + \
+grammar_->per_rule_fsms[state.rule_id]->GetFsm().GetFsm().GetEdges(state.element_id).size() / 4);\n  }\n")
 endforeach()
 xgrammar_insert(BEFORE "    for (const auto& [ref_rule_id, parent_state] : parent_states) {\n"
                 "    quire::ChargeParsing(1 + parent_states.size() / 4);\n")
 xgrammar_counted()
 
-# The matcher: every state of a mask is looked up, 0.8 us, and brings lists of tokens; what is kept is known once a token is taken.
+# The matcher: every state of a mask is looked up, 0.8 us, and brings lists of tokens; what is kept is known once a
+# token is taken.
 set(FILE grammar_matcher.cc)
 file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
 xgrammar_insert(BEFORE "    const auto& uncertain_indices = adaptive_token_mask.uncertain_indices;\n"
-                "    quire::ChargeParsing(64 + (adaptive_token_mask.uncertain_indices.size() + adaptive_token_mask.rejected_indices.size() + adaptive_token_mask.accepted_indices.size()) / 16);\n")
-xgrammar_insert(AFTER "  const auto& vocab = tokenizer_info_.GetSortedDecodedVocab();\n" "  quire::ChargeParsing(vocab.size());\n")
+                "    quire::ChargeParsing(64 + (adaptive_token_mask.uncertain_indices.size() + \
+adaptive_token_mask.rejected_indices.size() + adaptive_token_mask.accepted_indices.size()) / 16);\n")
+xgrammar_insert(AFTER "  const auto& vocab = tokenizer_info_.GetSortedDecodedVocab();\n"
+                "  quire::ChargeParsing(vocab.size());\n")
 xgrammar_insert(AFTER "  bool FinishAccept(bool consumed_past_deadline) {\n"
-                "    quire::ReportKeptStates(int64_t{scanable_state_history_.indptr()[scanable_state_history_.size()]} + rule_id_to_completable_states_.indptr()[rule_id_to_completable_states_.size()]);\n")
+                "    quire::ReportKeptStates(int64_t{\
+scanable_state_history_.indptr()[scanable_state_history_.size()]} + \
+rule_id_to_completable_states_.indptr()[rule_id_to_completable_states_.size()]);\n")
 xgrammar_counted()
 
-# Rules with attributes, `name[max_chars=5] ::= ...`: budgets go through the whole vocabulary at every mask, others do nothing here.
+# Rules with attributes, `name[max_chars=5] ::= ...`: budgets go through the whole vocabulary at every mask, others do
+# nothing here.
 set(FILE grammar_parser.cc)
 file(READ ${XGRAMMAR_SOURCES}/cpp/${FILE} SOURCE)
 xgrammar_insert(BEFORE "      if (has_capture && capture_value.empty()) {\n"
-                "      ReportLexerError(\"attributes of rules, in brackets before ::=, are not supported\", start_line, start_column);\n")
+                "      ReportLexerError(\"attributes of rules, in brackets before ::=, are not supported\", \
+start_line, start_column);\n")
 xgrammar_counted()
 
 add_library(xgrammar STATIC EXCLUDE_FROM_ALL ${XGRAMMAR_FILES})
 target_include_directories(xgrammar SYSTEM PUBLIC ${XGRAMMAR_SOURCES}/include ${XGRAMMAR_SOURCES}/3rdparty/picojson
                            ${XGRAMMAR_SOURCES}/3rdparty/dlpack/include)
 target_include_directories(xgrammar PRIVATE ${CMAKE_SOURCE_DIR} ${XGRAMMAR_SOURCES}/cpp)
-target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0 XGRAMMAR_LOG_CUSTOMIZE=1)
+target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
+                           XGRAMMAR_LOG_CUSTOMIZE=1)
 target_compile_options(xgrammar PRIVATE -w)
 target_compile_features(xgrammar PRIVATE cxx_std_17)
 target_link_libraries(xgrammar PUBLIC Threads::Threads)

@@ -7,8 +7,8 @@
 namespace quire::kernels {
 
 /// row = row / rms * weight in place, where squares[t * stride] / width is the mean of the squares of the whole row, of
-/// which this rank has `columns` numbers (SumSquares). Without a twin: on CUDA it is a part of RopeKvWrite, so that rows
-/// are read once.
+/// which this rank has `columns` numbers (SumSquares). Without a twin: on CUDA it is a part of RopeKvWrite, so that
+/// rows are read once.
 struct WideNormParams {
   float* rows;           // [num_tokens, columns], row_stride floats apart
   const float* weight;   // [columns]

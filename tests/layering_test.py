@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The house rules that a reader relies on, checked: who may include whom, no circles of folders, who owns which library,
-no build switches in headers, no mutable globals, and files of a length that fits a screen or few. Prints every breach; exit 1 if
-there is one."""
+"""The house rules that a reader relies on, checked: who may include whom, no circles of folders, who owns which
+library, no build switches in headers, no mutable globals, files of a length that fits a screen or few, and lines of at
+most 120 columns. Prints every breach; exit 1 if there is one."""
 import glob
 import graphlib
 import os
@@ -30,7 +30,7 @@ OWNERS = {
     r"mpi\.h": {"comm/collective/mpi_bootstrap.cc", "comm/collective/mpi_collective.cc"},
     r"nccl": {"comm/collective/nccl_collective.cc"},
     r"yaml-cpp": {"comm/base/yaml_tree.cc"},
-    r"nlohmann": {"comm/base/json.h"},
+    r"nlohmann": {"comm/base/json.h", "comm/base/json_fwd.h"},
     r"flatbuffers": {"comm/wire/messages.cc"},
     r"pcre2": {"coordinator/text/splitter.cc"},
     r"utf8proc": {"coordinator/text/tokenizer.cc", "coordinator/text/nfc.cc"},
@@ -61,6 +61,7 @@ PUBLIC_FUNCTIONS_ALLOWED = {
     "worker/engine/sequence_table.h": "the vocabulary, and with it the maker of constraints, comes after the table",
 }
 
+ARCHITECTURES = "comm/model/architectures/"
 READING_LIST = "docs/how-it-works.md"
 # Ops that the CPU alone has among kernels/*.h, and those that have params of their own on CUDA, with the reason.
 ONE_DEVICE = {
@@ -74,7 +75,7 @@ ONE_DEVICE = {
     "MeasureCeilings": "a measurement, not an op",
 }
 
-MAX_HEADER, MAX_SOURCE, MAX_FUNCTION = 100, 300, 60
+MAX_HEADER, MAX_SOURCE, MAX_FUNCTION, MAX_COLUMNS = 100, 300, 60, 120
 # Longer for a reason that is given here.
 LONG_FILES = {
     "coordinator/text/jinja/value.h": "every kind of value, and what can be asked of it",
@@ -106,6 +107,31 @@ def files():
             for name in sorted(names):
                 if name.endswith((".h", ".cc", ".cu", ".cuh")):
                     yield os.path.relpath(os.path.join(directory, name), ROOT)
+
+
+def texts():
+    """What people write in columns: C++, CUDA, CMake, and scripts of the shell."""
+    yield "CMakeLists.txt"
+    for folder in (*FOLDERS, "cmake", "deploy", "tests"):
+        for directory, _, names in os.walk(os.path.join(ROOT, folder)):
+            for name in sorted(names):
+                path = os.path.join(directory, name)
+                if name.endswith((".h", ".cc", ".cu", ".cuh", ".cmake", "CMakeLists.txt")) or is_shell_script(path):
+                    yield os.path.relpath(path, ROOT)
+
+
+def is_shell_script(path):
+    if not os.access(path, os.X_OK):
+        return False
+    with open(path, "rb") as f:
+        return re.match(rb"#!.*\bsh\b|#!.*\bbash\b", f.readline()) is not None
+
+
+def check_columns(path, breach):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            if len(line.rstrip("\n")) > MAX_COLUMNS:
+                breach(path, f"line {number}: {len(line) - 1} columns, at most {MAX_COLUMNS}")
 
 
 def check_includes(path, text, breach):
@@ -236,10 +262,29 @@ def check_reading_list(breach):
             breach(READING_LIST, f"a part of the reading list has {lines} lines, not {said}")
 
 
+def check_tensor_names(path, text, breach):
+    """Whoever needs a weight asks for its role: files' names for it are spelt by its family alone."""
+    if not path.startswith(ARCHITECTURES):
+        for name in re.findall(r'"([\w.{}]+\.(?:weight|bias))"', text):
+            breach(path, f"spells a tensor's name, {name}, which belongs into {ARCHITECTURES}")
+
+
+def check_example(breach):
+    """CONTRIBUTING.md shows how an architecture is added by code that stands in its file, word for word."""
+    with open(os.path.join(ROOT, "CONTRIBUTING.md"), encoding="utf-8") as f:
+        shown = re.search(r"`(comm/model/architectures/\w+\.cc)`.*?\n *```cpp\n(.*?)\n *```", f.read(), re.S)
+    with open(os.path.join(ROOT, shown[1]), encoding="utf-8") as f:
+        lines = {line.strip() for line in f}
+    for line in shown[2].splitlines():
+        if line.strip() not in lines:
+            breach("CONTRIBUTING.md", f"shows a line that {shown[1]} does not have: {line.strip()}")
+
+
 def main():
     breaches = []
     count = 0
     includes = {}
+    check_example(lambda p, what: breaches.append(f"{p}: {what}"))
     check_reading_list(lambda p, what: breaches.append(f"{p}: {what}"))
     for path in files():
         count += 1
@@ -250,6 +295,7 @@ def main():
         targets = {os.path.dirname(i) for i in re.findall(r'#include "([^"]+/[^"]+)"', text)}
         includes.setdefault(os.path.dirname(path), set()).update(targets - {os.path.dirname(path)})
         check_number_types(path, text, breach)
+        check_tensor_names(path, text, breach)
         if path.endswith(".h"):
             check_header(path, text, breach)
             check_public_functions(path, text, breach)
@@ -258,6 +304,8 @@ def main():
         check_lengths(path, text, breach)
         if re.search(r"std::regex|\bsystem\(|\bpopen\(", text):
             breach(path, "std::regex, system() and popen() are banned")
+    for path in texts():
+        check_columns(path, lambda p, what: breaches.append(f"{p}: {what}"))
     if circle := circle_of_rooms(includes):
         breaches.append(f"{' <- '.join(circle)}: folders that include each other; one of them is above the others")
     check_twins(lambda p, what: breaches.append(f"{p}: {what}"))

@@ -5,11 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace quire {
+#include "comm/base/json_fwd.h"
 
-using Json = nlohmann::json;
-/// The same with members in the order that they were written in; finding one takes time in proportion to their number.
-using OrderedJson = nlohmann::ordered_json;
+namespace quire {
 
 struct JsonLimits {
   size_t max_depth = 32;

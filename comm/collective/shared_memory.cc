@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -76,17 +75,6 @@ void SharedMemoryCollective::AllGather(std::span<const std::byte> in, std::span<
     }
     ++operation_;
   }
-}
-
-std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) {
-  const size_t bytes = (SharedArena::BytesFor(size) + 63) / 64 * 64;
-  std::shared_ptr<void> memory(std::aligned_alloc(64, bytes), std::free);
-  std::memset(memory.get(), 0, bytes);
-  std::vector<std::unique_ptr<Collective>> ranks;
-  for (Rank rank = 0; rank < size; ++rank) {
-    ranks.push_back(std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), rank, memory));
-  }
-  return ranks;
 }
 
 std::shared_ptr<void> CreateSharedMemory(const std::string& name, size_t bytes) {

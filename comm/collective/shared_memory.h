@@ -3,7 +3,6 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "comm/collective/collective.h"
 
@@ -61,9 +60,6 @@ class SharedMemoryCollective : public Collective {
   std::shared_ptr<void> owner_;
   uint64_t operation_ = 0;
 };
-
-/// Collectives for `size` ranks that are threads of this process, element r for rank r.
-std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size);
 
 /// A POSIX shared memory object of BytesFor(size) bytes, mapped. The creator makes it exclusively with mode 0600 under
 /// a fresh name; UnlinkArena removes the name once every rank has mapped it, so that nothing is left behind.

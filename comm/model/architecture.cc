@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/mixtures.h"
 #include "comm/model/architectures/rotation.h"

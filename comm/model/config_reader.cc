@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 
 namespace quire {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "comm/base/types.h"
 #include "comm/model/formats/gguf.h"
 

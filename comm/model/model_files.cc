@@ -8,6 +8,7 @@
 #include <set>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/architecture.h"
 #include "comm/model/formats/mxfp4.h"
 #include "comm/model/formats/safetensors.h"

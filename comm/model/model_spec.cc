@@ -97,8 +97,8 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
 
 void CheckSpec(const ModelSpec& s, const std::string& path) {
   CheckSizes(s, path);
-  if (!(s.rms_norm_epsilon > 0 && s.rms_norm_epsilon <= 1)) {
-    Fail("{}: rms_norm_eps {} is out of range", path, s.rms_norm_epsilon);
+  if (!(s.norm_epsilon > 0 && s.norm_epsilon <= 1)) {
+    Fail("{}: an epsilon of norms of {} is out of range", path, s.norm_epsilon);
   }
   if (!(s.alibi_max_bias > 0) || s.alibi_max_bias > 64) {
     Fail("{}: a largest exponent {} of ALiBi is out of range", path, s.alibi_max_bias);

@@ -58,8 +58,8 @@ struct ModelSpec {
   int64_t head_dim = 0;
   int64_t intermediate_size = 0;  // of layers without a mixture
   int64_t vocab_size = 0;
-  int64_t max_position = 0;  // longest sequence the model was trained for
-  double rms_norm_epsilon = 0;
+  int64_t max_position = 0;            // longest sequence the model was trained for
+  double norm_epsilon = 0;             // of RMSNorm or LayerNorm
   std::vector<Rope> ropes = {Rope()};  // kinds of rotation: LayerSpec::rope. Not empty; all rotate as many dimensions
   bool tied_embeddings = false;        // the output head is the embedding
   bool qkv_bias = false;               // queries, keys and values have biases

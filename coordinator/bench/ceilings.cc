@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/base/json.h"
 #include "comm/model/architecture.h"
 #include "coordinator/bench/rank_bench.h"
 #include "coordinator/cluster/launch/placement.h"

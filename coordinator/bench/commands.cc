@@ -6,7 +6,6 @@
 #include "coordinator/bench/allreduce.h"
 #include "coordinator/bench/kernels.h"
 #include "coordinator/bench/latency.h"
-#include "coordinator/bench/memory.h"
 #include "coordinator/bench/serve_bench.h"
 #include "coordinator/bench/throughput.h"
 #include "coordinator/bench/tokenizer_bench.h"
@@ -66,7 +65,6 @@ Command AddServeBench(CLI::App& bench) {
       ->check(CLI::Range(0, 1 << 16));
   app->add_option("--seed", state->seed, "Seed of prompts and moments")->capture_default_str();
   app->add_flag("--json", state->json, "Print the result as JSON");
-  app->add_option("--plot", state->plot_file, "File to draw the latencies into (SVG)");
   return {app, [] { SetUpLog(LogLevel::kWarn); }, [state] { return RunServeBench(*state); }};
 }
 
@@ -79,36 +77,6 @@ Command AddTokenizer(CLI::App& bench) {
   AddCount(*app, "--num-iters", state->rounds, "Rounds, of which the median counts");
   app->add_flag("--json", state->json, "Print the result as JSON");
   return {app, [] { SetUpLog(LogLevel::kWarn); }, [state] { return RunTokenizerBench(*state); }};
-}
-
-Command AddMemory(CLI::App& bench) {
-  struct State : ServerCommand {
-    MemoryBenchCommand bench;
-  };
-  const auto state = std::make_shared<State>();
-  CLI::App* app = bench.add_subcommand("memory",
-                                       "What paging saves: against contiguous reservation, on a simulated "
-                                       "server and, with --model, on real workers");
-  AddServeFlags(*app, state->flags);
-  app->add_option("--num-requests", state->bench.simulated.num_requests, "Requests of each simulated trace")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app->add_option("--real-requests", state->bench.real_requests, "Requests of the trace on real workers")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app->add_option("--real-lengths", state->bench.lengths, "Lengths of the trace on real workers")
-      ->check(CLI::IsMember({"sharegpt", "alpaca", "uniform"}))
-      ->capture_default_str();
-  app->add_flag("--json", state->bench.json, "Print the result as JSON");
-  app->add_option("--plot", state->bench.plot_directory, "Directory to write the charts (SVG) into");
-  const auto check = [state] {
-    if (!state->flags.NamesModel()) return SetUpLog(SettingsFromFlags(state->flags).logs.level);
-    state->Check();
-    if (const int longest = state->topology.scheduler.max_model_len; longest > 0)
-      state->bench.real_max_model_len = longest;
-    state->bench.topology = state->topology;
-  };
-  return {app, check, [state] { return RunMemoryBenchCommand(state->bench); }};
 }
 
 Command AddAllReduce(CLI::App& bench) {
@@ -149,8 +117,8 @@ Command AddKernels(CLI::App& bench) {
 std::vector<Command> AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Measure");
   bench->require_subcommand(1);
-  return {AddLatency(*bench), AddThroughput(*bench), AddServeBench(*bench), AddTokenizer(*bench),
-          AddMemory(*bench),  AddAllReduce(*bench),  AddKernels(*bench)};
+  return {AddLatency(*bench),   AddThroughput(*bench), AddServeBench(*bench),
+          AddTokenizer(*bench), AddAllReduce(*bench),  AddKernels(*bench)};
 }
 
 }  // namespace quire

@@ -14,10 +14,8 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/base/percentile.h"
-#include "comm/model/formats/mapped_file.h"
 #include "coordinator/bench/random_prompt.h"
 #include "coordinator/bench/stream_client.h"
-#include "coordinator/bench/svg_plot.h"
 
 namespace quire {
 
@@ -125,31 +123,18 @@ Json JsonOf(const std::vector<double>& seconds) {
   return {{"p50", Percentile(seconds, 0.5)}, {"p90", Percentile(seconds, 0.9)}, {"p99", Percentile(seconds, 0.99)}};
 }
 
+/// One entry for each request that came to its end: what curves over all of them are drawn from.
+Json RequestsOf(const Latencies& l) {
+  Json list = Json::array();
+  for (size_t i = 0; i < l.first.size(); ++i)
+    list.push_back({{"first_token_seconds", l.first[i]}, {"seconds", l.whole[i]}});
+  return list;
+}
+
 void PrintRow(const char* name, const std::vector<double>& seconds) {
   if (seconds.empty()) return;
   fmt::print("{:24}{:10.1f}{:10.1f}{:10.1f}\n", name, Percentile(seconds, 0.5) * 1e3, Percentile(seconds, 0.9) * 1e3,
              Percentile(seconds, 0.99) * 1e3);
-}
-
-/// Share of the requests, from the fastest on, that had it within a time.
-LineSeries CurveOf(const std::string& name, std::vector<double> seconds) {
-  std::ranges::sort(seconds);
-  LineSeries line{name, {}};
-  const size_t every = seconds.size() / 200 + 1;
-  for (size_t i = (seconds.size() - 1) % every; i < seconds.size(); i += every)
-    line.points.emplace_back(100 * static_cast<double>(i + 1) / static_cast<double>(seconds.size()), seconds[i]);
-  return line;
-}
-
-void Plot(const ServeBench& bench, const Latencies& l) {
-  const LineChart chart{fmt::format("{} of {} requests, {} + {} tokens", l.first.size(), bench.num_prompts,
-                                    bench.input_len, bench.output_len),
-                        "% of those that came to their end, from the fastest on",
-                        "seconds",
-                        false,
-                        0,
-                        {CurveOf("first token", l.first), CurveOf("whole request", l.whole)}};
-  WriteTextFile(bench.plot_file, DrawLineChart(chart));
 }
 
 }  // namespace
@@ -170,7 +155,8 @@ int RunServeBench(const ServeBench& bench) {
                                  {"first_token_seconds", JsonOf(l.first)},
                                  {"per_token_seconds", JsonOf(l.per_token)},
                                  {"gap_seconds", JsonOf(l.gaps)},
-                                 {"request_seconds", JsonOf(l.whole)}}));
+                                 {"request_seconds", JsonOf(l.whole)},
+                                 {"requests", RequestsOf(l)}}));
   } else {
     fmt::print("{} requests of {} + {} tokens in {:.2f} s, {} failed\n", bench.num_prompts, bench.input_len,
                bench.output_len, seconds, l.problems.size());
@@ -181,7 +167,6 @@ int RunServeBench(const ServeBench& bench) {
     PrintRow("gap between tokens", l.gaps);
     PrintRow("whole request", l.whole);
   }
-  if (!bench.plot_file.empty() && !l.first.empty()) Plot(bench, l);
   if (l.problems.empty()) return 0;
   fmt::print(stderr, "{} of {} requests failed; the first one: {}\n", l.problems.size(), bench.num_prompts,
              l.problems.front());

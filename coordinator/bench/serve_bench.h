@@ -18,11 +18,10 @@ struct ServeBench {
   int vocab_size = 20000;  // prompts are token ids below it
   uint64_t seed = 1;
   bool json = false;
-  std::string plot_file;  // SVG; empty: none
 };
 
-/// Prints throughput and latencies; status 1 when a request failed. Throws Error when the address is none or
-/// the plot cannot be written.
+/// Prints throughput and latencies, as JSON also of every request; status 1 when a request failed. Throws Error when
+/// the address is none.
 int RunServeBench(const ServeBench& bench);
 
 }  // namespace quire

@@ -1,5 +1,7 @@
 #include "coordinator/bench/stream_client.h"
 
+#include "comm/base/json.h"
+
 // House rule for coroutines: see coordinator/api/http/connection.cc.
 
 namespace quire {

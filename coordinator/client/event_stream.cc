@@ -13,6 +13,7 @@
 #include <boost/beast/http.hpp>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 
 // House rule for coroutines: see coordinator/api/http/connection.cc.
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "coordinator/client/server_address.h"
 
 namespace quire {

@@ -1,5 +1,6 @@
 #include "coordinator/traces/spans.h"
 
+#include "comm/base/json.h"
 #include "coordinator/traces/trace_context.h"
 
 namespace quire {

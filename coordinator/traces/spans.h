@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "coordinator/api/http/request_record.h"
 
 namespace quire {

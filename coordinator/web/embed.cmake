@@ -17,5 +17,6 @@ foreach(file ${files})
   endif()
   string(APPEND text "    {\"${file}\", R\"page(${content})page\"},\n")
 endforeach()
-string(APPEND text "};\n\n}  // namespace\n\nstd::span<const EmbeddedFile> EmbeddedFiles() { return kFiles; }\n\n}  // namespace quire\n")
+string(APPEND text "};\n\n}  // namespace\n\n"
+       "std::span<const EmbeddedFile> EmbeddedFiles() { return kFiles; }\n\n}  // namespace quire\n")
 file(WRITE ${OUT} "${text}")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Quire against its peers, one server at a time, in turns. Writes a table of medians and ranges for each model, and with
---json the numbers of every round, how the peers were built and what failed. By hand, on a machine that does nothing else.
+--json the numbers of every round, how the peers were built and what failed, from which plot.py draws. By hand, on a machine that does
+nothing else.
 
-  tests/bench/peers.py [--rounds 3] [--loads alone,2048,4096,8,32,prefix] [--json FILE] [--plot FILE.svg] [--build build] [--llama PATH/llama-server]
+  tests/bench/peers.py [--rounds 3] [--loads alone,2048,4096,8,32,prefix] [--json FILE] [--build build] [--llama PATH/llama-server]
                        [--vllm PATH/vllm] [--openvino PYTHON] MODEL...
 
 MODEL: FILE[,quire][,quire OPTION...][,llama.cpp][,vllm DIR OPTION...][,openvino DIR]: the first way is what the others are compared
@@ -26,7 +27,6 @@ import tempfile
 import urllib.request
 
 import workloads
-from bars import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ASKED = {"temperature": 0, "stream": True, "ignore_eos": True, "stream_options": {"include_usage": True}}
@@ -184,21 +184,6 @@ def row(title, first, others):
     return f"| {title} | " + " | ".join([cell(first)] + [cell(values) + ratio(values) for values in others]) + " |"
 
 
-def plot(path, models, found):
-    """Speeds against the last way's, medians; start and memory are left to the table."""
-    panels = []
-    for model, ways in models.items():
-        groups = []
-        ways = [way for way in ways if found[model, way]]
-        for title in list(found[model, ways[0]][0])[1:-1] if ways else []:
-            speeds = [statistics.median(numbers[title] for numbers in found[model, way]) ** (1 if "a second" in title else -1) for way in ways]
-            label = title.split(",")[0] + (", last first token" if "the last" in title else ", first token" if "first token" in title else "")
-            groups.append((label, [speed / speeds[-1] for speed in speeds]))
-        panels.append((os.path.basename(model), groups, [" ".join(map(os.path.basename, way.split())) for way in ways]))
-    with open(path, "w") as f:
-        f.write(chart("Speed, the last of each group = 1 (longer is faster)", panels))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
@@ -207,7 +192,6 @@ def main():
     parser.add_argument("--openvino", metavar="PYTHON")
     parser.add_argument("--loads", type=lambda text: text.split(","), default=list(workloads.LOADS))
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--plot", metavar="FILE.svg")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     o = parser.parse_args()
@@ -231,8 +215,6 @@ def main():
     if o.json:
         with open(o.json, "w", encoding="utf-8") as f:
             json.dump({"isa": isa, "ceilings": [dict(zip(CEILINGS, values)) for values in most], "builds": o.builds, "rounds": rounds}, f, indent=1)
-    if o.plot:
-        plot(o.plot, models, found)
     print(f"Ceilings ({isa}): " + ", ".join(f"{cell(values)} {unit}" for values, unit in zip(zip(*most), CEILINGS)))
     for name, build in o.builds.items():
         print(f"\n{name}: {build}")

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/model_files.h"
 #include "tests/support/temporary_directory.h"
 
@@ -207,7 +208,7 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { ++s.intermediate_size; },
       [](ModelSpec& s) { ++s.vocab_size; },
       [](ModelSpec& s) { ++s.max_position; },
-      [](ModelSpec& s) { s.rms_norm_epsilon *= 2; },
+      [](ModelSpec& s) { s.norm_epsilon *= 2; },
       [](ModelSpec& s) { s.ropes[0].rotated_dims = 8; },
       [](ModelSpec& s) { s.ropes[0].theta += 1e-9; },
       [](ModelSpec& s) { s.ropes[0].factor = 2; },

@@ -8,6 +8,7 @@
 #include "comm/collective/shared_memory.h"
 #include "tests/comm/mixed_operations.h"
 #include "tests/support/random.h"
+#include "tests/support/thread_collectives.h"
 
 namespace quire {
 namespace {

@@ -63,7 +63,8 @@ std::string Safetensors(const std::string& header, size_t data_bytes) {
   return Number(header.size(), 8) + header + std::string(data_bytes, '\1');
 }
 const std::string kGood =
-    R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
+    R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+    R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})";
 
 TEST_F(ModelFilesTest, SafetensorsAreReadInPlace) {
   const MappedFile file(Write("t.safetensors", Safetensors(kGood, 22)));
@@ -100,13 +101,13 @@ TEST_F(ModelFilesTest, BrokenSafetensorsAreRefusedWithAReason) {
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1)"), 8), "expected exactly"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), 12), "belong to no tensor"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[4,12])"), 12), "hole"},
-      {Safetensors(
-           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-           12),
+      {Safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],)"
+                   R"("data_offsets":[4,12]}})",
+                   12),
        "overlaps"},
-      {Safetensors(
-           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
-           8),
+      {Safetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],)"
+                   R"("data_offsets":[0,8]}})",
+                   8),
        "duplicate key"},
       {Safetensors("{\"a b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
       {Safetensors("{\"a\\u0000\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8), "unacceptable name"},
@@ -349,7 +350,8 @@ TEST_F(ModelFilesTest, WrongConfigurationsNameTheKey) {
     return "";
   };
   const std::string good =
-      R"("model_type":"llama","num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,"max_position_embeddings":16)";
+      R"("model_type":"llama","num_hidden_layers":1,"num_attention_heads":4,"intermediate_size":8,"vocab_size":9,)"
+      R"("max_position_embeddings":16)";
   EXPECT_EQ(error_of("{\"hidden_size\":8," + good + "}"), "");
   EXPECT_EQ(error_of("{" + good + "}"), "config.json: hidden_size is missing");
   EXPECT_EQ(error_of("{\"hidden_size\":\"8\"," + good + "}"), "config.json: hidden_size must be an integer");

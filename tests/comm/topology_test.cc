@@ -30,7 +30,8 @@ parallel: {tensor: 4, replicas: 2, shares: [3, 3, 2, 2.5]}
 nodes:
   - {host: node-a, devices: [0, 1], interface: eth0}
   - {host: 10.0.0.2, slots: 3, spare: true}
-cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB, prefix_caching: false, watermark: 0.02}
+cache: {block_size: 32, dtype: fp8, memory: 0.5, memory_bytes: 1GiB, num_blocks: 9, host_swap: 8GiB,
+   prefix_caching: false, watermark: 0.02}
 scheduler: {max_running: 8, max_step_tokens: 64, max_model_len: 100, preemption: recompute, plan_ahead: false}
 server:
   listen: "127.0.0.1:9000"
@@ -40,14 +41,17 @@ server:
   allowed_origins: ["https://a.example", "*"]
   allowed_hosts: [b.example]
   chat_page: false
-  limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5, connections_per_address: 6,
+  limits: {head_seconds: 1, body_seconds: 2, idle_seconds: 3, write_seconds: 4, connections: 5,
+     connections_per_address: 6,
            memory_bytes: 70MiB, queue_seconds: 8, request_seconds: 9, memory_bytes_per_client: 40MiB,
            body_bytes_per_second: 10, write_bytes_per_second: 11}
-  key_limits: {default: {max_running_seqs: 1, max_queued_reqs: 0}, a.b@c: {tokens_per_minute: 2147483647, max_blocks: 7}}
+  key_limits: {default: {max_running_seqs: 1, max_queued_reqs: 0},
+     a.b@c: {tokens_per_minute: 2147483647, max_blocks: 7}}
 admin: {listen: "[::1]:9001", token: t, tls: {certificate: c2.pem, key: k2.pem}}
 logs: {access: json, access_file: a.log, audit_file: b.log}
 metrics: {listen: "10.0.0.1:9100"}
-transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true, private_network: on}
+transport: {bind: 10.0.0.1, ports: [5570, 5571], keys: keys/, mpi_ports: [47000, 47031], insecure: true,
+   private_network: on}
 launch: {method: external, agent: rsh, worker: /opt/quire-worker, args: [-x, A]}
 threads_per_worker: 3
 )",

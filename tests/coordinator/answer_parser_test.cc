@@ -7,6 +7,7 @@
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
 #include "coordinator/text/answers/json_scanner.h"
+#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 namespace {

@@ -39,11 +39,14 @@ TEST(MessagesRequestTest, CallsAndResultsOfToolsBecomeMessagesOfTheirOwn) {
       Chat(R"({"max_tokens": 9, "tools": [{"name": "f", "description": "d", "input_schema": {"zeta": 1, "alpha": 2}}],
       "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true},
       "messages": [{"role": "user", "content": "go"},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "h", "signature": ""}, {"type": "thinking", "thinking": "m"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "h", "signature": ""},
+           {"type": "thinking", "thinking": "m"},
            {"type": "text", "text": "well"}, {"type": "tool_use", "id": "t1", "name": "f", "input": {"y": 1, "x": 2}},
            {"type": "tool_use", "id": "t2", "name": "f", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "one"}]},
-           {"type": "tool_result", "tool_use_id": "t2", "content": "two", "is_error": true}, {"type": "text", "text": "so?"}]}]})");
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1",
+              "content": [{"type": "text", "text": "one"}]},
+           {"type": "tool_result", "tool_use_id": "t2", "content": "two", "is_error": true},
+           {"type": "text", "text": "so?"}]}]})");
   EXPECT_EQ(chat["tools"].dump(), R"([{"type":"function","function":{"name":"f","description":"d",)"
                                   R"("parameters":{"zeta":1,"alpha":2}}}])");
   EXPECT_EQ(chat["tool_choice"].dump(), R"({"type":"function","function":{"name":"f"}})");

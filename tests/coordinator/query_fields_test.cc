@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "comm/base/json.h"
 #include "coordinator/api/admin/block_ranges.h"
 #include "coordinator/api/requests/api_error.h"
 

@@ -46,7 +46,6 @@ TEST(RankHostsTest, WhatMpirunSaysGoesFirst) {
 TEST(RankHostsTest, CountsRanksOfHosts) {
   const std::vector<RankInfo> ranks = {Of("a", {}), Of("b", {}), Of("b", {})};
   EXPECT_EQ(RanksOfHosts(ranks), (std::map<std::string, int>{{"a", 1}, {"b", 2}}));
-  EXPECT_EQ(MostRanksOfAHost(ranks), 2);
 }
 
 }  // namespace

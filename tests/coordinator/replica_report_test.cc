@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/base/json.h"
 #include "coordinator/api/admin/block_report.h"
 
 namespace quire {

@@ -31,7 +31,8 @@ TEST(ResponsesRequestTest, SettingsKeepTheirMeaning) {
       "text": {"format": {"type": "json_schema", "name": "n", "schema": {"zeta": 1, "alpha": 2}, "strict": true}}})")
           .chat;
   EXPECT_EQ(chat, OrderedJson::parse(R"({"model": "m", "top_p": 0.5, "max_tokens": 7,
-      "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"zeta": 1, "alpha": 2}, "strict": true}},
+      "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"zeta": 1, "alpha": 2},
+         "strict": true}},
       "messages": [{"role": "system", "content": "i"}, {"role": "user", "content": "hi"}]})"));
 }
 
@@ -40,7 +41,8 @@ TEST(ResponsesRequestTest, CallsAndReasoningGoIntoTheAssistantsMessages) {
       Read(R"({"tools": [{"type": "function", "name": "f", "parameters": {"y": 1, "x": 2}, "strict": true}],
       "tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": false,
       "input": [{"role": "user", "content": "go"},
-        {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "h"}, {"type": "reasoning_text", "text": "m"}]},
+        {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "h"},
+           {"type": "reasoning_text", "text": "m"}]},
         {"type": "function_call", "id": "x", "status": "completed", "call_id": "c1", "name": "f", "arguments": "{}"},
         {"type": "function_call", "call_id": "c2", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
@@ -54,7 +56,8 @@ TEST(ResponsesRequestTest, CallsAndReasoningGoIntoTheAssistantsMessages) {
       {"role": "assistant", "content": "", "reasoning_content": "hm", "tool_calls": [
         {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}},
         {"id": "c2", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
-      {"role": "tool", "content": "one", "tool_call_id": "c1"}, {"role": "tool", "content": "two", "tool_call_id": "c2"}])"));
+      {"role": "tool", "content": "one", "tool_call_id": "c1"},
+         {"role": "tool", "content": "two", "tool_call_id": "c2"}])"));
 }
 
 TEST(ResponsesRequestTest, ConversationsGoOnWithoutTheirInstructions) {

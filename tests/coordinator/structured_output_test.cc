@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/base/json.h"
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/schema_check.h"
 #include "coordinator/api/requests/structural_tag_check.h"
@@ -31,7 +32,8 @@ TEST(StructuredOutputTest, EverySpellingBecomesAGrammar) {
       {R"({"response_format": null, "guided_json": null})", {}},
       {R"({"response_format": {"type": "text"}})", {}},
       {R"({"response_format": {"type": "json_object"}})", {GrammarSource::kJsonSchema, R"({"type":"object"})"}},
-      {R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, "schema": {"type": "integer"}}}})",
+      {R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": true, )"
+       R"("schema": {"type": "integer"}}}})",
        {GrammarSource::kJsonSchema, R"({"type":"integer"})"}},
       {R"({"structured_outputs": {"json": "{\"type\": \"null\"}"}})",
        {GrammarSource::kJsonSchema, R"({"type":"null"})"}},
@@ -64,27 +66,34 @@ TEST(StructuredOutputTest, MembersKeepTheirOrder) {
 std::string FormatFault(const std::string& format) { return WhyTagNotKept(Parse("{\"format\":" + format + "}")); }
 
 TEST(StructuralTagTest, EveryKindIsKnown) {
-  for (
-      const char* format : {
-          R"({"type": "const_string", "value": "a"})",
-          R"({"type": "json_schema", "json_schema": {"type": "object"}, "style": "glm_xml", "any_order": true, "max_whitespace_cnt": 2, "excludes": ["</"]})",
-          R"({"type": "json_schema", "json_schema": true, "max_whitespace_cnt": null})",
-          R"({"type": "qwen_xml_parameter", "json_schema": {"type": "object"}})",
-          R"({"type": "any_text", "excludes": ["a"]})",
-          R"({"type": "grammar", "grammar": "root ::= \"a\""})",
-          R"({"type": "regex", "pattern": "a"})",
-          R"({"type": "sequence", "elements": [{"type": "any_text"}, {"type": "or", "elements": [{"type": "any_text"}]}]})",
-          R"({"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": ["a", ""]})",
-          R"({"type": "tag", "begin": {"type": "token", "token": 5}, "content": {"type": "any_text"}, "end": {"token": "<a>"}})",
-          R"({"type": "triggered_tags", "triggers": ["<"], "tags": [{"begin": "<a", "content": {"type": "any_text"}, "end": ">"}], "stop_after_first": true})",
-          R"({"type": "token_triggered_tags", "trigger_tokens": [1], "tags": [{"type": "tag", "begin": {"token": 1}, "content": {"type": "any_text"}, "end": ">"}]})",
-          R"({"type": "tags_with_separator", "tags": [{"begin": "<a", "content": {"type": "any_text"}, "end": ">"}], "separator": ""})",
-          R"({"type": "star", "content": {"type": "plus", "content": {"type": "optional", "content": {"type": "any_text"}}}})",
-          R"({"type": "repeat", "min": 2, "max": -1, "content": {"type": "repeat", "min": 0, "max": 128, "content": {"type": "token", "token": "x"}}})",
-          R"({"type": "exclude_token", "exclude_tokens": [1, "x"]})",
-          R"({"type": "any_tokens"})",
-          R"({"type": "dispatch", "rules": [["<a", {"type": "any_text"}]], "loop": false, "excludes": ["b"]})",
-      })
+  for (const char* format : {
+           R"({"type": "const_string", "value": "a"})",
+           R"({"type": "json_schema", "json_schema": {"type": "object"}, )"
+           R"("style": "glm_xml", "any_order": true, "max_whitespace_cnt": 2, "excludes": ["</"]})",
+           R"({"type": "json_schema", "json_schema": true, "max_whitespace_cnt": null})",
+           R"({"type": "qwen_xml_parameter", "json_schema": {"type": "object"}})",
+           R"({"type": "any_text", "excludes": ["a"]})",
+           R"({"type": "grammar", "grammar": "root ::= \"a\""})",
+           R"({"type": "regex", "pattern": "a"})",
+           R"({"type": "sequence", "elements": [{"type": "any_text"}, )"
+           R"({"type": "or", "elements": [{"type": "any_text"}]}]})",
+           R"({"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": ["a", ""]})",
+           R"({"type": "tag", "begin": {"type": "token", "token": 5}, "content": {"type": "any_text"}, )"
+           R"("end": {"token": "<a>"}})",
+           R"({"type": "triggered_tags", "triggers": ["<"], )"
+           R"("tags": [{"begin": "<a", "content": {"type": "any_text"}, "end": ">"}], "stop_after_first": true})",
+           R"({"type": "token_triggered_tags", "trigger_tokens": [1], )"
+           R"("tags": [{"type": "tag", "begin": {"token": 1}, "content": {"type": "any_text"}, "end": ">"}]})",
+           R"({"type": "tags_with_separator", "tags": [{"begin": "<a", "content": {"type": "any_text"}, )"
+           R"("end": ">"}], "separator": ""})",
+           R"({"type": "star", "content": {"type": "plus", "content": {"type": "optional", )"
+           R"("content": {"type": "any_text"}}}})",
+           R"({"type": "repeat", "min": 2, "max": -1, "content": {"type": "repeat", "min": 0, "max": 128, )"
+           R"("content": {"type": "token", "token": "x"}}})",
+           R"({"type": "exclude_token", "exclude_tokens": [1, "x"]})",
+           R"({"type": "any_tokens"})",
+           R"({"type": "dispatch", "rules": [["<a", {"type": "any_text"}]], "loop": false, "excludes": ["b"]})",
+       })
     EXPECT_EQ(FormatFault(format), "") << format;
 }
 
@@ -140,8 +149,9 @@ TEST(StructuralTagTest, NestingIsBounded) {
 }
 
 TEST(StructuralTagTest, LengthsInItsSchemasBecomePatterns) {
-  const OrderedJson tag = TagWithoutLengths(Parse(
-      R"({"format": {"type": "sequence", "elements": [{"type": "json_schema", "json_schema": {"type": "string", "maxLength": 3}},
+  const OrderedJson tag = TagWithoutLengths(
+      Parse(R"({"format": {"type": "sequence", "elements": [{"type": "json_schema", "json_schema": {"type": "string", )"
+            R"("maxLength": 3}},
                      {"type": "json_schema", "style": "glm_xml", "json_schema": {"type": "object"}}]}})"));
   EXPECT_TRUE(tag["format"]["elements"][0]["json_schema"].contains("pattern"));
   EXPECT_FALSE(tag["format"]["elements"][0]["json_schema"].contains("maxLength"));
@@ -193,22 +203,25 @@ TEST(StructuredOutputTest, TheTextOfABodyTellsWhetherItMayAskForAForm) {
 }
 
 TEST(SchemaCheckTest, WhatIsKeptToPasses) {
-  for (
-      const char* schema :
-      {R"({})", R"(true)", R"({"type": "string", "pattern": "a{1,128}"})", R"({"type": "string", "maxLength": 128})",
-       R"({"type": "object"})", R"({"type": ["string", "null"], "maxLength": 5, "title": "T", "default": "x"})",
-       R"({"$defs": {"N": {"type": "integer", "minimum": 0, "multipleOf": 3}}, "type": "array", "items": {"$ref": "#/$defs/N"}, "maxItems": 4})",
-       R"({"type": "object", "properties": {"uniqueItems": {"type": "string", "format": "date"}}, "required": ["uniqueItems"], "additionalProperties": false})",
-       R"({"anyOf": [{"type": "null"}, {"const": {"not": 1}}, {"type": "string", "enum": ["a"]}]})",
-       R"({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, "additionalProperties": {"type": "number"}})",
-       R"({"type": "array", "prefixItems": [{"type": "string", "pattern": "^a\\d\\.[!-~]"}], "items": false})"}) {
+  for (const char* schema :
+       {R"({})", R"(true)", R"({"type": "string", "pattern": "a{1,128}"})", R"({"type": "string", "maxLength": 128})",
+        R"({"type": "object"})", R"({"type": ["string", "null"], "maxLength": 5, "title": "T", "default": "x"})",
+        R"({"$defs": {"N": {"type": "integer", "minimum": 0, "multipleOf": 3}}, )"
+        R"("type": "array", "items": {"$ref": "#/$defs/N"}, "maxItems": 4})",
+        R"({"type": "object", "properties": {"uniqueItems": {"type": "string", "format": "date"}}, )"
+        R"("required": ["uniqueItems"], "additionalProperties": false})",
+        R"({"anyOf": [{"type": "null"}, {"const": {"not": 1}}, {"type": "string", "enum": ["a"]}]})",
+        R"({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, )"
+        R"("additionalProperties": {"type": "number"}})",
+        R"({"type": "array", "prefixItems": [{"type": "string", "pattern": "^a\\d\\.[!-~]"}], "items": false})"}) {
     EXPECT_EQ(WhyNotKept(Parse(schema)), "") << schema;
   }
 }
 
 TEST(SchemaCheckTest, LengthsOfTextsBecomePatternsWhereverSchemasStand) {
-  const OrderedJson out = WithoutLengths(Parse(
-      R"({"properties": {"minLength": {"type": "string", "minLength": 2}}, "items": {"anyOf": [{"maxLength": 3, "minLength": 1}]}, "const": {"maxLength": 5}})"));
+  const OrderedJson out =
+      WithoutLengths(Parse(R"({"properties": {"minLength": {"type": "string", "minLength": 2}}, )"
+                           R"("items": {"anyOf": [{"maxLength": 3, "minLength": 1}]}, "const": {"maxLength": 5}})"));
   EXPECT_EQ(out["properties"]["minLength"]["pattern"], R"(^[^\x00-\x1f"\\]{2,}$)");
   EXPECT_EQ(out["items"]["anyOf"][0], Parse(R"({"pattern": "^[^\\x00-\\x1f\"\\\\]{1,3}$"})"));
   EXPECT_EQ(out["const"]["maxLength"], 5);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "comm/base/json.h"
 #include "coordinator/traces/spans.h"
 #include "coordinator/traces/trace_context.h"
 

@@ -165,7 +165,8 @@ void ExpectRowsOf(const Stream& stream, NumberType dtype, double tolerance, int6
   for (const bool adds : {false, true}) {
     const int64_t rows = 7, tokens = static_cast<int64_t>(ids.size());
     Random random(4);
-    const Numbers numbers = Numbers::Of(dtype, rows * hidden, random), out = Numbers::Of(dtype, tokens * hidden, random);
+    const Numbers numbers = Numbers::Of(dtype, rows * hidden, random),
+                  out = Numbers::Of(dtype, tokens * hidden, random);
     const DeviceBuffer<int32_t> device_ids(ids);
     Doubles expected;
     for (int64_t i = 0; i < out.count; ++i) {
@@ -209,8 +210,7 @@ TYPED_TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
         const Numbers in = Numbers::Of(dtype, tokens * 2 * columns, random), out(dtype, tokens * columns);
         for (int64_t i = 0; i < in.count; i += 5) in.Set(i, in[i] * 60);  // exp(120) overflows
         const float limit = activation == Activation::kClampedSilu ? 0.7f : 0;
-        GateMul(this->device_.stream,
-                {dtype, in.data(), out.data(), tokens, columns, interleaved, activation, limit});
+        GateMul(this->device_.stream, {dtype, in.data(), out.data(), tokens, columns, interleaved, activation, limit});
         Doubles expected;
         for (int64_t t = 0; t < tokens; ++t) {
           Doubles gate, up;
@@ -237,8 +237,7 @@ TYPED_TEST(SumSquaresTest, SumsWhatItIsToldOfQueriesAndOfKeys) {
     Random random(16);
     const Numbers rows = Numbers::Of(dtype, tokens * stride, random);
     const DeviceBuffer<float> squares(std::vector<float>(2 * tokens, -1));
-    SumSquares(this->device_.stream,
-               {dtype, rows.data(), stride, tokens, queries, first_key, keys, squares.data()});
+    SumSquares(this->device_.stream, {dtype, rows.data(), stride, tokens, queries, first_key, keys, squares.data()});
     for (int64_t t = 0; t < tokens; ++t) {
       double of_queries = 0, of_keys = 0;
       for (int64_t i = 0; i < queries; ++i) of_queries += rows[t * stride + i] * rows[t * stride + i];
@@ -342,7 +341,9 @@ TYPED_TEST(NoRowsTest, AreNoWork) {
   Activate(stream, {kF32, nullptr, nullptr, 0, 64, Activation::kSilu});
   AddRows(stream, {kF32, nullptr, nullptr, 0, 64, 64, 64});
   GateMul(stream, {kF32, nullptr, nullptr, 0, 64, false});
-  Embedding(stream, {.dtype = kF32, .table = {kF32, nullptr, 0, 64, 256}, .token_ids = nullptr, .out = nullptr, .num_tokens = 0});
+  Embedding(
+      stream,
+      {.dtype = kF32, .table = {kF32, nullptr, 0, 64, 256}, .token_ids = nullptr, .out = nullptr, .num_tokens = 0});
   BlockCopy(stream, {nullptr, nullptr, 16, nullptr, 0});
 }
 

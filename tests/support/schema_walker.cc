@@ -7,6 +7,7 @@
 #include <random>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/grammar/grammar_compiler.h"
 #include "coordinator/api/requests/structured_output.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/base/error.h"
-#include "comm/collective/shared_memory.h"
 #include "comm/model/model_files.h"
 #include "tests/support/rank_threads.h"
+#include "tests/support/thread_collectives.h"
 #include "worker/cpu/cpu_engine.h"
 #include "worker/serve/step_executor.h"
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <thread>
 
-#include "comm/collective/shared_memory.h"
 #include "tests/support/random.h"
 #include "tests/support/sampling_effects.h"
+#include "tests/support/thread_collectives.h"
 #include "worker/sampling/draw.h"
 
 namespace quire {

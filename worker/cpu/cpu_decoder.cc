@@ -124,7 +124,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
 
 void CpuDecoder::NormQueriesAndKeys(const LayerWeights& w) {
   const int64_t dim = spec_.head_dim, heads = shard_.heads.size(), kv_heads = shard_.kv_heads.size();
-  const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
+  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
   float* q = qkv_.data();
   float* k = q + heads * dim;
   if (spec_.qk_norm == QkNorm::kHeads) {
@@ -170,10 +170,12 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
   const float* x = spec_.shared_norm ? normed_.data() : Normed(w.mlp_norm);
   if (spec_.gated_mlp) {
     Matmul(x, w.mlp_in, gate_up_.data(), 2 * columns, tokens_, activations_);
-    kernels::GateMul(stream_, {NumberType::kF32, gate_up_.data(), activated_.data(), tokens_, columns, false, AsKernel(spec_.activation)});
+    kernels::GateMul(stream_, {NumberType::kF32, gate_up_.data(), activated_.data(), tokens_, columns, false,
+                               AsKernel(spec_.activation)});
   } else if (columns > 0) {
     Matmul(x, w.mlp_in, activated_.data(), columns, tokens_, activations_);
-    kernels::Activate(stream_, {NumberType::kF32, activated_.data(), DataOf(w.up_bias), tokens_, columns, AsKernel(spec_.activation)});
+    kernels::Activate(stream_, {NumberType::kF32, activated_.data(), DataOf(w.up_bias), tokens_, columns,
+                                AsKernel(spec_.activation)});
   }
 }
 
@@ -216,8 +218,8 @@ void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
   Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
   if (!weights_.head_bias.empty()) AddBias(weights_.head_bias, logits_.data(), count, vocab);
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
-  kernels::CapLogits(stream_, {logits_.data(), count, vocab, vocab,
-                               static_cast<float>(spec_.logit_scale), static_cast<float>(spec_.logit_cap)});
+  kernels::CapLogits(stream_, {logits_.data(), count, vocab, vocab, static_cast<float>(spec_.logit_scale),
+                               static_cast<float>(spec_.logit_cap)});
 }
 
 const float* CpuDecoder::Normed(const NormWeights& weights) {
@@ -227,13 +229,14 @@ const float* CpuDecoder::Normed(const NormWeights& weights) {
 }
 
 void CpuDecoder::Norm(const NormWeights& weights, float* out) {
-  const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
+  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
   const float* weight = weights.weight.data();
   if (spec_.norm == NormKind::kRms) {
-    kernels::RmsNorm(stream_, {NumberType::kF32, residual_.data(), nullptr, weight, out, tokens_, spec_.hidden_size, epsilon});
+    kernels::RmsNorm(stream_,
+                     {NumberType::kF32, residual_.data(), nullptr, weight, out, tokens_, spec_.hidden_size, epsilon});
   } else {
-    kernels::LayerNorm(stream_,
-                       {NumberType::kF32, residual_.data(), nullptr, weight, DataOf(weights.bias), out, tokens_, spec_.hidden_size, epsilon});
+    kernels::LayerNorm(stream_, {NumberType::kF32, residual_.data(), nullptr, weight, DataOf(weights.bias), out,
+                                 tokens_, spec_.hidden_size, epsilon});
   }
 }
 
@@ -283,8 +286,8 @@ void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
     collective_.AllReduceAdd({delta_.data(), static_cast<size_t>(count)}, {normed_.data(), static_cast<size_t>(count)});
     sum = normed_.data();
   }
-  kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), residual_.data(), tokens_, spec_.hidden_size,
-                             static_cast<float>(spec_.rms_norm_epsilon), true});
+  kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), residual_.data(), tokens_,
+                             spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true});
 }
 
 }  // namespace quire

@@ -43,19 +43,14 @@ void CpuDecoder::NormRoute(int64_t layer) {
   experts_in_ = Normed(weights(layer).mlp_norm);
   Matmul(experts_in_, w.router, a.logits.data(), width, tokens_, kernels::Activations::kInt16);
   if (!w.router_bias.empty()) AddBias(w.router_bias, a.logits.data(), tokens_, width);
-  kernels::RouteExperts(stream_, {.logits = a.logits.data(),
-                                  .logits_stride = width,
-                                  .correction = DataOf(w.correction),
-                                  .experts = a.chosen.data(),
-                                  .weights = a.weights.data(),
-                                  .num_tokens = tokens_,
-                                  .num_experts = m.experts,
-                                  .experts_per_token = m.experts_per_token,
-                                  .score = AsKernel(m.score),
-                                  .renormalize = m.renormalize,
-                                  .scale = static_cast<float>(m.scale),
-                                  .num_groups = m.groups,
-                                  .groups_per_token = m.groups_per_token});
+  kernels::RouteExpertsParams routing = RoutingOf(m);
+  routing.logits = a.logits.data();
+  routing.logits_stride = width;
+  routing.correction = DataOf(w.correction);
+  routing.experts = a.chosen.data();
+  routing.weights = a.weights.data();
+  routing.num_tokens = tokens_;
+  kernels::RouteExperts(stream_, routing);
   kernels::GroupByExpert(stream_, {a.chosen.data(), tokens_ * m.experts_per_token, m.experts, a.start.data(),
                                    a.pair_of_row.data(), a.row_of_pair.data()});
 }
@@ -76,8 +71,8 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .bias = DataOf(w.in_bias),
                                   .y = a.gate_up.data(),
                                   .activations = activations_});
-  kernels::GateMul(stream_, {NumberType::kF32, a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token, columns, false,
-                             AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
+  kernels::GateMul(stream_, {NumberType::kF32, a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token,
+                             columns, false, AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
                                   .pair_of_row = nullptr,
@@ -108,8 +103,8 @@ void CpuDecoder::MultiplyShared(const MixtureWeights& w) {
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.shared_mlp.size();
   Matmul(experts_in_, w.shared_in, a.shared_gate_up.data(), 2 * columns, tokens_, activations_);
-  kernels::GateMul(stream_,
-                   {NumberType::kF32, a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns, false, AsKernel(spec_.activation)});
+  kernels::GateMul(stream_, {NumberType::kF32, a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns,
+                             false, AsKernel(spec_.activation)});
   Matmul(a.shared_activated.data(), w.shared_down, a.shared.data(), spec_.hidden_size, tokens_, activations_);
 }
 

@@ -94,7 +94,7 @@ void CudaDecoder::Embed() {
   if (!spec_.embedding_norm) return;
   kernels::LayerNorm(device_.stream(),
                      {sizes_.dtype, a.residual, nullptr, weights_.embedding_norm, weights_.embedding_norm_bias,
-                      a.residual, shape_.num_rows, a.hidden, static_cast<float>(spec_.rms_norm_epsilon)});
+                      a.residual, shape_.num_rows, a.hidden, static_cast<float>(spec_.norm_epsilon)});
 }
 
 void CudaDecoder::NormQkv(int64_t layer) {
@@ -168,7 +168,7 @@ void CudaDecoder::AddNormOfDelta(const void* weight) {
     collective_->AllReduceSum(a.delta, shape_.num_rows * a.hidden, sizes_.dtype, device_.stream().handle);
   }
   kernels::RmsNorm(device_.stream(), {sizes_.dtype, a.delta, nullptr, weight, a.residual, shape_.num_rows, a.hidden,
-                                      static_cast<float>(spec_.rms_norm_epsilon), true});
+                                      static_cast<float>(spec_.norm_epsilon), true});
 }
 
 void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out) {
@@ -249,13 +249,11 @@ void CudaDecoder::Norm(const void* weight, const void* bias) {
     if (delta != nullptr && collective_ != nullptr) {
       collective_->AllReduceSum(delta, count, sizes_.dtype, device_.stream().handle);
     }
-    return kernels::LayerNorm(device_.stream(),
-                              {sizes_.dtype, a.residual, delta, weight, bias, a.normed, shape_.num_rows, a.hidden,
-                               static_cast<float>(spec_.rms_norm_epsilon)});
+    return kernels::LayerNorm(device_.stream(), {sizes_.dtype, a.residual, delta, weight, bias, a.normed,
+                                                 shape_.num_rows, a.hidden, static_cast<float>(spec_.norm_epsilon)});
   }
-  const kernels::RmsNormParams norm{
-      sizes_.dtype, a.residual,      delta,    weight,
-      a.normed,     shape_.num_rows, a.hidden, static_cast<float>(spec_.rms_norm_epsilon)};
+  const kernels::RmsNormParams norm{sizes_.dtype, a.residual,      delta,    weight,
+                                    a.normed,     shape_.num_rows, a.hidden, static_cast<float>(spec_.norm_epsilon)};
   if (delta != nullptr && collective_ != nullptr) {
     collective_->AllReduceRmsNorm(delta, norm, device_.stream().handle);
   } else {
@@ -275,7 +273,7 @@ kernels::SkinnyGemmParams CudaDecoder::Fused(const void* x, int64_t k, const voi
           .x_stride = k,
           .weight = weight,
           .norm_weight = norm,
-          .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
+          .epsilon = static_cast<float>(spec_.norm_epsilon),
           .out = out,
           .out_stride = epilogue == SkinnyEpilogue::kGateMul ? n / 2 : n,
           .n = n,

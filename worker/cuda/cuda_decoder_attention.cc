@@ -1,4 +1,5 @@
-// What a decoder does between its products in attention: positions, the cache, and attention itself.
+// What a decoder does between its products in attention: positions, the cache, and attention itself. The params of each
+// kernel are spelt whole where it is called, though several have the same pointers: what it reads is seen in one place.
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -30,7 +31,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
                         .bias = w.qkv_bias,
                         .query_norm = w.query_norm,
                         .key_norm = w.key_norm,
-                        .epsilon = static_cast<float>(spec_.rms_norm_epsilon),
+                        .epsilon = static_cast<float>(spec_.norm_epsilon),
                         .query_cos_sin = rope < 0 ? nullptr : memory_.query_ropes[static_cast<size_t>(rope)],
                         .squares = squares,
                         .all_query_numbers = Extent(spec_, Axis::kQueries),

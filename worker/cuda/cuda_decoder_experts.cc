@@ -21,20 +21,14 @@ void CudaDecoder::NormRoute(int64_t layer) {
     kernels::AddRows(device_.stream(), {NumberType::kF32, e.logits, memory_.router_bias + layer * e.router_width,
                                         shape_.num_rows, e.router_width, e.router_width, 0});
   }
-  kernels::RouteExperts(device_.stream(),
-                        {.logits = e.logits,
-                         .logits_stride = e.router_width,
-                         .correction = m.correction_bias ? memory_.correction + layer * m.experts : nullptr,
-                         .experts = e.chosen,
-                         .weights = e.weights,
-                         .num_tokens = shape_.num_rows,
-                         .num_experts = m.experts,
-                         .experts_per_token = m.experts_per_token,
-                         .score = AsKernel(m.score),
-                         .renormalize = m.renormalize,
-                         .scale = static_cast<float>(m.scale),
-                         .num_groups = m.groups,
-                         .groups_per_token = m.groups_per_token});
+  kernels::RouteExpertsParams routing = RoutingOf(m);
+  routing.logits = e.logits;
+  routing.logits_stride = e.router_width;
+  routing.correction = m.correction_bias ? memory_.correction + layer * m.experts : nullptr;
+  routing.experts = e.chosen;
+  routing.weights = e.weights;
+  routing.num_tokens = shape_.num_rows;
+  kernels::RouteExperts(device_.stream(), routing);
   kernels::GroupByExpert(device_.stream(), {e.chosen, shape_.num_rows * m.experts_per_token, m.experts, e.start,
                                             e.pair_of_row, e.row_of_pair});
 }

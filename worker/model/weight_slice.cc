@@ -43,6 +43,18 @@ int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
   return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
+kernels::RouterScore AsKernel(RouterScore score) {
+  switch (score) {
+    case RouterScore::kSoftmax:
+      return kernels::RouterScore::kSoftmax;
+    case RouterScore::kSoftmaxOfChosen:
+      return kernels::RouterScore::kSoftmaxOfChosen;
+    case RouterScore::kSigmoid:
+      return kernels::RouterScore::kSigmoid;
+  }
+  Fail("unknown score of a router");
+}
+
 }  // namespace
 
 WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankShard& shard) {
@@ -72,16 +84,14 @@ kernels::Activation AsKernel(Activation activation) {
   Fail("unknown activation");
 }
 
-kernels::RouterScore AsKernel(RouterScore score) {
-  switch (score) {
-    case RouterScore::kSoftmax:
-      return kernels::RouterScore::kSoftmax;
-    case RouterScore::kSoftmaxOfChosen:
-      return kernels::RouterScore::kSoftmaxOfChosen;
-    case RouterScore::kSigmoid:
-      return kernels::RouterScore::kSigmoid;
-  }
-  Fail("unknown score of a router");
+kernels::RouteExpertsParams RoutingOf(const Mixture& mixture) {
+  return {.num_experts = mixture.experts,
+          .experts_per_token = mixture.experts_per_token,
+          .score = AsKernel(mixture.score),
+          .renormalize = mixture.renormalize,
+          .scale = static_cast<float>(mixture.scale),
+          .num_groups = mixture.groups,
+          .groups_per_token = mixture.groups_per_token};
 }
 
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {

@@ -11,7 +11,8 @@
 namespace quire {
 
 kernels::Activation AsKernel(Activation activation);
-kernels::RouterScore AsKernel(RouterScore score);
+/// What the mixture alone says of how its router chooses; where logits and results lie is for the backend to fill in.
+kernels::RouteExpertsParams RoutingOf(const Mixture& mixture);
 
 /// The part of a weight that a rank holds: some rows, in the order in which the rank keeps them, and some columns of
 /// each. A vector is a column of one number per row.

@@ -1,4 +1,6 @@
 // BLOOM: ALiBi, embeddings that are normed, biases everywhere, queries, keys and values of a head side by side.
+#include "comm/model/architectures/bloom.h"
+
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/layer_norm_family.h"
 
@@ -15,7 +17,6 @@ ModelSpec FromHf(const HfConfig& config) {
                                     .layers = {"n_layer", "num_hidden_layers"},
                                     .heads = {"n_head", "num_attention_heads"},
                                     .max_position = "seq_length",
-                                    .max_position_otherwise = 2048,
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
   spec.intermediate_size = 4 * spec.hidden_size;
@@ -38,16 +39,27 @@ ModelSpec FromGguf(const GgufConfig& config) {
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
+  std::vector<WeightSpec> weights = BloomWeights(spec);
+  weights.insert(
+      weights.begin() + 1,
+      {{kEmbeddingNorm, "transformer.word_embeddings_layernorm.weight", "token_embd_norm.weight", kHidden, kOne},
+       {kEmbeddingNormBias, "transformer.word_embeddings_layernorm.bias", "token_embd_norm.bias", kHidden, kOne},
+       {kAttentionNorm, "transformer.h.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
+       {kAttentionNormBias, "transformer.h.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
+       {kMlpNorm, "transformer.h.{}.post_attention_layernorm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
+       {kMlpNormBias, "transformer.h.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne}});
+  return WithoutMissingBiases(spec, std::move(weights));
+}
+
+}  // namespace
+
+std::vector<WeightSpec> BloomWeights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
   std::vector<WeightSpec> weights = {
       kTokenTable,
-      {kEmbeddingNorm, "transformer.word_embeddings_layernorm.weight", "token_embd_norm.weight", kHidden, kOne},
-      {kEmbeddingNormBias, "transformer.word_embeddings_layernorm.bias", "token_embd_norm.bias", kHidden, kOne},
-      {kAttentionNorm, "transformer.h.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
-      {kAttentionNormBias, "transformer.h.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
       {kAttentionOut, "transformer.h.{}.self_attention.dense.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
       {kAttentionOutBias, "transformer.h.{}.self_attention.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-      {kMlpNorm, "transformer.h.{}.post_attention_layernorm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
-      {kMlpNormBias, "transformer.h.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne},
       {kUp, "transformer.h.{}.mlp.dense_h_to_4h.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
       {kUpBias, "transformer.h.{}.mlp.dense_h_to_4h.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
       {kDown, "transformer.h.{}.mlp.dense_4h_to_h.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
@@ -61,8 +73,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
                                  HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
   return WithoutMissingBiases(spec, std::move(weights));
 }
-
-}  // namespace
 
 constexpr Architecture kBloom = {"bloom", "bloom", FromHf, FromGguf, Weights, "transformer."};
 

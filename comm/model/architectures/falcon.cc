@@ -2,15 +2,13 @@
 // form, one after the other. Queries of a group lie before its key and value.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/bloom.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/rotation.h"
 
 namespace quire::architectures {
 
 namespace {
-
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.word_embeddings.weight", "token_embd.weight",
-                                    Axis::kTokens, Axis::kHidden};
 
 /// Models with ALiBi are left to the table of keys, which refuses them: HF rounds their biases to bfloat16 by position.
 void ReadBlock(const HfConfig& config, ModelSpec& spec) {
@@ -32,11 +30,8 @@ void ReadBlock(const HfConfig& config, ModelSpec& spec) {
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config,
-                                   {.hidden = {"hidden_size"},
-                                    .layers = {"num_hidden_layers", "n_layer"},
+                                   {.layers = {"num_hidden_layers", "n_layer"},
                                     .heads = {"num_attention_heads", "n_head"},
-                                    .max_position = "max_position_embeddings",
-                                    .max_position_otherwise = 2048,
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
   ReadBlock(config, spec);
@@ -79,24 +74,8 @@ ModelSpec FromGguf(const GgufConfig& config) {
 }
 
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
-  using enum Role;
-  using enum Axis;
-  std::vector<WeightSpec> weights = {
-      kTokenTable,
-      {kAttentionOut, "transformer.h.{}.self_attention.dense.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
-      {kAttentionOutBias, "transformer.h.{}.self_attention.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-      {kUp, "transformer.h.{}.mlp.dense_h_to_4h.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
-      {kUpBias, "transformer.h.{}.mlp.dense_h_to_4h.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
-      {kDown, "transformer.h.{}.mlp.dense_4h_to_h.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
-      {kDownBias, "transformer.h.{}.mlp.dense_4h_to_h.bias", "blk.{}.ffn_down.bias", kHidden, kOne}};
+  std::vector<WeightSpec> weights = BloomWeights(spec);
   AddNorms(spec, weights);
-  AddFusedQkv(spec,
-              {"transformer.h.{}.self_attention.query_key_value.weight", "blk.{}.attn_qkv.weight",
-               "transformer.h.{}.self_attention.query_key_value.bias", "blk.{}.attn_qkv.bias"},
-              weights);
-  weights.insert(weights.end(), {{kFinalNorm, "transformer.ln_f.weight", "output_norm.weight", kHidden, kOne},
-                                 {kFinalNormBias, "transformer.ln_f.bias", "output_norm.bias", kHidden, kOne},
-                                 HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 ModelSpec GlmFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1.5625e-7);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1.5625e-7);
   spec.qkv_bias = config.Flag("attention_bias", true);
   spec.interleaved_rope_rows = true;
   return spec;

@@ -20,7 +20,7 @@ constexpr MixtureNames kNames = {.router = "model.layers.{}.mlp.gate.weight",
 
 ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.qkv_bias = config.Flag("attention_bias");
   if (const std::string score = config.Text("scoring_func", "sigmoid"); score != "sigmoid") {
     Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));

@@ -12,14 +12,7 @@ constexpr WeightSpec kTokenTable = {Role::kEmbedding, "gpt_neox.embed_in.weight"
                                     Axis::kHidden};
 
 ModelSpec FromHf(const HfConfig& config) {
-  ModelSpec spec = LayerNormFromHf(config,
-                                   {.hidden = {"hidden_size"},
-                                    .layers = {"num_hidden_layers"},
-                                    .heads = {"num_attention_heads"},
-                                    .max_position = "max_position_embeddings",
-                                    .max_position_otherwise = 2048,
-                                    .epsilon = "layer_norm_eps"},
-                                   false);
+  ModelSpec spec = LayerNormFromHf(config, {}, false);
   spec.intermediate_size = config.Count("intermediate_size");
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu");
   spec.ropes = {

@@ -31,6 +31,14 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
+/// The count under the first of these names that the file has.
+int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names) {
+  for (const char* name : names) {
+    if (config.Has(name)) return config.Count(name);
+  }
+  return config.Count(names.front());
+}
+
 /// What all have, whatever file they come from; the sizes are there.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
@@ -41,13 +49,6 @@ void SetFamily(ModelSpec& spec, const std::string& path) {
 }
 
 }  // namespace
-
-int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (config.Has(name)) return config.Count(name);
-  }
-  return config.Count(*names.begin());
-}
 
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise) {
   const std::string name = config.Text(key, otherwise);
@@ -66,7 +67,7 @@ ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tie
   spec.num_kv_heads = spec.num_heads;
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = config.Count(sizes.max_position, sizes.max_position_otherwise);
-  spec.rms_norm_epsilon = config.Real(sizes.epsilon, 1e-5);
+  spec.norm_epsilon = config.Real(sizes.epsilon, 1e-5);
   spec.tied_embeddings = config.Flag("tie_word_embeddings", tied);
   spec.norm_bias = true;
   SetFamily(spec, config.path());
@@ -82,7 +83,7 @@ ModelSpec LayerNormFromGguf(const GgufConfig& config) {
   spec.num_kv_heads = config.Count("attention.head_count_kv", spec.num_heads);
   spec.intermediate_size = config.Count("feed_forward_length");
   spec.max_position = config.Count("context_length");
-  spec.rms_norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
+  spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !has("output.weight");
   spec.norm_bias = has("output_norm.bias");

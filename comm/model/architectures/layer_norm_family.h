@@ -1,26 +1,25 @@
 #pragma once
 
-#include <initializer_list>
 #include <vector>
 
 #include "comm/model/architecture.h"
 
 // What families that descend from GPT have in common: LayerNorm, an MLP without a gate, and mostly queries, keys and
-// values in one tensor.
+// values in one tensor. Each lists its weights with both names side by side, even where GGUF's are another family's,
+// too: a list is read against a file's.
 namespace quire::architectures {
-
-/// The count under the first of these names that the file has.
-int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names);
 
 /// What HF knows under the name that the key says. Throws Error for one that is not supported.
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise);
 
-/// How HF's file names the sizes that all of them have.
+/// How HF's file names the sizes that all of them have: most families as here. The first name that the file has counts.
 struct HfSizes {
-  std::initializer_list<const char*> hidden, layers, heads;
-  const char* max_position;
-  int64_t max_position_otherwise;
-  const char* epsilon;
+  std::vector<const char*> hidden = {"hidden_size"};
+  std::vector<const char*> layers = {"num_hidden_layers"};
+  std::vector<const char*> heads = {"num_attention_heads"};
+  const char* max_position = "max_position_embeddings";
+  int64_t max_position_otherwise = 2048;
+  const char* epsilon = "layer_norm_eps";
 };
 
 /// Sizes, LayerNorm with biases, an MLP without a gate, as many key and value heads as queries; the head is the

@@ -2,6 +2,7 @@
 #include "comm/model/architectures/llama.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
@@ -114,7 +115,7 @@ ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits) {
   spec.intermediate_size = config.Count("intermediate_size");
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = config.Count("max_position_embeddings");
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-6);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-6);
   spec.tied_embeddings = config.Flag("tie_word_embeddings");
   spec.ropes = {RopeFromHf(config, spec.head_dim, habits)};
   return spec;
@@ -133,7 +134,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.intermediate_size = config.Count("feed_forward_length");
   spec.max_position = config.Count("context_length");
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
-  spec.rms_norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
+  spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
   spec.ropes = {RopeFromGguf(config, spec.head_dim)};
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !config.file().tensors.contains(kHead.gguf);
@@ -205,6 +206,20 @@ void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate) {
        rotate},
       {Role::kValueBias, "model.layers.{}.self_attn.v_proj.bias", "blk.{}.attn_v.bias", Axis::kKeyValues, Axis::kOne}};
   weights.insert(weights.begin() + 1, std::begin(biases), std::end(biases));
+}
+
+void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias) {
+  const std::pair<Role, WeightSpec> biases[] = {
+      {Role::kAttentionNorm,
+       {Role::kAttentionNormBias, "model.layers.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", Axis::kHidden,
+        Axis::kOne}},
+      {Role::kMlpNorm,
+       {Role::kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", Axis::kHidden,
+        Axis::kOne}},
+      {Role::kFinalNorm, {Role::kFinalNormBias, final_norm_bias, "output_norm.bias", Axis::kHidden, Axis::kOne}}};
+  for (const auto& [norm, bias] : biases) {
+    if (std::ranges::find(weights, norm, &WeightSpec::role) != weights.end()) weights.push_back(bias);
+  }
 }
 
 void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key) {

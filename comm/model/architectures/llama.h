@@ -40,6 +40,8 @@ void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf, const c
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
 /// Biases of queries, keys and values.
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
+/// Biases of the norms that the list has, for LayerNorm; the final norm's has this name in safetensors.
+void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias = "model.norm.bias");
 /// Norms of queries and keys, over `query` and `key` numbers.
 void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key);
 /// Norms of what attention and the MLP add to the residual, by these names in safetensors.

@@ -14,7 +14,7 @@ constexpr MixtureNames kNames = {.router = "model.layers.{}.block_sparse_moe.gat
 
 ModelSpec MixtralFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
   Mixture mixture = MixtureFromHf(config, "intermediate_size");
   mixture.renormalize = true;

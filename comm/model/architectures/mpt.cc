@@ -29,7 +29,6 @@ ModelSpec FromHf(const HfConfig& config) {
                                     .layers = {"n_layers", "num_hidden_layers"},
                                     .heads = {"n_heads", "num_attention_heads"},
                                     .max_position = "max_seq_len",
-                                    .max_position_otherwise = 2048,
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
   CheckAttention(config);

@@ -27,7 +27,7 @@ void GiveRopes(ModelSpec& spec) {
 
 ModelSpec Olmo2FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   AddNorms(spec);
   return spec;
 }
@@ -35,7 +35,7 @@ ModelSpec Olmo2FromHf(const HfConfig& config) {
 ModelSpec Olmo3FromHf(const HfConfig& config) {
   constexpr double kTheta = 500000;
   ModelSpec spec = LlamaFromHf(config, {.theta = kTheta, .by_kind = true});
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   AddNorms(spec);
   ReadKinds(config, spec, config.Count("sliding_window", 4096),
             [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });

@@ -9,7 +9,7 @@ namespace {
 
 ModelSpec OlmoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
-  spec.rms_norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.qk_norm = QkNorm::kWhole;
   Mixture mixture = MixtureFromHf(config, "intermediate_size");
   mixture.renormalize = config.Flag("norm_topk_prob");

@@ -12,14 +12,7 @@ constexpr WeightSpec kTokenTable = {Role::kEmbedding, "model.decoder.embed_token
                                     Axis::kTokens, Axis::kHidden};
 
 ModelSpec FromHf(const HfConfig& config) {
-  ModelSpec spec = LayerNormFromHf(config,
-                                   {.hidden = {"hidden_size"},
-                                    .layers = {"num_hidden_layers"},
-                                    .heads = {"num_attention_heads"},
-                                    .max_position = "max_position_embeddings",
-                                    .max_position_otherwise = 2048,
-                                    .epsilon = "layer_norm_eps"},
-                                   true);
+  ModelSpec spec = LayerNormFromHf(config, {}, true);
   spec.intermediate_size = config.Count("ffn_dim");
   spec.activation = ActivationFromHf(config, "activation_function", "relu");
   spec.position = Position::kLearned;

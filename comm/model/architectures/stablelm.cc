@@ -10,7 +10,7 @@ namespace {
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.25});
-  spec.rms_norm_epsilon = config.Real("layer_norm_eps", 1e-5);
+  spec.norm_epsilon = config.Real("layer_norm_eps", 1e-5);
   spec.norm = NormKind::kLayer;
   spec.norm_bias = true;
   spec.activation = ActivationFromHf(config, "hidden_act", "silu");
@@ -21,15 +21,8 @@ ModelSpec FromHf(const HfConfig& config) {
 
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  if (spec.shared_norm) {
-    std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
-  } else {
-    weights.insert(weights.begin() + 1, {Role::kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias",
-                                         "blk.{}.ffn_norm.bias", Axis::kHidden, Axis::kOne});
-  }
-  weights.insert(weights.begin() + 1, {Role::kAttentionNormBias, "model.layers.{}.input_layernorm.bias",
-                                       "blk.{}.attn_norm.bias", Axis::kHidden, Axis::kOne});
-  weights.push_back({Role::kFinalNormBias, "model.norm.bias", "output_norm.bias", Axis::kHidden, Axis::kOne});
+  if (spec.shared_norm) std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
+  AddNormBiases(weights);
   if (spec.qkv_bias) AddQkvBiases(weights, true);
   return weights;
 }

@@ -1,5 +1,7 @@
 #include "coordinator/api/admin/block_ranges.h"
 
+#include "comm/base/json.h"
+
 namespace quire {
 
 Json BlockRangesJson(const std::vector<BlockId>& blocks) {

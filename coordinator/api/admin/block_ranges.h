@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "comm/base/types.h"
 
 namespace quire {

@@ -2,7 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "coordinator/api/http/http_types.h"
 #include "coordinator/cluster/group/event_feed.h"
 

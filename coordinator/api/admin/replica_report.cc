@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "comm/base/json.h"
 #include "coordinator/api/openai/on_engine.h"
 
 namespace quire {

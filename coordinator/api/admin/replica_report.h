@@ -2,7 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "comm/topology/topology.h"
 #include "coordinator/cluster/replicas/replica.h"
 #include "coordinator/cluster/replicas/replica_snapshot.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/base/json.h"
 #include "coordinator/api/admin/block_ranges.h"
 
 namespace quire {

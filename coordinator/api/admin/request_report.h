@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {

@@ -1,5 +1,6 @@
 #include "coordinator/api/admin/settings_report.h"
 
+#include "comm/base/json.h"
 #include "coordinator/log/log.h"
 
 namespace quire {

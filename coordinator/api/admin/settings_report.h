@@ -1,6 +1,6 @@
 #pragma once
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "comm/topology/topology.h"
 #include "coordinator/cluster/replicas/replica_snapshot.h"
 

@@ -8,6 +8,7 @@
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/messages_request.h"
+#include "coordinator/text/answers/tool.h"
 #include "coordinator/text/detokenizer.h"
 
 namespace quire {

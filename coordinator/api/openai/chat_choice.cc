@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "coordinator/text/answers/tool.h"
+
 namespace quire {
 
 ChatChoice::ChatChoice(const AnswerShape& shape, bool include_reasoning)

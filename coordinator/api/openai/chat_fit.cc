@@ -7,6 +7,7 @@
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/structured_output.h"
 #include "coordinator/text/answers/call_grammar.h"
+#include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/tool_prompt.h"
 
 namespace quire {

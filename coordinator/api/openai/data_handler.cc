@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "comm/base/json.h"
+
 namespace quire {
 
 namespace asio = boost::asio;

@@ -3,7 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "coordinator/api/http/http_types.h"
 
 namespace quire {

@@ -12,6 +12,7 @@
 #include "coordinator/core/beam_search.h"
 #include "coordinator/core/client_limits.h"
 #include "coordinator/text/answers/answer_parser.h"
+#include "coordinator/text/answers/tool.h"
 #include "coordinator/text/conversation.h"
 
 namespace quire {

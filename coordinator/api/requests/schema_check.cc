@@ -9,6 +9,8 @@
 #include <set>
 #include <string_view>
 
+#include "comm/base/json.h"
+
 namespace quire {
 
 namespace {

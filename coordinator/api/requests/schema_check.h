@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 
 namespace quire {
 

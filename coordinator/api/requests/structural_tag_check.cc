@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/base/json.h"
 #include "coordinator/api/requests/schema_check.h"
 
 namespace quire {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 
 namespace quire {
 

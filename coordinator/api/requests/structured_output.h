@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "comm/grammar/grammar_source.h"
 
 namespace quire {

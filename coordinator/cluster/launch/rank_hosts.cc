@@ -34,12 +34,6 @@ std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const st
   return counts;
 }
 
-int MostRanksOfAHost(const std::vector<RankInfo>& ranks) {
-  int most = 0;
-  for (const auto& [host, count] : RanksOfHosts(ranks)) most = std::max(most, count);
-  return most;
-}
-
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended) {
   std::set<std::string> heard;
   for (const RankInfo& rank : ranks) {

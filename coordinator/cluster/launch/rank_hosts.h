@@ -18,7 +18,6 @@ std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks);
 std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
 /// The same of all replicas. Where no node says how many it has, all of them are on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
-int MostRanksOfAHost(const std::vector<RankInfo>& ranks);
 
 /// How long after mpirun's end the ranks of a lost daemon are still heard: they find out within a second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "coordinator/text/answers/answer_format.h"
-#include "coordinator/text/answers/tool.h"
 
 namespace quire {
+
+struct Tool;
+struct ToolUse;
 
 /// A piece of what an answer holds, in the order of the answer.
 struct AnswerPart {

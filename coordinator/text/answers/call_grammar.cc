@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/base/json.h"
+#include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/tool_prompt.h"
 
 namespace quire {

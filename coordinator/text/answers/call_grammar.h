@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/base/json_fwd.h"
 #include "comm/base/types.h"
 #include "comm/grammar/grammar_source.h"
 #include "coordinator/text/answers/answer_parser.h"

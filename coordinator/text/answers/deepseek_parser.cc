@@ -2,6 +2,7 @@
 // ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. One parser reads both.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
+#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 

@@ -2,6 +2,7 @@
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/json_call.h"
 #include "coordinator/text/answers/step_parser.h"
+#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 

@@ -1,6 +1,7 @@
 // Calls that are written as a list of Python's: [name(key=value), other()]. The whole answer is such a list.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
+#include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/typed_values.h"
 
 namespace quire {

@@ -1,8 +1,10 @@
 #include "coordinator/text/answers/step_parser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "comm/base/json.h"
 #include "coordinator/text/answers/json_scanner.h"
+#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 

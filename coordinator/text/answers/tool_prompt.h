@@ -3,10 +3,12 @@
 #include <optional>
 #include <string>
 
+#include "comm/base/json_fwd.h"
 #include "coordinator/text/answers/answer_format.h"
-#include "coordinator/text/answers/tool.h"
 
 namespace quire {
+
+struct ToolUse;
 
 /// How a format has one call that is written as JSON: `open`{"name": ..., `arguments`: ...}`close`, with `between` from
 /// one to the next; all of them between `begin` and `end`.

@@ -4,7 +4,9 @@
 #include <array>
 #include <cctype>
 
+#include "comm/base/json.h"
 #include "coordinator/text/answers/json_scanner.h"
+#include "coordinator/text/answers/tool.h"
 
 namespace quire {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "coordinator/text/answers/tool.h"
-
 namespace quire {
+
+struct Tool;
 
 /// The JSON of an argument that a model wrote as bare text: what the tool's schema says it is, or, where that says
 /// nothing, JSON if the text is that; a string otherwise.

@@ -3,6 +3,7 @@
 // what they are.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
+#include "coordinator/text/answers/tool.h"
 #include "coordinator/text/answers/typed_values.h"
 
 namespace quire {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 
 namespace quire::jinja {
 

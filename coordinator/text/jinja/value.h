@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "comm/base/json.h"
+#include "comm/base/json_fwd.h"
 #include "coordinator/text/jinja/budget.h"
 #include "coordinator/text/marked_text.h"
 

@@ -8,7 +8,8 @@
 #include "kernels/rms_norm.h"
 
 // Everything these kernels write, and all of what they read but weights, may be in use by the kernel before them until
-// they have waited; what comes after them waits for them, so it may start as soon as it likes.
+// they have waited; what comes after them waits for them, so it may start as soon as it likes. Each is spelt whole,
+// with where its threads begin: what it reads and writes is seen in one place.
 namespace quire::kernels {
 
 /// The second half of a norm: the row that begins at element `row` of the output is residual * scale * weight. A thread

@@ -1,5 +1,5 @@
 // Attention of one new token per sequence: the fast kernel against the readable ones, over lengths, groups, types and
-// blocks.
+// blocks. The params of each kernel are spelt whole, as a caller's are: what is measured is seen in one place.
 #include "kernels/cuda/decode/decode_attention.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "coordinator/bench/memory_report.h"
+#include "tests/bench/memory_report.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <iterator>
 
 #include "comm/base/error.h"
-#include "coordinator/bench/svg_plot.h"
 
 namespace quire {
 
@@ -122,51 +121,6 @@ Json JsonOf(const MemorySetup& setup) {
           {"seconds_per_context_token", setup.cost.seconds_per_context_token}};
 }
 
-std::string MemoryChart(const MemoryReport& report, LengthDistribution lengths) {
-  StackedBarChart chart{fmt::format("KV memory by policy ({})", NameOf(lengths)), "% of the KV slots", {}, {}};
-  chart.layers = {{"live tokens", {}}, {"reserved", {}}, {"internal frag.", {}}, {"external frag.", {}}, {"free", {}}};
-  for (const KvPolicy policy : kPolicies) {
-    const MemoryUsage& shares = Find(report.policies, lengths, policy).result.shares;
-    chart.bars.emplace_back(NameOf(policy));
-    const std::array values{shares.live, shares.reserved, shares.internal, shares.external, shares.free};
-    for (size_t i = 0; i < values.size(); ++i) chart.layers[i].values.push_back(100 * values[i]);
-  }
-  return DrawStackedBars(chart);
-}
-
-/// One line per trace over the block sizes.
-template <class Value>
-std::string BlockSizeChart(const MemoryReport& report, std::string title, std::string y_label, Value value) {
-  LineChart chart{std::move(title), "block size (tokens)", std::move(y_label), true, 0, {}};
-  for (const LengthDistribution lengths : report.bench.traces) {
-    LineSeries& series = chart.series.emplace_back(LineSeries{std::string(NameOf(lengths)), {}});
-    for (const MemoryRun& run : report.block_sizes) {
-      if (run.lengths == lengths) series.points.emplace_back(run.block_size, value(run.result));
-    }
-  }
-  return DrawLineChart(chart);
-}
-
-/// One line per policy over the offered rates of one trace.
-template <class Value>
-std::string RateChart(const MemoryReport& report, LengthDistribution lengths, std::string_view what,
-                      std::string y_label, double y_max, Value value) {
-  LineChart chart{fmt::format("{} by request rate ({})", what, NameOf(lengths)),
-                  "offered requests/s",
-                  std::move(y_label),
-                  false,
-                  y_max,
-                  {}};
-  for (const KvPolicy policy : kPolicies) {
-    LineSeries& series = chart.series.emplace_back(LineSeries{std::string(NameOf(policy)), {}});
-    for (const MemoryRun& run : report.rates) {
-      if (run.lengths == lengths && run.policy == policy)
-        series.points.emplace_back(run.requests_per_second, value(run.result));
-    }
-  }
-  return DrawLineChart(chart);
-}
-
 }  // namespace
 
 MemoryReport RunMemoryBench(const MemoryBench& bench) {
@@ -227,28 +181,6 @@ Json JsonOf(const MemoryReport& report) {
     }
   }
   return json;
-}
-
-std::vector<NamedChart> ChartsOf(const MemoryReport& report) {
-  std::vector<NamedChart> charts;
-  for (const LengthDistribution lengths : report.bench.traces) {
-    const std::string_view name = NameOf(lengths);
-    charts.push_back({fmt::format("kv-memory-{}.svg", name), MemoryChart(report, lengths)});
-    charts.push_back({fmt::format("throughput-by-rate-{}.svg", name),
-                      RateChart(report, lengths, "Throughput", "output tokens/s", 0,
-                                [](const MemoryResult& r) { return r.output_tokens_per_second; })});
-    charts.push_back(
-        {fmt::format("latency-by-rate-{}.svg", name),
-         RateChart(report, lengths, "Latency", "seconds per output token (mean)", 5 * report.bench.latency_limit,
-                   [](const MemoryResult& r) { return r.normalised_latency; })});
-  }
-  charts.push_back(
-      {"waste-by-block-size.svg", BlockSizeChart(report, "KV waste by block size", "% of the allocated slots",
-                                                 [](const MemoryResult& r) { return 100 * r.kv_waste; })});
-  charts.push_back({"throughput-by-block-size.svg",
-                    BlockSizeChart(report, "Throughput by block size", "output tokens/s",
-                                   [](const MemoryResult& r) { return r.output_tokens_per_second; })});
-  return charts;
 }
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-#include "coordinator/bench/memory_trace.h"
+#include "tests/bench/memory_trace.h"
 
 #include <algorithm>
 #include <cmath>

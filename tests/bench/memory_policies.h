@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "coordinator/bench/memory_trace.h"
+#include "tests/bench/memory_trace.h"
 
 namespace quire {
 

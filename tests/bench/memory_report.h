@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "comm/base/json.h"
-#include "coordinator/bench/memory_policies.h"
-#include "coordinator/bench/memory_trace.h"
+#include "tests/bench/memory_policies.h"
+#include "tests/bench/memory_trace.h"
 
 namespace quire {
 
-/// `quire bench memory`: what paging the KV cache saves, on a simulated server.
+/// What paging the KV cache saves, on a simulated server.
 struct MemoryBench {
   MemorySetup setup;
   int num_requests = 2000;  // of each trace
@@ -37,12 +37,6 @@ struct MemoryReport {
   std::vector<MemoryRun> rates;        // Poisson arrivals, up to more than any policy can serve
 };
 
-/// A chart and the name of the file it belongs in.
-struct NamedChart {
-  std::string file_name;
-  std::string svg;
-};
-
 /// Runs every policy over every trace. The same bench gives the same report.
 MemoryReport RunMemoryBench(const MemoryBench& bench);
 
@@ -55,8 +49,5 @@ std::string TableOf(const MemoryReport& report);
 
 /// For programs: the setup and every run, shares of the capacity between 0 and 1.
 Json JsonOf(const MemoryReport& report);
-
-/// Memory by policy, waste and throughput by block size, throughput and latency by request rate.
-std::vector<NamedChart> ChartsOf(const MemoryReport& report);
 
 }  // namespace quire

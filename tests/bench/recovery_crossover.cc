@@ -1,11 +1,8 @@
-#include "coordinator/bench/recovery_crossover.h"
+#include "tests/bench/recovery_crossover.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
-
-#include "coordinator/bench/svg_plot.h"
 
 namespace quire {
 
@@ -47,22 +44,6 @@ Json RecoveryJson(const std::vector<RecoveryPoint>& points) {
                     {"recompute_seconds", p.recompute_seconds}});
   }
   return list;
-}
-
-NamedChart RecoveryChart(const std::vector<RecoveryPoint>& points, const std::string& title, const std::string& file) {
-  const int longest = std::ranges::max(points, {}, &RecoveryPoint::tokens).tokens;
-  LineChart chart{fmt::format("{}: a sequence of {} tokens", title, longest),
-                  "block size (tokens)",
-                  "seconds",
-                  true,
-                  0,
-                  {{"swap out and in", {}}, {"recompute", {}}}};
-  for (const RecoveryPoint& p : points) {
-    if (p.tokens != longest) continue;
-    chart.series[0].points.emplace_back(p.block_size, p.swap_seconds);
-    chart.series[1].points.emplace_back(p.block_size, p.recompute_seconds);
-  }
-  return {file, DrawLineChart(chart)};
 }
 
 }  // namespace quire

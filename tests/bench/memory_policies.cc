@@ -1,4 +1,4 @@
-#include "coordinator/bench/memory_policies.h"
+#include "tests/bench/memory_policies.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "comm/base/error.h"
-#include "coordinator/bench/contiguous_pool.h"
 #include "coordinator/core/engine.h"
+#include "tests/bench/contiguous_pool.h"
 
 namespace quire {
 

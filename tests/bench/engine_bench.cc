@@ -1,4 +1,4 @@
-#include "coordinator/bench/engine_bench.h"
+#include "tests/bench/engine_bench.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "comm/base/json.h"
-#include "coordinator/bench/memory_report.h"
 
 namespace quire {
 
@@ -32,7 +31,5 @@ std::vector<RecoveryPoint> ModelRecovery(const SwapCost& cost);
 /// One row per block size, one column per length: which way is cheaper, and by what factor.
 std::string RecoveryTable(const std::vector<RecoveryPoint>& points);
 Json RecoveryJson(const std::vector<RecoveryPoint>& points);
-/// Seconds by block size, for the longest length.
-NamedChart RecoveryChart(const std::vector<RecoveryPoint>& points, const std::string& title, const std::string& file);
 
 }  // namespace quire

@@ -5,8 +5,8 @@
 
 #include "comm/model/model_files.h"
 #include "comm/topology/topology.h"
-#include "coordinator/bench/memory_trace.h"
-#include "coordinator/bench/recovery_crossover.h"
+#include "tests/bench/memory_trace.h"
+#include "tests/bench/recovery_crossover.h"
 
 namespace quire {
 

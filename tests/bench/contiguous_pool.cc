@@ -1,4 +1,4 @@
-#include "coordinator/bench/contiguous_pool.h"
+#include "tests/bench/contiguous_pool.h"
 
 #include <iterator>
 

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+#include <sodium.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+
+#include "comm/base/error.h"
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/command_line.h"
+#include "tests/bench/engine_bench.h"
+#include "tests/bench/memory_report.h"
+#include "tests/bench/recovery_crossover.h"
+
+namespace quire {
+
+namespace {
+
+struct MemoryBenchCommand {
+  ServerCommand server;
+  MemoryBench simulated;
+  int real_requests = 32;
+  std::string lengths = "sharegpt";  // of the trace on real workers
+  bool json = false;
+};
+
+struct RealResults {
+  std::vector<EngineRun> trace, sharing;
+  std::vector<RecoveryPoint> recovery;
+};
+
+RealResults RunReal(const MemoryBenchCommand& command) {
+  const Topology& topology = command.server.topology;
+  const ModelFiles model = ModelFiles::Open(topology.model.path);
+  const int64_t asked = topology.scheduler.max_model_len > 0 ? topology.scheduler.max_model_len : 2048;
+  const int longest = static_cast<int>(std::min<int64_t>(asked, model.spec().max_position));
+  const LengthDistribution lengths = LengthDistributionNamed(command.lengths);
+  const uint64_t seed = command.simulated.seed;
+  // The least memory with which contiguous reservation can serve the model's length at all: one region.
+  const auto trace = MakeTrace({lengths, command.real_requests, 0, std::min(longest, 2048), seed});
+  const auto few = MakeTrace({lengths, 6, 0, 1024, seed});
+  RealResults results;
+  results.trace = RunTraceOnEngine(topology, model, trace, longest, longest);
+  results.sharing = RunSharingOnEngine(topology, model, few, 1024, 4);
+  results.recovery = MeasureRecovery(topology, model);
+  return results;
+}
+
+std::string RealTables(const RealResults& real) {
+  std::string out =
+      "\nthe same KV memory on real workers (waste: % of the slots in held blocks without a token; "
+      "shared: % of blocks saved):\n";
+  out += TableOf(real.trace);
+  out += fmt::format("throughput of paging over reserve max: {:.2f}x\n",
+                     real.trace[0].output_tokens_per_second / real.trace[1].output_tokens_per_second);
+  out += "\ndecoding strategies that share blocks, on real workers:\n" + TableOf(real.sharing);
+  return out + "\nbringing a preempted sequence back, measured on the workers:\n" + RecoveryTable(real.recovery);
+}
+
+/// Prints tables; with json they go to standard error, and JSON to standard output.
+void Run(const MemoryBenchCommand& command) {
+  spdlog::info("simulating {} requests of {} traces", command.simulated.num_requests, command.simulated.traces.size());
+  const MemoryReport report = RunMemoryBench(command.simulated);
+  const std::vector<RecoveryPoint> modelled = ModelRecovery({});
+  std::optional<RealResults> real;
+  if (command.server.flags.NamesModel()) real = RunReal(command);
+  const std::string tables =
+      fmt::format("{}\nbringing a preempted sequence back on an accelerator behind PCIe (modelled):\n{}{}",
+                  TableOf(report), RecoveryTable(modelled), real ? RealTables(*real) : "");
+  fmt::print(command.json ? stderr : stdout, "{}", tables);
+  if (!command.json) return;
+  Json json = JsonOf(report);
+  json["recovery_modelled"] = RecoveryJson(modelled);
+  if (real) {
+    json["engine_trace"] = JsonOf(real->trace);
+    json["engine_sharing"] = JsonOf(real->sharing);
+    json["recovery_measured"] = RecoveryJson(real->recovery);
+  }
+  fmt::print("{}\n", DumpJson(json));
+}
+
+void AddFlags(CLI::App& app, MemoryBenchCommand& command) {
+  AddServeFlags(app, command.server.flags);
+  app.add_option("--num-requests", command.simulated.num_requests, "Requests of each simulated trace")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--real-requests", command.real_requests, "Requests of the trace on real workers")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--real-lengths", command.lengths, "Lengths of the trace on real workers")
+      ->check(CLI::IsMember({"sharegpt", "alpaca", "uniform"}))
+      ->capture_default_str();
+  app.add_flag("--json", command.json, "Print the result as JSON, from which plot.py draws the charts");
+}
+
+}  // namespace
+
+}  // namespace quire
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "What paging saves: against contiguous reservation, on a simulated server and, with --model, on workers.");
+  quire::MemoryBenchCommand command;
+  quire::AddFlags(app, command);
+  try {
+    app.parse(quire::Arguments(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    if (::sodium_init() < 0) quire::Fail("libsodium cannot be initialised");
+    if (command.server.flags.NamesModel()) {
+      command.server.Check();
+    } else {
+      quire::SetUpLog(quire::LogLevel::kInfo);
+    }
+    quire::Run(command);
+    return 0;
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
+    return 1;
+  }
+}
