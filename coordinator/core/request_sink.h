@@ -14,6 +14,7 @@ struct TokenEvent {
   TokenId token = 0;
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
+  std::vector<float> pooled = {};  // of the prompt, with its first token, where it is to be pooled
 };
 
 /// Why a request ended without its result.

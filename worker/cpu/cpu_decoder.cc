@@ -170,10 +170,12 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
   const float* x = spec_.shared_norm ? normed_.data() : Normed(w.mlp_norm);
   if (spec_.gated_mlp) {
     Matmul(x, w.mlp_in, gate_up_.data(), 2 * columns, tokens_, activations_);
-    kernels::GateMul(stream_, {NumberType::kF32, gate_up_.data(), activated_.data(), tokens_, columns, false, AsKernel(spec_.activation)});
+    kernels::GateMul(stream_, {NumberType::kF32, gate_up_.data(), activated_.data(), tokens_, columns, false,
+                               AsKernel(spec_.activation)});
   } else if (columns > 0) {
     Matmul(x, w.mlp_in, activated_.data(), columns, tokens_, activations_);
-    kernels::Activate(stream_, {NumberType::kF32, activated_.data(), DataOf(w.up_bias), tokens_, columns, AsKernel(spec_.activation)});
+    kernels::Activate(stream_, {NumberType::kF32, activated_.data(), DataOf(w.up_bias), tokens_, columns,
+                                AsKernel(spec_.activation)});
   }
 }
 
@@ -209,6 +211,11 @@ std::span<const float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
   return logits_;
 }
 
+std::span<const float> CpuDecoder::NormedRows(int64_t row, int64_t count) const {
+  const auto hidden = static_cast<size_t>(spec_.hidden_size);
+  return std::span(normed_).subspan(static_cast<size_t>(row) * hidden, static_cast<size_t>(count) * hidden);
+}
+
 void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
   const int64_t vocab = shard_.vocab.size();
   logits_.resize(static_cast<size_t>(count * vocab));
@@ -216,8 +223,8 @@ void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
   Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
   if (!weights_.head_bias.empty()) AddBias(weights_.head_bias, logits_.data(), count, vocab);
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
-  kernels::CapLogits(stream_, {logits_.data(), count, vocab, vocab,
-                               static_cast<float>(spec_.logit_scale), static_cast<float>(spec_.logit_cap)});
+  kernels::CapLogits(stream_, {logits_.data(), count, vocab, vocab, static_cast<float>(spec_.logit_scale),
+                               static_cast<float>(spec_.logit_cap)});
 }
 
 const float* CpuDecoder::Normed(const NormWeights& weights) {
@@ -230,10 +237,11 @@ void CpuDecoder::Norm(const NormWeights& weights, float* out) {
   const auto epsilon = static_cast<float>(spec_.rms_norm_epsilon);
   const float* weight = weights.weight.data();
   if (spec_.norm == NormKind::kRms) {
-    kernels::RmsNorm(stream_, {NumberType::kF32, residual_.data(), nullptr, weight, out, tokens_, spec_.hidden_size, epsilon});
+    kernels::RmsNorm(stream_,
+                     {NumberType::kF32, residual_.data(), nullptr, weight, out, tokens_, spec_.hidden_size, epsilon});
   } else {
-    kernels::LayerNorm(stream_,
-                       {NumberType::kF32, residual_.data(), nullptr, weight, DataOf(weights.bias), out, tokens_, spec_.hidden_size, epsilon});
+    kernels::LayerNorm(stream_, {NumberType::kF32, residual_.data(), nullptr, weight, DataOf(weights.bias), out,
+                                 tokens_, spec_.hidden_size, epsilon});
   }
 }
 
@@ -283,8 +291,8 @@ void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
     collective_.AllReduceAdd({delta_.data(), static_cast<size_t>(count)}, {normed_.data(), static_cast<size_t>(count)});
     sum = normed_.data();
   }
-  kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), residual_.data(), tokens_, spec_.hidden_size,
-                             static_cast<float>(spec_.rms_norm_epsilon), true});
+  kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), residual_.data(), tokens_,
+                             spec_.hidden_size, static_cast<float>(spec_.rms_norm_epsilon), true});
 }
 
 }  // namespace quire
