@@ -727,6 +727,76 @@ class CoverageTest(unittest.TestCase):
             table = set(re.findall(r'^    \{"(\w+)",', f.read(), re.M))
         self.assertEqual(set(re.findall(r"`(\w+)`", refused.split("\nOn ")[0])), table)
 
+    def test_the_fields_that_are_known_are_those_of_the_page(self):
+        with open(os.path.join(ROOT, "coordinator", "api", "requests", "known_fields.cc"), encoding="utf-8") as f:
+            source = f.read()
+        known, passed = (set(re.findall(r'"(\w+)"', re.search(name + r"\[\] = \{(.*?)\};", source, re.S)[1])) for name in ("kOfGenerating", "kPassedOver"))
+        self.assertEqual(known, set(TESTS) - {"messages", "prompt", "include_usage", "continuous_usage_stats"})
+        with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
+            self.assertEqual(passed, set(re.findall(r"`(\w+)`", f.read().split("## Passed over")[1])))
+
+
+class UnknownFieldTest(FieldCase):
+    def test_they_are_refused_with_the_name_that_was_probably_meant(self):
+        for given, meant in (("temprature", "temperature"), ("max_token", "max_tokens"), ("Stop", "stop"), ("logit_biases", "logit_bias")):
+            error = self.complete(400, **{given: 1})["error"]
+            self.assertEqual(error["param"], given)
+            self.assertIn(f"is {meant} meant?", error["message"])
+        self.assertNotIn("meant", self.complete(400, xqzwvkj=1)["error"]["message"])
+        self.assertEqual(self.chat(400, max_new_token=5)["error"]["param"], "max_new_token")
+        # Null counts as absent, whatever its name.
+        status, _ = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "temprature": None})
+        self.assertEqual(status, 200)
+
+    def test_they_are_passed_over_and_told_once_where_a_flag_says_so(self):
+        with Server("--threads-per-worker", "1", "--ignore-unknown-fields", model=TINY) as server:
+            for _ in range(3):
+                status, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "temprature": 0, "xqzwvkj": [1]})
+                self.assertEqual(status, 200, answer)
+            self.assertEqual(server.text().count('"temprature" is no field of this request; is temperature meant?'), 1)
+            self.assertEqual(server.text().count('"xqzwvkj" is no field of this request'), 1)
+            status, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "mirostat": 2})
+            self.assertEqual((status, answer["error"]["param"]), (400, "mirostat"))
+
+
+class ModelDefaultsTest(unittest.TestCase):
+    """Defaults of sampling from generation_config.json."""
+
+    def serve(self, config, *flags):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        path = altered_tiny(directory.name)
+        with open(os.path.join(path, "generation_config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        return Server("--threads-per-worker", "1", *flags, model=path)
+
+    def answers(self, server, **fields):
+        status, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 12, "n": 4, "seed": 5, "ignore_eos": True, **fields})
+        self.assertEqual(status, 200, answer)
+        return [choice["text"] for choice in answer["choices"]]
+
+    def test_they_hold_where_a_request_says_nothing(self):
+        with self.serve({"temperature": 0.5, "top_k": 1, "eos_token_id": EOS}) as server:
+            self.assertEqual(len(set(self.answers(server))), 1)  # one token to draw from
+            self.assertEqual(self.answers(server), self.answers(server, temperature=0))
+            self.assertGreater(len(set(self.answers(server, top_k=0, temperature=1))), 1)
+            self.assertEqual(server.get("/admin/status", admin=True)["settings"]["generation_config"], "auto")
+            self.assertIn("the model's defaults of sampling: temperature 0.5, top_k 1\n", server.text())
+            status, _ = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 2, "use_beam_search": True, "n": 2})
+            self.assertEqual(status, 200)
+
+    def test_all_of_them_equal_the_fields_of_their_names(self):
+        config = {"temperature": 0.8, "top_k": 9, "top_p": 0.7, "min_p": 0.05, "repetition_penalty": 1.3}
+        with self.serve(config) as one, self.serve(config, "--generation-config", "none") as other:
+            self.assertEqual(self.answers(one), self.answers(other, **config))
+            self.assertNotEqual(self.answers(one), self.answers(other))
+            self.assertEqual(other.get("/admin/status", admin=True)["settings"]["generation_config"], "none")
+
+    def test_what_is_out_of_range_ends_the_start(self):
+        with self.assertRaises(AssertionError) as raised, self.serve({"top_p": 7}):
+            pass
+        self.assertIn("--generation-config none", str(raised.exception))
+
 
 if __name__ == "__main__":
     verdict.run_tests()

@@ -56,6 +56,7 @@ class TextSink : public RequestSink {
         min_tokens_(call.sampling.min_tokens),
         echoes_(call.echo),
         only_prompt_(call.only_prompt()),
+        lists_tokens_(!call.sampling.logprob_tokens.empty()),
         client_tokens_(call.client_tokens),
         events_(std::move(events)) {
     for (int i = 0; i < call.num_delivered(); ++i) {
@@ -79,7 +80,11 @@ class TextSink : public RequestSink {
   }
 
   bool OnToken(const TokenEvent& token) override {
-    if (only_prompt_) return false;
+    if (only_prompt_) {
+      pooled_ = token.pooled;
+      for (size_t i = 0; lists_tokens_ && i < token.top.size(); ++i) pooled_.push_back(token.top[i].second);
+      return false;
+    }
     Choice& choice = choices_[static_cast<size_t>(token.choice)];
     if (client_tokens_ != nullptr) ++*client_tokens_;
     ++choice.pending_count;
@@ -164,7 +169,7 @@ class TextSink : public RequestSink {
     event.num_tokens = std::exchange(choice.pending_count, 0);
     event.queue_seconds = std::exchange(waited_, std::nullopt);
     event.finished = finished;
-    if (finished) event.stop_sequence = std::move(choice.stop_sequence);
+    if (finished) event.stop_sequence = std::move(choice.stop_sequence), event.pooled = std::move(pooled_);
     if (finished && choice.num_tokens > 0) event.mean_logprob = choice.logprob_sum / choice.num_tokens;
     events_->Push(std::move(event));
   }
@@ -173,7 +178,8 @@ class TextSink : public RequestSink {
   int first_choice_;
   bool report_tokens_;
   int min_tokens_;
-  bool echoes_, only_prompt_;
+  bool echoes_, only_prompt_, lists_tokens_;
+  std::vector<float> pooled_;  // until it is told
   std::shared_ptr<std::atomic<int64_t>> client_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;

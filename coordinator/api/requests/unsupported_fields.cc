@@ -1,7 +1,6 @@
 #include "coordinator/api/requests/unsupported_fields.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace quire {
 
@@ -82,6 +81,12 @@ void RefuseAnyOf(const std::vector<Unsupported>& table, const JsonFields& fields
 
 void RefuseUnsupportedFields(const JsonFields& fields) {
   RefuseAnyOf(kFields, fields, "is not supported by this server");
+}
+
+std::vector<std::string_view> UnsupportedFieldNames() {
+  std::vector<std::string_view> names;
+  for (const Unsupported& field : kFields) names.push_back(field.name);
+  return names;
 }
 
 void RefuseChatFields(const JsonFields& fields) { RefuseAnyOf(kOfChat, fields, "is for /v1/chat/completions"); }
