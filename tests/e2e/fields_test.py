@@ -257,6 +257,22 @@ class CompletionTest(FieldCase):
         self.assertEqual((len(chat["prompt_token_ids"]), chat["choices"][0]["token_ids"]), (20, [A, A]))
         self.assertNotIn("token_ids", self.complete(logit_bias=only(A))["choices"][0])
 
+    def test_detokenize_false_leaves_the_text_out(self):
+        ask = {"logit_bias": only(A), "max_tokens": 3, "detokenize": False}
+        choice = self.complete(return_token_ids=True, **ask)["choices"][0]
+        self.assertEqual((choice["text"], choice["token_ids"], choice["finish_reason"]), ("", [A, A, A], "length"))
+        self.usage(self.complete(**ask), 3, 3)
+        first, *others = self.events(return_token_ids=True, **ask)
+        self.assertEqual([token for e in others for token in e["choices"][0]["token_ids"]], [A, A, A])
+        self.assertEqual("".join(e["choices"][0]["text"] for e in (first, *others)), "")
+        self.assertLess(max(len(e["choices"][0]["token_ids"]) for e in others), 3)  # they come as they are drawn
+        chat = self.chat(return_token_ids=True, **ask)["choices"][0]
+        self.assertEqual((chat["message"]["content"], chat["token_ids"]), ("", [A, A, A]))
+        self.refused("stop", stop="x", **ask)
+        self.refused("echo", echo=True, **ask)
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+        self.assertEqual(self.chat(400, tools=[tool], detokenize=False)["error"]["param"], "tools")
+
     def test_return_tokens_as_token_ids_names_them_so(self):
         plain = self.complete(logprobs=2, max_tokens=2)["choices"][0]["logprobs"]
         named = self.complete(logprobs=2, max_tokens=2, return_tokens_as_token_ids=True, return_token_ids=True)["choices"][0]
@@ -461,7 +477,7 @@ class CompletionTest(FieldCase):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
     def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
-        for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"), ("detokenize", False), ("chat_template", "x")):
+        for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"), ("logits_processors", ["x"]), ("chat_template", "x")):
             self.assertIn("not supported", self.refused(field, **{field: value}))
         for field, value in (("tools", [{}]), ("tool_choice", "required"), ("enable_thinking", True), ("documents", [{}]), ("include_reasoning", False)):
             self.assertIn("is for /v1/chat/completions", self.refused(field, **{field: value}))
@@ -665,6 +681,7 @@ TESTS = {
     "allowed_token_ids": CompletionTest.test_allowed_token_ids_are_all_that_is_drawn,
     "bad_words": CompletionTest.test_bad_words_never_come_to_stand_in_the_text,
     "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones,
+    "detokenize": CompletionTest.test_detokenize_false_leaves_the_text_out,
     "return_token_ids": CompletionTest.test_return_token_ids_lists_prompt_and_answer,
     "return_tokens_as_token_ids": CompletionTest.test_return_tokens_as_token_ids_names_them_so,
     "continue_final_message": ChatTest.test_continue_final_message_goes_on_where_it_ends,

@@ -78,6 +78,8 @@ FIELDS = [
     Mutant("stop_token_ids are ignored", GENERATION, "request->limits.stop_token_ids = call.stop_token_ids;", "",
            fields("CompletionTest.test_stop_token_ids_end_the_text_and_count")),
     Mutant("echo is ignored", ANSWER, "if (!echo.empty()) prompts[index]->text = echo[index];", "", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
+    Mutant("answers without a text come at their end", "coordinator/api/openai/generation.cc", "!out.text.empty() || out.stopped || !detokenizes_", "!out.text.empty() || out.stopped",
+           fields("CompletionTest.test_detokenize_false_leaves_the_text_out")),
     Mutant("echo is ignored by streams", ANSWER, "call.chat || !exchange.echo.empty() || call.return_token_ids", "call.chat || call.return_token_ids",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("fields: bad words are told behind a space alone", "coordinator/api/openai/call_preparer.cc",

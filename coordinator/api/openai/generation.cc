@@ -54,6 +54,7 @@ class TextSink : public RequestSink {
         first_choice_(first_choice),
         report_tokens_(call.num_top_logprobs >= 0 || call.return_token_ids),
         min_tokens_(call.sampling.min_tokens),
+        detokenizes_(call.detokenize),
         echoes_(call.echo),
         only_prompt_(call.only_prompt()),
         lists_tokens_(!call.sampling.logprob_tokens.empty()),
@@ -90,7 +91,7 @@ class TextSink : public RequestSink {
     ++choice.pending_count;
     choice.logprob_sum += token.logprob;
     ++choice.num_tokens;
-    const std::string text = choice.detokenizer.Push(token.token);
+    const std::string text = detokenizes_ ? choice.detokenizer.Push(token.token) : "";
     if (report_tokens_) {
       choice.pending_tokens.push_back(Report(token, choice.num_characters));
       choice.num_characters += NumCharacters(text);
@@ -98,7 +99,7 @@ class TextSink : public RequestSink {
     // Before min_tokens a stop string is text like other text.
     const bool may_stop = choice.num_tokens > min_tokens_;
     const StopMatcher::Output out = may_stop ? choice.stops.Push(text) : StopMatcher::Output{text};
-    if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
+    if (!out.text.empty() || out.stopped || !detokenizes_) Emit(token.choice, out.text, std::nullopt);
     choice.stopped = out.stopped;
     choice.stop_sequence = out.stop;
     return out.stopped;
@@ -178,6 +179,7 @@ class TextSink : public RequestSink {
   int first_choice_;
   bool report_tokens_;
   int min_tokens_;
+  bool detokenizes_;
   bool echoes_, only_prompt_, lists_tokens_;
   std::vector<float> pooled_;  // until it is told
   std::shared_ptr<std::atomic<int64_t>> client_tokens_;

@@ -51,6 +51,7 @@ struct GenerateCall {
   bool add_special_tokens = true;
   bool include_stop = false;
   bool echo = false;
+  bool detokenize = true;         // false: answers have no text
   bool return_token_ids = false;  // of prompts and answers
   bool tokens_as_ids = false;     // log-probabilities name tokens "token_id:N"
   int num_prompt_logprobs = -1;   // prompt_logprobs: with so many alternatives; -1: not reported

@@ -25,7 +25,7 @@ constexpr std::string_view kOfGenerating[] = {
     "model", "max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "min_p", "seed",
     "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "allowed_token_ids", "bad_words",
     "stop", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens", "skip_special_tokens",
-    "add_special_tokens", "truncate_prompt_tokens", "logprobs", "prompt_logprobs", "return_token_ids",
+    "add_special_tokens", "truncate_prompt_tokens", "logprobs", "prompt_logprobs", "detokenize", "return_token_ids",
     "return_tokens_as_token_ids", "stream", "stream_options", "use_beam_search", "length_penalty", "early_stopping",
     "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
     "cache_salt", "priority", "deadline_seconds",

@@ -130,6 +130,14 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   ReadGrammar(body, fields, call);
 }
 
+/// Answers without a text, for clients that read tokens. What is looked for in a text, or begins one, needs it.
+void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
+  call.detokenize = fields.Flag("detokenize", true);
+  if (call.detokenize) return;
+  const char* needs_text = !call.stop.empty() ? "stop" : call.echo ? "echo" : call.tools.active() ? "tools" : nullptr;
+  if (needs_text != nullptr) JsonFields::Refuse(needs_text, "needs an answer with a text: leave out detokenize: false");
+}
+
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
     const auto value = fields.Integer(name, 0, INT32_MAX);
@@ -194,6 +202,7 @@ GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits
   ReadCommon(body, fields, limits, call);
   RefuseChatFields(fields);
   call.echo = fields.Flag("echo", false);
+  ReadDetokenize(fields, call);
   ReadMaxTokens(fields, limits, call);
   call.prompts = ReadPrompts("prompt", fields.Find("prompt"), limits, call.truncate_prompt_tokens != 0);
   if (const auto logprobs = fields.Integer("logprobs", 0, kMaxLogprobs))
@@ -219,6 +228,7 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
     conversation.tools = OrderedJson::array();
     for (const Tool& tool : call.tools.tools) conversation.tools.push_back(tool.definition);
   }
+  ReadDetokenize(fields, call);
   call.include_reasoning = fields.Flag("include_reasoning", true);
   if (fields.Has("echo") && *fields.Find("echo") != false) JsonFields::Refuse("echo", "is for /v1/completions");
   if (fields.Flag("logprobs", false)) {

@@ -27,7 +27,6 @@ const std::vector<Unsupported> kFields = {
     {"guided_decoding_backend", {}},
     {"chat_template", {}},
     {"prompt_embeds", {}},
-    {"detokenize", {true}},
     {"logits_processors", {Json::array()}},
     {"repetition_detection", {}},
     {"thinking_token_budget", {}},
