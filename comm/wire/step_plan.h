@@ -165,7 +165,7 @@ struct SampledToken {
   bool broken() const { return std::isnan(logprob); }
   /// Keeping to the sequence's grammar takes too much work to go on; `token` means nothing.
   bool overworked() const { return logprob > 0 && std::isinf(logprob); }
-  /// The sequence's grammar allows no token here; `token` means nothing.
+  /// The sequence's grammar, or its allowed tokens with the bad words, leave no token here; `token` means nothing.
   bool dead_end() const { return logprob < 0 && std::isinf(logprob); }
 
   bool operator==(const SampledToken&) const = default;

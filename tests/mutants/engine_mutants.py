@@ -38,6 +38,8 @@ MUTANTS = [
     Mutant("a matcher goes on from other tokens", "comm/grammar/grammar_compiler.cc", "if (!continues) {", "if (false) {", ["comm/grammar_test"]),
     Mutant("work for a grammar is not counted", "comm/grammar/parsing_budget.cc", "if (budget->left_ < 0) throw", "if (false) throw", ["comm/grammar_test"]),
     Mutant("a matcher keeps what it likes", "comm/grammar/grammar_compiler.cc", "if (budget.kept() > ", "if (false && budget.kept() > ", ["comm/grammar_test"]),
+    Mutant("a row of which all is forbidden is no numbers", "worker/sampling/draw.cc", "forbidden && ForbidsTokens(spec) ? kNever : ", "",
+           ["worker/sampler_test:*DeadEnd*"]),
     Mutant("a dead end looks like any mask", "comm/grammar/grammar_compiler.cc", "  bool any = false;", "  bool any = true;", ["comm/grammar_test"]),
     Mutant("every choice of an overworked request is masked", "worker/sampling/draw.cc", "if (has_grammar && std::ranges::any_of", "if (false && std::ranges::any_of",
            ["worker/sampler_test:*Overworked*"]),

@@ -111,8 +111,10 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
                                      {spec.seed, spec.choice, sequence.tokens.size()});
   if (drawn.token < 0) {
+    // Numbers that are all forbidden are the request's doing, others the model's.
+    const bool forbidden = std::ranges::all_of(logits, [](float logit) { return logit == kNever; });
     drawn.token = 0;
-    drawn.logprob = std::numeric_limits<float>::quiet_NaN();
+    drawn.logprob = forbidden && ForbidsTokens(spec) ? kNever : std::numeric_limits<float>::quiet_NaN();
   } else if (spec.num_logprobs >= 0) {
     const double logprob = raw[static_cast<size_t>(drawn.token)] - log_sum_exp;
     drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));  // no mark
