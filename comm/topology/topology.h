@@ -9,6 +9,7 @@
 #include "comm/base/log_level.h"
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/compute_settings.h"
+#include "comm/topology/model_settings.h"
 #include "comm/topology/preemption_mode.h"
 
 namespace quire {
@@ -44,6 +45,9 @@ struct Topology {
     // Names of parsers, which the coordinator alone knows and looks up at the start; auto: its template says it.
     std::string tool_call_parser = "auto";  // how it writes calls of tools
     std::string reasoning_parser = "auto";  // how it sets thoughts apart
+    PoolingMode pooling = PoolingMode::kAuto;
+    ScoringMode scoring = ScoringMode::kAuto;
+    GenerationConfigMode generation_config = GenerationConfigMode::kAuto;
     bool operator==(const Model&) const = default;
   } model;
 
@@ -98,6 +102,7 @@ struct Topology {
     std::vector<std::string> allowed_hosts;    // server only: names that are answered beside localhost
     std::string certificate, key;              // PEM files for TLS; empty: clear text
     bool chat_page = true;                     // server only: serve the chat page at / and /chat
+    bool ignore_unknown_fields = false;        // server only: of requests; else those are refused
     bool operator==(const Listener&) const = default;
   };
   Listener server{.listen = "127.0.0.1:8000"};

@@ -230,6 +230,7 @@ void ReadServer(Section section, const std::string& file, Topology& t) {
   section.Texts("allowed_origins", t.server.allowed_origins);
   section.Texts("allowed_hosts", t.server.allowed_hosts);
   section.Flag("chat_page", t.server.chat_page);
+  section.Flag("ignore_unknown_fields", t.server.ignore_unknown_fields);
   if (const YamlNode* tls = section.Take("tls")) ReadTls(Section(*tls, "server.tls", file), t.server);
   if (const YamlNode* limits = section.Take("limits")) ReadLimits(Section(*limits, "server.limits", file), t.limits);
   if (const YamlNode* limits = section.Take("key_limits")) ReadKeyLimits(*limits, file, t.key_limits);
@@ -323,6 +324,9 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file,
     section.Text("checksums", t.model.checksums);
     section.Text("tool_call_parser", t.model.tool_call_parser);
     section.Text("reasoning_parser", t.model.reasoning_parser);
+    section.Choose("pooling", t.model.pooling);
+    section.Choose("scoring", t.model.scoring);
+    section.Choose("generation_config", t.model.generation_config);
     section.Done();
   }
   root.Choose("backend", t.compute.backend);

@@ -65,9 +65,11 @@ fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const Samplin
   std::vector<fb::Offset<wire::TokenList>> words;
   for (const auto& word : s.bad_words) words.push_back(wire::CreateTokenListDirect(b, &word));
   const auto bad_words = words.empty() ? 0 : b.CreateVector(words);
+  const auto reported = s.logprob_tokens.empty() ? 0 : b.CreateVector(s.logprob_tokens);
   return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
                               s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned,
-                              s.grammar.kind, grammar, s.num_prompt_logprobs, allowed, bad_words);
+                              s.grammar.kind, grammar, s.num_prompt_logprobs, allowed, bad_words, reported,
+                              static_cast<uint8_t>(s.pooling));
 }
 
 GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
@@ -79,6 +81,7 @@ GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
 
 SamplingSpec ReadSampling(const wire::Sampling* s) {
   if (s == nullptr) Fail("plan: an added sequence without sampling");
+  if (s->pooling() > static_cast<uint8_t>(Pooling::kCls)) Fail("plan: pooling of kind {}", s->pooling());
   SamplingSpec spec{s->temperature(),
                     s->top_k(),
                     s->top_p(),
@@ -95,7 +98,9 @@ SamplingSpec ReadSampling(const wire::Sampling* s) {
                     s->min_tokens(),
                     ReadGrammar(s->grammar_kind(), s->grammar()),
                     Numbers<TokenId>(s->allowed_tokens()),
-                    {}};
+                    {},
+                    Numbers<TokenId>(s->logprob_tokens()),
+                    static_cast<Pooling>(s->pooling())};
   if (s->bad_words() != nullptr) {
     for (const auto* word : *s->bad_words()) spec.bad_words.push_back(Numbers<TokenId>(word->tokens()));
   }
@@ -159,6 +164,7 @@ void TakeLists(const wire::Sampling& sampling, UnfoldedBytes& unfolded) {
   unfolded.Take(sampling.banned_until_min());
   unfolded.Take(sampling.grammar());
   unfolded.Take(sampling.allowed_tokens());
+  unfolded.Take(sampling.logprob_tokens());
   unfolded.Take(sampling.bad_words());
   if (sampling.bad_words() == nullptr) return;
   for (const auto* word : *sampling.bad_words()) unfolded.Take(word->tokens());
@@ -251,7 +257,8 @@ StepResult ReadResult(const Frame& frame) {
     if (r.tokens()->size() > kMaxSlots) Fail("result: {} tokens", r.tokens()->size());
     for (const auto* t : *r.tokens()) {
       unfolded.Take(t->top());
-      SampledToken token{t->slot(), t->token(), t->logprob(), {}};
+      unfolded.Take(t->pooled());
+      SampledToken token{t->slot(), t->token(), t->logprob(), {}, Numbers<float>(t->pooled())};
       if (t->top() != nullptr) {
         for (const auto* entry : *t->top()) token.top.emplace_back(entry->token(), entry->logprob());
       }
@@ -394,7 +401,8 @@ struct HandshakeWriter {
     for (const auto& t : result.tokens) {
       std::vector<wire::TokenLogprob> top;
       for (const auto& [token, logprob] : t.top) top.emplace_back(token, logprob);
-      tokens.push_back(wire::CreateSampledDirect(b, t.slot, t.token, t.logprob, top.empty() ? nullptr : &top));
+      tokens.push_back(wire::CreateSampledDirect(b, t.slot, t.token, t.logprob, top.empty() ? nullptr : &top,
+                                                 t.pooled.empty() ? nullptr : &t.pooled));
     }
     std::vector<fb::Offset<wire::Scored>> scores;
     for (const PromptScores& s : result.scores) {

@@ -46,6 +46,9 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   for (const auto& [token, bias] : a.sampling.logit_bias) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.banned_until_min) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.allowed_tokens) CheckToken(a.slot, token, limits);
+  for (const TokenId token : a.sampling.logprob_tokens) CheckToken(a.slot, token, limits);
+  if (PoolsFromTheFirst(a.sampling.pooling) && a.num_computed > 0)
+    Fail("plan: slot {}: {} tokens are computed of a prompt that is pooled from its first", a.slot, a.num_computed);
   for (const auto& word : a.sampling.bad_words) {
     if (word.empty()) Fail("plan: slot {}: a bad word without tokens", a.slot);
     for (const TokenId token : word) CheckToken(a.slot, token, limits);

@@ -15,6 +15,18 @@ namespace quire {
 /// again when it is released.
 using SlotId = uint32_t;
 
+/// What is wanted of a prompt's last activations, i.e. of the rows that the output head reads: one vector.
+enum class Pooling : uint8_t {
+  kNone,
+  kLast,  // that of its last token
+  kMean,  // the mean over all of its tokens
+  kCls    // that of its first token
+};
+
+/// True where the vector is made of more than the last row: then the prompt is computed from its beginning on, in one
+/// slot, by the ranks that tell it.
+inline bool PoolsFromTheFirst(Pooling pooling) { return pooling == Pooling::kMean || pooling == Pooling::kCls; }
+
 /// How the tokens of a sequence are drawn. Draws are keyed by (seed, choice, position), so they can be repeated.
 struct SamplingSpec {
   float temperature = 1.0f;  // 0: greedy
@@ -34,6 +46,8 @@ struct SamplingSpec {
   GrammarSource grammar;                        // what the generated text must be
   std::vector<TokenId> allowed_tokens;          // no others are drawn; none: all
   std::vector<std::vector<TokenId>> bad_words;  // none of them comes to stand among the generated tokens
+  std::vector<TokenId> logprob_tokens;          // the alternatives to report, in place of the likeliest; none: those
+  Pooling pooling = Pooling::kNone;             // what the first token drawn comes with
 
   bool operator==(const SamplingSpec&) const = default;
 };
@@ -145,12 +159,13 @@ struct SampledToken {
   TokenId token = 0;
   float logprob = 0;                           // natural log; only when asked for, or a mark: see below
   std::vector<std::pair<TokenId, float>> top;  // the alternatives asked for, best first
+  std::vector<float> pooled = {};              // [hidden] of the prompt, with its first token, where it is to be pooled
 
   /// The logits were no numbers that a token can be drawn from; `token` is one of the vocabulary, and means nothing.
   bool broken() const { return std::isnan(logprob); }
   /// Keeping to the sequence's grammar takes too much work to go on; `token` means nothing.
   bool overworked() const { return logprob > 0 && std::isinf(logprob); }
-  /// The sequence's grammar allows no token here; `token` means nothing.
+  /// The sequence's grammar, or its allowed tokens with the bad words, leave no token here; `token` means nothing.
   bool dead_end() const { return logprob < 0 && std::isinf(logprob); }
 
   bool operator==(const SampledToken&) const = default;

@@ -46,13 +46,12 @@ class Server {
         gates_(std::make_unique<Gates>(topology)),
         logs_(topology),
         model_(OpenModel(topology.model)),
-        text_(model_, topology.model),
+        text_(model_, topology),
         data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
         io_(std::make_unique<asio::io_context>(1)),
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
         drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
-    topology_.model.tool_call_parser = NameOf(text_.answer_format.tools);  // what "auto" came to
-    topology_.model.reasoning_parser = NameOf(text_.answer_format.reasoning);
+    text_.NoteChoices(topology_.model);
     model_.CloseFiles();  // whatever becomes of them, this process goes on
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
@@ -145,7 +144,7 @@ class Server {
     }
     const int running = topology_.scheduler.max_running;
     return {topology_.model.name,
-            {static_cast<int>(model_.spec().vocab_size), longest, std::min(128, running)},
+            text_.LimitsWith(longest, std::min(128, running)),
             topology_.scheduler.max_waiting + running * replicas.size(),
             text_.no_chat_reason,
             topology_.seed,
@@ -154,7 +153,8 @@ class Server {
             running * replicas.size(),
             topology_.server.chat_page,
             text_.answer_format,
-            text_.chosen_format};
+            text_.chosen_format,
+            text_.pooling};
   }
 
   /// Ends the I/O thread, then other threads that deliver to it (stop_senders), then every connection. Idempotent.

@@ -8,7 +8,8 @@
 
 namespace quire {
 
-TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) : tokenizer(TokenizerDataOf(model)) {
+TextTools::TextTools(const ModelFiles& model, const Topology& topology) : tokenizer(TokenizerDataOf(model)) {
+  const Topology::Model& settings = topology.model;
   if (tokenizer.vocab_size() > model.spec().vocab_size) {
     Fail("{}: the tokenizer has {} tokens, the model {}", model.path(), tokenizer.vocab_size(),
          model.spec().vocab_size);
@@ -25,6 +26,28 @@ TextTools::TextTools(const ModelFiles& model, const Topology::Model& settings) :
     answer_format.reasoning = ReasoningFormatNamed(settings.reasoning_parser).value();
   vocabulary =
       std::make_shared<const Vocabulary>(VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format)));
+  pooling = PoolingOf(model, tokenizer, settings, topology.scheduler.max_running);
+  request.vocab_size = static_cast<int>(model.spec().vocab_size);
+  request.defaults = SamplingDefaultsOf(model, settings);
+  if (request.defaults != SamplingDefaults())
+    spdlog::info("the model's defaults of sampling: {}", DescribeDefaults(request.defaults));
+  unknown = std::make_unique<UnknownFields>(topology.server.ignore_unknown_fields);
+  request.unknown = unknown.get();
+}
+
+RequestLimits TextTools::LimitsWith(int max_model_len, int max_choices) const {
+  RequestLimits limits = request;
+  limits.max_model_len = max_model_len;
+  limits.max_choices = max_choices;
+  return limits;
+}
+
+void TextTools::NoteChoices(Topology::Model& settings) const {
+  settings.tool_call_parser = NameOf(answer_format.tools);
+  settings.reasoning_parser = NameOf(answer_format.reasoning);
+  settings.pooling = ModeOf(pooling.pooling);
+  settings.scoring = ScoringOf(pooling);
+  if (request.defaults == SamplingDefaults()) settings.generation_config = GenerationConfigMode::kNone;
 }
 
 ModelFiles OpenModel(const Topology::Model& model) {

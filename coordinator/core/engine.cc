@@ -30,6 +30,7 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
   const int prompt = request.num_prompt_tokens(), max_tokens = request.limits.max_tokens;
   const int n = static_cast<int>(request.sequences.size());
   if (prompt < 1) return "the prompt is empty";
+  if (request.PoolsAllRows() && n > 1) return "a prompt is pooled for one choice";
   if (int64_t{prompt} + max_tokens > options_.max_model_len) {
     return fmt::format("the prompt has {} tokens and {} more are asked for; this model serves {} in all", prompt,
                        max_tokens, options_.max_model_len);
@@ -178,7 +179,7 @@ void Engine::Deliver(Request& request, Sequence& sequence, const SampledToken& d
   std::optional<FinishReason> reason = ReasonToFinish(request, sequence, drawn.token);
   const bool hidden = reason == FinishReason::kStop;  // the token that says stop is not part of the text
   if (hidden) request.sink->OnHiddenStop(sequence.choice, drawn.logprob);
-  if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top})) {
+  if (!hidden && request.sink->OnToken({sequence.choice, drawn.token, drawn.logprob, drawn.top, drawn.pooled})) {
     reason = FinishReason::kStop;
     stopped_.push_back({request.id, sequence.choice});
   }

@@ -34,9 +34,10 @@ void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vec
           "keeping to the request's grammar takes too much work: its texts can be read in many ways; write it so "
           "that there is one");
     } else if (token.dead_end()) {
-      AbortDrawn(token.slot, RequestError::kDeadEnd,
-                 "the request's grammar allows nothing after what was generated, not even the end: write it so that "
-                 "every beginning can be finished");
+      AbortDrawn(
+          token.slot, RequestError::kDeadEnd,
+          "the request allows nothing after what was generated, not even the end: its grammar, allowed_token_ids "
+          "and bad_words must leave a way to finish every beginning");
     } else if (token.broken()) {
       AbortDrawn(token.slot, RequestError::kNoNumbers, kNoNumbers);
     }

@@ -20,7 +20,7 @@ void Scheduler::Preempt(Request& victim, const Request& cause) {
   for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
   const int blocks = DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) LeaveWorkers(*it);
-  if (SwapIsBetter(blocks)) {
+  if (!victim.PoolsAllRows() && SwapIsBetter(blocks)) {
     blocks_.swap().Out(victim.sequences, plan_);
     victim.num_swapped_blocks = blocks;
     ++num_swapped_out_;

@@ -69,9 +69,15 @@ struct Request {
   }
   /// True while rows of its prompt are still to be scored.
   bool Scores() const { return sampling.num_prompt_logprobs >= 0 && num_scored < num_prompt_tokens() - 1; }
+  /// True where the workers make something of all of its prompt's rows: those are computed without a break, from the
+  /// first on, and none of what was computed before a preemption or a move counts.
+  bool PoolsAllRows() const { return PoolsFromTheFirst(sampling.pooling); }
   /// The first so many tokens may come from the prefix cache: the others have rows that are to be scored, for which
   /// they must be computed.
-  int NumCacheable() const { return Scores() ? num_scored : std::numeric_limits<int>::max(); }
+  int NumCacheable() const {
+    if (PoolsAllRows()) return 0;
+    return Scores() ? num_scored : std::numeric_limits<int>::max();
+  }
   ScoredRows RowsOf(int start, int count) const {
     return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);
   }

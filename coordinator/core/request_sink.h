@@ -14,6 +14,7 @@ struct TokenEvent {
   TokenId token = 0;
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
+  std::vector<float> pooled = {};  // of the prompt, with its first token, where it is to be pooled
 };
 
 /// Why a request ended without its result.
@@ -24,7 +25,7 @@ enum class RequestError {
   kAborted,      // an operator ended it
   kNoNumbers,    // the model computed none for it
   kOverworked,   // keeping to its grammar took the workers too much
-  kDeadEnd,      // its grammar allows nothing after what was generated
+  kDeadEnd,      // its grammar, or what it allows and forbids, leaves nothing after what was generated
   kNoRoom,       // it waited longer than a request may, and nothing of it was computed
   kGivenUp,      // worker groups were lost with it again and again, or the pools are too small for it now
 };

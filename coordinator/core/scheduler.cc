@@ -136,8 +136,10 @@ void Scheduler::NotePrefixes(Sequence& sequence, int end) {
 }
 
 void Scheduler::OrderBatch() {
-  // Decodes, then chunks, both by slot.
-  const auto is_decode = [](const StepMember& m) { return m.draws && m.count == 1; };
+  // Decodes, then chunks, both by slot. Workers that have a way of their own for decodes keep no rows of them to pool.
+  const auto is_decode = [](const StepMember& m) {
+    return m.draws && m.count == 1 && m.request->sampling.pooling == Pooling::kNone;
+  };
   auto& members = steps_.making().members;
   std::ranges::sort(members, [&](const StepMember& a, const StepMember& b) {
     return is_decode(a) != is_decode(b) ? is_decode(a) : a.slot < b.slot;

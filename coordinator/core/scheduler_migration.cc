@@ -19,7 +19,7 @@ std::vector<BlockId> Scheduler::Depart(Request& request, uint64_t ticket, int ma
   queue_.Remove(request);
   queue_.Left(request);
   const int blocks = BlocksOf(request);
-  const bool fits = ticket != 0 && blocks > 0 && blocks <= max_blocks;
+  const bool fits = ticket != 0 && blocks > 0 && blocks <= max_blocks && !request.PoolsAllRows();
   if (fits && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
     StepPlan out;
     blocks_.swap().Out(request.sequences, out);

@@ -12,7 +12,10 @@ bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
     if (!m.draws) continue;
     if (next == tokens.size() || tokens[next].slot != m.slot) return false;
     const SampledToken& token = tokens[next++];
-    if (m.request != nullptr && m.request->beams != nullptr && token.top.empty()) return false;
+    if (m.request == nullptr) continue;
+    if (m.request->beams != nullptr && token.top.empty()) return false;
+    const bool pools = m.request->sampling.pooling != Pooling::kNone && m.start < m.request->num_prompt_tokens();
+    if (pools != !token.pooled.empty()) return false;
   }
   return next == tokens.size();
 }

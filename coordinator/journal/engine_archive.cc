@@ -12,7 +12,7 @@ template <class Archive>
 void TransferSampling(Archive& archive, SamplingSpec& s) {
   archive(s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty, s.presence_penalty,
           s.seed, s.choice, s.num_logprobs, s.logit_bias, s.banned_until_min, s.min_tokens, s.grammar.kind,
-          s.grammar.text, s.num_prompt_logprobs, s.allowed_tokens, s.bad_words);
+          s.grammar.text, s.num_prompt_logprobs, s.allowed_tokens, s.bad_words, s.logprob_tokens, s.pooling);
 }
 
 template <class Archive>
@@ -89,9 +89,10 @@ std::unique_ptr<Request> LoadMoving(ArchiveReader& in) {
   return request;
 }
 
+// What is pooled of prompts decides nothing: only that it came is kept.
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens) {
   out(static_cast<uint32_t>(tokens.size()));
-  for (const SampledToken& t : tokens) out(t.slot, t.token, t.logprob, t.top);
+  for (const SampledToken& t : tokens) out(t.slot, t.token, t.logprob, t.top, !t.pooled.empty());
 }
 
 std::vector<SampledToken> LoadTokens(ArchiveReader& in) {
@@ -99,6 +100,7 @@ std::vector<SampledToken> LoadTokens(ArchiveReader& in) {
   for (auto count = in.Next<uint32_t>(); count > 0; --count) {
     SampledToken& t = tokens.emplace_back();
     in(t.slot, t.token, t.logprob, t.top);
+    if (in.Next<bool>()) t.pooled = {0};
   }
   return tokens;
 }

@@ -62,9 +62,11 @@ Tokenizer::Tokenizer(TokenizerData data) : data_(std::move(data)), special_(data
   AddVocabulary();
   AddMerges();
   AddAddedTokens();
-  for (const TokenId token : data_.prefix) {
-    if (token < 0 || token >= vocab_size())
-      Fail("tokenizer: prefix token {} is not in the vocabulary of {}", token, vocab_size());
+  for (const auto* tokens : {&data_.prefix, &data_.suffix}) {
+    for (const TokenId token : *tokens) {
+      if (token < 0 || token >= vocab_size())
+        Fail("tokenizer: token {}, which goes around prompts, is not in the vocabulary of {}", token, vocab_size());
+    }
   }
   AddSplitters();
   MeasureTokens();
@@ -242,7 +244,10 @@ void Tokenizer::EncodeBetween(std::string_view text, bool is_first, Work& work) 
 std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_special_tokens,
                                              const EncodeBounds& bounds) const {
   std::vector<TokenId> tokens = Encode(MarkedText(text, MarkedText::kTrusted), bounds);
-  if (add_special_tokens) tokens.insert(tokens.begin(), data_.prefix.begin(), data_.prefix.end());
+  if (add_special_tokens) {
+    tokens.insert(tokens.begin(), data_.prefix.begin(), data_.prefix.end());
+    tokens.insert(tokens.end(), data_.suffix.begin(), data_.suffix.end());
+  }
   return tokens;
 }
 

@@ -41,6 +41,7 @@ struct TokenizerData {
   bool add_prefix_space = false;            // before the text and after every added token
   bool whole_words_first = false;           // a piece that is a token is taken whole ("ignore_merges")
   std::vector<TokenId> prefix;              // put before an encoded prompt (BOS)
+  std::vector<TokenId> suffix;              // put after it (EOS, for models that make embeddings)
   std::string bos_token, eos_token, pad_token;
   std::string chat_template;  // empty: none
 };

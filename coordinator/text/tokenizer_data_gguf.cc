@@ -134,6 +134,10 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   const int64_t* bos = gguf.Find<int64_t>("tokenizer.ggml.bos_token_id");
   const bool begins = add_bos != nullptr ? *add_bos : model == "llama";  // as llama.cpp has it
   if (begins && bos != nullptr && *bos >= 0 && *bos < INT32_MAX) data.prefix = {static_cast<TokenId>(*bos)};
+  const bool* add_eos = gguf.Find<bool>("tokenizer.ggml.add_eos_token");
+  const int64_t* eos = gguf.Find<int64_t>("tokenizer.ggml.eos_token_id");
+  const bool ends = add_eos != nullptr && *add_eos;
+  if (ends && eos != nullptr && *eos >= 0 && *eos < INT32_MAX) data.suffix = {static_cast<TokenId>(*eos)};
   data.bos_token = TokenText(gguf, data, "tokenizer.ggml.bos_token_id");
   data.eos_token = TokenText(gguf, data, "tokenizer.ggml.eos_token_id");
   data.pad_token = TokenText(gguf, data, "tokenizer.ggml.padding_token_id");

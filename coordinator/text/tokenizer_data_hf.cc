@@ -131,7 +131,7 @@ void ReadNormalizer(const Json& node, const std::string& path, TokenizerData& da
   }
 }
 
-/// Tokens that the template puts before a single sequence.
+/// Tokens that the template puts before and after a single sequence.
 void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData& data) {
   const std::string type = TypeOf(node);
   if (type == "Sequence") {
@@ -141,13 +141,11 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
     for (const Json& part : node.at("single")) {
       if (part.contains("Sequence")) {
         before = false;
-      } else if (before) {
-        const auto name = part.at("SpecialToken").at("id").get<std::string>();
-        for (const Json& id : node.at("special_tokens").at(name).at("ids"))
-          data.prefix.push_back(ReadTokenId(id, path));
-      } else {
-        Fail("{}: tokens after the prompt are not supported", path);
+        continue;
       }
+      const auto name = part.at("SpecialToken").at("id").get<std::string>();
+      for (const Json& id : node.at("special_tokens").at(name).at("ids"))
+        (before ? data.prefix : data.suffix).push_back(ReadTokenId(id, path));
     }
   } else if (!node.is_null() && type != "ByteLevel") {
     Fail("{}: post-processor {} is not supported", path, type);

@@ -31,6 +31,8 @@ StepPlan FullPlan() {
                     {GrammarSource::kRegex, "[ab]+"}};
   added.sampling.allowed_tokens = {3, 9};
   added.sampling.bad_words = {{7}, {1, 2, 3}};
+  added.sampling.logprob_tokens = {4, 5};
+  added.sampling.pooling = Pooling::kLast;
   plan.added = {added};
   plan.branches = {{3, 1, 50}, {1, 1, 51}};
   plan.tables = {{1, 2, 9}, {1, 3, 8}, {1, 0, kNullBlock}};
@@ -63,7 +65,8 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
 TEST(MessagesTest, PlansSurviveTheWire) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
 
 TEST(MessagesTest, ResultsSurviveTheWire) {
-  const StepResult result{2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}}}, {}};
+  const StepResult result{
+      2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}}, {}};
   const Message decoded = Decode(EncodeResult(result));
   const auto& back = std::get<StepResult>(decoded);
   EXPECT_EQ(back.tokens, result.tokens);
@@ -191,6 +194,9 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = -1; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_scored = 3; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.allowed_tokens = {100}; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.logprob_tokens = {100}; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.pooling = static_cast<Pooling>(4); }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.pooling = Pooling::kMean; }), "") << "some of it is computed";
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.bad_words = {{}}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.bad_words = {{1}, {2, -1}}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].num_prompt_tokens = 5; }), "");

@@ -50,6 +50,7 @@ class JournalTest : public testing::Test {
     request->arrival_seconds = now_;
     request->limits.stop_token_ids = {3};
     if (id % 3 == 0) request->sampling.num_prompt_logprobs = 2;
+    if (id % 5 == 0 && n == 1) request->sampling.pooling = Pooling::kMean;
     if (id % 4 == 0) request->sampling.grammar = {GrammarSource::kRegex, "(a|b)*"};
     if (n == 3 && random_.Below(2) == 0) {
       request->beams =
@@ -69,6 +70,8 @@ class JournalTest : public testing::Test {
     };
     for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
       if (m.draws) draw(m.slot);
+      const bool pools = m.draws && m.request != nullptr && m.request->sampling.pooling != Pooling::kNone;
+      if (pools && m.start < m.request->num_prompt_tokens()) out.back().pooled = {0.5f, 0.25f};
     }
     return out;
   }

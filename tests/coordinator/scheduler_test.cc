@@ -552,6 +552,44 @@ TEST_F(SchedulerTest, ScoredRowsCostAStepAsMuchAsTokens) {
   EXPECT_TRUE(engine_->idle());
 }
 
+TEST_F(SchedulerTest, OnlyWhatIsPooledOfALastTokenComesFromTheCache) {
+  change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
+  Make(100, 64, 16);
+  const std::vector<TokenId> prompt(41, 7);
+  RequestId id = 0;
+  const auto computed = [&](Pooling pooling) {
+    const int64_t before = engine_->stats().computed_tokens;
+    const SamplingSpec sampling{.temperature = 0, .pooling = pooling};
+    EXPECT_FALSE(engine_->Submit(MakeRequest(++id, prompt, 1, sinks_[id], 1, sampling)));
+    while (!engine_->idle()) Step();
+    return engine_->stats().computed_tokens - before;
+  };
+  EXPECT_EQ(computed(Pooling::kMean), 41);
+  EXPECT_EQ(computed(Pooling::kLast), 1);
+  EXPECT_EQ(computed(Pooling::kMean), 41);
+  EXPECT_EQ(computed(Pooling::kCls), 41);
+  const SamplingSpec mean{.temperature = 0, .pooling = Pooling::kMean};
+  EXPECT_TRUE(engine_->Submit(MakeRequest(9, prompt, 1, sinks_[9], 2, mean))) << "choices share what they compute";
+}
+
+TEST_F(SchedulerTest, APromptOfOneTokenThatIsPooledIsAChunk) {
+  Make(10);
+  const SamplingSpec last{.temperature = 0, .pooling = Pooling::kLast};
+  ASSERT_FALSE(engine_->Submit(MakeRequest(1, {7}, 1, sinks_[1], 1, last)));
+  const StepPlan* plan = engine_->NextPlan(0);
+  EXPECT_EQ(plan->chunks, (std::vector<Chunk>{{0, 0, 1}}));
+  EXPECT_TRUE(plan->decodes.empty());
+  std::vector<SampledToken> drawn = {{0, 9, 0, {}}};
+  EXPECT_FALSE(engine_->Fits(drawn)) << "without the vector";
+  drawn[0].pooled = {0.5f};
+  EXPECT_TRUE(engine_->Fits(drawn));
+  engine_->CommitStep(drawn);
+  EXPECT_EQ(sinks_[1].pooled, (std::vector<float>{0.5f}));
+  ASSERT_FALSE(Submit(2, 1, 1));
+  ASSERT_EQ(engine_->NextPlan(0)->decodes.size(), 1u);
+  EXPECT_FALSE(engine_->Fits(drawn)) << "nobody asked for a vector";
+}
+
 TEST_F(SchedulerTest, ARequestWhosePromptHasNoNumbersEndsAlone) {
   Make(100);
   const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};

@@ -257,6 +257,22 @@ class CompletionTest(FieldCase):
         self.assertEqual((len(chat["prompt_token_ids"]), chat["choices"][0]["token_ids"]), (20, [A, A]))
         self.assertNotIn("token_ids", self.complete(logit_bias=only(A))["choices"][0])
 
+    def test_detokenize_false_leaves_the_text_out(self):
+        ask = {"logit_bias": only(A), "max_tokens": 3, "detokenize": False}
+        choice = self.complete(return_token_ids=True, **ask)["choices"][0]
+        self.assertEqual((choice["text"], choice["token_ids"], choice["finish_reason"]), ("", [A, A, A], "length"))
+        self.usage(self.complete(**ask), 3, 3)
+        first, *others = self.events(return_token_ids=True, **ask)
+        self.assertEqual([token for e in others for token in e["choices"][0]["token_ids"]], [A, A, A])
+        self.assertEqual("".join(e["choices"][0]["text"] for e in (first, *others)), "")
+        self.assertLess(max(len(e["choices"][0]["token_ids"]) for e in others), 3)  # they come as they are drawn
+        chat = self.chat(return_token_ids=True, **ask)["choices"][0]
+        self.assertEqual((chat["message"]["content"], chat["token_ids"]), ("", [A, A, A]))
+        self.refused("stop", stop="x", **ask)
+        self.refused("echo", echo=True, **ask)
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+        self.assertEqual(self.chat(400, tools=[tool], detokenize=False)["error"]["param"], "tools")
+
     def test_return_tokens_as_token_ids_names_them_so(self):
         plain = self.complete(logprobs=2, max_tokens=2)["choices"][0]["logprobs"]
         named = self.complete(logprobs=2, max_tokens=2, return_tokens_as_token_ids=True, return_token_ids=True)["choices"][0]
@@ -461,7 +477,7 @@ class CompletionTest(FieldCase):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
     def test_what_would_change_the_answer_and_is_not_there_is_refused(self):
-        for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"), ("detokenize", False), ("chat_template", "x")):
+        for field, value in (("guided_whitespace_pattern", " "), ("json_schema", {}), ("suffix", "x"), ("logits_processors", ["x"]), ("chat_template", "x")):
             self.assertIn("not supported", self.refused(field, **{field: value}))
         for field, value in (("tools", [{}]), ("tool_choice", "required"), ("enable_thinking", True), ("documents", [{}]), ("include_reasoning", False)):
             self.assertIn("is for /v1/chat/completions", self.refused(field, **{field: value}))
@@ -665,6 +681,7 @@ TESTS = {
     "allowed_token_ids": CompletionTest.test_allowed_token_ids_are_all_that_is_drawn,
     "bad_words": CompletionTest.test_bad_words_never_come_to_stand_in_the_text,
     "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones,
+    "detokenize": CompletionTest.test_detokenize_false_leaves_the_text_out,
     "return_token_ids": CompletionTest.test_return_token_ids_lists_prompt_and_answer,
     "return_tokens_as_token_ids": CompletionTest.test_return_tokens_as_token_ids_names_them_so,
     "continue_final_message": ChatTest.test_continue_final_message_goes_on_where_it_ends,
@@ -726,6 +743,76 @@ class CoverageTest(unittest.TestCase):
         with open(os.path.join(ROOT, "coordinator", "api", "requests", "unsupported_fields.cc"), encoding="utf-8") as f:
             table = set(re.findall(r'^    \{"(\w+)",', f.read(), re.M))
         self.assertEqual(set(re.findall(r"`(\w+)`", refused.split("\nOn ")[0])), table)
+
+    def test_the_fields_that_are_known_are_those_of_the_page(self):
+        with open(os.path.join(ROOT, "coordinator", "api", "requests", "known_fields.cc"), encoding="utf-8") as f:
+            source = f.read()
+        known, passed = (set(re.findall(r'"(\w+)"', re.search(name + r"\[\] = \{(.*?)\};", source, re.S)[1])) for name in ("kOfGenerating", "kPassedOver"))
+        self.assertEqual(known, set(TESTS) - {"messages", "prompt", "include_usage", "continuous_usage_stats"})
+        with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
+            self.assertEqual(passed, set(re.findall(r"`(\w+)`", f.read().split("## Passed over")[1])))
+
+
+class UnknownFieldTest(FieldCase):
+    def test_they_are_refused_with_the_name_that_was_probably_meant(self):
+        for given, meant in (("temprature", "temperature"), ("max_token", "max_tokens"), ("Stop", "stop"), ("logit_biases", "logit_bias")):
+            error = self.complete(400, **{given: 1})["error"]
+            self.assertEqual(error["param"], given)
+            self.assertIn(f"is {meant} meant?", error["message"])
+        self.assertNotIn("meant", self.complete(400, xqzwvkj=1)["error"]["message"])
+        self.assertEqual(self.chat(400, max_new_token=5)["error"]["param"], "max_new_token")
+        # Null counts as absent, whatever its name.
+        status, _ = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "temprature": None})
+        self.assertEqual(status, 200)
+
+    def test_they_are_passed_over_and_told_once_where_a_flag_says_so(self):
+        with Server("--threads-per-worker", "1", "--ignore-unknown-fields", model=TINY) as server:
+            for _ in range(3):
+                status, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "temprature": 0, "xqzwvkj": [1]})
+                self.assertEqual(status, 200, answer)
+            self.assertEqual(server.text().count('"temprature" is no field of this request; is temperature meant?'), 1)
+            self.assertEqual(server.text().count('"xqzwvkj" is no field of this request'), 1)
+            status, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1, "mirostat": 2})
+            self.assertEqual((status, answer["error"]["param"]), (400, "mirostat"))
+
+
+class ModelDefaultsTest(unittest.TestCase):
+    """Defaults of sampling from generation_config.json."""
+
+    def serve(self, config, *flags):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        path = altered_tiny(directory.name)
+        with open(os.path.join(path, "generation_config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        return Server("--threads-per-worker", "1", *flags, model=path)
+
+    def answers(self, server, **fields):
+        status, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 12, "n": 4, "seed": 5, "ignore_eos": True, **fields})
+        self.assertEqual(status, 200, answer)
+        return [choice["text"] for choice in answer["choices"]]
+
+    def test_they_hold_where_a_request_says_nothing(self):
+        with self.serve({"temperature": 0.5, "top_k": 1, "eos_token_id": EOS}) as server:
+            self.assertEqual(len(set(self.answers(server))), 1)  # one token to draw from
+            self.assertEqual(self.answers(server), self.answers(server, temperature=0))
+            self.assertGreater(len(set(self.answers(server, top_k=0, temperature=1))), 1)
+            self.assertEqual(server.get("/admin/status", admin=True)["settings"]["generation_config"], "auto")
+            self.assertIn("the model's defaults of sampling: temperature 0.5, top_k 1\n", server.text())
+            status, _ = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 2, "use_beam_search": True, "n": 2})
+            self.assertEqual(status, 200)
+
+    def test_all_of_them_equal_the_fields_of_their_names(self):
+        config = {"temperature": 0.8, "top_k": 9, "top_p": 0.7, "min_p": 0.05, "repetition_penalty": 1.3}
+        with self.serve(config) as one, self.serve(config, "--generation-config", "none") as other:
+            self.assertEqual(self.answers(one), self.answers(other, **config))
+            self.assertNotEqual(self.answers(one), self.answers(other))
+            self.assertEqual(other.get("/admin/status", admin=True)["settings"]["generation_config"], "none")
+
+    def test_what_is_out_of_range_ends_the_start(self):
+        with self.assertRaises(AssertionError) as raised, self.serve({"top_p": 7}):
+            pass
+        self.assertIn("--generation-config none", str(raised.exception))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import unittest
 import urllib.error
 import urllib.request
 
+import embeddings_test
+import fields_test
 import tls_test
 import verdict
 from server import QUIRE, TINY, Server, free_port
@@ -119,6 +121,7 @@ class PlainTest(FlagCase):
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
             "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
+            "pooling": "none", "scoring": "none", "generation_config": "none", "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
     def test_attention_backend(self):
@@ -141,6 +144,16 @@ class PlainTest(FlagCase):
             ask = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
             plain, described = (server.post("/v1/chat/completions", {**ask, **fields})[1]["usage"]["prompt_tokens"] for fields in ({}, {"tools": tools}))
             self.assertGreater(described, plain + len(json.dumps(tools[0])) - 10)
+
+    def test_scoring(self):
+        with Server("--pooling", "mean", "--scoring", "none", model=TINY) as server:
+            settings = server.get("/admin/status", admin=True)["settings"]
+            self.assertEqual((settings["pooling"], settings["scoring"]), ("mean", "none"))
+            status, answer = server.post("/v1/score", {"text_1": "a", "text_2": "b"})
+            self.assertEqual((status, "--scoring none" in answer["error"]["message"]), (400, True))
+        refused = quire("serve", "--model", TINY, "--scoring", "cosine")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--pooling last, mean or cls", refused.stderr)
 
     def test_log_level_that_an_operator_changed_is_told(self):
         self.assertNotIn("launching: ", self.server.text())
@@ -490,6 +503,10 @@ TESTS = {
     "--served-model-name": SmallTest.test_served_model_name,
     "--tool-call-parser": PlainTest.test_parsers_are_known_by_name,
     "--reasoning-parser": PlainTest.test_parsers_are_known_by_name,
+    "--pooling": embeddings_test.LastTokenTest.test_embeddings_are_those_of_hf,
+    "--scoring": PlainTest.test_scoring,
+    "--generation-config": fields_test.ModelDefaultsTest.test_all_of_them_equal_the_fields_of_their_names,
+    "--ignore-unknown-fields": fields_test.UnknownFieldTest.test_they_are_passed_over_and_told_once_where_a_flag_says_so,
     "--max-model-len": SmallTest.test_max_model_len,
     "--max-num-seqs": SmallTest.test_max_num_seqs,
     "--max-num-queued-reqs": SmallTest.test_max_num_queued_reqs,

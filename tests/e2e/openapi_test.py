@@ -33,7 +33,7 @@ def routes_of_code():
 
 
 class OpenApiCase(unittest.TestCase):
-    MODEL, FLAGS = TINY, ("--max-model-len", "512")
+    MODEL, FLAGS = TINY, ("--max-model-len", "512", "--pooling", "last")
 
     @classmethod
     def setUpClass(cls):

@@ -78,6 +78,8 @@ FIELDS = [
     Mutant("stop_token_ids are ignored", GENERATION, "request->limits.stop_token_ids = call.stop_token_ids;", "",
            fields("CompletionTest.test_stop_token_ids_end_the_text_and_count")),
     Mutant("echo is ignored", ANSWER, "if (!echo.empty()) prompts[index]->text = echo[index];", "", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
+    Mutant("answers without a text come at their end", "coordinator/api/openai/generation.cc", "!out.text.empty() || out.stopped || !detokenizes_", "!out.text.empty() || out.stopped",
+           fields("CompletionTest.test_detokenize_false_leaves_the_text_out")),
     Mutant("echo is ignored by streams", ANSWER, "call.chat || !exchange.echo.empty() || call.return_token_ids", "call.chat || call.return_token_ids",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("fields: bad words are told behind a space alone", "coordinator/api/openai/call_preparer.cc",
@@ -92,7 +94,7 @@ FIELDS = [
            fields("CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones")),
     Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/openai/generation.cc",
            "choice.num_tokens > min_tokens_", "true", fields("CompletionTest.test_stop_strings_count_after_min_tokens")),
-    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/openai/generation.cc", "if (only_prompt_) return false;", "",
+    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/openai/generation.cc", "    if (only_prompt_) {\n", "    if (false) {\n",
            ["e2e/prompt_scores_test:FormsTest.test_max_tokens_0_is_for_the_prompt_alone"]),
     Mutant("prompt scores: offsets after an echo begin anew", "coordinator/api/openai/generation.cc",
            "choice.num_characters = echoes_ ? prompt_->num_characters() : 0;", "choice.num_characters = 0;",
@@ -292,4 +294,21 @@ LIMITS = [
            limits("PatienceTest.test_in_all")),
 ]
 
-MUTANTS = [*USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS, *CLUSTER]
+T = "coordinator/pooling_request_test:"
+POOLING = [
+    Mutant("embeddings: a vector without direction is divided by its length", "coordinator/api/openai/pooled_answer.cc", "  if (squares == 0) return;\n", "",
+           [T + "*LengthOne*"]),
+    Mutant("embeddings: bytes of base64 from the other end", "coordinator/api/openai/pooled_answer.cc", "18 - 6 * c", "6 * c", [T + "*Base64*"]),
+    Mutant("scores: how likely no is", "coordinator/api/openai/pooled_answer.cc", "double{answer[0]} - answer[1]", "double{answer[1]} - answer[0]",
+           [T + "*ByAnswer*"]),
+    Mutant("reranking: the worst first", "coordinator/api/openai/pooled_answer.cc", "std::greater<>(), [&](size_t i)", "std::less<>(), [&](size_t i)",
+           [T + "*Pieces*"]),
+    Mutant("reranking: a query may be repeated without end", "coordinator/api/requests/pooling_request.cc", "repeated > kMostQueryBytes", "false",
+           [T + "*OnePromptEach*"]),
+    Mutant("fields: one that is null and unknown is refused", "coordinator/api/requests/known_fields.cc", "value.is_null() || IsKnownField", "IsKnownField",
+           [T + "*ProbablyMeant*"]),
+    Mutant("defaults: the model's penalty holds for beams", "coordinator/api/requests/openai_request.cc",
+           '  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // a default is for draws\n', "", [T + "*GoesBefore*"]),
+]
+
+MUTANTS = [*POOLING, *USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS, *CLUSTER]

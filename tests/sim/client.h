@@ -11,7 +11,11 @@ namespace quire::sim {
 class Client : public RequestSink {
  public:
   explicit Client(const Ask& ask)
-      : ask_(ask), right_(RightAnswers(ask)), right_scores_(RightScores(ask)), got_(right_.size()) {}
+      : ask_(ask),
+        right_(RightAnswers(ask)),
+        right_scores_(RightScores(ask)),
+        right_pooled_(RightPooled(ask)),
+        got_(right_.size()) {}
 
   void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>& prompt) override;
   bool OnToken(const TokenEvent& event) override;
@@ -35,6 +39,7 @@ class Client : public RequestSink {
   int num_finished(FinishReason reason) const { return reason == FinishReason::kStop ? stopped_ : complete_; }
   int cached_tokens() const { return cached_tokens_; }
   int num_scored() const { return num_scored_; }
+  int num_pooled() const { return num_pooled_; }
   const Ask& ask() const { return ask_; }
 
   bool cancelled = false;
@@ -50,9 +55,11 @@ class Client : public RequestSink {
   Ask ask_;
   std::vector<Answer> right_;
   std::vector<PromptScore> right_scores_;
+  std::vector<float> right_pooled_;
   std::vector<Choice> got_;
   size_t finished_ = 0;
   int cached_tokens_ = 0, stopped_ = 0, complete_ = 0;
+  int num_pooled_ = 0;  // choices that brought what is pooled of the prompt
   int num_scored_ = 0;  // tokens of the prompt, its first excepted
   std::optional<Ending> ended_;
 };

@@ -46,6 +46,7 @@ constexpr Count kCounts[] = {
     {"floods", &Outcome::floods, 120},
     {"gave way", &Outcome::gave_way, 790},
     {"scored tokens", &Outcome::scored, 32'000},
+    {"pooled prompts", &Outcome::pooled, 1'000},
     {"newcomers", &Outcome::newcomers, 470},
     {"with the next plan", &Outcome::prompt_newcomers, 460},
     {"lives that may lose workers", &Outcome::may_fail, 250},

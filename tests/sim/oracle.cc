@@ -107,6 +107,25 @@ std::vector<PromptScore> RightScores(const Ask& ask) {
   return scores;
 }
 
+std::vector<float> RightPooled(const Ask& ask) {
+  std::vector<float> activations;
+  KvValue context = FirstKv(ask.sampling.seed);
+  for (const TokenId token : ask.prompt) activations.push_back(Activation(context = NextKv(context, token)));
+  double sum = 0;
+  for (const float activation : activations) sum += activation;
+  switch (ask.sampling.pooling) {
+    case Pooling::kNone:
+      break;
+    case Pooling::kLast:
+      return {activations.back()};
+    case Pooling::kMean:
+      return {static_cast<float>(sum / static_cast<double>(activations.size()))};
+    case Pooling::kCls:
+      return {activations.front()};
+  }
+  return {};
+}
+
 std::vector<Answer> RightAnswers(const Ask& ask) {
   if (ask.beams) return SearchBeams(ask);
   std::vector<Answer> answers;

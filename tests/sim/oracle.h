@@ -34,6 +34,9 @@ struct PromptScore {
 /// Of every token of the prompt but the first, where the client asks for it.
 std::vector<PromptScore> RightScores(const Ask& ask);
 
+/// What is pooled of the prompt, where the client asks for it; else nothing.
+std::vector<float> RightPooled(const Ask& ask);
+
 /// The right answers, one per choice: one sequence after the other, no paging, no batching, no faults.
 std::vector<Answer> RightAnswers(const Ask& ask);
 

@@ -210,6 +210,20 @@ void ScorePrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
+/// In some lives some want their prompts pooled; newcomers are left as they were, likewise.
+void PoolPrompts(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 16));
+  if (!Chance(random, 20)) return;
+  const int percent = OneOf(random, {20, 60, 100});
+  for (Arrival& arrival : scenario.arrivals) {
+    Ask& ask = arrival.ask;
+    const bool may = (!scenario.own_salts || arrival.client == "a") && !ask.beams;
+    if (!may || !Chance(random, percent)) continue;
+    ask.sampling.pooling = OneOf(random, {Pooling::kLast, Pooling::kMean, Pooling::kCls});
+    if (ask.n > 1) ask.sampling.pooling = Pooling::kLast;
+  }
+}
+
 /// What ends requests without an answer.
 void MakeTroubles(uint64_t seed, Scenario& scenario) {
   Random random(Mix(seed, 9));
@@ -272,6 +286,7 @@ Scenario MakeScenario(uint64_t seed) {
   MeetLimits(seed, scenario);
   MakeTroubles(seed, scenario);
   ScorePrompts(seed, scenario);
+  PoolPrompts(seed, scenario);
   return scenario;
 }
 

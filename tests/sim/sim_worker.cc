@@ -82,6 +82,20 @@ PromptScores SimWorker::ScoresOf(const BatchMember& member) const {
   return scores;
 }
 
+/// As the engines do, of activations with one number.
+void SimWorker::Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens) {
+  std::vector<float> rows;
+  for (const BatchMember& member : batch) {
+    const std::vector<KvValue> contexts = ContextOf(table_.at(member.slot));
+    for (int p = member.start; p < member.start + member.count; ++p)
+      rows.push_back(Activation(contexts[static_cast<size_t>(p)]));
+  }
+  const auto rows_at = [&](int64_t row, int64_t count) {
+    return std::span<const float>(rows).subspan(static_cast<size_t>(row), static_cast<size_t>(count));
+  };
+  pooler_.Pool(rows_at, batch, table_, tokens);
+}
+
 StepResult SimWorker::Execute(const Frame& frame) {
   const StepPlan plan = DecodePlan(frame, limits_);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_))
@@ -100,6 +114,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
     if (member.draws) result.tokens.push_back(DrawFor(member));
     if (member.scores.count > 0) result.scores.push_back(ScoresOf(member));
   }
+  Pool(batch, result.tokens);
   table_.Resolve(table_.Advance(batch), result.tokens);
   result.token_hash = HashTokens(result.tokens);
   return result;

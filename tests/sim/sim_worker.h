@@ -7,6 +7,7 @@
 #include "comm/wire/messages.h"
 #include "tests/sim/virtual_model.h"
 #include "worker/engine/sequence_table.h"
+#include "worker/sampling/pooler.h"
 
 namespace quire::sim {
 
@@ -37,10 +38,12 @@ class SimWorker {
   void CheckContext(const BatchMember& member);
   SampledToken DrawFor(const BatchMember& member) const;
   PromptScores ScoresOf(const BatchMember& member) const;
+  void Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens);
 
   PlanLimits limits_;
   int window_;
   SequenceTable table_;
+  Pooler pooler_{1};
   std::vector<KvValue> device_, host_;  // [blocks, block_size]
   EpochId epoch_ = 0;
   StepId last_step_ = 0;

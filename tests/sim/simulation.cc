@@ -242,6 +242,7 @@ void Simulation::Settle(RequestId id, const Client& client) {
   } else {
     ++outcome_.answered;
     outcome_.scored += client.num_scored();
+    outcome_.pooled += client.num_pooled();
     judge_.CheckWork(id, client.cached_tokens());
   }
   Forget(id);

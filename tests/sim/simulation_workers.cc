@@ -294,7 +294,7 @@ void Simulation::Depart(RequestId id) {
   traveller.host_blocks = std::move(departure->host_blocks);
   traveller.moves = std::move(departure->moves);
   const bool brings = !traveller.host_blocks.empty();
-  const bool may_bring = with_blocks && computed;
+  const bool may_bring = with_blocks && computed && !PoolsFromTheFirst(traveller.request->sampling.pooling);
   if (brings ? !may_bring : may_bring && fit_host)
     throw Failure{fmt::format("request {} leaves with{} its blocks", id, brings ? "" : "out")};
   if (traveller.plans_before == 0) Pack(traveller);

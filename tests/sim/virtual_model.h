@@ -36,6 +36,11 @@ inline float Logprob(KvValue context, TokenId token) {
   return -static_cast<float>(bits) / static_cast<float>(1 << 20);  // 0 to -16, 24 bits
 }
 
+/// The last activation after a context, a vector of one number. Sums of them are exact.
+inline float Activation(KvValue context) {
+  return static_cast<float>(Mix(context, 9000) >> 44) / static_cast<float>(1 << 10);
+}
+
 inline std::vector<std::pair<TokenId, float>> BestTokens(KvValue context, int count) {
   std::vector<std::pair<TokenId, float>> all;
   for (TokenId token = 0; token < kVocab; ++token) all.emplace_back(token, Logprob(context, token));

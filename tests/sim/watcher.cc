@@ -157,7 +157,9 @@ void Watcher::OnPreempted(const Decision& d) {
   if (std::exchange(gives_way_, {}) != std::pair{d.request, d.cause}) CheckSeniority(victim, cause);
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
-  const bool may_swap = d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();  // of one that is computed again
+  // Of one that is computed again. What is pooled of all of a prompt does not outlive its slot.
+  const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
+  const bool may_swap = !whole && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();
   if (swapped ? mode_ == PreemptionMode::kRecompute : mode_ == PreemptionMode::kSwap && may_swap)
     throw Failure{fmt::format("request {} is preempted in the way that was not asked for", d.request)};
   preempted_in_step = true;

@@ -33,6 +33,7 @@ class CollectingSink : public RequestSink {
     choice.tokens.push_back(event.token);
     choice.logprobs.push_back(event.logprob);
     choice.top.push_back(event.top);
+    if (!event.pooled.empty()) pooled = event.pooled;
     return stop_after > 0 && choice.tokens.size() >= stop_after;
   }
   void OnFinish(int index, FinishReason reason) override {
@@ -45,6 +46,7 @@ class CollectingSink : public RequestSink {
   std::vector<float> prompt_logprobs;  // of every prompt token but the first
   std::vector<int32_t> prompt_ranks;
   std::vector<std::pair<TokenId, float>> prompt_top;
+  std::vector<float> pooled;  // of the prompt
   std::string error;
   size_t stop_after = 0;  // pretends that the text ends with a stop string after that many tokens
 };

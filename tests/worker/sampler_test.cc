@@ -115,6 +115,22 @@ TEST(DrawTest, ConstraintsThatCannotGoOnMarkTheToken) {
   EXPECT_FALSE(dead.broken() || dead.overworked());
 }
 
+TEST(DrawTest, WhatLeavesNothingToDrawIsADeadEndAndWhatIsNoNumberIsNot) {
+  SequenceState sequence = Greedy(nullptr);
+  sequence.sampling.grammar = {};
+  sequence.sampling.allowed_tokens = {5};
+  EXPECT_EQ(DrawFive(sequence).token, 5);
+  sequence.sampling.bad_words = {{5}};
+  const SampledToken dead = DrawFive(sequence);
+  EXPECT_TRUE(dead.dead_end());
+  EXPECT_FALSE(dead.broken());
+  std::vector<float> row(static_cast<size_t>(kVocab), std::numeric_limits<float>::quiet_NaN());
+  sequence.sampling.bad_words.clear();
+  const SampledToken broken = DrawFromRow(row, sequence, 3);
+  EXPECT_TRUE(broken.broken());
+  EXPECT_FALSE(broken.dead_end());
+}
+
 TEST(DrawTest, LogprobsBeyondWhatAFloatHoldsAreNoMarks) {
   SequenceState sequence = Greedy(std::make_shared<OneToken>());  // which allows the fourth alone
   sequence.sampling.num_logprobs = 0;

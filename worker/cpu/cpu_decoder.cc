@@ -211,6 +211,11 @@ std::span<const float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
   return logits_;
 }
 
+std::span<const float> CpuDecoder::NormedRows(int64_t row, int64_t count) const {
+  const auto hidden = static_cast<size_t>(spec_.hidden_size);
+  return std::span(normed_).subspan(static_cast<size_t>(row) * hidden, static_cast<size_t>(count) * hidden);
+}
+
 void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
   const int64_t vocab = shard_.vocab.size();
   logits_.resize(static_cast<size_t>(count * vocab));

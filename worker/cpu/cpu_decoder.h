@@ -28,6 +28,8 @@ class CpuDecoder final : private DecoderOps {
   /// After Forward: this rank's logits of `count` of the step's tokens from row `row` on: [count, local vocab], valid
   /// until the next call of either.
   std::span<const float> LogitsOfRows(int64_t row, int64_t count);
+  /// Likewise the normed last activations of such rows, the same on all ranks: [count, hidden].
+  std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   int64_t weight_bytes() const { return weights_.bytes(); }
 
@@ -56,8 +58,6 @@ class CpuDecoder final : private DecoderOps {
   void MultiplyShared(const MixtureWeights& weights);
   /// Norms queries and keys as the layer's model does.
   void NormQueriesAndKeys(const LayerWeights& weights);
-  /// Null where there is none.
-  static const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
   /// Adds `bias` to the first numbers of `count` rows, `stride` floats apart.

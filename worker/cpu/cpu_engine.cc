@@ -10,6 +10,7 @@
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/sampler.h"
 #include "worker/cpu/step_inputs.h"
+#include "worker/sampling/pooler.h"
 
 namespace quire {
 
@@ -52,7 +53,9 @@ class CpuEngine final : public RankEngine {
         kv_shape_(KvShapeOf(files.spec(), shard_, sizes)),
         stream_(sizes.threads),
         decoder_(files, shard_, stream_, collective, sizes),
-        sampler_(VocabRanges(shards_), collective) {}
+        sampler_(VocabRanges(shards_), collective),
+        tells_(collective.rank() == 0),
+        pooler_(files.spec().hidden_size) {}
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
@@ -88,6 +91,8 @@ class CpuEngine final : public RankEngine {
   kernels::CpuStream stream_;
   CpuDecoder decoder_;
   Sampler sampler_;
+  bool tells_;  // what it pools; the others need not
+  Pooler pooler_;
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
@@ -132,6 +137,10 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   outcome_.tokens = sampler_.Draw(decoder_.Forward(inputs_, *cache_), batch, table);
   outcome_.scores =
       sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
+  if (tells_) {
+    const auto rows = [this](int64_t row, int64_t count) { return decoder_.NormedRows(row, count); };
+    pooler_.Pool(rows, batch, table, outcome_.tokens);
+  }
   busy_ = true;
 }
 

@@ -98,10 +98,7 @@ void Sampler::ShareDrawn(const std::vector<size_t>& rows, const SequenceTable& t
   if (ranks == 1) return;
   // For each row its token, then its alternatives, with their log-probabilities.
   std::vector<size_t> sizes;
-  for (const size_t row : rows) {
-    const int64_t top = table.at(out[row].slot).sampling.num_logprobs;
-    sizes.push_back(1 + static_cast<size_t>(std::clamp<int64_t>(top, 0, vocab_size_)));
-  }
+  for (const size_t row : rows) sizes.push_back(1 + NumAlternatives(table.at(out[row].slot).sampling, vocab_size_));
   Records mine;
   for (size_t i = rank; i < rows.size(); i += ranks) {
     const SampledToken& drawn = out[rows[i]];

@@ -50,6 +50,9 @@ struct LayerWeights {
   MixtureWeights mixture;        // instead of an MLP
 };
 
+/// Of what a model may be without, as kernels take it: null where there is none.
+inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
+
 /// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their
 /// storage type, or get that in which it is packed (kernels::PackedType), but:
 ///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
@@ -78,7 +81,6 @@ class ModelWeights {
 
  private:
   enum class Loading { kPack, kCount };
-
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading);
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
   MixtureWeights LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer);

@@ -187,7 +187,7 @@ void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, cons
 void CudaDecoder::Logits() {
   const Activations& a = memory_.activations;
   const int64_t vocab = sizes_.shard.vocab.size(), draws = shape_.num_draws;
-  if (draws == 0 && !shape_.scores) return;
+  if (draws == 0 && !shape_.keeps_rows) return;
   if (shape_.num_chunks == 0 && fused_) {
     kernels::SkinnyGemmParams product = Fused(a.residual, a.hidden, weights_.final_norm, weights_.head, a.logits, vocab,
                                               draws, SkinnyEpilogue::kStoreFloat);
@@ -206,10 +206,11 @@ void CudaDecoder::Logits() {
   MultiplyHead(rows, draws);
 }
 
-void CudaDecoder::LogitsOfRows(int64_t row, int64_t count) {
+void CudaDecoder::LogitsOfRows(int64_t row, int64_t count) { MultiplyHead(NormedRows(row), count); }
+
+const std::byte* CudaDecoder::NormedRows(int64_t row) const {
   const Activations& a = memory_.activations;
-  const int64_t bytes = a.hidden * ByteSize(sizes_.dtype);
-  MultiplyHead(static_cast<const std::byte*>(a.normed) + row * bytes, count);
+  return static_cast<const std::byte*>(a.normed) + row * a.hidden * ByteSize(sizes_.dtype);
 }
 
 void CudaDecoder::MultiplyHead(const void* rows, int64_t count) {

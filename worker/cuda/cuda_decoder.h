@@ -43,9 +43,12 @@ class CudaDecoder final : private DecoderOps {
   /// Queues the step: new keys and values go into the cache, logits of the rows that draw into logits().
   void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
 
-  /// Queues the logits of `count` rows of the last step, which scored some (StepShape::scores), from `row` on; at most
-  /// max_draws. They take the place of those in logits().
+  /// Queues the logits of `count` rows of the last step, which keeps them (StepShape::keeps_rows), from `row` on; at
+  /// most max_draws. They take the place of those in logits().
   void LogitsOfRows(int64_t row, int64_t count);
+
+  /// The normed last activations of such a step from row `row` on, on the device: [rows, hidden] of the model's type.
+  const std::byte* NormedRows(int64_t row) const;
 
   /// Times, once for each number of rows, how to compute such steps. Overwrites activations; not inside a graph.
   void Tune(int64_t num_rows);

@@ -12,6 +12,8 @@
 #include "worker/cuda/cuda_engine_sizes.h"
 #include "worker/cuda/cuda_sampler.h"
 #include "worker/cuda/prompt_scorer.h"
+#include "worker/cuda/row_fetcher.h"
+#include "worker/cuda/step_builder.h"
 
 namespace quire {
 
@@ -43,6 +45,8 @@ class CudaEngine final : public RankEngine {
                        sizes_.logits_width},
         sampler_(sampler_sizes_, device_, collective),
         scorer_(sampler_sizes_, device_, collective),
+        rows_(device_, options.dtype, spec_.hidden_size),
+        pooler_(spec_.hidden_size),
         buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.prefill_tiles, sizes_.builder.decode_work,
                   sizes_.builder.windows.size()},
                  device_),
@@ -75,7 +79,8 @@ class CudaEngine final : public RankEngine {
     int set;
     DrawPlan draws;
     std::vector<ScoringMember> scoring;
-    bool swaps;
+    std::vector<BatchMember> batch;
+    bool keeps_rows, swaps;
   };
   using GraphKey = std::tuple<int64_t, bool, bool, int32_t, int>;  // rows, combines of each window, context, candidates
 
@@ -93,6 +98,8 @@ class CudaEngine final : public RankEngine {
   CudaSamplerSizes sampler_sizes_;
   CudaSampler sampler_;
   PromptScorer scorer_;
+  RowFetcher rows_;
+  Pooler pooler_;
   StepBuffers buffers_;
   UploadBuffer<kernels::TableEntry> edits_;
   DeviceMemory tables_;  // [max_running, max_blocks]
@@ -166,8 +173,8 @@ void CudaEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& bat
   sampler_.CopyResults(shape.num_draws, set);
   device_.SetMark(kDoneMark[set]);
   if (collective_ != nullptr) collective_->ExpectDoneBy(DeviceCollective::Clock::now() + kStepDeadline);
-  overlaps_ = draws.surely_on_device && !shape.scores;
-  in_flight_.push_back({set, std::move(draws), ScoringMembers(batch), swaps});
+  overlaps_ = draws.surely_on_device && !shape.keeps_rows;
+  in_flight_.push_back({set, std::move(draws), ScoringMembers(batch), batch, shape.keeps_rows, swaps});
 }
 
 void CudaEngine::Queue(const StepShape& shape, int num_candidates) {
@@ -209,6 +216,10 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
     decoder_.LogitsOfRows(row, count);
     return decoder_.logits();
   });
+  if (step.keeps_rows && sampler_sizes_.rank == 0) {
+    const auto rows = [this](int64_t row, int64_t count) { return rows_.Fetch(decoder_.NormedRows(row), count); };
+    pooler_.Pool(rows, step.batch, table, outcome.tokens);
+  }
   if (step.swaps)
     outcome.swap_micros =
         static_cast<uint32_t>(1e6 * device_.SecondsBetween(kBegunMark[step.set], kMovedMark[step.set]));

@@ -21,7 +21,8 @@ int64_t MaxPartBytes(int64_t rows) { return kernels::ShardPartBytes(rows, kernel
 
 /// Whether only the host can draw as the sequence wants it.
 bool NeedsHost(const SequenceState& s) {
-  return s.constraint != nullptr || ForbidsTokens(s.sampling) || s.sampling.num_logprobs > kernels::kMaxTopLogprobs ||
+  return s.constraint != nullptr || ForbidsTokens(s.sampling) || !s.sampling.logprob_tokens.empty() ||
+         s.sampling.num_logprobs > kernels::kMaxTopLogprobs ||
          static_cast<int64_t>(s.sampling.logit_bias.size()) > kMaxListEntries ||
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }

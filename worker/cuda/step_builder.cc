@@ -4,6 +4,7 @@
 #include <span>
 
 #include "kernels/cuda/paged/paged_decode.h"
+#include "worker/sampling/pooler.h"
 
 namespace quire {
 
@@ -28,7 +29,9 @@ class Builder {
       : table_(table), sizes_(sizes), arrays_(arrays) {}
 
   StepShape Build(const std::vector<BatchMember>& batch) {
-    const auto is_decode = [&](const BatchMember& m) { return m.count == 1 && m.draws && !sizes_.decodes_as_chunks; };
+    const auto is_decode = [&](const BatchMember& m) {
+      return m.count == 1 && m.draws && !sizes_.decodes_as_chunks && !PoolsRows(m, table_.at(m.slot));
+    };
     const auto first_chunk = std::find_if_not(batch.begin(), batch.end(), is_decode);
     for (auto m = batch.begin(); m != first_chunk; ++m) AddDecode(*m);
     if (first_chunk == batch.end()) {
@@ -80,7 +83,7 @@ class Builder {
     arrays_.chunk_context[i] = member.start + member.count;
     arrays_.chunk_table[i] = static_cast<int32_t>(member.slot);
     if (member.draws) arrays_.draw_row[shape_.num_draws++] = static_cast<int32_t>(shape_.num_rows) - 1;
-    shape_.scores = shape_.scores || member.scores.count > 0;
+    shape_.keeps_rows = shape_.keeps_rows || member.scores.count > 0 || PoolsRows(member, table_.at(member.slot));
   }
 
   void PlanDecodes() {

@@ -16,7 +16,7 @@ struct StepShape {
   int64_t num_draws = 0;                // rows whose next token is drawn; without chunks, all rows
   bool combines[kMaxWindows] = {};      // some decode's context is split
   int32_t max_context = 0;              // of decodes, at most, and rounded up (PaddedContext); 0 where they are planned
-  bool scores = false;                  // some chunk's rows are scored afterwards
+  bool keeps_rows = false;              // some chunk's rows are scored or pooled afterwards
 };
 
 /// What a step reads on the device.

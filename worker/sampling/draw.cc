@@ -62,6 +62,12 @@ bool NeedsOnlyTheBest(const SequenceState& s) {
          !ForbidsTokens(spec) && !BansTokens(s) && s.constraint == nullptr;
 }
 
+size_t NumAlternatives(const SamplingSpec& s, int64_t vocab_size) {
+  if (s.num_logprobs < 0) return 0;
+  if (!s.logprob_tokens.empty()) return s.logprob_tokens.size();
+  return static_cast<size_t>(std::min<int64_t>(s.num_logprobs, vocab_size));
+}
+
 bool ForbidsTokens(const SamplingSpec& s) { return !s.allowed_tokens.empty() || !s.bad_words.empty(); }
 
 /// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
@@ -80,7 +86,9 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   if (spec.num_logprobs >= 0) {  // reported probabilities are the model's own, before any setting of the request
     raw.assign(logits.begin(), logits.end());
     log_sum_exp = kernels::LogSumExp(raw);
-    drawn.top = kernels::TopLogprobs(raw, log_sum_exp, spec.num_logprobs);
+    if (spec.logprob_tokens.empty()) drawn.top = kernels::TopLogprobs(raw, log_sum_exp, spec.num_logprobs);
+    for (const TokenId token : spec.logprob_tokens)
+      drawn.top.emplace_back(token, static_cast<float>(raw[static_cast<size_t>(token)] - log_sum_exp));
   }
   for (const auto& [token, bias] : spec.logit_bias) logits[static_cast<size_t>(token)] += bias;
   if (BansTokens(sequence)) {
@@ -103,8 +111,10 @@ SampledToken DrawFromRow(std::span<float> logits, const SequenceState& sequence,
   drawn.token = kernels::SampleToken(logits, {spec.temperature, spec.top_k, spec.top_p, spec.min_p},
                                      {spec.seed, spec.choice, sequence.tokens.size()});
   if (drawn.token < 0) {
+    // Numbers that are all forbidden are the request's doing, others the model's.
+    const bool forbidden = std::ranges::all_of(logits, [](float logit) { return logit == kNever; });
     drawn.token = 0;
-    drawn.logprob = std::numeric_limits<float>::quiet_NaN();
+    drawn.logprob = forbidden && ForbidsTokens(spec) ? kNever : std::numeric_limits<float>::quiet_NaN();
   } else if (spec.num_logprobs >= 0) {
     const double logprob = raw[static_cast<size_t>(drawn.token)] - log_sum_exp;
     drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));  // no mark

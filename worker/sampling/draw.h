@@ -15,6 +15,9 @@ bool ForbidsTokens(const SamplingSpec& spec);
 /// Greedy, and nothing else is asked for.
 bool NeedsOnlyTheBest(const SequenceState& sequence);
 
+/// Alternatives that are reported with each of the sequence's tokens.
+size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
+
 /// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& sequence);
 

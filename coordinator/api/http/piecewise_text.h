@@ -16,7 +16,7 @@ class PiecewiseText {
   /// The next `bytes` of it or a little more (texts of an answer stay whole); less only at its end.
   virtual std::string Next(size_t bytes) = 0;
   virtual bool done() const = 0;
-  /// About how long it is.
+  /// About how long it is; what is more work to make than to write counts for as much more.
   virtual size_t estimated_bytes() const = 0;
 };
 

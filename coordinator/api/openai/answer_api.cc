@@ -12,6 +12,7 @@
 #include "coordinator/api/openai/call_timer.h"
 #include "coordinator/api/openai/exchange.h"
 #include "coordinator/api/openai/on_pool.h"
+#include "coordinator/api/openai/pooled_answer.h"
 #include "coordinator/api/openai/whole_answer.h"
 
 namespace quire {
@@ -111,6 +112,7 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
     std::ranges::move(event->tokens, std::back_inserter(choice.tokens));
     choice.finished = event->finished;
     choice.stop_sequence = event->stop_sequence;
+    choice.pooled = std::move(event->pooled);
     if (event->finished) choice.mean_logprob = event->mean_logprob;
     usage.completion_tokens += event->num_tokens;
     usage.cached_tokens += event->cached_tokens;
@@ -151,7 +153,12 @@ asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exch
   const int64_t held = RecordBytes(choices) + kSendBytes;
   if (held < exchange.memory.bytes()) (void)exchange.memory.Resize(held);
   std::shared_ptr<PiecewiseText> answer;
-  if (exchange.form) {
+  if (exchange.pooling) {
+    std::vector<std::vector<float>> vectors;
+    for (AnswerChoice& choice : choices) vectors.push_back(std::move(choice.pooled));
+    answer = PooledAnswer(exchange.builder.Envelope(false), std::move(*exchange.pooling), std::move(vectors),
+                          exchange.usage);
+  } else if (exchange.form) {
     answer = exchange.form->Whole(std::move(choices.front()), exchange.usage);
   } else {
     answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices), exchange.call.num_top_logprobs >= 0,

@@ -35,8 +35,15 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   const GenerateCall& call = prepared.call;
   const auto longest = static_cast<int64_t>(prepared.longest_prompt);
   const int64_t delivered = int64_t{prepared.num_prompts} * call.num_delivered();
-  int64_t bytes = prepared.num_sampled() * (longest + max_tokens) * kTokenBytes;
+  const int64_t of_prompts = prepared.pooling ? static_cast<int64_t>(prepared.prompt_tokens)  // of thousands, maybe
+                                              : prepared.num_sampled() * longest;
+  int64_t bytes = (of_prompts + int64_t{prepared.num_sampled()} * max_tokens) * kTokenBytes;
   bytes += delivered * kChoiceBytes;
+  if (prepared.pooling) {  // vectors come twice: from the engine, and as they are told
+    bytes += 2 * prepared.num_prompts * prepared.vector_bytes;
+    for (const std::string& document : prepared.pooling->documents) bytes += 2 * static_cast<int64_t>(document.size());
+    return bytes + std::min(bytes, kSendBytes);
+  }
   for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());
   bytes += 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
   if (prepared.terms) bytes += 2 * prepared.terms->bytes();  // and in the answer
@@ -55,7 +62,7 @@ int64_t RecordBytes(const std::vector<AnswerChoice>& choices) {
   const AnswerPrompt* prompt = nullptr;  // that was counted last
   for (const AnswerChoice& choice : choices) {
     bytes += kChoiceBytes + static_cast<int64_t>(choice.text.capacity() + choice.reasoning.capacity()) +
-             RecordBytes(choice.tokens);
+             static_cast<int64_t>(choice.pooled.capacity() * sizeof(float)) + RecordBytes(choice.tokens);
     for (const AnswerCall& call : choice.calls) bytes += kChoiceBytes + static_cast<int64_t>(call.arguments.capacity());
     if (choice.prompt == nullptr || choice.prompt.get() == prompt) continue;
     prompt = choice.prompt.get();

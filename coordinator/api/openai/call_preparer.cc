@@ -67,6 +67,9 @@ size_t TokensKept(const GenerateCall& call, int max_model_len) {
 CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat)
     : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat) {
   if (chat != nullptr) fit_.emplace(*chat, tokenizer, options_.answer_format, options_.chosen_format);
+  if (!options_.pooling.by_answer) return;
+  before_pair_ = tokenizer.EncodePrompt(kBeforePair, false);
+  after_pair_ = tokenizer.EncodePrompt(kAfterPair, false);
 }
 
 ChatPrompt CallPreparer::Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const {
@@ -99,7 +102,17 @@ void CallPreparer::Read(const std::string& body, Dialect dialect, const FindConv
     case Dialect::kResponses:
       prepared.call = ParseResponsesRequest(json, limits, find, prepared.terms.emplace());
       break;
+    case Dialect::kEmbeddings:
+      prepared.call = ParseEmbeddingRequest(json, limits, options_.pooling, prepared.pooling.emplace());
+      break;
+    case Dialect::kRerank:
+      prepared.call = ParseRerankRequest(json, limits, options_.pooling, prepared.pooling.emplace());
+      break;
+    case Dialect::kScore:
+      prepared.call = ParseScoreRequest(json, limits, options_.pooling, prepared.pooling.emplace());
+      break;
   }
+  if (prepared.pooling) prepared.vector_bytes = options_.pooling.hidden * static_cast<int64_t>(sizeof(float));
   CheckModel(prepared.call);
 }
 
@@ -114,7 +127,9 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
                    fmt::format("{} prompts with {} choices each are {} sequences; at most {} may ever wait and run at "
                                "once here (--max-num-queued-reqs, --max-num-seqs)",
                                prepared.num_prompts, call.best_of, prepared.num_sampled(), options_.most_choices),
-                   call.best_of > call.n ? "best_of" : "n");
+                   prepared.pooling        ? FieldOf(call)
+                   : call.best_of > call.n ? "best_of"
+                                           : "n");
   }
   if (prepared.num_sampled() > room) return prepared;
   const MarkedText text = call.chat ? RenderChat(call, stop) : MarkedText();
@@ -174,18 +189,33 @@ void CallPreparer::FindBadWords(GenerateCall& call, const EncodeBounds& bounds) 
   call.bad_words.clear();
 }
 
+/// A pair as the model was trained on it, its end cut off where it is longer than that. Nothing that stands in the pair
+/// becomes a control token.
+std::vector<TokenId> CallPreparer::EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const {
+  std::vector<TokenId> tokens = tokenizer_.Encode(MarkedText(pair, MarkedText::kFromUser), bounds);
+  const size_t around = before_pair_.size() + after_pair_.size();
+  if (most <= around)
+    JsonFields::Refuse("truncate_prompt_tokens", fmt::format("must be above {}, the tokens around a pair", around));
+  tokens.resize(std::min(tokens.size(), most - around));
+  tokens.insert(tokens.begin(), before_pair_.begin(), before_pair_.end());
+  tokens.insert(tokens.end(), after_pair_.begin(), after_pair_.end());
+  return tokens;
+}
+
 void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
   const GenerateCall& call = prepared.call;
   const bool truncates = call.truncate_prompt_tokens != 0;  // then the body's size is the bound
   const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
   SplitBudget splitting(TextBytes(call), {}, stop);  // for the whole call: many short prompts get no more time than one
   const EncodeBounds bounds{stop, most_tokens, &splitting};
+  const size_t kept = TokensKept(call, options_.request.max_model_len);
   try {
     if (call.chat) prepared.prompts.push_back(tokenizer_.Encode(chat, {stop, most_tokens}));
     for (const PromptInput& prompt : call.prompts) {
       if (const auto* text = std::get_if<std::string>(&prompt)) {
         if (call.truncate_prompt_tokens == 0) CheckSize(*text, "prompt");
-        prepared.prompts.push_back(tokenizer_.EncodePrompt(*text, call.add_special_tokens, bounds));
+        prepared.prompts.push_back(call.framed ? EncodePair(*text, kept, bounds)
+                                               : tokenizer_.EncodePrompt(*text, call.add_special_tokens, bounds));
       } else {
         prepared.prompts.push_back(std::get<std::vector<TokenId>>(prompt));
       }
@@ -193,7 +223,6 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
   } catch (const TooManyTokens&) {
     throw PromptTooLong(call);
   }
-  const size_t kept = TokensKept(call, options_.request.max_model_len);
   for (auto& prompt : prepared.prompts) {
     if (prompt.size() > kept) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept));
     if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));

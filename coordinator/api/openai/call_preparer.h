@@ -8,6 +8,7 @@
 #include "coordinator/api/openai/chat_fit.h"
 #include "coordinator/api/requests/dialect.h"
 #include "coordinator/api/requests/openai_request.h"
+#include "coordinator/api/requests/pooling_request.h"
 #include "coordinator/api/requests/responses_request.h"
 #include "coordinator/text/chat_template.h"
 #include "coordinator/text/tokenizer.h"
@@ -21,7 +22,9 @@ struct PreparedCall {
   size_t longest_prompt = 0, prompt_tokens = 0;
   std::vector<std::string>
       echo;  // of every prompt its text, when answers begin with it and its tokens are not reported
-  std::optional<ResponseTerms> terms;  // of /v1/responses
+  std::optional<ResponseTerms> terms;   // of /v1/responses
+  std::optional<PoolingTerms> pooling;  // of calls that generate nothing
+  int64_t vector_bytes = 0;             // of one prompt; likewise
 
   /// Choices over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
@@ -46,6 +49,7 @@ class CallPreparer {
     int most_choices = 0;        // that can ever wait and run at once
     AnswerFormat answer_format;  // of chats
     bool chosen_format = false;  // by a flag
+    PoolingOptions pooling;
   };
   /// chat may be null. The references outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
@@ -71,12 +75,14 @@ class CallPreparer {
   MarkedText RenderChat(GenerateCall& call, const std::stop_token& stop) const;
   ApiError PromptTooLong(const GenerateCall& call) const;
   void FindBadWords(GenerateCall& call, const EncodeBounds& bounds) const;
+  std::vector<TokenId> EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const;
   void EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const;
 
   Options options_;
   const Tokenizer& tokenizer_;
   const ChatTemplate* chat_;
-  std::optional<ChatFit> fit_;  // as long as there is a chat template
+  std::optional<ChatFit> fit_;                     // as long as there is a chat template
+  std::vector<TokenId> before_pair_, after_pair_;  // where pairs are scored by answer
 };
 
 }  // namespace quire

@@ -119,6 +119,7 @@ void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
   }
   if (!shape.is_plain()) call.shown_tokens = shown_tokens_;
   Constrain(call);
+  if (!call.detokenize) shape = AnswerShape();  // there is nothing to tell apart
 }
 
 void ChatFit::Constrain(GenerateCall& call) const {

@@ -41,7 +41,7 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       metrics_(metrics),
       means_(means),
       preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests,
-                 options_.answer_format, options_.chosen_format},
+                 options_.answer_format, options_.chosen_format, options_.pooling},
                 context_.tokenizer, chat),
       pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len}, context_.tokenizer,
              preparer_, means_.pool, Charging()),
@@ -67,6 +67,12 @@ Routes<DataHandler> DataApi::MakeRoutes() {
       {"POST", "/v1/chat/completions", generate},
       {"POST", "/v1/messages", generate},
       {"POST", "/v1/responses", generate},
+      {"POST", "/v1/embeddings", generate},
+      {"POST", "/v1/rerank", generate},
+      {"POST", "/v2/rerank", generate},
+      {"POST", "/rerank", generate},
+      {"POST", "/v1/score", generate},
+      {"POST", "/score", generate},
       {"GET", "/health", alive},
       {"GET", "/ping", alive},
       {"POST", "/ping", alive},
@@ -163,8 +169,8 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& reque
                                                               Dialect dialect) {
   const size_t size = request.body.size();
   const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
-  const bool here = size <= kWorkHereBytes && dialect == Dialect::kCompletions && context_.tokenizer.is_linear() &&
-                    !MayAskForForm(request.body);
+  const bool here = size <= kWorkHereBytes && (dialect == Dialect::kCompletions || dialect == Dialect::kEmbeddings) &&
+                    context_.tokenizer.is_linear() && !MayAskForForm(request.body);
   std::function<PreparedCall(const std::stop_token&)> work =
       [this, dialect, room, find = responses_.FinderFor(request.client), body = std::exchange(request.body, {})](
           const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };

@@ -37,6 +37,7 @@ class DataApi {
     bool chat_page = true;
     AnswerFormat answer_format;
     bool chosen_format = false;  // of answer_format, by a flag
+    PoolingOptions pooling;
   };
   /// What requests take besides their place; the pools must be stopped before this object goes.
   struct Means {

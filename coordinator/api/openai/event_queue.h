@@ -37,6 +37,7 @@ struct GenerationEvent {
   std::optional<double> queue_seconds;  // once per prompt: how long it waited
   std::optional<FinishReason> finished;
   std::string stop_sequence;   // with `finished`: the stop string that ended the choice, if one did
+  std::vector<float> pooled;   // with `finished`: of the prompt; or log-probabilities of the tokens that were listed
   std::string error;           // ends the whole call
   bool accepted = false;       // one of the call's requests is in the queue; nothing else is set
   int error_status = 500;      // with error: the HTTP status it maps to

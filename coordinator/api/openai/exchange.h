@@ -83,6 +83,7 @@ struct DataApi::Exchange {
   Slot& slot;
   std::vector<ChatChoice> choices;             // of a chat
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
+  std::optional<PoolingTerms> pooling = {};    // of calls that generate nothing
 };
 
 }  // namespace quire

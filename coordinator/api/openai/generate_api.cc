@@ -56,7 +56,7 @@ uint64_t RandomSeed() {
 
 /// The id of a call, as its client knows it.
 std::string NewName(Dialect dialect, RequestId id) {
-  static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_"};
+  static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_", "embd-", "rerank-", "score-"};
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], id ^ RandomSeed() << 20);
 }
 
@@ -145,6 +145,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   for (int i = 0; call.chat && i < generation.num_choices(); ++i)
     exchange.choices.emplace_back(call.shape, call.include_reasoning);
   exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
+  exchange.pooling = std::move(prepared->pooling);
   exchange.builder.ShowIds(call.return_token_ids, call.tokens_as_ids);
   const GoneHook hook(responder, generation, memory);
   if (call.stream) {

@@ -54,8 +54,10 @@ class TextSink : public RequestSink {
         first_choice_(first_choice),
         report_tokens_(call.num_top_logprobs >= 0 || call.return_token_ids),
         min_tokens_(call.sampling.min_tokens),
+        detokenizes_(call.detokenize),
         echoes_(call.echo),
         only_prompt_(call.only_prompt()),
+        lists_tokens_(!call.sampling.logprob_tokens.empty()),
         client_tokens_(call.client_tokens),
         events_(std::move(events)) {
     for (int i = 0; i < call.num_delivered(); ++i) {
@@ -79,13 +81,17 @@ class TextSink : public RequestSink {
   }
 
   bool OnToken(const TokenEvent& token) override {
-    if (only_prompt_) return false;
+    if (only_prompt_) {
+      pooled_ = token.pooled;
+      for (size_t i = 0; lists_tokens_ && i < token.top.size(); ++i) pooled_.push_back(token.top[i].second);
+      return false;
+    }
     Choice& choice = choices_[static_cast<size_t>(token.choice)];
     if (client_tokens_ != nullptr) ++*client_tokens_;
     ++choice.pending_count;
     choice.logprob_sum += token.logprob;
     ++choice.num_tokens;
-    const std::string text = choice.detokenizer.Push(token.token);
+    const std::string text = detokenizes_ ? choice.detokenizer.Push(token.token) : "";
     if (report_tokens_) {
       choice.pending_tokens.push_back(Report(token, choice.num_characters));
       choice.num_characters += NumCharacters(text);
@@ -93,7 +99,7 @@ class TextSink : public RequestSink {
     // Before min_tokens a stop string is text like other text.
     const bool may_stop = choice.num_tokens > min_tokens_;
     const StopMatcher::Output out = may_stop ? choice.stops.Push(text) : StopMatcher::Output{text};
-    if (!out.text.empty() || out.stopped) Emit(token.choice, out.text, std::nullopt);
+    if (!out.text.empty() || out.stopped || !detokenizes_) Emit(token.choice, out.text, std::nullopt);
     choice.stopped = out.stopped;
     choice.stop_sequence = out.stop;
     return out.stopped;
@@ -164,7 +170,7 @@ class TextSink : public RequestSink {
     event.num_tokens = std::exchange(choice.pending_count, 0);
     event.queue_seconds = std::exchange(waited_, std::nullopt);
     event.finished = finished;
-    if (finished) event.stop_sequence = std::move(choice.stop_sequence);
+    if (finished) event.stop_sequence = std::move(choice.stop_sequence), event.pooled = std::move(pooled_);
     if (finished && choice.num_tokens > 0) event.mean_logprob = choice.logprob_sum / choice.num_tokens;
     events_->Push(std::move(event));
   }
@@ -173,7 +179,9 @@ class TextSink : public RequestSink {
   int first_choice_;
   bool report_tokens_;
   int min_tokens_;
-  bool echoes_, only_prompt_;
+  bool detokenizes_;
+  bool echoes_, only_prompt_, lists_tokens_;
+  std::vector<float> pooled_;  // until it is told
   std::shared_ptr<std::atomic<int64_t>> client_tokens_;
   std::shared_ptr<EventQueue> events_;
   std::vector<Choice> choices_;

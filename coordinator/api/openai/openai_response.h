@@ -46,6 +46,7 @@ struct AnswerChoice {
   std::optional<FinishReason> finished;
   double mean_logprob = 0;    // of its tokens
   std::string stop_sequence;  // that ended it, if one did
+  std::vector<float> pooled;  // of its prompt, in calls that pool prompts
 };
 
 /// Builds the JSON of one call's answer: what all its chunks share, and the pieces of each. The tokenizer outlives it.

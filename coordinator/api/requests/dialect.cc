@@ -15,7 +15,13 @@ struct Name {
 constexpr Name kNames[] = {{"/v1/completions", Dialect::kCompletions},
                            {"/v1/chat/completions", Dialect::kChat},
                            {"/v1/messages", Dialect::kMessages},
-                           {"/v1/responses", Dialect::kResponses}};
+                           {"/v1/responses", Dialect::kResponses},
+                           {"/v1/embeddings", Dialect::kEmbeddings},
+                           {"/v1/rerank", Dialect::kRerank},
+                           {"/v2/rerank", Dialect::kRerank},
+                           {"/rerank", Dialect::kRerank},
+                           {"/v1/score", Dialect::kScore},
+                           {"/score", Dialect::kScore}};
 
 /// A field of a chat request and what it is here. What begins with another comes before it.
 struct Field {
@@ -33,6 +39,8 @@ constexpr Field kOfResponses[] = {{"response_format.json_schema", "text.format"}
                                   {"reasoning_effort", "reasoning.effort"},
                                   {"messages", "input"},
                                   {"max_tokens", "max_output_tokens"}};
+constexpr Field kOfEmbeddings[] = {{"prompt", "input"}};
+constexpr Field kOfPairs[] = {{"prompt", "documents"}};
 
 }  // namespace
 
@@ -49,6 +57,8 @@ ApiError InWordsOf(Dialect dialect, ApiError error) {
   std::span<const Field> fields;
   if (dialect == Dialect::kMessages) fields = kOfMessages;
   if (dialect == Dialect::kResponses) fields = kOfResponses;
+  if (dialect == Dialect::kEmbeddings) fields = kOfEmbeddings;
+  if (dialect == Dialect::kRerank || dialect == Dialect::kScore) fields = kOfPairs;
   for (const Field& field : fields) {
     const bool whole = error.param == field.chat || error.param.starts_with(std::string(field.chat) + ".");
     if (!whole) continue;

@@ -31,6 +31,7 @@ struct GenerateCall {
   AnswerShape shape;                                         // filled in later
   std::shared_ptr<const std::vector<TokenId>> shown_tokens;  // control tokens that stay in the text; likewise
   bool continue_final_message = false;                       // the answer goes on where the last message ends
+  bool framed = false;  // prompts are pairs of texts, and stand between what the model was trained with around pairs
   int truncate_prompt_tokens = 0;  // so many of a prompt's last tokens are kept; -1: what there is room for; 0: all
 
   int n = 1;        // choices per prompt that are returned
@@ -51,6 +52,7 @@ struct GenerateCall {
   bool add_special_tokens = true;
   bool include_stop = false;
   bool echo = false;
+  bool detokenize = true;         // false: answers have no text
   bool return_token_ids = false;  // of prompts and answers
   bool tokens_as_ids = false;     // log-probabilities name tokens "token_id:N"
   int num_prompt_logprobs = -1;   // prompt_logprobs: with so many alternatives; -1: not reported

@@ -23,6 +23,11 @@ constexpr int kMaxPriority = 1000;
 
 void ReadSampling(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   SamplingSpec& s = call.sampling;
+  s.temperature = limits.defaults.temperature;
+  s.top_p = limits.defaults.top_p;
+  s.top_k = limits.defaults.top_k;
+  s.min_p = limits.defaults.min_p;
+  s.repetition_penalty = limits.defaults.repetition_penalty;
   const auto real = [&](const char* name, double low, double high, float& out) {
     if (const auto value = fields.Number(name, low, high)) out = static_cast<float>(*value);
   };
@@ -44,7 +49,8 @@ void ReadSampling(const JsonFields& fields, const RequestLimits& limits, Generat
 
 void ReadBeams(const JsonFields& fields, GenerateCall& call) {
   if (call.best_of > kMaxBeams) JsonFields::Refuse("best_of", fmt::format("is at most {} with beam search", kMaxBeams));
-  const SamplingSpec& s = call.sampling;
+  SamplingSpec& s = call.sampling;
+  if (!fields.Has("repetition_penalty")) s.repetition_penalty = 1;  // a default is for draws
   const bool plain = s.repetition_penalty == 1 && s.frequency_penalty == 0 && s.presence_penalty == 0 &&
                      s.logit_bias.empty() && s.min_tokens == 0 && s.allowed_tokens.empty() && call.bad_words.empty();
   if (!plain)
@@ -91,25 +97,17 @@ void RefuseWithoutBeams(const JsonFields& fields) {
 
 void ReadCommon(const RequestBody& body, const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   RefuseUnsupportedFields(fields);
-  call.model = fields.Text("model").value_or("");
+  if (limits.unknown) limits.unknown->Check(body.fields(), call.chat ? FieldsOf::kChat : FieldsOf::kCompletions);
+  ReadCallFields(fields, call);
   call.n = static_cast<int>(fields.Integer("n", 1, limits.max_choices).value_or(1));
   call.best_of = static_cast<int>(fields.Integer("best_of", call.n, limits.max_choices).value_or(call.n));
-  call.cache_salt = fields.Text("cache_salt").value_or("");
-  if (call.cache_salt.size() > kMaxSaltBytes)
-    JsonFields::Refuse("cache_salt", fmt::format("takes at most {} bytes", kMaxSaltBytes));
-  call.priority = static_cast<int>(fields.Integer("priority", -kMaxPriority, kMaxPriority).value_or(0));
-  call.deadline_seconds = fields.Number("deadline_seconds", 0.001, 1e6).value_or(0);
   ReadSampling(fields, limits, call);
   call.stop = fields.Texts("stop", 16, 1024);
   ReadTokenFields(fields, limits, call);
   call.ignore_eos = fields.Flag("ignore_eos", false);
   call.return_token_ids = fields.Flag("return_token_ids", false);
   call.tokens_as_ids = fields.Flag("return_tokens_as_token_ids", false);
-  call.truncate_prompt_tokens = static_cast<int>(fields.Integer("truncate_prompt_tokens", -1, INT32_MAX).value_or(0));
-  if (call.truncate_prompt_tokens == 0 && fields.Has("truncate_prompt_tokens"))
-    JsonFields::Refuse("truncate_prompt_tokens", "must be at least 1, or -1 for what the model has room for");
   call.skip_special_tokens = fields.Flag("skip_special_tokens", true);
-  call.add_special_tokens = fields.Flag("add_special_tokens", true);
   call.include_stop = fields.Flag("include_stop_str_in_output", false);
   call.stream = fields.Flag("stream", false);
   if (const Json* options = fields.Find("stream_options")) {
@@ -132,6 +130,14 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   ReadGrammar(body, fields, call);
 }
 
+/// Answers without a text, for clients that read tokens. What is looked for in a text, or begins one, needs it.
+void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
+  call.detokenize = fields.Flag("detokenize", true);
+  if (call.detokenize) return;
+  const char* needs_text = !call.stop.empty() ? "stop" : call.echo ? "echo" : call.tools.active() ? "tools" : nullptr;
+  if (needs_text != nullptr) JsonFields::Refuse(needs_text, "needs an answer with a text: leave out detokenize: false");
+}
+
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
     const auto value = fields.Integer(name, 0, INT32_MAX);
@@ -144,22 +150,40 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
   }
 }
 
-std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& limits, bool truncated) {
-  const auto refuse = [] {
-    JsonFields::Refuse("prompt", "must be a string, a list of strings, a list of token ids, or a list of such lists");
+}  // namespace
+
+RequestBody::RequestBody(std::string_view text) : text_(text), fields_(ParseJson(text, "body", kClientJson)) {}
+
+void ReadCallFields(const JsonFields& fields, GenerateCall& call) {
+  call.model = fields.Text("model").value_or("");
+  call.cache_salt = fields.Text("cache_salt").value_or("");
+  if (call.cache_salt.size() > kMaxSaltBytes)
+    JsonFields::Refuse("cache_salt", fmt::format("takes at most {} bytes", kMaxSaltBytes));
+  call.priority = static_cast<int>(fields.Integer("priority", -kMaxPriority, kMaxPriority).value_or(0));
+  call.deadline_seconds = fields.Number("deadline_seconds", 0.001, 1e6).value_or(0);
+  call.truncate_prompt_tokens = static_cast<int>(fields.Integer("truncate_prompt_tokens", -1, INT32_MAX).value_or(0));
+  if (call.truncate_prompt_tokens == 0 && fields.Has("truncate_prompt_tokens"))
+    JsonFields::Refuse("truncate_prompt_tokens", "must be at least 1, or -1 for what the model has room for");
+  call.add_special_tokens = fields.Flag("add_special_tokens", true);
+}
+
+std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const RequestLimits& limits,
+                                     bool truncated) {
+  const auto refuse = [name] {
+    JsonFields::Refuse(name, "must be a string, a list of strings, a list of token ids, or a list of such lists");
   };
-  if (prompt == nullptr) JsonFields::Refuse("prompt", "is missing");
+  if (prompt == nullptr) JsonFields::Refuse(name, "is missing");
   const auto ids = [&](const Json& list) {
     if (list.size() > static_cast<size_t>(limits.max_model_len) && !truncated)
-      throw ContextLengthError(limits.max_model_len, fmt::format("the prompt has {}", list.size()), "prompt");
-    return ReadTokenIds(list, "prompt", list.size(), limits.vocab_size);
+      throw ContextLengthError(limits.max_model_len, fmt::format("the prompt has {}", list.size()), name);
+    return ReadTokenIds(list, name, list.size(), limits.vocab_size);
   };
   if (prompt->is_string()) return {prompt->get<std::string>()};
   if (!prompt->is_array()) refuse();
-  if (prompt->empty()) JsonFields::Refuse("prompt", "is empty");
+  if (prompt->empty()) JsonFields::Refuse(name, "is empty");
   if ((*prompt)[0].is_number()) return {ids(*prompt)};
   if (prompt->size() > static_cast<size_t>(limits.max_prompts))
-    JsonFields::Refuse("prompt", fmt::format("takes at most {} prompts", limits.max_prompts));
+    JsonFields::Refuse(name, fmt::format("takes at most {} prompts", limits.max_prompts));
   std::vector<PromptInput> prompts;
   for (const Json& one : *prompt) {
     if (one.is_string())
@@ -172,18 +196,15 @@ std::vector<PromptInput> ReadPrompts(const Json* prompt, const RequestLimits& li
   return prompts;
 }
 
-}  // namespace
-
-RequestBody::RequestBody(std::string_view text) : text_(text), fields_(ParseJson(text, "body", kClientJson)) {}
-
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits) {
   const JsonFields fields(body.fields());
   GenerateCall call;
   ReadCommon(body, fields, limits, call);
   RefuseChatFields(fields);
   call.echo = fields.Flag("echo", false);
+  ReadDetokenize(fields, call);
   ReadMaxTokens(fields, limits, call);
-  call.prompts = ReadPrompts(fields.Find("prompt"), limits, call.truncate_prompt_tokens != 0);
+  call.prompts = ReadPrompts("prompt", fields.Find("prompt"), limits, call.truncate_prompt_tokens != 0);
   if (const auto logprobs = fields.Integer("logprobs", 0, kMaxLogprobs))
     call.num_top_logprobs = static_cast<int>(*logprobs);
   return call;
@@ -207,6 +228,7 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
     conversation.tools = OrderedJson::array();
     for (const Tool& tool : call.tools.tools) conversation.tools.push_back(tool.definition);
   }
+  ReadDetokenize(fields, call);
   call.include_reasoning = fields.Flag("include_reasoning", true);
   if (fields.Has("echo") && *fields.Find("echo") != false) JsonFields::Refuse("echo", "is for /v1/completions");
   if (fields.Flag("logprobs", false)) {

@@ -4,6 +4,8 @@
 
 #include "comm/base/json.h"
 #include "coordinator/api/requests/generate_call.h"
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/known_fields.h"
 
 namespace quire {
 
@@ -22,17 +24,33 @@ class RequestBody {
   Json fields_;
 };
 
-/// Bounds of single fields.
+/// How tokens are drawn where a request does not say.
+struct SamplingDefaults {
+  float temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
+  int32_t top_k = 0;  // 0: all
+  bool operator==(const SamplingDefaults&) const = default;
+};
+
+/// Bounds of single fields, and what holds without them.
 struct RequestLimits {
   int vocab_size = 0;
   int max_model_len = 0;
   int max_choices = 128;
   int max_prompts = 16;
+  SamplingDefaults defaults;
+  const UnknownFields* unknown = nullptr;  // outlives it; null: nobody looks for such
 };
 
-/// Both throw ApiError. Fields nobody knows are ignored; fields that would change the answer and are not supported are
-/// refused, so that nothing is silently different from what was asked.
+/// Both throw ApiError. Fields that would change the answer and are not supported are refused, so that nothing is
+/// silently different from what was asked.
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
 GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
+
+// Parts of those, for requests of other kinds; they throw likewise.
+
+/// Whose request it is to be and what becomes of its prompts: model, priority, cache_salt and the like.
+void ReadCallFields(const JsonFields& fields, GenerateCall& call);
+/// The field's prompts: a text, token ids, or a list of either. truncated: they may be longer than the context.
+std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const RequestLimits& limits, bool truncated);
 
 }  // namespace quire

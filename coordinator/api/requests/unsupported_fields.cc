@@ -1,7 +1,6 @@
 #include "coordinator/api/requests/unsupported_fields.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace quire {
 
@@ -28,7 +27,6 @@ const std::vector<Unsupported> kFields = {
     {"guided_decoding_backend", {}},
     {"chat_template", {}},
     {"prompt_embeds", {}},
-    {"detokenize", {true}},
     {"logits_processors", {Json::array()}},
     {"repetition_detection", {}},
     {"thinking_token_budget", {}},
@@ -82,6 +80,12 @@ void RefuseAnyOf(const std::vector<Unsupported>& table, const JsonFields& fields
 
 void RefuseUnsupportedFields(const JsonFields& fields) {
   RefuseAnyOf(kFields, fields, "is not supported by this server");
+}
+
+std::vector<std::string_view> UnsupportedFieldNames() {
+  std::vector<std::string_view> names;
+  for (const Unsupported& field : kFields) names.push_back(field.name);
+  return names;
 }
 
 void RefuseChatFields(const JsonFields& fields) { RefuseAnyOf(kOfChat, fields, "is for /v1/chat/completions"); }

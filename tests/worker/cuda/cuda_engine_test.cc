@@ -163,6 +163,19 @@ void ExpectAlikePrompts(const Answers& got, const Answers& want, double toleranc
   EXPECT_GT(scored, 150u);
 }
 
+/// Activations are of about 1, and rounded a few times more than logits are.
+void ExpectAlikePooled(const Answers& got, const Answers& want, double tolerance) {
+  size_t pooled = 0;
+  for (size_t i = 0; i < want.sinks.size(); ++i) {
+    const std::vector<float>&mine = got.sinks[i].pooled, &right = want.sinks[i].pooled;
+    ASSERT_EQ(mine.size(), right.size()) << "request " << i;
+    for (size_t d = 0; d < right.size(); ++d)
+      ASSERT_NEAR(mine[d], right[d], tolerance * (2 + std::abs(right[d]))) << "request " << i << ", dimension " << d;
+    pooled += !right.empty();
+  }
+  EXPECT_EQ(pooled, 3u);
+}
+
 void ExpectEqualTokens(const Answers& got, const Answers& want) {
   for (size_t i = 0; i < want.sinks.size(); ++i) {
     ASSERT_EQ(got.sinks[i].error, "");
@@ -192,6 +205,9 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
   for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
+  asks[0].sampling.pooling = Pooling::kLast;  // of a single token
+  asks[2].sampling.pooling = Pooling::kMean;
+  asks[4].sampling.pooling = Pooling::kCls;
   const Answers want = Serve(files, asks, {.ranks = 1, .num_blocks = 200}, MakeCpuEngine);
   CudaMaker maker(c.options);
   const Answers got = Serve(files, asks, c.setup, std::ref(maker));
@@ -202,6 +218,7 @@ TEST_P(CudaEngineTest, EqualsTheCpuEngine) {
   }
   ExpectAlike(got, want, c.tolerance);
   ExpectAlikePrompts(got, want, c.tolerance);
+  ExpectAlikePooled(got, want, c.tolerance);
 }
 
 constexpr auto kF16 = NumberType::kF16, kBF16 = NumberType::kBF16, kF32 = NumberType::kF32;

@@ -1,0 +1,142 @@
+#include "coordinator/api/openai/pooled_answer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace quire {
+
+namespace {
+
+/// What names an answer.
+struct AnswerHead {
+  std::string id, model;
+  int64_t created;
+};
+
+constexpr size_t kNumberBytes = 12;  // of a number's text with its comma
+
+Json UsageJson(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"total_tokens", usage.prompt_tokens},
+          {"completion_tokens", 0},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+/// The members `more` as they stand inside of an object.
+std::string Members(const Json& more) {
+  const std::string text = DumpJson(more);
+  return text.substr(1, text.size() - 2);
+}
+
+std::string EmbeddingText(size_t index, const PoolingTerms& terms, std::vector<float> vector) {
+  FitVector(terms.dimensions, terms.normalize, vector);
+  const std::string numbers = terms.base64 ? '"' + Base64Of(vector) + '"' : fmt::format("[{}]", fmt::join(vector, ","));
+  return fmt::format(R"({}{{"object":"embedding","index":{},"embedding":{}}})", index > 0 ? "," : "", index, numbers);
+}
+
+std::shared_ptr<PiecewiseText> EmbeddingsAnswer(const AnswerHead& head, const PoolingTerms& terms,
+                                                std::vector<std::vector<float>> vectors, const Usage& usage) {
+  size_t bytes = 512;
+  std::vector<PartedText::Part> parts;
+  parts.emplace_back([head] {
+    const Json begin = {{"id", head.id}, {"object", "list"}, {"created", head.created}, {"model", head.model}};
+    return fmt::format("{{{},\"data\":[", Members(begin));
+  });
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    bytes += vectors[i].size() * kNumberBytes;
+    parts.emplace_back([i, terms, vector = std::move(vectors[i])]() mutable {
+      return EmbeddingText(i, terms, std::exchange(vector, {}));
+    });
+  }
+  parts.emplace_back([usage] { return fmt::format("],{}}}", Members({{"usage", UsageJson(usage)}})); });
+  return std::make_shared<PartedText>(std::move(parts), bytes);
+}
+
+Json ScoresJson(const AnswerHead& head, const std::vector<double>& scores, const Usage& usage) {
+  Json data = Json::array();
+  for (size_t i = 0; i < scores.size(); ++i) data.push_back({{"index", i}, {"object", "score"}, {"score", scores[i]}});
+  return {{"id", head.id},       {"object", "list"},        {"created", head.created},
+          {"model", head.model}, {"data", std::move(data)}, {"usage", UsageJson(usage)}};
+}
+
+/// The best first; of equal ones the one that came first.
+Json RankingJson(const AnswerHead& head, const PoolingTerms& terms, const std::vector<double>& scores,
+                 const Usage& usage) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return scores[i]; });
+  if (terms.top_n > 0) order.resize(std::min(order.size(), terms.top_n));
+  Json results = Json::array();
+  for (const size_t i : order) {
+    Json result = {{"index", i}, {"relevance_score", scores[i]}};
+    if (!terms.documents.empty()) result["document"] = {{"text", terms.documents[i]}};
+    results.push_back(std::move(result));
+  }
+  return {{"id", head.id}, {"model", head.model}, {"results", std::move(results)}, {"usage", UsageJson(usage)}};
+}
+
+}  // namespace
+
+void FitVector(int dimensions, bool normalize, std::vector<float>& vector) {
+  if (dimensions > 0) vector.resize(std::min(vector.size(), static_cast<size_t>(dimensions)));
+  if (!normalize) return;
+  double squares = 0;
+  for (const float value : vector) squares += double{value} * value;
+  if (squares == 0) return;
+  const double scale = 1 / std::sqrt(squares);
+  for (float& value : vector) value = static_cast<float>(value * scale);
+}
+
+std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors) {
+  std::vector<double> scores;
+  if (terms.by_answer) {
+    for (const auto& answer : vectors) scores.push_back(1 / (1 + std::exp(double{answer[0]} - answer[1])));
+    return scores;
+  }
+  for (auto& vector : vectors) FitVector(0, true, vector);
+  for (size_t i = terms.num_queries; i < vectors.size(); ++i) {
+    const std::vector<float>& query = vectors[terms.num_queries == 1 ? 0 : i - terms.num_queries];
+    scores.push_back(std::inner_product(query.begin(), query.end(), vectors[i].begin(), 0.0));
+  }
+  return scores;
+}
+
+std::string Base64Of(const std::vector<float>& vector) {
+  static constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  static_assert(std::endian::native == std::endian::little);
+  const auto bytes = std::as_bytes(std::span(vector));
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t bits = 0;
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    for (size_t b = 0; b < 3; ++b) bits = bits << 8 | (b < count ? std::to_integer<uint32_t>(bytes[i + b]) : 0);
+    for (size_t c = 0; c < 4; ++c) text += c <= count ? kAlphabet[bits >> (18 - 6 * c) & 63] : '=';
+  }
+  return text;
+}
+
+std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms terms,
+                                            std::vector<std::vector<float>> vectors, const Usage& usage) {
+  AnswerHead head{envelope.at("id").get<std::string>(), envelope.at("model").get<std::string>(),
+                  envelope.at("created").get<int64_t>()};
+  if (terms.kind == PoolingTerms::Kind::kEmbeddings) return EmbeddingsAnswer(head, terms, std::move(vectors), usage);
+  size_t bytes = 512 + 64 * vectors.size();
+  for (const std::string& document : terms.documents) bytes += document.size();
+  for (const auto& vector : vectors) bytes += vector.size();  // a few operations for each of its numbers
+  auto make = [head = std::move(head), terms = std::move(terms), vectors = std::move(vectors), usage]() mutable {
+    const std::vector<double> scores = PairScores(terms, std::move(vectors));
+    return DumpJson(terms.kind == PoolingTerms::Kind::kRerank ? RankingJson(head, terms, scores, usage)
+                                                              : ScoresJson(head, scores, usage));
+  };
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{std::move(make)}, bytes);
+}
+
+}  // namespace quire

@@ -1,0 +1,134 @@
+#include "coordinator/api/requests/known_fields.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/api/requests/json_fields.h"
+#include "coordinator/api/requests/unsupported_fields.h"
+
+namespace quire {
+
+namespace {
+
+constexpr size_t kMostTold = 256;
+constexpr size_t kMostNameBytes = 64;  // longer ones are like none
+
+// docs/fields.md has the same lists.
+
+constexpr std::string_view kOfGenerating[] = {
+    "model", "max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "min_p", "seed",
+    "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "allowed_token_ids", "bad_words",
+    "stop", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens", "skip_special_tokens",
+    "add_special_tokens", "truncate_prompt_tokens", "logprobs", "prompt_logprobs", "detokenize", "return_token_ids",
+    "return_tokens_as_token_ids", "stream", "stream_options", "use_beam_search", "length_penalty", "early_stopping",
+    "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+    "cache_salt", "priority", "deadline_seconds",
+    // Of one kind only; the other refuses them by name.
+    "echo", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "enable_thinking",
+    "reasoning_effort", "documents", "include_reasoning", "add_generation_prompt", "continue_final_message",
+    "top_logprobs"};
+
+constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
+                                           "priority", "deadline_seconds"};
+
+/// They change nothing about any answer. The last ones are settings of methods whose switch is refused unless it is
+/// off.
+constexpr std::string_view kPassedOver[] = {"user",
+                                            "store",
+                                            "metadata",
+                                            "service_tier",
+                                            "safety_identifier",
+                                            "prompt_cache_key",
+                                            "prompt_cache_retention",
+                                            "request_id",
+                                            "mirostat_tau",
+                                            "mirostat_eta",
+                                            "dry_base",
+                                            "dry_allowed_length",
+                                            "dry_penalty_last_n",
+                                            "dry_sequence_breakers",
+                                            "xtc_threshold",
+                                            "dynatemp_exponent"};
+
+std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
+  std::vector<std::string_view> names(std::begin(kPassedOver), std::end(kPassedOver));
+  const auto add = [&](std::span<const std::string_view> more) { names.insert(names.end(), more.begin(), more.end()); };
+  switch (kind) {
+    case FieldsOf::kCompletions:
+    case FieldsOf::kChat:
+      add(kOfGenerating);
+      names.push_back(kind == FieldsOf::kChat ? "messages" : "prompt");
+      for (const std::string_view name : UnsupportedFieldNames()) names.push_back(name);
+      break;
+    case FieldsOf::kEmbeddings:
+      add(kOfPooling);
+      for (const char* name : {"input", "encoding_format", "dimensions", "normalize"}) names.push_back(name);
+      break;
+    case FieldsOf::kRerank:
+      add(kOfPooling);
+      for (const char* name : {"query", "documents", "top_n", "return_documents", "instruction"}) names.push_back(name);
+      break;
+    case FieldsOf::kScore:
+      add(kOfPooling);
+      for (const char* name : {"text_1", "text_2", "queries", "documents", "instruction"}) names.push_back(name);
+      break;
+  }
+  return names;
+}
+
+/// Letters to add, drop or change that make one of the other.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+bool IsKnownField(std::string_view name, FieldsOf kind) { return std::ranges::count(FieldsOfKind(kind), name) > 0; }
+
+std::string NearestField(std::string_view name, FieldsOf kind) {
+  if (name.size() > kMostNameBytes) return "";
+  size_t least = std::max<size_t>(1, name.size() / 3) + 1;
+  std::string_view nearest;
+  for (const std::string_view known : FieldsOfKind(kind)) {
+    const size_t distance = EditDistance(name, known);
+    if (distance < least) least = distance, nearest = known;
+  }
+  return std::string(nearest);
+}
+
+void UnknownFields::Check(const Json& body, FieldsOf kind) const {
+  for (const auto& [name, value] : body.items()) {
+    if (value.is_null() || IsKnownField(name, kind)) continue;
+    const std::string shown = name.substr(0, kMostNameBytes);
+    if (ignored_ && !IsNew(shown)) continue;
+    const std::string nearest = NearestField(name, kind);
+    const std::string words = nearest.empty() ? "is no field of this request"
+                                              : fmt::format("is no field of this request; is {} meant?", nearest);
+    if (!ignored_) JsonFields::Refuse(shown.c_str(), words);
+    spdlog::warn("a field that nobody knows is passed over (--ignore-unknown-fields): {} {}", DumpJson(shown), words);
+  }
+}
+
+bool UnknownFields::IsNew(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  return told_.size() < kMostTold && told_.insert(name).second;
+}
+
+}  // namespace quire

@@ -1,0 +1,134 @@
+#include "coordinator/api/requests/pooling_request.h"
+
+#include <fmt/format.h>
+
+#include "coordinator/api/requests/json_fields.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int kMostInputs = 2048;  // OpenAI's bound
+constexpr size_t kMostInstructionBytes = 4096;
+constexpr size_t kMostQueryBytes = 4 << 20;  // of a query, as often as it is repeated
+constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
+
+/// What all of them have. What is drawn after the prompts is of no interest.
+GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
+  const JsonFields fields(body.fields());
+  if (limits.unknown) limits.unknown->Check(body.fields(), kind);
+  GenerateCall call;
+  ReadCallFields(fields, call);
+  call.max_tokens = 0;
+  call.ignore_eos = true;
+  call.sampling.temperature = 0;
+  return call;
+}
+
+/// One text or a list of them.
+std::vector<std::string> ReadTexts(const JsonFields& fields, const char* name) {
+  const Json* value = fields.Find(name);
+  if (value == nullptr) JsonFields::Refuse(name, "is missing");
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  if (list.empty()) JsonFields::Refuse(name, "is empty");
+  if (list.size() > kMostInputs) JsonFields::Refuse(name, fmt::format("takes at most {} texts", kMostInputs));
+  std::vector<std::string> texts;
+  for (const Json& item : list) {
+    // Cohere's and Jina's clients may wrap a text.
+    const Json* text = item.is_object() && item.size() == 1 && item.contains("text") ? &item["text"] : &item;
+    if (!text->is_string()) JsonFields::Refuse(name, "must be a text or a list of texts");
+    texts.push_back(text->get<std::string>());
+  }
+  return texts;
+}
+
+void CheckScores(const PoolingOptions& options) {
+  if (!options.no_scores.empty()) throw ApiError(400, "this server scores no pairs: " + options.no_scores);
+}
+
+/// Puts the prompts of the pairs into the call. One query counts for all documents.
+void AddPairs(const JsonFields& fields, const PoolingOptions& options, std::vector<std::string> queries,
+              std::vector<std::string> documents, const char* query_field, GenerateCall& call, PoolingTerms& terms) {
+  terms.by_answer = options.by_answer;
+  const std::string instruction = fields.Text("instruction").value_or(kInstruction);
+  if (instruction.size() > kMostInstructionBytes)
+    JsonFields::Refuse("instruction", fmt::format("takes at most {} bytes", kMostInstructionBytes));
+  if (!options.by_answer) {
+    if (fields.Has("instruction"))
+      JsonFields::Refuse("instruction", "is for models that answer yes or no; put it into the query");
+    call.sampling.pooling = options.pooling;
+    terms.num_queries = queries.size();
+    for (auto* texts : {&queries, &documents}) {
+      for (std::string& text : *texts) call.prompts.emplace_back(std::move(text));
+    }
+    return;
+  }
+  const size_t repeated = queries.size() == 1 ? (queries[0].size() + instruction.size()) * documents.size() : 0;
+  if (repeated > kMostQueryBytes) {
+    JsonFields::Refuse(query_field,
+                       fmt::format("is read once with each document: {} bytes in all, at most {} are taken", repeated,
+                                   kMostQueryBytes));
+  }
+  for (size_t i = 0; i < documents.size(); ++i) {
+    call.prompts.emplace_back(fmt::format("<Instruct>: {}\n<Query>: {}\n<Document>: {}", instruction,
+                                          queries[queries.size() == 1 ? 0 : i], documents[i]));
+  }
+  call.framed = true;
+  call.sampling.allowed_tokens = call.sampling.logprob_tokens = options.answers;
+  call.num_top_logprobs = 0;
+}
+
+}  // namespace
+
+GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                                   PoolingTerms& terms) {
+  const JsonFields fields(body.fields());
+  if (!options.no_pooling.empty()) throw ApiError(400, "this server makes no embeddings: " + options.no_pooling);
+  GenerateCall call = PoolingCall(body, limits, FieldsOf::kEmbeddings);
+  terms.kind = PoolingTerms::Kind::kEmbeddings;
+  terms.normalize = fields.Flag("normalize", options.normalize);
+  terms.dimensions = static_cast<int>(fields.Integer("dimensions", 1, options.hidden).value_or(0));
+  const std::string format = fields.Text("encoding_format").value_or("float");
+  if (format != "float" && format != "base64") JsonFields::Refuse("encoding_format", "must be float or base64");
+  terms.base64 = format == "base64";
+  call.sampling.pooling = options.pooling;
+  RequestLimits many = limits;
+  many.max_prompts = kMostInputs;
+  call.prompts = ReadPrompts("input", fields.Find("input"), many, call.truncate_prompt_tokens != 0);
+  return call;
+}
+
+GenerateCall ParseRerankRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                                PoolingTerms& terms) {
+  const JsonFields fields(body.fields());
+  CheckScores(options);
+  GenerateCall call = PoolingCall(body, limits, FieldsOf::kRerank);
+  terms.kind = PoolingTerms::Kind::kRerank;
+  const std::optional<std::string> query = fields.Text("query");
+  if (!query) JsonFields::Refuse("query", "is missing");
+  std::vector<std::string> documents = ReadTexts(fields, "documents");
+  terms.top_n = static_cast<size_t>(fields.Integer("top_n", 0, INT32_MAX).value_or(0));
+  if (fields.Flag("return_documents", true)) terms.documents = documents;
+  AddPairs(fields, options, {*query}, std::move(documents), "query", call, terms);
+  return call;
+}
+
+GenerateCall ParseScoreRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                               PoolingTerms& terms) {
+  const JsonFields fields(body.fields());
+  CheckScores(options);
+  GenerateCall call = PoolingCall(body, limits, FieldsOf::kScore);
+  terms.kind = PoolingTerms::Kind::kScore;
+  // vLLM has two names for either.
+  const char* first = fields.Has("queries") ? "queries" : "text_1";
+  const char* second = fields.Has("documents") ? "documents" : "text_2";
+  std::vector<std::string> queries = ReadTexts(fields, first), documents = ReadTexts(fields, second);
+  if (queries.size() != 1 && queries.size() != documents.size()) {
+    JsonFields::Refuse(
+        first, fmt::format("must be one text, or as many as {}: {}, not {}", second, documents.size(), queries.size()));
+  }
+  AddPairs(fields, options, std::move(queries), std::move(documents), first, call, terms);
+  return call;
+}
+
+}  // namespace quire

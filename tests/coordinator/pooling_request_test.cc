@@ -1,0 +1,214 @@
+// Calls that pool prompts: what their bodies say, and the answers made of vectors. Fields that nobody knows.
+#include "coordinator/api/requests/pooling_request.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "coordinator/api/openai/pooled_answer.h"
+#include "coordinator/api/requests/api_error.h"
+#include "coordinator/api/requests/known_fields.h"
+
+namespace quire {
+namespace {
+
+const RequestLimits kLimits{.vocab_size = 1000, .max_model_len = 64};
+const PoolingOptions kVectors{.pooling = Pooling::kLast, .hidden = 8};
+const PoolingOptions kAnswers{.no_pooling = "none", .hidden = 8, .by_answer = true, .answers = {5, 6}};
+using Parse = GenerateCall(const RequestBody&, const RequestLimits&, const PoolingOptions&, PoolingTerms&);
+
+GenerateCall ParseBody(Parse& parse, const Json& body, const PoolingOptions& options, PoolingTerms& terms,
+                       const RequestLimits& limits = kLimits) {
+  const std::string text = DumpJson(body);
+  return parse(RequestBody(text), limits, options, terms);
+}
+
+/// The field at fault; empty for none.
+std::string Fault(Parse& parse, const Json& body, const PoolingOptions& options = kVectors,
+                  const RequestLimits& limits = kLimits) {
+  PoolingTerms terms;
+  try {
+    ParseBody(parse, body, options, terms, limits);
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.status, 400);
+    return error.param.empty() ? error.what() : error.param;
+  }
+  return "";
+}
+
+TEST(PoolingRequestTest, InputsAreTextsOrTokens) {
+  PoolingTerms terms;
+  GenerateCall call = ParseBody(ParseEmbeddingRequest, {{"input", {"a", "b"}}, {"dimensions", 3}}, kVectors, terms);
+  EXPECT_EQ(call.prompts.size(), 2u);
+  EXPECT_EQ(terms.dimensions, 3);
+  EXPECT_TRUE(call.only_prompt() && call.ignore_eos);
+  EXPECT_EQ(call.sampling.pooling, Pooling::kLast);
+  call = ParseBody(ParseEmbeddingRequest, {{"input", {5, 6}}, {"encoding_format", "base64"}}, kVectors, terms);
+  EXPECT_EQ(std::get<std::vector<TokenId>>(call.prompts.at(0)), (std::vector<TokenId>{5, 6}));
+  EXPECT_TRUE(terms.base64);
+  for (const auto& [field, value] :
+       std::vector<std::pair<const char*, Json>>{{"input", nullptr},
+                                                 {"input", Json::array()},
+                                                 {"input", 5},
+                                                 {"input", {1000}},
+                                                 {"input", {{1}, 2}},
+                                                 {"dimensions", 0},
+                                                 {"dimensions", 9},
+                                                 {"encoding_format", "int8"},
+                                                 {"normalize", 1},
+                                                 {"input", Json(std::vector<std::string>(2049, "a"))},
+                                                 {"truncate_prompt_tokens", 0}}) {
+    Json body = {{"input", "a"}};
+    body[field] = value;
+    EXPECT_EQ(Fault(ParseEmbeddingRequest, body), field) << value;
+  }
+  EXPECT_EQ(Fault(ParseEmbeddingRequest, {{"input", Json(std::vector<std::string>(2048, "a"))}}), "");
+  EXPECT_NE(Fault(ParseEmbeddingRequest, {{"input", "a"}}, kAnswers), "") << "there is no pooling";
+}
+
+TEST(PoolingRequestTest, PairsAreQueriesThenDocumentsByCosine) {
+  PoolingTerms terms;
+  const Json body = {{"query", "q"}, {"documents", {"a", Json{{"text", "b"}}}}, {"top_n", 1}};
+  const GenerateCall call = ParseBody(ParseRerankRequest, body, kVectors, terms);
+  ASSERT_EQ(call.prompts.size(), 3u);
+  EXPECT_EQ(std::get<std::string>(call.prompts[0]), "q");
+  EXPECT_EQ(terms.num_queries, 1u);
+  EXPECT_EQ(terms.top_n, 1u);
+  EXPECT_EQ(terms.documents, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(Fault(ParseRerankRequest, {{"documents", {"a"}}}), "query");
+  EXPECT_EQ(Fault(ParseRerankRequest, {{"query", "q"}}), "documents");
+  EXPECT_EQ(Fault(ParseRerankRequest, {{"query", "q"}, {"documents", Json::array()}}), "documents");
+  EXPECT_EQ(Fault(ParseRerankRequest, {{"query", "q"}, {"documents", "a"}, {"instruction", "i"}}), "instruction");
+  EXPECT_EQ(Fault(ParseScoreRequest, {{"text_1", {"a", "b"}}, {"text_2", {"a", "b", "c"}}}), "text_1");
+  EXPECT_EQ(Fault(ParseScoreRequest, {{"text_1", "a"}}), "text_2");
+  EXPECT_EQ(Fault(ParseScoreRequest, {{"queries", {"a", "b"}}, {"documents", {"c", "d"}}}), "");
+}
+
+TEST(PoolingRequestTest, PairsByAnswerAreOnePromptEach) {
+  PoolingTerms terms;
+  const Json body = {{"text_1", "q"}, {"text_2", {"a", "b"}}, {"instruction", "i"}};
+  const GenerateCall call = ParseBody(ParseScoreRequest, body, kAnswers, terms);
+  ASSERT_EQ(call.prompts.size(), 2u);
+  EXPECT_EQ(std::get<std::string>(call.prompts[1]), "<Instruct>: i\n<Query>: q\n<Document>: b");
+  EXPECT_TRUE(call.framed && terms.by_answer);
+  EXPECT_EQ(call.sampling.allowed_tokens, kAnswers.answers);
+  EXPECT_EQ(call.sampling.logprob_tokens, kAnswers.answers);
+  EXPECT_EQ(call.sampling.pooling, Pooling::kNone);
+  const std::string large(3 << 10, 'q');
+  EXPECT_EQ(
+      Fault(ParseRerankRequest, {{"query", large}, {"documents", Json(std::vector<std::string>(2000, "a"))}}, kAnswers),
+      "query");
+  EXPECT_EQ(Fault(ParseRerankRequest, {{"query", large}, {"documents", "a"}}, kAnswers), "");
+  EXPECT_EQ(Fault(ParseRerankRequest, {{"query", "q"}, {"documents", "a"}, {"instruction", std::string(4097, 'i')}},
+                  kAnswers),
+            "instruction");
+}
+
+TEST(PooledAnswerTest, VectorsAreCutAndHaveLengthOne) {
+  std::vector<float> vector = {3, 4, 12};
+  FitVector(2, true, vector);
+  EXPECT_EQ(vector, (std::vector<float>{0.6f, 0.8f}));
+  vector = {3, 4, 12};
+  FitVector(2, false, vector);
+  EXPECT_EQ(vector, (std::vector<float>{3, 4}));
+  vector = {0, 0};
+  FitVector(0, true, vector);
+  EXPECT_EQ(vector, (std::vector<float>{0, 0})) << "no direction";
+}
+
+TEST(PooledAnswerTest, Base64IsOfLittleEndianFloats) {
+  EXPECT_EQ(Base64Of({}), "");
+  EXPECT_EQ(Base64Of({1.0f}), "AACAPw==");
+  EXPECT_EQ(Base64Of({1.0f, -2.0f}), "AACAPwAAAMA=");
+  EXPECT_EQ(Base64Of({1.0f, -2.0f, 0.5f}), "AACAPwAAAMAAAAA/");
+}
+
+TEST(PooledAnswerTest, PairsScoreByCosineOrByAnswer) {
+  PoolingTerms terms;
+  terms.num_queries = 1;
+  const std::vector<double> cosines = PairScores(terms, {{1, 0}, {0, 5}, {3, 0}, {1, 1}});
+  ASSERT_EQ(cosines.size(), 3u);
+  EXPECT_NEAR(cosines[0], 0, 1e-6);
+  EXPECT_NEAR(cosines[1], 1, 1e-6);
+  EXPECT_NEAR(cosines[2], std::sqrt(0.5), 1e-6);
+  terms.num_queries = 2;
+  const std::vector<double> pairs = PairScores(terms, {{1, 0}, {0, 1}, {1, 0}, {-1, 0}});
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_NEAR(pairs[0], 1, 1e-6);
+  EXPECT_NEAR(pairs[1], 0, 1e-6);
+  terms.by_answer = true;
+  const auto log_of = [](double p) { return static_cast<float>(std::log(p)); };
+  EXPECT_NEAR(PairScores(terms, {{log_of(0.1), log_of(0.3)}}).at(0), 0.75, 1e-6) << "no, then yes";
+}
+
+TEST(PooledAnswerTest, TextsArePutTogetherOfPieces) {
+  const Json envelope = {{"id", "embd-1"}, {"object", "x"}, {"created", 7}, {"model", "m"}};
+  const Usage usage{.prompt_tokens = 9, .cached_tokens = 4};
+  const auto whole = [&](PoolingTerms terms, std::vector<std::vector<float>> vectors) {
+    const auto answer = PooledAnswer(envelope, std::move(terms), std::move(vectors), usage);
+    std::string text;
+    while (!answer->done()) text += answer->Next(1);
+    return Json::parse(text);
+  };
+  PoolingTerms terms;
+  Json answer = whole(terms, {{3, 4}, {0, 2}});
+  EXPECT_EQ(answer["id"], "embd-1");
+  EXPECT_EQ(answer["data"].size(), 2u);
+  EXPECT_EQ(answer["data"][1], (Json{{"object", "embedding"}, {"index", 1}, {"embedding", {0.0, 1.0}}}));
+  EXPECT_EQ(answer["usage"]["total_tokens"], 9);
+  terms.kind = PoolingTerms::Kind::kRerank;
+  terms.num_queries = 1;
+  terms.documents = {"far", "near", "nearest"};
+  terms.top_n = 2;
+  answer = whole(terms, {{1, 0}, {0, 1}, {1, 1}, {2, 0}});
+  ASSERT_EQ(answer["results"].size(), 2u);
+  EXPECT_EQ(answer["results"][0]["index"], 2);
+  EXPECT_EQ(answer["results"][1]["document"]["text"], "near");
+  terms.kind = PoolingTerms::Kind::kScore;
+  EXPECT_EQ(whole(terms, {{1, 0}, {2, 0}})["data"][0]["object"], "score");
+}
+
+TEST(UnknownFieldsTest, AreRefusedWithTheNameThatWasProbablyMeant) {
+  EXPECT_EQ(NearestField("temprature", FieldsOf::kChat), "temperature");
+  EXPECT_EQ(NearestField("max_tokes", FieldsOf::kCompletions), "max_tokens");
+  EXPECT_EQ(NearestField("inputs", FieldsOf::kEmbeddings), "input");
+  EXPECT_EQ(NearestField("xqzwvkj", FieldsOf::kChat), "");
+  EXPECT_EQ(NearestField(std::string(100'000, 'a'), FieldsOf::kChat), "");
+  EXPECT_TRUE(IsKnownField("mirostat", FieldsOf::kChat)) << "refused by name";
+  EXPECT_FALSE(IsKnownField("messages", FieldsOf::kCompletions));
+  RequestLimits strict = kLimits, lenient = kLimits;
+  const UnknownFields refused(false), ignored(true);
+  strict.unknown = &refused;
+  lenient.unknown = &ignored;
+  EXPECT_EQ(Fault(ParseEmbeddingRequest, {{"input", "a"}, {"inputs", 1}}, kVectors, strict), "inputs");
+  EXPECT_EQ(Fault(ParseEmbeddingRequest, {{"input", "a"}, {"inputs", nullptr}, {"user", "u"}}, kVectors, strict), "");
+  EXPECT_EQ(Fault(ParseEmbeddingRequest, {{"input", "a"}, {"inputs", 1}}, kVectors, lenient), "");
+  const std::string body = R"({"prompt": "a", "temprature": 1})";
+  EXPECT_THROW(ParseCompletionRequest(RequestBody(body), strict), ApiError);
+  EXPECT_NO_THROW(ParseCompletionRequest(RequestBody(body), lenient));
+}
+
+TEST(SamplingDefaultsTest, AFieldOfTheRequestGoesBeforeTheModels) {
+  RequestLimits limits = kLimits;
+  limits.defaults = {.temperature = 0.5f, .top_p = 0.9f, .min_p = 0.1f, .repetition_penalty = 1.2f, .top_k = 7};
+  const auto parse = [&](const std::string& body) {
+    return ParseCompletionRequest(RequestBody(body), limits).sampling;
+  };
+  const SamplingSpec plain = parse(R"({"prompt": "a"})");
+  EXPECT_EQ(plain.temperature, 0.5f);
+  EXPECT_EQ(plain.top_p, 0.9f);
+  EXPECT_EQ(plain.min_p, 0.1f);
+  EXPECT_EQ(plain.repetition_penalty, 1.2f);
+  EXPECT_EQ(plain.top_k, 7);
+  const SamplingSpec own =
+      parse(R"({"prompt": "a", "temperature": 0, "top_p": 1, "top_k": -1, "min_p": 0, "repetition_penalty": 1})");
+  EXPECT_EQ(own.temperature, 0.0f);
+  EXPECT_EQ(own.top_p, 1.0f);
+  EXPECT_EQ(own.top_k, 0);
+  EXPECT_EQ(own.min_p, 0.0f);
+  EXPECT_EQ(own.repetition_penalty, 1.0f);
+  EXPECT_EQ(parse(R"({"prompt": "a", "use_beam_search": true, "n": 2})").repetition_penalty, 1.0f);
+}
+
+}  // namespace
+}  // namespace quire
