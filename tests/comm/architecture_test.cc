@@ -52,7 +52,7 @@ std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
 
 TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
   for (const std::string family : {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3",
-                                   "olmo2", "olmo3", "gemma2", "gemma3_text", "glm", "glm4"}) {
+                                   "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text", "glm", "glm4"}) {
     const ModelSpec spec = Read(family, {{"tie_word_embeddings", false}});
     std::set<Role> roles;
     std::set<std::string> hf, gguf;
@@ -147,6 +147,8 @@ TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
 
 TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
   const std::tuple<std::string, Json, std::string> refused[] = {
+      {"gemma", {{"hidden_act", "silu"}}, "hidden_act \"silu\""},
+      {"gemma", {{"attention_bias", true}}, "attention_bias"},
       {"gemma2", {{"hidden_activation", "silu"}}, "hidden_activation \"silu\""},
       {"gemma2", {{"use_bidirectional_attention", true}}, "use_bidirectional_attention"},
       {"gemma2", {{"attention_bias", true}}, "attention_bias"},

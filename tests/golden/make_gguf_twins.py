@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 
 # model_type -> general.architecture
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3", "granite": "granite", "smollm3": "smollm3",
-            "olmo2": "olmo2", "olmo3": "olmo2", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
+            "olmo2": "olmo2", "olmo3": "olmo2", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
             "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 PERMUTED = ("llama", "granite", "granitemoe", "smollm3")
@@ -153,7 +153,7 @@ def make(name):
             if ".ffn_gate_inp" in target:  # routers are fp32
                 weight = weight.astype(np.float32)
             if weight.ndim == 1:  # vectors are fp32 in such files, and norms what is multiplied by
-                weight = weight.astype(np.float32) + (1 if family in ("gemma2", "gemma3") else 0)
+                weight = weight.astype(np.float32) + (1 if family in ("gemma", "gemma2", "gemma3") else 0)
             writer.add_tensor(target, weight)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -161,6 +161,6 @@ def make(name):
     writer.close()
 
 
-for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma2", "gemma3",
+for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma", "gemma2", "gemma3",
                              "glm4", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe"):
     make(twin)

@@ -123,6 +123,8 @@ MUTANTS = [
            ["worker/golden_test:*MixedBatch*/olmo2"]),
     Mutant("YaRN keeps its attention factor to itself", "worker/model/rope_table.cc", "rope.attention_factor);", "1);",
            ["worker/golden_test:*AloneOneRank/yarn"]),
+    Mutant("Gemma's embeddings are not scaled", "comm/model/architectures/gemma.cc",
+           "static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)))", "1", ["worker/golden_test:*AloneOneRank/gemma"]),
     Mutant("scores of Gemma 2 are not capped", "worker/cpu/cpu_decoder.cc", "static_cast<float>(spec_.score_cap)", "0",
            ["worker/golden_test:*AloneOneRank/gemma2"]),
     Mutant("all layers of Gemma 3 rotate alike", "worker/cpu/cpu_decoder.cc", "const int64_t rope = LayerOf(layer).rope", "const int64_t rope = 0",

@@ -130,6 +130,7 @@ Json OwnKeysOf(const ModelShape& s) {
             {"n_group", 4},           {"topk_group", 2},          {"routed_scaling_factor", 1.5},
             {"attention_bias", true}, {"use_qk_norm", true}};
   }
+  if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {
     return {{"query_pre_attn_scalar", 40}, {"attn_logit_softcapping", 4.0}, {"final_logit_softcapping", 6.0}};
   }

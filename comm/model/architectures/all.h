@@ -11,7 +11,7 @@ extern const Architecture kPhi3;                                      // phi3.cc
 extern const Architecture kGranite, kGraniteMoe;                      // granite.cc
 extern const Architecture kSmolLm3;                                   // smollm3.cc
 extern const Architecture kOlmo2, kOlmo3;                             // olmo.cc
-extern const Architecture kGemma2, kGemma3;                           // gemma.cc
+extern const Architecture kGemma, kGemma2, kGemma3;                   // gemma.cc
 extern const Architecture kGlm, kGlm4;                                // glm.cc
 extern const Architecture kBloom;                                     // bloom.cc
 extern const Architecture kMpt;                                       // mpt.cc
