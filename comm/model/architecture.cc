@@ -21,7 +21,7 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kFalcon,     &architectures::kStarCoder2, &architectures::kCohere,  &architectures::kCohere2,
     &architectures::kPhi,        &architectures::kStableLm,   &architectures::kMixtral, &architectures::kQwen2Moe,
     &architectures::kQwen3Moe,   &architectures::kOlmoe,      &architectures::kGlm4Moe, &architectures::kGptOss,
-    &architectures::kGraniteMoe, &architectures::kGemma,
+    &architectures::kGraniteMoe, &architectures::kGemma,      &architectures::kPhiMoe,
 };
 
 /// The family with this name in such files. `path` is for the error.

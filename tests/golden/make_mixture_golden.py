@@ -44,6 +44,14 @@ TINY = {
     "granitemoe": dict(kind="GraniteMoe", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
                        intermediate_size=28, vocab_size=141, num_local_experts=6, num_experts_per_tok=3, embedding_multiplier=6.0,
                        attention_multiplier=0.21, residual_multiplier=0.4, logits_scaling=1.5, tie_word_embeddings=True),
+    # All that is served is shorter than original_max_position_embeddings: the short factors hold. So wide a tolerance that a
+    # token's experts have others beside them in their softmax.
+    "phimoe": dict(kind="Phimoe", hidden_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+                   intermediate_size=24, vocab_size=133, num_local_experts=6, router_jitter_noise=0.3, attention_bias=True,
+                   lm_head_bias=True, sliding_window=24, max_position_embeddings=16384,
+                   rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=4096,
+                                        short_mscale=1.2, long_mscale=1.2, short_factor=[1.0, 1.1, 1.5, 2.5],
+                                        long_factor=[1.0, 2.0, 4.0, 8.0])),
 }
 
 
@@ -70,6 +78,8 @@ class RouterMargins:
 
     def look(self, router, _, outputs):
         logits = outputs[0].float()
+        if hasattr(router, "router_jitter_noise"):
+            self.look_at_neighbours(logits, 2 * router.router_jitter_noise)
         if hasattr(router, "e_score_correction_bias"):
             groups = (logits.sigmoid() + router.e_score_correction_bias).view(len(logits), router.num_group, -1)
             sums = groups.topk(2, dim=-1)[0].sum(-1).sort(-1, descending=True)
@@ -80,6 +90,12 @@ class RouterMargins:
         ordered = logits.sort(-1, descending=True)[0]
         if router.top_k < ordered.shape[-1]:
             self.see(ordered[:, router.top_k - 1] - ordered[:, router.top_k])
+
+    def look_at_neighbours(self, logits, tolerance):
+        """Who is just near enough to a chosen expert to join its softmax."""
+        for best in logits.topk(2, dim=-1)[0].unbind(-1):
+            best = best[:, None]
+            self.see(((best - logits) / torch.maximum(logits.abs(), best) - tolerance).abs())
 
     def see(self, distances):
         self.least = min(self.least, distances.min().item())

@@ -125,6 +125,13 @@ Json OwnKeysOf(const ModelShape& s) {
             {"rope_parameters",
              {{"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 64}, {"truncate", false}}}};
   }
+  if (s.family == "phimoe") {
+    return {{"num_local_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"router_jitter_noise", 0.3},
+            {"attention_bias", true},
+            {"lm_head_bias", true}};
+  }
   if (s.family == "glm4_moe") {
     return {{"n_routed_experts", 8},  {"num_experts_per_tok", 3}, {"moe_intermediate_size", s.intermediate},
             {"n_group", 4},           {"topk_group", 2},          {"routed_scaling_factor", 1.5},

@@ -52,6 +52,7 @@ void CpuDecoder::NormRoute(int64_t layer) {
                                   .num_experts = m.experts,
                                   .experts_per_token = m.experts_per_token,
                                   .score = AsKernel(m.score),
+                                  .tolerance = static_cast<float>(m.tolerance),
                                   .renormalize = m.renormalize,
                                   .scale = static_cast<float>(m.scale),
                                   .num_groups = m.groups,
@@ -76,8 +77,8 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .bias = DataOf(w.in_bias),
                                   .y = a.gate_up.data(),
                                   .activations = activations_});
-  kernels::GateMul(stream_, {NumberType::kF32, a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token, columns, false,
-                             AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
+  kernels::GateMul(stream_, {NumberType::kF32, a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token,
+                             columns, false, AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
                                   .pair_of_row = nullptr,
@@ -108,8 +109,8 @@ void CpuDecoder::MultiplyShared(const MixtureWeights& w) {
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.shared_mlp.size();
   Matmul(experts_in_, w.shared_in, a.shared_gate_up.data(), 2 * columns, tokens_, activations_);
-  kernels::GateMul(stream_,
-                   {NumberType::kF32, a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns, false, AsKernel(spec_.activation)});
+  kernels::GateMul(stream_, {NumberType::kF32, a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns,
+                             false, AsKernel(spec_.activation)});
   Matmul(a.shared_activated.data(), w.shared_down, a.shared.data(), spec_.hidden_size, tokens_, activations_);
 }
 

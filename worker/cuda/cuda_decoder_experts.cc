@@ -31,6 +31,7 @@ void CudaDecoder::NormRoute(int64_t layer) {
                          .num_experts = m.experts,
                          .experts_per_token = m.experts_per_token,
                          .score = AsKernel(m.score),
+                         .tolerance = static_cast<float>(m.tolerance),
                          .renormalize = m.renormalize,
                          .scale = static_cast<float>(m.scale),
                          .num_groups = m.groups,

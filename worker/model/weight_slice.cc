@@ -80,6 +80,8 @@ kernels::RouterScore AsKernel(RouterScore score) {
       return kernels::RouterScore::kSoftmaxOfChosen;
     case RouterScore::kSigmoid:
       return kernels::RouterScore::kSigmoid;
+    case RouterScore::kSparseMixer:
+      return kernels::RouterScore::kSparseMixer;
   }
   Fail("unknown score of a router");
 }

@@ -27,6 +27,7 @@ extern const Architecture kMixtral;                                   // mixtral
 extern const Architecture kQwen2Moe, kQwen3Moe;                       // qwen_moe.cc
 extern const Architecture kOlmoe;                                     // olmoe.cc
 extern const Architecture kGlm4Moe;                                   // glm4_moe.cc
+extern const Architecture kPhiMoe;                                    // phimoe.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 
 }  // namespace quire::architectures
