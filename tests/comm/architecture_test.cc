@@ -52,7 +52,7 @@ std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
 
 TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
   for (const std::string family : {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3",
-                                   "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text", "glm", "glm4"}) {
+                                   "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "ernie4_5"}) {
     const ModelSpec spec = Read(family, {{"tie_word_embeddings", false}});
     std::set<Role> roles;
     std::set<std::string> hf, gguf;
@@ -168,6 +168,19 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
       {"phimoe",
        {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}},
        "longrope"},
+      {"ernie4_5", {{"use_bias", true}}, "use_bias"},
+      {"ernie4_5_moe", {{"moe_norm_min", 0.5}}, "moe_norm_min"},
+      {"ernie4_5_moe", {{"moe_layer_interval", 0}}, "each 0-th layer"},
+      {"minimax_m2",
+       {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"use_qk_norm", false}},
+       "use_qk_norm = false"},
+      {"minimax_m2", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"rotary_dim", 200}}, "rotary_dim = 200"},
+      {"minimax_m2",
+       {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"scoring_func", "softmax"}},
+       "scoring_func \"softmax\""},
+      {"dots1",
+       {{"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}},
+       "n_shared_experts is missing"},
       {"phi3", {{"lm_head_bias", true}}, "lm_head_bias"},
       {"phi3", {{"partial_rotary_factor", 1.5}}, "partial_rotary_factor of 1.5"},
       {"phi3", {{"rope_scaling", {{"type", "su"}, {"short_factor", {1.0}}}}}, "long_factor is missing"},

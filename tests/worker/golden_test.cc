@@ -140,7 +140,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "bloom.gguf", "mpt.gguf", "neox.gguf", "gpt2.gguf", "falcon_new.gguf", "starcoder2.gguf", "mixtral",
                     "mixtral.stacked", "qwen3moe", "qwen2moe", "qwen2moe_all", "olmoe", "glm4moe", "gptoss",
                     "gptoss.mxfp4", "gptoss.gguf", "granitemoe", "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf",
-                    "qwen3moe.gguf", "qwen2moe_all.gguf", "olmoe.gguf", "phimoe"),
+                    "qwen3moe.gguf", "qwen2moe_all.gguf", "olmoe.gguf", "phimoe", "dots1", "dots1.gguf", "minimaxm2",
+                    "minimaxm2.gguf", "ernie", "ernie.gguf", "erniemoe", "erniemoe.gguf"),
     [](const testing::TestParamInfo<std::string>& model) {
       std::string name = model.param;
       std::ranges::replace(name, '.', '_');

@@ -28,6 +28,9 @@ extern const Architecture kQwen2Moe, kQwen3Moe;                       // qwen_mo
 extern const Architecture kOlmoe;                                     // olmoe.cc
 extern const Architecture kGlm4Moe;                                   // glm4_moe.cc
 extern const Architecture kPhiMoe;                                    // phimoe.cc
+extern const Architecture kDots1;                                     // dots1.cc
+extern const Architecture kMiniMaxM2;                                 // minimax_m2.cc
+extern const Architecture kErnie, kErnieMoe;                          // ernie.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 
 }  // namespace quire::architectures
