@@ -14,7 +14,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                    {.hidden = {"n_embed", "hidden_size"},
                                     .layers = {"n_layer", "num_hidden_layers"},
                                     .heads = {"n_head", "num_attention_heads"},
-                                    .max_position = "seq_length",
+                                    .max_position = {"seq_length"},
                                     .max_position_otherwise = 2048,
                                     .epsilon = "layer_norm_epsilon"},
                                    true);

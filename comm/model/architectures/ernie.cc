@@ -2,6 +2,7 @@
 // experts, and routers that compare probabilities with a correction.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"
 
@@ -69,8 +70,8 @@ ModelSpec ErnieMoeFromHf(const HfConfig& config) {
     Fail("{}: moe_norm_min is not supported but as {}", config.path(), kLeastSum);
   }
   Mixture mixture;
-  mixture.experts = config.Count("moe_num_experts", config.Count("num_experts", 64));
-  mixture.experts_per_token = config.Count("moe_k", config.Count("num_experts_per_tok", 6));
+  mixture.experts = CountOf(config, {"moe_num_experts", "num_experts"}, 64);
+  mixture.experts_per_token = CountOf(config, {"moe_k", "num_experts_per_tok"}, 6);
   mixture.intermediate_size = config.Count("moe_intermediate_size", 1536);
   SetRouter(mixture, config.Count("moe_num_shared_experts", 2), config.path());
   const int64_t end = config.Count("moe_layer_end_index", -1);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "comm/model/architecture.h"
@@ -9,16 +10,20 @@
 // values in one tensor.
 namespace quire::architectures {
 
-/// The count under the first of these names that the file has.
-int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names);
+/// The count under those of these names that the file has, `otherwise` where it has none. Throws Error where two of
+/// them contradict each other: HF would take the one that comes last in the file.
+int64_t CountOf(const HfConfig& config, std::initializer_list<const char*> names,
+                std::optional<int64_t> otherwise = std::nullopt);
+
+/// Gives heads their share of the hidden size. Throws Error for a file that says another head_dim.
+void SetHeadDim(const HfConfig& config, ModelSpec& spec);
 
 /// What HF knows under the name that the key says. Throws Error for one that is not supported.
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise);
 
 /// How HF's file names the sizes that all of them have.
 struct HfSizes {
-  std::initializer_list<const char*> hidden, layers, heads;
-  const char* max_position;
+  std::initializer_list<const char*> hidden, layers, heads, max_position;
   int64_t max_position_otherwise;
   const char* epsilon;
 };

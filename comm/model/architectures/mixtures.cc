@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/base/error.h"
+#include "comm/model/architectures/layer_norm_family.h"
 
 namespace quire::architectures {
 
@@ -40,9 +41,7 @@ Fusion FusionOf(GateUpRows rows) {
 
 Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size) {
   Mixture mixture;
-  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
-    if (config.Has(key)) mixture.experts = config.Count(key);
-  }
+  mixture.experts = CountOf(config, {"num_experts", "num_local_experts", "n_routed_experts"}, 0);
   mixture.experts_per_token = config.Count("num_experts_per_tok");
   mixture.intermediate_size = config.Count(intermediate_size);
   return mixture;

@@ -16,7 +16,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                    {.hidden = {"hidden_size"},
                                     .layers = {"num_hidden_layers"},
                                     .heads = {"num_attention_heads"},
-                                    .max_position = "max_position_embeddings",
+                                    .max_position = {"max_position_embeddings"},
                                     .max_position_otherwise = 2048,
                                     .epsilon = "layer_norm_eps"},
                                    false);

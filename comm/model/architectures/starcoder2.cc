@@ -15,7 +15,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                    {.hidden = {"hidden_size"},
                                     .layers = {"num_hidden_layers"},
                                     .heads = {"num_attention_heads"},
-                                    .max_position = "max_position_embeddings",
+                                    .max_position = {"max_position_embeddings"},
                                     .max_position_otherwise = 4096,
                                     .epsilon = "norm_epsilon"},
                                    true);
