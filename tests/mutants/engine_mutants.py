@@ -127,6 +127,8 @@ MUTANTS = [
            ["comm/config_keys_test:*DoesSoHereOrIsRefused"]),
     Mutant("names of one size may contradict each other", "comm/model/architectures/layer_norm_family.cc", "said != nullptr && config.Count(said) != config.Count(name)", "false",
            ["comm/config_keys_test:*DoesSoHereOrIsRefused"]),
+    Mutant("all places of a format are its first argument", "coordinator/text/jinja/text_functions.cc", "counted ? next_++", "counted ? next_",
+           ["coordinator/chat_template_test:*FormatsTexts*"]),
     Mutant("Gemma's embeddings are not scaled", "comm/model/architectures/gemma.cc",
            "static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)))", "1", ["worker/golden_test:*AloneOneRank/gemma"]),
     Mutant("SparseMixer weighs a second choice beside the first", "kernels/cpu/experts.cc",
