@@ -11,6 +11,9 @@ enum class RouterScore : uint8_t {
   kSoftmax,          // over all experts
   kSoftmaxOfChosen,  // they stay; the weights are a softmax over those of the chosen experts
   kSigmoid,
+  /// They stay; the weight of a chosen expert is its part of a softmax over the experts that were not chosen before it
+  /// and whose logits are near its own: (own - other) / max(|other|, own) <= tolerance (arXiv 2409.12136).
+  kSparseMixer,
 };
 
 /// Bounds of what one token chooses among.
@@ -29,6 +32,7 @@ struct RouteExpertsParams {
   int64_t num_experts;
   int64_t experts_per_token;
   RouterScore score = RouterScore::kSoftmax;
+  float tolerance = 0;  // of kSparseMixer, which has neither correction nor groups
   bool renormalize = false;
   float scale = 1;
   int64_t num_groups = 1;  // of num_experts / num_groups neighbours each, at least two

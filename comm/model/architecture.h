@@ -23,7 +23,7 @@ struct Architecture {
   const char* hf_base = nullptr;  // what names begin with, but in files of the model without its head
   std::span<const char* const> hf_buffers =
       {};                         // ends of names of tensors that HF's older files have beside the weights
-  bool predicts_further = false;  // files may have layers past the last one, which predict tokens after the next
+  bool predicts_further = false;  // files may have layers that predict tokens after the next
 };
 
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. Throws Error beginning with `path`,

@@ -74,6 +74,7 @@ constexpr Meaningful kHfKeys[] = {
     {"softmax_scale", "null"},
     {"topk_group", "1"},
     {"use_bidirectional_attention", "false"},
+    {"use_bias", "false"},
     {"use_mrope", "false"},
     {"use_parallel_residual", "false"},
     {"use_qk_norm", "false"},

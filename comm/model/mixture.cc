@@ -27,17 +27,20 @@ void CheckMixture(const Mixture& m, const std::string& path) {
   }
   if (!(m.scale >= 1e-6 && m.scale <= 1e6)) Fail("{}: a scale of experts of {} is out of range", path, m.scale);
   QUIRE_CHECK(m.shared_intermediate_size > 0 || !m.shared_gate, "{}: a gate of no shared expert", path);
-  QUIRE_CHECK(m.score != RouterScore::kSoftmaxOfChosen || (!m.correction_bias && m.groups == 1),
+  if (!(m.tolerance >= 0 && m.tolerance <= 1e6))
+    Fail("{}: a router's tolerance of {} is out of range", path, m.tolerance);
+  const bool of_logits = m.score == RouterScore::kSoftmaxOfChosen || m.score == RouterScore::kSparseMixer;
+  QUIRE_CHECK(!of_logits || (!m.correction_bias && m.groups == 1),
               "{}: logits that are compared otherwise than they are weighed", path);
 }
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const Mixture& mixture) {
-  const auto& [experts, per_token, size, shared_size, shared_gate, score, renormalize, scale, router_bias,
+  const auto& [experts, per_token, size, shared_size, shared_gate, score, tolerance, renormalize, scale, router_bias,
                correction_bias, expert_biases, file_rows, groups, groups_per_token] = mixture;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", experts, per_token, size, shared_size, shared_gate,
-                     static_cast<int>(score), renormalize, scale, router_bias, correction_bias, expert_biases,
-                     static_cast<int>(file_rows), groups, groups_per_token);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", experts, per_token, size, shared_size, shared_gate,
+                     static_cast<int>(score), tolerance, renormalize, scale, router_bias, correction_bias,
+                     expert_biases, static_cast<int>(file_rows), groups, groups_per_token);
 }
 
 }  // namespace quire

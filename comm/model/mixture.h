@@ -13,6 +13,7 @@ enum class RouterScore : uint8_t {
   kSoftmax,          // over all experts
   kSoftmaxOfChosen,  // the logits as they are; the weights are a softmax over those of the chosen ones
   kSigmoid,          // of each logit by itself
+  kSparseMixer,      // the logits as they are; kernels/route_experts.h has the weights; Mixture::tolerance
 };
 
 /// How a file has gates and ups of experts.
@@ -32,6 +33,7 @@ struct Mixture {
   int64_t shared_intermediate_size = 0;  // of what every token goes through; 0: nothing
   bool shared_gate = false;
   RouterScore score = RouterScore::kSoftmax;
+  double tolerance = 0;          // of kSparseMixer
   bool renormalize = false;      // the weights of the chosen ones are divided by their sum
   double scale = 1;              // multiplies the weights at last
   bool router_bias = false;      // joins the logits

@@ -45,9 +45,12 @@ struct Mismatch {
   }
 };
 
-/// Some files have a matrix of one row as a vector.
+/// Some files have a matrix of one row as a vector, or a vector as a matrix of one row.
 bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& wanted) {
-  return found == wanted || (wanted.size() == 2 && wanted[0] == 1 && found == std::vector{wanted[1]});
+  const auto is_row = [](const std::vector<int64_t>& matrix, const std::vector<int64_t>& vector) {
+    return matrix.size() == 2 && matrix[0] == 1 && vector == std::vector{matrix[1]};
+  };
+  return found == wanted || is_row(wanted, found) || is_row(found, wanted);
 }
 
 /// Names of the safetensors files of a directory: the index's, else model.safetensors.

@@ -30,6 +30,8 @@ class Router {
     float* weights = p_.weights + token * p_.experts_per_token;
     const std::span<const float> compared(compared_.data(), logits.size());
     Best(compared, std::span(experts, static_cast<size_t>(p_.experts_per_token)));
+    if (p_.score == RouterScore::kSparseMixer)
+      return Mix(std::span(experts, static_cast<size_t>(p_.experts_per_token)), weights);
     for (int64_t j = 0; j < p_.experts_per_token; ++j) weights[j] = score_[static_cast<size_t>(experts[j])];
     Weigh(std::span(weights, static_cast<size_t>(p_.experts_per_token)));
   }
@@ -49,6 +51,7 @@ class Router {
       case RouterScore::kSoftmax:
         return Softmax(logits, score_.data());
       case RouterScore::kSoftmaxOfChosen:
+      case RouterScore::kSparseMixer:
         std::ranges::copy(logits, score_.begin());
         return;
       case RouterScore::kSigmoid:
@@ -100,6 +103,21 @@ class Router {
     for (float& weight : weights) weight *= p_.scale;
   }
 
+  /// The weights of kSparseMixer; score_ has the logits.
+  void Mix(std::span<const int32_t> experts, float* weights) const {
+    for (size_t j = 0; j < experts.size(); ++j) {
+      const auto before = experts.first(j);
+      const float own = score_[static_cast<size_t>(experts[j])];
+      float sum = 0;
+      for (int32_t e = 0; e < p_.num_experts; ++e) {
+        const float other = score_[static_cast<size_t>(e)];
+        const bool far = (own - other) / std::max(std::abs(other), own) > p_.tolerance;
+        if (!far && std::ranges::find(before, e) == before.end()) sum += std::exp(other - own);
+      }
+      weights[j] = p_.scale / sum;
+    }
+  }
+
   const RouteExpertsParams& p_;
   std::array<float, kMostExperts> score_, compared_;
 };
@@ -109,6 +127,7 @@ class Router {
 void RouteExperts(const CpuStream& stream, const RouteExpertsParams& p) {
   QUIRE_KERNEL_CHECK(p.num_experts <= kMostExperts && p.experts_per_token <= kMostExpertsPerToken);
   QUIRE_KERNEL_CHECK(p.num_experts % p.num_groups == 0 && (p.num_groups == 1 || p.num_experts >= 2 * p.num_groups));
+  QUIRE_KERNEL_CHECK(p.score != RouterScore::kSparseMixer || (p.correction == nullptr && p.num_groups == 1));
   QUIRE_KERNEL_CHECK(p.experts_per_token <= p.num_experts / p.num_groups * p.groups_per_token);
   stream.pool().ForRange(p.num_tokens, 1, [&](int64_t begin, int64_t end, int) {
     Router router(p);

@@ -53,7 +53,7 @@ std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
 
 TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
   for (const std::string family : {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3",
-                                   "olmo2", "olmo3", "gemma2", "gemma3_text", "glm", "glm4"}) {
+                                   "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "ernie4_5"}) {
     const ModelSpec spec = Read(family, {{"tie_word_embeddings", false}});
     std::set<Role> roles;
     std::set<std::string> hf, gguf;
@@ -148,11 +148,40 @@ TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
 
 TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
   const std::tuple<std::string, Json, std::string> refused[] = {
+      {"gemma", {{"hidden_act", "silu"}}, "hidden_act \"silu\""},
+      {"gemma", {{"attention_bias", true}}, "attention_bias"},
       {"gemma2", {{"hidden_activation", "silu"}}, "hidden_activation \"silu\""},
       {"gemma2", {{"use_bidirectional_attention", true}}, "use_bidirectional_attention"},
       {"gemma2", {{"attention_bias", true}}, "attention_bias"},
       {"gemma3_text", {{"attn_logit_softcapping", 50.0}}, "attn_logit_softcapping"},
       {"gemma3_text", {{"rope_parameters", {{"full_attention", {{"rope_type", "dynamic"}}}}}}, "of type dynamic"},
+      {"phimoe", {{"num_local_experts", 4}, {"num_experts_per_tok", 3}}, "SparseMixer chooses 2"},
+      {"phimoe",
+       {{"num_local_experts", 4},
+        {"num_experts_per_tok", 2},
+        {"rope_scaling",
+         {{"type", "longrope"},
+          {"short_mscale", 1.0},
+          {"long_mscale", 1.5},
+          {"short_factor", {1.0}},
+          {"long_factor", {1.0}}}}},
+       "long_mscale"},
+      {"phimoe",
+       {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}},
+       "longrope"},
+      {"ernie4_5", {{"use_bias", true}}, "use_bias"},
+      {"ernie4_5_moe", {{"moe_norm_min", 0.5}}, "moe_norm_min"},
+      {"ernie4_5_moe", {{"moe_layer_interval", 0}}, "each 0-th layer"},
+      {"minimax_m2",
+       {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"use_qk_norm", false}},
+       "use_qk_norm = false"},
+      {"minimax_m2", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"rotary_dim", 200}}, "rotary_dim = 200"},
+      {"minimax_m2",
+       {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"scoring_func", "softmax"}},
+       "scoring_func \"softmax\""},
+      {"dots1",
+       {{"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}},
+       "n_shared_experts is missing"},
       {"phi3", {{"lm_head_bias", true}}, "lm_head_bias"},
       {"phi3", {{"partial_rotary_factor", 1.5}}, "partial_rotary_factor of 1.5"},
       {"phi3", {{"rope_scaling", {{"type", "su"}, {"short_factor", {1.0}}}}}, "long_factor is missing"},
@@ -261,6 +290,7 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.mixture.shared_intermediate_size = 4; },
       [](ModelSpec& s) { s.mixture.shared_gate = true; },
       [](ModelSpec& s) { s.mixture.score = RouterScore::kSigmoid; },
+      [](ModelSpec& s) { s.mixture.tolerance = 0.5; },
       [](ModelSpec& s) { s.mixture.renormalize = true; },
       [](ModelSpec& s) { s.mixture.scale = 2; },
       [](ModelSpec& s) { s.mixture.router_bias = true; },

@@ -45,6 +45,17 @@ TEST(ChatTemplateTest, EqualsJinja2OnGeneratedConversations) {
   }
 }
 
+TEST(ChatTemplateTest, FormatsTextsAsPythonDoes) {
+  EXPECT_EQ(RenderText("{{ '<{}|{}>'.format('a', 1) }}"), "<a|1>");
+  EXPECT_EQ(RenderText("{{ '{1}{0}{1}'.format('a', none) }}"), "NoneaNone");
+  EXPECT_EQ(RenderText("{{ '{{}} {name}'.format(name='x') }}"), "{} x");
+  EXPECT_NE(ErrorOf("{{ '{}'.format() }}").find("no argument"), std::string::npos);
+  for (const char* wrong : {"{} {0}", "{0", "}", "{x.y}", "{:>4}", "{99999999999999999999}"}) {
+    const std::string source = std::string("{{ '") + wrong + "'.format('a', 'b') }}";
+    EXPECT_NE(ErrorOf(source).find("format: "), std::string::npos) << source << ErrorOf(source);
+  }
+}
+
 /// Templates of well-known families with tools, calls of earlier answers, thoughts and settings.
 TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/tool_templates.json";

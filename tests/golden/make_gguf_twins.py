@@ -18,8 +18,9 @@ from safetensors.numpy import load_file
 
 # model_type -> general.architecture
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3", "granite": "granite", "smollm3": "smollm3",
-            "olmo2": "olmo2", "olmo3": "olmo2", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
-            "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe"}
+            "olmo2": "olmo2", "olmo3": "olmo2", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
+            "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
+            "dots1": "dots1", "minimax_m2": "minimax-m2", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 PERMUTED = ("llama", "granite", "granitemoe", "smollm3")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
@@ -85,16 +86,23 @@ def first_of(config, *names):
 
 
 def add_mixture(writer, config):
-    experts = first_of(config, "num_local_experts", "num_experts", "n_routed_experts")
+    experts = first_of(config, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
     if experts is None:
         return
     writer.add_expert_count(experts)
-    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_expert_used_count(first_of(config, "num_experts_per_tok", "moe_k"))
     if "moe_intermediate_size" in config:
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if "shared_expert_intermediate_size" in config:
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
-    if config["model_type"] == "glm4_moe":
+    if config["model_type"] == "minimax_m2":
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if config["model_type"] == "ernie4_5_moe":
+        writer.add_leading_dense_block_count(config["moe_layer_start_index"])
+        writer.add_expert_shared_count(config["moe_num_shared_experts"])
+        writer.add_interleave_moe_layer_step(config["moe_layer_interval"])
+    if config["model_type"] in ("glm4_moe", "dots1"):
         writer.add_leading_dense_block_count(config["first_k_dense_replace"])
         writer.add_expert_shared_count(config["n_shared_experts"])
         writer.add_expert_group_count(config["n_group"])
@@ -150,10 +158,12 @@ def make(name):
                 weight = permute(weight, heads)
             if family in PERMUTED and ".attn_k" in target:
                 weight = permute(weight, kv_heads)
+            if "exp_probs_b" in target:
+                weight = weight.reshape(-1)
             if ".ffn_gate_inp" in target:  # routers are fp32
                 weight = weight.astype(np.float32)
             if weight.ndim == 1:  # vectors are fp32 in such files, and norms what is multiplied by
-                weight = weight.astype(np.float32) + (1 if family in ("gemma2", "gemma3") else 0)
+                weight = weight.astype(np.float32) + (1 if family in ("gemma", "gemma2", "gemma3") else 0)
             writer.add_tensor(target, weight)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -161,6 +171,7 @@ def make(name):
     writer.close()
 
 
-for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma2", "gemma3",
-                             "glm4", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe"):
+for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma", "gemma2", "gemma3",
+                             "glm4", "ernie", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe", "dots1", "minimaxm2",
+                             "erniemoe"):
     make(twin)

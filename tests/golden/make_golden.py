@@ -15,9 +15,9 @@ import random
 import sys
 
 import torch
-from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma3TextConfig, Glm4Config, GlmConfig, GraniteConfig,
-                          LlamaConfig, Ministral3Config, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config, Qwen2Config,
-                          Qwen3Config, SmolLM3Config)
+from transformers import (AutoModelForCausalLM, AutoTokenizer, Ernie4_5Config, Gemma2Config, Gemma3TextConfig, GemmaConfig, Glm4Config,
+                          GlmConfig, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
+                          Qwen2Config, Qwen3Config, SmolLM3Config)
 
 from prompts import prompt_texts
 
@@ -87,6 +87,8 @@ TINY = {
                   rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=500000.0),
                                        full_attention=dict(rope_type="yarn", rope_theta=500000.0, factor=8.0,
                                                            attention_factor=1.2, original_max_position_embeddings=64))),
+    "gemma": dict(kind=GemmaConfig, hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=1,
+                  head_dim=16, intermediate_size=72, vocab_size=137),
     "gemma2": dict(kind=Gemma2Config, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                    head_dim=16, intermediate_size=80, vocab_size=157, sliding_window=24, query_pre_attn_scalar=10,
                    attn_logit_softcapping=5.0, final_logit_softcapping=12.0),
@@ -95,6 +97,8 @@ TINY = {
                    layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
                    rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=10000.0),
                                         full_attention=dict(rope_type="linear", rope_theta=1000000.0, factor=8.0))),
+    "ernie": dict(kind=Ernie4_5Config, hidden_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+                  head_dim=16, intermediate_size=64, vocab_size=129),
     "glm4": dict(kind=Glm4Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
                  head_dim=16, intermediate_size=64, vocab_size=151, tie_word_embeddings=False),
     "glm": dict(kind=GlmConfig, hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,

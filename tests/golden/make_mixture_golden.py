@@ -44,6 +44,23 @@ TINY = {
     "granitemoe": dict(kind="GraniteMoe", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
                        intermediate_size=28, vocab_size=141, num_local_experts=6, num_experts_per_tok=3, embedding_multiplier=6.0,
                        attention_multiplier=0.21, residual_multiplier=0.4, logits_scaling=1.5, tie_word_embeddings=True),
+    # All that is served is shorter than original_max_position_embeddings: the short factors hold. So wide a tolerance that a
+    # token's experts have others beside them in their softmax.
+    "phimoe": dict(kind="Phimoe", hidden_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+                   intermediate_size=24, vocab_size=133, num_local_experts=6, router_jitter_noise=0.3, attention_bias=True,
+                   lm_head_bias=True, sliding_window=24, max_position_embeddings=16384,
+                   rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=4096,
+                                        short_mscale=1.2, long_mscale=1.2, short_factor=[1.0, 1.1, 1.5, 2.5],
+                                        long_factor=[1.0, 2.0, 4.0, 8.0])),
+    "dots1": dict(kind="Dots1", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
+                  intermediate_size=56, moe_intermediate_size=20, vocab_size=139, n_routed_experts=6, num_experts_per_tok=2,
+                  n_shared_experts=2, n_group=3, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.5,
+                  norm_topk_prob=True, sliding_window=None, max_window_layers=2),
+    "minimaxm2": dict(kind="MiniMaxM2", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+                      head_dim=12, intermediate_size=28, vocab_size=143, num_local_experts=6, num_experts_per_tok=3, rotary_dim=6),
+    "erniemoe": dict(kind="Ernie4_5_Moe", hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                     intermediate_size=56, moe_intermediate_size=20, vocab_size=147, moe_num_experts=6, moe_k=2,
+                     moe_num_shared_experts=2, tie_word_embeddings=True),
 }
 
 
@@ -57,6 +74,9 @@ def spread_out(model):
     for name, buffer in model.named_buffers():
         if name.endswith("e_score_correction_bias"):
             buffer += 0.1 * torch.randn_like(buffer)
+    for name, parameter in model.named_parameters():  # ERNIE's joins probabilities
+        if name.endswith("e_score_correction_bias"):
+            parameter *= 0.2
 
 
 class RouterMargins:
@@ -68,8 +88,14 @@ class RouterMargins:
             if type(module).__name__.lower().endswith("topkrouter"):
                 module.register_forward_hook(self.look)
 
-    def look(self, router, _, outputs):
+    def look(self, router, inputs, outputs):
         logits = outputs[0].float()
+        if hasattr(router, "moe_statics"):
+            logits = router.moe_statics(logits.softmax(-1))
+        if len(inputs) > 1:
+            logits = logits.sigmoid() + inputs[1]
+        if hasattr(router, "router_jitter_noise"):
+            self.look_at_neighbours(logits, 2 * router.router_jitter_noise)
         if hasattr(router, "e_score_correction_bias"):
             groups = (logits.sigmoid() + router.e_score_correction_bias).view(len(logits), router.num_group, -1)
             sums = groups.topk(2, dim=-1)[0].sum(-1).sort(-1, descending=True)
@@ -80,6 +106,12 @@ class RouterMargins:
         ordered = logits.sort(-1, descending=True)[0]
         if router.top_k < ordered.shape[-1]:
             self.see(ordered[:, router.top_k - 1] - ordered[:, router.top_k])
+
+    def look_at_neighbours(self, logits, tolerance):
+        """Who is just near enough to a chosen expert to join its softmax."""
+        for best in logits.topk(2, dim=-1)[0].unbind(-1):
+            best = best[:, None]
+            self.see(((best - logits) / torch.maximum(logits.abs(), best) - tolerance).abs())
 
     def see(self, distances):
         self.least = min(self.least, distances.min().item())

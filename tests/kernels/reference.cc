@@ -164,8 +164,8 @@ std::vector<int32_t> Highest(const std::vector<double>& numbers, int64_t count) 
 
 std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& logits,
                                                      const std::vector<double>& correction, RouterScore score,
-                                                     int64_t experts_per_token, bool renormalize, double scale,
-                                                     int64_t groups, int64_t groups_per_token) {
+                                                     double tolerance, int64_t experts_per_token, bool renormalize,
+                                                     double scale, int64_t groups, int64_t groups_per_token) {
   std::vector<double> scores;
   double all = 0;
   for (const double logit : logits) all += std::exp(logit);
@@ -194,6 +194,17 @@ std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& 
     const double weight = scores[static_cast<size_t>(e)];
     chosen.emplace_back(e, score == RouterScore::kSoftmaxOfChosen ? std::exp(weight) : weight);
     sum += chosen.back().second;
+  }
+  for (size_t j = 0; score == RouterScore::kSparseMixer && j < chosen.size(); ++j) {
+    const double own = logits[static_cast<size_t>(chosen[j].first)];
+    double near = 0;
+    for (size_t e = 0; e < logits.size(); ++e) {
+      const auto is_e = [&](const auto& choice) { return choice.first == static_cast<int32_t>(e); };
+      const auto end = chosen.begin() + static_cast<std::ptrdiff_t>(j);
+      if (std::any_of(chosen.begin(), end, is_e)) continue;
+      if ((own - logits[e]) / std::max(std::abs(logits[e]), own) <= tolerance) near += std::exp(logits[e] - own);
+    }
+    chosen[j].second = 1 / near;
   }
   const bool divides = renormalize || score == RouterScore::kSoftmaxOfChosen;
   for (auto& [expert, weight] : chosen) weight *= scale / (divides ? sum : 1);

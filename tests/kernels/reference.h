@@ -32,8 +32,8 @@ std::vector<double> Rope(const std::vector<double>& head, int64_t position, doub
 /// Experts and their weights for one row of logits, the best first; `correction` may be empty (RouteExpertsParams).
 std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& logits,
                                                      const std::vector<double>& correction, RouterScore score,
-                                                     int64_t experts_per_token, bool renormalize, double scale,
-                                                     int64_t groups, int64_t groups_per_token);
+                                                     double tolerance, int64_t experts_per_token, bool renormalize,
+                                                     double scale, int64_t groups, int64_t groups_per_token);
 
 std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up,
                             Activation activation = Activation::kSilu, double limit = 0);

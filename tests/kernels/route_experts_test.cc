@@ -27,6 +27,7 @@ struct Routing {
   bool renormalize = false, corrected = false;
   int64_t groups = 1, groups_per_token = 1;
   float scale = 1;
+  float tolerance = 0;
 };
 
 std::vector<Routing> Routings() {
@@ -40,6 +41,8 @@ std::vector<Routing> Routings() {
       {"groups", 64, 6, RouterScore::kSigmoid, true, true, 8, 3, 1.5f},
       {"groups of two", 12, 2, RouterScore::kSigmoid, true, true, 6, 1},
       {"groups of a softmax", 20, 4, RouterScore::kSoftmax, true, false, 4, 2},
+      {"sparse mixer", 16, 2, RouterScore::kSparseMixer, false, false, 1, 1, 1, 0.5f},
+      {"sparse mixer of many", 70, 4, RouterScore::kSparseMixer, false, false, 1, 1, 1.5f, 0.9f},
       {"many", 1024, 8, RouterScore::kSoftmax, true},
   };
   return routings;
@@ -62,6 +65,7 @@ void ExpectRoutesLikeReference(const Stream& stream, const Routing& r, const std
                         .num_experts = r.experts,
                         .experts_per_token = r.per_token,
                         .score = r.score,
+                        .tolerance = r.tolerance,
                         .renormalize = r.renormalize,
                         .scale = r.scale,
                         .num_groups = r.groups,
@@ -70,7 +74,7 @@ void ExpectRoutesLikeReference(const Stream& stream, const Routing& r, const std
     const auto row = logits.begin() + t * stride;
     const auto want = reference::RouteExperts(
         {row, row + r.experts}, r.corrected ? std::vector<double>(bias.begin(), bias.end()) : std::vector<double>(),
-        r.score, r.per_token, r.renormalize, r.scale, r.groups, r.groups_per_token);
+        r.score, r.tolerance, r.per_token, r.renormalize, r.scale, r.groups, r.groups_per_token);
     for (int64_t j = 0; j < r.per_token; ++j) {
       const auto [expert, weight] = want[static_cast<size_t>(j)];
       const int64_t at = t * r.per_token + j;

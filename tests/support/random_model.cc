@@ -125,11 +125,36 @@ Json OwnKeysOf(const ModelShape& s) {
             {"rope_parameters",
              {{"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 64}, {"truncate", false}}}};
   }
+  if (s.family == "phimoe") {
+    return {{"num_local_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"router_jitter_noise", 0.3},
+            {"attention_bias", true},
+            {"lm_head_bias", true}};
+  }
+  if (s.family == "minimax_m2") {
+    return {{"num_local_experts", 6}, {"num_experts_per_tok", 3}, {"rotary_dim", s.head_dim / 2}};
+  }
+  if (s.family == "ernie4_5_moe") {
+    return {{"moe_num_experts", 6}, {"moe_k", 2}, {"moe_intermediate_size", s.intermediate}};
+  }
+  if (s.family == "dots1") {
+    return {{"n_routed_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"moe_intermediate_size", s.intermediate},
+            {"n_group", 3},
+            {"topk_group", 2},
+            {"routed_scaling_factor", 1.5},
+            {"n_shared_experts", 1},
+            {"first_k_dense_replace", 1},
+            {"max_window_layers", 1}};
+  }
   if (s.family == "glm4_moe") {
     return {{"n_routed_experts", 8},  {"num_experts_per_tok", 3}, {"moe_intermediate_size", s.intermediate},
             {"n_group", 4},           {"topk_group", 2},          {"routed_scaling_factor", 1.5},
             {"attention_bias", true}, {"use_qk_norm", true}};
   }
+  if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {
     return {{"query_pre_attn_scalar", 40}, {"attn_logit_softcapping", 4.0}, {"final_logit_softcapping", 6.0}};
   }

@@ -129,24 +129,24 @@ TEST_P(TinyModelTest, OneTokenPerStepMatches) {
   ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, {.max_step_tokens = 1, .max_running = 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest,
-                         testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf", "qwen2",
-                                         "qwen25", "qwen25.gguf", "qwen3", "qwen3.gguf", "phi3", "phi3long", "granite",
-                                         "smollm3", "yarn", "ministral", "ministral3", "olmo2", "olmo3", "gemma2",
-                                         "gemma3", "glm4", "glm", "phi3.gguf", "granite.gguf", "smollm3.gguf",
-                                         "yarn.gguf", "olmo3.gguf", "gemma2.gguf", "gemma3.gguf", "glm4.gguf", "bloom",
-                                         "mpt", "neox", "neox_serial", "gpt2", "opt", "falcon", "falcon_new",
-                                         "falcon_serial", "starcoder2", "cohere", "cohere2", "phi", "stablelm",
-                                         "stablelm_parallel", "bloom.gguf", "mpt.gguf", "neox.gguf", "gpt2.gguf",
-                                         "falcon_new.gguf", "starcoder2.gguf", "mixtral", "mixtral.stacked", "qwen3moe",
-                                         "qwen2moe", "qwen2moe_all", "olmoe", "glm4moe", "gptoss", "gptoss.mxfp4",
-                                         "gptoss.gguf", "granitemoe", "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf",
-                                         "qwen3moe.gguf", "qwen2moe_all.gguf", "olmoe.gguf"),
-                         [](const testing::TestParamInfo<std::string>& model) {
-                           std::string name = model.param;
-                           std::ranges::replace(name, '.', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, TinyModelTest,
+    testing::Values("mha", "gqa", "mqa", "swa", "linear", "linear.gguf", "mqa.gguf", "qwen2", "qwen25", "qwen25.gguf",
+                    "qwen3", "qwen3.gguf", "phi3", "phi3long", "granite", "smollm3", "yarn", "ministral", "ministral3",
+                    "olmo2", "olmo3", "gemma", "gemma.gguf", "gemma2", "gemma3", "glm4", "glm", "phi3.gguf",
+                    "granite.gguf", "smollm3.gguf", "yarn.gguf", "olmo3.gguf", "gemma2.gguf", "gemma3.gguf",
+                    "glm4.gguf", "bloom", "mpt", "neox", "neox_serial", "gpt2", "opt", "falcon", "falcon_new",
+                    "falcon_serial", "starcoder2", "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel",
+                    "bloom.gguf", "mpt.gguf", "neox.gguf", "gpt2.gguf", "falcon_new.gguf", "starcoder2.gguf", "mixtral",
+                    "mixtral.stacked", "qwen3moe", "qwen2moe", "qwen2moe_all", "olmoe", "glm4moe", "gptoss",
+                    "gptoss.mxfp4", "gptoss.gguf", "granitemoe", "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf",
+                    "qwen3moe.gguf", "qwen2moe_all.gguf", "olmoe.gguf", "phimoe", "dots1", "dots1.gguf", "minimaxm2",
+                    "minimaxm2.gguf", "ernie", "ernie.gguf", "erniemoe", "erniemoe.gguf"),
+    [](const testing::TestParamInfo<std::string>& model) {
+      std::string name = model.param;
+      std::ranges::replace(name, '.', '_');
+      return name;
+    });
 
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
 struct RealCase {

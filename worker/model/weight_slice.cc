@@ -51,6 +51,8 @@ kernels::RouterScore AsKernel(RouterScore score) {
       return kernels::RouterScore::kSoftmaxOfChosen;
     case RouterScore::kSigmoid:
       return kernels::RouterScore::kSigmoid;
+    case RouterScore::kSparseMixer:
+      return kernels::RouterScore::kSparseMixer;
   }
   Fail("unknown score of a router");
 }
@@ -88,6 +90,7 @@ kernels::RouteExpertsParams RoutingOf(const Mixture& mixture) {
   return {.num_experts = mixture.experts,
           .experts_per_token = mixture.experts_per_token,
           .score = AsKernel(mixture.score),
+          .tolerance = static_cast<float>(mixture.tolerance),
           .renormalize = mixture.renormalize,
           .scale = static_cast<float>(mixture.scale),
           .num_groups = mixture.groups,

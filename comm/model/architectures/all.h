@@ -11,7 +11,7 @@ extern const Architecture kPhi3;                                      // phi3.cc
 extern const Architecture kGranite, kGraniteMoe;                      // granite.cc
 extern const Architecture kSmolLm3;                                   // smollm3.cc
 extern const Architecture kOlmo2, kOlmo3;                             // olmo.cc
-extern const Architecture kGemma2, kGemma3;                           // gemma.cc
+extern const Architecture kGemma, kGemma2, kGemma3;                   // gemma.cc
 extern const Architecture kGlm, kGlm4;                                // glm.cc
 extern const Architecture kBloom;                                     // bloom.cc
 extern const Architecture kMpt;                                       // mpt.cc
@@ -27,6 +27,10 @@ extern const Architecture kMixtral;                                   // mixtral
 extern const Architecture kQwen2Moe, kQwen3Moe;                       // qwen_moe.cc
 extern const Architecture kOlmoe;                                     // olmoe.cc
 extern const Architecture kGlm4Moe;                                   // glm4_moe.cc
+extern const Architecture kPhiMoe;                                    // phimoe.cc
+extern const Architecture kDots1;                                     // dots1.cc
+extern const Architecture kMiniMaxM2;                                 // minimax_m2.cc
+extern const Architecture kErnie, kErnieMoe;                          // ernie.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 
 }  // namespace quire::architectures

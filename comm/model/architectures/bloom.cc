@@ -16,7 +16,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                    {.hidden = {"n_embed", "hidden_size"},
                                     .layers = {"n_layer", "num_hidden_layers"},
                                     .heads = {"n_head", "num_attention_heads"},
-                                    .max_position = "seq_length",
+                                    .max_position = {"seq_length"},
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
   spec.intermediate_size = 4 * spec.hidden_size;

@@ -14,7 +14,7 @@ constexpr double kTheta = 500000;  // of the first generation, where a file does
 
 ModelSpec CohereFromHf(const HfConfig& config, double theta) {
   ModelSpec spec = LlamaFromHf(config, {.theta = theta});
-  spec.head_dim = spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0;
+  SetHeadDim(config, spec);
   spec.norm_epsilon = config.Real("layer_norm_eps", 1e-5);
   spec.norm = NormKind::kLayer;
   spec.parallel_block = true;

@@ -18,7 +18,10 @@ void ReadBlock(const HfConfig& config, ModelSpec& spec) {
   spec.num_kv_heads = one_key ? 1 : config.Count("num_kv_heads", spec.num_heads);
   spec.parallel_block = config.Flag("parallel_attn", true);
   spec.shared_norm = spec.parallel_block && !(grouped && norms == 2);
-  if (norms != 1 && norms != 2) Fail("{}: num_ln_in_parallel_attn = {} is not supported", config.path(), norms);
+  if (norms != 1 && !(norms == 2 && grouped)) {
+    Fail("{}: num_ln_in_parallel_attn = {} is not supported {} new_decoder_architecture", config.path(), norms,
+         grouped ? "with" : "without");
+  }
   if (grouped && !spec.parallel_block) {
     Fail("{}: new_decoder_architecture without parallel_attn is not supported", config.path());
   }

@@ -1,6 +1,6 @@
-// Gemma 2 and the text models of Gemma 3: scaled embeddings, norms before and after attention and MLP, a gate through
-// GELU, and windows in most layers. The second generation caps scores and logits; the third norms queries and keys head
-// by head, and rotates layers with and without a window differently.
+// Gemma, and the text models of its third generation: scaled embeddings and a gate through GELU. From the second on
+// there are norms before and after attention and MLP, and windows in most layers. The second caps scores and logits;
+// the third norms queries and keys head by head, and rotates layers with and without a window differently.
 #include <cmath>
 
 #include "comm/base/error.h"
@@ -15,18 +15,37 @@ constexpr int64_t kFullEvery2 = 2, kFullEvery3 = 6;
 
 void MakeGemma(ModelSpec& spec) {
   spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
-  spec.norms_after = true;
   spec.activation = Activation::kGeluTanh;
 }
 
-/// What both generations say alike.
-ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits, int64_t full_every) {
+/// What all generations say alike.
+ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits) {
   ModelSpec spec = LlamaFromHf(config, habits);
-  spec.num_kv_heads = config.Count("num_key_value_heads", 4);
   spec.head_dim = config.Count("head_dim", 256);
   spec.tied_embeddings = config.Flag("tie_word_embeddings", true);
   MakeGemma(spec);
   spec.norms_add_one = true;
+  return spec;
+}
+
+/// "gelu" is what files of the first days call the approximation by a tanh that they were trained with. HF does not
+/// look at hidden_activation, which some of them have besides.
+ModelSpec Gemma1FromHf(const HfConfig& config) {
+  ModelSpec spec = GemmaFromHf(config, {});
+  spec.num_kv_heads = config.Count("num_key_value_heads", 16);
+  config.Has("hidden_activation");
+  const std::string activation = config.Text("hidden_act", "gelu_pytorch_tanh");
+  if (activation != "gelu_pytorch_tanh" && activation != "gelu") {
+    Fail("{}: hidden_act \"{}\" is not supported", config.path(), activation.substr(0, 100));
+  }
+  return spec;
+}
+
+/// What the second and third generations say alike.
+ModelSpec SlidingGemmaFromHf(const HfConfig& config, const RopeHabits& habits, int64_t full_every) {
+  ModelSpec spec = GemmaFromHf(config, habits);
+  spec.norms_after = true;
+  spec.num_kv_heads = config.Count("num_key_value_heads", 4);
   config.Has("hidden_act");  // older files say so, too; HF does not look at it
   const std::string activation = config.Text("hidden_activation", "gelu_pytorch_tanh");
   if (activation != "gelu_pytorch_tanh") {
@@ -41,7 +60,7 @@ ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits, int64_t 
 }
 
 ModelSpec Gemma2FromHf(const HfConfig& config) {
-  ModelSpec spec = GemmaFromHf(config, {}, kFullEvery2);
+  ModelSpec spec = SlidingGemmaFromHf(config, {}, kFullEvery2);
   spec.score_cap = config.RealOrNull("attn_logit_softcapping", 50);
   spec.logit_cap = config.RealOrNull("final_logit_softcapping", 30);
   return spec;
@@ -56,7 +75,7 @@ ModelSpec Gemma3FromHf(const HfConfig& config) {
   constexpr double kTheta = 1000000, kLocalTheta = 10000;
   const int64_t full_every = config.Count("sliding_window_pattern", kFullEvery3);
   if (full_every < 1) Fail("{}: sliding_window_pattern = {} is out of range", config.path(), full_every);
-  ModelSpec spec = GemmaFromHf(config, {.theta = kTheta, .by_kind = true}, full_every);
+  ModelSpec spec = SlidingGemmaFromHf(config, {.theta = kTheta, .by_kind = true}, full_every);
   spec.qk_norm = QkNorm::kHeads;
   spec.logit_cap = config.Real("final_logit_softcapping", 0);
   Rope full, local;
@@ -71,11 +90,17 @@ ModelSpec Gemma3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Such files may leave out what the scores are multiplied by: the largest model of each generation, known by its
-/// number of layers, takes the hidden size of a head for it.
-ModelSpec GemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
+ModelSpec GemmaFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   MakeGemma(spec);
+  return spec;
+}
+
+/// Such files may leave out what the scores are multiplied by: the largest model of each generation, known by its
+/// number of layers, takes the hidden size of a head for it.
+ModelSpec SlidingGemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
+  ModelSpec spec = GemmaFromGguf(config);
+  spec.norms_after = true;
   KeepWindows(config, spec, full_every);
   if (spec.num_layers() == layers_of_largest) {
     spec.attention_scale = 1 / std::sqrt(static_cast<double>(spec.hidden_size) / static_cast<double>(spec.num_heads));
@@ -86,13 +111,13 @@ ModelSpec GemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t la
 }
 
 ModelSpec Gemma2FromGguf(const GgufConfig& config) {
-  ModelSpec spec = GemmaFromGguf(config, kFullEvery2, 46);
+  ModelSpec spec = SlidingGemmaFromGguf(config, kFullEvery2, 46);
   spec.score_cap = config.Real("attn_logit_softcapping", 0);
   return spec;
 }
 
 ModelSpec Gemma3FromGguf(const GgufConfig& config) {
-  ModelSpec spec = GemmaFromGguf(config, kFullEvery3, 62);
+  ModelSpec spec = SlidingGemmaFromGguf(config, kFullEvery3, 62);
   spec.qk_norm = QkNorm::kHeads;
   Rope local;
   local.theta = config.Real("rope.freq_base_swa", local.theta);
@@ -116,6 +141,7 @@ std::vector<WeightSpec> Gemma3Weights(const ModelSpec& spec) {
 
 }  // namespace
 
+constexpr Architecture kGemma = {"gemma", "gemma", Gemma1FromHf, GemmaFromGguf, LlamaWeights};
 constexpr Architecture kGemma2 = {"gemma2", "gemma2", Gemma2FromHf, Gemma2FromGguf, Gemma2Weights};
 constexpr Architecture kGemma3 = {"gemma3_text", "gemma3", Gemma3FromHf, Gemma3FromGguf, Gemma3Weights};
 

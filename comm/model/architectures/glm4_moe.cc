@@ -9,32 +9,12 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr MixtureNames kNames = {.router = "model.layers.{}.mlp.gate.weight",
-                                 .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",
-                                 .up = "model.layers.{}.mlp.experts.{}.up_proj.weight",
-                                 .down = "model.layers.{}.mlp.experts.{}.down_proj.weight",
-                                 .shared_gate = "model.layers.{}.mlp.shared_experts.gate_proj.weight",
-                                 .shared_up = "model.layers.{}.mlp.shared_experts.up_proj.weight",
-                                 .shared_down = "model.layers.{}.mlp.shared_experts.down_proj.weight",
-                                 .correction = "model.layers.{}.mlp.gate.e_score_correction_bias"};
-
 ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.qkv_bias = config.Flag("attention_bias");
-  if (const std::string score = config.Text("scoring_func", "sigmoid"); score != "sigmoid") {
-    Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));
-  }
   spec.qk_norm = config.Flag("use_qk_norm") ? QkNorm::kHeads : QkNorm::kNone;
-  Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
-  mixture.shared_intermediate_size = ColumnsOfShared(mixture, config.Count("n_shared_experts", 1), config.path());
-  mixture.score = RouterScore::kSigmoid;
-  mixture.correction_bias = true;
-  mixture.renormalize = config.Flag("norm_topk_prob", true);
-  mixture.scale = config.Real("routed_scaling_factor", 1);
-  mixture.groups = config.Count("n_group", 1);
-  mixture.groups_per_token = config.Count("topk_group", 1);
-  SetMixtureFrom(config.Count("first_k_dense_replace", 1), spec, mixture, config.path());
+  SetMixtureFrom(config.Count("first_k_dense_replace", 1), spec, CorrectedMixtureFromHf(config, true), config.path());
   return spec;
 }
 
@@ -48,11 +28,7 @@ ModelSpec Glm4MoeFromGguf(const GgufConfig& config) {
   spec.layers.resize(static_cast<size_t>(spec.num_layers() - further));
   spec.qkv_bias = config.file().tensors.contains("blk.0.attn_q.bias");
   spec.qk_norm = config.file().tensors.contains("blk.0.attn_q_norm.weight") ? QkNorm::kHeads : QkNorm::kNone;
-  Mixture mixture = MixtureFromGguf(config);
-  mixture.shared_intermediate_size = ColumnsOfShared(mixture, config.Count("expert_shared_count", 0), config.path());
-  mixture.score = RouterScore::kSigmoid;
-  mixture.correction_bias = true;
-  SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, mixture, config.path());
+  SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, CorrectedMixtureFromGguf(config), config.path());
   return spec;
 }
 
@@ -62,7 +38,7 @@ std::vector<WeightSpec> Glm4MoeWeights(const ModelSpec& spec) {
          "blk.{}.post_attention_norm.weight");
   if (spec.qkv_bias) AddQkvBiases(weights, false);
   if (spec.qk_norm == QkNorm::kHeads) AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
-  AddMixtureWeights(spec, kNames, weights);
+  AddMixtureWeights(spec, kCorrectedMixtureNames, weights);
   return weights;
 }
 

@@ -14,7 +14,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                    {.hidden = {"n_embd", "hidden_size"},
                                     .layers = {"n_layer", "num_hidden_layers"},
                                     .heads = {"n_head", "num_attention_heads"},
-                                    .max_position = "n_positions",
+                                    .max_position = {"n_positions", "max_position_embeddings"},
                                     .max_position_otherwise = 1024,
                                     .epsilon = "layer_norm_epsilon"},
                                    true);

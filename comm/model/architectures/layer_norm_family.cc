@@ -31,14 +31,6 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
-/// The count under the first of these names that the file has.
-int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names) {
-  for (const char* name : names) {
-    if (config.Has(name)) return config.Count(name);
-  }
-  return config.Count(names.front());
-}
-
 /// What all have, whatever file they come from; the sizes are there.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
@@ -49,6 +41,27 @@ void SetFamily(ModelSpec& spec, const std::string& path) {
 }
 
 }  // namespace
+
+int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names, std::optional<int64_t> otherwise) {
+  const char* said = nullptr;
+  for (const char* name : names) {
+    if (!config.Has(name)) continue;
+    if (said != nullptr && config.Count(said) != config.Count(name)) {
+      Fail("{}: {} = {} and {} = {} contradict each other", config.path(), said, config.Count(said), name,
+           config.Count(name));
+    }
+    said = name;
+  }
+  if (said == nullptr && otherwise) return *otherwise;
+  return config.Count(said != nullptr ? said : names.front());
+}
+
+void SetHeadDim(const HfConfig& config, ModelSpec& spec) {
+  spec.head_dim = spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0;
+  const int64_t said = config.Count("head_dim", spec.head_dim);
+  if (said == spec.head_dim) return;
+  Fail("{}: head_dim = {} is not supported for this architecture but as {}", config.path(), said, spec.head_dim);
+}
 
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise) {
   const std::string name = config.Text(key, otherwise);
@@ -66,11 +79,12 @@ ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tie
   spec.num_heads = CountOf(config, sizes.heads);
   spec.num_kv_heads = spec.num_heads;
   spec.vocab_size = config.Count("vocab_size");
-  spec.max_position = config.Count(sizes.max_position, sizes.max_position_otherwise);
+  spec.max_position = CountOf(config, sizes.max_position, sizes.max_position_otherwise);
   spec.norm_epsilon = config.Real(sizes.epsilon, 1e-5);
   spec.tied_embeddings = config.Flag("tie_word_embeddings", tied);
   spec.norm_bias = true;
   SetFamily(spec, config.path());
+  SetHeadDim(config, spec);
   return spec;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/model/architecture.h"
@@ -9,6 +10,14 @@
 // too: a list is read against a file's.
 namespace quire::architectures {
 
+/// The count under those of these names that the file has, `otherwise` where it has none. Throws Error where two of
+/// them contradict each other: HF would take the one that comes last in the file.
+int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names,
+                std::optional<int64_t> otherwise = std::nullopt);
+
+/// Gives heads their share of the hidden size. Throws Error for a file that says another head_dim.
+void SetHeadDim(const HfConfig& config, ModelSpec& spec);
+
 /// What HF knows under the name that the key says. Throws Error for one that is not supported.
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise);
 
@@ -17,7 +26,7 @@ struct HfSizes {
   std::vector<const char*> hidden = {"hidden_size"};
   std::vector<const char*> layers = {"num_hidden_layers"};
   std::vector<const char*> heads = {"num_attention_heads"};
-  const char* max_position = "max_position_embeddings";
+  std::vector<const char*> max_position = {"max_position_embeddings"};
   int64_t max_position_otherwise = 2048;
   const char* epsilon = "layer_norm_eps";
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/base/error.h"
+#include "comm/model/architectures/layer_norm_family.h"
 
 namespace quire::architectures {
 
@@ -17,6 +18,17 @@ const MixtureNames kQwenMixtureNames = {
     .shared_scale = "model.layers.{}.mlp.shared_expert_gate.weight",
 };
 
+const MixtureNames kCorrectedMixtureNames = {
+    .router = "model.layers.{}.mlp.gate.weight",
+    .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",
+    .up = "model.layers.{}.mlp.experts.{}.up_proj.weight",
+    .down = "model.layers.{}.mlp.experts.{}.down_proj.weight",
+    .shared_gate = "model.layers.{}.mlp.shared_experts.gate_proj.weight",
+    .shared_up = "model.layers.{}.mlp.shared_experts.up_proj.weight",
+    .shared_down = "model.layers.{}.mlp.shared_experts.down_proj.weight",
+    .correction = "model.layers.{}.mlp.gate.e_score_correction_bias",
+};
+
 namespace {
 
 Fusion FusionOf(GateUpRows rows) {
@@ -29,9 +41,7 @@ Fusion FusionOf(GateUpRows rows) {
 
 Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size) {
   Mixture mixture;
-  for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
-    if (config.Has(key)) mixture.experts = config.Count(key);
-  }
+  mixture.experts = CountOf(config, {"num_experts", "num_local_experts", "n_routed_experts"}, 0);
   mixture.experts_per_token = config.Count("num_experts_per_tok");
   mixture.intermediate_size = config.Count(intermediate_size);
   return mixture;
@@ -55,6 +65,33 @@ Mixture MixtureFromGguf(const GgufConfig& config) {
   mixture.scale = config.Real("expert_weights_scale", 1);
   mixture.groups = config.Count("expert_group_count", 1);
   mixture.groups_per_token = config.Count("expert_group_used_count", 1);
+  return mixture;
+}
+
+void RequireSigmoid(const HfConfig& config) {
+  if (const std::string score = config.Text("scoring_func", "sigmoid"); score != "sigmoid") {
+    Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));
+  }
+}
+
+Mixture CorrectedMixtureFromHf(const HfConfig& config, bool renormalize) {
+  RequireSigmoid(config);
+  Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
+  mixture.shared_intermediate_size = ColumnsOfShared(mixture, config.Count("n_shared_experts", 1), config.path());
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = true;
+  mixture.renormalize = config.Flag("norm_topk_prob", renormalize);
+  mixture.scale = config.Real("routed_scaling_factor", 1);
+  mixture.groups = config.Count("n_group", 1);
+  mixture.groups_per_token = config.Count("topk_group", 1);
+  return mixture;
+}
+
+Mixture CorrectedMixtureFromGguf(const GgufConfig& config) {
+  Mixture mixture = MixtureFromGguf(config);
+  mixture.shared_intermediate_size = ColumnsOfShared(mixture, config.Count("expert_shared_count", 0), config.path());
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = true;
   return mixture;
 }
 

@@ -15,6 +15,14 @@ Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size);
 /// The same of GGUF, and what of routers and shared experts the file says.
 Mixture MixtureFromGguf(const GgufConfig& config);
 
+/// Throws Error where the file says that routers compare anything but sigmoids.
+void RequireSigmoid(const HfConfig& config);
+
+/// Routers of DeepSeek-V3's kind: sigmoids with a correction, in groups, and shared experts without a gate. Whether
+/// weights are divided by their sum is `renormalize` where the file does not say.
+Mixture CorrectedMixtureFromHf(const HfConfig& config, bool renormalize);
+Mixture CorrectedMixtureFromGguf(const GgufConfig& config);
+
 /// Columns of the one MLP that so many shared experts of the mixture's size are together.
 int64_t ColumnsOfShared(const Mixture& mixture, int64_t count, const std::string& path);
 
@@ -37,6 +45,9 @@ struct MixtureNames {
 
 /// Names that begin with model.layers.N.mlp: Qwen's and those that follow it.
 extern const MixtureNames kQwenMixtureNames;
+
+/// The same of families with routers of DeepSeek-V3's kind.
+extern const MixtureNames kCorrectedMixtureNames;
 
 /// What names of stacked gates and ups of experts end with in files of families whose experts used to be apart.
 inline constexpr std::string_view kStackedEnd = ".mlp.experts.gate_up_proj";

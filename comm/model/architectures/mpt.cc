@@ -28,7 +28,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                    {.hidden = {"d_model", "hidden_size"},
                                     .layers = {"n_layers", "num_hidden_layers"},
                                     .heads = {"n_heads", "num_attention_heads"},
-                                    .max_position = "max_seq_len",
+                                    .max_position = {"max_seq_len"},
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
   CheckAttention(config);

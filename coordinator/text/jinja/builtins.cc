@@ -322,6 +322,7 @@ Value CallTextMethod(const Value& self, const std::string& name, const Arguments
     const Value* items = a.Get(0, "iterable");
     return Value(Join(items != nullptr ? Items(*items, budget) : List{}, text, budget));
   }
+  if (name == "format") return Value(Format(text, a.positional, a.named, budget));
   Fail("texts have no method {}", name);
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 
+#include "comm/base/error.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {
@@ -50,6 +52,34 @@ std::vector<size_t> Places(const std::string& text, const std::string& what, Bud
   }
   return places;
 }
+
+/// What the places of a format stand for: the next argument, the one of a number, or the one of a name.
+class FormatArguments {
+ public:
+  FormatArguments(const List& positional, const NamedArguments& named) : positional_(positional), named_(named) {}
+
+  const Value& Of(const std::string& place) {
+    constexpr const char* kDigits = "0123456789";
+    const bool counted = place.empty(), numbered = !counted && place.find_first_not_of(kDigits) == std::string::npos;
+    counts_ |= counted;
+    numbers_ |= numbered;
+    if (counts_ && numbers_) Fail("format: places with a number and without one");
+    if (counted || numbered) {
+      const size_t number = counted ? next_++ : place.size() > 4 ? SIZE_MAX : std::stoul(place);
+      if (number >= positional_.size()) Fail("format: no argument for {{{}}}", place.substr(0, 20));
+      return positional_[number];
+    }
+    const auto found = std::ranges::find(named_, place, &NamedArguments::value_type::first);
+    if (found == named_.end()) Fail("format: {{{}}} has no argument or is not supported", place.substr(0, 100));
+    return found->second;
+  }
+
+ private:
+  const List& positional_;
+  const NamedArguments& named_;
+  size_t next_ = 0;
+  bool counts_ = false, numbers_ = false;
+};
 
 }  // namespace
 
@@ -188,6 +218,32 @@ MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_
     if ((i > 0 || first_line) && !line.text.empty()) out += mark;
     out += line;
     budget.CheckText(out.text.size());
+  }
+  return out;
+}
+
+MarkedText Format(const MarkedText& text, const List& positional, const NamedArguments& named, Budget& budget) {
+  const std::string& format = text.text;
+  FormatArguments arguments(positional, named);
+  budget.Walk(format.size());
+  budget.MakeText(format.size());
+  MarkedText out;
+  for (size_t at = 0; at < format.size();) {
+    const size_t brace = std::min(format.find_first_of("{}", at), format.size());
+    out += text.Substring(at, brace - at);
+    if (brace == format.size()) break;
+    if (format.substr(brace, 2) == std::string(2, format[brace])) {
+      out += text.Substring(brace, 1);
+      at = brace + 2;
+      continue;
+    }
+    const size_t end = format[brace] == '{' ? format.find('}', brace) : std::string::npos;
+    if (end == std::string::npos) Fail("format: a single {} stands for nothing", format[brace]);
+    const TextPointer value = arguments.Of(format.substr(brace + 1, end - brace - 1)).ToText(budget);
+    budget.MakeText(value->text.size());
+    out += *value;
+    budget.CheckText(out.text.size());
+    at = end + 1;
   }
   return out;
 }

@@ -36,6 +36,9 @@ MarkedText Capitalize(const MarkedText& text, Budget& budget);
 /// Words begin after any non-letter (Python's method) or after blanks, '-' and opening brackets (Jinja's filter).
 MarkedText Title(const MarkedText& text, bool as_filter, Budget& budget);
 MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line, Budget& budget);
+/// Python's str.format with the places {}, {NUMBER} and {NAME}. Throws Error for a place without an argument, and for
+/// conversions, specifications and attributes, which are not supported.
+MarkedText Format(const MarkedText& text, const List& positional, const NamedArguments& named, Budget& budget);
 /// The characters as texts of their own.
 List Characters(const MarkedText& text, Budget& budget);
 

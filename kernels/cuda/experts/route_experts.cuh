@@ -114,6 +114,7 @@ struct RouteExpertsKernel {
       rank = NextBest(token.compared, p.num_experts, rank);
       if (lane == j) mine = PlaceOf(rank);
     }
+    if (p.score == RouterScore::kSparseMixer) return Mix(p, token, mine);
     const float score = token.score[mine];
     const float most = simt::Broadcast(score, 0);
     float weight = lane < count ? (p.score == RouterScore::kSoftmaxOfChosen ? simt::Exp(score - most) : score) : 0.0f;
@@ -125,6 +126,29 @@ struct RouteExpertsKernel {
     const int64_t at = simt::BlockX() * p.experts_per_token + lane;
     simt::Global<int32_t>(p.experts)[at] = mine;
     simt::Global<float>(p.weights)[at] = weight * p.scale;
+  }
+
+  /// The weights of kSparseMixer: lane j has the j-th choice. Those that were chosen before one have higher ranks.
+  static __device__ void Mix(const Params& p, const Token& token, int mine) {
+    const int lane = simt::ThreadX(), count = static_cast<int>(p.experts_per_token);
+    float weight = 0;
+    for (int j = 0; j < count; ++j) {
+      const int expert = simt::Broadcast(mine, j);
+      const float own = token.score[expert];
+      const uint64_t rank = RankOf(own, expert);
+      float sum = 0;
+      for (int e = lane; e < p.num_experts; e += 32) {
+        const float other = token.score[e];
+        const bool far = (own - other) / simt::Max(other < 0 ? -other : other, own) > p.tolerance;
+        if (!far && RankOf(other, e) <= rank) sum += simt::Exp(other - own);
+      }
+      for (int mask = 16; mask > 0; mask /= 2) sum += simt::ShuffleXor(sum, mask);
+      if (lane == j) weight = p.scale / sum;
+    }
+    if (lane >= count) return;
+    const int64_t at = simt::BlockX() * p.experts_per_token + lane;
+    simt::Global<int32_t>(p.experts)[at] = mine;
+    simt::Global<float>(p.weights)[at] = weight;
   }
 };
 

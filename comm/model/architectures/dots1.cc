@@ -1,0 +1,40 @@
+// dots.llm1: norms of queries and keys head by head, dense layers first and then mixtures with shared experts, whose
+// routers are GLM-4.5's, and windows in the last layers.
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
+
+namespace quire::architectures {
+
+namespace {
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config);
+  spec.qk_norm = QkNorm::kHeads;
+  const int64_t window = config.RealOrNull("sliding_window", 4096) == 0 ? 0 : config.Count("sliding_window", 4096);
+  const int64_t last = config.Count("max_window_layers", 62);
+  ReadKinds(config, spec, window, [&](int64_t layer) { return layer >= last; });
+  config.At("n_shared_experts");
+  SetMixtureFrom(config.Count("first_k_dense_replace", 0), spec, CorrectedMixtureFromHf(config, false), config.path());
+  return spec;
+}
+
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  spec.qk_norm = QkNorm::kHeads;
+  SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, CorrectedMixtureFromGguf(config), config.path());
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
+  AddMixtureWeights(spec, kCorrectedMixtureNames, weights);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kDots1 = {"dots1", "dots1", FromHf, FromGguf, Weights};
+
+}  // namespace quire::architectures

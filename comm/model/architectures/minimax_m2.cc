@@ -1,0 +1,62 @@
+// MiniMax-M2: norms of all queries and of all keys together, a part of each head that rotates, and in every layer a
+// mixture whose router compares sigmoids with a correction.
+#include "comm/base/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr MixtureNames kNames = {.router = "model.layers.{}.block_sparse_moe.gate.weight",
+                                 .gate = "model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
+                                 .up = "model.layers.{}.block_sparse_moe.experts.{}.w3.weight",
+                                 .down = "model.layers.{}.block_sparse_moe.experts.{}.w2.weight",
+                                 .correction = "model.layers.{}.block_sparse_moe.e_score_correction_bias"};
+
+void SetRouter(ModelSpec& spec, Mixture mixture) {
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = true;
+  mixture.renormalize = true;
+  SetMixture(spec, mixture);
+  spec.qk_norm = QkNorm::kWhole;
+}
+
+/// The part of each head that rotates where rope_parameters is silent: files say how many numbers.
+double PartThatRotates(const HfConfig& config, int64_t head_dim) {
+  const int64_t rotated = config.Count("rotary_dim", head_dim);
+  if (head_dim < 1 || rotated < 1 || rotated > head_dim) {
+    Fail("{}: rotary_dim = {} of a head_dim of {}", config.path(), rotated, head_dim);
+  }
+  return static_cast<double>(rotated) / static_cast<double>(head_dim);
+}
+
+ModelSpec FromHf(const HfConfig& config) {
+  const int64_t head_dim = config.Count("head_dim", 128);
+  ModelSpec spec = LlamaFromHf(config, {.theta = 5000000, .partial = PartThatRotates(config, head_dim)});
+  spec.head_dim = head_dim;
+  if (!config.Flag("use_qk_norm", true)) Fail("{}: use_qk_norm = false is not supported", config.path());
+  RequireSigmoid(config);
+  SetRouter(spec, MixtureFromHf(config, "intermediate_size"));
+  return spec;
+}
+
+ModelSpec FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  SetRouter(spec, MixtureFromGguf(config));
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  AddQueryKeyNorms(weights, Axis::kQueries, Axis::kKeyValues);
+  AddMixtureWeights(spec, kNames, weights);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kMiniMaxM2 = {"minimax_m2", "minimax-m2", FromHf, FromGguf, Weights};
+
+}  // namespace quire::architectures

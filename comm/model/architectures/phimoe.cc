@@ -1,0 +1,73 @@
+// Phi-3.5-MoE: LayerNorm, biases of attention and of the output head, two experts a token that SparseMixer weighs, and
+// one window for all layers.
+#include "comm/base/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/layer_norm_family.h"
+#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr MixtureNames kNames = {.router = "model.layers.{}.block_sparse_moe.gate.weight",
+                                 .gate = "model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
+                                 .up = "model.layers.{}.block_sparse_moe.experts.{}.w3.weight",
+                                 .down = "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"};
+
+/// Its longrope says what cosines and sines are multiplied by, for short sequences and for long ones.
+void ReadScales(const HfConfig& config, ModelSpec& spec) {
+  Rope& rope = spec.ropes[0];
+  if (rope.scaling == RopeScaling::kLinear && rope.factor == 1) return;
+  if (rope.scaling != RopeScaling::kLongRope)
+    Fail("{}: a scaling of positions but longrope is not supported", config.path());
+  const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  const HfConfig scaling(config.At(key), config.path() + ": " + key);
+  for (const char* scale : {"short_mscale", "long_mscale"}) scaling.At(scale);
+  rope.attention_factor = scaling.Real("short_mscale", 1);
+  if (scaling.Real("long_mscale", 1) != rope.attention_factor) {
+    Fail("{}: a long_mscale that is not the short_mscale is not supported", scaling.path());
+  }
+}
+
+ModelSpec FromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.theta = 1000000, .calls_longrope_otherwise = true});
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.norm = NormKind::kLayer;
+  spec.norm_bias = true;
+  spec.qkv_bias = spec.out_bias = config.Flag("attention_bias");
+  spec.head_bias = config.Flag("lm_head_bias");
+  for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
+  ReadScales(config, spec);
+  Mixture mixture = MixtureFromHf(config, "intermediate_size");
+  if (mixture.experts_per_token != 2) {
+    Fail("{}: num_experts_per_tok = {} is not supported; SparseMixer chooses 2", config.path(),
+         mixture.experts_per_token);
+  }
+  mixture.score = RouterScore::kSparseMixer;
+  mixture.tolerance = 2 * config.Real("router_jitter_noise", 0.01);
+  SetMixture(spec, mixture);
+  return spec;
+}
+
+std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  AddQkvBiases(weights, true);
+  const WeightSpec in_layer[] = {
+      {kAttentionNormBias, "model.layers.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
+      {kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias", "blk.{}.attn_output.bias", kHidden, kOne},
+      {kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne}};
+  weights.insert(weights.begin() + 1, std::begin(in_layer), std::end(in_layer));
+  weights.push_back({kFinalNormBias, "model.norm.bias", "output_norm.bias", kHidden, kOne});
+  weights.push_back({kHeadBias, "lm_head.bias", "output.bias", kVocab, kOne});
+  AddMixtureWeights(spec, kNames, weights);
+  return WithoutMissingBiases(spec, std::move(weights));
+}
+
+}  // namespace
+
+constexpr Architecture kPhiMoe = {"phimoe", nullptr, FromHf, nullptr, Weights};
+
+}  // namespace quire::architectures
