@@ -139,6 +139,17 @@ TEST(ArchitectureTest, LayersOfQwenSlideAsHfHasThem) {
   EXPECT_THAT(ErrorOf([&] { Read("qwen2", {{"layer_types", {"x", "x", "x"}}}); }), HasSubstr("\"x\" is not supported"));
 }
 
+TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
+  const auto rotated_of = [](const Json& changes) {
+    Json all = {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"head_dim", 16}};
+    all.update(changes);
+    return Read("minimax_m2", all).rotated_dims();
+  };
+  EXPECT_EQ(rotated_of(Json::object()), 16);
+  EXPECT_EQ(rotated_of({{"rotary_dim", 4}}), 4);
+  EXPECT_EQ(rotated_of({{"rotary_dim", 4}, {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 8);
+}
+
 TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
   EXPECT_EQ(Read("llama").head_dim, 16);
   EXPECT_EQ(Read("qwen2").head_dim, 16);

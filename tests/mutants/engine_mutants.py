@@ -143,7 +143,7 @@ MUTANTS = [
            "  spec.interleaved_rope_rows = true;\n  return spec;\n}\n\nModelSpec DenseFromHf", "  return spec;\n}\n\nModelSpec DenseFromHf",
            ["worker/golden_test:*AloneOneRank/ernie"]),
     Mutant("all of MiniMax-M2's heads rotates", "comm/model/architectures/minimax_m2.cc", "static_cast<double>(rotated) / static_cast<double>(head_dim)", "1.0",
-           ["worker/golden_test:*AloneOneRank/minimaxm2"]),
+           ["comm/architecture_test:*MiniMaxSays*"]),
     Mutant("scores of Gemma 2 are not capped", "worker/cpu/cpu_decoder.cc", "static_cast<float>(spec_.score_cap)", "0",
            ["worker/golden_test:*AloneOneRank/gemma2"]),
     Mutant("all layers of Gemma 3 rotate alike", "worker/cpu/cpu_decoder.cc", "const int64_t rope = LayerOf(layer).rope", "const int64_t rope = 0",
