@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/architecture.h"
 #include "comm/model/formats/mapped_file.h"
 
