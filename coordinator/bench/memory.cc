@@ -22,7 +22,7 @@ struct RealResults {
 };
 
 RealResults RunReal(const MemoryBenchCommand& command) {
-  const ModelFiles model = ModelFiles::Open(command.topology->model.path);
+  const ModelFiles model = ModelFiles::Open(command.topology->model.path, command.topology->model.load_format);
   const int longest = static_cast<int>(std::min<int64_t>(command.real_max_model_len, model.spec().max_position));
   const LengthDistribution lengths = LengthDistributionNamed(command.lengths);
   const uint64_t seed = command.simulated.seed;

@@ -29,7 +29,7 @@ class CpuDecoder final : private DecoderOps {
   /// until the next call of either.
   std::span<const float> LogitsOfRows(int64_t row, int64_t count);
 
-  int64_t weight_bytes() const { return weights_.bytes(); }
+  const ModelWeights& weights() const { return weights_; }
 
  private:
   void Embed() override;

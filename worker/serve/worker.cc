@@ -223,7 +223,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   ReportMappingErrors(fmt::format("quire-worker: rank {} on {}", mpi.rank(), HostName(options)));
   const auto begin = Clock::now();
   const EngineSizes sizes = SizesFrom(*assign, mpi.world_size());
-  const ModelFiles files = ModelFiles::Open(assign->model_path);
+  const ModelFiles files = ModelFiles::Open(assign->model_path, assign->load_format);
   const std::string fingerprint = files.Fingerprint();
   if (fingerprint != assign->fingerprint) {
     Fail("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
@@ -232,6 +232,9 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
+  if (mpi.rank() == 0) {
+    for (const std::string& note : engine.notes()) fmt::print(stderr, "quire-worker: rank 0: {}\n", note);
+  }
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   line.Send(HelloMessage{.fingerprint = fingerprint,
                          .isa = engine.device(),
