@@ -46,6 +46,9 @@ enum class NumberType : uint8_t {
   kU8,    // parts of other tensors (comm/model/formats/mxfp4.h)
   kInt8,  // integers whose scale lies elsewhere
   kFp8E4M3,
+  kInt4,   // likewise; where in a file's words they are, comm/model/formats/scaled_matrix.h says
+  kInt32,  // parts of other tensors, as kInt64
+  kInt64,
 };
 
 /// Of a type: what files and errors call it, and the numbers and bytes of a block (1 number for types without blocks).
@@ -74,8 +77,11 @@ inline constexpr NumberLayout kNumberLayouts[] = {
     {"U8", 1, 1},
     {"I8", 1, 1},
     {"F8_E4M3", 1, 1},
+    {"I4", 2, 1},
+    {"I32", 1, 4},
+    {"I64", 1, 8},
 };
-static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_t>(NumberType::kFp8E4M3) + 1);
+static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_t>(NumberType::kInt64) + 1);
 
 constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[static_cast<size_t>(type)]; }
 

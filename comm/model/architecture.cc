@@ -8,6 +8,7 @@
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/mixtures.h"
 #include "comm/model/architectures/rotation.h"
+#include "comm/model/quantization_config.h"
 
 namespace quire {
 
@@ -61,6 +62,8 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
   const std::string family = config.Text("model_type", "");
   const Architecture& architecture = Find(&Architecture::hf, family, path);
   ModelSpec spec = architecture.from_hf(config);
+  // A family may have a form of its own.
+  if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
   spec.eos_token_ids = config.TokenIds("eos_token_id");

@@ -29,6 +29,7 @@ constexpr Meaningful kHfKeys[] = {
     {"attention_multiplier", "null"},
     {"attn_logit_softcapping", "null"},
     {"clip_qkv", "null"},
+    {"compression_config", "null"},
     {"do_layer_norm_before", "true"},
     {"embedding_multiplier", "1"},
     {"final_logit_softcapping", "null"},

@@ -11,8 +11,10 @@
 #include "comm/base/json.h"
 #include "comm/model/architecture.h"
 #include "comm/model/formats/mxfp4.h"
+#include "comm/model/formats/quantized_matrices.h"
 #include "comm/model/formats/safetensors.h"
 #include "comm/model/model_tree.h"
+#include "comm/model/tensor_mismatch.h"
 
 namespace quire {
 
@@ -21,29 +23,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kMaxJsonBytes = 64 << 20;
+constexpr const char* kConfig = "config.json";
 constexpr size_t kSampleBytes = 64;  // of every tensor, for the fingerprint
-
-/// How a file's tensors differ from those that the model must have.
-struct Mismatch {
-  std::vector<std::string> missing, unexpected, misshapen;
-
-  bool empty() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
-  std::string Text() const {
-    std::vector<std::string> parts;
-    for (const auto& [what, names] :
-         {std::pair{"missing", &missing}, {"unexpected", &unexpected}, {"of another shape", &misshapen}}) {
-      if (!names->empty()) parts.push_back(fmt::format("{}: {}", what, FirstOf(*names)));
-    }
-    return fmt::format("{}", fmt::join(parts, "; "));
-  }
-
- private:
-  static std::string FirstOf(const std::vector<std::string>& names) {
-    constexpr size_t kMost = 6;
-    if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
-    return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + kMost, ", "), names.size() - kMost);
-  }
-};
 
 /// Some files have a matrix of one row as a vector, or a vector as a matrix of one row.
 bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& wanted) {
@@ -51,6 +32,19 @@ bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& want
     return matrix.size() == 2 && matrix[0] == 1 && vector == std::vector{matrix[1]};
   };
   return found == wanted || is_row(wanted, found) || is_row(found, wanted);
+}
+
+/// Whether the engines can read it as that weight: some types are parts of others, and a matrix with scales beside it
+/// is read row by row, which an embedding, a vector and rows for columns are not.
+bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
+  if (tensor.scaled == nullptr) return tensor.type < NumberType::kU8;
+  return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding && weight.role != Role::kPositions;
+}
+
+/// Writers of GPTQ have given every quantised matrix a bias, of zeros where the model has none.
+bool IsUnusedBias(const ModelSpec& spec, std::string_view name, const Tensor& tensor) {
+  return spec.quants.method == StoredQuants::Method::kGptq && name.ends_with(".bias") && IsFloat(tensor.type) &&
+         std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
 }
 
 /// Names of the safetensors files of a directory: the index's, else model.safetensors.
@@ -77,13 +71,36 @@ std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::stri
   return {names.begin(), names.end()};
 }
 
+ModelSpec SpecOf(const ModelTree& tree) {
+  constexpr const char* kGeneration = "generation_config.json";
+  return SpecFromHf(tree.ReadText(kConfig, kMaxJsonBytes),
+                    tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf(kConfig));
+}
+
+/// What made-up weights are stored as: what config.json says that the real ones are.
+NumberType TypeToMakeUp(const ModelTree& tree) {
+  const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
+  const HfConfig config(json, tree.PathOf(kConfig));
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    if (config.Has(key))
+      Fail(
+          "{}: load_format dummy makes plain weights only: take {} out of a copy of the file, and ask for "
+          "--quantization",
+          config.path(), key);
+  }
+  const std::string dtype = config.Text("dtype", config.Text("torch_dtype", "bfloat16"));
+  return dtype == "float32" ? NumberType::kF32 : dtype == "float16" ? NumberType::kF16 : NumberType::kBF16;
+}
+
 }  // namespace
 
-ModelFiles ModelFiles::Open(const std::string& path) {
+ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format) {
   ModelFiles model;
   model.path_ = path;
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
+  if (load_format == LoadFormat::kDummy) {
+    model.MakeUp();
+  } else if (fs::is_directory(path, ignored)) {
     model.OpenHf();
   } else if (fs::exists(path, ignored)) {
     model.OpenGguf();
@@ -92,6 +109,8 @@ ModelFiles ModelFiles::Open(const std::string& path) {
          path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
   }
   model.PlaceTensors();
+  const Tensor& query = model.Get(Role::kQuery);
+  model.half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
   for (const auto& [name, tensor] : model.tensors_)
     model.total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());
   return model;
@@ -99,10 +118,7 @@ ModelFiles ModelFiles::Open(const std::string& path) {
 
 void ModelFiles::OpenHf() {
   const ModelTree tree(path_);
-  constexpr const char* kGeneration = "generation_config.json";
-  spec_ =
-      SpecFromHf(tree.ReadText("config.json", kMaxJsonBytes),
-                 tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf("config.json"));
+  spec_ = SpecOf(tree);
   for (const std::string& name : SafetensorsNames(tree, path_)) {
     files_.emplace_back(tree.Open(name));
     for (auto& [tensor_name, tensor] : ReadSafetensors(files_.back().bytes(), files_.back().path())) {
@@ -112,8 +128,34 @@ void ModelFiles::OpenHf() {
     }
   }
   JoinMxFp4(tensors_, path_);
+  JoinQuantized(tensors_, spec_.quants, path_);
   ReadLayout(tensors_, spec_);
   CompleteNames();
+}
+
+void ModelFiles::MakeUp() {
+  const ModelTree tree(path_);
+  const NumberType type = TypeToMakeUp(tree);
+  spec_ = SpecOf(tree);
+  const std::vector<ExpectedTensor> tensors = ExpectedTensors(spec_, WeightsOf(spec_), Naming::kHf);
+  // Each begins at a place of its own, so that they are not the beginning of one another.
+  constexpr int64_t kStep = 4096 + 64, kPlaces = 4096;
+  int64_t longest = 0, longest_norm = 0;
+  for (const ExpectedTensor& tensor : tensors)
+    longest = std::max(longest, CheckedBytes(type, tensor.shape, path_ + ": " + tensor.name));
+  for (const ExpectedTensor& tensor : tensors) {
+    if (IsNorm(tensor.role)) longest_norm = std::max(longest_norm, CheckedBytes(type, tensor.shape, path_));
+  }
+  made_up_.emplace_back(static_cast<size_t>(longest) + kStep * kPlaces, type);
+  ones_.resize(static_cast<size_t>(longest_norm));
+  for (size_t at = 0; at < ones_.size(); at += static_cast<size_t>(ByteSize(type))) PutNumber(1, type, &ones_[at]);
+  int64_t place = 0;
+  for (const ExpectedTensor& tensor : tensors) {
+    const auto bytes = static_cast<size_t>(CheckedBytes(type, tensor.shape, path_));
+    const auto from = IsNorm(tensor.role) ? std::span<const std::byte>(ones_)
+                                          : made_up_[0].bytes().subspan(static_cast<size_t>(place++ % kPlaces * kStep));
+    tensors_.emplace(tensor.name, Tensor{type, tensor.shape, from.first(bytes)});
+  }
 }
 
 void ModelFiles::CompleteNames() {
@@ -135,7 +177,7 @@ void ModelFiles::PlaceTensors() {
   const Naming naming = gguf_ ? Naming::kGguf : Naming::kHf;
   weights_ = WeightsOf(spec_);
   placed_.assign(static_cast<size_t>(spec_.num_layers()) * kNumRoles, {});
-  Mismatch mismatch;
+  TensorMismatch mismatch;
   std::set<std::string_view> expected;
   for (const ExpectedTensor& wanted : ExpectedTensors(spec_, weights_, naming)) {
     const auto found = tensors_.find(wanted.name);
@@ -145,19 +187,21 @@ void ModelFiles::PlaceTensors() {
     }
     expected.insert(found->first);
     std::vector<const Tensor*>& places = placed_[PlaceOf(wanted.role, wanted.layer)];
-    if (SaySame(found->second.shape, wanted.shape)) {
+    if (!IsWeight(found->second, weight(wanted.role))) {
+      mismatch.misshapen.push_back(fmt::format("{} of {}", wanted.name, LayoutOf(found->second.type).name));
+    } else if (SaySame(found->second.shape, wanted.shape)) {
       if (IsOfExpert(wanted.role) && wanted.expert == kAllExperts) {
         PlaceExperts(found->second, places);
       } else {
         places.push_back(&found->second);
       }
-      continue;
+    } else {
+      mismatch.misshapen.push_back(fmt::format("{} [{}] instead of [{}]", wanted.name,
+                                               fmt::join(found->second.shape, ", "), fmt::join(wanted.shape, ", ")));
     }
-    mismatch.misshapen.push_back(fmt::format("{} [{}] instead of [{}]", wanted.name,
-                                             fmt::join(found->second.shape, ", "), fmt::join(wanted.shape, ", ")));
   }
   for (const auto& [name, tensor] : tensors_) {
-    if (!expected.contains(name) && !MayBePresent(spec_, name, naming)) {
+    if (!expected.contains(name) && !MayBePresent(spec_, name, naming) && !IsUnusedBias(spec_, name, tensor)) {
       mismatch.unexpected.push_back(name.substr(0, 100));
     }
   }
@@ -199,6 +243,8 @@ std::string ModelFiles::ComputeFingerprint() const {
     text += fmt::format("{} {} {}\n", name, LayoutOf(tensor.type).name, fmt::join(tensor.shape, ","));
     const size_t sample = std::min(kSampleBytes, tensor.data.size());
     text.append(reinterpret_cast<const char*>(tensor.data.data()), sample);
+    if (tensor.scaled == nullptr) continue;
+    text.append(reinterpret_cast<const char*>(tensor.scales.data()), std::min(kSampleBytes, tensor.scales.size()));
   }
   unsigned char digest[16];
   crypto_generichash(digest, sizeof(digest), reinterpret_cast<const unsigned char*>(text.data()), text.size(), nullptr,
@@ -212,15 +258,16 @@ void ModelFiles::ReleasePages() const {
   for (const MappedFile& file : files_) file.ReleasePages();
 }
 
-ModelDtype ModelFiles::GpuDtype() const {
-  return Get(Role::kQuery).type == NumberType::kF16 ? ModelDtype::kFloat16 : ModelDtype::kBFloat16;
-}
+ModelDtype ModelFiles::GpuDtype() const { return half_ ? ModelDtype::kFloat16 : ModelDtype::kBFloat16; }
 
 int64_t ModelFiles::TotalBytes() const { return total_bytes_; }
 
 void ModelFiles::CloseFiles() {
   fingerprint_ = ComputeFingerprint();
-  for (auto& [name, tensor] : tensors_) tensor.data = tensor.scales = {};
+  for (auto& [name, tensor] : tensors_) {
+    tensor.data = tensor.scales = {};
+    tensor.scaled = nullptr;
+  }
   for (Tensor& tensor : experts_) tensor.data = tensor.scales = {};
   if (gguf_) {
     for (auto& [name, tensor] : gguf_->tensors) tensor.data = {};

@@ -9,8 +9,10 @@
 #include "comm/model/formats/mapped_file.h"
 #include "comm/model/formats/tensor.h"
 #include "comm/model/model_spec.h"
+#include "comm/model/repeated_numbers.h"
 #include "comm/model/weight_spec.h"
 #include "comm/topology/compute_settings.h"
+#include "comm/topology/load_format.h"
 
 namespace quire {
 
@@ -21,10 +23,12 @@ class ModelFiles {
  public:
   /// Throws Error when a file is missing, broken or of an unsupported kind, or the tensors are not those that the
   /// configuration asks for: all that are missing, unexpected or of another shape are named at once.
-  static ModelFiles Open(const std::string& path);
+  /// kDummy: an HF directory of which config.json is enough; its weights are made up.
+  static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto);
 
   const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
+  LoadFormat load_format() const { return made_up_.empty() ? LoadFormat::kAuto : LoadFormat::kDummy; }
   /// Metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
 
@@ -39,7 +43,8 @@ class ModelFiles {
   /// tensor (comm/model/checksums.h does).
   std::string Fingerprint() const;
 
-  /// What GPUs compute in unless they are told: float16 where the weights are stored so, else bfloat16.
+  /// What GPUs compute in unless they are told: float16 where the weights, or their scales, are stored so, else
+  /// bfloat16.
   ModelDtype GpuDtype() const;
 
   /// Bytes of all tensors as stored.
@@ -55,6 +60,7 @@ class ModelFiles {
  private:
   ModelFiles() = default;
   void OpenHf();
+  void MakeUp();
   void OpenGguf();
   /// Files of a model that was saved without its head leave out what its names begin with.
   void CompleteNames();
@@ -68,10 +74,13 @@ class ModelFiles {
 
   std::string path_;
   std::vector<MappedFile> files_;
+  std::vector<RepeatedNumbers> made_up_;  // instead of files: one
+  std::vector<std::byte> ones_;           // likewise, of norms
   std::optional<GgufFile> gguf_;
   ModelSpec spec_;
   TensorMap tensors_;  // by the names of the file
   int64_t total_bytes_ = 0;
+  bool half_ = false;        // weights, or their scales, are float16
   std::string fingerprint_;  // of files that are closed
   std::vector<WeightSpec> weights_;
   std::deque<Tensor> experts_;  // parts of tensors_ that are of one expert each

@@ -119,7 +119,7 @@ std::string TextOf(const ModelSpec& spec) {
                qkv_bias, qk_norm, norm, before, after, add_one, norm_bias, embedding_norm, out_bias, mlp_bias,
                head_bias, gated, activation, gate_limit, sinks, parallel, shared_norm, position, position_offset, alibi,
                fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, score_cap,
-               logit_cap, interleaved, mixture, layers, eos] = spec;
+               logit_cap, interleaved, quants, mixture, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, kv_heads,
                                  head_dim, mlp, vocab, max_position, epsilon, tied, qkv_bias, static_cast<int>(qk_norm),
                                  interleaved, fmt::join(eos, ","));
@@ -128,6 +128,9 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(norm), norm_bias, embedding_norm,
                       out_bias, mlp_bias, head_bias, gated, parallel, shared_norm, static_cast<int>(position),
                       position_offset, alibi, fused_by_head, transposed);
+  const auto& [method, bits, group, zero_offset, block_rows, block_cols] = quants;
+  text +=
+      fmt::format(" ({} {} {} {} {} {})", static_cast<int>(method), bits, group, zero_offset, block_rows, block_cols);
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
   text += fmt::format(" {} {} [{}]", gate_limit, sinks, TextOf(mixture));
   for (const LayerSpec& layer : layers) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/base/types.h"
+#include "comm/model/formats/stored_quants.h"
 #include "comm/model/mixture.h"
 #include "comm/model/rope.h"
 
@@ -96,7 +97,8 @@ struct ModelSpec {
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
   /// dimension i rotates with i + half of those that rotate.
   bool interleaved_rope_rows = false;
-  Mixture mixture;  // of the layers that have one; all alike
+  StoredQuants quants;  // of safetensors
+  Mixture mixture;      // of the layers that have one; all alike
   std::vector<LayerSpec> layers;
   std::vector<TokenId> eos_token_ids;
 

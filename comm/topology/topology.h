@@ -9,6 +9,7 @@
 #include "comm/base/log_level.h"
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/compute_settings.h"
+#include "comm/topology/load_format.h"
 #include "comm/topology/model_settings.h"
 #include "comm/topology/preemption_mode.h"
 
@@ -40,7 +41,8 @@ constexpr auto ChoicesOf(LaunchMethod) {
 struct Topology {
   struct Model {
     std::string path;
-    std::string name;       // as clients see it; empty: the last part of the path
+    std::string name;  // as clients see it; empty: the last part of the path
+    LoadFormat load_format = LoadFormat::kAuto;
     std::string checksums;  // list of sha256sum that its files are compared with before they are read; empty: none
     // Names of parsers, which the coordinator alone knows and looks up at the start; auto: its template says it.
     std::string tool_call_parser = "auto";  // how it writes calls of tools

@@ -321,6 +321,7 @@ Topology TopologyFromYaml(const std::string& text, const std::string& file,
     Section section(*node, "model", file);
     section.Text("path", t.model.path);
     section.Text("name", t.model.name);
+    section.Choose("load_format", t.model.load_format);
     section.Text("checksums", t.model.checksums);
     section.Text("tool_call_parser", t.model.tool_call_parser);
     section.Text("reasoning_parser", t.model.reasoning_parser);

@@ -290,7 +290,7 @@ struct HandshakeWriter {
     const auto backend = text(NameOf(compute.backend)), dtype = text(NameOf(compute.dtype));
     const auto kv_cache_dtype = text(NameOf(compute.kv_cache_dtype));
     const auto quantization = text(NameOf(compute.quantization)), activations = text(NameOf(compute.activations));
-    const auto attention_backend = text(NameOf(compute.attention_backend));
+    const auto attention_backend = text(NameOf(compute.attention_backend)), load_format = text(NameOf(m.load_format));
     wire::AssignBuilder assign(b);
     assign.add_model_path(model_path);
     assign.add_fingerprint(fingerprint);
@@ -308,6 +308,7 @@ struct HandshakeWriter {
     assign.add_quantization(quantization);
     assign.add_activations(activations);
     assign.add_attention_backend(attention_backend);
+    assign.add_load_format(load_format);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
@@ -472,6 +473,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
   return {
       .model_path = Text(m.model_path()),
       .fingerprint = Text(m.fingerprint()),
+      .load_format = ReadChoice<LoadFormat>(m.load_format(), "load_format"),
       .ctrl_port = m.ctrl_port(),
       .block_size = m.block_size(),
       .max_step_tokens = m.max_step_tokens(),

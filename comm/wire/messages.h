@@ -8,6 +8,7 @@
 
 #include "comm/grammar/vocabulary.h"
 #include "comm/topology/compute_settings.h"
+#include "comm/topology/load_format.h"
 #include "comm/wire/plan_check.h"
 #include "comm/wire/step_plan.h"
 
@@ -70,6 +71,7 @@ struct JoinMessage {
 /// What a worker needs to load its shard. Sizes are tokens unless the name says otherwise.
 struct AssignMessage {
   std::string model_path, fingerprint;
+  LoadFormat load_format = LoadFormat::kAuto;
   uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
   int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
   std::vector<double> shares;

@@ -53,7 +53,7 @@ Json JsonOf(const std::vector<double>& values) {
 
 int RunLatencyBench(const Topology& topology, const LatencyBench& bench) {
   const MachineCeilings ceilings = MeasureMachineCeilings(topology);
-  const ModelFiles model = ModelFiles::Open(topology.model.path);
+  const ModelFiles model = ModelFiles::Open(topology.model.path, topology.model.load_format);
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   double weight_bytes = 0;

@@ -10,7 +10,7 @@
 namespace quire {
 
 int RunThroughputBench(const Topology& topology, const ThroughputBench& bench) {
-  const ModelFiles model = ModelFiles::Open(topology.model.path);
+  const ModelFiles model = ModelFiles::Open(topology.model.path, topology.model.load_format);
   const std::atomic<bool> never{false};
   Deployment deployment(topology, model, never);
   const BatchTimes times =

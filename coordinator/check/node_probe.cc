@@ -99,8 +99,11 @@ class Judge {
   void Model() {
     const std::string path = Absolute(needs_.topology.model.path);
     if (!answer_.contains("model")) {
+      const bool from_files = needs_.topology.model.load_format == LoadFormat::kAuto;
       lines_.push_back({"model", needs_.node.host, Status::kSkipped,
-                        path + " has characters that a shell would interpret: not asked for", ""});
+                        path + (from_files ? " has characters that a shell would interpret: not asked for"
+                                           : " is made up (load_format dummy): not asked for"),
+                        ""});
       return;
     }
     const std::string& found = answer_["model"];
@@ -152,7 +155,8 @@ std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string&
   const auto& ports = needs.topology.transport.mpi_ports;
   if (network) add({"--probe-ports", std::to_string(ports[0]), std::to_string(ports[1])});
   const std::string model = Absolute(needs.topology.model.path), keys = needs.topology.transport.keys;
-  if (!remote || IsPlain(model)) add({"--probe-model", model});
+  const bool from_files = needs.topology.model.load_format == LoadFormat::kAuto;
+  if (from_files && (!remote || IsPlain(model))) add({"--probe-model", model});
   if (!keys.empty() && (!remote || IsPlain(Absolute(keys)))) add({"--probe-keys", Absolute(keys)});
   return command;
 }

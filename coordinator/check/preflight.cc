@@ -103,7 +103,7 @@ class Preflight {
 
   void CheckModel() {
     try {
-      const ModelFiles model = ModelFiles::Open(topology_.model.path);
+      const ModelFiles model = ModelFiles::Open(topology_.model.path, topology_.model.load_format);
       fingerprint_ = model.Fingerprint();
       model_bytes_ = model.TotalBytes();
       Ok("model", "",

@@ -56,7 +56,7 @@ ModelFiles OpenModel(const Topology::Model& model) {
     spdlog::info("{}: {:.1f} MiB are what {} says", model.path, static_cast<double>(bytes) / (1 << 20),
                  model.checksums);
   }
-  return ModelFiles::Open(model.path);
+  return ModelFiles::Open(model.path, model.load_format);
 }
 
 }  // namespace quire

@@ -221,7 +221,7 @@ std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles
 }  // namespace
 
 int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
-  const ModelFiles model = ModelFiles::Open(topology.model.path);
+  const ModelFiles model = ModelFiles::Open(topology.model.path, topology.model.load_format);
   const auto rank_memory = static_cast<int64_t>(command.rank_memory_gib * (1 << 30));
   MemoryPlan memory = PlanMemory(topology, model, {rank_memory});
   if (!memory.problem.empty()) {

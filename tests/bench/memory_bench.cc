@@ -32,7 +32,7 @@ struct RealResults {
 
 RealResults RunReal(const MemoryBenchCommand& command) {
   const Topology& topology = command.server.topology;
-  const ModelFiles model = ModelFiles::Open(topology.model.path);
+  const ModelFiles model = ModelFiles::Open(topology.model.path, topology.model.load_format);
   const int64_t asked = topology.scheduler.max_model_len > 0 ? topology.scheduler.max_model_len : 2048;
   const int longest = static_cast<int>(std::min<int64_t>(asked, model.spec().max_position));
   const LengthDistribution lengths = LengthDistributionNamed(command.lengths);

@@ -111,6 +111,7 @@ TEST(MessagesTest, GrammarsSurviveTheWire) {
 TEST(MessagesTest, HandshakeSurvivesTheWire) {
   AssignMessage assign{.model_path = "/m",
                        .fingerprint = "f00",
+                       .load_format = LoadFormat::kDummy,
                        .ctrl_port = 5571,
                        .block_size = 32,
                        .max_step_tokens = 512,
@@ -128,6 +129,7 @@ TEST(MessagesTest, HandshakeSurvivesTheWire) {
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");
+  EXPECT_EQ(back.load_format, LoadFormat::kDummy);
   EXPECT_EQ(back.shares, assign.shares);
   EXPECT_EQ(back.ctrl_port, 5571);
   EXPECT_EQ(back.compute, assign.compute);

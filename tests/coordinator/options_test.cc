@@ -59,6 +59,7 @@ std::vector<std::string> KeysUnder(const std::string& section) {
 const std::map<std::string, std::string> kValues = {
     {"model.path", "/m"},
     {"model.name", "x"},
+    {"model.load_format", "dummy"},
     {"model.checksums", "SHA256SUMS"},
     {"model.tool_call_parser", "hermes"},
     {"model.reasoning_parser", "qwen3"},
@@ -156,6 +157,7 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--model", "/m"}, "model: {path: /m}"},
     {{"model_or_topology", "/m"}, "model: {path: /m}"},
     {{"--served-model-name", "x"}, "model: {name: x}"},
+    {{"--load-format", "dummy"}, "model: {load_format: dummy}"},
     {{"--verify-checksum", "sums"}, "model: {checksums: sums}"},
     {{"--tool-call-parser", "hermes"}, "model: {tool_call_parser: hermes}"},
     {{"--reasoning-parser", "qwen3"}, "model: {reasoning_parser: qwen3}"},
@@ -243,6 +245,7 @@ TEST(OptionsTest, MistakesNameTheFlagAndTheReason) {
       {{"--dtype", "float8"}, "--dtype: dtype must be one of auto, float32, bfloat16, float16"},
       {{"--kv-cache-dtype", "int4"}, "--kv-cache-dtype: cache: dtype must be one of"},
       {{"--quantization", "int2"}, "--quantization: quantization must be one of none, int8, int4"},
+      {{"--load-format", "gguf"}, "--load-format: model: load_format must be one of auto, dummy"},
       {{"--activations", "int32"}, "--activations: activations must be one of int16, int8"},
       {{"--preemption-mode", "Swap"}, "--preemption-mode: scheduler: preemption must be one of"},
       {{"--access-log", ""}, "--access-log: logs: access must be one of off, text, json, not \"\""},

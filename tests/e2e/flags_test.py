@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -120,7 +121,7 @@ class PlainTest(FlagCase):
             "otlp_traces_endpoint": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "seed": None, "journal": None,
-            "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
+            "load_format": "auto", "verify_checksum": None, "tool_call_parser": "none", "reasoning_parser": "none",
             "pooling": "none", "scoring": "none", "generation_config": "none", "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
@@ -475,6 +476,31 @@ class DoorsTest(FlagCase):
             self.assertEqual([settings[name] for name in ("ssl_certfile", "ssl_keyfile", "admin_ssl_certfile", "admin_ssl_keyfile")], [*first, *second])
 
 
+class FormatTest(FlagCase):
+    """Weights that are made up."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(TINY, name), cls.folder.name)
+        cls.server = Server("--backend", "cpu", "-tp", "2", "--load-format", "dummy", model=cls.folder.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def test_load_format(self):
+        self.assertEqual(self.setting("load_format"), "dummy")
+        answers = [self.complete(prompt=[5], max_tokens=8, ignore_eos=True, logprobs=1) for _ in range(2)]
+        self.assertEqual(answers[0]["usage"]["completion_tokens"], 8)
+        self.assertEqual(*(answer["choices"][0]["logprobs"]["token_logprobs"] for answer in answers))
+        refused = quire("serve", "--model", self.folder.name)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("holds neither model.safetensors", refused.stderr)
+
+
 # Where the effect of each flag is seen.
 TESTS = {
     "model_or_topology": FileTest.test_topology_holds_where_no_flag_speaks,
@@ -525,6 +551,7 @@ TESTS = {
     "--preemption-mode": SmallTest.test_preemption_mode,
     "--seed": OtherTest.test_seed,
     "--journal": SmallTest.test_journal,
+    "--load-format": FormatTest.test_load_format,
     "--verify-checksum": PlainTest.test_verify_checksum,
     "--log-level": SmallTest.test_log_level,
 }

@@ -2,6 +2,7 @@
 """Writes the seeds of the fuzz targets' corpora (tests/fuzz/corpus/TARGET/seed-*). Findings beside them (named after what
 they broke) are kept as they are."""
 import json
+import math
 import os
 import struct
 
@@ -164,6 +165,21 @@ def safetensors():
     write("safetensors", "empty", b'\0{"e":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]}}\0')
     write("safetensors", "mxfp4", b'\0{"w_blocks":{"dtype":"U8","shape":[2,1,16],"data_offsets":[0,32]},'
           b'"w_scales":{"dtype":"U8","shape":[2,1],"data_offsets":[32,34]}}\0' + bytes(34))
+    # What matrices of each method are made of, with 4 or 8 bits.
+    for name, parts in (("gptq", [("qweight", "I32", [2, 8]), ("qzeros", "I32", [2, 1]), ("scales", "F16", [2, 8]), ("g_idx", "I32", [16])]),
+                        ("gptq8", [("qweight", "I32", [1, 4]), ("qzeros", "I32", [1, 1]), ("scales", "F16", [1, 4])]),
+                        ("awq", [("qweight", "I32", [16, 1]), ("qzeros", "I32", [2, 1]), ("scales", "F16", [2, 8])]),
+                        ("fp8", [("weight", "F8_E4M3", [3, 4]), ("weight_scale_inv", "F32", [2, 2])]),
+                        ("int8", [("weight", "I8", [3, 4]), ("weight_scale", "BF16", [3, 2]), ("weight_zero_point", "I8", [3, 2])]),
+                        ("packed", [("weight_packed", "I32", [3, 1]), ("weight_scale", "F32", [3, 2]), ("weight_zero_point", "I32", [1, 2]),
+                                    ("weight_shape", "I64", [2])])):
+        header, data = {}, b""
+        for part, dtype, shape in parts:
+            size = {"I64": 8, "I32": 4, "F32": 4, "F16": 2, "BF16": 2}.get(dtype, 1)
+            numbers = struct.pack("<2q", 3, 4) if part == "weight_shape" else bytes(math.prod(shape) * size)
+            header[f"m.{part}"] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(numbers)]}
+            data += numbers
+        write("safetensors", name, b"\0" + json.dumps(header).encode() + b"\0" + data)
     write("safetensors", "raw", b"\1" + struct.pack("<Q", len(text)) + text + bytes(14))
 
 

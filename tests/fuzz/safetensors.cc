@@ -5,10 +5,18 @@
 
 #include "comm/base/error.h"
 #include "comm/model/formats/mxfp4.h"
+#include "comm/model/formats/quantized_matrices.h"
 #include "tests/fuzz/byte_source.h"
 
 namespace quire {
 namespace {
+
+/// The sanitizer sees what is read that is not the file's. Rows and columns are bounded by its size.
+void ReadAll(const ScaledMatrix& matrix) {
+  matrix.Check("f");
+  std::vector<float> numbers(static_cast<size_t>(matrix.cols));
+  for (int64_t row = 0; row < matrix.rows; ++row) matrix.Decode(row, 0, matrix.cols, numbers.data());
+}
 
 /// Every tensor lies inside the file and is as large as its shape says.
 void Check(const TensorMap& tensors, std::span<const std::byte> file) {
@@ -16,6 +24,10 @@ void Check(const TensorMap& tensors, std::span<const std::byte> file) {
     QUIRE_CHECK(tensor.data.empty() || (tensor.data.data() >= file.data() &&
                                         tensor.data.data() + tensor.data.size() <= file.data() + file.size()),
                 "{} lies outside", name);
+    if (tensor.scaled != nullptr) {
+      ReadAll(*tensor.scaled);
+      continue;
+    }
     const int64_t bytes = CheckedBytes(tensor.type, tensor.shape, name);
     QUIRE_CHECK(bytes == static_cast<int64_t>(tensor.data.size()), "{}: {} bytes", name, bytes);
   }
@@ -38,10 +50,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<std::byte> exact(reinterpret_cast<const std::byte*>(file.data()),
                                      reinterpret_cast<const std::byte*>(file.data() + file.size()));
   try {
-    TensorMap tensors = ReadSafetensors(exact, "f");
+    const TensorMap tensors = ReadSafetensors(exact, "f");
     Check(tensors, exact);
-    JoinMxFp4(tensors, "f");
-    Check(tensors, exact);
+    TensorMap joined = tensors;
+    JoinMxFp4(joined, "f");
+    Check(joined, exact);
+    using Method = StoredQuants::Method;
+    for (const StoredQuants& quants : {StoredQuants{.method = Method::kGptq, .bits = 4, .group = 8, .zero_offset = 1},
+                                       StoredQuants{.method = Method::kGptq, .bits = 8, .group = -1},
+                                       StoredQuants{.method = Method::kAwq, .bits = 4, .group = 8},
+                                       StoredQuants{.method = Method::kFloat8, .block_rows = 2, .block_cols = 3},
+                                       StoredQuants{.method = Method::kCompressedTensors}}) {
+      joined = tensors;
+      try {
+        JoinQuantized(joined, quants, "f");
+        Check(joined, exact);
+      } catch (const Error& error) {
+        QUIRE_CHECK(std::string_view(error.what()).starts_with("f: "), "no place: {}", error.what());
+      }
+    }
   } catch (const Error& error) {
     QUIRE_CHECK(std::string_view(error.what()).starts_with("f: "), "no place: {}", error.what());
   }

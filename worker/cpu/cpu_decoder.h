@@ -31,7 +31,7 @@ class CpuDecoder final : private DecoderOps {
   /// Likewise the normed last activations of such rows, the same on all ranks: [count, hidden].
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
-  int64_t weight_bytes() const { return weights_.bytes(); }
+  const ModelWeights& weights() const { return weights_; }
 
  private:
   void Embed() override;

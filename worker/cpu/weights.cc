@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "worker/model/stored_rows.h"
 
 namespace quire {
 
@@ -13,10 +14,10 @@ namespace {
 /// were made.
 class RowMaker {
  public:
-  RowMaker(const kernels::Weight& source, Range cols, NumberType type)
-      : source_(source), type_(type), recode_(type != source.type && type == kernels::PackedType(source.type)) {
+  RowMaker(const Tensor& source, Range cols, NumberType type, NumberType form)
+      : source_(source), type_(type), recode_(type != source.type && type == form) {
     // Whole blocks of the file, of which the wanted columns are a part.
-    const int64_t block = LayoutOf(source.type).block_numbers;
+    const int64_t block = DecodeBlock(source);
     read_ = {cols.begin / block * block, (cols.end + block - 1) / block * block};
     if (type == source.type) return;
     skip_ = cols.begin - read_.begin;
@@ -26,15 +27,17 @@ class RowMaker {
   }
 
   const std::byte* Make(int64_t row) {
-    if (type_ == source_.type)
-      return source_.data + row * source_.row_bytes + kernels::RowBytes(source_.type, read_.begin);
+    if (type_ == source_.type) {
+      const kernels::Weight stored = AsWeight(source_);
+      return stored.data + row * stored.row_bytes + kernels::RowBytes(stored.type, read_.begin);
+    }
     std::byte* out = made_.data() + next_ * kernels::RowBytes(type_, made_numbers_);
     next_ = (next_ + 1) % kernels::kPanelRows;
     if (recode_) {
-      kernels::RecodeRow(source_, row, read_.begin, read_.size(), out);
+      RecodeRow(source_, type_, row, read_.begin, read_.size(), out);
       return out + kernels::RowBytes(type_, skip_);
     }
-    kernels::DecodeRow(source_, row, read_.begin, read_.size(), numbers_.data());
+    DecodeRow(source_, row, read_.begin, read_.size(), numbers_.data());
     const float* wanted = numbers_.data() + skip_;
     if (type_ == NumberType::kF32) {
       std::memcpy(out, wanted, static_cast<size_t>(made_numbers_) * sizeof(float));
@@ -45,7 +48,7 @@ class RowMaker {
   }
 
  private:
-  const kernels::Weight& source_;
+  const Tensor& source_;
   NumberType type_;
   bool recode_;
   Range read_{};                         // columns
@@ -59,16 +62,17 @@ class RowMaker {
 
 kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice& slice) {
   const auto& [rows, cols] = slice;
-  const kernels::Weight source = AsWeight(tensor);
-  kernels::PackedWeight out{TypeFor(source.type, cols), nullptr, static_cast<int64_t>(rows.size()), cols.size()};
+  const PackedForm form = FormOf(tensor, path_.c_str());
+  kernels::PackedWeight out{TypeFor(form.type, cols), nullptr, static_cast<int64_t>(rows.size()), cols.size()};
   const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
   if (bytes == 0) return out;  // nothing of it is this rank's
+  if (form.widened != nullptr && out.type == form.type) ++widened_[form.widened];
   bytes_ += bytes;
   if (loading_ == Loading::kCount) return out;
   storage_.emplace_back(static_cast<size_t>(bytes));
   std::byte* to = storage_.back().data();
   out.data = to;
-  RowMaker maker(source, cols, out.type);
+  RowMaker maker(tensor, cols, out.type, form.type);
   for (size_t first = 0; first < rows.size(); first += kernels::kPanelRows) {
     const std::byte* panel[kernels::kPanelRows] = {};
     for (size_t i = 0; i < kernels::kPanelRows && first + i < rows.size(); ++i) panel[i] = maker.Make(rows[first + i]);
@@ -78,11 +82,10 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   return out;
 }
 
-NumberType ModelWeights::TypeFor(NumberType stored, Range cols) const {
-  const auto whole = [&](int64_t block) { return cols.begin % block == 0 && cols.end % block == 0; };
-  const NumberType packed = kernels::PackedType(stored);
-  if (LayoutOf(packed).block_numbers > 1) return whole(kernels::kQuantBlock) ? packed : NumberType::kF32;
-  return wanted_ && whole(kernels::kQuantBlock) ? *wanted_ : stored;
+NumberType ModelWeights::TypeFor(NumberType form, Range cols) const {
+  const bool whole = cols.begin % kernels::kQuantBlock == 0 && cols.end % kernels::kQuantBlock == 0;
+  if (LayoutOf(form).block_numbers > 1) return whole ? form : NumberType::kF32;
+  return wanted_ && whole ? *wanted_ : form;
 }
 
 kernels::PackedWeight ModelWeights::Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
@@ -170,8 +173,16 @@ std::optional<NumberType> TypeWanted(Quantization quantization) {
 
 }  // namespace
 
+std::vector<std::string> ModelWeights::Notes() const {
+  std::vector<std::string> notes;
+  for (const auto& [why, matrices] : widened_)
+    notes.push_back(fmt::format(
+        "{} matrices take 16 bits a number ({}); --quantization int8 halves that, with rounding", matrices, why));
+  return notes;
+}
+
 ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading)
-    : loading_(loading), wanted_(TypeWanted(quantization)) {
+    : loading_(loading), path_(files.path()), wanted_(TypeWanted(quantization)) {
   for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
   const auto vector = [&](Role role) { return ReadVector(files, shard, role); };
   embedding_norm = {vector(Role::kEmbeddingNorm), vector(Role::kEmbeddingNormBias)};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,11 +55,11 @@ struct LayerWeights {
 inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
 /// A rank's shard of the model, packed out of the mapped files; only the shard's bytes are read. Matrices keep their
-/// storage type, or get that in which it is packed (kernels::PackedType), but:
+/// storage type, or get that in which it is packed (FormOf in worker/model/stored_rows.h), but:
 ///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
-///   with quantization int8 or int4, plain matrices of whole blocks of columns become q8_0 or q4_1. With int4 the
-///   output head, whose errors nothing comes after to even out, becomes q8_0. Routers stay as they are: a rounded one
-///   chooses other experts.
+///   with quantization int8 or int4, matrices that are plain, or whose form is, of whole blocks of columns become q8_0
+///   or q4_1. With int4 the output head, whose errors nothing comes after to even out, becomes q8_0. Routers stay as
+///   they are: a rounded one chooses other experts.
 class ModelWeights {
  public:
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
@@ -78,6 +79,8 @@ class ModelWeights {
   std::vector<float> head_bias;  // [local vocab]; empty for none
 
   int64_t bytes() const { return bytes_; }
+  /// What takes more memory than the file says, and why: sentences for the log.
+  std::vector<std::string> Notes() const;
 
  private:
   enum class Loading { kPack, kCount };
@@ -88,11 +91,13 @@ class ModelWeights {
                              int64_t expert = 0);
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
-  /// How a matrix with such columns is packed.
-  NumberType TypeFor(NumberType stored, Range cols) const;
+  /// How columns of a matrix are packed that has this form.
+  NumberType TypeFor(NumberType form, Range cols) const;
 
   const Loading loading_;
-  std::optional<NumberType> wanted_;  // of plain weights
+  std::string path_;
+  std::optional<NumberType> wanted_;    // of plain weights
+  std::map<std::string, int> widened_;  // by the reason: matrices that take more bits than in the file
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;
 };

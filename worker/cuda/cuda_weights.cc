@@ -3,6 +3,7 @@
 #include <span>
 
 #include "comm/base/error.h"
+#include "comm/model/formats/scaled_matrix.h"
 #include "kernels/cuda/products/skinny_gemm.h"
 #include "worker/cuda/pieces.h"
 #include "worker/cuda/uploader.h"
@@ -180,6 +181,7 @@ class Loader {
   /// The tensor, or what it is with rows for columns, until the layer is loaded.
   const Tensor& Stored(Role role, int64_t layer, int64_t expert) {
     const Tensor& tensor = files_.Get(role, layer, expert);
+    if (tensor.scaled != nullptr) tensor.scaled->Check(files_.path());
     if (!files_.weight(role).transposed) return tensor;
     const auto [place, is_new] = transposed_.try_emplace(&tensor);
     if (is_new) place->second.tensor = Transposed(tensor, place->second.room);

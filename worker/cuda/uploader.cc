@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "worker/model/stored_rows.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {
@@ -54,16 +55,16 @@ void Uploader::WriteRow(const RowSource& source, Range cols, int64_t width, std:
   const int64_t element = ByteSize(dtype_);
   const int64_t filled = source.tensor == nullptr ? 0 : cols.size() * element;
   if (filled > 0) {
-    const kernels::Weight weight = AsWeight(*source.tensor);
     if (source.tensor->type == dtype_) {
+      const kernels::Weight weight = AsWeight(*source.tensor);
       std::memcpy(to, weight.data + source.row * weight.row_bytes + cols.begin * element, static_cast<size_t>(filled));
     } else {
       // Whole quantisation blocks are decoded; those at the edges may hold columns of other ranks.
-      const int64_t block = LayoutOf(weight.type).block_numbers;
+      const int64_t block = DecodeBlock(*source.tensor);
       const int64_t begin = cols.begin / block * block,
-                    end = std::min((cols.end + block - 1) / block * block, weight.cols);
+                    end = std::min((cols.end + block - 1) / block * block, source.tensor->cols());
       std::vector<float> decoded(static_cast<size_t>(end - begin));
-      kernels::DecodeRow(weight, source.row, begin, end - begin, decoded.data());
+      DecodeRow(*source.tensor, source.row, begin, end - begin, decoded.data());
       Round(decoded.data() + (cols.begin - begin), cols.size(), dtype_, to);
     }
   }

@@ -26,6 +26,8 @@ class RankEngine {
   /// What computes, for people: "avx2", "NVIDIA H200".
   virtual std::string device() const = 0;
   virtual int64_t weight_bytes() const = 0;
+  /// What whoever reads the log should know of how the weights are kept: sentences.
+  virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // of one block, all layers
   /// Bytes that KV blocks may take, everything else that the engine will ever need set aside.
   virtual int64_t available_bytes() const = 0;

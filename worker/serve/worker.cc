@@ -214,7 +214,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign->shares.size(), mpi.world_size());
   }
   const EngineSizes sizes = AssignedSizes(*assign);
-  const ModelFiles files = ModelFiles::Open(assign->model_path);
+  const ModelFiles files = ModelFiles::Open(assign->model_path, assign->load_format);
   const std::string fingerprint = files.Fingerprint();
   if (fingerprint != assign->fingerprint) {
     Fail("{}: this host's model differs from the coordinator's (fingerprint {} against {})", assign->model_path,
@@ -223,6 +223,9 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();
+  if (mpi.rank() == 0) {
+    for (const std::string& note : engine.notes()) fmt::print(stderr, "quire-worker: rank 0: {}\n", note);
+  }
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   line.Send(HelloMessage{.fingerprint = fingerprint,
                          .isa = engine.device(),

@@ -18,8 +18,17 @@ NumberType TypeOf(const std::string& dtype, const std::string& what) {
   if (dtype == "F32") return NumberType::kF32;
   if (dtype == "F16") return NumberType::kF16;
   if (dtype == "BF16") return NumberType::kBF16;
+  // Of these, quantised matrices are made; what makes none of them is refused later, with everything else that a model
+  // has no place for.
   if (dtype == "U8") return NumberType::kU8;
-  Fail("{}: dtype {} is not supported; supported are F32, F16, BF16 and MXFP4", what, dtype.substr(0, 20));
+  if (dtype == "I8") return NumberType::kInt8;
+  if (dtype == "I32") return NumberType::kInt32;
+  if (dtype == "I64") return NumberType::kInt64;
+  if (dtype == "F8_E4M3") return NumberType::kFp8E4M3;
+  Fail(
+      "{}: dtype {} is not supported; supported are F32, F16, BF16, MXFP4 and, of quantised matrices, F8_E4M3, I8, "
+      "I32 and I64",
+      what, dtype.substr(0, 20));
 }
 
 /// Masks of attention that older files hold: no weights.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,12 +12,17 @@
 
 namespace quire {
 
+struct ScaledMatrix;
+
 /// A view into a mapped model file. Row-major: the last dimension is contiguous.
 struct Tensor {
-  NumberType type = NumberType::kF32;  // of files: up to kU8
+  NumberType type = NumberType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
-  std::span<const std::byte> scales = {};  // of kMxFp4Pairs: a byte for each block
+  std::span<const std::byte> scales = {};  // of kMxFp4Pairs: a byte for each block; of `scaled`: its scales
+  /// Of kInt4, kInt8 and kFp8E4M3: where its numbers and scales are. `data` has all of its numbers, but not in the
+  /// order that `shape` says.
+  std::shared_ptr<const ScaledMatrix> scaled = nullptr;
 
   int64_t rows() const { return shape.size() < 2 ? 1 : shape.front(); }
   int64_t cols() const { return shape.empty() ? 0 : shape.back(); }

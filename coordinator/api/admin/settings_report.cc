@@ -54,6 +54,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
   const EngineOptions& engine = replica.options;
   return {{"model", topology.model.path},
           {"served_model_name", topology.model.name},
+          {"load_format", NameOf(topology.model.load_format)},
           {"verify_checksum", TextOrNull(topology.model.checksums)},
           {"tool_call_parser", topology.model.tool_call_parser},
           {"reasoning_parser", topology.model.reasoning_parser},

@@ -56,6 +56,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   // Workers on other nodes have other working directories.
   assign.model_path = OnThisHost(topology) ? model.path() : std::filesystem::absolute(model.path()).string();
   assign.fingerprint = model.Fingerprint();
+  assign.load_format = model.load_format();
   assign.block_size = topology.cache.block_size;
   assign.max_running = topology.scheduler.max_running;
   int most_of_a_host = 1;

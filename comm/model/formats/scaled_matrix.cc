@@ -1,0 +1,151 @@
+#include "comm/model/formats/scaled_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+__extension__ using Float16 = _Float16;
+
+template <class T>
+T Load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+/// Where in a word of eight AWQ has neighbour i.
+constexpr std::array<int, 8> kEvensFirst = {0, 4, 1, 5, 2, 6, 3, 7};
+
+template <class Word, int kBits>
+void ReadAlongRow(const IntGrid& grid, int64_t row, int64_t col, int64_t count, uint8_t* out) {
+  constexpr int64_t kPerWord = sizeof(Word) * 8 / kBits;
+  constexpr auto kMask = static_cast<Word>((1u << kBits) - 1);
+  const std::byte* words = grid.data + row * grid.row_stride * static_cast<int64_t>(sizeof(Word));
+  for (const int64_t end = col + count; col < end;) {
+    const int64_t at = col % kPerWord;
+    auto word = Load<Word>(words + col / kPerWord * grid.col_stride * static_cast<int64_t>(sizeof(Word)));
+    word = static_cast<Word>(word >> (at * kBits));
+    for (int64_t i = at; i < kPerWord && col < end; ++i, ++col) {
+      *out++ = static_cast<uint8_t>((word & kMask) ^ grid.flip);
+      if constexpr (kPerWord > 1) word = static_cast<Word>(word >> kBits);
+    }
+  }
+}
+
+/// A column's words are far apart, and each has one number of the row.
+template <class Word, int kBits>
+void ReadAcrossWords(const IntGrid& grid, int64_t row, int64_t col, int64_t count, uint8_t* out) {
+  constexpr int64_t kPerWord = sizeof(Word) * 8 / kBits;
+  constexpr auto kMask = static_cast<Word>((1u << kBits) - 1);
+  const auto neighbour = static_cast<size_t>(row % kPerWord);
+  const int shift = kBits * (grid.evens_first ? kEvensFirst[neighbour] : static_cast<int>(neighbour));
+  const int64_t step = grid.col_stride * static_cast<int64_t>(sizeof(Word));
+  const std::byte* word =
+      grid.data + row / kPerWord * grid.row_stride * static_cast<int64_t>(sizeof(Word)) + col * step;
+  for (int64_t i = 0; i < count; ++i, word += step)
+    out[i] = static_cast<uint8_t>((Load<Word>(word) >> shift & kMask) ^ grid.flip);
+}
+
+void Read(const IntGrid& grid, int64_t row, int64_t col, int64_t count, uint8_t* out) {
+  const auto read = [&]<class Word, int kBits>() {
+    if (grid.along_rows) return ReadAcrossWords<Word, kBits>(grid, row, col, count, out);
+    ReadAlongRow<Word, kBits>(grid, row, col, count, out);
+  };
+  if (grid.bits == 4) return read.template operator()<uint32_t, 4>();
+  if (grid.word_bytes == 4) return read.template operator()<uint32_t, 8>();
+  read.template operator()<uint8_t, 8>();
+}
+
+constexpr float PowerOfTwo(int exponent) {
+  float power = 1;
+  for (; exponent > 0; --exponent) power *= 2;
+  for (; exponent < 0; ++exponent) power /= 2;
+  return power;
+}
+
+/// Four bits of exponent with a bias of 7 and three of mantissa; those of exponent 0 have no leading one.
+constexpr std::array<float, 256> MakeFp8Table() {
+  std::array<float, 256> table{};
+  for (int i = 0; i < 256; ++i) {
+    const int exponent = i >> 3 & 15, mantissa = i & 7;
+    const float size = exponent == 0 ? static_cast<float>(mantissa) * PowerOfTwo(-9)
+                                     : static_cast<float>(8 + mantissa) * PowerOfTwo(exponent - 10);
+    const bool number = exponent != 15 || mantissa != 7;
+    table[static_cast<size_t>(i)] =
+        (i < 128 ? 1.0f : -1.0f) * (number ? size : std::numeric_limits<float>::quiet_NaN());
+  }
+  return table;
+}
+
+constexpr std::array<float, 256> kFp8 = MakeFp8Table();
+
+}  // namespace
+
+float FromFp8(std::byte number) { return kFp8[std::to_integer<size_t>(number)]; }
+
+float ScaleGrid::At(int64_t row, int64_t group) const {
+  const std::byte* from = data + (row / rows_per_scale * row_stride + group * group_stride) * ByteSize(type);
+  if (type == NumberType::kF32) return Load<float>(from);
+  if (type == NumberType::kF16) return static_cast<float>(Load<Float16>(from));
+  return std::bit_cast<float>(static_cast<uint32_t>(Load<uint16_t>(from)) << 16);
+}
+
+int64_t ScaledMatrix::GroupOf(int64_t col) const {
+  return column_groups == nullptr ? col / group : Load<int32_t>(column_groups + 4 * col);
+}
+
+void ScaledMatrix::Check(const std::string& what) const {
+  for (int64_t col = 0; col < cols; ++col) {
+    const int64_t named = GroupOf(col);
+    if (named < 0 || named >= groups())
+      Fail("{}: column {} is of group {}, and there are {} groups", what, col, named, groups());
+  }
+}
+
+bool ScaledMatrix::InOrder() const {
+  if (column_groups == nullptr) return true;
+  for (int64_t col = 0; col < cols; ++col) {
+    if (GroupOf(col) != col / group) return false;
+  }
+  return true;
+}
+
+void ScaledMatrix::Ints(int64_t row, int64_t col, int64_t count, uint8_t* out) const {
+  Read(ints, row, col, count, out);
+}
+
+int ScaledMatrix::Zero(int64_t row, int64_t group_index) const {
+  uint8_t stored = 0;
+  if (zeros.data != nullptr) Read(zeros, row, group_index, 1, &stored);
+  return zero + stored;
+}
+
+void ScaledMatrix::Decode(int64_t row, int64_t col, int64_t count, float* out) const {
+  constexpr int64_t kAtOnce = 256;
+  uint8_t stored[kAtOnce];
+  for (const int64_t end = col + count; col < end;) {
+    const int64_t part_end = std::min(end, col + kAtOnce);
+    if (fp8 == nullptr) Ints(row, col, part_end - col, stored);
+    for (const uint8_t* number = stored; col < part_end;) {
+      const int64_t group_of = GroupOf(col);
+      const int64_t group_end = column_groups != nullptr ? col + 1 : std::min(part_end, (group_of + 1) * group);
+      const float scale = scales.At(row, group_of);
+      if (fp8 != nullptr) {
+        for (; col < group_end; ++col) *out++ = scale * FromFp8(fp8[row * cols + col]);
+      } else {
+        const int zero_of = Zero(row, group_of);
+        for (; col < group_end; ++col) *out++ = scale * static_cast<float>(*number++ - zero_of);
+      }
+    }
+  }
+}
+
+}  // namespace quire

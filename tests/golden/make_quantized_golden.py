@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Makes a random Llama in the forms that quantised models are published in (models/NAME, safetensors), and what HF transformers in
+float32 continues prompts with on the dequantised weights (tiny_NAME.json). GPTQ's and AWQ's packing is written out here after their
+published layouts; compressed-tensors packs and dequantises its own. Needs: pip install torch transformers accelerate safetensors
+compressed-tensors
+
+  make_quantized_golden.py [NAME...]
+
+The engine rounds what it widens to float16, which moves log-probabilities of such a model by 0.0025, and the minima of forms with zeros
+of their own, which moves them by 0.009: prompts are kept when their best tokens lead by more than MARGIN or MARGIN_OF_MINIMA."""
+import json
+import os
+import random
+import sys
+
+import torch
+from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+import make_golden
+from make_golden import HERE, LENGTHS, expectations, write
+
+MARGIN, MARGIN_OF_MINIMA = 4e-3, 1e-2
+
+# Heads of 16 numbers: three ranks have whole blocks of 32 columns of the output of attention, two cut one.
+SHAPE = dict(hidden_size=96, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3, head_dim=16, intermediate_size=96,
+             vocab_size=131, tie_word_embeddings=False, max_position_embeddings=2048, initializer_range=0.1, bos_token_id=0,
+             eos_token_id=1)
+GPTQ = dict(quant_method="gptq", bits=4, group_size=32, desc_act=False, sym=True, checkpoint_format="gptq")
+FP8 = dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3", modules_to_not_convert=["lm_head"])
+AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def words(codes, bits, order=None):
+    """Codes [.., n] as int32 [.., n * bits / 32], the first in the lowest bits."""
+    per_word = 32 // bits
+    grouped = codes.reshape(*codes.shape[:-1], -1, per_word).to(torch.int64)
+    if order:
+        grouped = grouped[..., order]
+    packed = (grouped << (torch.arange(per_word) * bits)).sum(-1)
+    return torch.where(packed >= 2**31, packed - 2**32, packed).to(torch.int32)
+
+
+def quantize(weight, bits, group_of, symmetric):
+    """Codes [rows, cols], zeros and scales [rows, groups], of the columns that group_of gives each group."""
+    most, groups = 2**bits - 1, int(group_of.max()) + 1
+    scales, zeros = torch.empty(len(weight), groups), torch.empty(len(weight), groups)
+    for g in range(groups):
+        columns = weight[:, group_of == g]
+        high, low = columns.amax(1).clamp(min=0), columns.amin(1).clamp(max=0)
+        if symmetric:
+            high = torch.maximum(high, -low)
+            low = -high
+        scales[:, g] = ((high - low) / most).half().float()
+        zeros[:, g] = (most + 1) / 2 if symmetric else (-low / scales[:, g]).round().clamp(1, most)
+    codes = (weight / scales[:, group_of] + zeros[:, group_of]).round().clamp(0, most)
+    return codes.to(torch.int64), zeros.to(torch.int64), scales
+
+
+def gptq(config, module, weight):
+    """Columns of a group are scattered with desc_act, as the quantiser's order leaves them."""
+    cols, bits = weight.shape[1], config["bits"]
+    group = cols if config["group_size"] == -1 else config["group_size"]
+    group_of = torch.arange(cols) // group
+    if config["desc_act"]:
+        group_of = group_of[torch.randperm(cols)]
+    codes, zeros, scales = quantize(weight, bits, group_of, config["sym"])
+    stored = zeros - int(config["checkpoint_format"] == "gptq")
+    parts = dict(qweight=words(codes, bits).T, qzeros=words(stored.T, bits), scales=scales.T.half(), g_idx=group_of.to(torch.int32))
+    if module.endswith("o_proj"):
+        parts["bias"] = torch.zeros(len(weight), dtype=torch.float16)  # as some writers do where the model has none
+    return parts, (codes - zeros[:, group_of]) * scales[:, group_of]
+
+
+def awq(config, module, weight):
+    group_of = torch.arange(weight.shape[1]) // config["group_size"]
+    codes, zeros, scales = quantize(weight, 4, group_of, False)
+    parts = dict(qweight=words(codes.T, 4, AWQ_ORDER), qzeros=words(zeros.T, 4, AWQ_ORDER), scales=scales.T.half())
+    return parts, (codes - zeros[:, group_of]) * scales[:, group_of]
+
+
+def fp8(config, module, weight):
+    """weight_scale_inv of blocks, or weight_scale of the whole with scales of activations beside it."""
+    most, size = torch.finfo(torch.float8_e4m3fn).max, config.get("weight_block_size")
+    if size is None:
+        scale = (weight.abs().max() / most).reshape(1)
+        spread = scale.expand_as(weight)
+        parts = dict(weight_scale=scale, input_scale=torch.tensor([0.25]))
+    else:
+        rows, cols = weight.shape
+        counts = [-(-n // s) for n, s in zip(weight.shape, size)]
+        padded = torch.zeros(counts[0] * size[0], counts[1] * size[1])
+        padded[:rows, :cols] = weight
+        scale = padded.reshape(counts[0], size[0], counts[1], size[1]).abs().amax((1, 3)) / most
+        spread = scale.repeat_interleave(size[0], 0).repeat_interleave(size[1], 1)[:rows, :cols]
+        parts = dict(weight_scale_inv=scale)
+    parts["weight"] = (weight / spread).to(torch.float8_e4m3fn)
+    return parts, parts["weight"].float() * spread
+
+
+def compressed(form, args_of):
+    """A maker after compressed-tensors' own compressor. args_of: of a module, what its weights are quantised to."""
+    def make(config, module, weight):
+        args = QuantizationArgs(**args_of(module))
+        compressor = BaseCompressor.get_value_from_registry(form)
+        groups = weight.shape[1] // args.group_size if args.group_size and args.group_size > 0 else 1
+        columns = weight.reshape(len(weight), groups, -1)
+        if args.type == "float":
+            scale, zero = columns.abs().amax(2) / 448, None
+        elif args.symmetric:
+            scale, zero = columns.abs().amax(2) / (2**(args.num_bits - 1) - 0.5), None
+        else:
+            low, high = columns.amin(2).clamp(max=0), columns.amax(2).clamp(min=0)
+            scale = (high - low) / (2**args.num_bits - 1)
+            zero = (-(low / scale).round() - 2**(args.num_bits - 1)).to(torch.int8)
+        scale = scale.to(torch.bfloat16).float()
+        state = dict(weight=weight, weight_scale=scale)
+        if zero is not None:
+            state["weight_zero_point"] = zero
+        scheme = QuantizationScheme(targets=["Linear"], weights=args)
+        parts = compressor.compress(state, scheme)
+        plain = compressor.decompress(dict(parts), scheme)["weight"].float()
+        parts["weight_scale"] = parts["weight_scale"].to(torch.bfloat16)
+        return {name: part for name, part in parts.items() if part is not None}, plain
+    return make
+
+
+def packed_args(module):
+    usual = dict(type="int", num_bits=4, strategy="group", group_size=32, symmetric=True)
+    if module == "lm_head":  # 131 rows, which do not fill words of zero points
+        return dict(type="int", num_bits=8, strategy="channel", symmetric=False)
+    if "mlp" in module:
+        return usual | dict(symmetric=False)
+    return usual | (dict(num_bits=8, strategy="channel", group_size=None) if module.endswith("o_proj") else {})
+
+
+def int8_args(module):
+    return dict(type="int", num_bits=8, strategy="channel", symmetric=not module.endswith("up_proj"))
+
+
+def compressed_config(form):
+    return dict(quant_method="compressed-tensors", format=form, quantization_status="compressed", ignore=["lm_head"],
+                config_groups=dict(group_0=dict(targets=["Linear"], weights={}, input_activations=None)))
+
+
+FORMS = {
+    "gptq": (gptq, GPTQ),
+    "gptq_act": (gptq, GPTQ | dict(group_size=64, desc_act=True, sym=False)),
+    "gptq_asym": (gptq, GPTQ | dict(sym=False)),
+    "gptq_v2": (gptq, GPTQ | dict(bits=8, group_size=-1, checkpoint_format="gptq_v2")),
+    "awq": (awq, dict(quant_method="awq", bits=4, group_size=32, version="gemm", zero_point=True)),
+    "packed": (compressed("pack-quantized", packed_args), compressed_config("pack-quantized")),
+    "int8": (compressed("int-quantized", int8_args), compressed_config("int-quantized")),
+    # Neither divides the rows or columns of all matrices.
+    "fp8": (fp8, FP8 | dict(weight_block_size=[40, 48])),
+    "fp8_tensor": (fp8, FP8 | dict(activation_scheme="static")),
+    "fp8_channel": (compressed("float-quantized", lambda module: dict(type="float", num_bits=8, strategy="channel")),
+                    compressed_config("float-quantized")),
+}
+
+
+@torch.no_grad()
+def make(name):
+    maker, quantization = FORMS[name]
+    torch.manual_seed(31)
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**SHAPE)).eval()
+    model.generation_config.pad_token_id = None
+    tensors = {}
+    for parameter_name, parameter in model.named_parameters():
+        module = parameter_name.removesuffix(".weight")
+        if parameter.dim() == 2 and "embed" not in module and (module != "lm_head" or name == "packed"):
+            parts, plain = maker(quantization, module, parameter.float())
+            tensors |= {f"{module}.{part}": tensor.contiguous() for part, tensor in parts.items()}
+            parameter.copy_(plain)
+        else:
+            parameter.copy_(parameter.half().float())
+            tensors[parameter_name] = parameter.half()
+    directory = f"{HERE}/models/{name}"
+    os.makedirs(directory, exist_ok=True)
+    save_file(tensors, f"{directory}/model.safetensors", metadata={"format": "pt"})
+    with open(f"{directory}/config.json", "w") as out:
+        json.dump(model.config.to_diff_dict() | SHAPE | dict(architectures=["LlamaForCausalLM"], quantization_config=quantization), out,
+                  indent=2)
+    rng = random.Random(name)
+    prompts = [[rng.randrange(2, SHAPE["vocab_size"]) for _ in range(n)] for n in LENGTHS for _ in range(4 if name in ("gptq_asym", "awq") else 2)]
+    make_golden.MARGIN = MARGIN_OF_MINIMA if name in ("gptq_asym", "awq") else MARGIN
+    write(f"tiny_{name}", expectations(model, prompts))
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or FORMS:
+        make(each)
