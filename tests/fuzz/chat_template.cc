@@ -1,6 +1,7 @@
 // A chat template and a user's text, apart by a zero byte: rendering is bounded, and every byte of the user's keeps its
 // mark.
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "coordinator/text/jinja/interpreter.h"
 #include "tests/fuzz/byte_source.h"
 
