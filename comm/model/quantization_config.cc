@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 
 namespace quire {
 

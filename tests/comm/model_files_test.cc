@@ -95,7 +95,7 @@ TEST_F(ModelFilesTest, BrokenSafetensorsAreRefusedWithAReason) {
        "impossible shape"},
       {Safetensors(entry(R"("dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,8])"), 8),
        "impossible shape"},
-      {Safetensors(entry(R"("dtype":"I64","shape":[1],"data_offsets":[0,8])"), 8), "dtype I64"},
+      {Safetensors(entry(R"("dtype":"C64","shape":[1],"data_offsets":[0,8])"), 8), "dtype C64"},
       {Safetensors(entry(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,8])"), 8), "non-negative"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8,9])"), 8), "expected exactly"},
       {Safetensors(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1)"), 8), "expected exactly"},

@@ -58,7 +58,8 @@ class PromptsTest(unittest.TestCase):
             self.refused(path, {"messages": [{"role": "user", "content": "x" * 20_000}]}, "messages")
             self.assertEqual(self.post(path, {"messages": MESSAGES, "model": "other"}, want=404)["error"]["param"], "model")
         self.refused("/tokenize", {}, "prompt")
-        self.refused("/v1/chat/completions/render", {"prompt": "x"}, "messages")
+        self.refused("/v1/chat/completions/render", {"prompt": "x"}, "prompt")
+        self.refused("/v1/chat/completions/render", {}, "messages")
 
     def test_the_model_is_found_under_its_name_however_it_is_spelled(self):
         for name in (NAME.replace(" ", "%20"), urllib.parse.quote(NAME, safe="")):
