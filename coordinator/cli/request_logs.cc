@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "comm/base/error.h"
@@ -10,6 +12,18 @@
 #include "coordinator/api/access/audit_log.h"
 
 namespace quire {
+
+namespace {
+
+/// True for what was let in and found its way. A span for everything that strangers send would push out those of
+/// others, and fill their traces.
+bool IsWorthASpan(const RequestRecord& record, std::string_view port) {
+  constexpr int kTurnedAway[] = {401, 403, 404, 405, 408, 413, 429, 431};
+  return port == "data" && record.method == "POST" &&
+         std::ranges::find(kTurnedAway, record.status) == std::end(kTurnedAway);
+}
+
+}  // namespace
 
 RequestLogs::RequestLogs(const Topology& topology)
     : json_(topology.logs.access == AccessLog::kJson), audit_(std::make_unique<LineLog>(topology.logs.audit_file)) {
@@ -20,7 +34,7 @@ RequestLogs::RequestLogs(const Topology& topology)
 
 void RequestLogs::Write(const char* port, const RequestRecord& record) {
   if (access_ != nullptr) access_->Write(AccessLine(record, port, json_, std::chrono::system_clock::now()));
-  if (traces_ != nullptr && record.method == "POST" && std::string_view(port) == "data") traces_->Add(record);
+  if (traces_ != nullptr && IsWorthASpan(record, port)) traces_->Add(record);
 }
 
 HttpService RequestLogs::Audit(HttpService service) {

@@ -98,6 +98,15 @@ class TracesTest(unittest.TestCase):
         self.assertNotEqual(refused["traceId"], TRACE)
         self.assertFalse([span for span in collector.spans if span.get("parentSpanId") == "1" * 16], "nobody records that one")
 
+    def test_what_is_turned_away_leaves_no_span(self):
+        collector = Collector()
+        self.addCleanup(collector.close)
+        server = self.start(collector.url)
+        self.assertEqual(server.post("/v1/" + "x" * 4000, self.BODY, headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})[0], 404)
+        self.assertEqual(server.post("/v1/completions", self.BODY)[0], 200)
+        server.terminate()
+        self.assertEqual({span["name"] for span in collector.spans}, {"POST /v1/completions", "queue", "prefill", "decode"})
+
     def test_what_waits_is_sent_at_the_end(self):
         collector = Collector()
         self.addCleanup(collector.close)
