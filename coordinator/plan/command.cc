@@ -58,7 +58,13 @@ void AddPeaks(const PlanCommand& command, Report& report) {
     report.peaks_source = "what the ranks reach is measured for a CPU and this host alone: give --peaks";
     return;
   }
-  const MachineCeilings ceilings = MeasureMachineCeilings(report.topology);
+  MachineCeilings ceilings;
+  try {
+    ceilings = MeasureMachineCeilings(report.topology);
+  } catch (const Error& error) {  // memory is worth knowing all the same
+    report.peaks_source = fmt::format("not measured: {}", error.what());
+    return;
+  }
   double products = ceilings.multiply_add;
   if (HasQuantizedWeights(report.model, assign.compute.quantization)) {
     const bool int8 = assign.compute.activations == ActivationType::kInt8 && ceilings.int8 > 0;

@@ -9,10 +9,10 @@ namespace quire {
 
 namespace {
 
-/// What the engine reaches of the peak rates, as measured with `quire bench latency` on two cores (the table in
-/// docs/benchmarks that `tests/bench/plan_speed.py` makes): steps stream weights; products of prompts and attention are
+/// What the engine reaches of the peak rates, as measured with `quire bench latency` on two cores (docs/benchmarks/
+/// 2026-11-23-plan.md, made by tests/bench/plan_speed.py): steps stream weights; products of prompts and attention are
 /// further from their peaks.
-constexpr double kReadingReached = 0.9, kProductsReached = 0.5, kAttentionReached = 0.33;
+constexpr double kReadingReached = 0.8, kProductsReached = 0.57, kAttentionReached = 0.45;
 
 /// Tokens that queries at position `tokens` see, averaged over the layers.
 double SeenTokens(const ModelSpec& spec, int64_t tokens) {

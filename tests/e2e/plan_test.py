@@ -94,6 +94,16 @@ class PlanTest(unittest.TestCase):
                      r"at once  \d+ sequences of \d+ tokens", r"ceilings .* GB/s read", r"step     of 1 at .*bound by ", r"mpirun   mpirun -np 2 .*quire-worker"):
             self.assertRegex(done.stdout, line)
 
+    def test_memory_is_told_where_speed_cannot_be_measured(self):
+        """mpirun is not to be found: nothing can be started, and sizes are known all the same."""
+        bare = {**os.environ, "PATH": "/nowhere"}
+        done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "1", "--json"], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        self.assertGreater(said["blocks"], 0)
+        self.assertRegex(said["ceilings"], "^not measured: ")
+
     def test_mistakes(self):
         with tempfile.TemporaryDirectory() as directory:
             for words, status, said in ((("--model", directory), 1, "config.json"), (("--model", TINY, "--rank-memory", "-1"), 2, "rank-memory"),
