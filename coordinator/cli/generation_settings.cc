@@ -2,33 +2,32 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "comm/base/error.h"
 #include "comm/base/json.h"
-#include "comm/model/formats/mapped_file.h"
+#include "comm/model/model_tree.h"
 
 namespace quire {
 
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr const char* kFile = "generation_config.json";
 
 }  // namespace
 
 SamplingDefaults SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings) {
   SamplingDefaults defaults;
-  const std::filesystem::path path = std::filesystem::path(model.path()) / "generation_config.json";
-  if (settings.generation_config == GenerationConfigMode::kNone || model.gguf() != nullptr ||
-      !std::filesystem::exists(path))
-    return defaults;
-  const Json config = ParseJson(ReadTextFile(path, kMaxFileBytes), path.string());
+  if (settings.generation_config == GenerationConfigMode::kNone || model.gguf() != nullptr) return defaults;
+  const ModelTree tree(model.path());
+  if (!tree.Has(kFile)) return defaults;
+  const std::string path = tree.PathOf(kFile);
+  const Json config = ParseJson(tree.ReadText(kFile, kMaxFileBytes), path);
   const auto read = [&](const char* key, double low, double high, auto& setting) {
     const auto value = config.find(key);
     if (value == config.end() || value->is_null()) return;
     if (!value->is_number() || !(value->get<double>() >= low && value->get<double>() <= high)) {
-      Fail("{}: {} must be a number from {} to {}; --generation-config none leaves the file alone", path.string(), key,
-           low, high);
+      Fail("{}: {} must be a number from {} to {}; --generation-config none leaves the file alone", path, key, low,
+           high);
     }
     setting = value->get<std::remove_reference_t<decltype(setting)>>();
   };

@@ -1,12 +1,11 @@
 #include "coordinator/cli/pooling_settings.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
-#include "comm/model/formats/mapped_file.h"
+#include "comm/model/model_tree.h"
 
 namespace quire {
 
@@ -37,7 +36,9 @@ Pooling PoolingOfMode(PoolingMode mode) {
   return mode == PoolingMode::kCls ? Pooling::kCls : Pooling::kNone;
 }
 
-Json ReadJson(const std::filesystem::path& path) { return ParseJson(ReadTextFile(path, kMaxFileBytes), path.string()); }
+Json ReadJson(const ModelTree& tree, const std::string& name) {
+  return ParseJson(tree.ReadText(name, kMaxFileBytes), tree.PathOf(name));
+}
 
 /// What the config.json of a Pooling module says: a name, or one of several flags.
 std::string ModeNamedIn(const Json& config, const std::string& path) {
@@ -55,25 +56,25 @@ std::string ModeNamedIn(const Json& config, const std::string& path) {
 }
 
 /// What sentence-transformers would make of the model in this directory.
-Found FromModules(const std::filesystem::path& directory) {
+Found FromModules(const ModelTree& tree) {
+  constexpr const char* kList = "modules.json";
   Found found;
-  const std::filesystem::path list = directory / "modules.json";
-  if (!std::filesystem::exists(list)) return found;
+  if (!tree.Has(kList)) return found;
   found.normalize = false;
-  for (const Json& module : ReadJson(list)) {
+  for (const Json& module : ReadJson(tree, kList)) {
     const std::string type = module.value("type", "");
     const std::string kind = type.substr(type.rfind('.') + 1);
     if (kind == "Pooling") {
-      const std::filesystem::path config = directory / module.value("path", "1_Pooling") / "config.json";
-      const std::string mode = ModeNamedIn(ReadJson(config), config.string());
+      const std::string config = module.value("path", "1_Pooling") + "/config.json";
+      const std::string mode = ModeNamedIn(ReadJson(tree, config), tree.PathOf(config));
       const std::optional<Pooling> pooling = PoolingNamed(mode);
       if (!pooling)
-        return {Pooling::kNone, true, fmt::format("pooling \"{}\" ({}) is not supported", mode, config.string())};
+        return {Pooling::kNone, true, fmt::format("pooling \"{}\" ({}) is not supported", mode, tree.PathOf(config))};
       found.pooling = *pooling;
     } else if (kind == "Normalize") {
       found.normalize = true;
     } else if (kind != "Transformer") {
-      return {Pooling::kNone, true, fmt::format("{}: module {} is not supported", list.string(), type)};
+      return {Pooling::kNone, true, fmt::format("{}: module {} is not supported", tree.PathOf(kList), type)};
     }
   }
   return found;
@@ -120,7 +121,7 @@ PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, co
   Found found;
   const bool by_files = settings.pooling == PoolingMode::kAuto;
   if (by_files) {
-    found = model.gguf() != nullptr ? FromGguf(*model.gguf()) : FromModules(model.path());
+    found = model.gguf() != nullptr ? FromGguf(*model.gguf()) : FromModules(ModelTree(model.path()));
   } else {
     found = {PoolingOfMode(settings.pooling), true, "--pooling none says so"};
   }

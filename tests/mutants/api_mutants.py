@@ -298,7 +298,8 @@ T = "coordinator/pooling_request_test:"
 POOLING = [
     Mutant("embeddings: a vector without direction is divided by its length", "coordinator/api/openai/pooled_answer.cc", "  if (squares == 0) return;\n", "",
            [T + "*LengthOne*"]),
-    Mutant("embeddings: bytes of base64 from the other end", "coordinator/api/openai/pooled_answer.cc", "18 - 6 * c", "6 * c", [T + "*Base64*"]),
+    Mutant("embeddings: base64 of the other alphabet", "coordinator/api/openai/pooled_answer.cc", "sodium_base64_VARIANT_ORIGINAL",
+           "sodium_base64_VARIANT_URLSAFE", [T + "*Base64*"]),
     Mutant("scores: how likely no is", "coordinator/api/openai/pooled_answer.cc", "double{answer[0]} - answer[1]", "double{answer[1]} - answer[0]",
            [T + "*ByAnswer*"]),
     Mutant("reranking: the worst first", "coordinator/api/openai/pooled_answer.cc", "std::greater<>(), [&](size_t i)", "std::less<>(), [&](size_t i)",

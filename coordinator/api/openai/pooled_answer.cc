@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sodium.h>
 
 #include <algorithm>
 #include <bit>
@@ -109,17 +110,13 @@ std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vecto
 }
 
 std::string Base64Of(const std::vector<float>& vector) {
-  static constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   static_assert(std::endian::native == std::endian::little);
   const auto bytes = std::as_bytes(std::span(vector));
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t bits = 0;
-    const size_t count = std::min<size_t>(3, bytes.size() - i);
-    for (size_t b = 0; b < 3; ++b) bits = bits << 8 | (b < count ? std::to_integer<uint32_t>(bytes[i + b]) : 0);
-    for (size_t c = 0; c < 4; ++c) text += c <= count ? kAlphabet[bits >> (18 - 6 * c) & 63] : '=';
-  }
+  constexpr int kForm = sodium_base64_VARIANT_ORIGINAL;
+  std::string text(sodium_base64_ENCODED_LEN(bytes.size(), kForm), '\0');
+  ::sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+                      kForm);
+  text.pop_back();  // the C string's end
   return text;
 }
 
