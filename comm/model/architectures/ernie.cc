@@ -10,14 +10,11 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr MixtureNames kNames = {.router = "model.layers.{}.mlp.gate.weight",
-                                 .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",
-                                 .up = "model.layers.{}.mlp.experts.{}.up_proj.weight",
-                                 .down = "model.layers.{}.mlp.experts.{}.down_proj.weight",
-                                 .shared_gate = "model.layers.{}.mlp.shared_experts.gate_proj.weight",
-                                 .shared_up = "model.layers.{}.mlp.shared_experts.up_proj.weight",
-                                 .shared_down = "model.layers.{}.mlp.shared_experts.down_proj.weight",
-                                 .correction = "model.layers.{}.mlp.moe_statics.e_score_correction_bias"};
+MixtureNames Names() {
+  MixtureNames names = kCorrectedMixtureNames;
+  names.correction = "model.layers.{}.mlp.moe_statics.e_score_correction_bias";
+  return names;
+}
 
 /// A count that is `otherwise` where the key is missing, and `if_null` where it is null.
 int64_t CountOrNull(const HfConfig& config, const char* key, int64_t otherwise, int64_t if_null) {
@@ -91,7 +88,7 @@ ModelSpec ErnieMoeFromGguf(const GgufConfig& config) {
 
 std::vector<WeightSpec> MixtureWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  AddMixtureWeights(spec, kNames, weights);
+  AddMixtureWeights(spec, Names(), weights);
   return weights;
 }
 

@@ -9,11 +9,11 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr MixtureNames kNames = {.router = "model.layers.{}.block_sparse_moe.gate.weight",
-                                 .gate = "model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
-                                 .up = "model.layers.{}.block_sparse_moe.experts.{}.w3.weight",
-                                 .down = "model.layers.{}.block_sparse_moe.experts.{}.w2.weight",
-                                 .correction = "model.layers.{}.block_sparse_moe.e_score_correction_bias"};
+MixtureNames Names() {
+  MixtureNames names = kBlockSparseMixtureNames;
+  names.correction = "model.layers.{}.block_sparse_moe.e_score_correction_bias";
+  return names;
+}
 
 void SetRouter(ModelSpec& spec, Mixture mixture) {
   mixture.score = RouterScore::kSigmoid;
@@ -51,7 +51,7 @@ ModelSpec FromGguf(const GgufConfig& config) {
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddQueryKeyNorms(weights, Axis::kQueries, Axis::kKeyValues);
-  AddMixtureWeights(spec, kNames, weights);
+  AddMixtureWeights(spec, Names(), weights);
   return weights;
 }
 

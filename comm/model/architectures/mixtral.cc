@@ -7,11 +7,6 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr MixtureNames kNames = {.router = "model.layers.{}.block_sparse_moe.gate.weight",
-                                 .gate = "model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
-                                 .up = "model.layers.{}.block_sparse_moe.experts.{}.w3.weight",
-                                 .down = "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"};
-
 ModelSpec MixtralFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
@@ -24,7 +19,7 @@ ModelSpec MixtralFromHf(const HfConfig& config) {
 
 std::vector<WeightSpec> MixtralWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  AddMixtureWeights(spec, kNames, weights);
+  AddMixtureWeights(spec, kBlockSparseMixtureNames, weights);
   return weights;
 }
 

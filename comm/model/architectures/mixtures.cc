@@ -18,6 +18,13 @@ const MixtureNames kQwenMixtureNames = {
     .shared_scale = "model.layers.{}.mlp.shared_expert_gate.weight",
 };
 
+const MixtureNames kBlockSparseMixtureNames = {
+    .router = "model.layers.{}.block_sparse_moe.gate.weight",
+    .gate = "model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
+    .up = "model.layers.{}.block_sparse_moe.experts.{}.w3.weight",
+    .down = "model.layers.{}.block_sparse_moe.experts.{}.w2.weight",
+};
+
 const MixtureNames kCorrectedMixtureNames = {
     .router = "model.layers.{}.mlp.gate.weight",
     .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",

@@ -46,7 +46,10 @@ struct MixtureNames {
 /// Names that begin with model.layers.N.mlp: Qwen's and those that follow it.
 extern const MixtureNames kQwenMixtureNames;
 
-/// The same of families with routers of DeepSeek-V3's kind.
+/// Mixtral's, and of those that follow it.
+extern const MixtureNames kBlockSparseMixtureNames;
+
+/// Like Qwen's, of families with routers of DeepSeek-V3's kind.
 extern const MixtureNames kCorrectedMixtureNames;
 
 /// What names of stacked gates and ups of experts end with in files of families whose experts used to be apart.

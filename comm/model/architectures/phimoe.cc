@@ -10,11 +10,6 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr MixtureNames kNames = {.router = "model.layers.{}.block_sparse_moe.gate.weight",
-                                 .gate = "model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
-                                 .up = "model.layers.{}.block_sparse_moe.experts.{}.w3.weight",
-                                 .down = "model.layers.{}.block_sparse_moe.experts.{}.w2.weight"};
-
 /// Its longrope says what cosines and sines are multiplied by, for short sequences and for long ones.
 void ReadScales(const HfConfig& config, ModelSpec& spec) {
   Rope& rope = spec.ropes[0];
@@ -62,7 +57,7 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   weights.insert(weights.begin() + 1, std::begin(in_layer), std::end(in_layer));
   weights.push_back({kFinalNormBias, "model.norm.bias", "output_norm.bias", kHidden, kOne});
   weights.push_back({kHeadBias, "lm_head.bias", "output.bias", kVocab, kOne});
-  AddMixtureWeights(spec, kNames, weights);
+  AddMixtureWeights(spec, kBlockSparseMixtureNames, weights);
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
