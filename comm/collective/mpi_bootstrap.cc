@@ -1,12 +1,12 @@
 #include "comm/collective/mpi_bootstrap.h"
 
 #include <mpi.h>
-#include <unistd.h>
 
 #include <random>
 #include <vector>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
 #include "comm/collective/hierarchical.h"
 #include "comm/collective/mpi_collective.h"
 #include "comm/collective/shared_memory.h"
@@ -40,11 +40,7 @@ MpiBootstrap::MpiBootstrap() {
 
 MpiBootstrap::~MpiBootstrap() { MPI_Finalize(); }
 
-std::string MpiBootstrap::host_name() const {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
+std::string MpiBootstrap::host_name() const { return OwnHostName(); }
 
 std::string MpiBootstrap::Broadcast(std::string bytes) const {
   uint64_t size = bytes.size();

@@ -26,7 +26,7 @@ bool IsPlain(const std::string& word) { return !word.empty() && word[0] != '-' &
 
 std::string Absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal(); }
 
-bool IsRemote(const NodeNeeds& needs) { return !needs.node.host.empty() && !IsThisHost(needs.node.host); }
+bool IsRemote(const std::string& host) { return !host.empty() && !IsThisHost(host); }
 
 int64_t Number(const std::string& text) { return text.empty() ? 0 : std::strtoll(text.c_str(), nullptr, 10); }
 
@@ -143,14 +143,20 @@ std::string FirstLine(const std::string& text) {
   return "no output";
 }
 
-std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker) {
+std::vector<std::string> HostProbeCommand(const Topology& topology, const std::string& host,
+                                          const std::string& worker) {
   std::vector<std::string> command;
-  const bool remote = IsRemote(needs), network = !OnThisHost(needs.topology);
-  if (remote) command = {needs.topology.launch.agent, needs.node.host};
+  if (IsRemote(host)) command = {topology.launch.agent, host};
+  command.insert(command.end(), {worker, "--probe"});
+  return command;
+}
+
+std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker) {
+  std::vector<std::string> command = HostProbeCommand(needs.topology, needs.node.host, worker);
+  const bool remote = IsRemote(needs.node.host), network = !OnThisHost(needs.topology);
   const auto add = [&](const std::vector<std::string>& words) {
     command.insert(command.end(), words.begin(), words.end());
   };
-  add({worker, "--probe"});
   if (!needs.node.interface.empty()) add({"--probe-interface", needs.node.interface});
   const auto& ports = needs.topology.transport.mpi_ports;
   if (network) add({"--probe-ports", std::to_string(ports[0]), std::to_string(ports[1])});
@@ -171,7 +177,7 @@ std::vector<CheckLine> JudgeProbe(const NodeNeeds& needs, const std::string& wor
   if (result.timed_out) return failure("reachable", fmt::format("no answer within {} s", limit.count()), try_it);
   const auto answer = ParseProbe(result.output);
   if (const auto version = answer.find("version"); result.status != 0 || version == answer.end()) {
-    const bool no_agent = result.status == 127 && result.output.empty() && IsRemote(needs);
+    const bool no_agent = result.status == 127 && result.output.empty() && IsRemote(needs.node.host);
     if (no_agent) return failure("reachable", agent + " cannot be run", "install it, or set launch.agent to a program");
     if (result.status == 255) return failure("reachable", FirstLine(result.output), try_it);
     return failure("worker", fmt::format("{}: {}", worker, FirstLine(result.output)),

@@ -21,6 +21,10 @@ struct NodeNeeds {
   int64_t weight_bytes;        // of its ranks
 };
 
+/// `quire-worker --probe` there, by way of launch.agent unless the node is this host (or has no name): what the host
+/// has.
+std::vector<std::string> HostProbeCommand(const Topology& topology, const std::string& host, const std::string& worker);
+
 /// `quire-worker --probe ...` there: by way of launch.agent, unless the node is this host. Every word is of characters
 /// that no shell interprets; a model path that has others is not asked for.
 std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);

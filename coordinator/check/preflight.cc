@@ -1,11 +1,10 @@
 #include "coordinator/check/preflight.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
 #include "comm/model/checksums.h"
 #include "comm/model/model_files.h"
 #include "coordinator/check/listening.h"
@@ -20,12 +19,6 @@ namespace quire {
 namespace {
 
 using Status = CheckLine::Status;
-
-std::string OwnHostName() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 /// Runs the checks in the order in which their failures explain each other.
 class Preflight {

@@ -211,10 +211,11 @@ std::vector<Change> SmallerWays(const Topology& topology, const ModelSpec& spec)
 }
 
 /// The changes with which the model would fit, a line each.
-std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles& model, int64_t rank_memory) {
+std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles& model, int64_t rank_memory,
+                                      NodeAnswers& nodes) {
   std::vector<std::string> lines;
   for (const Change& change : SmallerWays(topology, model.spec())) {
-    const MemoryPlan plan = PlanMemory(change.topology, model, {rank_memory});
+    const MemoryPlan plan = PlanMemory(change.topology, model, rank_memory, nodes);
     if (!plan.problem.empty()) continue;
     lines.push_back(fmt::format("{}: {} of weights a rank at the most, {} blocks, sequences of up to {} tokens",
                                 change.flag,
@@ -229,9 +230,10 @@ std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles
 int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
   const ModelFiles model = ModelFiles::Open(topology.model.path, topology.model.load_format);
   const auto rank_memory = static_cast<int64_t>(command.rank_memory_gib * (1 << 30));
-  MemoryPlan memory = PlanMemory(topology, model, {rank_memory});
+  NodeAnswers nodes;
+  MemoryPlan memory = PlanMemory(topology, model, rank_memory, nodes);
   if (!memory.problem.empty()) {
-    const std::vector<std::string> fits = WhatWouldFit(topology, model, rank_memory);
+    const std::vector<std::string> fits = WhatWouldFit(topology, model, rank_memory, nodes);
     if (command.json) {
       fmt::print("{}\n", DumpJson({{"fits", false}, {"problem", memory.problem}, {"would_fit", fits}}));
       return 1;

@@ -1,12 +1,11 @@
 #include "coordinator/plan/memory_plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <map>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
 #include "comm/base/json.h"
 #include "comm/base/parse_number.h"
 #include "coordinator/check/node_probe.h"
@@ -22,27 +21,15 @@ namespace quire {
 namespace {
 
 constexpr std::chrono::seconds kNodeLimit{10}, kWorkerLimit{60};
-/// What the CUDA engine leaves alone of a device (worker/cuda/cuda_engine.cc).
-constexpr int64_t kDeviceReserve = int64_t{512} << 20;
 
-struct NodeFacts {
-  int64_t memory = 0;
-  int devices = 0;
-  std::string device_problem;
-};
-
-/// `node` without a host is this one.
-NodeFacts AskNode(const Topology& topology, const Topology::Node& node) {
-  const std::string worker = WorkerBinary(topology);
-  Topology of_memory = topology;
-  of_memory.transport.keys.clear();
-  const ProgramResult result = RunProgram(ProbeCommand({of_memory, node, 0, "", 0}, worker), kNodeLimit);
+NodeFacts AskNode(const Topology& topology, const std::string& host) {
+  const ProgramResult result = RunProgram(HostProbeCommand(topology, host, WorkerBinary(topology)), kNodeLimit);
   const auto answer = ParseProbe(result.output);
   const auto value = [&](const std::string& key) { return answer.contains(key) ? answer.at(key) : ""; };
   const auto memory = ParseNumber<int64_t>(value("memory"));
   if (!memory) {
     Fail("{} does not say what memory it has: quire check finds out why; or plan with --rank-memory",
-         node.host.empty() ? "this host" : node.host);
+         host.empty() ? "this host" : host);
   }
   const std::string devices = value("devices");
   const size_t space = std::min(devices.find(' '), devices.size());
@@ -50,14 +37,10 @@ NodeFacts AskNode(const Topology& topology, const Topology::Node& node) {
           devices.substr(std::min(space + 1, devices.size()))};
 }
 
-std::string OwnHostName() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
 /// Asks quire-worker here: it alone knows how weights are packed.
-void TakeSizes(const Topology& topology, const AssignMessage& assignment, std::vector<RankInfo>& ranks) {
+/// Returns what each rank leaves alone of its device.
+std::vector<int64_t> TakeSizes(const Topology& topology, const AssignMessage& assignment,
+                               std::vector<RankInfo>& ranks) {
   const RuntimeDir directory;
   const std::string path = directory.path() + "/assignment";
   const Frame frame = Encode(assignment, 1, 0);
@@ -68,16 +51,19 @@ void TakeSizes(const Topology& topology, const AssignMessage& assignment, std::v
   const ProgramResult result = RunProgram({WorkerBinary(topology), "--plan-memory", path}, kWorkerLimit);
   if (result.status != 0) Fail("{}", FirstLine(result.output));
   const Json sizes = ParseJson(result.output, "what quire-worker says of its memory");
+  std::vector<int64_t> reserved;
   for (size_t r = 0; r < ranks.size(); ++r) {
     ranks[r].weight_bytes = sizes.at(r).at("weight_bytes");
     ranks[r].bytes_per_block = sizes.at(r).at("block_bytes");
+    reserved.push_back(sizes.at(r).at("reserved_bytes"));
   }
+  return reserved;
 }
 
 class Planner {
  public:
-  Planner(const Topology& topology, const ModelFiles& model, const MemoryPlanOptions& options)
-      : topology_(topology), model_(model), options_(options) {}
+  Planner(const Topology& topology, const ModelFiles& model, int64_t rank_memory, NodeAnswers& nodes)
+      : topology_(topology), model_(model), rank_memory_(rank_memory), nodes_(nodes) {}
 
   MemoryPlan Plan() {
     PlaceAll();
@@ -87,8 +73,8 @@ class Planner {
     assign.max_step_tokens = ChooseStepTokens(topology_, backend);
     const int model_len = ChooseModelLen(topology_, model_.spec());
     assign.max_model_len = model_len;
-    TakeSizes(topology_, assign, plan_.ranks);
-    SetAvailable(backend);
+    const std::vector<int64_t> reserved = TakeSizes(topology_, assign, plan_.ranks);
+    SetAvailable(backend, reserved);
     try {
       plan_.pools = ChoosePools(topology_, backend, plan_.ranks, {.max_model_len = model_len});
     } catch (const Error& error) {
@@ -103,19 +89,19 @@ class Planner {
  private:
   void PlaceAll() {
     if (OnThisHost(topology_) || topology_.launch.method == LaunchMethod::kExternal) {
-      AddRanks({}, topology_.parallel.tensor);
+      AddRanks("", topology_.parallel.tensor);
       return;
     }
     plan_.placement = PlaceRanks(topology_, topology_.parallel.tensor, {});
     if (!plan_.placement.problem.empty()) Fail("{}", plan_.placement.problem);
-    for (const NodeRanks& ranks : plan_.placement.nodes) AddRanks(topology_.nodes[ranks.node], ranks.count);
+    for (const NodeRanks& ranks : plan_.placement.nodes) AddRanks(topology_.nodes[ranks.node].host, ranks.count);
   }
 
-  void AddRanks(const Topology::Node& node, int count) {
+  void AddRanks(const std::string& host, int count) {
     RankInfo rank;
-    rank.host = node.host.empty() ? OwnHostName() : node.host;
-    if (options_.rank_memory == 0) {
-      const NodeFacts facts = AskNode(topology_, node);
+    rank.host = host.empty() ? OwnHostName() : host;
+    if (rank_memory_ == 0) {
+      const NodeFacts& facts = nodes_.Of(topology_, host);
       memory_of_host_[rank.host] = facts.memory;
       rank.devices = facts.devices;
       rank.device_problem = facts.device_problem;
@@ -124,27 +110,28 @@ class Planner {
   }
 
   BackendKind Backend() const {
-    if (options_.rank_memory == 0) return ChooseBackend(topology_, plan_.ranks);
+    if (rank_memory_ == 0) return ChooseBackend(topology_, plan_.ranks);
     // Nobody was asked for GPUs: those that are planned for need not be there.
     return topology_.compute.backend == BackendKind::kCuda ? BackendKind::kCuda : BackendKind::kCpu;
   }
 
   /// What will be free for blocks once the weights are loaded, as ranks would report it (worker/engine/rank_engine.h).
-  void SetAvailable(BackendKind backend) {
+  void SetAvailable(BackendKind backend, const std::vector<int64_t>& reserved) {
     const auto ranks_of_host = RanksOfAllReplicas(topology_, plan_.ranks);
-    if (backend == BackendKind::kCuda && options_.rank_memory == 0 && topology_.cache.num_blocks == 0 &&
+    if (backend == BackendKind::kCuda && rank_memory_ == 0 && topology_.cache.num_blocks == 0 &&
         topology_.cache.memory_bytes == 0) {
       Fail("what a GPU has free is known once a rank holds it: give --rank-memory, or cache.memory_bytes");
     }
     std::map<std::string, int64_t> weights_of_host;
     for (const RankInfo& rank : plan_.ranks) weights_of_host[rank.host] += rank.weight_bytes;
     const auto ranks_here = RanksOfHosts(plan_.ranks);
-    for (RankInfo& rank : plan_.ranks) {
+    for (size_t r = 0; r < plan_.ranks.size(); ++r) {
+      RankInfo& rank = plan_.ranks[r];
       const int sharers = ranks_of_host.at(rank.host);
       if (backend == BackendKind::kCuda) {
-        rank.available_bytes = options_.rank_memory - rank.weight_bytes - kDeviceReserve;
-      } else if (options_.rank_memory > 0) {
-        rank.available_bytes = sharers * (options_.rank_memory - rank.weight_bytes);
+        rank.available_bytes = rank_memory_ - rank.weight_bytes - reserved[r];
+      } else if (rank_memory_ > 0) {
+        rank.available_bytes = sharers * (rank_memory_ - rank.weight_bytes);
       } else {
         rank.available_bytes =
             memory_of_host_.at(rank.host) - weights_of_host[rank.host] * sharers / ranks_here.at(rank.host);
@@ -154,15 +141,21 @@ class Planner {
 
   const Topology& topology_;
   const ModelFiles& model_;
-  const MemoryPlanOptions options_;
+  const int64_t rank_memory_;
+  NodeAnswers& nodes_;
   std::map<std::string, int64_t> memory_of_host_;
   MemoryPlan plan_;
 };
 
 }  // namespace
 
-MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, const MemoryPlanOptions& options) {
-  return Planner(topology, model, options).Plan();
+const NodeFacts& NodeAnswers::Of(const Topology& topology, const std::string& host) {
+  const auto known = facts_.find(host);
+  return known != facts_.end() ? known->second : facts_.emplace(host, AskNode(topology, host)).first->second;
+}
+
+MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t rank_memory, NodeAnswers& nodes) {
+  return Planner(topology, model, rank_memory, nodes).Plan();
 }
 
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens) {

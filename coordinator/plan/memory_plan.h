@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,21 @@
 
 namespace quire {
 
-struct MemoryPlanOptions {
-  /// Bytes that each rank may take; 0: what its host, as it is now, has for it.
-  int64_t rank_memory = 0;
+/// What a host has, as quire-worker says there.
+struct NodeFacts {
+  int64_t memory = 0;  // bytes that are free
+  int devices = 0;     // GPUs
+  std::string device_problem;
+};
+
+/// The hosts of a topology, each asked once however many plans are made.
+class NodeAnswers {
+ public:
+  /// "" is this host. Throws Error when it does not answer.
+  const NodeFacts& Of(const Topology& topology, const std::string& host);
+
+ private:
+  std::map<std::string, NodeFacts> facts_;
 };
 
 /// What one replica of a topology will take of memory. All replicas are alike.
@@ -30,9 +43,10 @@ struct MemoryPlan {
   int usable_blocks() const { return pools.num_blocks - 1; }
 };
 
-/// Asks the nodes what they have and quire-worker what the ranks will take, and sizes the pool as a start would. Throws
-/// Error when a node does not answer, or the settings are impossible for the model.
-MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, const MemoryPlanOptions& options);
+/// Asks the nodes what they have and quire-worker what the ranks will take, and sizes the pool as a start would.
+/// rank_memory: bytes that each rank may take; 0: what its host, as it is now, has for it. Throws Error when a node
+/// does not answer, or the settings are impossible for the model.
+MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t rank_memory, NodeAnswers& nodes);
 
 /// Blocks that a sequence of so many tokens holds at the most.
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens);

@@ -240,7 +240,7 @@ RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, c
   CheckCudaModel(spec, sizes);
   const RankShard shard = PlanShards(spec, sizes.shares)[static_cast<size_t>(rank)];
   return {CudaWeights::Bytes(spec, shard, options.dtype),
-          CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size})};
+          CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size}), kReserveBytes};
 }
 
 }  // namespace quire

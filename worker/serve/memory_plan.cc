@@ -34,7 +34,9 @@ int RunMemoryPlan(const std::string& assignment_file) {
   const ModelFiles files = ModelFiles::Open(assign.model_path, assign.load_format);
   Json ranks = Json::array();
   for (const RankMemory& rank : MemoryOfRanks(files, AssignedSizes(assign), assign))
-    ranks.push_back({{"weight_bytes", rank.weight_bytes}, {"block_bytes", rank.block_bytes}});
+    ranks.push_back({{"weight_bytes", rank.weight_bytes},
+                     {"block_bytes", rank.block_bytes},
+                     {"reserved_bytes", rank.reserved_bytes}});
   fmt::print("{}\n", DumpJson(ranks));
   return 0;
 }

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
 #include "comm/model/model_files.h"
 #include "comm/wire/messages.h"
 #include "worker/engine/memory.h"
@@ -112,9 +113,7 @@ std::string DescribeKeys(const std::string& path) {
 }  // namespace
 
 int RunProbe(const ProbeOptions& options) {
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
-  fmt::print("version {} protocol {}\nhost {}\n", kBuildVersion, kProtocolVersion, host);
+  fmt::print("version {} protocol {}\nhost {}\n", kBuildVersion, kProtocolVersion, OwnHostName());
   if (!options.interface.empty()) fmt::print("interface {}\n", DescribeInterface(options.interface));
   if (options.ports.size() == 2) {
     std::vector<int> busy;

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
 #include "comm/base/process_hardening.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
@@ -95,12 +96,7 @@ class Line {
 };
 
 /// What messages call this host.
-std::string HostName(const WorkerOptions& options) {
-  if (!options.node.empty()) return options.node;
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
+std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
 /// Blocks go to another worker or come from it: that concerns nothing under way, and nothing that comes later.
 void MoveBlocks(const Frame& frame, StepExecutor& executor, BlockCourier& courier) {

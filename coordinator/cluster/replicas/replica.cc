@@ -1,13 +1,13 @@
 #include "coordinator/cluster/replicas/replica.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/host_name.h"
 
 namespace quire {
 
@@ -122,8 +122,7 @@ std::string Replica::BlockEndpoint(Rank rank) {
 void Replica::PublishShape(const Engine& engine) {
   BlockShape shape;
   shape.on_this_host = true;
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
+  const std::string host = OwnHostName();
   for (const RankInfo& rank : group().ranks()) {
     shape.bytes_per_block.push_back(rank.bytes_per_block);
     shape.on_this_host = shape.on_this_host && rank.host == host;
