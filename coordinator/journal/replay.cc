@@ -59,23 +59,39 @@ class SegmentReplay : public EngineObserver {
     for (const auto& [request, choice] : then.stopped) stopped_.insert({request, choice});
     result_.requests += std::holds_alternative<command::Submit>(command);
     result_.steps += then.step > 0;
-    // After another plan the results fit none: the rest of the segment cannot be compared.
-    const auto* commit = std::get_if<command::Commit>(&command);
-    strayed_ = commit != nullptr && !engine_->Fits(commit->tokens);
-    if (strayed_) return;
+    if (!CanFollow(command)) {
+      // After another plan the results fit none, and a damaged file may hold anything: the rest of the segment cannot
+      // be compared.
+      strayed_ = true;
+      if (!differs_) Differ("a record does not follow from those before it");
+      return;
+    }
     outcome_ = {};
     engine_->Apply(command);
-    if (outcome_ != then) Differ(then);
+    if (outcome_ != then) Differ(WhatDiffers(then));
   }
 
-  void Differ(const OutcomeRecord& then) {
+  /// Whether the engine as it is now could have been given the command.
+  bool CanFollow(const Command& command) const {
+    if (const auto* commit = std::get_if<command::Commit>(&command))
+      return engine_->num_outstanding() > 0 && engine_->Fits(commit->tokens);
+    const auto is_new = [&](const Request& request) { return !engine_->requests().contains(request.id); };
+    if (const auto* submit = std::get_if<command::Submit>(&command)) return is_new(*submit->request);
+    if (const auto* adopt = std::get_if<command::Adopt>(&command)) return is_new(*adopt->request);
+    return true;
+  }
+
+  std::string WhatDiffers(const OutcomeRecord& then) const {
+    if (then.step > 0) return fmt::format("step {} has another plan", then.step);
+    if (outcome_.step > 0) return "a step is planned where there was none";
+    if (outcome_.refused != then.refused) return "a request was judged otherwise";
+    return "a text ended otherwise";
+  }
+
+  void Differ(const std::string& what) {
+    differs_ = true;
     ++result_.differing;
-    if (!result_.first_difference.empty()) return;
-    std::string what = "a text ended otherwise";
-    if (outcome_.refused != then.refused) what = "a request was judged otherwise";
-    if (outcome_.step > 0) what = "a step is planned where there was none";
-    if (then.step > 0) what = fmt::format("step {} has another plan", then.step);
-    result_.first_difference = fmt::format("segment {}: {}", segment_, what);
+    if (result_.first_difference.empty()) result_.first_difference = fmt::format("segment {}: {}", segment_, what);
   }
 
   uint64_t segment_;
@@ -83,7 +99,7 @@ class SegmentReplay : public EngineObserver {
   std::set<std::pair<RequestId, int>> stopped_;
   OutcomeRecord outcome_;  // of the command that was repeated last
   std::unique_ptr<Engine> engine_;
-  bool strayed_ = false;
+  bool differs_ = false, strayed_ = false;
 };
 
 }  // namespace

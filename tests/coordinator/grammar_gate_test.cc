@@ -278,6 +278,65 @@ TEST_F(GrammarGateTest, GrammarsAreKeptForAsLongAsTheirRequestsNeedThem) {
   EXPECT_FALSE(forgotten.source);
 }
 
+TEST_F(GrammarGateTest, WhoHasMoreThanItsShareGivesWay) {
+  constexpr uint64_t kEighth = GrammarGate::kRoom / 8;
+  test::CollectingSink sinks[6];
+  const auto request = [&](int number) {
+    SamplingSpec constrained;
+    constrained.grammar = Numbered(number);
+    const auto id = static_cast<RequestId>(number);
+    auto made = test::MakeRequest(id, {1, 2}, 2, sinks[number - 1], 1, constrained);
+    made->client = number <= 2 ? "greedy" : std::to_string(number);
+    return made;
+  };
+  const auto pass = [&](int number, uint64_t bytes) {
+    const Arrival arrival{
+        .submit = [&, number](Engine& engine) { engine.Submit(request(number)); },
+        .refuse = [](int, const std::string&) {},
+        .abandoned = [] { return false; },
+        .over = [number](const Engine& engine) { return !engine.requests().contains(static_cast<RequestId>(number)); }};
+    gate_.Pass(request(number)->client, Numbered(number), arrival);
+    const GrammarMessage asked = Next();
+    EXPECT_EQ(asked.source, Numbered(number));
+    AnswerAll(asked.ticket, bytes);
+    for (int i = 0; i < 3000 && !engine_.requests().contains(static_cast<RequestId>(number)); ++i) {
+      group_.Idle(-1, 10);
+      gate_.Round(engine_, now_);
+    }
+    EXPECT_TRUE(engine_.requests().contains(static_cast<RequestId>(number)));
+    return asked.ticket;
+  };
+  pass(1, 2 * kEighth);
+  const uint64_t second = pass(2, 2 * kEighth);
+  pass(3, 2 * kEighth);
+  pass(4, kEighth);
+  pass(5, kEighth);
+  EXPECT_EQ(engine_.requests().size(), 5u) << "all of the room is taken, and nobody had to go";
+  pass(6, kEighth);
+  EXPECT_FALSE(engine_.requests().contains(2)) << "its client has half of the room and asked for this one last";
+  EXPECT_EQ(engine_.requests().size(), 5u);
+  const GrammarMessage forgotten = Next();
+  EXPECT_EQ(forgotten.ticket, second);
+  EXPECT_FALSE(forgotten.source);
+
+  const GrammarMessage again = Next();
+  EXPECT_EQ(again.source, Numbered(2)) << "it waits here";
+  AnswerAll(again.ticket, 2 * kEighth);
+  EXPECT_EQ(Next().ticket, again.ticket) << "there is no room for it now";
+  EXPECT_FALSE(IsTold());
+  for (const int number : {3, 4, 5}) engine_.Cancel(static_cast<RequestId>(number));
+  const GrammarMessage at_last = Next();
+  EXPECT_EQ(at_last.source, Numbered(2));
+  AnswerAll(at_last.ticket, 2 * kEighth);
+  for (int i = 0; i < 3000 && !engine_.requests().contains(2); ++i) {
+    group_.Idle(-1, 10);
+    gate_.Round(engine_, now_);
+  }
+  EXPECT_TRUE(engine_.requests().contains(2));
+  for (const test::CollectingSink& sink : {std::cref(sinks[0]), std::cref(sinks[1]), std::cref(sinks[5])})
+    EXPECT_EQ(sink.error, "");
+}
+
 TEST_F(GrammarGateTest, WhatNobodyNeedsGivesWay) {
   constexpr uint64_t kThird = GrammarGate::kRoom / 3;
   std::vector<uint64_t> tickets;

@@ -148,6 +148,30 @@ TEST_F(JournalTest, ReplayNoticesAnotherPlan) {
   EXPECT_THAT(result.first_difference, HasSubstr("step 9999"));
 }
 
+TEST_F(JournalTest, RecordsThatCannotFollowAreToldAndNotRepeated) {
+  const std::vector<SampledToken> no_tokens;
+  const std::vector<PromptScores> no_scores;
+  std::unique_ptr<Request> twice = RandomRequest(++last_id_);
+  const Command out_of_order[] = {command::Commit{no_tokens, {}, no_scores}, command::Submit{twice}};
+  for (const Command& command : out_of_order) {
+    std::filesystem::remove_all(directory_);
+    Engine engine(Options());
+    {
+      Journal journal(directory_, {}, engine);
+      engine.set_observer(&journal);
+      engine.Submit(test::MakeRequest(twice->id, {1, 2}, 9, sinks_[twice->id]));
+      EXPECT_NE(engine.NextPlan(now_), nullptr);
+      engine.CommitStep(Draws(engine));
+      journal.OnCommand(command, {});
+      engine.set_observer(nullptr);
+    }
+    const ReplayResult result = Replay(directory_);
+    EXPECT_EQ(result.differing, 1);
+    EXPECT_THAT(result.first_difference, HasSubstr("does not follow"));
+    EXPECT_EQ(result.steps, 1);
+  }
+}
+
 TEST_F(JournalTest, EveryCommandIsReadAsItWasWritten) {
   auto submitted = RandomRequest(7), adopted = RandomRequest(8);
   adopted->num_preemptions = 3;

@@ -64,7 +64,7 @@ void GrammarGate::DropCalls(Held& held, double now) {
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   for (auto held = held_.begin(); held != held_.end(); ++held) {
-    if (held->ticket != 0 || (held->bytes > 0 && !HasRoomFor(*held))) continue;
+    if (held->ticket != 0 || (held->bytes > 0 && !MayHaveRoom(*held))) continue;
     if (next == held_.end() || turns_[held->client] < turns_[next->client]) next = held;
   }
   return next;
@@ -95,9 +95,14 @@ void GrammarGate::ForgetTurns() {
 void GrammarGate::BeginAnew(Engine& engine) {
   kept_.clear();
   for (Held& held : held_) held.ticket = 0;
+  TakeBack(engine, [](const GrammarSource& source) { return static_cast<bool>(source); });
+}
+
+/// Requests of the engine with such a grammar leave it and wait here as new ones do.
+void GrammarGate::TakeBack(Engine& engine, const std::function<bool(const GrammarSource&)>& is_one) {
   std::vector<RequestId> ids;
   for (const auto& [id, request] : engine.requests()) {
-    if (request->sampling.grammar) ids.push_back(id);
+    if (is_one(request->sampling.grammar)) ids.push_back(id);
   }
   for (const RequestId id : ids) {
     Departure left = *engine.Depart(id, 0, 0);
@@ -111,18 +116,39 @@ void GrammarGate::EndCalls(const Engine& engine) {
   for (Kept& kept : kept_) std::erase_if(kept.over, [&](const auto& is_over) { return is_over(engine); });
 }
 
-/// Room that it might have when those are forgotten that nobody needs.
-bool GrammarGate::HasRoomFor(const Held& held) const {
-  uint64_t own = 0, others = 0;
+/// What the client's requests, this grammar's with them, and those of others need of the ranks' room.
+GrammarGate::Need GrammarGate::NeedOf(const Held& held) const {
+  std::map<std::string_view, uint64_t> in_use;
+  in_use[held.client] = held.bytes;
   for (const Kept& kept : kept_) {
-    if (!kept.over.empty()) (kept.client == held.client ? own : others) += kept.bytes;
+    if (!kept.over.empty()) in_use[kept.client] += kept.bytes;
   }
-  return others < kRoom && own + held.bytes <= (kRoom - others) / 2;
+  Need need{.own = in_use[held.client], .share = kRoom / std::max<size_t>(2, in_use.size())};
+  uint64_t most = 0;
+  for (const auto& [client, bytes] : in_use) {
+    if (client != held.client) need.others += bytes;
+    if (bytes > std::exchange(most, std::max(most, bytes))) need.greediest = client;
+  }
+  return need;
 }
 
-/// False: it must wait until others end.
-bool GrammarGate::MakeRoomFor(const Held& held) {
-  if (!HasRoomFor(held)) return false;
+/// Room there might be when those are forgotten that nobody needs, and others have given way.
+bool GrammarGate::MayHaveRoom(const Held& held) const {
+  const Need need = NeedOf(held);
+  return need.own <= need.share || (need.others < kRoom && need.own <= (kRoom - need.others) / 2);
+}
+
+/// False: it must wait until others end. The grammars of those who have to give way to it go to `given_way`.
+bool GrammarGate::MakeRoomFor(const Held& held, std::vector<GrammarSource>& given_way) {
+  if (!MayHaveRoom(held)) return false;
+  for (Need need = NeedOf(held); need.own + need.others > kRoom; need = NeedOf(held)) {
+    // It asks for no more than its share, so another has more than that. Of theirs the one that was asked for last
+    // goes.
+    const auto is_one = [&](const Kept& kept) { return !kept.over.empty() && kept.client == need.greediest; };
+    const auto giving_way = std::ranges::find_if(kept_, is_one);
+    giving_way->over.clear();
+    given_way.push_back(giving_way->source);
+  }
   uint64_t bytes = held.bytes;
   for (const Kept& kept : kept_) bytes += kept.bytes;
   for (auto last = kept_.end(); bytes > kRoom && last != kept_.begin();) {
@@ -159,6 +185,7 @@ void GrammarGate::Round(Engine& engine, double now) {
   EndCalls(engine);
   const size_t before = held_.size();
   std::vector<Held> refused;
+  std::vector<GrammarSource> given_way;
   for (auto held = held_.begin(); held != held_.end();) {
     DropCalls(*held, now);
     const bool asked = held->ticket != 0;
@@ -170,7 +197,7 @@ void GrammarGate::Round(Engine& engine, double now) {
     } else if (answered && !held->problem.empty()) {
       over = true;
       refused.push_back(std::move(*held));
-    } else if (answered && MakeRoomFor(*held)) {
+    } else if (answered && MakeRoomFor(*held, given_way)) {
       over = true;
       kept_.push_front({held->client, held->source, held->ticket, held->bytes, {}});
       LetThrough(*held, engine);
@@ -180,6 +207,10 @@ void GrammarGate::Round(Engine& engine, double now) {
     // What the ranks are busy with stays, although nobody waits: it has a place with them until they are ready.
     held = over ? held_.erase(held) : held + 1;
   }
+  const auto gave_way = [&](const GrammarSource& source) {
+    return std::ranges::find(given_way, source) != given_way.end();
+  };
+  if (!given_way.empty()) TakeBack(engine, gave_way);
   AskNext();
   if (held_.size() < before) ForgetTurns();
   for (const Held& held : refused) {

@@ -28,10 +28,11 @@ struct Arrival {
 /// Holds back requests with a grammar until every rank has compiled it, so that no step waits for that, and nobody
 /// else's token. Ranks keep a grammar as long as requests with it wait or run, and afterwards while there is room.
 /// Clients take turns, and one grammar is on its way to the ranks at a time: whoever comes is behind that and one of
-/// each other client. A client's grammars take at most half of what those of others leave. When other ranks come, the
-/// requests with a grammar that the engine has leave it, and wait here as new ones do: the others go on at once. A
-/// request that waits for too long, or whose grammar a rank cannot compile, is refused; none
-/// is let through before its grammar is ready. Belongs to the engine's thread.
+/// each other client. A client's grammars take at most half of what those of others leave, and an equal part of the
+/// room in any case: requests of whoever has more than that leave the engine, and wait here again. When other ranks
+/// come, all requests with a grammar that the engine has do so: the others go on at once. A request that waits for too
+/// long, or whose grammar a rank cannot compile, is refused; none is let through before its grammar is ready. Belongs
+/// to the engine's thread.
 class GrammarGate {
  public:
   /// Room on a rank, and what a grammar takes at least.
@@ -69,14 +70,22 @@ class GrammarGate {
     uint64_t ticket = 0, bytes = 0;
     std::vector<std::function<bool(const Engine&)>> over;  // of the calls that were let through
   };
+  /// Bytes of the ranks' room. share: an equal part for each client that has something there or asks for it, and half
+  /// of it at the most.
+  struct Need {
+    uint64_t own = 0, others = 0, share = 0;
+    std::string_view greediest;  // the client that has most
+  };
   void DropCalls(Held& held, double now);
   void AskNext();
   std::deque<Held>::iterator NextInTurn();
   void ForgetTurns();
   void BeginAnew(Engine& engine);
+  void TakeBack(Engine& engine, const std::function<bool(const GrammarSource&)>& is_one);
   void EndCalls(const Engine& engine);
-  bool HasRoomFor(const Held& held) const;
-  bool MakeRoomFor(const Held& held);
+  Need NeedOf(const Held& held) const;
+  bool MayHaveRoom(const Held& held) const;
+  bool MakeRoomFor(const Held& held, std::vector<GrammarSource>& given_way);
   bool UseKept(const Held& held);
   void LetThrough(Held& held, Engine& engine);
   void Tell(uint64_t ticket, const GrammarSource& source);
