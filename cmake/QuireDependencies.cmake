@@ -10,6 +10,10 @@ find_package(prometheus-cpp REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+# Its flags also name folders of what it is made of itself, one by -isystem, which CMake takes for an include directory
+# when pkg-config says it and for an option when it reads its cache: the second configuration would build all again.
+set_target_properties(PkgConfig::ZMQ PROPERTIES
+                      INTERFACE_INCLUDE_DIRECTORIES "${ZMQ_INCLUDEDIR}" INTERFACE_COMPILE_OPTIONS "")
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)

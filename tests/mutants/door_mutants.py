@@ -38,6 +38,8 @@ MUTANTS = [
     Mutant("head: HTTP/1.0 is told to continue", CONNECTION, "parser.get().version() == 11 &&", "", ["e2e/http_test:HttpTest.test_http_10_is_never_told_to_continue"]),
     Mutant("connections: IPv6 by whole addresses", "coordinator/api/http/http_server.cc", "bytes.begin() + 8", "bytes.end()", ["coordinator/http_server_test:*"]),
     Mutant("tls: any version", "coordinator/api/http/tls.cc", "TLS1_2_VERSION", "TLS1_VERSION", ["e2e/tls_test:TlsTest.test_versions_from_12_on"]),
+    Mutant("tls: handshakes begin as fast as clients like", "coordinator/api/http/handshake_pace.cc", "empty - kBurst * one", "now",
+           ["coordinator/handshake_pace_test"]),
     Mutant("tls: handshakes have no end", END, "SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));", "",
            tls("TlsTest.test_slow_handshakes_are_cut_and_count_as_connections")),
     Mutant("tls: a client's end is seen with its socket's only", END, "  ReadEarly();\n}", "  PollForEnd();\n}", tls("TlsTest.test_clients_that_leave_are_noticed")),

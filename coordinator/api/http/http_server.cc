@@ -16,6 +16,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/http/connection.h"
+#include "coordinator/api/http/handshake_pace.h"
 
 // House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
@@ -51,6 +52,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   int spare;                          // a descriptor to give up when there are no others
   int connections = 0, turned_away = 0;
   std::map<asio::ip::address, int> by_address;  // IPv6 by network; loopback excepted
+  HandshakePace handshakes;
 
   asio::awaitable<void> Accept() {
     for (;;) {
@@ -95,6 +97,15 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
            (it != by_address.end() && it->second >= limits.chosen.connections_per_address);
   }
 
+  asio::awaitable<void> AwaitHandshake(asio::ip::address address) {
+    using Clock = HandshakePace::Clock;
+    asio::steady_timer turn(acceptor.get_executor());
+    turn.expires_at(handshakes.TurnOfNetwork(NetworkOf(address), Clock::now()));
+    if (turn.expiry() > Clock::now()) co_await turn.async_wait(kToken);
+    turn.expires_at(handshakes.TurnOfAll(Clock::now()));
+    if (turn.expiry() > Clock::now()) co_await turn.async_wait(kToken);
+  }
+
   asio::awaitable<void> ServeOne(tcp::socket socket) {
     const auto self = shared_from_this();
     beast::error_code error;
@@ -110,6 +121,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         co_await connection->TurnAway();
       } else {
         const Place place(*this, address);
+        if (certificate != nullptr) co_await AwaitHandshake(address);
         co_await connection->Serve();
       }
     } catch (const std::exception& failure) {

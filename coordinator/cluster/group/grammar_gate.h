@@ -9,21 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "coordinator/cluster/group/arrival.h"
 #include "coordinator/cluster/group/worker_group.h"
 #include "coordinator/core/engine.h"
 
 namespace quire {
-
-/// A call on its way to the engine, and what else may become of it there. All of it runs on the engine's thread.
-struct Arrival {
-  std::function<void(Engine&)> submit;
-  /// Ends the call without the engine: an HTTP status and the reason.
-  std::function<void(int status, const std::string& reason)> refuse;
-  /// Whether nobody waits for the answer any more.
-  std::function<bool()> abandoned;
-  /// Once it was submitted: whether the engine has none of its requests any more.
-  std::function<bool(const Engine&)> over;
-};
 
 /// Holds back requests with a grammar until every rank has compiled it, so that no step waits for that, and nobody
 /// else's token. Ranks keep a grammar as long as requests with it wait or run, and afterwards while there is room.
