@@ -15,7 +15,7 @@
 #include "coordinator/api/admin/admin_api.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/http/http_server.h"
-#include "coordinator/api/openai/data_api.h"
+#include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/messages_answer.h"
 #include "coordinator/cli/bounded_end.h"
 #include "coordinator/cli/exposure.h"
@@ -56,7 +56,7 @@ class Server {
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
-        Counted("data", data_api_), RestateForMessages};
+        Counted("data", data_port_), RestateForMessages};
     const HttpService on_admin = {
         [this](HttpRequest& head) { return AdmitAdmin(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleAdmin(request, responder); },
@@ -106,15 +106,15 @@ class Server {
       WorkPool grammar_pool(kOfGrammars);
       Metrics metrics(topology_, replicas.size());
       MetricsPage metrics_page(metrics, replicas);
-      DataApi data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
-                   metrics, {data_memory_, pool, grammar_pool, grammars});
+      DataPort data(DataOptions(replicas), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
+                    metrics, {data_memory_, pool, grammar_pool, grammars});
       AdminControl control(replicas, {[&](bool draining) { data.SetDraining(draining || stop_requested_); },
                                       [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       AdminApi admin({{topology_, ExposureWarnings(topology_), data_memory_}, client_of_key}, replicas, metrics_page,
                      text_.tokenizer, control, pool);
       asio::post(*io_,
-                 [&] { data_api_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page; });
+                 [&] { data_port_ = &data, admin_api_ = &admin, metrics_ = &metrics, metrics_page_ = &metrics_page; });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
                    topology_.model.name, topology_.server.certificate.empty() ? "http" : "https",
@@ -136,7 +136,7 @@ class Server {
   }
 
   /// What the data API promises must hold on every replica.
-  DataApi::Options DataOptions(Replicas& replicas) const {
+  DataPort::Options DataOptions(Replicas& replicas) const {
     int longest = INT32_MAX, blocks = INT32_MAX;
     for (int r = 0; r < replicas.size(); ++r) {
       longest = std::min(longest, replicas.at(r).deployment().max_model_len());
@@ -205,12 +205,12 @@ class Server {
 
   void Drain(std::chrono::seconds limit) {
     data_server_->StopAccepting();
-    if (data_api_ != nullptr) data_api_->SetDraining(true);
+    if (data_port_ != nullptr) data_port_->SetDraining(true);
     AwaitIdle(std::chrono::steady_clock::now() + limit);
   }
 
   void AwaitIdle(std::chrono::steady_clock::time_point deadline) {
-    const bool idle = data_api_ == nullptr || data_api_->unfinished() == 0;
+    const bool idle = data_port_ == nullptr || data_port_->unfinished() == 0;
     if (idle || std::chrono::steady_clock::now() > deadline) return Finish();
     drain_timer_->expires_after(std::chrono::milliseconds(20));
     drain_timer_->async_wait([this, deadline](boost::system::error_code error) {
@@ -231,7 +231,7 @@ class Server {
   }
 
   std::optional<HttpResponse> AdmitData(HttpRequest& head) {
-    if (data_api_ != nullptr) return data_api_->Admit(head);
+    if (data_port_ != nullptr) return data_port_->Admit(head);
     return head.body_bytes > 0 ? NotReady() : std::nullopt;
   }
 
@@ -245,8 +245,8 @@ class Server {
   }
 
   asio::awaitable<void> HandleData(HttpRequest& request, HttpResponder& responder) {
-    if (data_api_ != nullptr) {
-      co_await data_api_->Handle(request, responder);
+    if (data_port_ != nullptr) {
+      co_await data_port_->Handle(request, responder);
       co_return;
     }
     HttpResponse response = *NotReady();
@@ -272,7 +272,7 @@ class Server {
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
-  DataApi* data_api_ = nullptr;    // null until the workers are ready
+  DataPort* data_port_ = nullptr;  // null until the workers are ready
   AdminApi* admin_api_ = nullptr;  // likewise, and
   Metrics* metrics_ = nullptr;
   MetricsPage* metrics_page_ = nullptr;

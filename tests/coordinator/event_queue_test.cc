@@ -16,8 +16,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-GenerationEvent EventOf(int choice, const std::string& text) {
-  GenerationEvent event;
+CallEvent EventOf(int choice, const std::string& text) {
+  CallEvent event;
   event.choice = choice;
   event.text = text;
   return event;
@@ -26,7 +26,7 @@ GenerationEvent EventOf(int choice, const std::string& text) {
 /// Takes events until so many came; returns the text of each choice.
 asio::awaitable<void> Take(std::shared_ptr<EventQueue> queue, int count, std::vector<std::string>& texts) {
   while (count > 0) {
-    std::optional<GenerationEvent> event = co_await queue->Next(std::chrono::milliseconds(10));
+    std::optional<CallEvent> event = co_await queue->Next(std::chrono::milliseconds(10));
     if (!event) continue;
     texts[static_cast<size_t>(event->choice)] += event->text;
     --count;

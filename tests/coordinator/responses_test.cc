@@ -120,7 +120,7 @@ TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
 TEST(ResponsesAnswerTest, EndingsAreTheSameInPiecesOfAnySize) {
   const auto ending = [](size_t piece) {
     ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", "[1]", false}, ToolFormat::kNone, {});
-    GenerationEvent event;
+    CallEvent event;
     event.finished = FinishReason::kLength;
     std::string text = form.Opening({}) + form.Delta({{AnswerPart::kContent, std::string(100, 'x'), -1}}, event);
     EXPECT_GE(form.held_bytes(), 100);

@@ -17,7 +17,7 @@ from structured_output_test import endless
 from tools_test import TEMPLATE, THINKING, with_template
 
 PAGES = {"/", "/chat", "/web/*"}  # of a browser, not of clients
-SOURCES = ("data_api.cc", "page_api.cc", "response_pages.cc")
+SOURCES = ("data_port.cc", "page_api.cc", "response_pages.cc")
 
 
 def routes_of_code():

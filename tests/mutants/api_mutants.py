@@ -18,8 +18,8 @@ def limits(test):
     return ["e2e/limits_test:" + test]
 
 
-REQUEST, GENERATION, ANSWER = "coordinator/api/requests/openai_request.cc", "coordinator/api/openai/generation.cc", "coordinator/api/openai/answer_api.cc"
-DATA, OPTIONS = "coordinator/api/openai/data_api.cc", "coordinator/cli/options.cc"
+REQUEST, GENERATION, ANSWER = "coordinator/api/requests/openai_request.cc", "coordinator/api/openai/running_call.cc", "coordinator/api/openai/answer_sending.cc"
+DATA, OPTIONS = "coordinator/api/openai/data_port.cc", "coordinator/cli/options.cc"
 FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
@@ -34,7 +34,7 @@ DIALECTS = [
            ["coordinator/messages_request_test"]),
     Mutant("messages: cached tokens are counted twice", "coordinator/api/openai/messages_answer.cc", "usage.prompt_tokens - usage.cached_tokens}", "usage.prompt_tokens}",
            ["e2e/messages_test:FormTest.test_cached_tokens_are_counted_apart"]),
-    Mutant("messages: an answer that the context cut looks as if it was to be that long", "coordinator/api/openai/generate_api.cc",
+    Mutant("messages: an answer that the context cut looks as if it was to be that long", "coordinator/api/openai/call_serving.cc",
            "max_tokens < prepared.call.max_tokens.value_or(max_tokens)", "false", ["e2e/messages_test:FormTest.test_the_reasons_to_stop"]),
     Mutant("messages: errors stay in OpenAI's form", "coordinator/api/http/connection_writing.cc", "response.status >= 400 && service_.restate", "false",
            ["e2e/messages_test:FormTest.test_what_cannot_be_done_is_refused_by_name"]),
@@ -78,7 +78,7 @@ FIELDS = [
     Mutant("stop_token_ids are ignored", GENERATION, "request->limits.stop_token_ids = call.stop_token_ids;", "",
            fields("CompletionTest.test_stop_token_ids_end_the_text_and_count")),
     Mutant("echo is ignored", ANSWER, "if (!echo.empty()) prompts[index]->text = echo[index];", "", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
-    Mutant("answers without a text come at their end", "coordinator/api/openai/generation.cc", "!out.text.empty() || out.stopped || !detokenizes_", "!out.text.empty() || out.stopped",
+    Mutant("answers without a text come at their end", "coordinator/api/openai/running_call.cc", "!out.text.empty() || out.stopped || !detokenizes_", "!out.text.empty() || out.stopped",
            fields("CompletionTest.test_detokenize_false_leaves_the_text_out")),
     Mutant("echo is ignored by streams", ANSWER, "call.chat || !exchange.echo.empty() || call.return_token_ids", "call.chat || call.return_token_ids",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
@@ -92,11 +92,11 @@ FIELDS = [
     Mutant("fields: the first tokens of a long prompt are kept", "coordinator/api/openai/call_preparer.cc",
            "prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept))", "prompt.resize(kept)",
            fields("CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones")),
-    Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/openai/generation.cc",
+    Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/openai/running_call.cc",
            "choice.num_tokens > min_tokens_", "true", fields("CompletionTest.test_stop_strings_count_after_min_tokens")),
-    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/openai/generation.cc", "    if (only_prompt_) {\n", "    if (false) {\n",
+    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/openai/running_call.cc", "    if (only_prompt_) {\n", "    if (false) {\n",
            ["e2e/prompt_scores_test:FormsTest.test_max_tokens_0_is_for_the_prompt_alone"]),
-    Mutant("prompt scores: offsets after an echo begin anew", "coordinator/api/openai/generation.cc",
+    Mutant("prompt scores: offsets after an echo begin anew", "coordinator/api/openai/running_call.cc",
            "choice.num_characters = echoes_ ? prompt_->num_characters() : 0;", "choice.num_characters = 0;",
            ["e2e/prompt_scores_test:FormsTest.test_every_choice_and_prompt_has_its_own"]),
     Mutant("prompt scores: the second prompt's are the first's", ANSWER,

@@ -15,7 +15,7 @@ def logs(test):
 
 
 AUTHENTICATE, CONNECTION, END = "coordinator/api/access/authenticate.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/connection_end.cc"
-GENERATION, ERROR, ROUTES = "coordinator/api/openai/generation.cc", "coordinator/api/requests/api_error.cc", "coordinator/api/http/routes.cc"
+GENERATION, ERROR, ROUTES = "coordinator/api/openai/running_call.cc", "coordinator/api/requests/api_error.cc", "coordinator/api/http/routes.cc"
 NETWORK = "coordinator/cluster/launch/private_network.cc"
 
 MUTANTS = [

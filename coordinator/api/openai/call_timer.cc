@@ -12,13 +12,13 @@ double SecondsOf(std::chrono::steady_clock::duration time) { return std::chrono:
 
 }  // namespace
 
-CallTimer::CallTimer(CallMetrics& metrics, const GenerateCall& call, const Generation& generation, int prompt_tokens,
+CallTimer::CallTimer(CallMetrics& metrics, const GenerateCall& call, const RunningCall& running, int prompt_tokens,
                      RequestRecord& record)
-    : metrics_(metrics), record_(record), choices_(static_cast<size_t>(generation.num_choices())) {
+    : metrics_(metrics), record_(record), choices_(static_cast<size_t>(running.num_choices())) {
   finished_.reason = "abort";
   finished_.prompt_tokens = record_.prompt_tokens = prompt_tokens;
   finished_.choices = call.n;
-  finished_.max_tokens = generation.max_tokens();
+  finished_.max_tokens = running.max_tokens();
 }
 
 CallTimer::~CallTimer() {
@@ -27,7 +27,7 @@ CallTimer::~CallTimer() {
   metrics_.Observe(finished_);
 }
 
-void CallTimer::OnEvent(const GenerationEvent& event) {
+void CallTimer::OnEvent(const CallEvent& event) {
   if (!event.error.empty()) finished_.reason = "error";
   if (event.finished) finished_.reason = FinishReasonName(*event.finished);
   if (event.queue_seconds) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "coordinator/api/http/request_record.h"
-#include "coordinator/api/openai/generation.h"
+#include "coordinator/api/openai/running_call.h"
 #include "coordinator/metrics/metrics.h"
 
 namespace quire {
@@ -14,13 +14,13 @@ namespace quire {
 /// out of scope: without an event that ended it, it was aborted.
 class CallTimer {
  public:
-  CallTimer(CallMetrics& metrics, const GenerateCall& call, const Generation& generation, int prompt_tokens,
+  CallTimer(CallMetrics& metrics, const GenerateCall& call, const RunningCall& running, int prompt_tokens,
             RequestRecord& record);
   ~CallTimer();
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
 
-  void OnEvent(const GenerationEvent& event);
+  void OnEvent(const CallEvent& event);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kSpelledToken = 40;  // of an answer, with a log-probability; here it is kept as less
 
-size_t BytesOf(const GenerationEvent& event) {
+size_t BytesOf(const CallEvent& event) {
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();
   for (const ReportedToken& token : event.tokens) bytes += sizeof(token) + (1 + token.top.size()) * kSpelledToken;
   return bytes;
@@ -21,14 +21,14 @@ size_t BytesOf(const GenerationEvent& event) {
 
 }  // namespace
 
-void EventQueue::Push(GenerationEvent event) {
+void EventQueue::Push(CallEvent event) {
   asio::post(executor_, [self = shared_from_this(), event = std::move(event)]() mutable {
     self->Keep(std::move(event));
     self->timer_.cancel();
   });
 }
 
-void EventQueue::Keep(GenerationEvent event) {
+void EventQueue::Keep(CallEvent event) {
   if (overflowed_) return;
   bytes_ += BytesOf(event);
   events_.push_back(std::move(event));
@@ -36,7 +36,7 @@ void EventQueue::Keep(GenerationEvent event) {
   if (bytes_ <= kMaxBytes && (!may_hold || may_hold(bytes_))) return;
   overflowed_ = true;
   events_.clear();
-  GenerationEvent end;
+  CallEvent end;
   end.error = "the client reads too slowly";
   end.error_status = 408;
   end.retry_in_vain = true;
@@ -44,7 +44,7 @@ void EventQueue::Keep(GenerationEvent event) {
   if (on_overflow) on_overflow();
 }
 
-asio::awaitable<std::optional<GenerationEvent>> EventQueue::Next(std::chrono::milliseconds patience) {
+asio::awaitable<std::optional<CallEvent>> EventQueue::Next(std::chrono::milliseconds patience) {
   if (events_.empty()) {
     timer_.expires_after(patience);
     co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
@@ -52,9 +52,9 @@ asio::awaitable<std::optional<GenerationEvent>> EventQueue::Next(std::chrono::mi
   co_return TryNext();
 }
 
-std::optional<GenerationEvent> EventQueue::TryNext() {
+std::optional<CallEvent> EventQueue::TryNext() {
   if (events_.empty()) return std::nullopt;
-  std::optional<GenerationEvent> event = std::move(events_.front());
+  std::optional<CallEvent> event = std::move(events_.front());
   events_.pop_front();
   bytes_ -= std::min(bytes_, BytesOf(*event));
   return event;

@@ -26,7 +26,7 @@ struct ReportedToken {
 };
 
 /// Something that happened to one choice of a call.
-struct GenerationEvent {
+struct CallEvent {
   int choice = 0;  // over the whole call: prompt index * num_delivered + choice
   std::string text;
   std::vector<ReportedToken> tokens;    // when log-probabilities were asked for
@@ -53,13 +53,13 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
 
   /// From any thread.
-  void Push(GenerationEvent event);
+  void Push(CallEvent event);
   /// On the I/O thread: the next event, or nothing when none came for that long.
-  boost::asio::awaitable<std::optional<GenerationEvent>> Next(std::chrono::milliseconds patience);
+  boost::asio::awaitable<std::optional<CallEvent>> Next(std::chrono::milliseconds patience);
   /// On the I/O thread: ends a wait in Next without an event.
   void Wake() { timer_.cancel(); }
   /// The next event if one is there.
-  std::optional<GenerationEvent> TryNext();
+  std::optional<CallEvent> TryNext();
 
   /// Nobody takes events any more. Abandoned() from any thread.
   void Abandon() { abandoned_ = true; }
@@ -74,12 +74,12 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   std::function<void()> on_overflow;
 
  private:
-  void Keep(GenerationEvent event);
+  void Keep(CallEvent event);
 
   boost::asio::any_io_executor executor_;
   boost::asio::steady_timer timer_;
   std::atomic<bool> abandoned_{false};
-  std::list<GenerationEvent> events_;  // takes nothing while it is empty; touched on the I/O thread only, like the rest
+  std::list<CallEvent> events_;  // takes nothing while it is empty; touched on the I/O thread only, like the rest
   size_t bytes_ = 0;
   bool overflowed_ = false;
 };

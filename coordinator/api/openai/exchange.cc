@@ -6,19 +6,19 @@
 
 namespace quire {
 
-bool DataApi::Exchange::HoldText(int64_t bytes) {
+bool DataPort::Exchange::HoldText(int64_t bytes) {
   if (bytes <= text_bytes) return true;
   if (memory.Resize(memory.bytes() + bytes) != ByteBudget::Verdict::kTaken) return false;
   text_bytes += bytes;
   return true;
 }
 
-bool DataApi::Exchange::HoldEvent(const GenerationEvent& event) {
+bool DataPort::Exchange::HoldEvent(const CallEvent& event) {
   const int64_t held = form ? form->held_bytes() : 0;
   return held == 0 || HoldText(2 * (held + static_cast<int64_t>(event.text.size())));
 }
 
-AnswerParts DataApi::Exchange::PartsOf(const GenerationEvent& event) {
+AnswerParts DataPort::Exchange::PartsOf(const CallEvent& event) {
   ChatChoice& choice = choices[static_cast<size_t>(event.choice)];
   AnswerParts parts = choice.OnText(event.text);
   if (choice.was_thinking()) usage.reasoning_tokens += event.num_tokens;
@@ -28,7 +28,7 @@ AnswerParts DataApi::Exchange::PartsOf(const GenerationEvent& event) {
   return parts;
 }
 
-void DataApi::Exchange::Add(const GenerationEvent& event, AnswerChoice& to) {
+void DataPort::Exchange::Add(const CallEvent& event, AnswerChoice& to) {
   if (!call.chat) {
     to.text += event.text;
     return;
@@ -56,7 +56,7 @@ void DataApi::Exchange::Add(const GenerationEvent& event, AnswerChoice& to) {
   }
 }
 
-std::string DataApi::Exchange::ChatChunks(const GenerationEvent& event) {
+std::string DataPort::Exchange::ChatChunks(const CallEvent& event) {
   const bool with_logprobs = call.num_top_logprobs >= 0;
   std::vector<ReportedToken> tokens = event.tokens;
   std::string text;

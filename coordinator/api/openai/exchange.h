@@ -6,16 +6,16 @@
 
 #include "coordinator/api/openai/answer_form.h"
 #include "coordinator/api/openai/chat_choice.h"
-#include "coordinator/api/openai/data_api.h"
+#include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/openai_response.h"
 
 namespace quire {
 
 /// Holds a call's places while it is pending: one from its arrival, one for each choice once those are known. They are
 /// given back when the generation ends, whatever time its client takes to read.
-class DataApi::Slot {
+class DataPort::Slot {
  public:
-  Slot(DataApi& api, const std::string& client) : api_(api), places_(api.places_, client) { Widen(1); }
+  Slot(DataPort& api, const std::string& client) : api_(api), places_(api.places_, client) { Widen(1); }
   ~Slot() {
     Release();
     --api_.num_sending_;
@@ -31,12 +31,12 @@ class DataApi::Slot {
   }
 
  private:
-  DataApi& api_;
+  DataPort& api_;
   PendingPlaces::Taken places_;
 };
 
 /// One call and where its answer goes.
-struct DataApi::Exchange {
+struct DataPort::Exchange {
   /// A server-sent event.
   static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
   /// The same for a chunk of a choice: each carries usage, null but where it is wanted all along, when usage was asked
@@ -53,13 +53,13 @@ struct DataApi::Exchange {
   /// What is charged for texts grows with them; false: there is no memory for so much.
   bool HoldText(int64_t bytes);
   /// The same for a stream that ends with all of its text.
-  bool HoldEvent(const GenerationEvent& event);
+  bool HoldEvent(const CallEvent& event);
   /// What an event brings of a chat's choice; counts tokens of thoughts.
-  AnswerParts PartsOf(const GenerationEvent& event);
+  AnswerParts PartsOf(const CallEvent& event);
   /// Puts what an event brings to the choice that it is of. A call that turned out to be none is text.
-  void Add(const GenerationEvent& event, AnswerChoice& to);
+  void Add(const CallEvent& event, AnswerChoice& to);
   /// A chunk for each part that a chat's event brings.
-  std::string ChatChunks(const GenerationEvent& event);
+  std::string ChatChunks(const CallEvent& event);
 
   /// The first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const {

@@ -165,7 +165,7 @@ std::string MessagesForm::DeltaOf(const AnswerPart& part) {
   return events + Event({{"type", "content_block_delta"}, {"index", index_}, {"delta", std::move(delta)}});
 }
 
-std::string MessagesForm::Delta(const AnswerParts& parts, const GenerationEvent& event) {
+std::string MessagesForm::Delta(const AnswerParts& parts, const CallEvent& event) {
   std::string text;
   for (const AnswerPart& part : parts) text += DeltaOf(part);
   if (event.finished) stop_ = StopOf(event.finished, event.stop_sequence, called_);
@@ -180,9 +180,7 @@ std::shared_ptr<PiecewiseText> MessagesForm::Ending(const Usage& usage) {
   return std::make_shared<PartedText>(std::vector<PartedText::Part>{[text = std::move(text)] { return text; }}, bytes);
 }
 
-std::string MessagesForm::Failure(const GenerationEvent& event) {
-  return Event(ErrorJson(event.error_status, event.error));
-}
+std::string MessagesForm::Failure(const CallEvent& event) { return Event(ErrorJson(event.error_status, event.error)); }
 
 std::string MessagesForm::Ping() const { return Event({{"type", "ping"}}); }
 

@@ -19,9 +19,9 @@ class MessagesForm : public AnswerForm {
 
   std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
   std::string Opening(const Usage& usage) override;
-  std::string Delta(const AnswerParts& parts, const GenerationEvent& event) override;
+  std::string Delta(const AnswerParts& parts, const CallEvent& event) override;
   std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
-  std::string Failure(const GenerationEvent& event) override;
+  std::string Failure(const CallEvent& event) override;
   std::string Ping() const override;
 
  private:

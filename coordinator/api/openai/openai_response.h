@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/base/json.h"
-#include "coordinator/api/openai/generation.h"
+#include "coordinator/api/openai/running_call.h"
 #include "coordinator/text/answers/answer_parser.h"
 
 namespace quire {

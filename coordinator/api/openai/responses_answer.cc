@@ -227,7 +227,7 @@ std::string ResponsesForm::Opening(const Usage&) {
   return text + answer_->Event("response.in_progress", response);
 }
 
-std::string ResponsesForm::Delta(const AnswerParts& parts, const GenerationEvent& event) {
+std::string ResponsesForm::Delta(const AnswerParts& parts, const CallEvent& event) {
   std::string text;
   for (const AnswerPart& part : parts) text += answer_->Append(part);
   if (event.finished) answer_->finished = event.finished;
@@ -252,7 +252,7 @@ std::shared_ptr<PiecewiseText> ResponsesForm::Ending(const Usage& usage) {
   return std::make_shared<PartedText>(std::vector<PartedText::Part>{last_item, finished}, bytes);
 }
 
-std::string ResponsesForm::Failure(const GenerationEvent& event) {
+std::string ResponsesForm::Failure(const CallEvent& event) {
   const Json error = {{"code", "server_error"}, {"message", event.error}};
   return answer_->Event("response.failed", R"("response":)" + answer_->Response("failed", nullptr, error));
 }

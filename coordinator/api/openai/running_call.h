@@ -14,21 +14,21 @@
 namespace quire {
 
 /// What every call needs of the server.
-struct GenerationContext {
+struct CallContext {
   const Tokenizer& tokenizer;
   Replicas& replicas;
   std::vector<TokenId> eos_token_ids;
 };
 
 /// One call's requests in one engine after another, from submission to the last event. Cancelled when it is destroyed.
-class Generation {
+class RunningCall {
  public:
   /// prompts: the tokens of every prompt. request_id: the first of prompts.size() ids that are free for it.
-  Generation(const GenerationContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
-             int max_tokens, RequestId first_id, const std::string& name, boost::asio::any_io_executor executor);
-  ~Generation();
-  Generation(const Generation&) = delete;
-  Generation& operator=(const Generation&) = delete;
+  RunningCall(const CallContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
+              int max_tokens, RequestId first_id, const std::string& name, boost::asio::any_io_executor executor);
+  ~RunningCall();
+  RunningCall(const RunningCall&) = delete;
+  RunningCall& operator=(const RunningCall&) = delete;
 
   EventQueue& events() { return *events_; }
   int num_choices() const { return num_choices_; }

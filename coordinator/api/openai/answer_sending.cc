@@ -1,4 +1,4 @@
-// The answering half of DataApi: from events to an answer, whole or as a stream.
+// How the data port answers: from events to an answer, whole or as a stream.
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -61,17 +61,17 @@ std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, c
   return prompts;
 }
 
-ApiError ErrorOf(const GenerationEvent& event) {
+ApiError ErrorOf(const CallEvent& event) {
   ApiError error(event.error_status, event.error);
   error.retry_in_vain = event.retry_in_vain;
   return error;
 }
 
 /// 200 only after the engine took every request: a refusal is an error answer, not a stream.
-asio::awaitable<void> AwaitAccepted(Generation& generation, int num_requests, const HttpResponder& responder,
+asio::awaitable<void> AwaitAccepted(RunningCall& running, int num_requests, const HttpResponder& responder,
                                     CallTimer& timer) {
   for (int accepted = 0; accepted < num_requests && !responder.gone();) {
-    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    std::optional<CallEvent> event = co_await running.events().Next(std::chrono::seconds(1));
     if (!event) continue;
     timer.OnEvent(*event);
     if (!event->error.empty()) throw ErrorOf(*event);
@@ -79,23 +79,23 @@ asio::awaitable<void> AwaitAccepted(Generation& generation, int num_requests, co
   }
 }
 
-std::string StreamError(const GenerationEvent& event) {
+std::string StreamError(const CallEvent& event) {
   return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
 }
 
 }  // namespace
 
-asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exchange) {
+asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, exchange.responder.record);
-  std::vector<AnswerChoice> choices(static_cast<size_t>(generation.num_choices()));
+  CallTimer timer(metrics_.calls(), call, running, usage.prompt_tokens, exchange.responder.record);
+  std::vector<AnswerChoice> choices(static_cast<size_t>(running.num_choices()));
   const std::vector<std::shared_ptr<AnswerPrompt>> prompts =
       PromptsOf(call, exchange.echo, exchange.prompt_ids, choices);
   size_t finished = 0;
   int64_t text_bytes = 0;
   while (finished < choices.size() && !exchange.responder.gone()) {
-    std::optional<GenerationEvent> event = co_await generation.events().Next(std::chrono::seconds(1));
+    std::optional<CallEvent> event = co_await running.events().Next(std::chrono::seconds(1));
     if (!event || event->accepted) continue;
     timer.OnEvent(*event);
     if (!event->error.empty()) throw ErrorOf(*event);
@@ -126,8 +126,8 @@ asio::awaitable<void> DataApi::AnswerWhole(Generation& generation, Exchange& exc
 
 /// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
 /// waits, so does the piece.
-asio::awaitable<std::optional<std::string>> DataApi::NextPiece(std::shared_ptr<PiecewiseText> text,
-                                                               Exchange& exchange) {
+asio::awaitable<std::optional<std::string>> DataPort::NextPiece(std::shared_ptr<PiecewiseText> text,
+                                                                Exchange& exchange) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor);
   while (!exchange.responder.gone()) {
@@ -148,7 +148,7 @@ asio::awaitable<std::optional<std::string>> DataApi::NextPiece(std::shared_ptr<P
 
 /// A long answer goes out piece by piece, each of them made when the client took the one before. Meanwhile the call
 /// holds what its records take, and no place.
-asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
+asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
   const int64_t held = RecordBytes(choices) + kSendBytes;
   if (held < exchange.memory.bytes()) (void)exchange.memory.Resize(held);
@@ -176,7 +176,7 @@ asio::awaitable<void> DataApi::SendWhole(std::vector<AnswerChoice> choices, Exch
 }
 
 /// Until the text or the client is gone.
-asio::awaitable<void> DataApi::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
+asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
   while (!text->done()) {
     std::optional<std::string> piece = co_await NextPiece(text, exchange);
     if (!piece) co_return;  // nobody waits for it any more
@@ -185,7 +185,7 @@ asio::awaitable<void> DataApi::WritePieces(std::shared_ptr<PiecewiseText> text, 
 }
 
 /// What the client sees of one event: text or tokens, and the end of a choice.
-std::string DataApi::ChunksOf(const GenerationEvent& event, Exchange& exchange) {
+std::string DataPort::ChunksOf(const CallEvent& event, Exchange& exchange) {
   if (exchange.form) return exchange.form->Delta(exchange.PartsOf(event), event);
   if (exchange.call.chat) return exchange.ChatChunks(event);
   const bool with_logprobs = exchange.call.num_top_logprobs >= 0;
@@ -201,13 +201,13 @@ std::string DataApi::ChunksOf(const GenerationEvent& event, Exchange& exchange) 
   return text;
 }
 
-asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& exchange) {
+asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   HttpResponder& responder = exchange.responder;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_.calls(), call, generation, usage.prompt_tokens, responder.record);
-  const auto choices = static_cast<size_t>(generation.num_choices());
-  co_await AwaitAccepted(generation, generation.num_choices() / call.num_delivered(), responder, timer);
+  CallTimer timer(metrics_.calls(), call, running, usage.prompt_tokens, responder.record);
+  const auto choices = static_cast<size_t>(running.num_choices());
+  co_await AwaitAccepted(running, running.num_choices() / call.num_delivered(), responder, timer);
   co_await responder.BeginStream();
   std::string opening;
   if (exchange.form) opening = exchange.form->Opening(usage);
@@ -223,13 +223,13 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
   int quiets = 0;
   bool failed = false;
   for (size_t finished = 0; finished < choices && !responder.gone();) {
-    std::optional<GenerationEvent> event = co_await generation.events().Next(kQuiet);
+    std::optional<CallEvent> event = co_await running.events().Next(kQuiet);
     quiets = event ? 0 : quiets + 1;
     std::string text;
     if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
     if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
     // What has piled up while the client was reading goes out in one write.
-    for (; event; event = generation.events().TryNext()) {
+    for (; event; event = running.events().TryNext()) {
       if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
       timer.OnEvent(*event);
       if (!event->error.empty()) {
@@ -257,7 +257,7 @@ asio::awaitable<void> DataApi::AnswerStream(Generation& generation, Exchange& ex
 }
 
 /// What stands at the end of a stream.
-asio::awaitable<void> DataApi::SendEnding(Exchange& exchange) {
+asio::awaitable<void> DataPort::SendEnding(Exchange& exchange) {
   std::string last;
   if (exchange.form) {
     const std::shared_ptr<PiecewiseText> ending = exchange.form->Ending(exchange.usage);

@@ -1,4 +1,4 @@
-#include "coordinator/api/openai/generation.h"
+#include "coordinator/api/openai/running_call.h"
 
 #include <algorithm>
 
@@ -17,8 +17,8 @@ namespace {
 
 /// What a request's end without a result is to its client. Only where nothing was computed, or the fault was not the
 /// request's, is there sense in sending it again.
-GenerationEvent EventOf(RequestError error, const std::string& message) {
-  GenerationEvent event;
+CallEvent EventOf(RequestError error, const std::string& message) {
+  CallEvent event;
   event.error = message;
   event.retry_in_vain = error != RequestError::kNoRoom && error != RequestError::kWorkersLost;
   switch (error) {
@@ -124,7 +124,7 @@ class TextSink : public RequestSink {
   }
 
   void OnCached(int tokens) override {
-    GenerationEvent event;
+    CallEvent event;
     event.choice = first_choice_;
     event.cached_tokens = tokens;
     events_->Push(std::move(event));
@@ -152,7 +152,7 @@ class TextSink : public RequestSink {
   }
 
   void EmitPrompt(PromptReporter::Part part) {
-    GenerationEvent event;
+    CallEvent event;
     event.choice = first_choice_;
     event.of_prompt = true;
     event.tokens = std::move(part.tokens);
@@ -163,7 +163,7 @@ class TextSink : public RequestSink {
 
   void Emit(int index, std::string text, std::optional<FinishReason> finished) {
     Choice& choice = choices_[static_cast<size_t>(index)];
-    GenerationEvent event;
+    CallEvent event;
     event.choice = first_choice_ + index;
     event.text = std::move(text);
     event.tokens = std::exchange(choice.pending_tokens, {});
@@ -190,7 +190,7 @@ class TextSink : public RequestSink {
   PromptReporter::Part first_;            // likewise, until that is told
 };
 
-std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const GenerateCall& call,
+std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateCall& call,
                                      const std::vector<TokenId>& prompt, int max_tokens, RequestId id,
                                      const std::string& name, std::shared_ptr<RequestSink> sink) {
   auto request = std::make_unique<Request>();
@@ -226,9 +226,9 @@ std::unique_ptr<Request> MakeRequest(const GenerationContext& context, const Gen
 
 }  // namespace
 
-Generation::Generation(const GenerationContext& context, const GenerateCall& call,
-                       std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
-                       const std::string& name, asio::any_io_executor executor)
+RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
+                         std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
+                         const std::string& name, asio::any_io_executor executor)
     : replicas_(context.replicas),
       events_(std::make_shared<EventQueue>(executor)),
       num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()),
@@ -246,7 +246,7 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
   Arrival arrival;
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {
-    GenerationEvent event;
+    CallEvent event;
     event.error = reason;
     event.error_status = status;
     events->Push(std::move(event));
@@ -258,7 +258,7 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
     if (events->Abandoned()) return;  // while the workers compiled its grammar
     for (const auto& request : requests) {
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
-      GenerationEvent event;
+      CallEvent event;
       event.accepted = !refusal;
       event.error = refusal.value_or("");
       event.error_status = 400;
@@ -270,9 +270,9 @@ Generation::Generation(const GenerationContext& context, const GenerateCall& cal
                    std::move(arrival));
 }
 
-Generation::~Generation() { Cancel(); }
+RunningCall::~RunningCall() { Cancel(); }
 
-void Generation::Cancel() {
+void RunningCall::Cancel() {
   if (std::exchange(cancelled_, true)) return;
   events_->Abandon();
   replicas_.Cancel(ids_);

@@ -1,4 +1,4 @@
-// The generating half of DataApi: from a request to tokens in the engine. What becomes of them: answer_api.cc.
+// How the data port takes calls in: from a request to tokens in the engine. What becomes of them: answer_sending.cc.
 #include <boost/asio/this_coro.hpp>
 #include <ctime>
 #include <random>
@@ -16,17 +16,17 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// While it lives, a client that leaves or stops reading cancels the generation, and what waits for a client that reads
-/// slowly is charged. Declared after the generation and the memory, so that it goes first.
+/// While it lives, a client that leaves or stops reading cancels the running, and what waits for a client that reads
+/// slowly is charged. Declared after the running call and the memory, so that it goes first.
 class GoneHook {
  public:
-  GoneHook(HttpResponder& responder, Generation& generation, ByteBudget::Lease& memory)
+  GoneHook(HttpResponder& responder, RunningCall& running, ByteBudget::Lease& memory)
       : when_gone_(responder,
-                   [&generation] {
-                     generation.Cancel();
-                     generation.events().Wake();
+                   [&running] {
+                     running.Cancel();
+                     running.events().Wake();
                    }),
-        events_(generation.events().shared_from_this()) {
+        events_(running.events().shared_from_this()) {
     events_->is_stalled = [&responder] { return responder.stalled(); };
     events_->may_hold = [&memory, held = size_t{0}](size_t bytes) mutable {
       const int64_t without = memory.bytes() - static_cast<int64_t>(held);
@@ -34,7 +34,7 @@ class GoneHook {
       if (taken) held = bytes;
       return taken;
     };
-    events_->on_overflow = [&generation] { generation.Cancel(); };
+    events_->on_overflow = [&running] { running.Cancel(); };
   }
   ~GoneHook() {
     events_->is_stalled = nullptr;
@@ -78,8 +78,9 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
 
 }  // namespace
 
-asio::awaitable<std::optional<PreparedCall>> DataApi::Admitted(HttpRequest& request, HttpResponder& responder,
-                                                               Dialect dialect, Slot& slot, ByteBudget::Lease& memory) {
+asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& request, HttpResponder& responder,
+                                                                Dialect dialect, Slot& slot,
+                                                                ByteBudget::Lease& memory) {
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
@@ -108,7 +109,7 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Admitted(HttpRequest& requ
   co_return std::nullopt;
 }
 
-asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
+asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
   // Nothing is parsed for a client that there is no room for.
   Slot slot(*this, request.client);
   ByteBudget::Lease memory = std::move(request.memory);
@@ -129,7 +130,7 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::vector<std::vector<TokenId>> prompt_ids;
   if (call.return_token_ids) prompt_ids = prepared->prompts;
-  Generation generation(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
+  RunningCall running(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
                     request.client,
                     name.substr(name.find_first_of("-_") + 1),
@@ -142,16 +143,16 @@ asio::awaitable<void> DataApi::Generate(HttpRequest& request, HttpResponder& res
                     memory,
                     slot,
                     {}};
-  for (int i = 0; call.chat && i < generation.num_choices(); ++i)
+  for (int i = 0; call.chat && i < running.num_choices(); ++i)
     exchange.choices.emplace_back(call.shape, call.include_reasoning);
   exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
   exchange.pooling = std::move(prepared->pooling);
   exchange.builder.ShowIds(call.return_token_ids, call.tokens_as_ids);
-  const GoneHook hook(responder, generation, memory);
+  const GoneHook hook(responder, running, memory);
   if (call.stream) {
-    co_await AnswerStream(generation, exchange);
+    co_await AnswerStream(running, exchange);
   } else {
-    co_await AnswerWhole(generation, exchange);
+    co_await AnswerWhole(running, exchange);
   }
 }
 

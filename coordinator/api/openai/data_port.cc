@@ -1,4 +1,4 @@
-#include "coordinator/api/openai/data_api.h"
+#include "coordinator/api/openai/data_port.h"
 
 #include <spdlog/spdlog.h>
 
@@ -35,7 +35,7 @@ bool Generates(const HttpRequest& request) { return request.method == "POST" && 
 
 }  // namespace
 
-DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means)
+DataPort::DataPort(Options options, CallContext context, const ChatTemplate* chat, Metrics& metrics, Means means)
     : options_(std::move(options)),
       context_(std::move(context)),
       metrics_(metrics),
@@ -51,13 +51,13 @@ DataApi::DataApi(Options options, GenerationContext context, const ChatTemplate*
       routes_(MakeRoutes()) {}
 
 /// Charge, for those who answer a part of the requests.
-PageApi::Charge DataApi::Charging() {
+PageApi::Charge DataPort::Charging() {
   return [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
     return Charge(memory, client, bytes);
   };
 }
 
-Routes<DataHandler> DataApi::MakeRoutes() {
+Routes<DataHandler> DataPort::MakeRoutes() {
   const DataHandler generate = [this](HttpRequest& request, HttpResponder& responder) {
     return Generate(request, responder, *DialectOf(request.path));
   };
@@ -90,7 +90,7 @@ Routes<DataHandler> DataApi::MakeRoutes() {
   return Routes<DataHandler>(std::move(routes));
 }
 
-std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
+std::optional<HttpResponse> DataPort::Admit(HttpRequest& head) {
   if (std::optional<HttpResponse> refusal = routes_.Refusal(head)) return refusal;
   if (IsForeignType(head)) return ErrorResponse(415, "the Content-Type must be application/json");
   if (Generates(head)) {
@@ -100,7 +100,7 @@ std::optional<HttpResponse> DataApi::Admit(HttpRequest& head) {
   return Charge(head.memory, head.client, static_cast<int64_t>(head.body_bytes));
 }
 
-std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
+std::optional<HttpResponse> DataPort::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
   const ByteBudget::Verdict verdict = memory.Resize(bytes);
   if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
   metrics_.calls().CountRejection("memory_bytes");
@@ -116,7 +116,7 @@ std::optional<HttpResponse> DataApi::Charge(ByteBudget::Lease& memory, const std
   return response;
 }
 
-asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& responder) {
+asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& responder) {
   // A coroutine cannot await inside a catch block.
   HttpResponse failure;
   if (IsOfMessages(request.path)) request.answer_headers.emplace_back("request-id", responder.record.id);
@@ -136,12 +136,12 @@ asio::awaitable<void> DataApi::Handle(HttpRequest& request, HttpResponder& respo
   co_await responder.Send(std::move(failure));
 }
 
-HttpResponse DataApi::Readiness() const {
+HttpResponse DataPort::Readiness() const {
   const bool ready = context_.replicas.ready() && !draining_;
   return ready ? JsonResponse(Json::object()) : ErrorResponse(503, "not serving");
 }
 
-std::optional<HttpResponse> DataApi::RefuseForLoad(const std::string& client, int choices_to_come) {
+std::optional<HttpResponse> DataPort::RefuseForLoad(const std::string& client, int choices_to_come) {
   HttpResponse response;
   if (draining_ || !context_.replicas.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
@@ -156,7 +156,7 @@ std::optional<HttpResponse> DataApi::RefuseForLoad(const std::string& client, in
   return response;
 }
 
-std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, int choices) {
+std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, int choices) {
   std::optional<HttpResponse> refusal = quotas_.Refuse(client, choices);
   if (refusal) metrics_.calls().CountRejection("key_limits");
   return refusal;
@@ -165,8 +165,8 @@ std::optional<HttpResponse> DataApi::RefuseForQuota(const std::string& client, i
 /// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
 /// not bounded by its length. So does all text that patterns of the model's own cut, and whatever may have a grammar: a
 /// few bytes of one can take a second.
-asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& request, HttpResponder& responder,
-                                                              Dialect dialect) {
+asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& request, HttpResponder& responder,
+                                                               Dialect dialect) {
   const size_t size = request.body.size();
   const int room = places_.RoomFor(request.client) + 1;  // its own place is taken already
   const bool here = size <= kWorkHereBytes && (dialect == Dialect::kCompletions || dialect == Dialect::kEmbeddings) &&
@@ -182,7 +182,7 @@ asio::awaitable<std::optional<PreparedCall>> DataApi::Prepare(HttpRequest& reque
 
 /// Compiles the call's grammar, when it has one, as the workers will. False when the client went meanwhile. On a thread
 /// of its own: grammars wait for each other, client by client in turns, and nobody else waits for them.
-asio::awaitable<bool> DataApi::TryGrammar(const GenerateCall& call, HttpResponder& responder) {
+asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, HttpResponder& responder) {
   if (!call.sampling.grammar) co_return true;
   std::function<bool(const std::stop_token&)> work = [this, source = call.sampling.grammar,
                                                       field = call.grammar_field](const std::stop_token& stop) {
@@ -197,7 +197,7 @@ asio::awaitable<bool> DataApi::TryGrammar(const GenerateCall& call, HttpResponde
   co_return tried.has_value();
 }
 
-int DataApi::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
+int DataPort::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
   const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
   const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
   if (room < 1) {

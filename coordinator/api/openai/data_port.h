@@ -10,9 +10,9 @@
 #include "coordinator/api/http/routes.h"
 #include "coordinator/api/http/work_pool.h"
 #include "coordinator/api/openai/call_preparer.h"
-#include "coordinator/api/openai/generation.h"
 #include "coordinator/api/openai/page_api.h"
 #include "coordinator/api/openai/response_pages.h"
+#include "coordinator/api/openai/running_call.h"
 #include "coordinator/grammars/grammar_trials.h"
 #include "coordinator/metrics/metrics.h"
 #include "coordinator/text/chat_template.h"
@@ -23,7 +23,7 @@ class PiecewiseText;
 struct AnswerChoice;
 
 /// The data port: OpenAI's endpoints and the few around them. One thread: the I/O thread.
-class DataApi {
+class DataPort {
  public:
   struct Options {
     std::string model_name;
@@ -46,7 +46,7 @@ class DataApi {
     GrammarTrials& grammars;
   };
   /// chat may be null. The references outlive this object.
-  DataApi(Options options, GenerationContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
+  DataPort(Options options, CallContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
 
   /// With the head alone: refuses what would be refused whatever the body says, and charges the body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
@@ -72,13 +72,13 @@ class DataApi {
   boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
                                                               Dialect dialect);
   boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, HttpResponder& responder);
-  boost::asio::awaitable<void> AnswerWhole(Generation& generation, Exchange& exchange);
+  boost::asio::awaitable<void> AnswerWhole(RunningCall& running, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
   boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
   boost::asio::awaitable<void> WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
-  boost::asio::awaitable<void> AnswerStream(Generation& generation, Exchange& exchange);
+  boost::asio::awaitable<void> AnswerStream(RunningCall& running, Exchange& exchange);
   boost::asio::awaitable<void> SendEnding(Exchange& exchange);
-  static std::string ChunksOf(const GenerationEvent& event, Exchange& exchange);
+  static std::string ChunksOf(const CallEvent& event, Exchange& exchange);
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
   /// Why there is no room for so many choices more of this client; nothing when there is.
@@ -89,7 +89,7 @@ class DataApi {
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
 
   Options options_;
-  GenerationContext context_;
+  CallContext context_;
   Metrics& metrics_;
   Means means_;
   CallPreparer preparer_;
