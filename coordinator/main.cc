@@ -18,6 +18,7 @@
 #include "coordinator/cli/gates.h"
 #include "coordinator/cli/keygen.h"
 #include "coordinator/cli/serve.h"
+#include "coordinator/client/batch_run.h"
 #include "coordinator/client/chat.h"
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/grammars/compile_service.h"
@@ -103,6 +104,26 @@ Command AddChat(CLI::App& app) {
             if (state->max_tokens) state->chat.fields["max_tokens"] = *state->max_tokens;
             return quire::RunChat(state->chat);
           }};
+}
+
+Command AddBatch(CLI::App& app) {
+  const auto command = std::make_shared<quire::BatchCommand>();
+  CLI::App* batch = app.add_subcommand("batch", "Work through a file of requests");
+  batch->require_subcommand(1);
+  CLI::App* run =
+      batch->add_subcommand("run", "Send a file of requests to a server that runs; again: the rest of them");
+  run->add_option("file", command->input, "Requests as OpenAI's batch files have them, a JSON object a line")
+      ->required();
+  run->add_option("--output,-o", command->output, "File for the answers (FILE with .answers.jsonl)");
+  run->add_option("--url", command->url, "http://HOST:PORT of the server, or https")->capture_default_str();
+  run->add_option("--api-key-file", command->api_key_file, "File with the API key to send");
+  run->add_option("--max-concurrency", command->max_concurrency, "Requests under way at most")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  run->add_option("--retries", command->retries, "Attempts more when the server has no room or cannot be reached")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  return {run, [] { quire::SetUpLog(quire::LogLevel::kWarn); }, [command] { return quire::RunBatch(*command); }};
 }
 
 Command AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
@@ -193,7 +214,7 @@ int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
   app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");
-  std::vector<Command> commands = {AddServe(app), AddCheck(app), AddPlan(app), AddChat(app)};
+  std::vector<Command> commands = {AddServe(app), AddCheck(app), AddPlan(app), AddChat(app), AddBatch(app)};
   for (Command& command : quire::AddBench(app)) commands.push_back(std::move(command));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));

@@ -1,0 +1,125 @@
+#include "coordinator/client/batch_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+
+namespace quire {
+
+namespace {
+
+constexpr JsonLimits kLimits{.max_depth = 64, .max_nodes = 10'000'000};
+
+/// A member that is a string; throws Error that names it otherwise.
+std::string TextOf(const Json& object, const char* name, const std::string& where) {
+  if (!object.contains(name) || !object[name].is_string()) Fail("{}: \"{}\" must be a string", where, name);
+  return object[name].get<std::string>();
+}
+
+BatchFile::Entry EntryOf(const Json& line, const std::string& where) {
+  if (!line.is_object()) Fail("{}: not a JSON object", where);
+  BatchFile::Entry entry{TextOf(line, "custom_id", where), TextOf(line, "url", where), 0};
+  if (line.contains("method") && line["method"] != "POST") Fail("{}: \"method\" must be \"POST\"", where);
+  if (entry.url.size() < 2 || entry.url[0] != '/' || entry.url.find_first_of(" \r\n") != std::string::npos)
+    Fail("{}: \"url\" must be a path of the API, such as /v1/chat/completions", where);
+  if (!line.contains("body") || !line["body"].is_object()) Fail("{}: \"body\" must be an object", where);
+  const Json& body = line["body"];
+  if (body.contains("stream") && body["stream"] != false) Fail("{}: answers of a batch cannot be streamed", where);
+  return entry;
+}
+
+/// The custom_id of a line of answers, if it holds one with status 200.
+std::optional<std::string> AnsweredBy(const std::string& line) {
+  try {
+    const Json answer = ParseJson(line, "", kLimits);
+    const Json& response = answer.at("response");
+    if (response.is_object() && response.at("status_code") == 200) return answer.at("custom_id").get<std::string>();
+  } catch (const std::exception&) {  // written by halves, or by somebody else
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+BatchFile::BatchFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+  if (!file_ || std::filesystem::is_directory(path)) Fail("{}: {}", path, std::strerror(errno == 0 ? EISDIR : errno));
+  std::set<std::string> ids;
+  std::string line;
+  std::streamoff begin = 0;
+  for (int64_t number = 1; std::getline(file_, line); ++number) {
+    const std::streamoff next = begin + static_cast<std::streamoff>(line.size()) + 1;
+    if (line.find_first_not_of(" \t\r") != std::string::npos) {
+      const std::string where = fmt::format("{}: line {}", path, number);
+      Entry entry = EntryOf(ParseJson(line, where, kLimits), where);
+      if (!ids.insert(entry.custom_id).second) Fail("{}: custom_id \"{}\" comes twice", where, entry.custom_id);
+      entry.begin = begin;
+      entries_.push_back(std::move(entry));
+    }
+    begin = next;
+  }
+  if (entries_.empty()) Fail("{}: no requests", path);
+}
+
+std::string BatchFile::BodyOf(const Entry& entry) {
+  file_.clear();
+  file_.seekg(entry.begin);
+  std::string line;
+  std::getline(file_, line);
+  const Json json = ParseJson(line, path_, kLimits);
+  if (!json.is_object() || json.value("custom_id", Json()) != entry.custom_id || !json.contains("body"))
+    Fail("{}: the file was changed while its requests were sent", path_);
+  return DumpJson(json["body"]);
+}
+
+BatchAnswers::BatchAnswers(const std::string& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) Fail("{}: {}", path, std::strerror(errno));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) Fail("{}: another run writes to it", path);
+  std::ifstream old(path, std::ios::binary);
+  const std::string kept_path = path + ".kept";
+  std::ofstream kept(kept_path, std::ios::binary | std::ios::trunc);
+  bool loses_lines = false;
+  for (std::string line; std::getline(old, line);) {
+    const auto id = AnsweredBy(line);
+    if (id) {
+      answered_.insert(*id);
+      kept << line << '\n';
+    }
+    loses_lines = loses_lines || !id || old.eof();
+  }
+  kept.close();
+  if (!kept) Fail("{}: cannot be written", kept_path);
+  if (!loses_lines) {
+    std::filesystem::remove(kept_path);
+    return;
+  }
+  // The lock is on the file that goes away: the new one is locked before it gets the name.
+  const int fresh = ::open(kept_path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
+  if (fresh < 0 || ::flock(fresh, LOCK_EX | LOCK_NB) != 0) Fail("{}: {}", kept_path, std::strerror(errno));
+  std::filesystem::rename(kept_path, path);
+  ::close(descriptor_);
+  descriptor_ = fresh;
+}
+
+BatchAnswers::~BatchAnswers() { ::close(descriptor_); }
+
+void BatchAnswers::Add(const OrderedJson& line) {
+  const std::string text = line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t written = ::write(descriptor_, text.data() + at, text.size() - at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) Fail("{}: {}", path_, std::strerror(errno));
+    at += static_cast<size_t>(written);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,216 @@
+#include "coordinator/client/batch_run.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "coordinator/client/batch_file.h"
+#include "coordinator/client/http_post.h"
+
+// House rule for coroutines: see coordinator/api/http/connection.cc.
+
+namespace quire {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr JsonLimits kAnswerLimits{.max_depth = 64, .max_nodes = 20'000'000};
+constexpr int kLongestPause = 30;  // seconds before another attempt, unless the server says how many
+
+/// How far a run is, for who watches.
+class Progress {
+ public:
+  Progress(size_t total, size_t done_before) : total_(total), done_(done_before), done_before_(done_before) {}
+
+  void Answered(bool well, int64_t tokens) {
+    ++done_;
+    failed_ += !well;
+    tokens_ += tokens;
+  }
+  size_t failed() const { return failed_; }
+  size_t done() const { return done_; }
+  std::chrono::milliseconds interval() const { return std::chrono::milliseconds(terminal_ ? 200 : 10'000); }
+
+  void Show(size_t under_way) const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    std::string text = fmt::format("{} of {} requests answered", done_, total_);
+    if (failed_ > 0) text += fmt::format(", {} refused or lost", failed_);
+    text += fmt::format(", {} under way, {:.0f} tokens/s", under_way, static_cast<double>(tokens_) / seconds);
+    if (const size_t here = done_ - done_before_; here > 0 && done_ < total_)
+      text += fmt::format(", {:.0f} s left", seconds * static_cast<double>(total_ - done_) / static_cast<double>(here));
+    if (!terminal_) return fmt::print(stderr, "{}\n", text);
+    constexpr size_t kCells = 30;
+    const size_t filled = kCells * done_ / total_;
+    text = fmt::format("[{:#<{}}{:.<{}}] {}", "", filled, "", kCells - filled, text);
+    if (winsize size{}; ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+      text.resize(std::min<size_t>(text.size(), size.ws_col - 1u));  // one line, which the next one overwrites
+    fmt::print(stderr, "\r{}\x1b[K", text);
+    std::fflush(stderr);
+  }
+  void End() const {
+    if (terminal_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  const Clock::time_point begin_ = Clock::now();
+  size_t total_, done_, done_before_, failed_ = 0;
+  int64_t tokens_ = 0;
+};
+
+/// What is worth another attempt: nothing came of it, and nothing says that nothing ever will.
+bool IsForLater(const PostAnswer& answer) {
+  if (!answer.problem.empty()) return true;
+  return answer.may_retry && (answer.status == 429 || answer.status == 503);
+}
+
+int64_t TokensOf(const Json& body) {
+  if (!body.is_object() || !body.contains("usage") || !body["usage"].is_object()) return 0;
+  return body["usage"].value("completion_tokens", int64_t{0});
+}
+
+class BatchRun {
+ public:
+  explicit BatchRun(const BatchCommand& command)
+      : command_(command),
+        requests_(command.input),
+        answers_(command.output),
+        server_(ParseServerAddress(command.url, "--url")),
+        endpoint_(server_.Resolve()),
+        authorization_(AuthorizationFrom(command.api_key_file)) {
+    for (const BatchFile::Entry& entry : requests_.entries())
+      if (!answers_.answered().contains(entry.custom_id)) to_send_.push_back(&entry);
+  }
+
+  int Run() {
+    const size_t total = requests_.entries().size();
+    if (to_send_.size() < total)
+      fmt::print(stderr, "{} of {} requests were answered before\n", total - to_send_.size(), total);
+    Progress progress(total, total - to_send_.size());
+    progress_ = &progress;
+    asio::signal_set interrupt(io_, SIGINT, SIGTERM);
+    interrupt.async_wait([&](const boost::system::error_code& error, int) {
+      if (!error) io_.stop();  // connections close, and the server drops their requests
+    });
+    unfinished_ = std::min(to_send_.size(), static_cast<size_t>(command_.max_concurrency));
+    for (size_t i = unfinished_; i > 0; --i) {
+      asio::co_spawn(io_, SendInTurn(), [&](const std::exception_ptr& failure) {
+        if (failure) failure_ = failure;
+        if (--unfinished_ == 0 || failure) io_.stop();
+      });
+    }
+    if (unfinished_ > 0) {
+      asio::co_spawn(io_, Watch(), asio::detached);
+      io_.run();
+    }
+    progress.End();
+    if (failure_) std::rethrow_exception(failure_);
+    return Conclude(total);
+  }
+
+ private:
+  int Conclude(size_t total) const {
+    const size_t left = total - progress_->done(), failed = progress_->failed();
+    fmt::print(stderr, "{} of {} requests answered, in {}\n", progress_->done() - failed, total, command_.output);
+    if (failed > 0)
+      fmt::print(stderr, "{} refused or lost; their lines say why, and another run tries them again\n", failed);
+    if (left > 0) fmt::print(stderr, "interrupted with {} left: another run goes on with them\n", left);
+    return failed + left > 0 ? 1 : 0;
+  }
+
+  asio::awaitable<void> Watch() {
+    asio::steady_timer timer(io_);
+    for (;;) {
+      timer.expires_after(progress_->interval());
+      co_await timer.async_wait(kToken);
+      progress_->Show(under_way_);
+    }
+  }
+
+  asio::awaitable<void> SendInTurn() {
+    while (next_ < to_send_.size()) {
+      const BatchFile::Entry& entry = *to_send_[next_++];
+      ++under_way_;
+      const PostAnswer answer = co_await Send(entry);
+      --under_way_;
+      Write(entry, answer);
+    }
+  }
+
+  asio::awaitable<PostAnswer> Send(const BatchFile::Entry& entry) {
+    const PostRequest request{server_, endpoint_, authorization_, entry.url, requests_.BodyOf(entry)};
+    const OnBody whole;
+    asio::steady_timer pause(io_);
+    for (int attempt = 0;; ++attempt) {
+      PostAnswer answer = co_await Post(request, whole);
+      if (attempt == command_.retries || !IsForLater(answer)) co_return answer;
+      pause.expires_after(std::chrono::seconds(
+          answer.retry_after_seconds.value_or(std::min(kLongestPause, 1 << std::min(attempt, 10)))));
+      co_await pause.async_wait(kToken);
+    }
+  }
+
+  void Write(const BatchFile::Entry& entry, const PostAnswer& answer) {
+    OrderedJson line{{"id", "batch_req_" + entry.custom_id}, {"custom_id", entry.custom_id}};
+    int64_t tokens = 0;
+    if (answer.problem.empty()) {
+      Json body = answer.body;  // as text, unless it is JSON
+      try {
+        body = ParseJson(answer.body, "an answer", kAnswerLimits);
+      } catch (const Error&) {
+      }
+      tokens = TokensOf(body);
+      line["response"] = {{"status_code", answer.status}, {"request_id", answer.request_id}, {"body", body}};
+      line["error"] = nullptr;
+    } else {
+      line["response"] = nullptr;
+      line["error"] = {{"code", "connection_error"}, {"message", answer.problem}};
+    }
+    answers_.Add(line);
+    progress_->Answered(answer.problem.empty() && answer.status == 200, tokens);
+  }
+
+  const BatchCommand& command_;
+  BatchFile requests_;
+  BatchAnswers answers_;
+  ServerAddress server_;
+  asio::ip::tcp::endpoint endpoint_;
+  std::string authorization_;
+  std::vector<const BatchFile::Entry*> to_send_;
+  size_t next_ = 0, under_way_ = 0, unfinished_ = 0;
+  Progress* progress_ = nullptr;
+  std::exception_ptr failure_;
+  asio::io_context io_;
+};
+
+}  // namespace
+
+int RunBatch(const BatchCommand& command) {
+  BatchCommand whole = command;
+  if (whole.output.empty()) {
+    const std::string& input = whole.input;
+    whole.output = (input.ends_with(".jsonl") ? input.substr(0, input.size() - 6) : input) + ".answers.jsonl";
+  }
+  if (whole.output == whole.input) Fail("--output {}: that is the file of the requests", whole.output);
+  return BatchRun(whole).Run();
+}
+
+}  // namespace quire

@@ -1,0 +1,127 @@
+#include "coordinator/client/http_post.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <charconv>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+
+// House rule for coroutines: see coordinator/api/http/connection.cc.
+
+namespace quire {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+namespace ssl = asio::ssl;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+
+// An answer is cut off beyond this, whoever sends it.
+constexpr uint64_t kMostAnswerBytes = 64u << 20;
+// This much is shown of a refusal that has no form.
+constexpr size_t kMostRefusalBytes = 2000;
+
+http::request<http::string_body> HttpRequestOf(const PostRequest& request) {
+  http::request<http::string_body> out{http::verb::post, request.path, 11};
+  out.set(http::field::host, request.server.authority());
+  out.set(http::field::content_type, "application/json");
+  out.set(http::field::connection, "close");
+  if (!request.authorization.empty()) out.set(http::field::authorization, request.authorization);
+  out.body() = request.body;
+  out.prepare_payload();
+  return out;
+}
+
+/// What clients of OpenAI's API look at beside the body.
+void ReadSigns(const http::response<http::string_body>& response, PostAnswer& answer) {
+  answer.status = static_cast<int>(response.result_int());
+  answer.request_id = std::string(response["x-request-id"]);
+  answer.may_retry = response["x-should-retry"] != "false";
+  const auto after = response[http::field::retry_after];
+  int seconds = 0;
+  const auto read = std::from_chars(after.data(), after.data() + after.size(), seconds);
+  if (read.ec == std::errc() && read.ptr == after.data() + after.size() && seconds >= 0)
+    answer.retry_after_seconds = seconds;
+}
+
+template <class Stream>
+asio::awaitable<PostAnswer> Exchange(Stream& stream, const PostRequest& request, const OnBody& on_body) {
+  const auto written = HttpRequestOf(request);
+  auto [error, size] = co_await http::async_write(stream, written, kToken);
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(kMostAnswerBytes);
+  PostAnswer answer;
+  while (!error && !parser.is_done()) {
+    auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
+    error = read_error;
+    if (!on_body || !parser.is_header_done() || parser.get().result() != http::status::ok) continue;
+    try {
+      on_body(parser.get().body());
+    } catch (const std::exception& broken) {
+      answer.problem = broken.what();
+      co_return answer;
+    }
+  }
+  if (error) answer.problem = fmt::format("the connection ended early: {}", error.message());
+  if (parser.is_header_done()) ReadSigns(parser.get(), answer);
+  answer.body = std::move(parser.get().body());
+  co_return answer;
+}
+
+}  // namespace
+
+std::string RefusalOf(const PostAnswer& answer) {
+  try {
+    const Json body = ParseJson(answer.body, "the answer");
+    const bool has_form = body.is_object() && body.contains("error") && body["error"].is_object();
+    if (has_form && body["error"].contains("message") && body["error"]["message"].is_string())
+      return fmt::format("status {}: {}", answer.status, body["error"]["message"].get<std::string>());
+  } catch (const Error&) {  // no JSON: shown as it is
+  }
+  return fmt::format("status {}: {}", answer.status, answer.body.substr(0, kMostRefusalBytes));
+}
+
+asio::awaitable<PostAnswer> Post(const PostRequest& request, const OnBody& on_body) {
+  const auto executor = co_await asio::this_coro::executor;
+  PostAnswer answer;
+  tcp::socket socket(executor);
+  auto [connect_error] = co_await socket.async_connect(request.endpoint, kToken);
+  if (connect_error) {
+    answer.problem = fmt::format("cannot connect to {}: {}", request.server.authority(), connect_error.message());
+    co_return answer;
+  }
+  if (!request.server.encrypted) {
+    answer = co_await Exchange(socket, request, on_body);
+    co_return answer;
+  }
+  ssl::context context(ssl::context::tls_client);
+  boost::system::error_code trust_error;
+  context.set_default_verify_paths(trust_error);
+  ssl::stream<tcp::socket&> encrypted(socket, context);
+  encrypted.set_verify_mode(ssl::verify_peer);
+  encrypted.set_verify_callback(ssl::host_name_verification(request.server.host));
+  ::SSL_set_tlsext_host_name(encrypted.native_handle(), request.server.host.c_str());
+  auto [tls_error] = co_await encrypted.async_handshake(ssl::stream_base::client, kToken);
+  if (tls_error) {
+    answer.problem = fmt::format("{}: {}", request.server.authority(), tls_error.message());
+    co_return answer;
+  }
+  answer = co_await Exchange(encrypted, request, on_body);
+  co_return answer;
+}
+
+}  // namespace quire

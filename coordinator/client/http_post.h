@@ -1,0 +1,42 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "coordinator/client/server_address.h"
+
+namespace quire {
+
+/// JSON for a server.
+struct PostRequest {
+  ServerAddress server;
+  boost::asio::ip::tcp::endpoint endpoint;  // server.Resolve()
+  std::string authorization;                // "Bearer ...", or empty
+  std::string path;
+  std::string body;
+};
+
+struct PostAnswer {
+  std::string problem;  // of the network; empty: the answer is whole
+  int status = 0;       // 0: none came
+  std::string body;     // 64 MiB at the most; what on_body left of it
+  std::string request_id;
+  std::optional<int> retry_after_seconds;
+  bool may_retry = true;  // the server does not say that it would be in vain
+};
+
+/// Told of what has come so far of the body of an answer with status 200, of which it may take the front away. What it
+/// throws ends the exchange.
+using OnBody = std::function<void(std::string& body)>;
+
+/// POSTs the request over a connection of its own. The arguments must outlive the answer. Never throws for what the
+/// network or the server does. Certificates are checked against the system's.
+boost::asio::awaitable<PostAnswer> Post(const PostRequest& request, const OnBody& on_body);
+
+/// What a refusal says, in OpenAI's form if it has that.
+std::string RefusalOf(const PostAnswer& answer);
+
+}  // namespace quire

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""quire batch run: files of requests, answered by a real server, and by one that has no room or goes away."""
+import http.server
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from server import QUIRE, TINY, Server
+
+
+def line(custom_id, body, url="/v1/completions"):
+    return {"custom_id": custom_id, "method": "POST", "url": url, "body": body}
+
+
+class Batch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.input = pathlib.Path(folder.name) / "work.jsonl"
+        self.output = pathlib.Path(folder.name) / "work.answers.jsonl"
+
+    def write(self, *lines):
+        self.input.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines))
+
+    def run_batch(self, url, *flags, timeout=120):
+        return subprocess.run([QUIRE, "batch", "run", self.input, "--url", url, *flags], capture_output=True, text=True,
+                              timeout=timeout)
+
+    def answers(self):
+        lines = [json.loads(text) for text in self.output.read_text().splitlines()]
+        self.assertEqual(len({one["custom_id"] for one in lines}), len(lines), "one line a request")
+        return {one["custom_id"]: one for one in lines}
+
+
+class ServedTest(Batch):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "2", "--threads-per-worker", "1", model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def test_every_request_has_its_answer(self):
+        asked = {f"sum-{i}": {"prompt": f"{i} and {i} are", "max_tokens": 4, "temperature": 0} for i in range(40)}
+        chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3, "temperature": 0}
+        self.write(*(line(name, body) for name, body in asked.items()), "", line("chat", chat, "/v1/chat/completions"),
+                   line("wrong", {"prompt": "x", "max_tokens": -1}))
+        result = self.run_batch(self.server.url, "--max-concurrency", "8")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("41 of 42 requests answered", result.stderr)
+        answers = self.answers()
+        self.assertEqual(set(answers), {*asked, "chat", "wrong"})
+        for name, body in asked.items():
+            response = answers[name]["response"]
+            self.assertEqual(response["status_code"], 200)
+            self.assertIsNone(answers[name]["error"])
+            self.assertTrue(response["request_id"])
+            status, alone = self.server.post("/v1/completions", body)
+            self.assertEqual(status, 200)
+            self.assertEqual(response["body"]["choices"][0]["text"], alone["choices"][0]["text"])
+        self.assertEqual(answers["chat"]["response"]["body"]["object"], "chat.completion")
+        refused = answers["wrong"]["response"]
+        self.assertEqual(refused["status_code"], 400)
+        self.assertIn("max_tokens", refused["body"]["error"]["message"])
+
+
+class StrangerTest(Batch):
+    """Servers that the test plays."""
+
+    def serve(self, answer):
+        """answer(handler, body) for every request; the port."""
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                answer(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.handle_error = lambda *_: None  # of clients that were interrupted
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(lambda: (server.shutdown(), thread.join(), server.server_close()))
+        return f"http://127.0.0.1:{server.server_address[1]}"
+
+    @staticmethod
+    def reply(handler, status, body, **headers):
+        text = json.dumps(body).encode()
+        handler.send_response(status)
+        for name, value in {"Content-Length": len(text), **headers}.items():
+            handler.send_header(name.replace("_", "-"), str(value))
+        handler.end_headers()
+        handler.wfile.write(text)
+
+    def test_another_run_goes_on_with_what_is_left(self):
+        held = threading.Event()
+        self.addCleanup(held.set)
+        seen = []
+
+        def answer(handler, body):
+            seen.append(body["n"])
+            if body["n"] >= 3:
+                held.wait(60)
+            self.reply(handler, 200, {"n": body["n"]})
+
+        self.write(*(line(str(n), {"n": n}) for n in range(12)))
+        url = self.serve(answer)
+        run = subprocess.Popen([QUIRE, "batch", "run", self.input, "--url", url, "--max-concurrency", "2"],
+                               stderr=subprocess.PIPE, text=True)
+        while not (self.output.exists() and self.output.read_text().count("\n") == 3):
+            self.assertIsNone(run.poll(), "it ended before it could be interrupted")
+            time.sleep(0.02)
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("3 of 12 requests answered", errors)
+        self.assertIn("interrupted with 9 left", errors)
+        with self.output.open("a") as output:
+            output.write('{"custom_id": "11", "response": {"status_co')  # as a crash would leave it
+        held.set()
+        seen.clear()
+        result = self.run_batch(url)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("3 of 12 requests were answered before", result.stderr)
+        self.assertEqual(set(seen), set(range(3, 12)), "what was answered is not asked again")
+        self.assertEqual(len(self.answers()), 12)
+        self.assertFalse(pathlib.Path(f"{self.output}.kept").exists())
+
+    def test_a_terminal_shows_a_bar(self):
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+
+        def answer(handler, _):
+            go_on.wait(60)
+            self.reply(handler, 200, {"usage": {"completion_tokens": 5}})
+
+        self.write(*(line(str(n), {}) for n in range(4)))
+        terminal, side = pty.openpty()
+        run = subprocess.Popen([QUIRE, "batch", "run", self.input, "--url", self.serve(answer)], stderr=side)
+        os.close(side)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(terminal, 4096)
+            except OSError:  # the other side is closed
+                break
+            if b"4 under way" in shown:
+                go_on.set()
+        os.close(terminal)
+        self.assertEqual(run.wait(60), 0)
+        self.assertIn(b"\r[....", shown)
+        self.assertIn(b"0 of 4 requests answered, 4 under way", shown)
+        self.assertIn(b"4 of 4 requests answered, in ", shown)
+
+    def test_what_has_no_room_now_is_tried_again(self):
+        seen = {}
+
+        def answer(handler, body):
+            seen[body["n"]] = seen.get(body["n"], 0) + 1
+            if body["n"] == 0 and seen[0] < 3:
+                return self.reply(handler, 503, {}, Retry_After=0)
+            if body["n"] == 1:
+                return self.reply(handler, 429, {"error": {"message": "never"}}, Retry_After=0, x_should_retry="false")
+            if body["n"] == 2 and seen[2] == 1:
+                handler.close_connection = True
+                return handler.connection.close()
+            if body["n"] == 3:
+                return self.reply(handler, 503, {"error": {"message": "full"}}, Retry_After=0)
+            self.reply(handler, 200, {"usage": {"completion_tokens": 7}})
+
+        self.write(*(line(str(n), {"n": n}) for n in range(4)))
+        result = self.run_batch(self.serve(answer), "--retries", "4")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(seen, {0: 3, 1: 1, 2: 2, 3: 5})
+        answers = self.answers()
+        self.assertEqual({name: answers[name]["response"]["status_code"] for name in answers},
+                         {"0": 200, "1": 429, "2": 200, "3": 503})
+
+    def test_refusals_are_asked_for_again(self):
+        refuses = [True]
+
+        def answer(handler, _):
+            self.reply(handler, 400 if refuses[0] else 200, {})
+
+        self.write(line("a", {}))
+        url = self.serve(answer)
+        self.assertEqual(self.run_batch(url).returncode, 1)
+        refuses[0] = False
+        self.assertEqual(self.run_batch(url).returncode, 0)
+        self.assertEqual(self.answers()["a"]["response"]["status_code"], 200)
+
+    def test_a_server_that_is_not_there_is_an_error_of_each_request(self):
+        self.write(line("a", {}), line("b", {}))
+        result = self.run_batch("http://127.0.0.1:1", "--retries", "0")
+        self.assertEqual(result.returncode, 1)
+        for answer in self.answers().values():
+            self.assertIsNone(answer["response"])
+            self.assertEqual(answer["error"]["code"], "connection_error")
+            self.assertIn("cannot connect", answer["error"]["message"])
+
+    def test_two_runs_do_not_write_to_one_file(self):
+        self.write(line("a", {}))
+        asked, go_on = threading.Event(), threading.Event()
+        self.addCleanup(go_on.set)
+
+        def answer(handler, _):
+            asked.set()
+            go_on.wait(60)
+            self.reply(handler, 200, {})
+
+        url = self.serve(answer)
+        first = subprocess.Popen([QUIRE, "batch", "run", self.input, "--url", url], stderr=subprocess.DEVNULL)
+        self.assertTrue(asked.wait(60))
+        second = self.run_batch(url)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another run writes to it", second.stderr)
+        go_on.set()
+        self.assertEqual(first.wait(60), 0)
+
+    def test_bad_lines_are_named(self):
+        good = line("a", {})
+        for bad, what in (("{", "line 2"), ([1], "not a JSON object"), ({**good, "custom_id": "a"}, "comes twice"),
+                          ({**good, "custom_id": 7}, '"custom_id" must be a string'),
+                          ({**good, "custom_id": "b", "url": "v1/completions"}, '"url" must be a path'),
+                          ({**good, "custom_id": "b", "url": "/v1 x"}, '"url" must be a path'),
+                          ({**good, "custom_id": "b", "method": "GET"}, '"method" must be "POST"'),
+                          ({**good, "custom_id": "b", "body": "x"}, '"body" must be an object'),
+                          (line("b", {"stream": True}), "cannot be streamed")):
+            self.write(good, bad if isinstance(bad, str) else json.dumps(bad))
+            result = self.run_batch("http://127.0.0.1:1")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("line 2", result.stderr)
+            self.assertIn(what, result.stderr)
+            self.assertFalse(self.output.exists(), "nothing was sent")
+        self.write("", "")
+        self.assertIn("no requests", self.run_batch("http://127.0.0.1:1").stderr)
+        result = self.run_batch("http://127.0.0.1:1", "--output", str(self.input))
+        self.assertIn("the file of the requests", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
