@@ -4,7 +4,8 @@ include(GNUInstallDirs)
 # The manual page and the shells' completions are what the program says of itself.
 set(QUIRE_WRITTEN ${CMAKE_BINARY_DIR}/written)
 file(MAKE_DIRECTORY ${QUIRE_WRITTEN})
-add_custom_command(OUTPUT ${QUIRE_WRITTEN}/quire.1 COMMAND quire manual > ${QUIRE_WRITTEN}/quire.1 DEPENDS quire VERBATIM)
+add_custom_command(OUTPUT ${QUIRE_WRITTEN}/quire.1
+                   COMMAND quire manual > ${QUIRE_WRITTEN}/quire.1 DEPENDS quire VERBATIM)
 foreach(shell bash zsh fish)
   add_custom_command(OUTPUT ${QUIRE_WRITTEN}/quire.${shell}
                      COMMAND quire completion ${shell} > ${QUIRE_WRITTEN}/quire.${shell} DEPENDS quire VERBATIM)
@@ -42,7 +43,8 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, passwd")
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openssh-client)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/debian/conffiles ${CMAKE_SOURCE_DIR}/deploy/debian/postinst
-    ${CMAKE_SOURCE_DIR}/deploy/debian/prerm ${CMAKE_SOURCE_DIR}/deploy/debian/postrm)
+set(SCRIPTS conffiles postinst prerm postrm)
+list(TRANSFORM SCRIPTS PREPEND ${CMAKE_SOURCE_DIR}/deploy/debian/)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${SCRIPTS})
 set(CPACK_STRIP_FILES ON)
 include(CPack)

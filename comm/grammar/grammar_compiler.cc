@@ -53,7 +53,7 @@ class CompiledGrammar {
 
 struct GrammarCompiler::Parts {
   struct Kept {
-    GrammarSource source;
+    GrammarDigest digest;
     std::shared_ptr<const CompiledGrammar> grammar;
     size_t bytes;
   };
@@ -67,7 +67,7 @@ struct GrammarCompiler::Parts {
 
   std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source) {
     const std::lock_guard lock(mutex);
-    const auto found = std::ranges::find(kept, source, &Kept::source);
+    const auto found = std::ranges::find(kept, DigestOf(source), &Kept::digest);
     if (found == kept.end()) return nullptr;
     kept.splice(kept.begin(), kept, found);
     return found->grammar;
@@ -75,7 +75,7 @@ struct GrammarCompiler::Parts {
 
   void Keep(const GrammarSource& source, std::shared_ptr<const CompiledGrammar> grammar, size_t bytes) {
     const std::lock_guard lock(mutex);
-    kept.push_front({source, std::move(grammar), bytes});
+    kept.push_front({DigestOf(source), std::move(grammar), bytes});
     kept_bytes += bytes;
     for (; kept.size() > kMostKept || kept_bytes > kMostKeptBytes; kept.pop_back()) kept_bytes -= kept.back().bytes;
   }

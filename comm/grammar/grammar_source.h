@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -22,6 +23,10 @@ struct GrammarSource {
   explicit operator bool() const { return kind != kNone; }
   bool operator==(const GrammarSource&) const = default;
 };
+
+/// What stands for a source among thousands that are looked through at every turn.
+using GrammarDigest = std::array<uint8_t, 16>;
+GrammarDigest DigestOf(const GrammarSource& source);
 
 /// Longest text that travels.
 inline constexpr size_t kMaxGrammarBytes = 64 << 10;

@@ -73,10 +73,21 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
     }
     return through_;
   }
+  /// One request, which the engine has from then on, unless all end at once.
   Arrival Count() {
-    return {[this](Engine&) { ++through_; }, [this](int status, const std::string&) { refused_.push_back(status); },
-            [this] { return abandoned_; },
-            [this, call = ++calls_](const Engine&) { return over_ || ended_.contains(call); }};
+    const auto id = static_cast<RequestId>(++calls_);
+    return {.submit =
+                [this, id](Engine& engine) {
+                  ++through_;
+                  if (!end_at_once_) engine.Submit(test::MakeRequest(id, {1, 2}, 2, sink_));
+                },
+            .refuse = [this](int status, const std::string&) { refused_.push_back(status); },
+            .abandoned = [this] { return abandoned_; },
+            .requests = {id}};
+  }
+  void EndAll() {
+    end_at_once_ = true;
+    for (int id = 1; id <= calls_; ++id) engine_.Cancel(static_cast<RequestId>(id));
   }
   static GrammarSource Numbered(int number) { return {GrammarSource::kRegex, std::to_string(number)}; }
 
@@ -90,9 +101,9 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   double now_ = 100;  // seconds
   int through_ = 0;
   std::vector<int> refused_;  // with these statuses
-  bool abandoned_ = false, over_ = false;
+  bool abandoned_ = false, end_at_once_ = false;
   int calls_ = 0;
-  std::set<int> ended_;  // of the calls that were made, counted from 1
+  test::CollectingSink sink_;
 };
 
 TEST_F(GrammarGateTest, RequestsGoThroughWhenEveryRankIsReady) {
@@ -230,7 +241,7 @@ TEST_F(GrammarGateTest, WhatTheRanksKeepIsNotAskedForAgain) {
   gate_.Pass("a", kFirst, Count());
   AnswerAll(Next().ticket, 1 << 20);
   EXPECT_EQ(Rounds(1), 1);
-  over_ = true;
+  EndAll();
   gate_.Pass("b", kFirst, Count());
   EXPECT_EQ(Rounds(2), 2);
   EXPECT_FALSE(IsTold());
@@ -260,7 +271,7 @@ TEST_F(GrammarGateTest, GrammarsAreKeptForAsLongAsTheirRequestsNeedThem) {
   AnswerAll(other.ticket, kSixth);
   EXPECT_EQ(Rounds(4), 4);
 
-  over_ = true;
+  EndAll();
   const GrammarMessage again = Next();
   EXPECT_EQ(again.source, Numbered(3));
   AnswerAll(again.ticket, kSixth);
@@ -290,11 +301,10 @@ TEST_F(GrammarGateTest, WhoHasMoreThanItsShareGivesWay) {
     return made;
   };
   const auto pass = [&](int number, uint64_t bytes) {
-    const Arrival arrival{
-        .submit = [&, number](Engine& engine) { engine.Submit(request(number)); },
-        .refuse = [](int, const std::string&) {},
-        .abandoned = [] { return false; },
-        .over = [number](const Engine& engine) { return !engine.requests().contains(static_cast<RequestId>(number)); }};
+    const Arrival arrival{.submit = [&, number](Engine& engine) { engine.Submit(request(number)); },
+                          .refuse = [](int, const std::string&) {},
+                          .abandoned = [] { return false; },
+                          .requests = {static_cast<RequestId>(number)}};
     gate_.Pass(request(number)->client, Numbered(number), arrival);
     const GrammarMessage asked = Next();
     EXPECT_EQ(asked.source, Numbered(number));
@@ -345,7 +355,7 @@ TEST_F(GrammarGateTest, WhatNobodyNeedsGivesWay) {
     tickets.push_back(Next().ticket);
     AnswerAll(tickets.back(), i < 3 ? kThird : kThird / 2);
     EXPECT_EQ(Rounds(i + 1), i + 1);
-    if (i == 1) ended_ = {2};
+    if (i == 1) engine_.Cancel(2);
   }
   const GrammarMessage forgotten = Next();
   EXPECT_EQ(forgotten.ticket, tickets[1]) << "the first one's request goes on";

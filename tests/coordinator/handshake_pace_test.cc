@@ -10,35 +10,53 @@ using std::chrono::milliseconds;
 
 class HandshakePaceTest : public testing::Test {
  protected:
-  /// Milliseconds until the turn of one more handshake with the network.
-  int64_t OfNetwork(const char* network) {
-    return std::chrono::duration_cast<milliseconds>(pace_.TurnOfNetwork(make_address(network), now_) - now_).count();
+  void Wait(const std::string& address, int count) {
+    for (int i = 0; i < count; ++i) pace_.Wait(++last_, TurnOf(make_address(address)));
   }
-  int64_t OfAll() { return std::chrono::duration_cast<milliseconds>(pace_.TurnOfAll(now_) - now_).count(); }
+  /// Milliseconds until the next one may begin.
+  int64_t UntilNext() const { return std::chrono::duration_cast<milliseconds>(pace_.Next(now_) - now_).count(); }
+  /// Lets whoever waits begin, in turn, as time goes by, until the ticket has; how many milliseconds that took.
+  int64_t Until(HandshakePace::Ticket ticket) {
+    const auto begin = now_;
+    for (;;) {
+      now_ = pace_.Next(now_);
+      if (pace_.Begin(now_) == ticket) return std::chrono::duration_cast<milliseconds>(now_ - begin).count();
+    }
+  }
 
   HandshakePace pace_;
+  HandshakePace::Ticket last_ = 0;
   HandshakePace::Clock::time_point now_{std::chrono::hours(1)};
 };
 
 TEST_F(HandshakePaceTest, ABurstBeginsAtOnceAndTheRestIsSpaced) {
-  for (int i = 0; i < HandshakePace::kBurst; ++i) EXPECT_EQ(OfNetwork("192.0.2.1"), 0) << i;
-  for (int i = 1; i <= 1000; ++i) EXPECT_EQ(OfNetwork("192.0.2.1"), 1000 * i / HandshakePace::kPerSecondOfNetwork) << i;
-  EXPECT_EQ(OfNetwork("192.0.2.2"), 0) << "another network does not wait for this one";
-  now_ += milliseconds(1000 * (1000 + HandshakePace::kBurst) / HandshakePace::kPerSecondOfNetwork);
-  for (int i = 0; i < HandshakePace::kBurst; ++i)
-    EXPECT_EQ(OfNetwork("192.0.2.1"), 0) << "an idle one has a burst again";
-  EXPECT_GT(OfNetwork("192.0.2.1"), 0);
+  Wait("192.0.2.1", 500);
+  EXPECT_EQ(Until(HandshakePace::kBurst), 0);
+  EXPECT_EQ(Until(500), 1000);
+  EXPECT_FALSE(pace_.waiting());
+  now_ += milliseconds(1000 * HandshakePace::kBurst / HandshakePace::kPerSecond);
+  Wait("192.0.2.1", HandshakePace::kBurst + 1);
+  EXPECT_EQ(Until(last_ - 1), 0) << "an idle port takes a burst again";
+  EXPECT_GT(UntilNext(), 0);
 }
 
-TEST_F(HandshakePaceTest, AllNetworksTogetherHaveABoundToo) {
-  for (int i = 0; i < HandshakePace::kBurst; ++i) EXPECT_EQ(OfAll(), 0) << i;
-  for (int i = 1; i <= 400; ++i) EXPECT_EQ(OfAll(), 1000 * i / HandshakePace::kPerSecond) << i;
+TEST_F(HandshakePaceTest, ANewcomerIsBehindOneOfEachNetwork) {
+  for (const char* flooding : {"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"}) Wait(flooding, 1024);
+  Until(200);
+  Wait("192.0.2.4", 1);
+  EXPECT_LE(Until(last_), 5 * 1000 / HandshakePace::kPerSecond);
+  Wait("192.0.2.4", 1);
+  EXPECT_LE(Until(last_), 5 * 1000 / HandshakePace::kPerSecond) << "and so is its next one";
 }
 
-TEST_F(HandshakePaceTest, ANetworkThatWaitsIsNotForgottenForOthers) {
-  for (int i = 0; i < 1000; ++i) OfNetwork("192.0.2.1");
-  for (int i = 0; i < 3000; ++i) OfNetwork(("2001:db8:0:" + std::to_string(i) + "::").c_str());
-  EXPECT_GT(OfNetwork("192.0.2.1"), 4000);
+TEST_F(HandshakePaceTest, AddressesOfOneCustomerTakeTurnsAsOne) {
+  for (int i = 0; i < 1000; ++i) Wait("2001:db8:7:" + std::to_string(i) + "::1", 1);
+  for (int i = 1; i < 200; ++i) Wait("127.0.0." + std::to_string(i), 5);
+  Until(150);
+  Wait("2001:db8:8::1", 1);
+  EXPECT_LE(Until(last_), 3 * 1000 / HandshakePace::kPerSecond);
+  EXPECT_EQ(TurnOf(make_address("::ffff:192.0.2.1")), make_address("192.0.2.1"));
+  EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
 }
 
 }  // namespace

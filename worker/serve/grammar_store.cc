@@ -75,8 +75,9 @@ void GrammarStore::Enqueue(std::function<void(GrammarCompiler&)> task, bool firs
 Compiled GrammarStore::Find(const GrammarSource& source) {
   GrammarCompiler* compiler = nullptr;
   {
+    const GrammarDigest digest = DigestOf(source);
     const std::lock_guard lock(mutex_);
-    const auto is_it = [&](const auto& entry) { return entry.second.source == source; };
+    const auto is_it = [&](const auto& entry) { return entry.second.digest == digest; };
     const auto found = std::ranges::find_if(prepared_, is_it);
     if (found != prepared_.end()) return found->second.grammar;
     compiler = compiler_;
@@ -114,7 +115,7 @@ void GrammarStore::Prepare(const GrammarMessage& order) {
     }
     {
       const std::lock_guard lock(mutex_);
-      if (grammar != nullptr) prepared_[order.ticket] = {order.source, grammar};
+      if (grammar != nullptr) prepared_[order.ticket] = {DigestOf(order.source), grammar};
       reports_.push_back(std::move(report));
     }
     on_report_();

@@ -41,7 +41,7 @@ class GrammarStore {
 
  private:
   struct Prepared {
-    GrammarSource source;
+    GrammarDigest digest;
     std::shared_ptr<const CompiledGrammar> grammar;
   };
   void Run(const Vocabulary& vocabulary, int vocab_size);

@@ -42,11 +42,12 @@ std::string NewRequestId() {
 
 }  // namespace
 
-Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::context>& tls, const HttpLimits& limits,
-                       const HttpService& service)
+Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::context>& tls, HandshakeTurns& handshakes,
+                       const HttpLimits& limits, const HttpService& service)
     : socket_(std::move(socket), tls),
       deadline_(socket_.get_executor()),
       buffer_(limits.head_bytes),
+      handshakes_(handshakes),
       limits_(limits),
       service_(service) {
   record.id = NewRequestId();

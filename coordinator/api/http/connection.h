@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "coordinator/api/http/client_socket.h"
+#include "coordinator/api/http/handshake_turns.h"
 #include "coordinator/api/http/http_head.h"
 
 namespace quire {
@@ -15,10 +16,9 @@ namespace quire {
 /// little more than the socket: thousands of streams are open at once.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
-  /// The references outlive the connection.
-  /// `tls` is null for clear text.
+  /// The references outlive it. `tls` is null for clear text, for which nobody waits for a turn.
   Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
-             const HttpLimits& limits, const HttpService& service);
+             HandshakeTurns& handshakes, const HttpLimits& limits, const HttpService& service);
 
   /// Requests one after another, until either side ends it.
   boost::asio::awaitable<void> Serve();
@@ -63,10 +63,8 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
     waited_ = {};
     taken_ = 0;
   }
-  /// Lines that every answer has, and the empty one that ends its head.
-  std::string LastLines() const;
-  /// Tells of the request that is over.
-  void Tell();
+  std::string LastLines() const;  // that every answer has, and the empty one that ends its head
+  void Tell();                    // of the request that is over
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
   /// The handshake; false: there was none, and whoever spoke clear text was told so.
@@ -85,6 +83,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::steady_timer deadline_;                     // of the read or write that is going on
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
+  HandshakeTurns& handshakes_;
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;

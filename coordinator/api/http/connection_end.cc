@@ -30,6 +30,10 @@ asio::awaitable<bool> Connection::Secure() {
   unsigned char first = 0;
   if (wait_error || ::recv(socket_.tcp().native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) co_return false;
   if (first == kHandshake) {
+    beast::error_code gone;
+    const asio::ip::address address = socket_.tcp().remote_endpoint(gone).address();
+    if (gone) co_return false;
+    co_await handshakes_.Await(address);
     auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
     ClearDeadline();
     co_return !error;

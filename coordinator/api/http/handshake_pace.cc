@@ -6,26 +6,44 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostEmpty = 1024;  // networks that are remembered although nothing has to be
+constexpr HandshakePace::Clock::duration kOne =
+    std::chrono::nanoseconds(std::chrono::seconds(1)) / HandshakePace::kPerSecond;
 
 }  // namespace
 
-/// One more into the bucket that will be empty at `empty`: the time when it holds no more than a burst.
-HandshakePace::Clock::time_point HandshakePace::Pour(Clock::time_point& empty, int per_second, Clock::time_point now) {
-  const Clock::duration one = std::chrono::nanoseconds(std::chrono::seconds(1)) / per_second;
-  empty = std::max(empty, now) + one;
-  return std::max(now, empty - kBurst * one);
+void HandshakePace::Wait(Ticket ticket, const boost::asio::ip::address& network) {
+  std::deque<Ticket>& others = waiting_[network];
+  if (others.empty()) turns_.push_back(network);
+  others.push_back(ticket);
 }
 
-HandshakePace::Clock::time_point HandshakePace::TurnOfNetwork(const boost::asio::ip::address& network,
-                                                              Clock::time_point now) {
-  if (empty_by_network_.size() > kMostEmpty)
-    std::erase_if(empty_by_network_, [now](const auto& entry) { return entry.second <= now; });
-  return Pour(empty_by_network_[network], kPerSecondOfNetwork, now);
+HandshakePace::Clock::time_point HandshakePace::Next(Clock::time_point now) const {
+  return std::max(now, empty_ + kOne - kBurst * kOne);
 }
 
-HandshakePace::Clock::time_point HandshakePace::TurnOfAll(Clock::time_point now) {
-  return Pour(empty_, kPerSecond, now);
+HandshakePace::Ticket HandshakePace::Begin(Clock::time_point now) {
+  empty_ = std::max(empty_, now) + kOne;
+  const boost::asio::ip::address network = turns_.front();
+  turns_.pop_front();
+  const auto tickets = waiting_.find(network);
+  const Ticket ticket = tickets->second.front();
+  tickets->second.pop_front();
+  if (tickets->second.empty()) {
+    waiting_.erase(tickets);
+  } else {
+    turns_.push_back(network);
+  }
+  return ticket;
+}
+
+boost::asio::ip::address TurnOf(const boost::asio::ip::address& address) {
+  if (address.is_loopback()) return boost::asio::ip::address_v4::loopback();
+  if (!address.is_v6()) return address;
+  const boost::asio::ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) return TurnOf(boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, v6));
+  boost::asio::ip::address_v6::bytes_type bytes = v6.to_bytes();
+  std::fill(bytes.begin() + 6, bytes.end(), uint8_t{0});
+  return boost::asio::ip::address_v6(bytes);
 }
 
 }  // namespace quire

@@ -16,7 +16,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/http/connection.h"
-#include "coordinator/api/http/handshake_pace.h"
+#include "coordinator/api/http/handshake_turns.h"
 
 // House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
@@ -41,7 +41,13 @@ int OpenSpare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& io, HttpLimits l, HttpService s, const TlsCertificate* c)
-      : acceptor(io), retry(io), limits(l), service(std::move(s)), certificate(c), spare(OpenSpare()) {}
+      : acceptor(io),
+        retry(io),
+        limits(l),
+        service(std::move(s)),
+        certificate(c),
+        spare(OpenSpare()),
+        handshakes(io.get_executor()) {}
   ~Impl() { ::close(spare); }
 
   tcp::acceptor acceptor;
@@ -52,7 +58,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   int spare;                          // a descriptor to give up when there are no others
   int connections = 0, turned_away = 0;
   std::map<asio::ip::address, int> by_address;  // IPv6 by network; loopback excepted
-  HandshakePace handshakes;
+  HandshakeTurns handshakes;
 
   asio::awaitable<void> Accept() {
     for (;;) {
@@ -97,15 +103,6 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
            (it != by_address.end() && it->second >= limits.chosen.connections_per_address);
   }
 
-  asio::awaitable<void> AwaitHandshake(asio::ip::address address) {
-    using Clock = HandshakePace::Clock;
-    asio::steady_timer turn(acceptor.get_executor());
-    turn.expires_at(handshakes.TurnOfNetwork(NetworkOf(address), Clock::now()));
-    if (turn.expiry() > Clock::now()) co_await turn.async_wait(kToken);
-    turn.expires_at(handshakes.TurnOfAll(Clock::now()));
-    if (turn.expiry() > Clock::now()) co_await turn.async_wait(kToken);
-  }
-
   asio::awaitable<void> ServeOne(tcp::socket socket) {
     const auto self = shared_from_this();
     beast::error_code error;
@@ -114,14 +111,13 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     const bool full = IsFull(address);
     if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshakes for those
     const auto tls = certificate != nullptr ? certificate->context() : nullptr;
-    const auto connection = std::make_shared<Connection>(std::move(socket), tls, limits, service);
+    const auto connection = std::make_shared<Connection>(std::move(socket), tls, handshakes, limits, service);
     try {
       if (full) {
         const std::shared_ptr<void> counted(&++turned_away, [this](void*) { --turned_away; });
         co_await connection->TurnAway();
       } else {
         const Place place(*this, address);
-        if (certificate != nullptr) co_await AwaitHandshake(address);
         co_await connection->Serve();
       }
     } catch (const std::exception& failure) {

@@ -251,9 +251,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
     event.error_status = status;
     events->Push(std::move(event));
   };
-  arrival.over = [ids = ids_](const Engine& engine) {
-    return std::ranges::none_of(ids, [&](RequestId id) { return engine.requests().contains(id); });
-  };
+  arrival.requests = ids_;
   arrival.submit = [requests = std::move(requests), events = events_](Engine& engine) {
     if (events->Abandoned()) return;  // while the workers compiled its grammar
     for (const auto& request : requests) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "coordinator/core/engine.h"
 
@@ -14,8 +15,8 @@ struct Arrival {
   std::function<void(int status, const std::string& reason)> refuse;
   /// Whether nobody waits for the answer any more.
   std::function<bool()> abandoned;
-  /// Once it was submitted: whether the engine has none of its requests any more.
-  std::function<bool(const Engine&)> over;
+  /// Of the requests that it submits.
+  std::vector<RequestId> requests;
 };
 
 }  // namespace quire

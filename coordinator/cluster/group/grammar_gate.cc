@@ -23,7 +23,7 @@ Arrival ComeBack(std::unique_ptr<Request> request) {
               },
           .refuse = [held](int, const std::string& reason) { (*held)->sink->OnError(RequestError::kNoRoom, reason); },
           .abandoned = [held] { return (*held)->sink->Abandoned(); },
-          .over = [id](const Engine& engine) { return !engine.requests().contains(id); }};
+          .requests = {id}};
 }
 
 }  // namespace
@@ -40,11 +40,12 @@ void GrammarGate::OnReady(Rank rank, const GrammarReady& report) {
 
 void GrammarGate::Pass(const std::string& client, const GrammarSource& source, Arrival arrival) {
   turns_.try_emplace(client, last_ticket_ == 0 ? 0 : last_ticket_ - 1);  // before whoever was asked for last
-  const auto same = [&](const Held& held) { return held.source == source && held.client == client; };
+  const GrammarDigest digest = DigestOf(source);
+  const auto same = [&](const Held& held) { return held.digest == digest && held.client == client; };
   const auto held = std::ranges::find_if(held_, same);
   Call call{std::move(arrival)};
   if (held != held_.end()) return held->calls.push_back(std::move(call));
-  held_.push_back({client, source});
+  held_.push_back({client, source, digest});
   held_.back().calls.push_back(std::move(call));
 }
 
@@ -63,8 +64,9 @@ void GrammarGate::DropCalls(Held& held, double now) {
 /// room for.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
+  const Use use = UseOfRoom();
   for (auto held = held_.begin(); held != held_.end(); ++held) {
-    if (held->ticket != 0 || (held->bytes > 0 && !MayHaveRoom(*held))) continue;
+    if (held->ticket != 0 || (held->bytes > 0 && !MayHaveRoom(*held, use))) continue;
     if (next == held_.end() || turns_[held->client] < turns_[next->client]) next = held;
   }
   return next;
@@ -94,68 +96,71 @@ void GrammarGate::ForgetTurns() {
 /// Other ranks came, who have no grammar. What was computed is lost in any case.
 void GrammarGate::BeginAnew(Engine& engine) {
   kept_.clear();
+  kept_by_digest_.clear();
   for (Held& held : held_) held.ticket = 0;
-  TakeBack(engine, [](const GrammarSource& source) { return static_cast<bool>(source); });
+  std::vector<RequestId> constrained;
+  for (const auto& [id, request] : engine.requests()) {
+    if (request->sampling.grammar) constrained.push_back(id);
+  }
+  TakeBack(constrained, engine);
 }
 
-/// Requests of the engine with such a grammar leave it and wait here as new ones do.
-void GrammarGate::TakeBack(Engine& engine, const std::function<bool(const GrammarSource&)>& is_one) {
-  std::vector<RequestId> ids;
-  for (const auto& [id, request] : engine.requests()) {
-    if (is_one(request->sampling.grammar)) ids.push_back(id);
-  }
-  for (const RequestId id : ids) {
-    Departure left = *engine.Depart(id, 0, 0);
-    const std::string client = left.request->client;
-    const GrammarSource source = left.request->sampling.grammar;
-    Pass(client, source, ComeBack(std::move(left.request)));
+/// They leave the engine and wait here as new ones do.
+void GrammarGate::TakeBack(const std::vector<RequestId>& requests, Engine& engine) {
+  for (const RequestId id : requests) {
+    std::optional<Departure> left = engine.Depart(id, 0, 0);
+    if (!left) continue;
+    const std::string client = left->request->client;
+    const GrammarSource source = left->request->sampling.grammar;
+    Pass(client, source, ComeBack(std::move(left->request)));
   }
 }
 
 void GrammarGate::EndCalls(const Engine& engine) {
-  for (Kept& kept : kept_) std::erase_if(kept.over, [&](const auto& is_over) { return is_over(engine); });
+  for (Kept& kept : kept_) std::erase_if(kept.requests, [&](RequestId id) { return !engine.requests().contains(id); });
 }
 
-/// What the client's requests, this grammar's with them, and those of others need of the ranks' room.
-GrammarGate::Need GrammarGate::NeedOf(const Held& held) const {
-  std::map<std::string_view, uint64_t> in_use;
-  in_use[held.client] = held.bytes;
+GrammarGate::Use GrammarGate::UseOfRoom() const {
+  Use use;
   for (const Kept& kept : kept_) {
-    if (!kept.over.empty()) in_use[kept.client] += kept.bytes;
+    if (kept.requests.empty()) continue;
+    use.by_client[kept.client] += kept.bytes;
+    use.total += kept.bytes;
   }
-  Need need{.own = in_use[held.client], .share = kRoom / std::max<size_t>(2, in_use.size())};
-  uint64_t most = 0;
-  for (const auto& [client, bytes] : in_use) {
-    if (client != held.client) need.others += bytes;
-    if (bytes > std::exchange(most, std::max(most, bytes))) need.greediest = client;
-  }
-  return need;
+  return use;
 }
 
 /// Room there might be when those are forgotten that nobody needs, and others have given way.
-bool GrammarGate::MayHaveRoom(const Held& held) const {
-  const Need need = NeedOf(held);
-  return need.own <= need.share || (need.others < kRoom && need.own <= (kRoom - need.others) / 2);
+bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) {
+  const auto own = use.by_client.find(held.client);
+  const bool is_new = own == use.by_client.end();
+  const uint64_t others = use.total - (is_new ? 0 : own->second), wanted = use.total - others + held.bytes;
+  // An equal part of the room for each client that has something there or asks for it; half of it at the most.
+  const uint64_t share = kRoom / std::max<size_t>(2, use.by_client.size() + is_new);
+  return wanted <= share || (others < kRoom && wanted <= (kRoom - others) / 2);
 }
 
-/// False: it must wait until others end. The grammars of those who have to give way to it go to `given_way`.
-bool GrammarGate::MakeRoomFor(const Held& held, std::vector<GrammarSource>& given_way) {
-  if (!MayHaveRoom(held)) return false;
-  for (Need need = NeedOf(held); need.own + need.others > kRoom; need = NeedOf(held)) {
+/// False: it must wait until others end. Requests that have to give way to it go to `given_way`.
+bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_way) {
+  Use use = UseOfRoom();
+  if (!MayHaveRoom(held, use)) return false;
+  for (; use.total + held.bytes > kRoom; use = UseOfRoom()) {
     // It asks for no more than its share, so another has more than that. Of theirs the one that was asked for last
     // goes.
-    const auto is_one = [&](const Kept& kept) { return !kept.over.empty() && kept.client == need.greediest; };
+    const auto greediest = std::ranges::max_element(use.by_client, {}, [](const auto& of) { return of.second; });
+    const auto is_one = [&](const Kept& kept) { return !kept.requests.empty() && kept.client == greediest->first; };
     const auto giving_way = std::ranges::find_if(kept_, is_one);
-    giving_way->over.clear();
-    given_way.push_back(giving_way->source);
+    given_way.insert(given_way.end(), giving_way->requests.begin(), giving_way->requests.end());
+    giving_way->requests.clear();
   }
   uint64_t bytes = held.bytes;
   for (const Kept& kept : kept_) bytes += kept.bytes;
   for (auto last = kept_.end(); bytes > kRoom && last != kept_.begin();) {
     --last;
-    if (!last->over.empty()) continue;
+    if (!last->requests.empty()) continue;
     bytes -= last->bytes;
     Tell(last->ticket, {});
+    kept_by_digest_.erase(last->digest);
     last = kept_.erase(last);
   }
   return true;
@@ -163,9 +168,9 @@ bool GrammarGate::MakeRoomFor(const Held& held, std::vector<GrammarSource>& give
 
 /// Whether the ranks keep its grammar, which is then the first of those.
 bool GrammarGate::UseKept(const Held& held) {
-  const auto kept = std::ranges::find(kept_, held.source, &Kept::source);
-  if (kept == kept_.end()) return false;
-  kept_.splice(kept_.begin(), kept_, kept);
+  const auto kept = kept_by_digest_.find(held.digest);
+  if (kept == kept_by_digest_.end()) return false;
+  kept_.splice(kept_.begin(), kept_, kept->second);
   return true;
 }
 
@@ -173,7 +178,8 @@ bool GrammarGate::UseKept(const Held& held) {
 void GrammarGate::LetThrough(Held& held, Engine& engine) {
   for (Call& call : held.calls) {
     call.arrival.submit(engine);
-    kept_.front().over.push_back(std::move(call.arrival.over));
+    const std::vector<RequestId>& requests = call.arrival.requests;
+    kept_.front().requests.insert(kept_.front().requests.end(), requests.begin(), requests.end());
   }
 }
 
@@ -185,7 +191,7 @@ void GrammarGate::Round(Engine& engine, double now) {
   EndCalls(engine);
   const size_t before = held_.size();
   std::vector<Held> refused;
-  std::vector<GrammarSource> given_way;
+  std::vector<RequestId> given_way;
   for (auto held = held_.begin(); held != held_.end();) {
     DropCalls(*held, now);
     const bool asked = held->ticket != 0;
@@ -199,7 +205,8 @@ void GrammarGate::Round(Engine& engine, double now) {
       refused.push_back(std::move(*held));
     } else if (answered && MakeRoomFor(*held, given_way)) {
       over = true;
-      kept_.push_front({held->client, held->source, held->ticket, held->bytes, {}});
+      kept_.push_front({held->client, held->digest, held->ticket, held->bytes, {}});
+      kept_by_digest_[held->digest] = kept_.begin();
       LetThrough(*held, engine);
     } else if (answered) {
       Tell(std::exchange(held->ticket, 0), {});
@@ -207,10 +214,7 @@ void GrammarGate::Round(Engine& engine, double now) {
     // What the ranks are busy with stays, although nobody waits: it has a place with them until they are ready.
     held = over ? held_.erase(held) : held + 1;
   }
-  const auto gave_way = [&](const GrammarSource& source) {
-    return std::ranges::find(given_way, source) != given_way.end();
-  };
-  if (!given_way.empty()) TakeBack(engine, gave_way);
+  TakeBack(given_way, engine);
   AskNext();
   if (held_.size() < before) ForgetTurns();
   for (const Held& held : refused) {

@@ -47,6 +47,7 @@ class GrammarGate {
   struct Held {
     std::string client;
     GrammarSource source;
+    GrammarDigest digest;
     std::vector<Call> calls;
     uint64_t ticket = 0;  // 0: the ranks are not asked
     std::set<Rank> ready;
@@ -56,26 +57,25 @@ class GrammarGate {
   /// What the ranks keep.
   struct Kept {
     std::string client;  // that brought it
-    GrammarSource source;
+    GrammarDigest digest;
     uint64_t ticket = 0, bytes = 0;
-    std::vector<std::function<bool(const Engine&)>> over;  // of the calls that were let through
+    std::vector<RequestId> requests;  // that were let through, as far as the engine has them
   };
-  /// Bytes of the ranks' room. share: an equal part for each client that has something there or asks for it, and half
-  /// of it at the most.
-  struct Need {
-    uint64_t own = 0, others = 0, share = 0;
-    std::string_view greediest;  // the client that has most
+  /// Bytes of the ranks' room that requests need.
+  struct Use {
+    std::map<std::string_view, uint64_t> by_client;
+    uint64_t total = 0;
   };
   void DropCalls(Held& held, double now);
   void AskNext();
   std::deque<Held>::iterator NextInTurn();
   void ForgetTurns();
   void BeginAnew(Engine& engine);
-  void TakeBack(Engine& engine, const std::function<bool(const GrammarSource&)>& is_one);
+  void TakeBack(const std::vector<RequestId>& requests, Engine& engine);
   void EndCalls(const Engine& engine);
-  Need NeedOf(const Held& held) const;
-  bool MayHaveRoom(const Held& held) const;
-  bool MakeRoomFor(const Held& held, std::vector<GrammarSource>& given_way);
+  Use UseOfRoom() const;
+  static bool MayHaveRoom(const Held& held, const Use& use);
+  bool MakeRoomFor(const Held& held, std::vector<RequestId>& given_way);
   bool UseKept(const Held& held);
   void LetThrough(Held& held, Engine& engine);
   void Tell(uint64_t ticket, const GrammarSource& source);
@@ -84,6 +84,7 @@ class GrammarGate {
   EpochId epoch_ = 0;      // of the ranks that were asked
   std::deque<Held> held_;  // as they came
   std::list<Kept> kept_;   // the one that was asked for last is first
+  std::map<GrammarDigest, std::list<Kept>::iterator> kept_by_digest_;
   // By client with a grammar here: the last ticket of theirs, or what they had in its place when they came.
   std::map<std::string, uint64_t> turns_;
   uint64_t last_ticket_ = 0;

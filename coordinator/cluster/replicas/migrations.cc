@@ -129,7 +129,7 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
                          const Lock lock(mutex_);
                          return !in_transit_.contains(id);
                        },
-                   .over = [id](const Engine& engine) { return !engine.requests().contains(id); }});
+                   .requests = {id}});
 }
 
 /// The destination's workers cannot be made ready for it.

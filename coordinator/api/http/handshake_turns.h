@@ -1,0 +1,33 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+
+#include "coordinator/api/http/handshake_pace.h"
+
+namespace quire {
+
+/// Where a port's connections wait for the turn of their handshake (HandshakePace). One thread: the I/O thread.
+class HandshakeTurns {
+ public:
+  explicit HandshakeTurns(const boost::asio::any_io_executor& executor) : executor_(executor), tick_(executor) {}
+  HandshakeTurns(const HandshakeTurns&) = delete;
+  HandshakeTurns& operator=(const HandshakeTurns&) = delete;
+
+  /// Until the turn of a handshake with this address.
+  boost::asio::awaitable<void> Await(boost::asio::ip::address address);
+
+ private:
+  void AwaitNext();
+  void BeginThoseWhoMay();
+
+  boost::asio::any_io_executor executor_;
+  boost::asio::steady_timer tick_;
+  HandshakePace pace_;
+  HandshakePace::Ticket last_ = 0;
+  std::map<HandshakePace::Ticket, boost::asio::steady_timer*> waiting_;  // cancelled when the turn has come
+};
+
+}  // namespace quire
