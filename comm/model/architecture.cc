@@ -24,7 +24,7 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kPhi,        &architectures::kStableLm,   &architectures::kMixtral,  &architectures::kQwen2Moe,
     &architectures::kQwen3Moe,   &architectures::kOlmoe,      &architectures::kGlm4Moe,  &architectures::kGptOss,
     &architectures::kGraniteMoe, &architectures::kGemma,      &architectures::kPhiMoe,   &architectures::kDots1,
-    &architectures::kMiniMaxM2,  &architectures::kErnie,      &architectures::kErnieMoe,
+    &architectures::kMiniMaxM2,  &architectures::kErnie,      &architectures::kErnieMoe, &architectures::kGemma4,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -45,6 +45,7 @@ const Architecture& ArchitectureOf(const ModelSpec& spec) {
 /// How often a token is multiplied with this layer's weight of a role.
 int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
   if (!HasRole(spec.layers[layer], role)) return 0;
+  if (role == Role::kKey && spec.layers[layer].values_are_keys) return 2;
   return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 

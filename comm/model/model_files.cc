@@ -38,7 +38,8 @@ bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& want
 /// is read row by row, which an embedding, a vector and rows for columns are not.
 bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
   if (tensor.scaled == nullptr) return tensor.type < NumberType::kU8;
-  return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding && weight.role != Role::kPositions;
+  return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding &&
+         weight.role != Role::kLayerEmbedding && weight.role != Role::kPositions;
 }
 
 /// Writers of GPTQ have given every quantised matrix a bias, of zeros where the model has none.
@@ -205,9 +206,16 @@ void ModelFiles::PlaceTensors() {
       mismatch.unexpected.push_back(name.substr(0, 100));
     }
   }
-  if (mismatch.empty()) return;
+  if (mismatch.empty()) return PlaceValues();
   Fail("{}: the tensors are not those of the {} that the configuration describes; {}", path_, spec_.architecture,
        mismatch.Text());
+}
+
+void ModelFiles::PlaceValues() {
+  for (int64_t layer = 0; layer < spec_.num_layers(); ++layer) {
+    if (spec_.layers[static_cast<size_t>(layer)].values_are_keys)
+      placed_[PlaceOf(Role::kValue, layer)] = placed_[PlaceOf(Role::kKey, layer)];
+  }
 }
 
 void ModelFiles::PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places) {

@@ -67,6 +67,8 @@ class ModelFiles {
   /// Files of a model that was saved without its head leave out what its names begin with.
   void CompleteNames();
   void PlaceTensors();
+  /// Keys' weights are values', too, where values are keys.
+  void PlaceValues();
   /// Cuts a tensor of all experts into one for each.
   void PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places);
   static size_t PlaceOf(Role role, int64_t layer) {

@@ -96,6 +96,12 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before || s.norms_after, "{}: no norms", path);
   QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
+  QUIRE_CHECK(!s.layer_scales || (s.norms_after && !s.parallel_block), "{}: layers that scale what is pending", path);
+  QUIRE_CHECK(!s.value_norm || s.qk_norm == QkNorm::kHeads, "{}: a norm of values alone", path);
+  if (s.layer_input_size != 0) {
+    CheckRange(path, "hidden_size_per_layer_input", s.layer_input_size);
+    CheckRange(path, "hidden_size_per_layer_input times num_hidden_layers", s.layer_input_size * s.num_layers());
+  }
   for (const auto& [name, value] : {std::pair{"embeddings", s.embedding_scale},
                                     {"residuals", s.residual_scale},
                                     {"logits", s.logit_scale},
@@ -132,11 +138,11 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const ModelSpec& spec) {
-  const auto& [architecture, hidden, heads, vocab, max_position, epsilon, ropes, tied, qkv_bias, qk_norm, norm, before,
-               after, add_one, norm_bias, embedding_norm, out_bias, mlp_bias, head_bias, gated, activation, gate_limit,
-               sinks, parallel, shared_norm, position, position_offset, alibi, fused_by_head, transposed,
-               embedding_scale, attention_scale, residual_scale, logit_scale, score_cap, logit_cap, interleaved, quants,
-               mixture, layers, eos] = spec;
+  const auto& [architecture, hidden, heads, vocab, max_position, epsilon, ropes, tied, qkv_bias, qk_norm, value_norm,
+               norm, before, after, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias,
+               gated, activation, gate_limit, sinks, parallel, shared_norm, position, position_offset, alibi,
+               fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, layer_input,
+               score_cap, logit_cap, interleaved, quants, mixture, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -148,11 +154,12 @@ std::string TextOf(const ModelSpec& spec) {
   text +=
       fmt::format(" ({} {} {} {} {} {})", static_cast<int>(method), bits, group, zero_offset, block_rows, block_cols);
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
-  text += fmt::format(" {} {} [{}]", gate_limit, sinks, TextOf(mixture));
+  text +=
+      fmt::format(" {} {} {} {} {} [{}]", gate_limit, sinks, value_norm, layer_scales, layer_input, TextOf(mixture));
   for (const LayerSpec& layer : layers) {
-    const auto& [mixer, kv_heads, head_dim, kv_from, window, rope, mlp, has_mixture] = layer;
-    text += fmt::format(" {},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from, window, rope,
-                        mlp, has_mixture);
+    const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, mlp, has_mixture] = layer;
+    text += fmt::format(" {},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,
+                        values_are_keys, window, rope, mlp, has_mixture);
   }
   return text;
 }
@@ -167,6 +174,10 @@ std::vector<float> AlibiSlopes(const ModelSpec& spec) {
     slopes.push_back(static_cast<float>(std::exp2(-spec.alibi_max_bias * (h < whole ? of_power_of_two : between))));
   }
   return slopes;
+}
+
+int64_t LargestHead(const ModelSpec& spec) {
+  return std::ranges::max_element(spec.layers, {}, &LayerSpec::head_dim)->head_dim;
 }
 
 int64_t RotatedDims(const ModelSpec& spec, int64_t rope) {

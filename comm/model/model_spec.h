@@ -41,12 +41,12 @@ enum class Mixer : uint8_t {
 /// What may differ from layer to layer.
 struct LayerSpec {
   Mixer mixer = Mixer::kAttention;
-  int64_t num_kv_heads = 0;  // divides ModelSpec::num_heads
-  int64_t head_dim = 0;      // of queries, keys and values
-  int64_t kv_from_layer =
-      -1;              // an earlier layer with as large heads, whose keys and values it reads; -1: it has its own
-  int64_t window = 0;  // tokens a query sees, itself counted in; 0: all
-  int64_t rope = 0;    // index into ModelSpec::ropes; -1: positions do not rotate anything
+  int64_t num_kv_heads = 0;       // divides ModelSpec::num_heads
+  int64_t head_dim = 0;           // of queries, keys and values
+  int64_t kv_from_layer = -1;     // whose keys and values it reads, an earlier layer with like heads; -1: its own
+  bool values_are_keys = false;   // values are what keys are before norm and rotation, and have no weights
+  int64_t window = 0;             // tokens a query sees, itself counted in; 0: all
+  int64_t rope = 0;               // index into ModelSpec::ropes; -1: positions do not rotate anything
   int64_t intermediate_size = 0;  // of its MLP; of no meaning with a mixture
   bool mixture = false;           // its MLP is ModelSpec::mixture
 
@@ -77,11 +77,13 @@ struct ModelSpec {
   bool tied_embeddings = false;        // the output head is the embedding
   bool qkv_bias = false;               // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
+  bool value_norm = false;  // each head of the values is normed, without weights; with QkNorm::kHeads
   NormKind norm = NormKind::kRms;
   bool norms_before = true;     // residual += f(norm(residual)), of attention and MLP
   bool norms_after = false;     // residual += norm(f(..)); a model may have both
   bool norms_add_one = false;   // the weights of norms as stored are one less than what is multiplied by
   bool norm_bias = false;       // norms have biases
+  bool layer_scales = false;    // what the residual is after a layer is multiplied by a number of the layer
   bool embedding_norm = false;  // the embeddings are normed before the first layer
   bool out_bias = false;        // the output of attention has a bias
   bool mlp_bias = false;        // what goes into the MLP and what comes out of it have biases
@@ -104,6 +106,9 @@ struct ModelSpec {
   double attention_scale = 0;   // scores of attention are; 0: 1 / sqrt(head_dim)
   double residual_scale = 1;    // what attention and MLP add to the residual is
   double logit_scale = 1;
+  /// Numbers that each layer gets of each token beside the residual, from the token's id and its embedding, and by
+  /// which it gates what it adds last (DecoderOps::AddLayerInput); 0: none.
+  int64_t layer_input_size = 0;
   double score_cap = 0;  // scores of attention become cap * tanh(score / cap) before the softmax; 0: they stay
   double logit_cap = 0;  // logits likewise, after their scale
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
@@ -140,6 +145,9 @@ void CheckSpec(const ModelSpec& spec, const std::string& path);
 
 /// Every field as text: specs that say the same have the same text, and others another.
 std::string TextOf(const ModelSpec& spec);
+
+/// Numbers of the largest head of any layer.
+int64_t LargestHead(const ModelSpec& spec);
 
 /// Dimensions that this kind of rotation, an index into ModelSpec::ropes, rotates: 0 where no layer has it.
 int64_t RotatedDims(const ModelSpec& spec, int64_t rope);

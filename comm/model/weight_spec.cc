@@ -44,6 +44,10 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return 1;
     case Axis::kHidden:
       return spec.hidden_size;
+    case Axis::kLayerInput:
+      return spec.layer_input_size;
+    case Axis::kLayerInputs:
+      return spec.layer_input_size * spec.num_layers();
     case Axis::kHeadDim:
       return l.head_dim;
     case Axis::kTokens:

@@ -14,6 +14,9 @@ enum class Role : uint8_t {
   kPositions,
   kEmbeddingNorm,
   kEmbeddingNormBias,
+  kLayerEmbedding,       // of a token, what each layer gets of it: ModelSpec::layer_input_size
+  kLayerProjection,      // likewise, of its embedding
+  kLayerProjectionNorm,  // of that, layer by layer
   kFinalNorm,
   kFinalNormBias,
   kHead,
@@ -41,6 +44,10 @@ enum class Role : uint8_t {
   kDown,
   kDownBias,
   kMlpAfterNorm,  // of what the MLP adds to the residual
+  kLayerInputGate,
+  kLayerInputOut,
+  kLayerInputNorm,  // of what that adds to the residual
+  kLayerScale,      // one number
   // A layer whose MLP is a mixture has these instead of gate, up and down.
   kRouter,
   kRouterBias,
@@ -61,7 +68,8 @@ inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kSharedScale) + 1;
 constexpr bool IsNorm(Role role) {
   using enum Role;
   return role == kEmbeddingNorm || role == kFinalNorm || role == kAttentionNorm || role == kQueryNorm ||
-         role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm;
+         role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm ||
+         role == kLayerInputNorm || role == kLayerProjectionNorm;
 }
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
@@ -79,6 +87,7 @@ constexpr bool IsOfKeysAndValues(Role role) {
 constexpr bool HasRole(const LayerSpec& layer, Role role) {
   if (IsOfAttention(role) && !layer.has_attention()) return false;
   if (IsOfKeysAndValues(role) && !layer.has_kv()) return false;
+  if (role == Role::kValue && layer.values_are_keys) return false;
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
 }
 
@@ -87,6 +96,8 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
 enum class Axis : uint8_t {
   kOne,           // the second dimension of a vector
   kHidden,        // whole on every rank
+  kLayerInput,    // numbers that one layer gets of a token, whole on every rank
+  kLayerInputs,   // of all layers, likewise
   kHeadDim,       // of the layer, whole on every rank
   kTokens,        // the vocabulary, whole on every rank
   kPositionRows,  // learned positions, whole on every rank

@@ -19,6 +19,8 @@ CpuActivations::CpuActivations(const ModelSpec& spec, const RankShard& shard, in
   if (spec.gated_mlp) gate_up.resize(rows(2 * mlp_width));
   activated.resize(rows(mlp_width));
   delta.resize(rows(spec.hidden_size));
+  layer_inputs.resize(rows(spec.num_layers() * spec.layer_input_size));
+  gated_input.resize(rows(spec.layer_input_size));
   if (spec.qk_norm == QkNorm::kWhole) squares.resize(2 * rows(2));
 }
 

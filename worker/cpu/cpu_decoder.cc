@@ -46,6 +46,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       alibi_slopes_(LocalSlopes(spec_, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens) {
+  if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
     query_ropes_.emplace_back();
@@ -77,6 +78,7 @@ void CpuDecoder::Embed() {
                                  .num_tokens = tokens_,
                                  .adds = true});
   }
+  if (spec_.layer_input_size > 0) MakeLayerInputs();
   if (spec_.embedding_norm) Norm(weights_.embedding_norm, buffers_.residual.data());
 }
 
@@ -108,7 +110,8 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
 
 void CpuDecoder::AddMlp(int64_t layer) {
   MultiplyOut(buffers_.activated.data(), weights(layer).down, weights(layer).down_bias, buffers_.delta.data());
-  AddToResidual(weights(layer).mlp_after_norm);
+  // With an input of its own, the layer adds once more.
+  AddToResidual(weights(layer).mlp_after_norm, spec_.layer_input_size > 0 ? 1 : weights(layer).scale);
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
@@ -189,11 +192,11 @@ void CpuDecoder::AddBias(const std::vector<float>& bias, float* rows, int64_t co
   kernels::AddRows(stream_, {NumberType::kF32, rows, bias.data(), count, static_cast<int64_t>(bias.size()), stride, 0});
 }
 
-void CpuDecoder::AddToResidual(const std::vector<float>& after_norm) {
+void CpuDecoder::AddToResidual(const std::vector<float>& after_norm, float scale) {
   if (after_norm.empty()) {
     AddDelta();
   } else {
-    AddNormOfDelta(after_norm);
+    AddNormOfDelta(after_norm, scale);
   }
 }
 
@@ -211,7 +214,7 @@ void CpuDecoder::AddDelta() {
   stream_.pool().ForRange(count, 64, add);  // alone there is nobody to meet
 }
 
-void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
+void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight, float scale) {
   const int64_t count = tokens_ * spec_.hidden_size;
   float* sum = buffers_.delta.data();
   if (collective_.size() > 1) {
@@ -221,7 +224,7 @@ void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
     sum = buffers_.normed.data();
   }
   kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), buffers_.residual.data(), tokens_,
-                             spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true});
+                             spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true, scale});
 }
 
 }  // namespace quire

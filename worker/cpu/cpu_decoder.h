@@ -45,6 +45,7 @@ class CpuDecoder final : private DecoderOps {
   void NormRoute(int64_t layer) override;
   void AddExperts(int64_t layer) override;
   void AddAttentionAndMlp(int64_t layer) override;
+  void AddLayerInput(int64_t layer) override;
   void Logits() override;
 
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
@@ -67,10 +68,12 @@ class CpuDecoder final : private DecoderOps {
   void AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride);
   /// out = this rank's part of x * weight^T + bias, which rank 0 adds.
   void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out);
-  /// residual += delta, summed over the ranks and then normed where there is a norm.
-  void AddToResidual(const std::vector<float>& after_norm);
+  /// Makes what layers get of the step's tokens beside the residual.
+  void MakeLayerInputs();
+  /// residual += delta, summed over the ranks and then normed where there is a norm, and multiplied by `scale` then.
+  void AddToResidual(const std::vector<float>& after_norm, float scale = 1);
   void AddDelta();
-  void AddNormOfDelta(const std::vector<float>& weight);
+  void AddNormOfDelta(const std::vector<float>& weight, float scale);
 
   ModelSpec spec_;
   RankShard shard_;
@@ -81,6 +84,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<std::vector<float>> ropes_;        // [max_model_len, rotated_dims] each: cosines, sines
   std::vector<std::vector<float>> query_ropes_;  // the same of queries that grow; empty where they do not
   std::vector<float> alibi_slopes_;              // of local heads; empty for none
+  std::vector<float> ones_;                      // [largest head_dim]: weights of the norm of values; empty for none
   // The step under way.
   const StepInputs* inputs_ = nullptr;
   const KvCache* cache_ = nullptr;

@@ -46,7 +46,10 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
   float* k = q + heads * dim;
   if (spec_.qk_norm == QkNorm::kHeads) {
     kernels::HeadNorm(stream_, {q, w.query_norm.data(), tokens_, heads, dim, width, epsilon});
-    if (l.has_kv()) kernels::HeadNorm(stream_, {k, w.key_norm.data(), tokens_, kv_heads, dim, width, epsilon});
+    if (!l.has_kv()) return;
+    kernels::HeadNorm(stream_, {k, w.key_norm.data(), tokens_, kv_heads, dim, width, epsilon});
+    float* v = k + kv_heads * dim;
+    if (spec_.value_norm) kernels::HeadNorm(stream_, {v, ones_.data(), tokens_, kv_heads, dim, width, epsilon});
     return;
   }
   // Ranks sum their squares. A KV head that several hold is summed by the one that has its first query head.

@@ -96,7 +96,7 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                     .num_tokens = tokens_,
                                     .experts_per_token = m.experts_per_token,
                                     .columns = spec_.hidden_size});
-  AddToResidual(weights(layer).mlp_after_norm);
+  AddToResidual(weights(layer).mlp_after_norm, spec_.layer_input_size > 0 ? 1 : weights(layer).scale);
 }
 
 void CpuDecoder::MultiplyShared(const MixtureWeights& w) {

@@ -1,5 +1,6 @@
 #include "worker/cpu/weights.h"
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -148,6 +149,12 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   out.sinks = vector(Role::kSinks);
   out.attention_out = {matrix(Role::kAttentionOut)};
   out.attention_out_bias = vector(Role::kAttentionOutBias);
+  if (files.spec().layer_input_size > 0) {
+    out.input_gate = {matrix(Role::kLayerInputGate)};
+    out.input_out = {matrix(Role::kLayerInputOut)};
+    out.input_norm = vector(Role::kLayerInputNorm);
+  }
+  if (files.spec().layer_scales) out.scale = vector(Role::kLayerScale).front();
   if (l.mixture) {
     out.mixture = LoadMixture(files, shard, layer);
     return out;
@@ -198,6 +205,12 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
     positions.rows -= files.spec().position_offset;
   }
   embedding = AsWeight(files.Get(Role::kEmbedding));
+  if (files.spec().layer_input_size > 0) {
+    layer_inputs.embedding = AsWeight(files.Get(Role::kLayerEmbedding));
+    layer_inputs.projection = {Load(files, shard, Role::kLayerProjection, 0)};
+    layer_inputs.norm = vector(Role::kLayerProjectionNorm);
+    for (float& weight : layer_inputs.norm) weight *= std::sqrt(0.5f);
+  }
   if (wanted_) wanted_ = NumberType::kQ8_0;
   head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
   files.ReleasePages();  // of the embedding, the rows that are looked up come back

@@ -49,6 +49,16 @@ struct LayerWeights {
   Matrices down;                            // [hidden, local mlp]
   std::vector<float> down_bias;             // [hidden]; empty for none
   MixtureWeights mixture;                   // instead of an MLP
+  Matrices input_gate, input_out;           // [layer_input_size, hidden], [hidden, layer_input_size]; empty for none
+  std::vector<float> input_norm;            // [hidden]; empty for none
+  float scale = 1;                          // of the residual after the layer
+};
+
+/// What layers get of a token beside the residual; all empty for none.
+struct LayerInputWeights {
+  kernels::Weight embedding;  // [vocab, layers * layer_input_size], whole, read in place from the mapped file
+  Matrices projection;        // [layers * layer_input_size, hidden]
+  std::vector<float> norm;    // [layer_input_size], of what was projected, divided by sqrt(2)
 };
 
 /// Of what a model may be without, as kernels take it: null where there is none.
@@ -73,8 +83,9 @@ class ModelWeights {
   std::vector<LayerWeights> layers;
   NormWeights embedding_norm;  // empty for none
   NormWeights final_norm;
-  kernels::Weight embedding;     // [vocab, hidden], whole, read in place from the mapped file
-  kernels::Weight positions;     // [positions, hidden], likewise, from that of position 0 on; no rows for none
+  kernels::Weight embedding;  // [vocab, hidden], whole, read in place from the mapped file
+  kernels::Weight positions;  // [positions, hidden], likewise, from that of position 0 on; no rows for none
+  LayerInputWeights layer_inputs;
   Matrices head;                 // [local vocab, hidden]
   std::vector<float> head_bias;  // [local vocab]; empty for none
 

@@ -31,6 +31,9 @@ struct Activations {
     delta = rows(max_tokens, hidden);
     second_delta = spec.parallel_block ? rows(max_tokens, hidden) : nullptr;
     squares = spec.qk_norm == QkNorm::kWhole ? pieces.Take<float>(max_tokens * 2) : nullptr;
+    layer_inputs = rows(max_tokens, spec.num_layers() * spec.layer_input_size);
+    projected_inputs = rows(max_tokens, spec.num_layers() * spec.layer_input_size);
+    gated_input = rows(max_tokens, spec.layer_input_size);
     drawing = rows(max_draws, hidden);
     logits = pieces.Take<float>(max_draws * logits_width);
   }
@@ -46,9 +49,12 @@ struct Activations {
   void* activated;     // [T, mlp_width]
   void* delta;         // [T, hidden]: what attention or MLP adds to the residual
   void* second_delta;  // [T, hidden]: what the MLP adds beside attention; null where they follow each other
-  void* drawing;       // [R, hidden]
-  float* squares;      // [T, 2] of queries and keys; null where no norm asks for them
-  float* logits;       // [R, logits_width] fp32
+  // Of no size where layers get nothing beside the residual.
+  void *layer_inputs, *projected_inputs;  // [T, layers, layer_input_size]
+  void* gated_input;                      // [T, layer_input_size]
+  void* drawing;                          // [R, hidden]
+  float* squares;                         // [T, 2] of queries and keys; null where no norm asks for them
+  float* logits;                          // [R, logits_width] fp32
 };
 
 }  // namespace quire

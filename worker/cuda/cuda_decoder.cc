@@ -15,15 +15,6 @@ namespace quire {
 
 using kernels::SkinnyEpilogue;
 
-std::vector<int32_t> WindowsOf(const ModelSpec& spec) {
-  std::vector<int32_t> windows;
-  for (const LayerSpec& layer : spec.layers) {
-    const auto window = static_cast<int32_t>(layer.window);
-    if (std::ranges::find(windows, window) == windows.end()) windows.push_back(window);
-  }
-  return windows;
-}
-
 CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes, Device& device,
                          NormingCollective* collective, const std::function<void(int64_t, int64_t)>& progress)
     : spec_(files.spec()),
@@ -34,13 +25,13 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       products_(device),
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
       memory_(spec_, sizes, Pieces(reserved_.as())),
-      windows_(WindowsOf(spec_)) {
+      kinds_(KindsOf(spec_)) {
   LoadTables(files);
   if (collective_ == nullptr) return;
   shape_.num_rows = 1;  // ranks connect at their first call
   pending_ = memory_.activations.delta;
   Norm(weights_.final_norm, weights_.final_norm_bias);
-  if (spec_.norms_after) AddNormOfDelta(weights_.final_norm);
+  if (spec_.norms_after) AddNormOfDelta(weights_.final_norm, 1);
   if (memory_.activations.squares != nullptr) SquaresOfAllRanks(0);
 }
 
@@ -75,25 +66,23 @@ void CudaDecoder::Embed() {
   const StepArrays& arrays = step_->arrays;
   kernels::FeedTokens(device_.stream(), {arrays.from_slot, step_->last_tokens, arrays.token_ids, shape_.num_rows});
   const Activations& a = memory_.activations;
-  const auto table = [&](const void* rows, int64_t count) {
-    return kernels::Weight{sizes_.dtype, static_cast<const std::byte*>(rows), count, a.hidden,
-                           a.hidden * ByteSize(sizes_.dtype)};
-  };
   kernels::Embedding(device_.stream(), {.dtype = sizes_.dtype,
-                                        .table = table(weights_.embedding, spec_.vocab_size),
+                                        .table = Table(weights_.embedding, spec_.vocab_size, a.hidden),
                                         .token_ids = arrays.token_ids,
                                         .out = a.residual,
                                         .num_tokens = shape_.num_rows,
                                         .scale = static_cast<float>(spec_.embedding_scale)});
   if (spec_.position == Position::kLearned) {
-    kernels::Embedding(device_.stream(), {.dtype = sizes_.dtype,
-                                          .table = table(weights_.positions, Extent(spec_, Axis::kPositionRows, 0)),
-                                          .token_ids = arrays.positions,
-                                          .out = a.residual,
-                                          .num_tokens = shape_.num_rows,
-                                          .first_id = -spec_.position_offset,
-                                          .adds = true});
+    kernels::Embedding(device_.stream(),
+                       {.dtype = sizes_.dtype,
+                        .table = Table(weights_.positions, Extent(spec_, Axis::kPositionRows, 0), a.hidden),
+                        .token_ids = arrays.positions,
+                        .out = a.residual,
+                        .num_tokens = shape_.num_rows,
+                        .first_id = -spec_.position_offset,
+                        .adds = true});
   }
+  if (spec_.layer_input_size > 0) MakeLayerInputs();
   if (!spec_.embedding_norm) return;
   kernels::LayerNorm(device_.stream(),
                      {sizes_.dtype, a.residual, nullptr, weights_.embedding_norm, weights_.embedding_norm_bias,
@@ -115,7 +104,7 @@ void CudaDecoder::NormQkv(int64_t layer) {
 void CudaDecoder::AddAttention(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(a.attended, HeadsWidth(layer), w.attention_out, w.attention_out_bias, w.attention_after_norm);
+  AddProduct(a.attended, HeadsWidth(layer), w.attention_out, w.attention_out_bias, w.attention_after_norm, 1);
 }
 
 void CudaDecoder::NormMlpIn(int64_t layer) {
@@ -142,7 +131,7 @@ void CudaDecoder::NormMlpIn(int64_t layer) {
 void CudaDecoder::AddMlp(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(a.activated, MlpWidth(layer), w.down, w.down_bias, w.mlp_after_norm);
+  AddProduct(a.activated, MlpWidth(layer), w.down, w.down_bias, w.mlp_after_norm, ScaleAfterMlp(layer));
 }
 
 void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
@@ -155,24 +144,25 @@ void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
   pending_ = a.delta;
 }
 
-void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm) {
+void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm,
+                             float scale) {
   const Activations& a = memory_.activations;
   if (fused_) {
     return kernels::SkinnyGemm(device_.stream(), Fused(x, k, nullptr, weight, a.residual, a.hidden, shape_.num_rows,
                                                        SkinnyEpilogue::kAddResidual));
   }
   MultiplyOut(x, k, weight, bias, a.delta);
-  if (after_norm != nullptr) return AddNormOfDelta(after_norm);
+  if (after_norm != nullptr) return AddNormOfDelta(after_norm, scale);
   pending_ = a.delta;
 }
 
-void CudaDecoder::AddNormOfDelta(const void* weight) {
+void CudaDecoder::AddNormOfDelta(const void* weight, float scale) {
   const Activations& a = memory_.activations;
   if (collective_ != nullptr) {
     collective_->AllReduceSum(a.delta, shape_.num_rows * a.hidden, sizes_.dtype, device_.stream().handle);
   }
   kernels::RmsNorm(device_.stream(), {sizes_.dtype, a.delta, nullptr, weight, a.residual, shape_.num_rows, a.hidden,
-                                      static_cast<float>(spec_.norm_epsilon), true});
+                                      static_cast<float>(spec_.norm_epsilon), true, scale});
 }
 
 void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out) {
@@ -264,6 +254,10 @@ void CudaDecoder::Norm(const void* weight, const void* bias) {
   } else {
     kernels::RmsNorm(device_.stream(), norm);
   }
+}
+
+kernels::Weight CudaDecoder::Table(const void* rows, int64_t count, int64_t width) const {
+  return {sizes_.dtype, static_cast<const std::byte*>(rows), count, width, width * ByteSize(sizes_.dtype)};
 }
 
 GemmParams CudaDecoder::Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const {

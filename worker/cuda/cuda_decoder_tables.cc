@@ -30,13 +30,23 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool
   return tables;
 }
 
+/// For each kind of attention so many numbers as `count` says.
+template <class Count>
+std::vector<int32_t*> TakeForKinds(const CudaDecoderSizes& sizes, const Count& count, Pieces& pieces) {
+  std::vector<int32_t*> tables;
+  for (const AttentionSizes& kind : sizes.kinds) tables.push_back(pieces.Take<int32_t>(count(kind)));
+  return tables;
+}
+
 }  // namespace
 
 CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
     : ropes(TakeRopes(spec, sizes.max_model_len, false, pieces)),
       query_ropes(TakeRopes(spec, sizes.max_model_len, true, pieces)),
-      head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.layer(0).head_start.size()))),
-      kv_head_of(pieces.Take<int32_t>(sizes.shard.heads.size())),
+      head_start(TakeForKinds(
+          sizes, [](const AttentionSizes& kind) { return std::ssize(kind.head_start); }, pieces)),
+      kv_head_of(TakeForKinds(
+          sizes, [](const AttentionSizes& kind) { return kind.head_start.back(); }, pieces)),
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
       workspace(pieces.Take<float>(sizes.decode_workspace)),
@@ -80,13 +90,14 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
     }
     CopyNow(device_, all, to, "what layers add to scores");
   }
-  CopyNow(device_, sizes_.shard.layer(0).head_start, memory_.head_start, "the groups of heads");
-  std::vector<int32_t> kv_head_of;
-  const std::vector<int32_t>& start = sizes_.shard.layer(0).head_start;
-  for (size_t g = 0; g + 1 < start.size(); ++g) {
-    kv_head_of.resize(static_cast<size_t>(start[g + 1]), static_cast<int32_t>(g));
+  for (size_t kind = 0; kind < sizes_.kinds.size(); ++kind) {
+    const std::vector<int32_t>& start = sizes_.kinds[kind].head_start;
+    CopyNow(device_, start, memory_.head_start[kind], "the groups of heads");
+    std::vector<int32_t> kv_head_of;
+    for (size_t g = 0; g + 1 < start.size(); ++g)
+      kv_head_of.resize(static_cast<size_t>(start[g + 1]), static_cast<int32_t>(g));
+    CopyNow(device_, kv_head_of, memory_.kv_head_of[kind], "the groups of heads");
   }
-  CopyNow(device_, kv_head_of, memory_.kv_head_of, "the groups of heads");
 }
 
 }  // namespace quire

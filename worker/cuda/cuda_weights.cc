@@ -1,5 +1,6 @@
 #include "worker/cuda/cuda_weights.h"
 
+#include <cmath>
 #include <span>
 
 #include "comm/base/error.h"
@@ -16,7 +17,7 @@ namespace {
 /// Gives every weight its place; the same walk counts bytes and places weights.
 struct Layout {
   Layout(const ModelSpec& spec, const RankShard& shard, NumberType dtype, std::byte* memory) : pieces(memory) {
-    const int64_t element = ByteSize(dtype), hidden = spec.hidden_size;
+    const int64_t element = ByteSize(dtype), hidden = spec.hidden_size, inputs = spec.layer_input_size;
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
     const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
     const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
@@ -45,6 +46,9 @@ struct Layout {
                         .up_bias = take_if(spec.mlp_bias, mlp),
                         .down = mlp_if(dense, hidden, mlp),
                         .down_bias = take_if(spec.mlp_bias, hidden),
+                        .input_gate = take_if(inputs > 0, inputs * hidden),
+                        .input_out = take_if(inputs > 0, hidden * inputs),
+                        .input_norm = take_if(inputs > 0, hidden),
                         .router = mlp_if(layer.mixture, CudaWeights::RouterWidth(spec), hidden),
                         .experts_in_bias = mlp_if(layer.mixture && m.expert_biases, m.experts, 2 * expert),
                         .experts_down_bias = mlp_if(layer.mixture && m.expert_biases, m.experts, hidden),
@@ -59,6 +63,10 @@ struct Layout {
     final_norm_bias = take_if(spec.norm_bias, hidden);
     const bool learned = spec.position == Position::kLearned;
     positions = learned ? take(Extent(spec, Axis::kPositionRows, 0), hidden) : nullptr;
+    value_norm = take_if(spec.value_norm, LargestHead(spec));
+    layer_embedding = take_if(inputs > 0, spec.vocab_size * spec.num_layers() * inputs);
+    layer_projection = take_if(inputs > 0, spec.num_layers() * inputs * hidden);
+    layer_projection_norm = take_if(inputs > 0, inputs);
     embedding = take(spec.vocab_size, hidden);
     if (!spec.tied_embeddings) {
       head = take(shard.vocab.size(), hidden);
@@ -70,6 +78,7 @@ struct Layout {
   Pieces pieces;
   std::vector<CudaLayerWeights> layers;
   void *embedding_norm, *embedding_norm_bias, *final_norm, *final_norm_bias, *positions, *embedding, *head = nullptr;
+  void *value_norm, *layer_embedding, *layer_projection, *layer_projection_norm;
 };
 
 /// Uploads one rank's weights.
@@ -91,7 +100,7 @@ class Loader {
     Vector(to.down_bias, Role::kDownBias, layer);
     std::vector<RowSource> qkv;
     for (const Role role : {Role::kQuery, Role::kKey, Role::kValue}) {
-      if (!HasRole(spec, role)) continue;
+      if (!files_.Has(role, layer)) continue;  // the keys and values are those of another layer
       const std::vector<RowSource> rows = Rows(role, layer);
       qkv.insert(qkv.end(), rows.begin(), rows.end());
     }
@@ -106,6 +115,11 @@ class Loader {
     if (files_.spec().qk_norm != QkNorm::kNone) {
       Vector(to.query_norm, Role::kQueryNorm, layer);
       Vector(to.key_norm, Role::kKeyNorm, layer);
+    }
+    if (const int64_t inputs = files_.spec().layer_input_size; inputs > 0) {
+      Matrix(to.input_gate, Role::kLayerInputGate, layer, hidden);
+      Matrix(to.input_out, Role::kLayerInputOut, layer, inputs);
+      Vector(to.input_norm, Role::kLayerInputNorm, layer);
     }
     Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut, layer).cols.size());
     if (spec.mixture) {
@@ -248,12 +262,28 @@ CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, Number
   final_norm = layout.final_norm;
   final_norm_bias = layout.final_norm_bias;
   positions = layout.positions;
+  value_norm = layout.value_norm;
+  layer_embedding = layout.layer_embedding;
+  layer_projection = layout.layer_projection;
+  layer_projection_norm = layout.layer_projection_norm;
   embedding = layout.embedding;
   head = layout.head;
 
   Uploader uploader(device, dtype, threads, [&](int64_t done) { progress(done, memory_.bytes()); });
   Loader loader(files, shard, dtype, uploader);
-  for (int64_t i = 0; i < spec.num_layers(); ++i) loader.Load(i, layers[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < spec.num_layers(); ++i) {
+    CudaLayerWeights& layer = layers[static_cast<size_t>(i)];
+    loader.Load(i, layer);
+    if (spec.layer_scales) layer.scale = ReadVector(files, shard, Role::kLayerScale, i).front();
+  }
+  if (spec.value_norm) loader.Numbers(value_norm, std::vector<float>(static_cast<size_t>(LargestHead(spec)), 1), 0);
+  if (spec.layer_input_size > 0) {
+    loader.Matrix(layer_embedding, Role::kLayerEmbedding, 0, spec.num_layers() * spec.layer_input_size);
+    loader.Matrix(layer_projection, Role::kLayerProjection, 0, spec.hidden_size);
+    std::vector<float> norm = ReadVector(files, shard, Role::kLayerProjectionNorm);
+    for (float& weight : norm) weight *= std::sqrt(0.5f);
+    loader.Numbers(layer_projection_norm, norm, 0);
+  }
   loader.Vector(embedding_norm, Role::kEmbeddingNorm, 0);
   loader.Vector(embedding_norm_bias, Role::kEmbeddingNormBias, 0);
   loader.Vector(final_norm, Role::kFinalNorm, 0);

@@ -26,6 +26,10 @@ struct CudaLayerWeights {
   void* up_bias;    // [mlp_width], or null
   void* down;       // [hidden, mlp_width]
   void* down_bias;  // [hidden], or null
+  // Null where layers get nothing beside the residual.
+  void* input_gate;  // [layer_input_size, hidden]
+  void* input_out;   // [hidden, layer_input_size]
+  void* input_norm;  // [hidden]
   // Null where the layer's MLP is no mixture.
   void* router;             // [router_width, hidden]: of every expert, of the shared one's gate, zeros
   void* experts_in_bias;    // [experts, 2 * expert_width], in the order of experts_in; or null
@@ -34,6 +38,7 @@ struct CudaLayerWeights {
   void* experts_down;       // [experts, hidden, expert_width]
   void* shared_in;          // [2 * shared_width, hidden], like mlp_in; or null
   void* shared_down;        // [hidden, shared_width], or null
+  float scale = 1;          // of the residual after the layer
 };
 
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of
@@ -60,6 +65,10 @@ class CudaWeights {
   void *embedding_norm, *embedding_norm_bias;  // [hidden], or null
   void *final_norm, *final_norm_bias;          // [hidden]; the bias may be null
   void* positions;                             // [positions, hidden], or null
+  void* value_norm;                            // [largest head_dim] ones, or null
+  void* layer_embedding;                       // [vocab, layers * layer_input_size], or null
+  void* layer_projection;                      // [layers * layer_input_size, hidden], or null
+  void* layer_projection_norm;                 // [layer_input_size], divided by sqrt(2); or null
   void* embedding;                             // [vocab, hidden]
   void* head;                                  // [local vocab, hidden]
 

@@ -29,6 +29,8 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
       return shard.vocab;
     case Axis::kOne:
     case Axis::kHidden:
+    case Axis::kLayerInput:
+    case Axis::kLayerInputs:
     case Axis::kHeadDim:
     case Axis::kTokens:
     case Axis::kPositionRows:

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/expect_bugs_found.h"
-#include "kernels/cuda/prefill/prefill_attention_scalar.cuh"
 #include "kernels/cuda/prefill/prefill_attention_launch.cuh"
+#include "kernels/cuda/prefill/prefill_attention_scalar.cuh"
 #include "kernels/cuda/prefill_case.h"
 #include "planted_bugs.h"
 #include "simt/expect_error.h"
