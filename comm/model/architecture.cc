@@ -15,16 +15,17 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,      &architectures::kMistral,    &architectures::kQwen2,    &architectures::kQwen3,
-    &architectures::kMinistral,  &architectures::kMinistral3, &architectures::kPhi3,     &architectures::kGranite,
-    &architectures::kSmolLm3,    &architectures::kOlmo2,      &architectures::kOlmo3,    &architectures::kGemma2,
-    &architectures::kGemma3,     &architectures::kGlm,        &architectures::kGlm4,     &architectures::kBloom,
-    &architectures::kMpt,        &architectures::kGptNeoX,    &architectures::kGpt2,     &architectures::kOpt,
-    &architectures::kFalcon,     &architectures::kStarCoder2, &architectures::kCohere,   &architectures::kCohere2,
-    &architectures::kPhi,        &architectures::kStableLm,   &architectures::kMixtral,  &architectures::kQwen2Moe,
-    &architectures::kQwen3Moe,   &architectures::kOlmoe,      &architectures::kGlm4Moe,  &architectures::kGptOss,
-    &architectures::kGraniteMoe, &architectures::kGemma,      &architectures::kPhiMoe,   &architectures::kDots1,
-    &architectures::kMiniMaxM2,  &architectures::kErnie,      &architectures::kErnieMoe, &architectures::kGemma4,
+    &architectures::kLlama,       &architectures::kMistral,    &architectures::kQwen2,    &architectures::kQwen3,
+    &architectures::kMinistral,   &architectures::kMinistral3, &architectures::kPhi3,     &architectures::kGranite,
+    &architectures::kSmolLm3,     &architectures::kOlmo2,      &architectures::kOlmo3,    &architectures::kGemma2,
+    &architectures::kGemma3,      &architectures::kGlm,        &architectures::kGlm4,     &architectures::kBloom,
+    &architectures::kMpt,         &architectures::kGptNeoX,    &architectures::kGpt2,     &architectures::kOpt,
+    &architectures::kFalcon,      &architectures::kStarCoder2, &architectures::kCohere,   &architectures::kCohere2,
+    &architectures::kPhi,         &architectures::kStableLm,   &architectures::kMixtral,  &architectures::kQwen2Moe,
+    &architectures::kQwen3Moe,    &architectures::kOlmoe,      &architectures::kGlm4Moe,  &architectures::kGptOss,
+    &architectures::kGraniteMoe,  &architectures::kGemma,      &architectures::kPhiMoe,   &architectures::kDots1,
+    &architectures::kMiniMaxM2,   &architectures::kErnie,      &architectures::kErnieMoe, &architectures::kGemma4,
+    &architectures::kGemma4Whole,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -55,6 +56,15 @@ int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
+/// True of tensors of HF's files that would make a layer's keys and values, where it reads those of another.
+bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name) {
+  if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
+  ModelSpec apart = spec;
+  apart.SetAll(&LayerSpec::kv_from_layer, -1);
+  const std::vector<ExpectedTensor> tensors = ExpectedTensors(apart, WeightsOf(apart), Naming::kHf);
+  return std::ranges::find(tensors, tensor_name, &ExpectedTensor::name) != tensors.end();
+}
+
 }  // namespace
 
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
@@ -67,7 +77,7 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
-  spec.eos_token_ids = config.TokenIds("eos_token_id");
+  if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
   if (!generation_json.empty()) {
     const Json generation = ParseJson(generation_json, path + " (generation_config.json)");
     const auto ids = HfConfig(generation, path).TokenIds("eos_token_id");
@@ -107,6 +117,11 @@ std::string HfBaseOf(const ModelSpec& spec) {
   return base == nullptr ? "" : base;
 }
 
+std::string HfTextOf(const ModelSpec& spec) {
+  const char* text = ArchitectureOf(spec).hf_text;
+  return text == nullptr ? "" : text;
+}
+
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
     if (tensor_name == read) return naming == Naming::kGguf;
@@ -118,6 +133,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
       fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
   const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_");
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
+  if (naming == Naming::kHf && WouldMakeKeys(spec, tensor_name)) return true;
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.
   ModelSpec untied = spec;

@@ -66,6 +66,8 @@ class ModelFiles {
   void OpenGguf();
   /// Files of a model that was saved without its head leave out what its names begin with.
   void CompleteNames();
+  /// Files of a model that sees or hears as well: leaves the text model's tensors, with the names that they have alone.
+  void KeepText();
   void PlaceTensors();
   /// Keys' weights are values', too, where values are keys.
   void PlaceValues();

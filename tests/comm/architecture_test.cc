@@ -545,6 +545,36 @@ std::string OpenRenamed(const std::string& model, const std::string& cut, const 
   return ErrorOf([&] { ModelFiles::Open(to); });
 }
 
+TEST(ArchitectureTest, FilesOfGemma4MayHaveWhatTheTextModelDoesNotUse) {
+  const Json floats = {{"dtype", "F32"}, {"shape", {1}}};
+  const std::string layers = "model.language_model.layers.";
+  EXPECT_EQ(OpenRenamed("gemma4whole", "", {{"model.vision_tower.x", floats}, {"model.embed_audio.x", floats}}), "");
+  EXPECT_EQ(OpenRenamed("gemma4whole", "", {{layers + "2.self_attn.k_proj.weight", floats}}), "")
+      << "layer 2 reads the keys of layer 0";
+  EXPECT_THAT(OpenRenamed("gemma4whole", "", {{layers + "1.self_attn.k_bias", floats}}),
+              HasSubstr("unexpected: model.layers.1.self_attn.k_bias"));
+  EXPECT_EQ(OpenRenamed("gemma4", "", {{"model.layers.5.self_attn.v_proj.weight", floats}}), "");
+  EXPECT_THAT(OpenRenamed("gemma4", "", {{"model.vision_tower.x", floats}}), HasSubstr("unexpected: model.vision"));
+  EXPECT_THAT(OpenRenamed("gemma4large", "", {{"model.layers.1.self_attn.v_proj.weight", floats}}),
+              HasSubstr("unexpected: model.layers.1.self_attn.v_proj"))
+      << "its values are its keys";
+}
+
+TEST(ArchitectureTest, TheWholeGemma4SaysItsTextModelWithin) {
+  const Json text = SmallConfig("gemma4_text");
+  const auto read = [&](const Json& config) { return SpecFromHf(config.dump(), "", "config.json"); };
+  Json whole = {{"model_type", "gemma4"}, {"text_config", text}};
+  whole["text_config"]["eos_token_id"] = {7, 9};
+  EXPECT_EQ(read(whole).eos_token_ids, (std::vector<TokenId>{7, 9}));
+  EXPECT_EQ(read(whole).layers, Read("gemma4_text").layers);
+  whole["tie_word_embeddings"] = false;
+  EXPECT_THAT(ErrorOf([&] { read(whole); }), HasSubstr("tie_word_embeddings = false and another one in text_config"));
+  whole["text_config"]["tie_word_embeddings"] = false;
+  EXPECT_FALSE(read(whole).tied_embeddings);
+  whole["text_config"]["attention_bias"] = true;
+  EXPECT_THAT(ErrorOf([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
+}
+
 TEST(ArchitectureTest, OlderFilesMayLackTheirNamesBeginningAndHoldMasks) {
   const Json floats = {{"dtype", "F32"}, {"shape", {1, 1, 1, 1}}}, bools = {{"dtype", "BOOL"}, {"shape", {1, 1, 2, 2}}};
   EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {}), "");
