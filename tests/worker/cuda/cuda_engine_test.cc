@@ -589,8 +589,9 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
 }
 
 TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
-  for (const bool fp8 : {false, true}) {
-    const test::RandomModel model({}, 1);
+  const test::ModelShape shapes[] = {{}, {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"}};
+  for (const auto& [shape, fp8] : {std::pair{shapes[0], false}, {shapes[0], true}, {shapes[1], false}}) {
+    const test::RandomModel model(shape, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
     const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
     CudaEngineOptions options;
