@@ -16,6 +16,10 @@ struct GateMulParams {
   bool interleaved;  // instead: 8 gates, their 8 ups, and so on (cuda/skinny_gemm.h); columns is a multiple of 8
   Activation activation = Activation::kSilu;
   float limit = 0;  // of kClampedSilu
+  /// Ups of another place, rows up_stride numbers apart; gate_up then is [num_tokens, columns], not interleaved, and
+  /// may be out.
+  const void* up = nullptr;
+  int64_t up_stride = 0;
 };
 void GateMul(const CpuStream& stream, const GateMulParams& params);
 void GateMul(const CudaStream& stream, const GateMulParams& params);

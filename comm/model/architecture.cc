@@ -15,16 +15,17 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,      &architectures::kMistral,    &architectures::kQwen2,    &architectures::kQwen3,
-    &architectures::kMinistral,  &architectures::kMinistral3, &architectures::kPhi3,     &architectures::kGranite,
-    &architectures::kSmolLm3,    &architectures::kOlmo2,      &architectures::kOlmo3,    &architectures::kGemma2,
-    &architectures::kGemma3,     &architectures::kGlm,        &architectures::kGlm4,     &architectures::kBloom,
-    &architectures::kMpt,        &architectures::kGptNeoX,    &architectures::kGpt2,     &architectures::kOpt,
-    &architectures::kFalcon,     &architectures::kStarCoder2, &architectures::kCohere,   &architectures::kCohere2,
-    &architectures::kPhi,        &architectures::kStableLm,   &architectures::kMixtral,  &architectures::kQwen2Moe,
-    &architectures::kQwen3Moe,   &architectures::kOlmoe,      &architectures::kGlm4Moe,  &architectures::kGptOss,
-    &architectures::kGraniteMoe, &architectures::kGemma,      &architectures::kPhiMoe,   &architectures::kDots1,
-    &architectures::kMiniMaxM2,  &architectures::kErnie,      &architectures::kErnieMoe,
+    &architectures::kLlama,       &architectures::kMistral,    &architectures::kQwen2,    &architectures::kQwen3,
+    &architectures::kMinistral,   &architectures::kMinistral3, &architectures::kPhi3,     &architectures::kGranite,
+    &architectures::kSmolLm3,     &architectures::kOlmo2,      &architectures::kOlmo3,    &architectures::kGemma2,
+    &architectures::kGemma3,      &architectures::kGlm,        &architectures::kGlm4,     &architectures::kBloom,
+    &architectures::kMpt,         &architectures::kGptNeoX,    &architectures::kGpt2,     &architectures::kOpt,
+    &architectures::kFalcon,      &architectures::kStarCoder2, &architectures::kCohere,   &architectures::kCohere2,
+    &architectures::kPhi,         &architectures::kStableLm,   &architectures::kMixtral,  &architectures::kQwen2Moe,
+    &architectures::kQwen3Moe,    &architectures::kOlmoe,      &architectures::kGlm4Moe,  &architectures::kGptOss,
+    &architectures::kGraniteMoe,  &architectures::kGemma,      &architectures::kPhiMoe,   &architectures::kDots1,
+    &architectures::kMiniMaxM2,   &architectures::kErnie,      &architectures::kErnieMoe, &architectures::kGemma4,
+    &architectures::kGemma4Whole,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -42,16 +43,26 @@ const Architecture& ArchitectureOf(const ModelSpec& spec) {
   return Find(&Architecture::hf, spec.architecture, "model");
 }
 
-/// How often a token is multiplied with a weight of this role.
-int64_t TimesUsed(const ModelSpec& spec, Role role) {
-  if (!IsOfLayer(role)) return 1;
-  const int64_t layers = std::ranges::count_if(spec.layers, [&](const LayerSpec& l) { return HasRole(l, role); });
-  return layers * (IsOfExpert(role) ? spec.mixture.experts_per_token : 1);
+/// How often a token is multiplied with this layer's weight of a role.
+int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
+  if (!HasRole(spec.layers[layer], role)) return 0;
+  if (role == Role::kKey && spec.layers[layer].values_are_keys) return 2;
+  return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 
 /// Numbers of a matrix for every one of its rows and columns that lies along `axis`.
-int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis) {
-  return weight.rows == axis ? Extent(spec, weight.cols) : weight.cols == axis ? Extent(spec, weight.rows) : 0;
+int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis, size_t layer) {
+  const auto l = static_cast<int64_t>(layer);
+  return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
+}
+
+/// True of tensors of HF's files that would make a layer's keys and values, where it reads those of another.
+bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name) {
+  if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
+  ModelSpec apart = spec;
+  apart.SetAll(&LayerSpec::kv_from_layer, -1);
+  const std::vector<ExpectedTensor> tensors = ExpectedTensors(apart, WeightsOf(apart), Naming::kHf);
+  return std::ranges::find(tensors, tensor_name, &ExpectedTensor::name) != tensors.end();
 }
 
 }  // namespace
@@ -66,7 +77,7 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
-  spec.eos_token_ids = config.TokenIds("eos_token_id");
+  if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
   if (!generation_json.empty()) {
     const Json generation = ParseJson(generation_json, path + " (generation_config.json)");
     const auto ids = HfConfig(generation, path).TokenIds("eos_token_id");
@@ -99,15 +110,16 @@ void ReadLayout(const TensorMap& tensors, ModelSpec& spec) {
   if (std::ranges::any_of(tensors, stacked)) spec.mixture.file_rows = GateUpRows::kInOrder;
 }
 
-std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {
-  std::vector<WeightSpec> weights = ArchitectureOf(spec).weights(spec);
-  PlaceRows(spec, weights);
-  return weights;
-}
+std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) { return ArchitectureOf(spec).weights(spec); }
 
 std::string HfBaseOf(const ModelSpec& spec) {
   const char* base = ArchitectureOf(spec).hf_base;
   return base == nullptr ? "" : base;
+}
+
+std::string HfTextOf(const ModelSpec& spec) {
+  const char* text = ArchitectureOf(spec).hf_text;
+  return text == nullptr ? "" : text;
 }
 
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
@@ -121,6 +133,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
       fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
   const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_");
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
+  if (naming == Naming::kHf && WouldMakeKeys(spec, tensor_name)) return true;
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.
   ModelSpec untied = spec;
@@ -133,9 +146,19 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
 
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis) {
   int64_t numbers = 0;
+  for (const int64_t of_layer : LayerNumbersPerUnit(spec, axis)) numbers += of_layer;
   for (const WeightSpec& weight : WeightsOf(spec)) {
-    if (!weight.is_matrix()) continue;
-    numbers += NumbersAcross(spec, weight, axis) * TimesUsed(spec, weight.role);
+    if (weight.is_matrix() && !IsOfLayer(weight.role)) numbers += NumbersAcross(spec, weight, axis, 0);
+  }
+  return numbers;
+}
+
+std::vector<int64_t> LayerNumbersPerUnit(const ModelSpec& spec, Axis axis) {
+  std::vector<int64_t> numbers(spec.layers.size());
+  for (const WeightSpec& weight : WeightsOf(spec)) {
+    if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
+    for (size_t layer = 0; layer < numbers.size(); ++layer)
+      numbers[layer] += NumbersAcross(spec, weight, axis, layer) * TimesUsed(spec, weight.role, layer);
   }
   return numbers;
 }
@@ -155,7 +178,10 @@ int64_t LayerMatrixNumbers(const ModelSpec& spec) {
   int64_t numbers = 0;
   for (const WeightSpec& weight : WeightsOf(spec)) {
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
-    numbers += Extent(spec, weight.rows) * Extent(spec, weight.cols) * TimesUsed(spec, weight.role);
+    for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+      const auto l = static_cast<int64_t>(layer);
+      numbers += Extent(spec, weight.rows, l) * Extent(spec, weight.cols, l) * TimesUsed(spec, weight.role, layer);
+    }
   }
   return numbers;
 }

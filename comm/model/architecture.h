@@ -22,7 +22,10 @@ struct Architecture {
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
   const char* hf_base = nullptr;  // what names begin with, but in files of the model without its head
   std::span<const char* const> hf_buffers =
-      {};                         // ends of names of tensors that HF's older files have beside the weights
+      {};  // ends of names of tensors that HF's older files have beside the weights
+  /// What names begin with instead of "model." in files of a model that sees or hears as well, whose other tensors but
+  /// the head's are not used.
+  const char* hf_text = nullptr;
   bool predicts_further = false;  // files may have layers that predict tokens after the next
 };
 
@@ -43,14 +46,20 @@ std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
 /// What names of HF's tensors begin with and may lack, or nothing.
 std::string HfBaseOf(const ModelSpec& spec);
 
+/// What names of HF's tensors of the text model begin with in files of one that sees or hears as well, or nothing.
+std::string HfTextOf(const ModelSpec& spec);
+
 /// True of tensors that files may have beside the weights: what they say follows from the configuration or is read with
 /// it, or the model does not use it.
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming);
 
 /// Numbers of all matrices of the layers and the head that one unit of the axis stands for: what a rank reads per step
 /// of one token for one more number of a query, for one more column of the MLP, for one more token of the vocabulary.
-/// Numbers of the matrices for each unit of the axis; of experts those that a token chooses.
+/// Of experts those that a token chooses.
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
+
+/// The same of the matrices of each layer, the head left out: [layers].
+std::vector<int64_t> LayerNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
 /// Numbers of all matrices of the layers, of experts those that a token chooses.
 int64_t LayerMatrixNumbers(const ModelSpec& spec);

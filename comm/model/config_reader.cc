@@ -26,12 +26,14 @@ constexpr Meaningful kHfKeys[] = {
     {"attn_uses_sequence_id", "false"},
     {"attention_bias", "false"},
     {"attention_chunk_size", "null"},
+    {"attention_k_eq_v", "false"},
     {"attention_multiplier", "null"},
     {"attn_logit_softcapping", "null"},
     {"clip_qkv", "null"},
     {"compression_config", "null"},
     {"do_layer_norm_before", "true"},
     {"embedding_multiplier", "1"},
+    {"enable_moe_block", "false"},
     {"final_logit_softcapping", "null"},
     {"first_k_dense_replace", "0"},
     {"full_attention", "null"},  // of rope_parameters: each kind of layer rotates otherwise
@@ -54,6 +56,7 @@ constexpr Meaningful kHfKeys[] = {
     {"no_bias", "true"},
     {"no_rope_layers", "null"},
     {"num_experts", "0"},
+    {"num_kv_shared_layers", "0"},
     {"num_local_experts", "0"},
     {"parallel_attn", "false"},
     {"partial_rotary_factor", "1"},
@@ -209,6 +212,12 @@ void HfConfig::RefuseWhatNobodyRead() const {
   for (const auto& [key, neutral] : kHfKeys) {
     if (read_.contains(key) || !json_.contains(key) || IsNeutral(json_[key], neutral)) continue;
     Fail("{}: {} = {} is not supported for this architecture", path_, key, DumpJson(json_[key]).substr(0, 100));
+  }
+}
+
+void HfConfig::RefuseOtherKeys() const {
+  for (const auto& [key, value] : json_.items()) {
+    if (!read_.contains(key)) Fail("{}: {} is not supported", path_, key.substr(0, 100));
   }
 }
 

@@ -35,6 +35,8 @@ class HfConfig {
   /// Throws Error naming the first key that is known to change what a model computes, says something else than what
   /// leaves it as it is, and that nobody has asked for.
   void RefuseWhatNobodyRead() const;
+  /// Throws Error naming a key that nobody has asked for, if there is one.
+  void RefuseOtherKeys() const;
 
  private:
   const Json& json_;

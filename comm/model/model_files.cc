@@ -38,7 +38,8 @@ bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& want
 /// is read row by row, which an embedding, a vector and rows for columns are not.
 bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
   if (tensor.scaled == nullptr) return tensor.type < NumberType::kU8;
-  return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding && weight.role != Role::kPositions;
+  return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding &&
+         weight.role != Role::kLayerEmbedding && weight.role != Role::kPositions;
 }
 
 /// Writers of GPTQ have given every quantised matrix a bias, of zeros where the model has none.
@@ -130,6 +131,7 @@ void ModelFiles::OpenHf() {
   JoinMxFp4(tensors_, path_);
   JoinQuantized(tensors_, spec_.quants, path_);
   ReadLayout(tensors_, spec_);
+  KeepText();
   CompleteNames();
 }
 
@@ -156,14 +158,6 @@ void ModelFiles::MakeUp() {
                                           : made_up_[0].bytes().subspan(static_cast<size_t>(place++ % kPlaces * kStep));
     tensors_.emplace(tensor.name, Tensor{type, tensor.shape, from.first(bytes)});
   }
-}
-
-void ModelFiles::CompleteNames() {
-  const std::string base = HfBaseOf(spec_);
-  if (base.empty() || std::ranges::any_of(tensors_, [&](const auto& t) { return t.first.starts_with(base); })) return;
-  TensorMap named;
-  for (auto& [name, tensor] : tensors_) named.emplace(base + name, std::move(tensor));
-  tensors_ = std::move(named);
 }
 
 void ModelFiles::OpenGguf() {
@@ -205,9 +199,16 @@ void ModelFiles::PlaceTensors() {
       mismatch.unexpected.push_back(name.substr(0, 100));
     }
   }
-  if (mismatch.empty()) return;
+  if (mismatch.empty()) return PlaceValues();
   Fail("{}: the tensors are not those of the {} that the configuration describes; {}", path_, spec_.architecture,
        mismatch.Text());
+}
+
+void ModelFiles::PlaceValues() {
+  for (int64_t layer = 0; layer < spec_.num_layers(); ++layer) {
+    if (spec_.layers[static_cast<size_t>(layer)].values_are_keys)
+      placed_[PlaceOf(Role::kValue, layer)] = placed_[PlaceOf(Role::kKey, layer)];
+  }
 }
 
 void ModelFiles::PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places) {
@@ -226,6 +227,10 @@ const WeightSpec& ModelFiles::weight(Role role) const {
   const auto found = std::ranges::find(weights_, role, &WeightSpec::role);
   QUIRE_CHECK(found != weights_.end(), "a {} has no weight {}", spec_.architecture, static_cast<int>(role));
   return *found;
+}
+
+RowPlaces ModelFiles::PlacesOf(Role role, int64_t layer) const {
+  return quire::PlacesOf(spec_, weights_, weight(role), layer);
 }
 
 const Tensor& ModelFiles::Get(Role role, int64_t layer, int64_t expert) const {

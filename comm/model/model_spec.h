@@ -33,11 +33,26 @@ enum class Activation : uint8_t {
   kClampedSilu,  // of gates: kernels/activation.h has the formula; ModelSpec::gate_limit
 };
 
+/// What lets the tokens of a layer see each other.
+enum class Mixer : uint8_t {
+  kAttention,  // softmax over the keys of the context, which lie in KV blocks
+};
+
 /// What may differ from layer to layer.
 struct LayerSpec {
-  int64_t window = 0;    // tokens a query sees, itself counted in; 0: all
-  int64_t rope = 0;      // index into ModelSpec::ropes; -1: positions do not rotate anything
-  bool mixture = false;  // its MLP is ModelSpec::mixture
+  Mixer mixer = Mixer::kAttention;
+  int64_t num_kv_heads = 0;       // divides ModelSpec::num_heads
+  int64_t head_dim = 0;           // of queries, keys and values
+  int64_t kv_from_layer = -1;     // whose keys and values it reads, an earlier layer with like heads; -1: its own
+  bool values_are_keys = false;   // values are what keys are before norm and rotation, and have no weights
+  int64_t window = 0;             // tokens a query sees, itself counted in; 0: all
+  int64_t rope = 0;               // index into ModelSpec::ropes; -1: positions do not rotate anything
+  int64_t intermediate_size = 0;  // of its MLP; of no meaning with a mixture
+  bool mixture = false;           // its MLP is ModelSpec::mixture
+
+  constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
+  /// True of layers with keys and values of their own, which KV blocks hold.
+  constexpr bool has_kv() const { return has_attention() && kv_from_layer < 0; }
   bool operator==(const LayerSpec&) const = default;
 };
 
@@ -54,22 +69,21 @@ enum class QkNorm : uint8_t {
 struct ModelSpec {
   std::string architecture;  // a name of the table in comm/model/architecture.cc
   int64_t hidden_size = 0;
-  int64_t num_heads = 0;     // query heads
-  int64_t num_kv_heads = 0;  // divides num_heads
-  int64_t head_dim = 0;
-  int64_t intermediate_size = 0;  // of layers without a mixture
+  int64_t num_heads = 0;  // query heads of every layer
   int64_t vocab_size = 0;
   int64_t max_position = 0;            // longest sequence the model was trained for
   double norm_epsilon = 0;             // of RMSNorm or LayerNorm
-  std::vector<Rope> ropes = {Rope()};  // kinds of rotation: LayerSpec::rope. Not empty; all rotate as many dimensions
+  std::vector<Rope> ropes = {Rope()};  // kinds of rotation: LayerSpec::rope. Not empty
   bool tied_embeddings = false;        // the output head is the embedding
   bool qkv_bias = false;               // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
+  bool value_norm = false;  // each head of the values is normed, without weights; with QkNorm::kHeads
   NormKind norm = NormKind::kRms;
   bool norms_before = true;     // residual += f(norm(residual)), of attention and MLP
   bool norms_after = false;     // residual += norm(f(..)); a model may have both
   bool norms_add_one = false;   // the weights of norms as stored are one less than what is multiplied by
   bool norm_bias = false;       // norms have biases
+  bool layer_scales = false;    // what the residual is after a layer is multiplied by a number of the layer
   bool embedding_norm = false;  // the embeddings are normed before the first layer
   bool out_bias = false;        // the output of attention has a bias
   bool mlp_bias = false;        // what goes into the MLP and what comes out of it have biases
@@ -92,6 +106,9 @@ struct ModelSpec {
   double attention_scale = 0;   // scores of attention are; 0: 1 / sqrt(head_dim)
   double residual_scale = 1;    // what attention and MLP add to the residual is
   double logit_scale = 1;
+  /// Numbers that each layer gets of each token beside the residual, from the token's id and its embedding, and by
+  /// which it gates what it adds last (DecoderOps::AddLayerInput); 0: none.
+  int64_t layer_input_size = 0;
   double score_cap = 0;  // scores of attention become cap * tanh(score / cap) before the softmax; 0: they stay
   double logit_cap = 0;  // logits likewise, after their scale
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
@@ -104,10 +121,15 @@ struct ModelSpec {
 
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
-  /// Dimensions of a head that positions rotate: the first ones, i with i + half of them.
-  int64_t rotated_dims() const {
-    if (position != Position::kRope) return 0;
-    return ropes[0].rotated_dims > 0 ? ropes[0].rotated_dims : head_dim;
+  /// Gives every layer the same.
+  void SetAll(int64_t LayerSpec::*what, int64_t value) {
+    for (LayerSpec& layer : layers) layer.*what = value;
+  }
+  /// Dimensions of the layer's heads that positions rotate: the first ones, i with i + half of them.
+  int64_t rotated_dims(const LayerSpec& layer) const {
+    if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;
+    const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;
+    return said > 0 ? said : layer.head_dim;
   }
   /// Tokens behind which no layer looks; 0 where some layer sees all.
   int64_t window() const {
@@ -124,8 +146,14 @@ void CheckSpec(const ModelSpec& spec, const std::string& path);
 /// Every field as text: specs that say the same have the same text, and others another.
 std::string TextOf(const ModelSpec& spec);
 
-/// What scores of attention are multiplied by.
-float AttentionScale(const ModelSpec& spec);
+/// Numbers of the largest head of any layer.
+int64_t LargestHead(const ModelSpec& spec);
+
+/// Dimensions that this kind of rotation, an index into ModelSpec::ropes, rotates: 0 where no layer has it.
+int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
+
+/// What scores of the layer's attention are multiplied by.
+float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 
 /// What a score loses per position of distance: [num_heads], or nothing where the model has no ALiBi. For n heads, n a
 /// power of two, 2^(-alibi_max_bias * (h + 1) / n); otherwise those of the next lower power of two, and then every

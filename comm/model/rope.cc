@@ -66,10 +66,10 @@ void CheckRope(const Rope& rope, const std::string& path) {
 }
 
 std::string TextOf(const Rope& rope) {
-  const auto& [theta, rotated, scaling, factor, attention, low, high, fast, slow, truncate, original, growth, divisors,
-               longs] = rope;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {};{}", theta, rotated, static_cast<int>(scaling), factor,
-                     attention, low, high, fast, slow, truncate, original, growth, fmt::join(divisors, ","),
+  const auto& [theta, rotated, scaling, factor, attention, low, high, fast, slow, truncate, original, growth, turning,
+               divisors, longs] = rope;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {};{}", theta, rotated, static_cast<int>(scaling), factor,
+                     attention, low, high, fast, slow, truncate, original, growth, turning, fmt::join(divisors, ","),
                      fmt::join(longs, ","));
 }
 
@@ -86,6 +86,7 @@ std::vector<float> RopeFrequencies(const Rope& rope, int64_t rotated_dims, int64
                                                              : 0;
     double frequency = kept == 1 ? plain : (1 - kept) * plain / rope.factor + kept * plain;
     if (!divisors.empty()) frequency /= divisors[static_cast<size_t>(i)];
+    if (rope.turning_pairs >= 0 && i >= rope.turning_pairs) frequency = 0;
     frequencies.push_back(static_cast<float>(frequency));
   }
   return frequencies;

@@ -33,6 +33,7 @@ struct Rope {
   double original_max_position = 8192;
   /// Queries at position p are multiplied by 1 + query_growth * ln(1 + floor(p / original_max_position)).
   double query_growth = 0;
+  int64_t turning_pairs = -1;        // the first so many pairs of dimensions turn, the others keep still; -1: all turn
   std::vector<float> divisors;       // divides frequency i as well (GGUF's rope_freqs); empty for none
   std::vector<float> long_divisors;  // kLongRope: instead, where sequences beyond original_max_position are served
 };

@@ -77,6 +77,7 @@ void Rope(const CpuStream& stream, const RopeParams& p) {
 
 void GateMul(const CpuStream& stream, const GateMulParams& p) {
   QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && (!p.interleaved || p.columns % 8 == 0));
+  QUIRE_KERNEL_CHECK(p.up == nullptr || !p.interleaved);
   stream.pool().ForRange(p.num_tokens, 1,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().gate_mul(p, begin, end); });
 }
@@ -88,8 +89,8 @@ void CapLogits(const CpuStream& stream, const CapLogitsParams& p) {
   const int64_t rows = together ? 1 : p.num_rows, columns = together ? p.num_rows * p.columns : p.columns;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t at = row * p.row_stride;
-    stream.pool().ForRange(
-        columns, 64, [&](int64_t begin, int64_t end, int) { ActiveTable().cap_logits(p, at + begin, at + end); });
+    stream.pool().ForRange(columns, 64,
+                           [&](int64_t begin, int64_t end, int) { ActiveTable().cap_logits(p, at + begin, at + end); });
   }
 }
 

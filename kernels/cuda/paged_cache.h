@@ -16,7 +16,7 @@ struct PagedCache {
   int64_t key_block_stride;    // elements from block b to block b + 1, a multiple of x
   int64_t value_block_stride;  // likewise
   int32_t num_kv_heads;        // local
-  int32_t head_size;           // 64, 80, 96, 128 or 256
+  int32_t head_size;           // 64, 80, 96, 128, 256 or 512; DecodeAttention takes no 512
   int32_t block_size;          // tokens: 8, 16, 32 or 64
   /// The type of queries and results, or kFp8E4M3, of which a key is k_scale times the stored number and a value
   /// v_scale times.

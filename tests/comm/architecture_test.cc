@@ -52,8 +52,9 @@ std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
 }
 
 TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
-  for (const std::string family : {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3",
-                                   "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "ernie4_5"}) {
+  for (const std::string family :
+       {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3", "olmo2", "olmo3", "gemma",
+        "gemma2", "gemma3_text", "gemma4_text", "glm", "glm4", "ernie4_5"}) {
     const ModelSpec spec = Read(family, {{"tie_word_embeddings", false}});
     std::set<Role> roles;
     std::set<std::string> hf, gguf;
@@ -67,7 +68,7 @@ TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
     }
     EXPECT_EQ(roles.contains(Role::kQueryBias), family == "qwen2" || family.starts_with("glm"));
     EXPECT_EQ(roles.contains(Role::kQueryNorm),
-              family == "qwen3" || family.starts_with("olmo") || family == "gemma3_text");
+              family == "qwen3" || family.starts_with("olmo") || family == "gemma3_text" || family == "gemma4_text");
   }
 }
 
@@ -143,7 +144,7 @@ TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
   const auto rotated_of = [](const Json& changes) {
     Json all = {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"head_dim", 16}};
     all.update(changes);
-    return Read("minimax_m2", all).rotated_dims();
+    return RotatedDims(Read("minimax_m2", all), 0);
   };
   EXPECT_EQ(rotated_of(Json::object()), 16);
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}}), 4);
@@ -151,10 +152,10 @@ TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
 }
 
 TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
-  EXPECT_EQ(Read("llama").head_dim, 16);
-  EXPECT_EQ(Read("qwen2").head_dim, 16);
-  EXPECT_EQ(Read("qwen3").head_dim, 128);
-  EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).head_dim, 32);
+  EXPECT_EQ(Read("llama").layers[0].head_dim, 16);
+  EXPECT_EQ(Read("qwen2").layers[0].head_dim, 16);
+  EXPECT_EQ(Read("qwen3").layers[0].head_dim, 128);
+  EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).layers[0].head_dim, 32);
 }
 
 TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
@@ -166,6 +167,22 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
       {"gemma2", {{"attention_bias", true}}, "attention_bias"},
       {"gemma3_text", {{"attn_logit_softcapping", 50.0}}, "attn_logit_softcapping"},
       {"gemma3_text", {{"rope_parameters", {{"full_attention", {{"rope_type", "dynamic"}}}}}}, "of type dynamic"},
+      {"gemma4_text", {{"enable_moe_block", true}}, "enable_moe_block = true is not supported"},
+      {"gemma4_text", {{"use_bidirectional_attention", "all"}}, "use_bidirectional_attention \"all\""},
+      {"gemma4_text", {{"vocab_size_per_layer_input", 50}}, "vocab_size_per_layer_input = 50 and vocab_size = 100"},
+      {"gemma4_text", {{"num_kv_shared_layers", 3}}, "num_kv_shared_layers = 3 of 3 layers"},
+      {"gemma4_text", {{"num_kv_shared_layers", 1}}, "layer 2 reads keys of an earlier layer of its kind"},
+      {"gemma4_text", {{"sliding_window", 0}}, "sliding_window = 0"},
+      {"gemma4_text", {{"per_layer_config", {{"3", {{"head_dim", 32}}}}}}, "per_layer_config: 3 is not supported"},
+      {"gemma4_text", {{"per_layer_config", {{"2", {{"rope_theta", 32}}}}}}, "per_layer_config: 2: rope_theta"},
+      {"gemma4_text",
+       {{"num_kv_shared_layers", 1},
+        {"layer_types", {"full_attention", "sliding_attention", "full_attention"}},
+        {"per_layer_config", {{"2", {{"head_dim", 32}}}}}},
+       "layer 2 has other heads than layer 0, whose keys it reads"},
+      {"gemma4_text",
+       {{"rope_parameters", {{"sliding_attention", {{"rope_theta", 9.0}}}}}},
+       "full_attention is missing"},
       {"phimoe", {{"num_local_experts", 4}, {"num_experts_per_tok", 3}}, "SparseMixer chooses 2"},
       {"phimoe",
        {{"num_local_experts", 4},
@@ -236,6 +253,50 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
   EXPECT_EQ(local.layers[1].rope, 1);
 }
 
+TEST(ArchitectureTest, Gemma4HasHeadsOfTwoSizesAndLayersThatReadTheKeysOfOthers) {
+  const Json kinds = {"sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                      "sliding_attention"};
+  const ModelSpec small = Read("gemma4_text", {{"num_hidden_layers", 5},
+                                               {"layer_types", kinds},
+                                               {"sliding_window", 24},
+                                               {"num_kv_shared_layers", 2},
+                                               {"use_double_wide_mlp", true},
+                                               {"hidden_size_per_layer_input", 16}});
+  EXPECT_EQ(WindowsOf(small), (std::vector<int64_t>{24, 0, 24, 0, 0})) << "the last layer sees all";
+  const auto of_layers = [](const ModelSpec& spec, int64_t LayerSpec::*what) {
+    std::vector<int64_t> values;
+    for (const LayerSpec& layer : spec.layers) values.push_back(layer.*what);
+    return values;
+  };
+  EXPECT_EQ(of_layers(small, &LayerSpec::head_dim), (std::vector<int64_t>{256, 512, 256, 512, 512}));
+  EXPECT_EQ(of_layers(small, &LayerSpec::kv_from_layer), (std::vector<int64_t>{-1, -1, -1, 1, 1}));
+  EXPECT_EQ(of_layers(small, &LayerSpec::intermediate_size), (std::vector<int64_t>{96, 96, 96, 192, 192}));
+  EXPECT_EQ(RotatedDims(small, 0), 512);
+  EXPECT_EQ(small.ropes[0].turning_pairs, 64);
+  const std::vector<float> frequencies = RopeFrequencies(small.ropes[0], 512, 512);
+  EXPECT_GT(frequencies[63], 0);
+  EXPECT_EQ(frequencies[64], 0);
+
+  const ModelSpec large = Read("gemma4_text", {{"num_hidden_layers", 5},
+                                               {"layer_types", kinds},
+                                               {"attention_k_eq_v", true},
+                                               {"global_head_dim", 64},
+                                               {"num_global_key_value_heads", 1},
+                                               {"hidden_size_per_layer_input", 0}});
+  EXPECT_EQ(of_layers(large, &LayerSpec::num_kv_heads), (std::vector<int64_t>{2, 1, 2, 1, 1}));
+  EXPECT_EQ(of_layers(large, &LayerSpec::head_dim), (std::vector<int64_t>{256, 64, 256, 64, 64}));
+  std::set<std::string> names;
+  for (const ExpectedTensor& tensor : ExpectedTensors(large, WeightsOf(large), Naming::kHf)) names.insert(tensor.name);
+  EXPECT_TRUE(names.contains("model.layers.0.self_attn.v_proj.weight"));
+  EXPECT_FALSE(names.contains("model.layers.1.self_attn.v_proj.weight")) << "values are keys";
+  EXPECT_FALSE(names.contains("model.embed_tokens_per_layer.weight"));
+  EXPECT_EQ(LayerNumbersPerUnit(large, Axis::kKeyValues), (std::vector<int64_t>{128, 128, 128, 128, 128}))
+      << "keys that are values, too, are read twice";
+
+  const ModelSpec by_layer = Read("gemma4_text", {{"per_layer_config", {{"2", {{"head_dim", 32}}}}}});
+  EXPECT_EQ(of_layers(by_layer, &LayerSpec::head_dim), (std::vector<int64_t>{256, 256, 32})) << "and not 512";
+}
+
 // Two hosts whose files differ in anything must not compute together.
 TEST(ArchitectureTest, EveryFieldOfASpecTells) {
   const ModelSpec plain = Read("llama");
@@ -243,9 +304,15 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.architecture = "mistral"; },
       [](ModelSpec& s) { ++s.hidden_size; },
       [](ModelSpec& s) { ++s.num_heads; },
-      [](ModelSpec& s) { ++s.num_kv_heads; },
-      [](ModelSpec& s) { ++s.head_dim; },
-      [](ModelSpec& s) { ++s.intermediate_size; },
+      [](ModelSpec& s) { ++s.layers[2].num_kv_heads; },
+      [](ModelSpec& s) { ++s.layers[2].head_dim; },
+      [](ModelSpec& s) { ++s.layers[2].intermediate_size; },
+      [](ModelSpec& s) { s.layers[2].kv_from_layer = 0; },
+      [](ModelSpec& s) { s.layers[2].values_are_keys = true; },
+      [](ModelSpec& s) { s.value_norm = true; },
+      [](ModelSpec& s) { s.layer_scales = true; },
+      [](ModelSpec& s) { s.layer_input_size = 8; },
+      [](ModelSpec& s) { s.ropes[0].turning_pairs = 8; },
       [](ModelSpec& s) { ++s.vocab_size; },
       [](ModelSpec& s) { ++s.max_position; },
       [](ModelSpec& s) { s.norm_epsilon *= 2; },
@@ -348,12 +415,12 @@ TEST(ArchitectureTest, RowsOfFusedWeightsLieInOrderOrByHead) {
       weights.push_back(
           {.role = role, .hf = "qkv", .gguf = "qkv", .rows = axis, .cols = Axis::kHidden, .fusion = fusion});
     }
-    PlaceRows(spec, weights);
     std::vector<std::vector<int64_t>> rows;
     for (const WeightSpec& weight : weights) {
-      EXPECT_EQ(weight.places.total, 128);
+      const RowPlaces in_tensor = PlacesOf(spec, weights, weight, 0);
+      EXPECT_EQ(in_tensor.total, 128);
       rows.emplace_back();
-      for (int64_t row = 0; row < Extent(spec, weight.rows); ++row) rows.back().push_back(weight.places.Of(row));
+      for (int64_t row = 0; row < Extent(spec, weight.rows, 0); ++row) rows.back().push_back(in_tensor.Of(row));
     }
     return rows;
   };
@@ -434,8 +501,8 @@ TEST(ArchitectureTest, FalconsAndCoheresAreToldApartByTheirFlags) {
   const ModelSpec small = ReadLayerNorm("falcon"),
                   large = ReadLayerNorm("falcon", {{"new_decoder_architecture", true}}),
                   first = ReadLayerNorm("falcon", {{"parallel_attn", false}, {"multi_query", false}, {"bias", true}});
-  EXPECT_EQ(small.num_kv_heads, 1);
-  EXPECT_EQ(first.num_kv_heads, 4);
+  EXPECT_EQ(small.layers[0].num_kv_heads, 1);
+  EXPECT_EQ(first.layers[0].num_kv_heads, 4);
   EXPECT_TRUE(small.shared_norm && small.parallel_block && large.parallel_block && !large.shared_norm);
   EXPECT_FALSE(first.parallel_block);
   EXPECT_THAT(norms_of(small), testing::ElementsAre("transformer.h.{}.input_layernorm.weight"));
@@ -476,6 +543,36 @@ std::string OpenRenamed(const std::string& model, const std::string& cut, const 
   std::memcpy(head.data(), &length, sizeof(length));
   WriteTextFile(to / "model.safetensors", head + text + data);
   return ErrorOf([&] { ModelFiles::Open(to); });
+}
+
+TEST(ArchitectureTest, FilesOfGemma4MayHaveWhatTheTextModelDoesNotUse) {
+  const Json floats = {{"dtype", "F32"}, {"shape", {1}}};
+  const std::string layers = "model.language_model.layers.";
+  EXPECT_EQ(OpenRenamed("gemma4whole", "", {{"model.vision_tower.x", floats}, {"model.embed_audio.x", floats}}), "");
+  EXPECT_EQ(OpenRenamed("gemma4whole", "", {{layers + "2.self_attn.k_proj.weight", floats}}), "")
+      << "layer 2 reads the keys of layer 0";
+  EXPECT_THAT(OpenRenamed("gemma4whole", "", {{layers + "1.self_attn.k_bias", floats}}),
+              HasSubstr("unexpected: model.layers.1.self_attn.k_bias"));
+  EXPECT_EQ(OpenRenamed("gemma4", "", {{"model.layers.5.self_attn.v_proj.weight", floats}}), "");
+  EXPECT_THAT(OpenRenamed("gemma4", "", {{"model.vision_tower.x", floats}}), HasSubstr("unexpected: model.vision"));
+  EXPECT_THAT(OpenRenamed("gemma4large", "", {{"model.layers.1.self_attn.v_proj.weight", floats}}),
+              HasSubstr("unexpected: model.layers.1.self_attn.v_proj"))
+      << "its values are its keys";
+}
+
+TEST(ArchitectureTest, TheWholeGemma4SaysItsTextModelWithin) {
+  const Json text = SmallConfig("gemma4_text");
+  const auto read = [&](const Json& config) { return SpecFromHf(config.dump(), "", "config.json"); };
+  Json whole = {{"model_type", "gemma4"}, {"text_config", text}};
+  whole["text_config"]["eos_token_id"] = {7, 9};
+  EXPECT_EQ(read(whole).eos_token_ids, (std::vector<TokenId>{7, 9}));
+  EXPECT_EQ(read(whole).layers, Read("gemma4_text").layers);
+  whole["tie_word_embeddings"] = false;
+  EXPECT_THAT(ErrorOf([&] { read(whole); }), HasSubstr("tie_word_embeddings = false and another one in text_config"));
+  whole["text_config"]["tie_word_embeddings"] = false;
+  EXPECT_FALSE(read(whole).tied_embeddings);
+  whole["text_config"]["attention_bias"] = true;
+  EXPECT_THAT(ErrorOf([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
 }
 
 TEST(ArchitectureTest, OlderFilesMayLackTheirNamesBeginningAndHoldMasks) {

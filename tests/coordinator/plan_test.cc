@@ -63,6 +63,18 @@ TEST(StepSpeedTest, ReadingBoundsOneSequence) {
   EXPECT_EQ(StepSpeed(spec, TwoRanks(), peaks, 1, 1'000'000).bound, "reading the KV cache");
 }
 
+// Gemma 4: three layers with heads of 12 and three with heads of 16, two heads of keys each; the last layer of either
+// kind reads the keys and values of another.
+TEST(StepSpeedTest, LayersCountByTheirHeadsAndReadTheKeysOfOthersOnceMore) {
+  const ModelSpec spec = SpecOf("gemma4");
+  const int64_t tokens = 10;  // fewer than the window
+  const PeakRates attention{.read_bytes = 1e15, .products = 1e15, .attention = 1e6};
+  EXPECT_NEAR(StepSpeed(spec, TwoRanks(), attention, 1, tokens).roofline, 4.0 * 4 * 10 * (3 * 12 + 3 * 16) / 1e6, 1e-9);
+  const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15};
+  // A block has the keys and values of two layers of either kind, and three are read.
+  EXPECT_NEAR(StepSpeed(spec, TwoRanks(), reading, 1, tokens).roofline, 2.0 + 1.5 * 10 * 1024 * 1e-6, 1e-9);
+}
+
 TEST(StepSpeedTest, ComputingBoundsManySequences) {
   const ModelSpec spec = SpecOf("gqa");
   const PeakRates peaks{.read_bytes = 1e15, .products = 1e6, .attention = 1e15};
@@ -81,7 +93,7 @@ TEST(PromptSpeedTest, AttentionGrowsWithTheSquareAndWeightsAreReadOncePerStep) {
   EXPECT_NEAR(twice.roofline / once.roofline, 4, 1e-6);
   EXPECT_EQ(once.bound, "attention");
   // Each pair of a query and a token before it: 4 operations for each number of all heads.
-  const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.head_dim);
+  const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.layers[0].head_dim);
   EXPECT_NEAR(once.roofline, pairs * 1000 * 1000 / 2 / 1e6, 1e-6 * once.roofline);
 
   MemoryPlan plan = TwoRanks();

@@ -28,6 +28,7 @@ CASES = [
     ("kquants.gguf", "-tp", "1", "--set", "cache.num_blocks=11"),
     ("gptoss.mxfp4", "-tp", "2"),
     ("bloom", "-tp", "2", "--set", "parallel.shares=[3, 1]"),
+    ("gemma4", "-tp", "3", "--kv-cache-dtype", "int8"),
 ]
 
 
@@ -46,7 +47,7 @@ class PlanTest(unittest.TestCase):
         for field in ("blocks", "host_blocks", "max_model_len"):
             self.assertEqual(said[field], taken[field], field)
 
-    def test_ten_models(self):
+    def test_models(self):
         for model, *flags in CASES:
             with self.subTest(model=model, flags=flags):
                 self.assert_equal_to_what_workers_take(os.path.join(MODELS, model), *flags)

@@ -15,8 +15,8 @@ import random
 import sys
 
 import torch
-from transformers import (AutoModelForCausalLM, AutoTokenizer, Ernie4_5Config, Gemma2Config, Gemma3TextConfig, GemmaConfig, Glm4Config,
-                          GlmConfig, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
+from transformers import (AutoModelForCausalLM, AutoTokenizer, Ernie4_5Config, Gemma2Config, Gemma3TextConfig, Gemma4Config, Gemma4TextConfig,
+                          GemmaConfig, Glm4Config, GlmConfig, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
                           Qwen2Config, Qwen3Config, SmolLM3Config)
 
 from prompts import prompt_texts
@@ -97,6 +97,27 @@ TINY = {
                    layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
                    rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=10000.0),
                                         full_attention=dict(rope_type="linear", rope_theta=1000000.0, factor=8.0))),
+    # As the small ones are: numbers of their own for each layer and token; the last layers read keys of earlier ones
+    # and have MLPs twice as wide.
+    "gemma4": dict(kind=Gemma4TextConfig, hidden_size=32, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2,
+                   head_dim=12, global_head_dim=16, intermediate_size=36, vocab_size=131, vocab_size_per_layer_input=131,
+                   hidden_size_per_layer_input=10, sliding_window=20, num_kv_shared_layers=2, use_double_wide_mlp=True,
+                   final_logit_softcapping=9.0,
+                   layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+                                "sliding_attention", "full_attention"]),
+    # As the large one is: values of layers without a window are their keys, of which they have fewer.
+    "gemma4large": dict(kind=Gemma4TextConfig, hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=3,
+                        head_dim=12, global_head_dim=24, num_global_key_value_heads=2, attention_k_eq_v=True,
+                        intermediate_size=64, vocab_size=141, hidden_size_per_layer_input=0, sliding_window=20,
+                        rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=10000.0),
+                                             full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5,
+                                                                 rope_theta=500.0, factor=2.0)),
+                        layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"]),
+    # The text model of one that sees and hears, of which the file has names and places like these.
+    "gemma4whole": dict(kind=Gemma4Config, hidden_size=24, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=1,
+                        head_dim=8, global_head_dim=16, intermediate_size=32, vocab_size=109, vocab_size_per_layer_input=109,
+                        hidden_size_per_layer_input=6, sliding_window=20, num_kv_shared_layers=1,
+                        layer_types=["full_attention", "sliding_attention", "full_attention"]),
     "ernie": dict(kind=Ernie4_5Config, hidden_size=40, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
                   head_dim=16, intermediate_size=64, vocab_size=129),
     "glm4": dict(kind=Glm4Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
@@ -159,6 +180,9 @@ def scatter_vectors(model):
     for parameter in model.parameters():
         if parameter.dim() == 1:
             parameter += SPREAD_OF_VECTORS * torch.randn_like(parameter)
+    for name, buffer in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            buffer += SPREAD_OF_VECTORS * torch.rand_like(buffer)
 
 
 def make_tiny(names):
@@ -168,9 +192,9 @@ def make_tiny(names):
         kind = shape.pop("kind", MistralConfig if "sliding_window" in shape else LlamaConfig)
         lengths = shape.pop("lengths", LENGTHS)
         usual = dict(max_position_embeddings=2048, initializer_range=0.35, bos_token_id=0, eos_token_id=1)
-        if (kind().pad_token_id or 0) >= shape["vocab_size"]:
+        if (kind().get_text_config().pad_token_id or 0) >= shape["vocab_size"]:
             usual["pad_token_id"] = 0
-        config = kind(**{**usual, **shape})
+        config = kind(**{**usual, **shape}) if kind is not Gemma4Config else kind(text_config={**usual, **shape})
         model = AutoModelForCausalLM.from_config(config).eval()
         if kind not in (LlamaConfig, MistralConfig):
             scatter_vectors(model)

@@ -50,20 +50,21 @@ TYPED_TEST_SUITE(RmsNormTest, Devices, DeviceName);
 
 TYPED_TEST(RmsNormTest, NormsTheResidualThatItUpdatesOrAddsTheNorm) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t hidden) {
-    for (const auto& [with_delta, adds] : {std::pair{false, false}, {true, false}, {false, true}}) {
+    for (const auto& [with_delta, adds, scale] :
+         {std::tuple{false, false, 1.0f}, {true, false, 1.0f}, {false, true, 1.0f}, {false, true, 0.75f}}) {
       Random random(static_cast<uint64_t>(hidden));
       const int64_t tokens = 5, count = tokens * hidden;
       const Numbers residual = Numbers::Of(dtype, count, random), delta = Numbers::Of(dtype, count, random),
                     weight = Numbers::Of(dtype, hidden, random), out = Numbers::Of(dtype, count, random);
       const Doubles sum = with_delta ? Added(residual, delta) : residual.All(), before = out.All();
       RmsNorm(this->device_.stream, {dtype, residual.data(), with_delta ? delta.data() : nullptr, weight.data(),
-                                     out.data(), tokens, hidden, 1e-5f, adds});
+                                     out.data(), tokens, hidden, 1e-5f, adds, scale});
       ExpectNear(residual.Floats(), sum, tolerance, "residual");
       Doubles expected;
       for (int64_t t = 0; t < tokens; ++t) {  // the norm is that of the residual as stored
         Append(expected, reference::RmsNorm(residual.Slice(t * hidden, hidden), weight.All(), 1e-5));
       }
-      for (size_t i = 0; adds && i < expected.size(); ++i) expected[i] += before[i];
+      for (size_t i = 0; adds && i < expected.size(); ++i) expected[i] = (expected[i] + before[i]) * scale;
       ExpectNear(out.Floats(), expected, tolerance, adds ? "sum" : "norm");
     }
   });
@@ -224,6 +225,31 @@ TYPED_TEST(GateMulTest, EqualsReferenceFromTinyToHugeGates) {
         ExpectNear(out.Floats(), expected, tolerance, interleaved ? "interleaved" : "gates, then ups");
       }
     }
+  });
+}
+
+TYPED_TEST(GateMulTest, TakesUpsFromAnotherPlaceAndMayOverwriteTheGates) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
+    Random random(7);
+    const int64_t tokens = 3, stride = 3 * columns;
+    const Numbers gates = Numbers::Of(dtype, tokens * columns, random),
+                  ups = Numbers::Of(dtype, tokens * stride, random);
+    Doubles expected;
+    for (int64_t t = 0; t < tokens; ++t) {
+      Append(expected, reference::GateMul(gates.Slice(t * columns, columns), ups.Slice(t * stride + columns, columns),
+                                          Activation::kGeluTanh, 0));
+    }
+    const auto* second = static_cast<const std::byte*>(ups.data()) + columns * ByteSize(dtype);
+    GateMul(this->device_.stream, {.dtype = dtype,
+                                   .gate_up = gates.data(),
+                                   .out = gates.data(),
+                                   .num_tokens = tokens,
+                                   .columns = columns,
+                                   .interleaved = false,
+                                   .activation = Activation::kGeluTanh,
+                                   .up = second,
+                                   .up_stride = stride});
+    ExpectNear(gates.Floats(), expected, tolerance, "in place");
   });
 }
 

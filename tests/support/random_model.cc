@@ -163,6 +163,18 @@ Json OwnKeysOf(const ModelShape& s) {
             {"sliding_window_pattern", 2},
             {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
   }
+  if (s.family == "gemma4_text") {
+    Json kinds = Json::array();
+    for (int64_t i = 0; i < s.layers; ++i) kinds.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
+    Json keys = {{"layer_types", kinds},
+                 {"global_head_dim", 2 * s.head_dim},
+                 {"final_logit_softcapping", 6.0},
+                 {"hidden_size_per_layer_input", s.shares_kv ? 40 : 0},
+                 {"num_kv_shared_layers", s.shares_kv ? s.layers - 2 : 0},
+                 {"use_double_wide_mlp", true}};
+    if (!s.shares_kv) keys.update({{"attention_k_eq_v", true}, {"num_global_key_value_heads", 1}});
+    return keys;
+  }
   return Json::object();
 }
 

@@ -14,6 +14,9 @@ struct ModelShape {
   bool parallel = true;          // of gpt_neox and stablelm: attention and MLP side by side
   std::string dtype = "BF16";    // of the safetensors: F32, F16 or BF16
   std::string family = "llama";  // config.json's model_type; a llama with a window is a mistral
+  /// Of gemma4_text: all layers but the first two read keys and values of those, and layers get inputs of their own;
+  /// otherwise values of every other layer are its keys, of one head.
+  bool shares_kv = true;
 };
 
 /// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.

@@ -38,17 +38,27 @@ struct LayerWeights {
   NormWeights attention_norm;
   NormWeights mlp_norm;                                     // empty where attention and MLP share one
   std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]; empty for none
-  Matrices qkv;                                             // of local heads, kv heads, kv heads: [* head_dim, hidden]
-  std::vector<float> qkv_bias;                              // one per row of qkv; empty for none
-  std::vector<float> query_norm, key_norm;                  // [head_dim], or of all local heads; empty for none
-  Matrices attention_out;                                   // [hidden, local heads * head_dim]
-  std::vector<float> sinks;                                 // of local heads; empty for none
-  std::vector<float> attention_out_bias;                    // [hidden]; empty for none
-  Matrices mlp_in;               // gate, where there is one, and up: [local mlp, hidden] each
-  std::vector<float> up_bias;    // [local mlp]; empty for none
-  Matrices down;                 // [hidden, local mlp]
-  std::vector<float> down_bias;  // [hidden]; empty for none
-  MixtureWeights mixture;        // instead of an MLP
+  Matrices qkv;  // local heads and, unless another layer's are read, kv heads twice: [* head_dim, hidden]
+  std::vector<float> qkv_bias;              // one per row of qkv; empty for none
+  std::vector<float> query_norm, key_norm;  // [head_dim], or of all local heads; empty for none
+  Matrices attention_out;                   // [hidden, local heads * head_dim]
+  std::vector<float> sinks;                 // of local heads; empty for none
+  std::vector<float> attention_out_bias;    // [hidden]; empty for none
+  Matrices mlp_in;                          // gate, where there is one, and up: [local mlp, hidden] each
+  std::vector<float> up_bias;               // [local mlp]; empty for none
+  Matrices down;                            // [hidden, local mlp]
+  std::vector<float> down_bias;             // [hidden]; empty for none
+  MixtureWeights mixture;                   // instead of an MLP
+  Matrices input_gate, input_out;           // [layer_input_size, hidden], [hidden, layer_input_size]; empty for none
+  std::vector<float> input_norm;            // [hidden]; empty for none
+  float scale = 1;                          // of the residual after the layer
+};
+
+/// What layers get of a token beside the residual; all empty for none.
+struct LayerInputWeights {
+  kernels::Weight embedding;  // [vocab, layers * layer_input_size], whole, read in place from the mapped file
+  Matrices projection;        // [layers * layer_input_size, hidden]
+  std::vector<float> norm;    // [layer_input_size], of what was projected, divided by sqrt(2)
 };
 
 /// Of what a model may be without, as kernels take it: null where there is none.
@@ -73,8 +83,9 @@ class ModelWeights {
   std::vector<LayerWeights> layers;
   NormWeights embedding_norm;  // empty for none
   NormWeights final_norm;
-  kernels::Weight embedding;     // [vocab, hidden], whole, read in place from the mapped file
-  kernels::Weight positions;     // [positions, hidden], likewise, from that of position 0 on; no rows for none
+  kernels::Weight embedding;  // [vocab, hidden], whole, read in place from the mapped file
+  kernels::Weight positions;  // [positions, hidden], likewise, from that of position 0 on; no rows for none
+  LayerInputWeights layer_inputs;
   Matrices head;                 // [local vocab, hidden]
   std::vector<float> head_bias;  // [local vocab]; empty for none
 

@@ -15,15 +15,6 @@ namespace quire {
 
 using kernels::SkinnyEpilogue;
 
-std::vector<int32_t> WindowsOf(const ModelSpec& spec) {
-  std::vector<int32_t> windows;
-  for (const LayerSpec& layer : spec.layers) {
-    const auto window = static_cast<int32_t>(layer.window);
-    if (std::ranges::find(windows, window) == windows.end()) windows.push_back(window);
-  }
-  return windows;
-}
-
 CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes, Device& device,
                          NormingCollective* collective, const std::function<void(int64_t, int64_t)>& progress)
     : spec_(files.spec()),
@@ -34,14 +25,14 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       products_(device),
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
       memory_(spec_, sizes, Pieces(reserved_.as())),
-      windows_(WindowsOf(spec_)) {
+      kinds_(KindsOf(spec_)) {
   LoadTables(files);
   if (collective_ == nullptr) return;
   shape_.num_rows = 1;  // ranks connect at their first call
   pending_ = memory_.activations.delta;
   Norm(weights_.final_norm, weights_.final_norm_bias);
-  if (spec_.norms_after) AddNormOfDelta(weights_.final_norm);
-  if (memory_.activations.squares != nullptr) SquaresOfAllRanks();
+  if (spec_.norms_after) AddNormOfDelta(weights_.final_norm, 1);
+  if (memory_.activations.squares != nullptr) SquaresOfAllRanks(0);
 }
 
 bool CudaDecoder::CanFuse(int64_t num_rows) const {
@@ -50,8 +41,11 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
                      spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
                      spec_.num_mixture_layers() == 0;
-  return plain && collective_ == nullptr &&
-         kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, std::min(a.heads_width, a.mlp_width));
+  if (!plain || collective_ != nullptr) return false;
+  int64_t narrowest = a.hidden;
+  for (int64_t layer = 0; layer < spec_.num_layers(); ++layer)
+    narrowest = std::min({narrowest, HeadsWidth(layer), MlpWidth(layer)});
+  return kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, narrowest);
 }
 
 bool CudaDecoder::IsFused(int64_t num_rows) const {
@@ -72,25 +66,23 @@ void CudaDecoder::Embed() {
   const StepArrays& arrays = step_->arrays;
   kernels::FeedTokens(device_.stream(), {arrays.from_slot, step_->last_tokens, arrays.token_ids, shape_.num_rows});
   const Activations& a = memory_.activations;
-  const auto table = [&](const void* rows, int64_t count) {
-    return kernels::Weight{sizes_.dtype, static_cast<const std::byte*>(rows), count, a.hidden,
-                           a.hidden * ByteSize(sizes_.dtype)};
-  };
   kernels::Embedding(device_.stream(), {.dtype = sizes_.dtype,
-                                        .table = table(weights_.embedding, spec_.vocab_size),
+                                        .table = Table(weights_.embedding, spec_.vocab_size, a.hidden),
                                         .token_ids = arrays.token_ids,
                                         .out = a.residual,
                                         .num_tokens = shape_.num_rows,
                                         .scale = static_cast<float>(spec_.embedding_scale)});
   if (spec_.position == Position::kLearned) {
-    kernels::Embedding(device_.stream(), {.dtype = sizes_.dtype,
-                                          .table = table(weights_.positions, Extent(spec_, Axis::kPositionRows)),
-                                          .token_ids = arrays.positions,
-                                          .out = a.residual,
-                                          .num_tokens = shape_.num_rows,
-                                          .first_id = -spec_.position_offset,
-                                          .adds = true});
+    kernels::Embedding(device_.stream(),
+                       {.dtype = sizes_.dtype,
+                        .table = Table(weights_.positions, Extent(spec_, Axis::kPositionRows, 0), a.hidden),
+                        .token_ids = arrays.positions,
+                        .out = a.residual,
+                        .num_tokens = shape_.num_rows,
+                        .first_id = -spec_.position_offset,
+                        .adds = true});
   }
+  if (spec_.layer_input_size > 0) MakeLayerInputs();
   if (!spec_.embedding_norm) return;
   kernels::LayerNorm(device_.stream(),
                      {sizes_.dtype, a.residual, nullptr, weights_.embedding_norm, weights_.embedding_norm_bias,
@@ -101,74 +93,76 @@ void CudaDecoder::NormQkv(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, a.qkv_width,
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, QkvWidth(layer),
                                                 shape_.num_rows, SkinnyEpilogue::kStore));
   } else {
     const void* x = Normed(w.attention_norm, w.attention_norm_bias);
-    products_.Run(Product(x, a.hidden, w.qkv, a.qkv, a.qkv_width, shape_.num_rows));
+    products_.Run(Product(x, a.hidden, w.qkv, a.qkv, QkvWidth(layer), shape_.num_rows));
   }
 }
 
 void CudaDecoder::AddAttention(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(a.attended, a.heads_width, w.attention_out, w.attention_out_bias, w.attention_after_norm);
+  AddProduct(a.attended, HeadsWidth(layer), w.attention_out, w.attention_out_bias, w.attention_after_norm, 1);
 }
 
 void CudaDecoder::NormMlpIn(int64_t layer) {
   const Activations& a = memory_.activations;
+  const int64_t width = MlpWidth(layer);
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.mlp_in, a.activated,
-                                                2 * a.mlp_width, shape_.num_rows, SkinnyEpilogue::kGateMul));
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.mlp_in, a.activated, 2 * width,
+                                                shape_.num_rows, SkinnyEpilogue::kGateMul));
     return;
   }
   const void* x = spec_.shared_norm ? a.normed : Normed(w.mlp_norm, w.mlp_norm_bias);
-  if (a.mlp_width == 0) return;  // this rank has no part of the MLP
+  if (width == 0) return;  // this rank has no part of the MLP
   if (!spec_.gated_mlp) {
-    products_.Run(Product(x, a.hidden, w.mlp_in, a.activated, a.mlp_width, shape_.num_rows));
-    return kernels::Activate(device_.stream(), {sizes_.dtype, a.activated, w.up_bias, shape_.num_rows, a.mlp_width,
-                                                AsKernel(spec_.activation)});
+    products_.Run(Product(x, a.hidden, w.mlp_in, a.activated, width, shape_.num_rows));
+    return kernels::Activate(
+        device_.stream(), {sizes_.dtype, a.activated, w.up_bias, shape_.num_rows, width, AsKernel(spec_.activation)});
   }
-  products_.Run(Product(x, a.hidden, w.mlp_in, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
-  kernels::GateMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true,
-                                      AsKernel(spec_.activation)});
+  products_.Run(Product(x, a.hidden, w.mlp_in, a.gate_up, 2 * width, shape_.num_rows));
+  kernels::GateMul(device_.stream(),
+                   {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, width, true, AsKernel(spec_.activation)});
 }
 
 void CudaDecoder::AddMlp(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(a.activated, a.mlp_width, w.down, w.down_bias, w.mlp_after_norm);
+  AddProduct(a.activated, MlpWidth(layer), w.down, w.down_bias, w.mlp_after_norm, ScaleAfterMlp(layer));
 }
 
 void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  MultiplyOut(a.attended, a.heads_width, w.attention_out, w.attention_out_bias, a.delta);
-  MultiplyOut(a.activated, a.mlp_width, w.down, w.down_bias, a.second_delta);
+  MultiplyOut(a.attended, HeadsWidth(layer), w.attention_out, w.attention_out_bias, a.delta);
+  MultiplyOut(a.activated, MlpWidth(layer), w.down, w.down_bias, a.second_delta);
   kernels::AddRows(device_.stream(),
                    {sizes_.dtype, a.delta, a.second_delta, shape_.num_rows, a.hidden, a.hidden, a.hidden});
   pending_ = a.delta;
 }
 
-void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm) {
+void CudaDecoder::AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm,
+                             float scale) {
   const Activations& a = memory_.activations;
   if (fused_) {
     return kernels::SkinnyGemm(device_.stream(), Fused(x, k, nullptr, weight, a.residual, a.hidden, shape_.num_rows,
                                                        SkinnyEpilogue::kAddResidual));
   }
   MultiplyOut(x, k, weight, bias, a.delta);
-  if (after_norm != nullptr) return AddNormOfDelta(after_norm);
+  if (after_norm != nullptr) return AddNormOfDelta(after_norm, scale);
   pending_ = a.delta;
 }
 
-void CudaDecoder::AddNormOfDelta(const void* weight) {
+void CudaDecoder::AddNormOfDelta(const void* weight, float scale) {
   const Activations& a = memory_.activations;
   if (collective_ != nullptr) {
     collective_->AllReduceSum(a.delta, shape_.num_rows * a.hidden, sizes_.dtype, device_.stream().handle);
   }
   kernels::RmsNorm(device_.stream(), {sizes_.dtype, a.delta, nullptr, weight, a.residual, shape_.num_rows, a.hidden,
-                                      static_cast<float>(spec_.norm_epsilon), true});
+                                      static_cast<float>(spec_.norm_epsilon), true, scale});
 }
 
 void CudaDecoder::MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out) {
@@ -260,6 +254,10 @@ void CudaDecoder::Norm(const void* weight, const void* bias) {
   } else {
     kernels::RmsNorm(device_.stream(), norm);
   }
+}
+
+kernels::Weight CudaDecoder::Table(const void* rows, int64_t count, int64_t width) const {
+  return {sizes_.dtype, static_cast<const std::byte*>(rows), count, width, width * ByteSize(sizes_.dtype)};
 }
 
 GemmParams CudaDecoder::Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "comm/model/model_files.h"
+#include "kernels/weight.h"
 #include "worker/cuda/activations.h"
 #include "worker/cuda/cuda_kv_cache.h"
 #include "worker/cuda/cuda_weights.h"
@@ -22,15 +23,11 @@ struct CudaDecoderSizes {
   int64_t max_tokens, max_draws;  // of a step
   int64_t logits_width;           // of a row of logits, floats: a multiple of 8, at least the vocabulary of any rank
   int64_t max_model_len;
-  kernels::DecodeWorkSize decode_work;
-  int32_t decode_stages;
+  std::vector<AttentionSizes> kinds;  // of attention
   AttentionBackend attention;
   int64_t decode_workspace;  // floats that the attention of decodes needs
   int threads;               // that load weights
 };
-
-/// The windows that layers have, in the order in which they come up.
-std::vector<int32_t> WindowsOf(const ModelSpec& spec);
 
 /// One rank's part of the forward pass on its device. What a layer adds to the residual may be pending: the next norm
 /// sums it over the ranks and adds it. In fused steps, few rows on one rank, products do all of that themselves.
@@ -61,16 +58,16 @@ class CudaDecoder final : private DecoderOps {
  private:
   struct Memory {
     Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
-    std::vector<float*> ropes;        // of each kind: [max_model_len, rotated_dims]
-    std::vector<float*> query_ropes;  // the same of queries that grow, or null
-    int32_t* head_start;              // [local kv heads + 1]
-    int32_t* kv_head_of;              // [local heads]: the local kv head that each reads
-    float* alibi_slopes;              // of local heads, or null
-    float* head_bias;                 // [logits_width], zeros beyond the rank's vocabulary; or null
-    float* workspace;                 // of decode attention
-    float* sinks;                     // [layers, local heads], or null
-    float* router_bias;               // [layers, router_width], zeros beyond the experts; or null
-    float* correction;                // [layers, experts], or null
+    std::vector<float*> ropes;         // of each kind: [max_model_len, rotated_dims]
+    std::vector<float*> query_ropes;   // the same of queries that grow, or null
+    std::vector<int32_t*> head_start;  // of each kind of attention: [local kv heads + 1]
+    std::vector<int32_t*> kv_head_of;  // likewise [local heads]: the local kv head that each reads
+    float* alibi_slopes;               // of local heads, or null
+    float* head_bias;                  // [logits_width], zeros beyond the rank's vocabulary; or null
+    float* workspace;                  // of decode attention
+    float* sinks;                      // [layers, local heads], or null
+    float* router_bias;                // [layers, router_width], zeros beyond the experts; or null
+    float* correction;                 // [layers, experts], or null
     Activations activations;
     CudaExpertActivations experts;
     int64_t bytes;
@@ -86,29 +83,42 @@ class CudaDecoder final : private DecoderOps {
   void NormRoute(int64_t layer) override;
   void AddExperts(int64_t layer) override;
   void AddAttentionAndMlp(int64_t layer) override;
+  void AddLayerInput(int64_t layer) override;
   void Logits() override;
 
   /// Sinks of the layer's local heads, or null.
   const float* SinksOf(int64_t layer) const {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }
+  const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
+  // Numbers in a row of a layer's activations.
+  int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
+  int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
+  int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  // `window` is an index into WindowsOf.
-  void AttendDecodes(int64_t layer, size_t window);
-  void AttendUnplanned(int64_t layer, size_t window);  // decodes through v1 or v2
-  void AttendChunks(int64_t layer, size_t window);
+  // `kind` is an index into KindsOf(spec_).
+  void AttendDecodes(int64_t layer, size_t kind);
+  void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
+  void AttendChunks(int64_t layer, size_t kind);
   /// What the chosen experts make of experts_in_: CudaExpertActivations::out; and the shared one: shared.
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
   /// Sums of squares of the step's queries and keys, of all ranks: [num_rows, 2].
-  const float* SquaresOfAllRanks();
-  /// residual += x * weight^T + bias, now or pending; or, now, the norm of that where there is one.
-  void AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm);
-  /// residual += norm(the sum over ranks of delta).
-  void AddNormOfDelta(const void* weight);
+  const float* SquaresOfAllRanks(int64_t layer);
+  /// Makes what layers get of the step's tokens beside the residual.
+  void MakeLayerInputs();
+  /// The table with these rows, each of so many numbers.
+  kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
+  /// residual += x * weight^T + bias, now or pending; or, now, the norm of that where there is one, and then times
+  /// scale.
+  void AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm, float scale);
+  /// residual = (residual + norm(the sum over ranks of delta)) * scale.
+  void AddNormOfDelta(const void* weight, float scale);
+  /// The layer's scale for what its MLP adds: with an input of its own, the layer adds once more.
+  float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   /// out = this rank's part of x * weight^T + bias, which rank 0 adds; bias may be null.
   void MultiplyOut(const void* x, int64_t k, const void* weight, const void* bias, void* out);
   /// residual += the sum over ranks of what is pending; normed = norm(residual).
@@ -130,7 +140,7 @@ class CudaDecoder final : private DecoderOps {
   Products products_;
   DeviceMemory reserved_;
   Memory memory_;
-  std::vector<int32_t> windows_;
+  std::vector<AttentionKind> kinds_;
   std::map<int64_t, bool> fused_of_;  // by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
   // The step that is being queued.

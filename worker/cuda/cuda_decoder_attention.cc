@@ -15,35 +15,38 @@ namespace quire {
 void CudaDecoder::PositionAndStore(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  const int64_t rope = spec_.layers[static_cast<size_t>(layer)].rope;
-  const float* squares = spec_.qk_norm == QkNorm::kWhole ? SquaresOfAllRanks() : nullptr;
+  const int64_t rope = LayerOf(layer).rope;
+  const float* squares = spec_.qk_norm == QkNorm::kWhole ? SquaresOfAllRanks(layer) : nullptr;
+  kernels::PagedCache cache = cache_->Layer(layer);
+  if (!LayerOf(layer).has_kv()) cache.num_kv_heads = 0;  // another layer has written its keys and values
   kernels::RopeKvWrite(device_.stream(),
                        {.dtype = sizes_.dtype,
                         .qkv = a.qkv,
-                        .row_stride = a.qkv_width,
+                        .row_stride = QkvWidth(layer),
                         .cos_sin = rope < 0 ? nullptr : memory_.ropes[static_cast<size_t>(rope)],
                         .positions = step_->arrays.positions,
                         .slots = step_->arrays.slots,
                         .num_tokens = shape_.num_rows,
                         .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
-                        .rotary_dim = static_cast<int32_t>(rope < 0 ? 0 : spec_.rotated_dims()),
-                        .cache = cache_->Layer(layer),
+                        .rotary_dim = static_cast<int32_t>(spec_.rotated_dims(LayerOf(layer))),
+                        .cache = cache,
                         .bias = w.qkv_bias,
                         .query_norm = w.query_norm,
                         .key_norm = w.key_norm,
+                        .value_norm = spec_.value_norm ? weights_.value_norm : nullptr,
                         .epsilon = static_cast<float>(spec_.norm_epsilon),
                         .query_cos_sin = rope < 0 ? nullptr : memory_.query_ropes[static_cast<size_t>(rope)],
                         .squares = squares,
-                        .all_query_numbers = Extent(spec_, Axis::kQueries),
-                        .all_key_numbers = Extent(spec_, Axis::kKeyValues)});
+                        .all_query_numbers = Extent(spec_, Axis::kQueries, layer),
+                        .all_key_numbers = Extent(spec_, Axis::kKeyValues, layer)});
 }
 
-const float* CudaDecoder::SquaresOfAllRanks() {
+const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
   // A KV head that several ranks hold is summed by the one that has its first query head.
   const Activations& a = memory_.activations;
-  const int64_t dim = spec_.head_dim, counted = CountedKvHeads(spec_, sizes_.shard) * dim;
-  const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.kv_heads.size()) * dim;
-  kernels::SumSquares(device_.stream(), {sizes_.dtype, a.qkv, a.qkv_width, shape_.num_rows, a.heads_width,
+  const int64_t dim = LayerOf(layer).head_dim, counted = CountedKvHeads(spec_, sizes_.shard, layer) * dim;
+  const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.layer(layer).kv_heads.size()) * dim;
+  kernels::SumSquares(device_.stream(), {sizes_.dtype, a.qkv, QkvWidth(layer), shape_.num_rows, HeadsWidth(layer),
                                          past_keys - counted, counted, a.squares});
   if (collective_ != nullptr) {
     collective_->AllReduceSum(a.squares, shape_.num_rows * 2, NumberType::kF32, device_.stream().handle);
@@ -52,32 +55,31 @@ const float* CudaDecoder::SquaresOfAllRanks() {
 }
 
 void CudaDecoder::Attend(int64_t layer) {
-  const auto found = std::ranges::find(windows_, spec_.layers[static_cast<size_t>(layer)].window);
-  const auto window = static_cast<size_t>(found - windows_.begin());
-  if (shape_.num_decodes > 0) AttendDecodes(layer, window);
-  if (shape_.num_chunks > 0) AttendChunks(layer, window);
+  const auto kind = static_cast<size_t>(std::ranges::find(kinds_, KindOf(LayerOf(layer))) - kinds_.begin());
+  if (shape_.num_decodes > 0) AttendDecodes(layer, kind);
+  if (shape_.num_chunks > 0) AttendChunks(layer, kind);
 }
 
-void CudaDecoder::AttendUnplanned(int64_t layer, size_t window) {
+void CudaDecoder::AttendUnplanned(int64_t layer, size_t kind) {
   const Activations& a = memory_.activations;
   const kernels::PagedDecodeParams params = {.dtype = sizes_.dtype,
                                              .queries = a.qkv,
-                                             .query_stride = a.qkv_width,
+                                             .query_stride = QkvWidth(layer),
                                              .out = a.attended,
-                                             .out_stride = a.heads_width,
+                                             .out_stride = HeadsWidth(layer),
                                              .cache = cache_->Layer(layer),
                                              .block_tables = step_->block_tables,
                                              .table_stride = step_->table_stride,
                                              .table_rows = step_->arrays.decode_table,
                                              .context_len = step_->arrays.decode_context,
-                                             .kv_head_of = memory_.kv_head_of,
+                                             .kv_head_of = memory_.kv_head_of[kind],
                                              .alibi_slopes = memory_.alibi_slopes,
                                              .num_seqs = static_cast<int32_t>(shape_.num_decodes),
                                              .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
                                              .max_context_len = shape_.max_context,
-                                             .scale = AttentionScale(spec_),
+                                             .scale = AttentionScale(spec_, LayerOf(layer)),
                                              .soft_cap = static_cast<float>(spec_.score_cap),
-                                             .window = windows_[window],
+                                             .window = static_cast<int32_t>(LayerOf(layer).window),
                                              .workspace = memory_.workspace,
                                              .sinks = SinksOf(layer)};
   if (sizes_.attention == AttentionBackend::kV1) {
@@ -87,52 +89,52 @@ void CudaDecoder::AttendUnplanned(int64_t layer, size_t window) {
   }
 }
 
-void CudaDecoder::AttendDecodes(int64_t layer, size_t window) {
-  if (sizes_.attention != AttentionBackend::kAuto) return AttendUnplanned(layer, window);
+void CudaDecoder::AttendDecodes(int64_t layer, size_t kind) {
+  if (sizes_.attention != AttentionBackend::kAuto) return AttendUnplanned(layer, kind);
   const Activations& a = memory_.activations;
   kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
                                               .queries = a.qkv,
-                                              .query_stride = a.qkv_width,
+                                              .query_stride = QkvWidth(layer),
                                               .out = a.attended,
-                                              .out_stride = a.heads_width,
+                                              .out_stride = HeadsWidth(layer),
                                               .cache = cache_->Layer(layer),
                                               .block_tables = step_->block_tables,
                                               .table_stride = step_->table_stride,
                                               .table_rows = step_->arrays.decode_table,
                                               .alibi_slopes = memory_.alibi_slopes,
-                                              .scale = AttentionScale(spec_),
+                                              .scale = AttentionScale(spec_, LayerOf(layer)),
                                               .soft_cap = static_cast<float>(spec_.score_cap),
-                                              .work = step_->arrays.decode_work[window],
-                                              .work_size = sizes_.decode_work,
-                                              .stages = sizes_.decode_stages,
-                                              .combine = shape_.combines[window],
+                                              .work = step_->arrays.decode_work[kind],
+                                              .work_size = sizes_.kinds[kind].decode_work,
+                                              .stages = sizes_.kinds[kind].decode_stages,
+                                              .combine = shape_.combines[kind],
                                               .workspace = memory_.workspace,
                                               .sinks = SinksOf(layer)});
 }
 
-void CudaDecoder::AttendChunks(int64_t layer, size_t window) {
+void CudaDecoder::AttendChunks(int64_t layer, size_t kind) {
   const Activations& a = memory_.activations;
   const int64_t element = ByteSize(sizes_.dtype);
-  kernels::PrefillAttention(device_.stream(),
-                            {.dtype = sizes_.dtype,
-                             .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * a.qkv_width * element,
-                             .query_stride = a.qkv_width,
-                             .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * a.heads_width * element,
-                             .out_stride = a.heads_width,
-                             .cache = cache_->Layer(layer),
-                             .block_tables = step_->block_tables,
-                             .table_stride = step_->table_stride,
-                             .table_rows = step_->arrays.chunk_table,
-                             .query_start = step_->arrays.chunk_start,
-                             .context_len = step_->arrays.chunk_context,
-                             .head_start = memory_.head_start,
-                             .alibi_slopes = memory_.alibi_slopes,
-                             .tiles = step_->arrays.tiles[window],
-                             .num_tiles = static_cast<int32_t>(shape_.num_tiles[window]),
-                             .scale = AttentionScale(spec_),
-                             .soft_cap = static_cast<float>(spec_.score_cap),
-                             .window = windows_[window],
-                             .sinks = SinksOf(layer)});
+  kernels::PrefillAttention(
+      device_.stream(), {.dtype = sizes_.dtype,
+                         .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * QkvWidth(layer) * element,
+                         .query_stride = QkvWidth(layer),
+                         .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * HeadsWidth(layer) * element,
+                         .out_stride = HeadsWidth(layer),
+                         .cache = cache_->Layer(layer),
+                         .block_tables = step_->block_tables,
+                         .table_stride = step_->table_stride,
+                         .table_rows = step_->arrays.chunk_table,
+                         .query_start = step_->arrays.chunk_start,
+                         .context_len = step_->arrays.chunk_context,
+                         .head_start = memory_.head_start[kind],
+                         .alibi_slopes = memory_.alibi_slopes,
+                         .tiles = step_->arrays.tiles[kind],
+                         .num_tiles = static_cast<int32_t>(shape_.num_tiles[kind]),
+                         .scale = AttentionScale(spec_, LayerOf(layer)),
+                         .soft_cap = static_cast<float>(spec_.score_cap),
+                         .window = static_cast<int32_t>(LayerOf(layer).window),
+                         .sinks = SinksOf(layer)});
 }
 
 }  // namespace quire

@@ -50,7 +50,8 @@ void CudaDecoder::AddExperts(int64_t layer) {
                                              .experts_per_token = m.experts_per_token,
                                              .columns = spec_.hidden_size,
                                              .scale = static_cast<float>(spec_.residual_scale)});
-  if (const void* norm = weights(layer).mlp_after_norm; norm != nullptr) return AddNormOfDelta(norm);
+  if (const void* norm = weights(layer).mlp_after_norm; norm != nullptr)
+    return AddNormOfDelta(norm, ScaleAfterMlp(layer));
   pending_ = memory_.activations.delta;
 }
 

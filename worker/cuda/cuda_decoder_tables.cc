@@ -23,10 +23,18 @@ void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purp
 
 std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool of_queries, Pieces& pieces) {
   std::vector<float*> tables;
-  for (const Rope& rope : spec.ropes) {
-    const bool there = !of_queries || rope.query_growth != 0;
-    tables.push_back(there ? pieces.Take<float>(max_model_len * spec.rotated_dims()) : nullptr);
+  for (int64_t rope = 0; rope < std::ssize(spec.ropes); ++rope) {
+    const bool there = !of_queries || spec.ropes[static_cast<size_t>(rope)].query_growth != 0;
+    tables.push_back(there ? pieces.Take<float>(max_model_len * RotatedDims(spec, rope)) : nullptr);
   }
+  return tables;
+}
+
+/// For each kind of attention so many numbers as `count` says.
+template <class Count>
+std::vector<int32_t*> TakeForKinds(const CudaDecoderSizes& sizes, const Count& count, Pieces& pieces) {
+  std::vector<int32_t*> tables;
+  for (const AttentionSizes& kind : sizes.kinds) tables.push_back(pieces.Take<int32_t>(count(kind)));
   return tables;
 }
 
@@ -35,8 +43,10 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool
 CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
     : ropes(TakeRopes(spec, sizes.max_model_len, false, pieces)),
       query_ropes(TakeRopes(spec, sizes.max_model_len, true, pieces)),
-      head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
-      kv_head_of(pieces.Take<int32_t>(sizes.shard.heads.size())),
+      head_start(TakeForKinds(
+          sizes, [](const AttentionSizes& kind) { return std::ssize(kind.head_start); }, pieces)),
+      kv_head_of(TakeForKinds(
+          sizes, [](const AttentionSizes& kind) { return kind.head_start.back(); }, pieces)),
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
       workspace(pieces.Take<float>(sizes.decode_workspace)),
@@ -50,10 +60,10 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
 
 void CudaDecoder::LoadTables(const ModelFiles& files) {
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
-    CopyNow(device_, RopeTable(spec_, spec_.ropes[i], sizes_.max_model_len), memory_.ropes[i],
-            "the table of rotations");
+    const auto rope = static_cast<int64_t>(i);
+    CopyNow(device_, RopeTable(spec_, rope, sizes_.max_model_len), memory_.ropes[i], "the table of rotations");
     if (memory_.query_ropes[i] == nullptr) continue;
-    CopyNow(device_, RopeTable(spec_, spec_.ropes[i], sizes_.max_model_len, true), memory_.query_ropes[i],
+    CopyNow(device_, RopeTable(spec_, rope, sizes_.max_model_len, true), memory_.query_ropes[i],
             "the table of rotations of queries");
   }
   if (memory_.alibi_slopes != nullptr) {
@@ -80,13 +90,14 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
     }
     CopyNow(device_, all, to, "what layers add to scores");
   }
-  CopyNow(device_, sizes_.shard.head_start, memory_.head_start, "the groups of heads");
-  std::vector<int32_t> kv_head_of;
-  const std::vector<int32_t>& start = sizes_.shard.head_start;
-  for (size_t g = 0; g + 1 < start.size(); ++g) {
-    kv_head_of.resize(static_cast<size_t>(start[g + 1]), static_cast<int32_t>(g));
+  for (size_t kind = 0; kind < sizes_.kinds.size(); ++kind) {
+    const std::vector<int32_t>& start = sizes_.kinds[kind].head_start;
+    CopyNow(device_, start, memory_.head_start[kind], "the groups of heads");
+    std::vector<int32_t> kv_head_of;
+    for (size_t g = 0; g + 1 < start.size(); ++g)
+      kv_head_of.resize(static_cast<size_t>(start[g + 1]), static_cast<int32_t>(g));
+    CopyNow(device_, kv_head_of, memory_.kv_head_of[kind], "the groups of heads");
   }
-  CopyNow(device_, kv_head_of, memory_.kv_head_of, "the groups of heads");
 }
 
 }  // namespace quire

@@ -36,20 +36,18 @@ class CudaEngine final : public RankEngine {
         device_(options.device),
         sizes_(spec_, sizes, options, rank, device_),
         format_{CachedType(options), sizes.block_size},
-        decoder_(files,
-                 {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
-                  sizes.max_model_len, sizes_.builder.decode_work, sizes_.decode_stages, options.attention,
-                  sizes_.decode_workspace, sizes.threads},
-                 device_, collective, options.progress),
+        decoder_(
+            files,
+            {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
+             sizes.max_model_len, sizes_.builder.attention, sizes_.attention, sizes_.decode_workspace, sizes.threads},
+            device_, collective, options.progress),
         sampler_sizes_{sizes_.shards,      rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len,
                        sizes_.logits_width},
         sampler_(sampler_sizes_, device_, collective),
         scorer_(sampler_sizes_, device_, collective),
         rows_(device_, options.dtype, spec_.hidden_size),
         pooler_(spec_.hidden_size),
-        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.prefill_tiles, sizes_.builder.decode_work,
-                  sizes_.builder.windows.size()},
-                 device_),
+        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.attention}, device_),
         edits_(device_, kEditsAtOnce, "changes of block tables"),
         tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")) {
     device_.Synchronize();
@@ -82,7 +80,7 @@ class CudaEngine final : public RankEngine {
     std::vector<BatchMember> batch;
     bool keeps_rows, swaps;
   };
-  using GraphKey = std::tuple<int64_t, bool, bool, int32_t, int>;  // rows, combines of each window, context, candidates
+  using GraphKey = std::tuple<int64_t, bool, bool, int32_t, int>;  // rows, combines of each kind, context, candidates
 
   void EditTables(const StepPlan& plan, const SequenceTable& table, int set);
   void Run(const StepShape& shape, int num_candidates);

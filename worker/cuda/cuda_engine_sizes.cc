@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "comm/base/error.h"
 #include "kernels/cuda/paged/paged_decode.h"
@@ -11,10 +12,13 @@ namespace quire {
 
 namespace {
 
+/// Heads that DecodeAttention knows; larger ones go through v1 or v2.
+constexpr int64_t kMostPlannedDims = 256;
+
 /// v1 keeps a context's scores in shared memory.
 void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBackend attention, const Device& device) {
   if (attention != AttentionBackend::kV1) return;
-  const int64_t needed = kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, spec.head_dim, sizes.block_size);
+  const int64_t needed = kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, LargestHead(spec), sizes.block_size);
   const int64_t missing = needed - device.shared_bytes_per_block(), most = sizes.max_model_len - (missing + 3) / 4;
   if (missing <= 0) return;
   Fail(
@@ -25,9 +29,11 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
 
 /// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
 std::string Unsupported(const ModelSpec& spec) {
-  const int64_t dim = spec.head_dim;
-  if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 256) {
-    return fmt::format("the CUDA kernels know heads of 64, 80, 96, 128 and 256 numbers, the model's have {}", dim);
+  for (const LayerSpec& layer : spec.layers) {
+    constexpr int64_t kHeads[] = {64, 80, 96, 128, 256, 512};
+    if (std::ranges::find(kHeads, layer.head_dim) != std::end(kHeads)) continue;
+    return fmt::format("the CUDA kernels know heads of {} numbers, the model's have {}", fmt::join(kHeads, ", "),
+                       layer.head_dim);
   }
   if (spec.hidden_size % 8 != 0) {
     return fmt::format("the CUDA kernels need a hidden size that is a multiple of 8, the model's is {}",
@@ -37,9 +43,14 @@ std::string Unsupported(const ModelSpec& spec) {
     return fmt::format("the CUDA kernels draw from at most {} tokens, the model has {}", kernels::kMaxVocab,
                        spec.vocab_size);
   }
-  if (const size_t windows = WindowsOf(spec).size(); windows > kMaxWindows) {
-    return fmt::format("the CUDA engine plans attention for {} windows, and the model's layers have {}", kMaxWindows,
-                       windows);
+  if (spec.layer_input_size % 8 != 0) {
+    return fmt::format("the CUDA kernels need inputs of layers that are multiples of 8, the model's are {}",
+                       spec.layer_input_size);
+  }
+  if (const size_t kinds = KindsOf(spec).size(); kinds > kMaxAttentionKinds) {
+    return fmt::format(
+        "the CUDA engine plans attention for {} kinds of windows and heads, and the model's layers have {}",
+        kMaxAttentionKinds, kinds);
   }
   return "";
 }
@@ -64,27 +75,32 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
   max_sequences = PaddedRows(engine.max_running);
   max_tokens = std::max<int64_t>(engine.max_step_tokens, max_sequences);
   max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
-  const auto head_dim = static_cast<int32_t>(spec.head_dim);
-  kernels::DecodeGrid grid{1, 2};
-  const bool planned = options.attention == AttentionBackend::kAuto;
-  if (planned && options.dtype != NumberType::kF32) {
-    grid = kernels::ChooseDecodeGrid({device.num_sms(), device.shared_bytes_per_sm(), device.shared_bytes_per_block()},
-                                     options.dtype, CachedType(options), head_dim);
-  }
-  decode_stages = grid.stages;
-  builder.decode_work = {grid.num_ctas, static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(shard.head_start))};
+  const bool is_large = LargestHead(spec) > kMostPlannedDims && options.dtype != NumberType::kF32;
+  attention = options.attention == AttentionBackend::kAuto && is_large ? AttentionBackend::kV2 : options.attention;
+  const bool planned = attention == AttentionBackend::kAuto;
   builder.block_size = engine.block_size;
-  builder.windows = WindowsOf(spec);
-  builder.head_start = shard.head_start;
-  builder.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
-  builder.prefill_tiles =
-      kernels::PrefillTileCapacity(max_tokens, max_sequences, shard.heads.size(), builder.tile_rows);
   builder.decodes_as_chunks = planned && options.dtype == NumberType::kF32;
   builder.unplanned_context = planned ? 0 : engine.max_model_len;
-  decode_workspace = builder.decode_work.WorkspaceFloats(head_dim);
-  if (options.attention == AttentionBackend::kV2) {
-    decode_workspace =
-        kernels::DecodeWorkspaceFloats(engine.max_model_len, max_sequences, shard.heads.size(), head_dim);
+  decode_workspace = 0;
+  for (const AttentionKind& kind : KindsOf(spec)) {
+    const auto layer = std::ranges::find(spec.layers, kind, KindOf) - spec.layers.begin();
+    const auto head_dim = static_cast<int32_t>(kind.head_dim);
+    kernels::DecodeGrid grid{1, 2};
+    if (planned && options.dtype != NumberType::kF32) {
+      grid =
+          kernels::ChooseDecodeGrid({device.num_sms(), device.shared_bytes_per_sm(), device.shared_bytes_per_block()},
+                                    options.dtype, CachedType(options), head_dim);
+    }
+    AttentionSizes sizes{.window = static_cast<int32_t>(kind.window), .head_start = shard.layer(layer).head_start};
+    sizes.decode_work = {grid.num_ctas, static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(sizes.head_start))};
+    sizes.decode_stages = grid.stages;
+    sizes.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
+    sizes.prefill_tiles = kernels::PrefillTileCapacity(max_tokens, max_sequences, shard.heads.size(), sizes.tile_rows);
+    int64_t floats = sizes.decode_work.WorkspaceFloats(head_dim);
+    if (attention == AttentionBackend::kV2)
+      floats = kernels::DecodeWorkspaceFloats(engine.max_model_len, max_sequences, shard.heads.size(), head_dim);
+    decode_workspace = std::max(decode_workspace, floats);
+    builder.attention.push_back(std::move(sizes));
   }
 }
 

@@ -27,8 +27,8 @@ struct CudaEngineSizes {
   std::vector<RankShard> shards;
   RankShard shard;
   int64_t logits_width, max_sequences, max_tokens, max_blocks;
-  int32_t decode_stages;
-  int64_t decode_workspace;  // floats
+  AttentionBackend attention;  // what decodes go through
+  int64_t decode_workspace;    // floats
   StepBuilderSizes builder;
 };
 

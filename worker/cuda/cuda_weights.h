@@ -16,7 +16,7 @@ struct CudaLayerWeights {
   void *attention_norm, *attention_norm_bias;   // [hidden], or null
   void *mlp_norm, *mlp_norm_bias;               // [hidden], or null
   void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
-  void* qkv;                                    // [(local heads + 2 * local kv heads) * head_dim, hidden]
+  void* qkv;                                    // [QkvWidth, hidden]
   void* qkv_bias;                               // one for each row of qkv, or null
   void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
   void* attention_out;                          // [hidden, local heads * head_dim]
@@ -26,6 +26,10 @@ struct CudaLayerWeights {
   void* up_bias;    // [mlp_width], or null
   void* down;       // [hidden, mlp_width]
   void* down_bias;  // [hidden], or null
+  // Null where layers get nothing beside the residual.
+  void* input_gate;  // [layer_input_size, hidden]
+  void* input_out;   // [hidden, layer_input_size]
+  void* input_norm;  // [hidden]
   // Null where the layer's MLP is no mixture.
   void* router;             // [router_width, hidden]: of every expert, of the shared one's gate, zeros
   void* experts_in_bias;    // [experts, 2 * expert_width], in the order of experts_in; or null
@@ -34,6 +38,7 @@ struct CudaLayerWeights {
   void* experts_down;       // [experts, hidden, expert_width]
   void* shared_in;          // [2 * shared_width, hidden], like mlp_in; or null
   void* shared_down;        // [hidden, shared_width], or null
+  float scale = 1;          // of the residual after the layer
 };
 
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of
@@ -48,7 +53,9 @@ class CudaWeights {
   static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype);
 
   /// MLP columns of the rank, rounded up so that rows are whole 16-byte pieces and gates alternate with ups.
-  static int64_t MlpWidth(const RankShard& shard) { return (shard.mlp.size() + 15) / 16 * 16; }
+  static int64_t MlpWidth(const RankShard& shard, int64_t layer) {
+    return (shard.layer(layer).mlp.size() + 15) / 16 * 16;
+  }
   static int64_t ExpertWidth(const RankShard& shard) { return (shard.expert_mlp.size() + 15) / 16 * 16; }
   static int64_t SharedWidth(const RankShard& shard) { return (shard.shared_mlp.size() + 15) / 16 * 16; }
   /// Rows of a router, rounded up to whole vectors of logits.
@@ -58,6 +65,10 @@ class CudaWeights {
   void *embedding_norm, *embedding_norm_bias;  // [hidden], or null
   void *final_norm, *final_norm_bias;          // [hidden]; the bias may be null
   void* positions;                             // [positions, hidden], or null
+  void* value_norm;                            // [largest head_dim] ones, or null
+  void* layer_embedding;                       // [vocab, layers * layer_input_size], or null
+  void* layer_projection;                      // [layers * layer_input_size, hidden], or null
+  void* layer_projection_norm;                 // [layer_input_size], divided by sqrt(2); or null
   void* embedding;                             // [vocab, hidden]
   void* head;                                  // [local vocab, hidden]
 

@@ -2,6 +2,20 @@
 
 namespace quire {
 
+namespace {
+
+static_assert(kMaxAttentionKinds == 2);
+
+kernels::PrefillTile* TakeTiles(const StepLimits& limits, size_t kind, Pieces& pieces) {
+  return pieces.Take<kernels::PrefillTile>(kind < limits.attention.size() ? limits.attention[kind].prefill_tiles : 0);
+}
+
+int32_t* TakeWork(const StepLimits& limits, size_t kind, Pieces& pieces) {
+  return pieces.Take<int32_t>(kind < limits.attention.size() ? limits.attention[kind].decode_work.Words() : 0);
+}
+
+}  // namespace
+
 StepArrays::StepArrays(const StepLimits& limits, Pieces& pieces)
     : token_ids(pieces.Take<int32_t>(limits.tokens)),
       from_slot(pieces.Take<int32_t>(limits.tokens)),
@@ -15,10 +29,8 @@ StepArrays::StepArrays(const StepLimits& limits, Pieces& pieces)
       draw_row(pieces.Take<int32_t>(limits.sequences)),
       draw_slot(pieces.Take<int32_t>(limits.sequences)),
       sampling(pieces.Take<kernels::DeviceSampling>(limits.sequences)),
-      tiles{pieces.Take<kernels::PrefillTile>(limits.prefill_tiles),
-            pieces.Take<kernels::PrefillTile>(limits.windows > 1 ? limits.prefill_tiles : 0)},
-      decode_work{pieces.Take<int32_t>(limits.decode_work.Words()),
-                  pieces.Take<int32_t>(limits.windows > 1 ? limits.decode_work.Words() : 0)},
+      tiles{TakeTiles(limits, 0, pieces), TakeTiles(limits, 1, pieces)},
+      decode_work{TakeWork(limits, 0, pieces), TakeWork(limits, 1, pieces)},
       lists_at(pieces.taken()),
       bias_token(pieces.Take<int32_t>(limits.sequences * kMaxListEntries)),
       bias(pieces.Take<float>(limits.sequences * kMaxListEntries)),

@@ -1,25 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
-#include "kernels/cuda/decode/decode_attention_plan.h"
 #include "kernels/cuda/elementwise/step_state.h"
 #include "kernels/cuda/prefill/prefill_attention.h"
 #include "kernels/cuda/sampling/sampling.h"
+#include "worker/cuda/attention_kind.h"
 #include "worker/cuda/device.h"
 #include "worker/cuda/pieces.h"
 
 namespace quire {
 
-/// Attention is planned once for each window that some layer has, and there are at most so many.
-inline constexpr size_t kMaxWindows = 2;
-
 /// The most that a step can hold.
 struct StepLimits {
   int64_t tokens, sequences;
-  int64_t prefill_tiles;
-  kernels::DecodeWorkSize decode_work;
-  size_t windows = 1;
+  std::vector<AttentionSizes> attention;  // by kind
 };
 
 /// Entries that lists of one sequence can have on the device; sequences with longer ones are drawn for on the host.
@@ -30,20 +26,20 @@ inline constexpr int64_t kEditsAtOnce = 16384;
 /// All that kernels want to know of a step: T tokens, D decodes, C chunks, R rows that draw. The arrays lie at the same
 /// place for every step.
 struct StepArrays {
-  int32_t* token_ids;                        // [T]
-  int32_t* from_slot;                        // [T] slot whose last drawn token this one is, or -1: it is in token_ids
-  int32_t* positions;                        // [T]
-  int64_t* slots;                            // [T] cache slot; -1: padding
-  int32_t* decode_context;                   // [D]
-  int32_t* decode_table;                     // [D] row of the block tables
-  int32_t* chunk_start;                      // [C + 1] first row, counted from the first chunk's
-  int32_t* chunk_context;                    // [C]
-  int32_t* chunk_table;                      // [C]
-  int32_t* draw_row;                         // [R]
-  int32_t* draw_slot;                        // [R] where the drawn token is kept for the next step; -1: padding
-  kernels::DeviceSampling* sampling;         // [R]
-  kernels::PrefillTile* tiles[kMaxWindows];  // by window
-  int32_t* decode_work[kMaxWindows];
+  int32_t* token_ids;                 // [T]
+  int32_t* from_slot;                 // [T] slot whose last drawn token this one is, or -1: it is in token_ids
+  int32_t* positions;                 // [T]
+  int64_t* slots;                     // [T] cache slot; -1: padding
+  int32_t* decode_context;            // [D]
+  int32_t* decode_table;              // [D] row of the block tables
+  int32_t* chunk_start;               // [C + 1] first row, counted from the first chunk's
+  int32_t* chunk_context;             // [C]
+  int32_t* chunk_table;               // [C]
+  int32_t* draw_row;                  // [R]
+  int32_t* draw_slot;                 // [R] where the drawn token is kept for the next step; -1: padding
+  kernels::DeviceSampling* sampling;  // [R]
+  kernels::PrefillTile* tiles[kMaxAttentionKinds];  // by kind of attention
+  int32_t* decode_work[kMaxAttentionKinds];
   // Lists of all rows: seldom used, and last.
   int64_t lists_at;  // bytes before them
   int32_t* bias_token;

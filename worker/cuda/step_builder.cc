@@ -41,7 +41,7 @@ class Builder {
     if (shape_.num_decodes > 0) PlanDecodes();
     arrays_.chunk_start[0] = 0;
     for (auto m = first_chunk; m != batch.end(); ++m) AddChunk(*m);
-    for (size_t w = 0; shape_.num_chunks > 0 && w < sizes_.windows.size(); ++w) PlanChunks(w);
+    for (size_t kind = 0; shape_.num_chunks > 0 && kind < sizes_.attention.size(); ++kind) PlanChunks(kind);
     return shape_;
   }
 
@@ -92,24 +92,23 @@ class Builder {
       shape_.max_context = PaddedContext(*std::ranges::max_element(contexts), sizes_.unplanned_context);
       return;
     }
-    for (size_t w = 0; w < sizes_.windows.size(); ++w) {
-      const std::span<int32_t> work(arrays_.decode_work[w], static_cast<size_t>(sizes_.decode_work.Words()));
-      shape_.combines[w] =
-          kernels::PlanDecode(sizes_.decode_work, contexts, sizes_.head_start, sizes_.windows[w], work).combine;
+    for (size_t kind = 0; kind < sizes_.attention.size(); ++kind) {
+      const AttentionSizes& sizes = sizes_.attention[kind];
+      const std::span<int32_t> work(arrays_.decode_work[kind], static_cast<size_t>(sizes.decode_work.Words()));
+      shape_.combines[kind] =
+          kernels::PlanDecode(sizes.decode_work, contexts, sizes.head_start, sizes.window, work).combine;
     }
   }
 
-  void PlanChunks(size_t w) {
+  void PlanChunks(size_t kind) {
+    const AttentionSizes& sizes = sizes_.attention[kind];
     const auto chunks = static_cast<size_t>(shape_.num_chunks);
     int32_t max_group = 0;
-    for (size_t g = 0; g + 1 < sizes_.head_start.size(); ++g)
-      max_group = std::max(max_group, sizes_.head_start[g + 1] - sizes_.head_start[g]);
-    shape_.num_tiles[w] = kernels::PlanPrefill({{arrays_.chunk_start, chunks + 1},
-                                                {arrays_.chunk_context, chunks},
-                                                max_group,
-                                                sizes_.tile_rows,
-                                                sizes_.windows[w]},
-                                               {arrays_.tiles[w], static_cast<size_t>(sizes_.prefill_tiles)});
+    for (size_t g = 0; g + 1 < sizes.head_start.size(); ++g)
+      max_group = std::max(max_group, sizes.head_start[g + 1] - sizes.head_start[g]);
+    shape_.num_tiles[kind] = kernels::PlanPrefill(
+        {{arrays_.chunk_start, chunks + 1}, {arrays_.chunk_context, chunks}, max_group, sizes.tile_rows, sizes.window},
+        {arrays_.tiles[kind], static_cast<size_t>(sizes.prefill_tiles)});
   }
 
   const SequenceTable& table_;

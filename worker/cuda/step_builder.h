@@ -17,13 +17,9 @@ int32_t PaddedContext(int32_t longest, int32_t most);
 /// What turns batches into arrays.
 struct StepBuilderSizes {
   int block_size = 16;
-  std::vector<int32_t> windows = {0};  // that layers have, at most kMaxWindows
-  std::vector<int32_t> head_start;     // of the rank's kv heads
-  kernels::DecodeWorkSize decode_work;
-  int64_t prefill_tiles = 0;
-  int32_t tile_rows = 0;
-  bool decodes_as_chunks = false;  // fp32 has no planned decode kernel
-  int32_t unplanned_context = 0;   // most tokens of a context, where decodes go through v1 or v2; else 0
+  std::vector<AttentionSizes> attention;  // by kind, at most kMaxAttentionKinds
+  bool decodes_as_chunks = false;         // fp32 has no planned decode kernel
+  int32_t unplanned_context = 0;          // most tokens of a context, where decodes go through v1 or v2; else 0
 };
 
 /// Fills the arrays of a step, all but what concerns drawing, and says what its launches look like. Decodes come first

@@ -18,10 +18,11 @@ void Decode(const ModelSpec& spec, DecoderOps& ops) {
     if (spec.layers[static_cast<size_t>(layer)].mixture) {
       ops.NormRoute(layer);
       ops.AddExperts(layer);
-      continue;
+    } else {
+      ops.NormMlpIn(layer);
+      ops.AddMlp(layer);
     }
-    ops.NormMlpIn(layer);
-    ops.AddMlp(layer);
+    if (spec.layer_input_size > 0) ops.AddLayerInput(layer);
   }
   ops.Logits();
 }

@@ -7,9 +7,11 @@
 namespace quire {
 
 /// The operations of a decoder's forward pass, cut where devices fuse: what may become one kernel is one operation.
+/// The last that adds to the residual in a layer multiplies the sum by the layer's scale, where layers have one.
 /// They work on the activations of one step, which the implementation keeps:
 ///   residual [T, hidden]; projected [T, queries, keys and values of the rank's heads]; attended [T, the rank's heads *
-///   head_dim]; activated [T, the rank's MLP columns]; chosen [T, experts per token]; logits [R, the rank's vocabulary]
+///   head_dim]; activated [T, the rank's MLP columns]; chosen [T, experts per token]; inputs [T, layers,
+///   layer_input_size]; logits [R, the rank's vocabulary]
 /// for T tokens, R of which draw. Operations may be queued and run later, in the order of the calls. Every rank of a
 /// group makes the same calls.
 class DecoderOps {
@@ -17,7 +19,8 @@ class DecoderOps {
   virtual ~DecoderOps() = default;
 
   /// residual = embedding of the tokens, scaled, and of their positions where those are learned; normed where the model
-  /// does so.
+  /// does so. Where layers get inputs of their own, inputs = (norm(residual * projection^T / sqrt(hidden)) + the
+  /// tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2), normed layer by layer.
   virtual void Embed() = 0;
   /// projected = norm(residual) * [Q; K; V]^T. In models that norm only what they add, the residual is not normed.
   virtual void NormQkv(int64_t layer) = 0;
@@ -40,6 +43,8 @@ class DecoderOps {
   /// residual += the sum of what the chosen experts make of norm(residual), each times its weight, and of what the
   /// shared one makes of it, summed over the ranks, and then scaled or normed likewise.
   virtual void AddExperts(int64_t layer) = 0;
+  /// residual += norm((activation(residual * gate^T) .* the layer's inputs) * out^T): all of it on every rank.
+  virtual void AddLayerInput(int64_t layer) = 0;
   /// Attention and MLP at once, for attention and MLP that read the same residual.
   virtual void AddAttentionAndMlp(int64_t layer) = 0;
   /// logits = norm(residual) * head^T, of the rows that draw, scaled and capped.

@@ -12,6 +12,7 @@ extern const Architecture kGranite, kGraniteMoe;                      // granite
 extern const Architecture kSmolLm3;                                   // smollm3.cc
 extern const Architecture kOlmo2, kOlmo3;                             // olmo.cc
 extern const Architecture kGemma, kGemma2, kGemma3;                   // gemma.cc
+extern const Architecture kGemma4, kGemma4Whole;                      // gemma4.cc
 extern const Architecture kGlm, kGlm4;                                // glm.cc
 extern const Architecture kBloom;                                     // bloom.cc
 extern const Architecture kMpt;                                       // mpt.cc

@@ -128,6 +128,10 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
     ReadYarn(scaling, rope);
   } else if (type == "longrope") {
     ReadLongRope(scaling, rope);
+  } else if (type == "proportional" && habits.proportional) {
+    const double part = scaling.Real("partial_rotary_factor", 1);
+    if (!(part >= 0 && part <= 1)) Fail("{}: a partial_rotary_factor of {} is out of range", scaling.path(), part);
+    rope.turning_pairs = static_cast<int64_t>(std::floor(part * static_cast<double>(head_dim) / 2));
   } else if (type != "linear") {
     Fail("{} of type {} is not supported", scaling.path(), type);
   }

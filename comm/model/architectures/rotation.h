@@ -15,6 +15,7 @@ struct RopeHabits {
   double partial = 0;
   bool calls_longrope_otherwise = false;  // "su" and "yarn" are older names of its longrope
   bool queries_grow = false;              // llama_4_scaling_beta says how much
+  bool proportional = false;              // a rope_type of "proportional" says how many of the pairs turn
   bool by_kind = false;  // files may have a rope for each kind of layers, which RopesOfKindsFromHf reads
 };
 

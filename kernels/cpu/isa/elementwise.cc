@@ -22,17 +22,17 @@ float NormScale(float squares, int64_t count, float epsilon) {
   return 1.0f / __builtin_sqrtf(squares / static_cast<float>(count) + epsilon);
 }
 
-/// out = x * scale * weight, or out += that. out may be x.
+/// out = x * scale * weight, or out = (out + that) * sum_scale. out may be x.
 template <bool kAdds>
-void ScaleRow(const float* x, const float* weight, float* out, int64_t count, float scale) {
+void ScaleRow(const float* x, const float* weight, float* out, int64_t count, float scale, float sum_scale = 1) {
   const int64_t whole = count / kLanes * kLanes;
   for (int64_t i = 0; i < whole; i += kLanes) {
     const Vec scaled = Load(x + i) * scale * Load(weight + i);
-    Store(out + i, kAdds ? Load(out + i) + scaled : scaled);
+    Store(out + i, kAdds ? (Load(out + i) + scaled) * sum_scale : scaled);
   }
   for (int64_t i = whole; i < count; ++i) {
     const float scaled = x[i] * scale * weight[i];
-    out[i] = kAdds ? out[i] + scaled : scaled;
+    out[i] = kAdds ? (out[i] + scaled) * sum_scale : scaled;
   }
 }
 
@@ -138,7 +138,7 @@ void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end) {
     float* out = static_cast<float*>(p.out) + row * p.hidden;
     if (p.delta != nullptr) AddRow(static_cast<const float*>(p.delta) + row * p.hidden, x, p.hidden);
     if (p.adds) {
-      ScaleRow<true>(x, weight, out, p.hidden, NormScale(SquaresOf(x, p.hidden), p.hidden, p.epsilon));
+      ScaleRow<true>(x, weight, out, p.hidden, NormScale(SquaresOf(x, p.hidden), p.hidden, p.epsilon), p.scale);
     } else {
       NormRow(x, weight, out, p.hidden, p.epsilon);
     }
@@ -215,6 +215,11 @@ void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
   const int64_t run = p.interleaved ? 8 : p.columns;
   const auto runs = [&](const auto& multiply) {
     for (int64_t row = row_begin; row < row_end; ++row) {
+      if (p.up != nullptr) {
+        multiply(static_cast<const float*>(p.gate_up) + row * p.columns,
+                 static_cast<const float*>(p.up) + row * p.up_stride, static_cast<float*>(p.out) + row * p.columns);
+        continue;
+      }
       const float* gate = static_cast<const float*>(p.gate_up) + row * 2 * p.columns;
       float* out = static_cast<float*>(p.out) + row * p.columns;
       for (int64_t i = 0; i < p.columns; i += run) multiply(gate + 2 * i, gate + 2 * i + run, out + i);

@@ -22,7 +22,8 @@ void RopeKvWrite(const CudaStream& stream, const RopeKvWriteParams& p) {
   QUIRE_KERNEL_CHECK(p.rotary_dim >= 0 && p.rotary_dim % 2 == 0 && p.rotary_dim <= p.cache.head_size);
   QUIRE_KERNEL_CHECK(p.cache.head_size % (16 / ByteSize(p.cache.type)) == 0);
   CheckCacheType(p.dtype, p.cache);
-  QUIRE_KERNEL_CHECK((p.query_norm == nullptr) == (p.key_norm == nullptr));
+  QUIRE_KERNEL_CHECK(p.cache.num_kv_heads == 0 || (p.query_norm == nullptr) == (p.key_norm == nullptr));
+  QUIRE_KERNEL_CHECK(p.value_norm == nullptr || (p.query_norm != nullptr && p.squares == nullptr));
   QUIRE_KERNEL_CHECK(p.squares == nullptr || (p.query_norm != nullptr && p.bias == nullptr));
   if (p.num_tokens == 0) return;
   WithType(p.dtype, [&](auto t) {
@@ -102,6 +103,7 @@ void AddRows(const CudaStream& stream, const AddRowsParams& p) {
 void GateMul(const CudaStream& stream, const GateMulParams& p) {
   QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gate_up) && Aligned(p.out));
   QUIRE_KERNEL_CHECK(!p.interleaved || p.columns % 8 == 0);
+  QUIRE_KERNEL_CHECK(p.up == nullptr || (!p.interleaved && Aligned(p.up) && p.up_stride * ByteSize(p.dtype) % 16 == 0));
   if (p.num_tokens == 0 || p.columns == 0) return;
   WithType(p.dtype, [&](auto t) {
     using Kernel = GateMulKernel<decltype(t)>;

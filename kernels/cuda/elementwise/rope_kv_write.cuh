@@ -62,6 +62,7 @@ struct RopeKvWriteKernel {
     const simt::Global<const T> bias(static_cast<const T*>(p.bias));
     const simt::Global<const T> query_norm(static_cast<const T*>(p.query_norm));
     const simt::Global<const T> key_norm(static_cast<const T*>(p.key_norm));
+    const simt::Global<const T> value_norm(static_cast<const T*>(p.value_norm));
     for (int head = simt::ThreadX() / 32; head < p.num_heads + 2 * p.cache.num_kv_heads; head += kThreads / 32) {
       const int64_t at = int64_t{head} * size;
       const bool is_query = head < p.num_heads, is_value = head >= p.num_heads + p.cache.num_kv_heads;
@@ -74,7 +75,7 @@ struct RopeKvWriteKernel {
         }
         return x;
       };
-      if (is_value || p.query_norm == nullptr) {
+      if (p.query_norm == nullptr || (is_value && p.value_norm == nullptr)) {
         for (int d = lane; d < size; d += 32) row[at + d] = simt::FromFloat<T>(biased(d));
         continue;
       }
@@ -90,7 +91,9 @@ struct RopeKvWriteKernel {
       }
       const float scale = simt::Rsqrt(squares / count + p.epsilon);
       for (int d = lane; d < size; d += 32) {
-        const T weight = is_query ? query_norm[first_weight + d] : key_norm[first_weight + d];
+        const T weight = is_query   ? query_norm[first_weight + d]
+                         : is_value ? value_norm[d]
+                                    : key_norm[first_weight + d];
         row[at + d] = simt::FromFloat<T>(biased(d) * scale * simt::ToFloat(weight));
       }
     }

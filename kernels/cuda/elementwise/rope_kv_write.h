@@ -23,6 +23,7 @@ struct RopeKvWriteParams {
   const void* bias = nullptr;        // [num_heads + 2 * num_kv_heads, head_size] of dtype, added to every row; or null
   const void* query_norm = nullptr;  // [head_size] of dtype: query = query / rms(query) * query_norm; or null
   const void* key_norm = nullptr;    // [head_size] of dtype, of keys likewise; null where query_norm is
+  const void* value_norm = nullptr;  // [head_size] of dtype, of values likewise, where query_norm is; or null
   float epsilon = 0;                 // added to the mean of squares
   const float* query_cos_sin = nullptr;  // for queries instead of cos_sin; or null
   /// Norms of all queries and of all keys of a token together instead: query_norm [num_heads, head_size] and key_norm

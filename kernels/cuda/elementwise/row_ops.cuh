@@ -12,8 +12,8 @@
 // with where its threads begin: what it reads and writes is seen in one place.
 namespace quire::kernels {
 
-/// The second half of a norm: the row that begins at element `row` of the output is residual * scale * weight. A thread
-/// reads what it wrote itself.
+/// The second half of a norm: the row that begins at element `row` of the output is residual * scale * weight, or
+/// that is added. A thread reads what it wrote itself.
 template <class T, int kThreads>
 __device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global<T>& residual, float scale) {
   constexpr int kVec = 16 / sizeof(T);
@@ -26,7 +26,7 @@ __device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global
     if (p.adds) before = simt::LoadVec<kVec>(out, i);
     for (int e = 0; e < kVec; ++e) {
       const float normed = simt::ToFloat(x.v[e]) * scale * simt::ToFloat(w.v[e]);
-      x.v[e] = simt::FromFloat<T>(p.adds ? simt::ToFloat(before.v[e]) + normed : normed);
+      x.v[e] = simt::FromFloat<T>(p.adds ? (simt::ToFloat(before.v[e]) + normed) * p.scale : normed);
     }
     simt::StoreVec(out, i, x);
   }
@@ -222,9 +222,12 @@ struct GateMulKernel {
     if (i >= p.columns) return;
     const int64_t row = simt::BlockX();
     const simt::Global<const T> gate_up(static_cast<const T*>(p.gate_up));
-    const int64_t gate_at = row * 2 * p.columns + (p.interleaved ? i / 8 * 16 + i % 8 : i);
+    const int64_t gate_at =
+        p.up != nullptr ? row * p.columns + i : row * 2 * p.columns + (p.interleaved ? i / 8 * 16 + i % 8 : i);
     const simt::Vec<T, kVec> gate = simt::LoadVec<kVec>(gate_up, gate_at);
-    const simt::Vec<T, kVec> up = simt::LoadVec<kVec>(gate_up, gate_at + (p.interleaved ? 8 : p.columns));
+    const simt::Vec<T, kVec> up =
+        p.up != nullptr ? simt::LoadVec<kVec>(simt::Global<const T>(static_cast<const T*>(p.up)), row * p.up_stride + i)
+                        : simt::LoadVec<kVec>(gate_up, gate_at + (p.interleaved ? 8 : p.columns));
     simt::Vec<T, kVec> out;
     for (int e = 0; e < kVec; ++e) {
       const float g = simt::ToFloat(gate.v[e]), u = simt::ToFloat(up.v[e]);

@@ -52,8 +52,10 @@ void DecodeOfCache(const CudaStream& stream, const DecodeLaunch& launch) {
       return DecodeOfHeadSize<T, C, 128>(stream, launch);
     case 256:
       return DecodeOfHeadSize<T, C, 256>(stream, launch);
+    case 512:
+      return DecodeOfHeadSize<T, C, 512>(stream, launch);
     default:
-      QUIRE_KERNEL_CHECK(!"head_size is 64, 80, 96, 128 or 256");
+      QUIRE_KERNEL_CHECK(!"head_size is 64, 80, 96, 128, 256 or 512");
   }
 }
 

@@ -15,7 +15,7 @@ void Check(const PrefillAttentionParams& p) {
   QUIRE_KERNEL_CHECK(p.query_stride % row_x == 0 && p.out_stride % row_x == 0);
   QUIRE_KERNEL_CHECK(p.cache.block_size >= 8 && p.cache.block_size <= 64);
   QUIRE_KERNEL_CHECK(std::has_single_bit(static_cast<uint32_t>(p.cache.block_size)));
-  QUIRE_KERNEL_CHECK(p.cache.head_size % 16 == 0 && p.cache.head_size <= 256);
+  QUIRE_KERNEL_CHECK(p.cache.head_size % 16 == 0 && p.cache.head_size <= 512);
   QUIRE_KERNEL_CHECK(p.scale > 0 && p.cache.k_scale > 0 && p.window >= 0 && p.soft_cap >= 0);
   CheckCacheType(p.dtype, p.cache);
 }

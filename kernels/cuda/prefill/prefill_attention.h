@@ -47,7 +47,7 @@ void PrefillAttention(const CudaStream& stream, const PrefillAttentionParams& pa
 
 /// Rows of a tile: what fits into the registers of a thread block.
 constexpr int32_t PrefillTileRows(NumberType dtype, int32_t head_size) {
-  return dtype == NumberType::kF32 ? 32 : head_size <= 128 ? 128 : 64;
+  return dtype == NumberType::kF32 || head_size > 256 ? 32 : head_size <= 128 ? 128 : 64;
 }
 
 /// Tiles that any step within these limits needs at most. max_group: heads of the largest kv head's group.

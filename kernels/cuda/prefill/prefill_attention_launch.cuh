@@ -2,6 +2,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cuda/prefill/prefill_attention.cuh"
+#include "kernels/cuda/prefill/prefill_attention_scalar.cuh"
 
 namespace quire::kernels {
 
@@ -27,8 +28,10 @@ void PrefillOfCache(const CudaStream& stream, const PrefillLaunch& launch) {
       return LaunchPrefill<PrefillAttentionKernel<T, C, 128>>(stream, launch);
     case 256:
       return LaunchPrefill<PrefillAttentionKernel<T, C, 256>>(stream, launch);
+    case 512:
+      return LaunchPrefill<PrefillAttentionScalarKernel<T, C, 512>>(stream, launch);
     default:
-      QUIRE_KERNEL_CHECK(!"head_size is 64, 80, 96, 128 or 256");
+      QUIRE_KERNEL_CHECK(!"head_size is 64, 80, 96, 128, 256 or 512");
   }
 }
 

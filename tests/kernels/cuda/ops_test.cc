@@ -32,7 +32,7 @@ struct RopeShape {
   NumberType dtype;
   bool fp8_cache;
   int32_t head_size, rotary_dim, block_size;
-  bool biased = false, normed = false;
+  bool biased = false, normed = false, values_normed = false;
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
@@ -64,7 +64,7 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
   const PagedCache cache{keys.data(), values.data(),    block_elements,     block_elements,  kv_heads,
                          size,        shape.block_size, shape.CachedType(), fp8 ? 0.02f : 1, fp8 ? 0.01f : 1};
   const Numbers bias = Numbers::Of(shape.dtype, width, random), query_norm = Numbers::Of(shape.dtype, size, random),
-                key_norm = Numbers::Of(shape.dtype, size, random);
+                key_norm = Numbers::Of(shape.dtype, size, random), value_norm = Numbers::Of(shape.dtype, size, random);
   const double epsilon = 1e-3;
   RopeKvWrite({}, {.dtype = shape.dtype,
                    .qkv = qkv.data(),
@@ -79,6 +79,7 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
                    .bias = shape.biased ? bias.data() : nullptr,
                    .query_norm = shape.normed ? query_norm.data() : nullptr,
                    .key_norm = shape.normed ? key_norm.data() : nullptr,
+                   .value_norm = shape.values_normed ? value_norm.data() : nullptr,
                    .epsilon = static_cast<float>(epsilon)});
 
   // Biases and norms are rounded once before a rotation, which adds two numbers.
@@ -94,8 +95,9 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
       if (shape.biased && slots[static_cast<size_t>(t)] >= 0) {
         for (int64_t d = 0; d < size; ++d) expected[static_cast<size_t>(d)] += bias[head * size + d];
       }
-      if (shape.normed && slots[static_cast<size_t>(t)] >= 0 && !is_value) {
-        expected = reference::RmsNorm(expected, (head < heads ? query_norm : key_norm).Slice(0, size), epsilon);
+      if ((is_value ? shape.values_normed : shape.normed) && slots[static_cast<size_t>(t)] >= 0) {
+        const Numbers& weight = is_value ? value_norm : head < heads ? query_norm : key_norm;
+        expected = reference::RmsNorm(expected, weight.Slice(0, size), epsilon);
       }
       const std::vector<double> unrotated = expected;
       if (slots[static_cast<size_t>(t)] >= 0 && !is_value) {
@@ -164,6 +166,55 @@ TEST(RopeKvWriteTest, AddsBiasesAndNormsHeadsBeforeItRotates) {
       }
     }
   }
+}
+
+TEST(RopeKvWriteTest, NormsValuesWhereTheyHaveANorm) {
+  uint64_t seed = 200;
+  for (const NumberType dtype : kTypes) {
+    for (const bool fp8 : {false, true}) {
+      for (const int32_t head_size : {64, 512})
+        ExpectRopeKvWriteEqualsReference({dtype, fp8, head_size, head_size, 16, seed % 2 == 0, true, true}, seed++);
+    }
+  }
+}
+
+// Of a layer that reads the keys and values of another.
+TEST(RopeKvWriteTest, QueriesAloneAreNormedAndRotated) {
+  test::Random random(300);
+  const int32_t heads = 3, size = 64, position = 7;
+  const Numbers queries = Numbers::Of(NumberType::kF32, heads * size, random);
+  const Numbers norm = Numbers::Of(NumberType::kF32, size, random);
+  const std::vector<double> before = queries.Slice(0, queries.count);
+  std::vector<float> table(static_cast<size_t>((position + 1) * size));
+  for (int i = 0; i < size / 2; ++i) {
+    const double angle = position * std::pow(10000.0, -2.0 * i / size);
+    table[static_cast<size_t>(position * size + i)] = static_cast<float>(std::cos(angle));
+    table[static_cast<size_t>(position * size + size / 2 + i)] = static_cast<float>(std::sin(angle));
+  }
+  const DeviceBuffer<float> cos_sin(table);
+  const DeviceBuffer<int32_t> positions(std::vector<int32_t>{position});
+  const DeviceBuffer<int64_t> slots(std::vector<int64_t>{17});
+  const DeviceBuffer<std::byte> kept(4 * 64 * 16 * 4, std::byte{0x7e});
+  RopeKvWrite({}, {.dtype = NumberType::kF32,
+                   .qkv = queries.data(),
+                   .row_stride = heads * size,
+                   .cos_sin = cos_sin.data(),
+                   .positions = positions.data(),
+                   .slots = slots.data(),
+                   .num_tokens = 1,
+                   .num_heads = heads,
+                   .rotary_dim = size,
+                   .cache = {kept.data(), kept.data(), 64 * 16, 64 * 16, 0, size, 16, NumberType::kF32, 1, 1},
+                   .query_norm = norm.data(),
+                   .epsilon = 1e-3f});
+  for (int64_t head = 0; head < heads; ++head) {
+    const std::vector<double> expected =
+        reference::Rope(reference::RmsNorm({before.begin() + head * size, before.begin() + (head + 1) * size},
+                                           norm.Slice(0, size), 1e-3),
+                        position, 10000.0);
+    for (int64_t d = 0; d < size; ++d) ASSERT_NEAR(queries[head * size + d], expected[static_cast<size_t>(d)], 1e-5);
+  }
+  for (int64_t i = 0; i < kept.size(); ++i) ASSERT_EQ(kept[i], std::byte{0x7e});
 }
 
 TEST(CudaBlockCopyTest, OffsetsPass32Bits) {

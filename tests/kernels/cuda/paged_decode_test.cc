@@ -29,7 +29,7 @@ TEST(PagedDecodeTest, EqualsReferenceOverTypesAndShapes) {
   uint64_t seed = 0;
   for (const NumberType dtype : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     for (const bool fp8 : {false, true}) {
-      for (const int32_t head_size : {64, 80, 96, 128, 256}) {
+      for (const int32_t head_size : {64, 80, 96, 128, 256, 512}) {
         for (const int32_t block_size : {8, 16, 32, 64}) {
           const auto& grouping = kGroupings[++seed % kGroupings.size()];
           ExpectEqualsReference({dtype, fp8, head_size, block_size, grouping, {1, 0, 65, 17}}, seed, PagedDecodeV1);

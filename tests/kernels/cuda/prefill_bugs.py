@@ -2,7 +2,7 @@
 """Bugs of prefill attention; prefill_bugs_test.cc must find every one. Arguments and results: planting.py."""
 from planting import BARRIER, NO_BARRIER, plant
 
-KERNEL, TILES, F32 = "prefill/prefill_attention.cuh", "prefill/prefill_attention_tiles.cuh", "prefill/prefill_attention_f32.cuh"
+KERNEL, TILES, F32 = "prefill/prefill_attention.cuh", "prefill/prefill_attention_tiles.cuh", "prefill/prefill_attention_scalar.cuh"
 
 BUGS = [
     ("no barrier between a tile's copies and its use", KERNEL, f"{BARRIER}  // the tile is whole",

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/expect_bugs_found.h"
-#include "kernels/cuda/prefill/prefill_attention_f32.cuh"
 #include "kernels/cuda/prefill/prefill_attention_launch.cuh"
+#include "kernels/cuda/prefill/prefill_attention_scalar.cuh"
 #include "kernels/cuda/prefill_case.h"
 #include "planted_bugs.h"
 #include "simt/expect_error.h"
@@ -13,7 +13,7 @@ namespace quire::kernels {
 
 // prefill_attention.cu launches through these; few instantiations are enough to hunt in.
 void PrefillF32(const CudaStream& stream, const PrefillLaunch& launch) {
-  LaunchPrefill<PrefillAttentionF32Kernel<float>>(stream, launch);
+  LaunchPrefill<PrefillAttentionScalarKernel<float, float, 256>>(stream, launch);
 }
 void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefill<PrefillAttentionKernel<simt::Half, simt::Fp8E4M3, 96>>(stream, launch);

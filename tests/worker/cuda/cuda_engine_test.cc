@@ -388,6 +388,51 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF32},
              {},
              2e-4},
+        Case{"Gemma4F32OnTwoRanks",
+             {.layers = 5, .sliding_window = 24, .tied = true, .dtype = "F32", .family = "gemma4_text"},
+             {.dtype = kF32},
+             {.ranks = 2},
+             3e-4},
+        Case{"Gemma4F16",
+             {.layers = 4,
+              .heads = 4,
+              .kv_heads = 2,
+              .sliding_window = 24,
+              .tied = true,
+              .dtype = "F16",
+              .family = "gemma4_text"},
+             {.dtype = kF16},
+             {},
+             0.05},
+        Case{"Gemma4LargeHeadsBf16InGraphs",
+             {.heads = 2, .head_dim = 256, .sliding_window = 24, .tied = true, .family = "gemma4_text"},
+             {.dtype = kBF16},
+             {},
+             0.3},
+        Case{"Gemma4LargeHeadsF32WhoseValuesAreKeys",
+             {.heads = 2,
+              .kv_heads = 2,
+              .head_dim = 256,
+              .sliding_window = 24,
+              .tied = true,
+              .dtype = "F32",
+              .family = "gemma4_text",
+              .shares_kv = false},
+             {.dtype = kF32},
+             {},
+             3e-4},
+        Case{"Gemma4F16WhoseValuesAreKeysOnTwoRanks",
+             {.layers = 3,
+              .heads = 4,
+              .kv_heads = 2,
+              .sliding_window = 24,
+              .tied = true,
+              .dtype = "F16",
+              .family = "gemma4_text",
+              .shares_kv = false},
+             {.dtype = kF16},
+             {.ranks = 2},
+             0.05},
         Case{"Glm4F32OnTwoRanks", {.heads = 3, .dtype = "F32", .family = "glm4"}, {.dtype = kF32}, {.ranks = 2}, 1e-4},
         Case{"Glm4Bf16", {.family = "glm4"}, {.dtype = kBF16}, {}, 0.2},
         Case{"MixtralF32", {.dtype = "F32", .family = "mixtral"}, {.dtype = kF32}, {}, 1e-4},
@@ -544,8 +589,9 @@ TEST(CudaEngineLaunchesTest, AFusedLayerIsAtMostSevenKernels) {
 }
 
 TEST(CudaEngineMemoryTest, IsKnownBeforeThereIsAnEngine) {
-  for (const bool fp8 : {false, true}) {
-    const test::RandomModel model({}, 1);
+  const test::ModelShape shapes[] = {{}, {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"}};
+  for (const auto& [shape, fp8] : {std::pair{shapes[0], false}, {shapes[0], true}, {shapes[1], false}}) {
+    const test::RandomModel model(shape, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
     const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
     CudaEngineOptions options;
@@ -569,7 +615,8 @@ TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
     }
     return "";
   };
-  EXPECT_THAT(refusal({.head_dim = 48}, 16), testing::HasSubstr("heads of 64, 80, 96, 128 and 256"));
+  EXPECT_THAT(refusal({.head_dim = 48}, 16),
+              testing::HasSubstr("heads of 64, 80, 96, 128, 256, 512 numbers, the model's have 48"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
   EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
   EXPECT_THAT(refusal({}, 16, {.attention = AttentionBackend::kV1}, 60000),

@@ -5,19 +5,20 @@
 
 namespace quire::kernels {
 
-/// The same op for fp32 rows, on CUDA cores and readable rather than fast: a warp takes one row at a time and walks
-/// over its keys, 32 at a time, with an online softmax. For scores a lane has a key, for the weighted sum it has
-/// dimensions lane, lane + 32, ... C: what the cache stores.
-template <class C>
-struct PrefillAttentionF32Kernel {
+/// The same op on CUDA cores, readable rather than fast, for fp32 rows and for heads whose results do not fit into the
+/// registers of the other kernel: a warp takes one row at a time and walks over its keys, 32 at a time, with an online
+/// softmax in fp32. For scores a lane has a key, for the weighted sum it has dimensions lane, lane + 32, ... T: type of
+/// queries and results; C: what the cache stores; kMostDims: of a head.
+template <class T, class C, int kMostDims>
+struct PrefillAttentionScalarKernel {
   using Params = PrefillLaunch;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 128, kWarps = kThreads / 32;
-  static constexpr int kRows = PrefillTileRows(NumberType::kF32, 0);
+  static constexpr int kRows = PrefillTileRows(NumberType::kF32, kMostDims);
   static constexpr int kX = 16 / sizeof(C);
-  static constexpr int kDims = 256 / 32;  // of a lane, of the largest head
+  static constexpr int kDims = kMostDims / 32;  // of a lane
 
-  static int64_t SharedSize() { return simt::SharedBytes(kWarps * 256 * 4); }
+  static int64_t SharedSize() { return simt::SharedBytes(kWarps * kMostDims * 4); }
 
   static __device__ void Run(const PrefillLaunch& p) {
     simt::WaitForPrerequisites();
@@ -25,7 +26,7 @@ struct PrefillAttentionF32Kernel {
     if (work.num_rows <= 0) return;
     simt::SharedArena arena;
     const int warp = simt::ThreadX() / 32;
-    const simt::SharedArray<float> query = arena.Take<float>(kWarps * 256) + warp * 256;
+    const simt::SharedArray<float> query = arena.template Take<float>(kWarps * kMostDims) + warp * kMostDims;
     for (int row = warp; row < work.num_rows; row += kWarps) Attend(p, work, row, query);
     simt::TriggerDependents();
   }
@@ -34,9 +35,12 @@ struct PrefillAttentionF32Kernel {
                                 const simt::SharedArray<float>& query) {
     const int lane = simt::ThreadX() % 32, head_size = p.op.cache.head_size;
     const int64_t token = work.first_query + work.Query(row), head = work.Head(row);
-    const simt::Global<const float> queries(static_cast<const float*>(p.op.queries));
+    const simt::Global<const T> queries(static_cast<const T*>(p.op.queries));
     simt::SyncWarp();  // the row before is done with
-    for (int d = lane; d < head_size; d += 32) query[d] = queries[token * p.op.query_stride + head * head_size + d];
+    for (int d = lane; d < head_size; d += 32) {
+      const T stored = queries[token * p.op.query_stride + head * head_size + d];
+      query[d] = simt::ToFloat(stored);
+    }
     simt::SyncWarp();
 
     const int end = work.Position(row) + 1, begin = simt::Max(end - p.window, 0);
@@ -56,12 +60,13 @@ struct PrefillAttentionF32Kernel {
     }
     for (int mask = 16; mask > 0; mask /= 2) sum += simt::ShuffleXor(sum, mask);
     sum += SinkWeight(p.op.sinks, head, max * 1.44269504f);
-    const simt::Global<float> results(static_cast<float*>(p.op.out));
+    const simt::Global<T> results(static_cast<T*>(p.op.out));
 #pragma unroll
     for (int i = 0; i < kDims; ++i) {
       const int d = lane + i * 32;
       if (d < head_size) {
-        results[token * p.op.out_stride + head * head_size + d] = out[i] * (p.op.cache.v_scale / sum);
+        results[token * p.op.out_stride + head * head_size + d] =
+            simt::FromFloat<T>(out[i] * (p.op.cache.v_scale / sum));
       }
     }
   }

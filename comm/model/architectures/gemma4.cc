@@ -1,0 +1,188 @@
+// Gemma 4's text models: Gemma 3 with heads of two sizes, norms of values, scores that nothing is multiplied by, and a
+// scale of each layer. The small ones give each layer numbers of each token of its own, and their last layers read the
+// keys and values of earlier ones; in the large ones values of layers without a window are their keys.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr double kTheta = 1000000, kLocalTheta = 10000;
+constexpr int64_t kFullEvery = 6, kFullHeadDim = 512;
+
+/// What one layer says of its heads; HF's newer files have such an object for each layer that differs.
+void ReadHeads(const HfConfig& config, LayerSpec& layer) {
+  layer.head_dim = config.Count("head_dim", layer.head_dim);
+  layer.num_kv_heads = config.Count("num_key_value_heads", layer.num_kv_heads);
+  config.RefuseOtherKeys();
+}
+
+void ReadHeadsOfLayers(const HfConfig& config, ModelSpec& spec) {
+  constexpr const char* kByLayer = "per_layer_config";
+  if (config.Has(kByLayer)) {
+    const std::string path = config.path() + ": " + kByLayer;
+    const HfConfig by_layer(config.At(kByLayer), path);
+    for (size_t i = 0; i < spec.layers.size(); ++i) {
+      const std::string number = std::to_string(i);
+      if (!by_layer.Has(number.c_str())) continue;
+      ReadHeads(HfConfig(by_layer.At(number.c_str()), path + ": " + number), spec.layers[i]);
+    }
+    return by_layer.RefuseOtherKeys();
+  }
+  const int64_t head_dim = config.Count("global_head_dim", kFullHeadDim);
+  for (LayerSpec& layer : spec.layers) {
+    if (layer.window > 0) continue;
+    layer.head_dim = head_dim;
+    if (layer.values_are_keys) layer.num_kv_heads = config.Count("num_global_key_value_heads", layer.num_kv_heads);
+  }
+}
+
+/// The last `sharing` layers read the keys and values of the last layer before them that has a window as they do, or
+/// has none.
+void ShareKeysAndValues(const HfConfig& config, ModelSpec& spec) {
+  const int64_t sharing = config.Count("num_kv_shared_layers", 0), first = spec.num_layers() - sharing;
+  if (sharing < 0 || first < 1) {
+    Fail("{}: num_kv_shared_layers = {} of {} layers", config.path(), sharing, spec.num_layers());
+  }
+  const int64_t factor = config.Flag("use_double_wide_mlp") ? 2 : 1;
+  for (int64_t i = first; i < spec.num_layers(); ++i) {
+    LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    layer.intermediate_size *= factor;
+    for (int64_t from = first - 1; from >= 0 && layer.kv_from_layer < 0; --from) {
+      const LayerSpec& owner = spec.layers[static_cast<size_t>(from)];
+      if (owner.window != layer.window) continue;
+      if (owner.head_dim != layer.head_dim || owner.num_kv_heads != layer.num_kv_heads)
+        Fail("{}: layer {} has other heads than layer {}, whose keys it reads", config.path(), i, from);
+      layer.kv_from_layer = from;
+    }
+    if (layer.kv_from_layer < 0) {
+      Fail("{}: layer {} reads keys of an earlier layer of its kind, and num_kv_shared_layers = {} leaves none",
+           config.path(), i, sharing);
+    }
+  }
+}
+
+void ReadRopes(const HfConfig& config, ModelSpec& spec) {
+  spec.ropes = {Rope{.theta = kTheta}, Rope{.theta = kLocalTheta}};
+  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
+  const int64_t full_dim = RotatedDims(spec, 0), local_dim = RotatedDims(spec, 1);
+  spec.ropes[0].turning_pairs = full_dim / 8;  // a quarter of the pairs
+  if (!config.Has("rope_parameters")) return;
+  const std::string path = config.path() + ": rope_parameters";
+  const HfConfig kinds(config.At("rope_parameters"), path);
+  const auto read = [&](const char* kind, int64_t head_dim, Rope& rope) {
+    if (!kinds.Has(kind)) Fail("{}: {} is missing", path, kind);
+    const HfConfig said(kinds.At(kind), path + ": " + kind);
+    rope = RopeFromHf(config, said, head_dim, {.theta = rope.theta, .proportional = true});
+  };
+  if (full_dim > 0) read("full_attention", full_dim, spec.ropes[0]);
+  if (local_dim > 0) read("sliding_attention", local_dim, spec.ropes[1]);
+}
+
+ModelSpec Gemma4FromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.by_kind = true});
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 256));
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 4));
+  spec.tied_embeddings = config.Flag("tie_word_embeddings", true);
+  const std::string activation = config.Text("hidden_activation", "gelu_pytorch_tanh");
+  if (activation != "gelu_pytorch_tanh") {
+    Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));
+  }
+  if (config.Flag("enable_moe_block")) Fail("{}: enable_moe_block = true is not supported", config.path());
+  // Of tokens of text alone, "vision" says nothing.
+  const std::string both_ways = config.Text("use_bidirectional_attention", "vision");
+  if (both_ways != "vision") {
+    Fail("{}: use_bidirectional_attention \"{}\" is not supported", config.path(), both_ways.substr(0, 100));
+  }
+  const int64_t window = config.Count("sliding_window", 512);
+  if (window < 1) Fail("{}: sliding_window = {} is out of range", config.path(), window);
+  ReadKinds(config, spec, window, [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });
+  spec.layers.back().window = 0;  // whatever layer_types says of it
+  const bool values_are_keys = config.Flag("attention_k_eq_v");
+  for (LayerSpec& layer : spec.layers) layer.values_are_keys = values_are_keys && layer.window == 0;
+  ReadHeadsOfLayers(config, spec);
+  ShareKeysAndValues(config, spec);
+  ReadRopes(config, spec);
+
+  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  spec.activation = Activation::kGeluTanh;
+  spec.attention_scale = 1;
+  spec.norms_after = true;
+  spec.qk_norm = QkNorm::kHeads;
+  spec.value_norm = true;
+  spec.layer_scales = true;
+  spec.logit_cap = config.Real("final_logit_softcapping", 0);
+  spec.layer_input_size = config.Count("hidden_size_per_layer_input", 256);
+  const int64_t tokens = config.Count("vocab_size_per_layer_input", spec.vocab_size);
+  if (spec.layer_input_size != 0 && tokens != spec.vocab_size) {
+    Fail("{}: vocab_size_per_layer_input = {} and vocab_size = {} is not supported", config.path(), tokens,
+         spec.vocab_size);
+  }
+  return spec;
+}
+
+/// A model that sees and hears, of which only the text model is used.
+ModelSpec Gemma4WholeFromHf(const HfConfig& config) {
+  const HfConfig text(config.At("text_config"), config.path() + ": text_config");
+  ModelSpec spec = Gemma4FromHf(text);
+  const bool tied = config.Flag("tie_word_embeddings", spec.tied_embeddings);
+  if (tied != spec.tied_embeddings) {
+    Fail("{}: tie_word_embeddings = {} and another one in text_config are not supported", config.path(), tied);
+  }
+  spec.eos_token_ids = text.TokenIds("eos_token_id");
+  text.RefuseWhatNobodyRead();
+  return spec;
+}
+
+std::vector<WeightSpec> Gemma4Weights(const ModelSpec& spec) {
+  using enum Axis;
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_feedforward_layernorm.weight", "blk.{}.ffn_norm.weight");
+  AddNormsAfter(weights, "model.layers.{}.post_attention_layernorm.weight",
+                "model.layers.{}.post_feedforward_layernorm.weight");
+  AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
+  const WeightSpec of_layers[] = {
+      {Role::kLayerInputGate, "model.layers.{}.per_layer_input_gate.weight", "blk.{}.inp_gate.weight", kLayerInput,
+       kHidden},
+      {Role::kLayerInputOut, "model.layers.{}.per_layer_projection.weight", "blk.{}.proj.weight", kHidden, kLayerInput},
+      {Role::kLayerInputNorm, "model.layers.{}.post_per_layer_input_norm.weight", "blk.{}.post_norm.weight", kHidden,
+       kOne},
+  };
+  const WeightSpec of_model[] = {
+      {Role::kLayerEmbedding, "model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight", kTokens,
+       kLayerInputs},
+      {Role::kLayerProjection, "model.per_layer_model_projection.weight", "per_layer_model_proj.weight", kLayerInputs,
+       kHidden},
+      {Role::kLayerProjectionNorm, "model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight", kLayerInput,
+       kOne},
+  };
+  if (spec.layer_input_size > 0) {
+    weights.insert(weights.begin() + 1, std::begin(of_layers), std::end(of_layers));
+    weights.insert(weights.begin(), std::begin(of_model), std::end(of_model));
+  }
+  const auto layers = std::ranges::find_if(weights, [](const WeightSpec& w) { return IsOfLayer(w.role); });
+  weights.insert(layers,
+                 {Role::kLayerScale, "model.layers.{}.layer_scalar", "blk.{}.layer_output_scale.weight", kOne, kOne});
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kGemma4 = {"gemma4_text", nullptr, Gemma4FromHf, nullptr, Gemma4Weights};
+constexpr Architecture kGemma4Whole = {
+    .hf = "gemma4",
+    .gguf = nullptr,
+    .from_hf = Gemma4WholeFromHf,
+    .from_gguf = nullptr,
+    .weights = Gemma4Weights,
+    .hf_text = "model.language_model.",
+};
+
+}  // namespace quire::architectures

@@ -1,0 +1,49 @@
+// What layers get of a token beside the residual, on the CPU.
+#include <cmath>
+
+#include "kernels/embedding.h"
+#include "kernels/gate_mul.h"
+#include "kernels/head_norm.h"
+#include "kernels/rms_norm.h"
+#include "worker/cpu/cpu_decoder.h"
+
+namespace quire {
+
+void CpuDecoder::MakeLayerInputs() {
+  const LayerInputWeights& w = weights_.layer_inputs;
+  const int64_t layers = spec_.num_layers(), size = spec_.layer_input_size, width = layers * size;
+  float* inputs = buffers_.layer_inputs.data();
+  Matmul(buffers_.residual.data(), w.projection, inputs, width, tokens_, activations_);
+  // A norm of x / sqrt(hidden) is that of x with an epsilon so many times as large.
+  kernels::HeadNorm(stream_, {inputs, w.norm.data(), tokens_, layers, size, width,
+                              static_cast<float>(spec_.norm_epsilon * static_cast<double>(spec_.hidden_size))});
+  kernels::Embedding(stream_, {.dtype = NumberType::kF32,
+                               .table = w.embedding,
+                               .token_ids = inputs_->token_ids.data(),
+                               .out = inputs,
+                               .num_tokens = tokens_,
+                               .scale = static_cast<float>(std::sqrt(static_cast<double>(size) / 2)),
+                               .adds = true});
+}
+
+void CpuDecoder::AddLayerInput(int64_t layer) {
+  const LayerWeights& w = weights(layer);
+  const int64_t size = spec_.layer_input_size;
+  float* gated = buffers_.gated_input.data();
+  Matmul(buffers_.residual.data(), w.input_gate, gated, size, tokens_, activations_);
+  kernels::GateMul(stream_, {.dtype = NumberType::kF32,
+                             .gate_up = gated,
+                             .out = gated,
+                             .num_tokens = tokens_,
+                             .columns = size,
+                             .interleaved = false,
+                             .activation = AsKernel(spec_.activation),
+                             .up = buffers_.layer_inputs.data() + layer * size,
+                             .up_stride = spec_.num_layers() * size});
+  float* added = buffers_.delta.data();
+  Matmul(gated, w.input_out, added, spec_.hidden_size, tokens_, activations_);
+  kernels::RmsNorm(stream_, {NumberType::kF32, added, nullptr, w.input_norm.data(), buffers_.residual.data(), tokens_,
+                             spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true, w.scale});
+}
+
+}  // namespace quire
