@@ -67,6 +67,7 @@ TEST(GrammarStoreTest, WhatWasPreparedIsKeptUntilItIsForgotten) {
   store.Forget(1);
   EXPECT_FALSE(store.IsReady(numbered(1)));
   EXPECT_TRUE(store.IsReady(numbered(2)));
+  EXPECT_FALSE(store.IsReady({GrammarSource::kEbnf, numbered(2).text}));  // the same text says another thing
 }
 
 TEST(GrammarStoreTest, WhatWasNotPreparedIsCompiledWhenItIsNeeded) {
