@@ -42,16 +42,16 @@ const Architecture& ArchitectureOf(const ModelSpec& spec) {
   return Find(&Architecture::hf, spec.architecture, "model");
 }
 
-/// How often a token is multiplied with a weight of this role.
-int64_t TimesUsed(const ModelSpec& spec, Role role) {
-  if (!IsOfLayer(role)) return 1;
-  const int64_t layers = std::ranges::count_if(spec.layers, [&](const LayerSpec& l) { return HasRole(l, role); });
-  return layers * (IsOfExpert(role) ? spec.mixture.experts_per_token : 1);
+/// How often a token is multiplied with this layer's weight of a role.
+int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
+  if (!HasRole(spec.layers[layer], role)) return 0;
+  return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 
 /// Numbers of a matrix for every one of its rows and columns that lies along `axis`.
-int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis) {
-  return weight.rows == axis ? Extent(spec, weight.cols) : weight.cols == axis ? Extent(spec, weight.rows) : 0;
+int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis, size_t layer) {
+  const auto l = static_cast<int64_t>(layer);
+  return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
 }  // namespace
@@ -99,11 +99,7 @@ void ReadLayout(const TensorMap& tensors, ModelSpec& spec) {
   if (std::ranges::any_of(tensors, stacked)) spec.mixture.file_rows = GateUpRows::kInOrder;
 }
 
-std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {
-  std::vector<WeightSpec> weights = ArchitectureOf(spec).weights(spec);
-  PlaceRows(spec, weights);
-  return weights;
-}
+std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) { return ArchitectureOf(spec).weights(spec); }
 
 std::string HfBaseOf(const ModelSpec& spec) {
   const char* base = ArchitectureOf(spec).hf_base;
@@ -133,9 +129,19 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
 
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis) {
   int64_t numbers = 0;
+  for (const int64_t of_layer : LayerNumbersPerUnit(spec, axis)) numbers += of_layer;
   for (const WeightSpec& weight : WeightsOf(spec)) {
-    if (!weight.is_matrix()) continue;
-    numbers += NumbersAcross(spec, weight, axis) * TimesUsed(spec, weight.role);
+    if (weight.is_matrix() && !IsOfLayer(weight.role)) numbers += NumbersAcross(spec, weight, axis, 0);
+  }
+  return numbers;
+}
+
+std::vector<int64_t> LayerNumbersPerUnit(const ModelSpec& spec, Axis axis) {
+  std::vector<int64_t> numbers(spec.layers.size());
+  for (const WeightSpec& weight : WeightsOf(spec)) {
+    if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
+    for (size_t layer = 0; layer < numbers.size(); ++layer)
+      numbers[layer] += NumbersAcross(spec, weight, axis, layer) * TimesUsed(spec, weight.role, layer);
   }
   return numbers;
 }
@@ -155,7 +161,10 @@ int64_t LayerMatrixNumbers(const ModelSpec& spec) {
   int64_t numbers = 0;
   for (const WeightSpec& weight : WeightsOf(spec)) {
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
-    numbers += Extent(spec, weight.rows) * Extent(spec, weight.cols) * TimesUsed(spec, weight.role);
+    for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+      const auto l = static_cast<int64_t>(layer);
+      numbers += Extent(spec, weight.rows, l) * Extent(spec, weight.cols, l) * TimesUsed(spec, weight.role, layer);
+    }
   }
   return numbers;
 }

@@ -49,8 +49,11 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
 
 /// Numbers of all matrices of the layers and the head that one unit of the axis stands for: what a rank reads per step
 /// of one token for one more number of a query, for one more column of the MLP, for one more token of the vocabulary.
-/// Numbers of the matrices for each unit of the axis; of experts those that a token chooses.
+/// Of experts those that a token chooses.
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
+
+/// The same of the matrices of each layer, the head left out: [layers].
+std::vector<int64_t> LayerNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
 /// Numbers of all matrices of the layers, of experts those that a token chooses.
 int64_t LayerMatrixNumbers(const ModelSpec& spec);

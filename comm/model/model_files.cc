@@ -228,6 +228,10 @@ const WeightSpec& ModelFiles::weight(Role role) const {
   return *found;
 }
 
+RowPlaces ModelFiles::PlacesOf(Role role, int64_t layer) const {
+  return quire::PlacesOf(spec_, weights_, weight(role), layer);
+}
+
 const Tensor& ModelFiles::Get(Role role, int64_t layer, int64_t expert) const {
   const std::vector<const Tensor*>& places = placed_[PlaceOf(role, layer)];
   const auto place = static_cast<size_t>(expert);

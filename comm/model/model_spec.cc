@@ -20,43 +20,59 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   CheckRange(path, "hidden_size", s.hidden_size);
   CheckRange(path, "num_hidden_layers", s.num_layers());
   CheckRange(path, "num_attention_heads", s.num_heads);
-  CheckRange(path, "num_key_value_heads", s.num_kv_heads);
-  CheckRange(path, "head_dim", s.head_dim);
-  CheckRange(path, "intermediate_size", s.intermediate_size);
   CheckRange(path, "vocab_size", s.vocab_size);
   CheckRange(path, "max_position_embeddings", s.max_position);
-  for (const LayerSpec& layer : s.layers) {
-    if (layer.window != 0) CheckRange(path, "sliding_window", layer.window);
-  }
-  if (s.num_heads % s.num_kv_heads != 0) {
-    Fail("{}: {} query heads do not divide over {} key/value heads", path, s.num_heads, s.num_kv_heads);
-  }
-  const int64_t rotated = s.rotated_dims();
-  if (rotated < 0 || rotated % 2 != 0 || rotated > s.head_dim) {
-    Fail("{}: {} of {} dimensions of a head cannot rotate in pairs", path, rotated, s.head_dim);
-  }
   if (s.position_offset < 0 || s.position_offset > kMaxExtent) {
     Fail("{}: positions from {} on are out of range", path, s.position_offset);
   }
 }
 
-void CheckRopes(const ModelSpec& s, const std::string& path) {
-  const auto pairs = static_cast<size_t>(s.rotated_dims() / 2);
-  for (const Rope& rope : s.ropes) {
-    CheckRope(rope, path);
-    if (rope.query_growth != 0 && s.rotated_dims() != s.head_dim) {
+/// Keys and values of an earlier layer: its heads must be as large, and have been rotated alike.
+void CheckSharing(const ModelSpec& s, size_t i) {
+  const LayerSpec& layer = s.layers[i];
+  if (layer.kv_from_layer == -1) return;
+  const auto from = static_cast<size_t>(layer.kv_from_layer);
+  QUIRE_CHECK(from < i && s.layers[from].has_kv(), "layer {} cannot read the keys of layer {}", i, from);
+  const LayerSpec& owner = s.layers[from];
+  QUIRE_CHECK(s.qk_norm != QkNorm::kWhole, "layer {} has no keys to norm together with its queries", i);
+  QUIRE_CHECK(layer.head_dim == owner.head_dim && layer.num_kv_heads == owner.num_kv_heads && layer.rope == owner.rope,
+              "layer {} has other heads than layer {}, whose keys it reads", i, from);
+}
+
+void CheckLayers(const ModelSpec& s, const std::string& path) {
+  for (size_t i = 0; i < s.layers.size(); ++i) {
+    const LayerSpec& layer = s.layers[i];
+    CheckRange(path, "num_key_value_heads", layer.num_kv_heads);
+    CheckRange(path, "head_dim", layer.head_dim);
+    CheckRange(path, "intermediate_size", layer.intermediate_size);
+    if (layer.window != 0) CheckRange(path, "sliding_window", layer.window);
+    if (s.num_heads % layer.num_kv_heads != 0) {
+      Fail("{}: {} query heads do not divide over {} key/value heads", path, s.num_heads, layer.num_kv_heads);
+    }
+    QUIRE_CHECK(layer.rope >= -1 && layer.rope < std::ssize(s.ropes), "{}: no rope {}", path, layer.rope);
+    const int64_t rotated = s.rotated_dims(layer);
+    if (rotated < 0 || rotated % 2 != 0 || rotated > layer.head_dim) {
+      Fail("{}: {} of {} dimensions of a head cannot rotate in pairs", path, rotated, layer.head_dim);
+    }
+    QUIRE_CHECK(rotated == 0 || rotated == RotatedDims(s, layer.rope), "{}: heads of several sizes share rope {}", path,
+                layer.rope);
+    const double growth = rotated > 0 ? s.ropes[static_cast<size_t>(layer.rope)].query_growth : 0;
+    if (growth != 0 && rotated != layer.head_dim) {
       Fail("{}: queries that grow with their positions and rotate in part are not supported", path);
     }
-    if (rope.rotated_dims != s.ropes[0].rotated_dims) {
-      Fail("{}: kinds of layers whose heads rotate in different numbers of dimensions are not supported", path);
-    }
+    CheckSharing(s, i);
+  }
+}
+
+void CheckRopes(const ModelSpec& s, const std::string& path) {
+  for (int64_t i = 0; i < std::ssize(s.ropes); ++i) {
+    const Rope& rope = s.ropes[static_cast<size_t>(i)];
+    const auto pairs = static_cast<size_t>(RotatedDims(s, i) / 2);
+    CheckRope(rope, path);
     for (const std::vector<float>* divisors : {&rope.divisors, &rope.long_divisors}) {
       if (divisors->empty() || divisors->size() == pairs) continue;
       Fail("{}: {} factors for {} frequencies of rotation", path, divisors->size(), pairs);
     }
-  }
-  for (const LayerSpec& layer : s.layers) {
-    QUIRE_CHECK(layer.rope >= -1 && layer.rope < std::ssize(s.ropes), "{}: no rope {}", path, layer.rope);
   }
 }
 
@@ -83,7 +99,7 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
   for (const auto& [name, value] : {std::pair{"embeddings", s.embedding_scale},
                                     {"residuals", s.residual_scale},
                                     {"logits", s.logit_scale},
-                                    {"attention", AttentionScale(s)}}) {
+                                    {"attention", AttentionScale(s, s.layers[0])}}) {
     if (!(std::abs(value) >= 1e-6 && std::abs(value) <= 1e6))
       Fail("{}: the scale of {}, {}, is out of range", path, name, value);
   }
@@ -97,6 +113,7 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
 
 void CheckSpec(const ModelSpec& s, const std::string& path) {
   CheckSizes(s, path);
+  CheckLayers(s, path);
   if (!(s.norm_epsilon > 0 && s.norm_epsilon <= 1)) {
     Fail("{}: an epsilon of norms of {} is out of range", path, s.norm_epsilon);
   }
@@ -115,14 +132,13 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const ModelSpec& spec) {
-  const auto& [architecture, hidden, heads, kv_heads, head_dim, mlp, vocab, max_position, epsilon, ropes, tied,
-               qkv_bias, qk_norm, norm, before, after, add_one, norm_bias, embedding_norm, out_bias, mlp_bias,
-               head_bias, gated, activation, gate_limit, sinks, parallel, shared_norm, position, position_offset, alibi,
-               fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, score_cap,
-               logit_cap, interleaved, quants, mixture, layers, eos] = spec;
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, kv_heads,
-                                 head_dim, mlp, vocab, max_position, epsilon, tied, qkv_bias, static_cast<int>(qk_norm),
-                                 interleaved, fmt::join(eos, ","));
+  const auto& [architecture, hidden, heads, vocab, max_position, epsilon, ropes, tied, qkv_bias, qk_norm, norm, before,
+               after, add_one, norm_bias, embedding_norm, out_bias, mlp_bias, head_bias, gated, activation, gate_limit,
+               sinks, parallel, shared_norm, position, position_offset, alibi, fused_by_head, transposed,
+               embedding_scale, attention_scale, residual_scale, logit_scale, score_cap, logit_cap, interleaved, quants,
+               mixture, layers, eos] = spec;
+  std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
+                                 epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
                       embedding_scale, attention_scale, residual_scale, logit_scale, score_cap, logit_cap);
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(norm), norm_bias, embedding_norm,
@@ -134,8 +150,9 @@ std::string TextOf(const ModelSpec& spec) {
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
   text += fmt::format(" {} {} [{}]", gate_limit, sinks, TextOf(mixture));
   for (const LayerSpec& layer : layers) {
-    const auto& [window, rope, has_mixture] = layer;
-    text += fmt::format(" {},{},{}", window, rope, has_mixture);
+    const auto& [mixer, kv_heads, head_dim, kv_from, window, rope, mlp, has_mixture] = layer;
+    text += fmt::format(" {},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from, window, rope,
+                        mlp, has_mixture);
   }
   return text;
 }
@@ -152,9 +169,16 @@ std::vector<float> AlibiSlopes(const ModelSpec& spec) {
   return slopes;
 }
 
-float AttentionScale(const ModelSpec& spec) {
+int64_t RotatedDims(const ModelSpec& spec, int64_t rope) {
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.rope == rope && spec.rotated_dims(layer) > 0) return spec.rotated_dims(layer);
+  }
+  return 0;
+}
+
+float AttentionScale(const ModelSpec& spec, const LayerSpec& layer) {
   return spec.attention_scale != 0 ? static_cast<float>(spec.attention_scale)
-                                   : 1.0f / std::sqrt(static_cast<float>(spec.head_dim));
+                                   : 1.0f / std::sqrt(static_cast<float>(layer.head_dim));
 }
 
 }  // namespace quire

@@ -33,11 +33,26 @@ enum class Activation : uint8_t {
   kClampedSilu,  // of gates: kernels/activation.h has the formula; ModelSpec::gate_limit
 };
 
+/// What lets the tokens of a layer see each other.
+enum class Mixer : uint8_t {
+  kAttention,  // softmax over the keys of the context, which lie in KV blocks
+};
+
 /// What may differ from layer to layer.
 struct LayerSpec {
-  int64_t window = 0;    // tokens a query sees, itself counted in; 0: all
-  int64_t rope = 0;      // index into ModelSpec::ropes; -1: positions do not rotate anything
-  bool mixture = false;  // its MLP is ModelSpec::mixture
+  Mixer mixer = Mixer::kAttention;
+  int64_t num_kv_heads = 0;  // divides ModelSpec::num_heads
+  int64_t head_dim = 0;      // of queries, keys and values
+  int64_t kv_from_layer =
+      -1;              // an earlier layer with as large heads, whose keys and values it reads; -1: it has its own
+  int64_t window = 0;  // tokens a query sees, itself counted in; 0: all
+  int64_t rope = 0;    // index into ModelSpec::ropes; -1: positions do not rotate anything
+  int64_t intermediate_size = 0;  // of its MLP; of no meaning with a mixture
+  bool mixture = false;           // its MLP is ModelSpec::mixture
+
+  constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
+  /// True of layers with keys and values of their own, which KV blocks hold.
+  constexpr bool has_kv() const { return has_attention() && kv_from_layer < 0; }
   bool operator==(const LayerSpec&) const = default;
 };
 
@@ -54,14 +69,11 @@ enum class QkNorm : uint8_t {
 struct ModelSpec {
   std::string architecture;  // a name of the table in comm/model/architecture.cc
   int64_t hidden_size = 0;
-  int64_t num_heads = 0;     // query heads
-  int64_t num_kv_heads = 0;  // divides num_heads
-  int64_t head_dim = 0;
-  int64_t intermediate_size = 0;  // of layers without a mixture
+  int64_t num_heads = 0;  // query heads of every layer
   int64_t vocab_size = 0;
   int64_t max_position = 0;            // longest sequence the model was trained for
   double norm_epsilon = 0;             // of RMSNorm or LayerNorm
-  std::vector<Rope> ropes = {Rope()};  // kinds of rotation: LayerSpec::rope. Not empty; all rotate as many dimensions
+  std::vector<Rope> ropes = {Rope()};  // kinds of rotation: LayerSpec::rope. Not empty
   bool tied_embeddings = false;        // the output head is the embedding
   bool qkv_bias = false;               // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
@@ -104,10 +116,15 @@ struct ModelSpec {
 
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
-  /// Dimensions of a head that positions rotate: the first ones, i with i + half of them.
-  int64_t rotated_dims() const {
-    if (position != Position::kRope) return 0;
-    return ropes[0].rotated_dims > 0 ? ropes[0].rotated_dims : head_dim;
+  /// Gives every layer the same.
+  void SetAll(int64_t LayerSpec::*what, int64_t value) {
+    for (LayerSpec& layer : layers) layer.*what = value;
+  }
+  /// Dimensions of the layer's heads that positions rotate: the first ones, i with i + half of them.
+  int64_t rotated_dims(const LayerSpec& layer) const {
+    if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;
+    const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;
+    return said > 0 ? said : layer.head_dim;
   }
   /// Tokens behind which no layer looks; 0 where some layer sees all.
   int64_t window() const {
@@ -124,8 +141,11 @@ void CheckSpec(const ModelSpec& spec, const std::string& path);
 /// Every field as text: specs that say the same have the same text, and others another.
 std::string TextOf(const ModelSpec& spec);
 
-/// What scores of attention are multiplied by.
-float AttentionScale(const ModelSpec& spec);
+/// Dimensions that this kind of rotation, an index into ModelSpec::ropes, rotates: 0 where no layer has it.
+int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
+
+/// What scores of the layer's attention are multiplied by.
+float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 
 /// What a score loses per position of distance: [num_heads], or nothing where the model has no ALiBi. For n heads, n a
 /// power of two, 2^(-alibi_max_bias * (h + 1) / n); otherwise those of the next lower power of two, and then every

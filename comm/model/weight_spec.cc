@@ -22,10 +22,10 @@ std::string NameOf(const WeightSpec& weight, int64_t layer, int64_t expert, Nami
 bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != name.rfind("{}"); }
 
 /// The tensor, or one for each expert.
-void Expect(const ModelSpec& spec, const WeightSpec& weight, int64_t layer, Naming naming,
-            std::vector<ExpectedTensor>& expected) {
-  std::vector<int64_t> shape = {weight.places.total};
-  if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols));
+void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight, int64_t layer,
+            Naming naming, std::vector<ExpectedTensor>& expected) {
+  std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer).total};
+  if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
   const bool apart = HasPlaceForExpert(naming == Naming::kHf ? weight.hf : weight.gguf);
   if (IsOfExpert(weight.role) && !apart) shape.insert(shape.begin(), spec.mixture.experts);
@@ -37,14 +37,15 @@ void Expect(const ModelSpec& spec, const WeightSpec& weight, int64_t layer, Nami
 
 }  // namespace
 
-int64_t Extent(const ModelSpec& spec, Axis axis) {
+int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
+  const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
   switch (axis) {
     case Axis::kOne:
       return 1;
     case Axis::kHidden:
       return spec.hidden_size;
     case Axis::kHeadDim:
-      return spec.head_dim;
+      return l.head_dim;
     case Axis::kTokens:
     case Axis::kVocab:
       return spec.vocab_size;
@@ -53,11 +54,11 @@ int64_t Extent(const ModelSpec& spec, Axis axis) {
     case Axis::kHeads:
       return spec.num_heads;
     case Axis::kQueries:
-      return spec.num_heads * spec.head_dim;
+      return spec.num_heads * l.head_dim;
     case Axis::kKeyValues:
-      return spec.num_kv_heads * spec.head_dim;
+      return l.num_kv_heads * l.head_dim;
     case Axis::kMlp:
-      return spec.intermediate_size;
+      return l.intermediate_size;
     case Axis::kExperts:
       return spec.mixture.experts;
     case Axis::kExpertMlp:
@@ -68,24 +69,21 @@ int64_t Extent(const ModelSpec& spec, Axis axis) {
   Fail("unknown axis");
 }
 
-void PlaceRows(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
-  for (WeightSpec& weight : weights) {
-    const int64_t rows = Extent(spec, weight.rows);
-    if (weight.fusion == Fusion::kNone) {
-      weight.places = {0, std::max<int64_t>(1, rows), std::max<int64_t>(1, rows), rows};
-      continue;
-    }
-    const int64_t groups = weight.fusion == Fusion::kByKvHead      ? spec.num_kv_heads
-                           : weight.fusion == Fusion::kAlternating ? rows
-                                                                   : 1;
-    int64_t before = 0, total = 0;
-    for (const WeightSpec& other : weights) {
-      if (std::string_view(other.hf) != weight.hf) continue;
-      if (other.role == weight.role) before = total;
-      total += Extent(spec, other.rows);
-    }
-    weight.places = {before / groups, rows / groups, total / groups, total};
+RowPlaces PlacesOf(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight,
+                   int64_t layer) {
+  const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
+  const int64_t rows = Extent(spec, weight.rows, layer);
+  if (weight.fusion == Fusion::kNone) return {0, std::max<int64_t>(1, rows), std::max<int64_t>(1, rows), rows};
+  const int64_t groups = weight.fusion == Fusion::kByKvHead      ? l.num_kv_heads
+                         : weight.fusion == Fusion::kAlternating ? rows
+                                                                 : 1;
+  int64_t before = 0, total = 0;
+  for (const WeightSpec& other : weights) {
+    if (std::string_view(other.hf) != weight.hf || !HasRole(l, other.role)) continue;
+    if (other.role == weight.role) before = total;
+    total += Extent(spec, other.rows, layer);
   }
+  return {before / groups, rows / groups, total / groups, total};
 }
 
 std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::vector<WeightSpec>& weights,
@@ -93,13 +91,14 @@ std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::ve
   std::vector<ExpectedTensor> expected;
   for (auto weight = weights.begin(); weight != weights.end();) {
     if (!IsOfLayer(weight->role)) {
-      Expect(spec, *weight++, 0, naming, expected);
+      Expect(spec, weights, *weight++, 0, naming, expected);
       continue;
     }
     const auto end = std::find_if_not(weight, weights.end(), [](const WeightSpec& w) { return IsOfLayer(w.role); });
     for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
       for (auto w = weight; w != end; ++w) {
-        if (HasRole(spec.layers[static_cast<size_t>(layer)], w->role)) Expect(spec, *w, layer, naming, expected);
+        if (HasRole(spec.layers[static_cast<size_t>(layer)], w->role))
+          Expect(spec, weights, *w, layer, naming, expected);
       }
     }
     weight = end;

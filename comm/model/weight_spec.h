@@ -69,7 +69,16 @@ constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
 constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role <= Role::kExpertDownBias; }
 /// True of weights that a layer with a mixture does without.
 constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= Role::kDownBias; }
+/// True of weights of attention itself: other mixers do without.
+constexpr bool IsOfAttention(Role role) { return role >= Role::kQuery && role <= Role::kSinks; }
+/// True of weights that make keys and values: a layer that reads those of another does without.
+constexpr bool IsOfKeysAndValues(Role role) {
+  using enum Role;
+  return role == kKey || role == kValue || role == kKeyBias || role == kValueBias || role == kKeyNorm;
+}
 constexpr bool HasRole(const LayerSpec& layer, Role role) {
+  if (IsOfAttention(role) && !layer.has_attention()) return false;
+  if (IsOfKeysAndValues(role) && !layer.has_kv()) return false;
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
 }
 
@@ -78,17 +87,17 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
 enum class Axis : uint8_t {
   kOne,           // the second dimension of a vector
   kHidden,        // whole on every rank
-  kHeadDim,       // whole on every rank
+  kHeadDim,       // of the layer, whole on every rank
   kTokens,        // the vocabulary, whole on every rank
   kPositionRows,  // learned positions, whole on every rank
   kHeads,         // query heads
-  kQueries,       // query heads times head_dim
-  kKeyValues,     // key and value heads times head_dim
-  kMlp,
-  kExperts,    // of a mixture, whole on every rank
-  kExpertMlp,  // of every expert
-  kSharedMlp,  // of the shared expert
-  kVocab,      // the vocabulary in shards
+  kQueries,       // query heads times the layer's head_dim
+  kKeyValues,     // the layer's key and value heads times its head_dim
+  kMlp,           // of the layer
+  kExperts,       // of a mixture, whole on every rank
+  kExpertMlp,     // of every expert
+  kSharedMlp,     // of the shared expert
+  kVocab,         // the vocabulary in shards
 };
 
 /// How several weights are the rows of one tensor of a file: those of the list that have its name, in their order.
@@ -118,7 +127,6 @@ struct WeightSpec {
   bool rotates = false;  // its rows are numbers of heads that positions rotate: ModelSpec::interleaved_rope_rows
   Fusion fusion = Fusion::kNone;
   bool transposed = false;  // the file has [cols, rows]
-  RowPlaces places = {};    // WeightsOf sets it
 
   bool is_matrix() const { return cols != Axis::kOne; }
 };
@@ -136,10 +144,12 @@ struct ExpectedTensor {
 };
 inline constexpr int64_t kAllExperts = -1;
 
-int64_t Extent(const ModelSpec& spec, Axis axis);
+/// `layer` counts for what differs from layer to layer.
+int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer);
 
-/// Sets the places of all weights of a list.
-void PlaceRows(const ModelSpec& spec, std::vector<WeightSpec>& weights);
+/// Where a weight of the list is in its tensor of this layer.
+RowPlaces PlacesOf(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight,
+                   int64_t layer);
 
 /// In the order of the list, a layer's weights layer by layer. Weights of one name are one tensor.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::vector<WeightSpec>& weights,

@@ -14,17 +14,28 @@ namespace {
 /// further from their peaks.
 constexpr double kReadingReached = 0.8, kProductsReached = 0.57, kAttentionReached = 0.45;
 
-/// Tokens that queries at position `tokens` see, averaged over the layers.
-double SeenTokens(const ModelSpec& spec, int64_t tokens) {
-  double seen = 0;
-  for (const LayerSpec& layer : spec.layers)
-    seen += static_cast<double>(layer.window > 0 ? std::min(layer.window, tokens) : tokens);
-  return seen / static_cast<double>(spec.layers.size());
+/// What queries at some position see.
+struct Seen {
+  double tokens;   // whose keys and values are read, in bytes of a token of all layers
+  double numbers;  // of a query head times tokens that it sees, summed over the layers
+};
+
+Seen SeenAt(const ModelSpec& spec, int64_t tokens) {
+  double kept = 0, read = 0, numbers = 0;
+  for (const LayerSpec& layer : spec.layers) {
+    if (!layer.has_attention()) continue;
+    const auto size = static_cast<double>(layer.num_kv_heads * layer.head_dim);
+    const auto seen = static_cast<double>(layer.window > 0 ? std::min(layer.window, tokens) : tokens);
+    if (layer.has_kv()) kept += size;
+    read += size * seen;
+    numbers += static_cast<double>(layer.head_dim) * seen;
+  }
+  return {kept > 0 ? read / kept : 0, numbers};
 }
 
-/// Of one query and the tokens that it sees, all layers: scores and sums, a multiplication and an addition each.
-double AttentionOperations(const ModelSpec& spec, double seen) {
-  return 4.0 * static_cast<double>(spec.num_heads * spec.head_dim * spec.num_layers()) * seen;
+/// Of one query and what it sees, all layers: scores and sums, a multiplication and an addition each.
+double AttentionOperations(const ModelSpec& spec, const Seen& seen) {
+  return 4.0 * static_cast<double>(spec.num_heads) * seen.numbers;
 }
 
 double HeadOperations(const ModelSpec& spec) { return 2.0 * static_cast<double>(spec.hidden_size * spec.vocab_size); }
@@ -69,10 +80,10 @@ SpeedRow Judge(const Work& work, const PeakRates& peaks) {
 SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t sequences,
                    int64_t tokens) {
   const auto rows = static_cast<double>(sequences);
-  const double seen = SeenTokens(spec, tokens);
+  const Seen seen = SeenAt(spec, tokens);
   Work work;
   work.weight_bytes = WeightBytes(plan) * ReadPart(spec, sequences);
-  work.kv_bytes = rows * seen * KvBytesOfToken(plan);
+  work.kv_bytes = rows * seen.tokens * KvBytesOfToken(plan);
   work.products = rows * (2.0 * static_cast<double>(LayerMatrixNumbers(spec)) + HeadOperations(spec));
   work.attention = rows * AttentionOperations(spec, seen);
   SpeedRow row = Judge(work, peaks);
@@ -86,10 +97,11 @@ SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRa
   Work work;
   for (int64_t begin = 0; begin < tokens; begin += step) {
     const int64_t chunk = std::min(step, tokens - begin);
-    const double seen = (SeenTokens(spec, begin) + SeenTokens(spec, begin + chunk)) / 2;
+    const Seen before = SeenAt(spec, begin), after = SeenAt(spec, begin + chunk);
     work.weight_bytes += WeightBytes(plan) * ReadPart(spec, chunk);
-    work.kv_bytes += SeenTokens(spec, begin) * KvBytesOfToken(plan);
-    work.attention += static_cast<double>(chunk) * AttentionOperations(spec, seen);
+    work.kv_bytes += before.tokens * KvBytesOfToken(plan);
+    work.attention +=
+        static_cast<double>(chunk) * (AttentionOperations(spec, before) + AttentionOperations(spec, after)) / 2;
   }
   work.products =
       static_cast<double>(tokens) * 2.0 * static_cast<double>(LayerMatrixNumbers(spec)) + HeadOperations(spec);

@@ -143,7 +143,7 @@ TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
   const auto rotated_of = [](const Json& changes) {
     Json all = {{"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"head_dim", 16}};
     all.update(changes);
-    return Read("minimax_m2", all).rotated_dims();
+    return RotatedDims(Read("minimax_m2", all), 0);
   };
   EXPECT_EQ(rotated_of(Json::object()), 16);
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}}), 4);
@@ -151,10 +151,10 @@ TEST(ArchitectureTest, MiniMaxSaysHowManyNumbersOfAHeadRotate) {
 }
 
 TEST(ArchitectureTest, SizesThatFilesLeaveOutAreTheFamilys) {
-  EXPECT_EQ(Read("llama").head_dim, 16);
-  EXPECT_EQ(Read("qwen2").head_dim, 16);
-  EXPECT_EQ(Read("qwen3").head_dim, 128);
-  EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).head_dim, 32);
+  EXPECT_EQ(Read("llama").layers[0].head_dim, 16);
+  EXPECT_EQ(Read("qwen2").layers[0].head_dim, 16);
+  EXPECT_EQ(Read("qwen3").layers[0].head_dim, 128);
+  EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).layers[0].head_dim, 32);
 }
 
 TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
@@ -243,9 +243,10 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.architecture = "mistral"; },
       [](ModelSpec& s) { ++s.hidden_size; },
       [](ModelSpec& s) { ++s.num_heads; },
-      [](ModelSpec& s) { ++s.num_kv_heads; },
-      [](ModelSpec& s) { ++s.head_dim; },
-      [](ModelSpec& s) { ++s.intermediate_size; },
+      [](ModelSpec& s) { ++s.layers[2].num_kv_heads; },
+      [](ModelSpec& s) { ++s.layers[2].head_dim; },
+      [](ModelSpec& s) { ++s.layers[2].intermediate_size; },
+      [](ModelSpec& s) { s.layers[2].kv_from_layer = 0; },
       [](ModelSpec& s) { ++s.vocab_size; },
       [](ModelSpec& s) { ++s.max_position; },
       [](ModelSpec& s) { s.norm_epsilon *= 2; },
@@ -348,12 +349,12 @@ TEST(ArchitectureTest, RowsOfFusedWeightsLieInOrderOrByHead) {
       weights.push_back(
           {.role = role, .hf = "qkv", .gguf = "qkv", .rows = axis, .cols = Axis::kHidden, .fusion = fusion});
     }
-    PlaceRows(spec, weights);
     std::vector<std::vector<int64_t>> rows;
     for (const WeightSpec& weight : weights) {
-      EXPECT_EQ(weight.places.total, 128);
+      const RowPlaces in_tensor = PlacesOf(spec, weights, weight, 0);
+      EXPECT_EQ(in_tensor.total, 128);
       rows.emplace_back();
-      for (int64_t row = 0; row < Extent(spec, weight.rows); ++row) rows.back().push_back(weight.places.Of(row));
+      for (int64_t row = 0; row < Extent(spec, weight.rows, 0); ++row) rows.back().push_back(in_tensor.Of(row));
     }
     return rows;
   };
@@ -434,8 +435,8 @@ TEST(ArchitectureTest, FalconsAndCoheresAreToldApartByTheirFlags) {
   const ModelSpec small = ReadLayerNorm("falcon"),
                   large = ReadLayerNorm("falcon", {{"new_decoder_architecture", true}}),
                   first = ReadLayerNorm("falcon", {{"parallel_attn", false}, {"multi_query", false}, {"bias", true}});
-  EXPECT_EQ(small.num_kv_heads, 1);
-  EXPECT_EQ(first.num_kv_heads, 4);
+  EXPECT_EQ(small.layers[0].num_kv_heads, 1);
+  EXPECT_EQ(first.layers[0].num_kv_heads, 4);
   EXPECT_TRUE(small.shared_norm && small.parallel_block && large.parallel_block && !large.shared_norm);
   EXPECT_FALSE(first.parallel_block);
   EXPECT_THAT(norms_of(small), testing::ElementsAre("transformer.h.{}.input_layernorm.weight"));

@@ -81,7 +81,7 @@ TEST(PromptSpeedTest, AttentionGrowsWithTheSquareAndWeightsAreReadOncePerStep) {
   EXPECT_NEAR(twice.roofline / once.roofline, 4, 1e-6);
   EXPECT_EQ(once.bound, "attention");
   // Each pair of a query and a token before it: 4 operations for each number of all heads.
-  const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.head_dim);
+  const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.layers[0].head_dim);
   EXPECT_NEAR(once.roofline, pairs * 1000 * 1000 / 2 / 1e6, 1e-6 * once.roofline);
 
   MemoryPlan plan = TwoRanks();

@@ -11,10 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string config(bytes.Until('\0')), generation(bytes.Rest());
   try {
     const ModelSpec c = SpecFromHf(config, generation, "f");
-    QUIRE_CHECK(c.num_heads % c.num_kv_heads == 0 && c.head_dim % 2 == 0, "heads");
+    for (const LayerSpec& layer : c.layers)
+      QUIRE_CHECK(c.num_heads % layer.num_kv_heads == 0 && c.rotated_dims(layer) % 2 == 0, "heads");
     for (const TokenId id : c.eos_token_ids) QUIRE_CHECK(id >= 0 && id < c.vocab_size, "eos {}", id);
-    if (c.head_dim > 256) return 0;
-    for (const float f : RopeFrequencies(c.ropes[0], c.rotated_dims(), c.max_position))
+    if (RotatedDims(c, 0) > 256) return 0;
+    for (const float f : RopeFrequencies(c.ropes[0], RotatedDims(c, 0), c.max_position))
       QUIRE_CHECK(std::isfinite(f), "frequency {}", f);
   } catch (const Error& error) {
     QUIRE_CHECK(std::string_view(error.what()).starts_with("f"), "no place: {}", error.what());

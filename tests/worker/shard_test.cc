@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "comm/base/error.h"
+#include "worker/model/kv_layout.h"
 
 namespace quire {
 namespace {
@@ -16,26 +17,88 @@ ModelSpec SmolLm2() {
   c.hidden_size = 576;
   c.layers.resize(30);
   c.num_heads = 9;
-  c.num_kv_heads = 3;
-  c.head_dim = 64;
-  c.intermediate_size = 1536;
+  c.SetAll(&LayerSpec::num_kv_heads, 3);
+  c.SetAll(&LayerSpec::head_dim, 64);
+  c.SetAll(&LayerSpec::intermediate_size, 1536);
   c.vocab_size = 49152;
   return c;
 }
 
+/// Numbers of the matrices that a rank reads, in units of the hidden size. Every layer has keys and values of its own.
 int64_t NumbersReadBy(const ModelSpec& c, const RankShard& s) {
-  return c.num_layers() * (2 * c.head_dim * (s.heads.size() + s.kv_heads.size()) + 3 * s.mlp.size()) + s.vocab.size();
+  int64_t numbers = s.vocab.size();
+  for (size_t i = 0; i < c.layers.size(); ++i) {
+    const LayerShard& layer = s.layers[i];
+    numbers += 2 * c.layers[i].head_dim * (s.heads.size() + layer.kv_heads.size()) + 3 * layer.mlp.size();
+    if (c.layers[i].mixture) numbers += 3 * (c.mixture.experts_per_token * s.expert_mlp.size() + s.shared_mlp.size());
+  }
+  return numbers;
 }
 
 TEST(ShardTest, NineHeadsOnTwoRanks) {
   const auto shards = PlanShards(SmolLm2(), {1, 1});
   EXPECT_EQ(shards[0].heads, (Range{0, 5}));
   EXPECT_EQ(shards[1].heads, (Range{5, 9}));
-  EXPECT_EQ(shards[0].kv_heads, (Range{0, 2}));
-  EXPECT_EQ(shards[1].kv_heads, (Range{1, 3}));  // kv head 1 is on both
-  EXPECT_EQ(shards[0].head_start, (std::vector<int32_t>{0, 3, 5}));
-  EXPECT_EQ(shards[1].head_start, (std::vector<int32_t>{0, 1, 4}));
-  EXPECT_LT(shards[0].mlp.size(), shards[1].mlp.size());  // fills up the missing head
+  for (size_t layer = 0; layer < 30; ++layer) {
+    const LayerShard &first = shards[0].layers[layer], &second = shards[1].layers[layer];
+    EXPECT_EQ(first.kv_heads, (Range{0, 2}));
+    EXPECT_EQ(second.kv_heads, (Range{1, 3}));  // kv head 1 is on both
+    EXPECT_EQ(first.head_start, (std::vector<int32_t>{0, 3, 5}));
+    EXPECT_EQ(second.head_start, (std::vector<int32_t>{0, 1, 4}));
+    EXPECT_LT(first.mlp.size(), second.mlp.size());  // fills up the missing head
+  }
+}
+
+/// Layers of two kinds: in each third one the heads are twice as large, three query heads share a key and the MLP is
+/// twice as wide.
+ModelSpec TwoKindsOfLayers() {
+  ModelSpec c = SmolLm2();
+  c.SetAll(&LayerSpec::num_kv_heads, 9);
+  for (size_t i = 2; i < c.layers.size(); i += 3) {
+    c.layers[i].num_kv_heads = 3;
+    c.layers[i].head_dim = 128;
+    c.layers[i].intermediate_size = 3072;
+  }
+  return c;
+}
+
+TEST(ShardTest, LayersAreSplitEachByItsHeadsAndItsMlp) {
+  const ModelSpec c = TwoKindsOfLayers();
+  for (const size_t ranks : {2, 3, 4}) {
+    const auto shards = PlanShards(c, std::vector<double>(ranks, 1.0));
+    std::vector<int64_t> mlp_end(c.layers.size()), reads;
+    for (const RankShard& s : shards) {
+      EXPECT_EQ(s.layers[0].kv_heads, s.heads);
+      EXPECT_EQ(s.layers[2].kv_heads, (Range{s.heads.begin / 3, (s.heads.end + 2) / 3}));
+      EXPECT_EQ(s.layers[0].head_start.size(), static_cast<size_t>(s.heads.size()) + 1);
+      for (size_t i = 0; i < c.layers.size(); ++i) {
+        EXPECT_EQ(s.layers[i].mlp.begin, mlp_end[i]);
+        mlp_end[i] = s.layers[i].mlp.end;
+      }
+      reads.push_back(NumbersReadBy(c, s));
+    }
+    for (size_t i = 0; i < c.layers.size(); ++i) EXPECT_EQ(mlp_end[i], c.layers[i].intermediate_size);
+    const auto [low, high] = std::minmax_element(reads.begin(), reads.end());
+    EXPECT_LT(static_cast<double>(*high) / static_cast<double>(*low), 1.03) << ranks << " ranks";
+  }
+}
+
+TEST(ShardTest, BlocksHoldTheLayersThatHaveKeysOfTheirOwn) {
+  ModelSpec c = TwoKindsOfLayers();
+  c.layers[5].kv_from_layer = 2;
+  const RankShard shard = PlanShards(c, {1, 1})[0];  // five query heads: five keys of 64, or two of 128
+  const KvLayout layout(c, shard, [](int64_t head_dim) { return 16 * head_dim; });
+  const int64_t small = 16 * 5 * 64, large = 16 * 2 * 128;
+  EXPECT_EQ(layout.block_bytes, 2 * (20 * small + 9 * large));
+  EXPECT_EQ(layout.layer(1).keys_at, 2 * small);
+  EXPECT_EQ(layout.layer(1).values_at, 3 * small);
+  EXPECT_EQ(layout.layer(1).kv_heads, 5);
+  EXPECT_EQ(layout.layer(2).values_at, 4 * small + large);
+  EXPECT_EQ(layout.layer(5).keys_at, layout.layer(2).keys_at) << "another layer's";
+  EXPECT_EQ(layout.layer(5).head_dim, 128);
+  EXPECT_EQ(layout.layer(6).keys_at, 8 * small + 2 * large) << "layer 5 takes no room";
+  EXPECT_EQ(QkvWidth(c, shard, 5), 5 * 128);
+  EXPECT_EQ(QkvWidth(c, shard, 8), (5 + 2 * 2) * 128);
 }
 
 TEST(ShardTest, EveryPieceIsOwnedOnceAndKvHeadsCoverTheirQueries) {
@@ -43,7 +106,7 @@ TEST(ShardTest, EveryPieceIsOwnedOnceAndKvHeadsCoverTheirQueries) {
        std::vector<std::pair<int64_t, int64_t>>{{9, 3}, {8, 8}, {8, 1}, {32, 4}, {5, 1}, {12, 4}}) {
     ModelSpec c = SmolLm2();
     c.num_heads = heads;
-    c.num_kv_heads = kv;
+    c.SetAll(&LayerSpec::num_kv_heads, kv);
     for (int64_t ranks = 1; ranks <= heads; ++ranks) {
       std::vector<double> shares(static_cast<size_t>(ranks), 1.0);
       shares[0] = 1.7;
@@ -52,19 +115,20 @@ TEST(ShardTest, EveryPieceIsOwnedOnceAndKvHeadsCoverTheirQueries) {
       for (const RankShard& s : shards) {
         ASSERT_GE(s.heads.size(), 1);
         ASSERT_EQ(s.heads.begin, heads_seen.end);
-        ASSERT_EQ(s.mlp.begin, mlp.end);
+        ASSERT_EQ(s.layers[0].mlp.begin, mlp.end);
         ASSERT_EQ(s.vocab.begin, vocab.end);
-        ASSERT_EQ(s.mlp.size() % kMlpUnit, 0);
-        heads_seen.end = s.heads.end, mlp.end = s.mlp.end, vocab.end = s.vocab.end;
-        ASSERT_EQ(static_cast<int64_t>(s.head_start.size()), s.kv_heads.size() + 1);
+        ASSERT_EQ(s.layers[0].mlp.size() % kMlpUnit, 0);
+        heads_seen.end = s.heads.end, mlp.end = s.layers[0].mlp.end, vocab.end = s.vocab.end;
+        const auto& [kv_heads, ignored, head_start] = s.layers[0];
+        ASSERT_EQ(static_cast<int64_t>(head_start.size()), kv_heads.size() + 1);
         for (int64_t h = s.heads.begin; h < s.heads.end; ++h) {
-          const int64_t local = h - s.heads.begin, local_kv = h / (heads / kv) - s.kv_heads.begin;
-          ASSERT_LE(s.head_start[static_cast<size_t>(local_kv)], local);
-          ASSERT_GT(s.head_start[static_cast<size_t>(local_kv) + 1], local);
+          const int64_t local = h - s.heads.begin, local_kv = h / (heads / kv) - kv_heads.begin;
+          ASSERT_LE(head_start[static_cast<size_t>(local_kv)], local);
+          ASSERT_GT(head_start[static_cast<size_t>(local_kv) + 1], local);
         }
       }
       ASSERT_EQ(heads_seen.end, heads);
-      ASSERT_EQ(mlp.end, c.intermediate_size);
+      ASSERT_EQ(mlp.end, c.layers[0].intermediate_size);
       ASSERT_EQ(vocab.end, c.vocab_size);
     }
   }
@@ -102,13 +166,13 @@ TEST(ShardTest, EveryColumnOfExpertsIsOwnedOnceAndWhatATokenReadsIsEven) {
     Range expert, shared, mlp;
     std::vector<int64_t> reads;
     for (const RankShard& s : PlanShards(c, std::vector<double>(ranks, 1.0))) {
-      for (const auto& [part, seen] : {std::pair{s.expert_mlp, &expert}, {s.shared_mlp, &shared}, {s.mlp, &mlp}}) {
+      for (const auto& [part, seen] :
+           {std::pair{s.expert_mlp, &expert}, {s.shared_mlp, &shared}, {s.layers[0].mlp, &mlp}}) {
         ASSERT_EQ(part.begin, seen->end);
         ASSERT_EQ(part.size() % kMlpUnit, 0);
         seen->end = part.end;
       }
-      reads.push_back(29 * 3 * (4 * s.expert_mlp.size() + s.shared_mlp.size()) + 3 * s.mlp.size() +
-                      30 * 2 * c.head_dim * (s.heads.size() + s.kv_heads.size()) + s.vocab.size());
+      reads.push_back(NumbersReadBy(c, s));
     }
     EXPECT_EQ(expert.end, 352);
     EXPECT_EQ(shared.end, 1408);
@@ -123,7 +187,7 @@ TEST(ShardTest, WhatNoLayerHasIsNobodys) {
   c.layers[0].mixture = true;
   c.mixture.shared_intermediate_size = 0;
   for (const RankShard& s : PlanShards(c, {1, 1})) {
-    EXPECT_EQ(s.mlp.size(), 0);
+    EXPECT_EQ(s.layers[0].mlp.size(), 0);
     EXPECT_EQ(s.shared_mlp.size(), 0);
     EXPECT_GT(s.expert_mlp.size(), 0);
   }

@@ -9,13 +9,8 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/embedding.h"
 #include "kernels/gate_mul.h"
-#include "kernels/head_norm.h"
 #include "kernels/layer_norm.h"
-#include "kernels/paged_attention.h"
 #include "kernels/rms_norm.h"
-#include "kernels/rope.h"
-#include "kernels/sum_squares.h"
-#include "kernels/wide_norm.h"
 #include "worker/model/rope_table.h"
 
 namespace quire {
@@ -48,23 +43,15 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       collective_(collective),
       weights_(files, shard, sizes.compute.quantization),
       activations_(ActivationsOf(sizes.compute.activations)),
-      qkv_width_((shard.heads.size() + 2 * shard.kv_heads.size()) * spec_.head_dim),
       alibi_slopes_(LocalSlopes(spec_, shard)),
+      buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens) {
-  for (const Rope& rope : spec_.ropes) {
+  for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
     query_ropes_.emplace_back();
-    if (rope.query_growth != 0) query_ropes_.back() = RopeTable(spec_, rope, sizes.max_model_len, true);
+    if (spec_.ropes[static_cast<size_t>(rope)].query_growth != 0)
+      query_ropes_.back() = RopeTable(spec_, rope, sizes.max_model_len, true);
   }
-  const auto rows = [&](int64_t width) { return static_cast<size_t>(sizes.max_step_tokens * width); };
-  residual_.resize(rows(spec_.hidden_size));
-  normed_.resize(rows(spec_.hidden_size));
-  qkv_.resize(rows(qkv_width_));
-  attended_.resize(rows(shard.heads.size() * spec_.head_dim));
-  if (spec_.gated_mlp) gate_up_.resize(rows(2 * shard.mlp.size()));
-  activated_.resize(rows(shard.mlp.size()));
-  delta_.resize(rows(spec_.hidden_size));
-  if (spec_.qk_norm == QkNorm::kWhole) squares_.resize(2 * rows(2));
 }
 
 std::span<const float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& cache) {
@@ -79,117 +66,58 @@ void CpuDecoder::Embed() {
   kernels::Embedding(stream_, {.dtype = NumberType::kF32,
                                .table = weights_.embedding,
                                .token_ids = inputs_->token_ids.data(),
-                               .out = residual_.data(),
+                               .out = buffers_.residual.data(),
                                .num_tokens = tokens_,
                                .scale = static_cast<float>(spec_.embedding_scale)});
   if (spec_.position == Position::kLearned) {
     kernels::Embedding(stream_, {.dtype = NumberType::kF32,
                                  .table = weights_.positions,
                                  .token_ids = inputs_->positions.data(),
-                                 .out = residual_.data(),
+                                 .out = buffers_.residual.data(),
                                  .num_tokens = tokens_,
                                  .adds = true});
   }
-  if (spec_.embedding_norm) Norm(weights_.embedding_norm, residual_.data());
+  if (spec_.embedding_norm) Norm(weights_.embedding_norm, buffers_.residual.data());
 }
 
 void CpuDecoder::NormQkv(int64_t layer) {
-  Matmul(Normed(weights(layer).attention_norm), weights(layer).qkv, qkv_.data(), qkv_width_, tokens_, activations_);
-}
-
-void CpuDecoder::PositionAndStore(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  const int64_t dim = spec_.head_dim, heads = shard_.heads.size(), kv_heads = shard_.kv_heads.size();
-  float* q = qkv_.data();
-  float* k = q + heads * dim;
-  float* v = k + kv_heads * dim;
-  if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, qkv_width_);
-  if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(w);
-  if (const int64_t rope = LayerOf(layer).rope; rope >= 0 && spec_.rotated_dims() > 0) {
-    const float* table = ropes_[static_cast<size_t>(rope)].data();
-    const std::vector<float>& of_queries = query_ropes_[static_cast<size_t>(rope)];
-    const auto rotate = [&](float* from, int64_t count, const float* by) {
-      kernels::Rope(stream_,
-                    {from, by, inputs_->positions.data(), tokens_, count, dim, qkv_width_, spec_.rotated_dims()});
-    };
-    if (of_queries.empty()) {
-      rotate(q, heads + kv_heads, table);
-    } else {
-      rotate(q, heads, of_queries.data());
-      rotate(k, kv_heads, table);
-    }
-  }
-  kernels::KvWrite(stream_, {k, v, qkv_width_, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
-}
-
-void CpuDecoder::NormQueriesAndKeys(const LayerWeights& w) {
-  const int64_t dim = spec_.head_dim, heads = shard_.heads.size(), kv_heads = shard_.kv_heads.size();
-  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
-  float* q = qkv_.data();
-  float* k = q + heads * dim;
-  if (spec_.qk_norm == QkNorm::kHeads) {
-    kernels::HeadNorm(stream_, {q, w.query_norm.data(), tokens_, heads, dim, qkv_width_, epsilon});
-    kernels::HeadNorm(stream_, {k, w.key_norm.data(), tokens_, kv_heads, dim, qkv_width_, epsilon});
-    return;
-  }
-  // Ranks sum their squares. A KV head that several hold is summed by the one that has its first query head.
-  const int64_t counted = CountedKvHeads(spec_, shard_) * dim, all = tokens_ * 2;
-  float* part = squares_.data();
-  kernels::SumSquares(stream_, {NumberType::kF32, q, qkv_width_, tokens_, heads * dim,
-                                (heads + kv_heads) * dim - counted, counted, part});
-  float* squares = part;
-  if (collective_.size() > 1) {
-    squares += all;
-    std::fill_n(squares, all, 0.0f);
-    collective_.AllReduceAdd({part, static_cast<size_t>(all)}, {squares, static_cast<size_t>(all)});
-  }
-  kernels::WideNorm(stream_, {q, w.query_norm.data(), squares, tokens_, heads * dim, qkv_width_, 2,
-                              Extent(spec_, Axis::kQueries), epsilon});
-  kernels::WideNorm(stream_, {k, w.key_norm.data(), squares + 1, tokens_, kv_heads * dim, qkv_width_, 2,
-                              Extent(spec_, Axis::kKeyValues), epsilon});
-}
-
-void CpuDecoder::Attend(int64_t layer) {
-  const int64_t dim = spec_.head_dim, heads = shard_.heads.size();
-  kernels::PagedAttention(
-      stream_,
-      {qkv_.data(), qkv_width_, attended_.data(), heads * dim, cache_->Layer(layer), inputs_->block_tables.data(),
-       inputs_->table_stride, inputs_->query_start.data(), inputs_->context_len.data(), shard_.head_start.data(),
-       inputs_->num_sequences(), heads, AttentionScale(spec_), LayerOf(layer).window,
-       static_cast<float>(spec_.score_cap), DataOf(alibi_slopes_), DataOf(weights(layer).sinks)});
+  Matmul(Normed(w.attention_norm), w.qkv, buffers_.qkv.data(), QkvWidth(spec_, shard_, layer), tokens_, activations_);
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {
-  MultiplyOut(attended_.data(), weights(layer).attention_out, weights(layer).attention_out_bias, delta_.data());
+  MultiplyOut(buffers_.attended.data(), weights(layer).attention_out, weights(layer).attention_out_bias,
+              buffers_.delta.data());
   AddToResidual(weights(layer).attention_after_norm);
 }
 
 void CpuDecoder::NormMlpIn(int64_t layer) {
-  const int64_t columns = shard_.mlp.size();
+  const int64_t columns = shard_.layer(layer).mlp.size();
   const LayerWeights& w = weights(layer);
-  const float* x = spec_.shared_norm ? normed_.data() : Normed(w.mlp_norm);
+  const float* x = spec_.shared_norm ? buffers_.normed.data() : Normed(w.mlp_norm);
   if (spec_.gated_mlp) {
-    Matmul(x, w.mlp_in, gate_up_.data(), 2 * columns, tokens_, activations_);
-    kernels::GateMul(stream_, {NumberType::kF32, gate_up_.data(), activated_.data(), tokens_, columns, false,
-                               AsKernel(spec_.activation)});
+    Matmul(x, w.mlp_in, buffers_.gate_up.data(), 2 * columns, tokens_, activations_);
+    kernels::GateMul(stream_, {NumberType::kF32, buffers_.gate_up.data(), buffers_.activated.data(), tokens_, columns,
+                               false, AsKernel(spec_.activation)});
   } else if (columns > 0) {
-    Matmul(x, w.mlp_in, activated_.data(), columns, tokens_, activations_);
-    kernels::Activate(stream_, {NumberType::kF32, activated_.data(), DataOf(w.up_bias), tokens_, columns,
+    Matmul(x, w.mlp_in, buffers_.activated.data(), columns, tokens_, activations_);
+    kernels::Activate(stream_, {NumberType::kF32, buffers_.activated.data(), DataOf(w.up_bias), tokens_, columns,
                                 AsKernel(spec_.activation)});
   }
 }
 
 void CpuDecoder::AddMlp(int64_t layer) {
-  MultiplyOut(activated_.data(), weights(layer).down, weights(layer).down_bias, delta_.data());
+  MultiplyOut(buffers_.activated.data(), weights(layer).down, weights(layer).down_bias, buffers_.delta.data());
   AddToResidual(weights(layer).mlp_after_norm);
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  MultiplyOut(attended_.data(), w.attention_out, w.attention_out_bias, delta_.data());
-  MultiplyOut(activated_.data(), w.down, w.down_bias, normed_.data());
+  MultiplyOut(buffers_.attended.data(), w.attention_out, w.attention_out_bias, buffers_.delta.data());
+  MultiplyOut(buffers_.activated.data(), w.down, w.down_bias, buffers_.normed.data());
   const int64_t hidden = spec_.hidden_size;
-  kernels::AddRows(stream_, {NumberType::kF32, delta_.data(), normed_.data(), tokens_, hidden, hidden, hidden});
+  kernels::AddRows(stream_,
+                   {NumberType::kF32, buffers_.delta.data(), buffers_.normed.data(), tokens_, hidden, hidden, hidden});
   AddToResidual({});
 }
 
@@ -198,22 +126,22 @@ void CpuDecoder::Logits() {
   // Only rows that draw need logits. The others stay as they are, for those who ask for theirs.
   const int64_t hidden = spec_.hidden_size;
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
-  float* drawing = delta_.data();
+  float* drawing = buffers_.delta.data();
   for (int64_t i = 0; i < draws; ++i) {
-    const float* row = normed_.data() + inputs_->draw_rows[static_cast<size_t>(i)] * hidden;
+    const float* row = buffers_.normed.data() + inputs_->draw_rows[static_cast<size_t>(i)] * hidden;
     std::copy(row, row + hidden, drawing + i * hidden);
   }
   MultiplyHead(drawing, draws);
 }
 
 std::span<const float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
-  MultiplyHead(normed_.data() + row * spec_.hidden_size, count);
+  MultiplyHead(buffers_.normed.data() + row * spec_.hidden_size, count);
   return logits_;
 }
 
 std::span<const float> CpuDecoder::NormedRows(int64_t row, int64_t count) const {
   const auto hidden = static_cast<size_t>(spec_.hidden_size);
-  return std::span(normed_).subspan(static_cast<size_t>(row) * hidden, static_cast<size_t>(count) * hidden);
+  return std::span(buffers_.normed).subspan(static_cast<size_t>(row) * hidden, static_cast<size_t>(count) * hidden);
 }
 
 void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
@@ -228,19 +156,19 @@ void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
 }
 
 const float* CpuDecoder::Normed(const NormWeights& weights) {
-  if (weights.weight.empty()) return residual_.data();
-  Norm(weights, normed_.data());
-  return normed_.data();
+  if (weights.weight.empty()) return buffers_.residual.data();
+  Norm(weights, buffers_.normed.data());
+  return buffers_.normed.data();
 }
 
 void CpuDecoder::Norm(const NormWeights& weights, float* out) {
   const auto epsilon = static_cast<float>(spec_.norm_epsilon);
   const float* weight = weights.weight.data();
   if (spec_.norm == NormKind::kRms) {
-    kernels::RmsNorm(stream_,
-                     {NumberType::kF32, residual_.data(), nullptr, weight, out, tokens_, spec_.hidden_size, epsilon});
+    kernels::RmsNorm(stream_, {NumberType::kF32, buffers_.residual.data(), nullptr, weight, out, tokens_,
+                               spec_.hidden_size, epsilon});
   } else {
-    kernels::LayerNorm(stream_, {NumberType::kF32, residual_.data(), nullptr, weight, DataOf(weights.bias), out,
+    kernels::LayerNorm(stream_, {NumberType::kF32, buffers_.residual.data(), nullptr, weight, DataOf(weights.bias), out,
                                  tokens_, spec_.hidden_size, epsilon});
   }
 }
@@ -274,9 +202,9 @@ void CpuDecoder::AddDelta() {
   const auto add = [&](int64_t begin, int64_t end, int) {
     const auto count = static_cast<size_t>(end - begin);
     if (scale != 1) {
-      for (int64_t i = begin; i < end; ++i) delta_[static_cast<size_t>(i)] *= scale;
+      for (int64_t i = begin; i < end; ++i) buffers_.delta[static_cast<size_t>(i)] *= scale;
     }
-    collective_.AllReduceAdd({delta_.data() + begin, count}, {residual_.data() + begin, count});
+    collective_.AllReduceAdd({buffers_.delta.data() + begin, count}, {buffers_.residual.data() + begin, count});
   };
   const int64_t count = tokens_ * spec_.hidden_size;
   if (collective_.size() > 1) return add(0, count, 0);
@@ -285,13 +213,14 @@ void CpuDecoder::AddDelta() {
 
 void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight) {
   const int64_t count = tokens_ * spec_.hidden_size;
-  float* sum = delta_.data();
+  float* sum = buffers_.delta.data();
   if (collective_.size() > 1) {
-    std::fill_n(normed_.data(), count, 0.0f);
-    collective_.AllReduceAdd({delta_.data(), static_cast<size_t>(count)}, {normed_.data(), static_cast<size_t>(count)});
-    sum = normed_.data();
+    std::fill_n(buffers_.normed.data(), count, 0.0f);
+    collective_.AllReduceAdd({buffers_.delta.data(), static_cast<size_t>(count)},
+                             {buffers_.normed.data(), static_cast<size_t>(count)});
+    sum = buffers_.normed.data();
   }
-  kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), residual_.data(), tokens_,
+  kernels::RmsNorm(stream_, {NumberType::kF32, sum, nullptr, weight.data(), buffers_.residual.data(), tokens_,
                              spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true});
 }
 

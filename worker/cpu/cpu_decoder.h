@@ -6,6 +6,7 @@
 #include "comm/collective/collective.h"
 #include "comm/model/model_files.h"
 #include "kernels/matmul.h"
+#include "worker/cpu/cpu_activations.h"
 #include "worker/cpu/expert_activations.h"
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/step_inputs.h"
@@ -47,6 +48,8 @@ class CpuDecoder final : private DecoderOps {
   void Logits() override;
 
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
+  /// Local query heads times their size.
+  int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).head_dim; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   /// logits_ = normed rows [rows, hidden] * head^T, scaled and capped.
   void MultiplyHead(const float* rows, int64_t count);
@@ -57,7 +60,7 @@ class CpuDecoder final : private DecoderOps {
   /// What the shared expert makes of the normed rows: into shared of the activations of experts.
   void MultiplyShared(const MixtureWeights& weights);
   /// Norms queries and keys as the layer's model does.
-  void NormQueriesAndKeys(const LayerWeights& weights);
+  void NormQueriesAndKeys(int64_t layer);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
   /// Adds `bias` to the first numbers of `count` rows, `stride` floats apart.
@@ -75,7 +78,6 @@ class CpuDecoder final : private DecoderOps {
   Collective& collective_;
   ModelWeights weights_;
   kernels::Activations activations_;
-  int64_t qkv_width_;                            // (local heads + 2 * local kv heads) * head_dim
   std::vector<std::vector<float>> ropes_;        // [max_model_len, rotated_dims] each: cosines, sines
   std::vector<std::vector<float>> query_ropes_;  // the same of queries that grow; empty where they do not
   std::vector<float> alibi_slopes_;              // of local heads; empty for none
@@ -83,16 +85,8 @@ class CpuDecoder final : private DecoderOps {
   const StepInputs* inputs_ = nullptr;
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;
-  // Activations, sized for max_step_tokens rows.
-  std::vector<float> residual_;        // [T, hidden]
-  std::vector<float> normed_;          // [T, hidden]
-  const float* experts_in_ = nullptr;  // [T, hidden]: what routers and experts read, normed_ or residual_
-  std::vector<float> qkv_;             // [T, qkv_width]
-  std::vector<float> attended_;        // [T, local heads * head_dim]
-  std::vector<float> gate_up_;         // [T, 2 * local mlp]
-  std::vector<float> activated_;       // [T, local mlp]
-  std::vector<float> squares_;         // [T, 2] of queries and keys: first this rank's, then all ranks'
-  std::vector<float> delta_;           // [T, hidden] this rank's part of what attention or MLP adds to the residual
+  CpuActivations buffers_;
+  const float* experts_in_ = nullptr;  // [T, hidden]: what routers and experts read, buffers_.normed or .residual
   ExpertActivations experts_;          // of layers with a mixture
   std::vector<float> logits_;          // [R, local vocab], or of the rows that were asked for last
 };

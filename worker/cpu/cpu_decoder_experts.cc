@@ -92,7 +92,7 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                     .shared = DataOf(a.shared),
                                     .shared_gate = m.shared_gate ? a.logits.data() + m.experts : nullptr,
                                     .shared_gate_stride = RouterWidth(m),
-                                    .out = delta_.data(),
+                                    .out = buffers_.delta.data(),
                                     .num_tokens = tokens_,
                                     .experts_per_token = m.experts_per_token,
                                     .columns = spec_.hidden_size});

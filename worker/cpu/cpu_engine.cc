@@ -40,8 +40,7 @@ NumberType KvTypeOf(KvCacheDtype dtype) {
 }
 
 KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
-  return {KvTypeOf(sizes.compute.kv_cache_dtype), spec.num_layers(), shard.kv_heads.size(), spec.head_dim,
-          sizes.block_size};
+  return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
 class CpuEngine final : public RankEngine {

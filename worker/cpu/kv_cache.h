@@ -1,20 +1,24 @@
 #pragma once
 
-#include "comm/model/model_spec.h"
 #include "kernels/kv_cache.h"
 #include "worker/engine/memory.h"
-#include "worker/model/shard.h"
+#include "worker/model/kv_layout.h"
 
 namespace quire {
 
-/// What one rank's KV blocks are made of: [layers][keys, values][local kv heads][kernels::KvHeadBytes].
+/// What one rank's KV blocks are made of. Heads are as kernels::KvHeadBytes has them.
 struct KvShape {
-  NumberType type;
-  int64_t layers, kv_heads, head_dim, block_size;
+  KvShape(const ModelSpec& spec, const RankShard& shard, NumberType number_type, int64_t tokens_of_block)
+      : type(number_type), block_size(tokens_of_block), layout(spec, shard, [&](int64_t head_dim) {
+          return kernels::KvHeadBytes(number_type, head_dim, tokens_of_block);
+        }) {}
 
-  int64_t half_bytes() const { return kv_heads * kernels::KvHeadBytes(type, head_dim, block_size); }
+  NumberType type;
+  int64_t block_size;  // tokens
+  KvLayout layout;
+
   /// All layers.
-  int64_t block_bytes() const { return layers * 2 * half_bytes(); }
+  int64_t block_bytes() const { return layout.block_bytes; }
 };
 
 /// One rank's KV blocks. Block 0 is the null block.
@@ -24,14 +28,9 @@ class KvCache {
       : shape_(shape), memory_(static_cast<size_t>(num_blocks * shape.block_bytes())) {}
 
   kernels::KvCacheView Layer(int64_t layer) const {
-    std::byte* keys = pool() + layer * 2 * shape_.half_bytes();
-    return {keys,
-            keys + shape_.half_bytes(),
-            shape_.block_bytes(),
-            shape_.kv_heads,
-            shape_.head_dim,
-            shape_.block_size,
-            shape_.type};
+    const KvLayout::Layer& l = shape_.layout.layer(layer);
+    return {pool() + l.keys_at, pool() + l.values_at, shape_.block_bytes(), l.kv_heads,
+            l.head_dim,         shape_.block_size,    shape_.type};
   }
   std::byte* pool() const { return memory_.data(); }
 

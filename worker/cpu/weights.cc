@@ -93,7 +93,7 @@ kernels::PackedWeight ModelWeights::Load(const ModelFiles& files, const RankShar
   const WeightSpec& weight = files.weight(role);
   std::vector<std::byte> room;
   const Tensor& stored = files.Get(role, layer, expert);
-  const WeightSlice slice = SliceOf(files.spec(), weight, shard);
+  const WeightSlice slice = SliceOf(files, shard, role, layer);
   if (!weight.transposed) return Pack(stored, slice);
   if (loading_ == Loading::kCount) return Pack({stored.type, {stored.cols(), stored.rows()}, {}}, slice);
   return Pack(Transposed(stored, room), slice);
@@ -129,12 +129,16 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
 LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
   const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
   const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
+  const LayerSpec& l = files.spec().layers[static_cast<size_t>(layer)];
   LayerWeights out;
   out.attention_norm = {vector(Role::kAttentionNorm), vector(Role::kAttentionNormBias)};
   out.mlp_norm = {vector(Role::kMlpNorm), vector(Role::kMlpNormBias)};
   out.attention_after_norm = vector(Role::kAttentionAfterNorm);
   out.mlp_after_norm = vector(Role::kMlpAfterNorm);
-  out.qkv = {matrix(Role::kQuery), matrix(Role::kKey), matrix(Role::kValue)};
+  out.qkv = {matrix(Role::kQuery)};
+  if (l.has_kv()) {
+    for (const Role role : {Role::kKey, Role::kValue}) out.qkv.push_back(matrix(role));
+  }
   for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
     const std::vector<float> bias = vector(role);
     out.qkv_bias.insert(out.qkv_bias.end(), bias.begin(), bias.end());
@@ -144,7 +148,7 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   out.sinks = vector(Role::kSinks);
   out.attention_out = {matrix(Role::kAttentionOut)};
   out.attention_out_bias = vector(Role::kAttentionOutBias);
-  if (files.spec().layers[static_cast<size_t>(layer)].mixture) {
+  if (l.mixture) {
     out.mixture = LoadMixture(files, shard, layer);
     return out;
   }
@@ -195,7 +199,7 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
   }
   embedding = AsWeight(files.Get(Role::kEmbedding));
   if (wanted_) wanted_ = NumberType::kQ8_0;
-  head = {Pack(files.Get(Role::kHead), SliceOf(files.spec(), files.weight(Role::kHead), shard))};
+  head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
   files.ReleasePages();  // of the embedding, the rows that are looked up come back
 }
 

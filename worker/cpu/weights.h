@@ -38,17 +38,17 @@ struct LayerWeights {
   NormWeights attention_norm;
   NormWeights mlp_norm;                                     // empty where attention and MLP share one
   std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]; empty for none
-  Matrices qkv;                                             // of local heads, kv heads, kv heads: [* head_dim, hidden]
-  std::vector<float> qkv_bias;                              // one per row of qkv; empty for none
-  std::vector<float> query_norm, key_norm;                  // [head_dim], or of all local heads; empty for none
-  Matrices attention_out;                                   // [hidden, local heads * head_dim]
-  std::vector<float> sinks;                                 // of local heads; empty for none
-  std::vector<float> attention_out_bias;                    // [hidden]; empty for none
-  Matrices mlp_in;               // gate, where there is one, and up: [local mlp, hidden] each
-  std::vector<float> up_bias;    // [local mlp]; empty for none
-  Matrices down;                 // [hidden, local mlp]
-  std::vector<float> down_bias;  // [hidden]; empty for none
-  MixtureWeights mixture;        // instead of an MLP
+  Matrices qkv;  // local heads and, unless another layer's are read, kv heads twice: [* head_dim, hidden]
+  std::vector<float> qkv_bias;              // one per row of qkv; empty for none
+  std::vector<float> query_norm, key_norm;  // [head_dim], or of all local heads; empty for none
+  Matrices attention_out;                   // [hidden, local heads * head_dim]
+  std::vector<float> sinks;                 // of local heads; empty for none
+  std::vector<float> attention_out_bias;    // [hidden]; empty for none
+  Matrices mlp_in;                          // gate, where there is one, and up: [local mlp, hidden] each
+  std::vector<float> up_bias;               // [local mlp]; empty for none
+  Matrices down;                            // [hidden, local mlp]
+  std::vector<float> down_bias;             // [hidden]; empty for none
+  MixtureWeights mixture;                   // instead of an MLP
 };
 
 /// Of what a model may be without, as kernels take it: null where there is none.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "comm/model/model_spec.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/cuda_weights.h"
@@ -11,11 +13,12 @@ namespace quire {
 struct Activations {
   Activations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens, int64_t max_draws,
               int64_t width_of_logits, Pieces& pieces)
-      : hidden(spec.hidden_size),
-        heads_width(shard.heads.size() * spec.head_dim),
-        qkv_width(heads_width + 2 * shard.kv_heads.size() * spec.head_dim),
-        mlp_width(CudaWeights::MlpWidth(shard)),
-        logits_width(width_of_logits) {
+      : hidden(spec.hidden_size), logits_width(width_of_logits) {
+    for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+      heads_width = std::max(heads_width, shard.heads.size() * spec.layers[static_cast<size_t>(layer)].head_dim);
+      qkv_width = std::max(qkv_width, QkvWidth(spec, shard, layer));
+      mlp_width = std::max(mlp_width, CudaWeights::MlpWidth(shard, layer));
+    }
     const auto rows = [&](int64_t count, int64_t width) -> void* {
       return pieces.Take(count * width * ByteSize(dtype));
     };
@@ -32,7 +35,8 @@ struct Activations {
     logits = pieces.Take<float>(max_draws * logits_width);
   }
 
-  int64_t hidden, heads_width, qkv_width, mlp_width;
+  int64_t hidden;
+  int64_t heads_width = 0, qkv_width = 0, mlp_width = 0;  // of the widest layer; rows are as wide as theirs needs
   int64_t logits_width;
   void* residual;      // [T, hidden]
   void* normed;        // [T, hidden]

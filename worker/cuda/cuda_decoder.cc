@@ -41,7 +41,7 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
   pending_ = memory_.activations.delta;
   Norm(weights_.final_norm, weights_.final_norm_bias);
   if (spec_.norms_after) AddNormOfDelta(weights_.final_norm);
-  if (memory_.activations.squares != nullptr) SquaresOfAllRanks();
+  if (memory_.activations.squares != nullptr) SquaresOfAllRanks(0);
 }
 
 bool CudaDecoder::CanFuse(int64_t num_rows) const {
@@ -50,8 +50,11 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
                      spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
                      spec_.num_mixture_layers() == 0;
-  return plain && collective_ == nullptr &&
-         kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, std::min(a.heads_width, a.mlp_width));
+  if (!plain || collective_ != nullptr) return false;
+  int64_t narrowest = a.hidden;
+  for (int64_t layer = 0; layer < spec_.num_layers(); ++layer)
+    narrowest = std::min({narrowest, HeadsWidth(layer), MlpWidth(layer)});
+  return kernels::SkinnyGemmSupports(sizes_.dtype, num_rows, a.hidden, narrowest);
 }
 
 bool CudaDecoder::IsFused(int64_t num_rows) const {
@@ -84,7 +87,7 @@ void CudaDecoder::Embed() {
                                         .scale = static_cast<float>(spec_.embedding_scale)});
   if (spec_.position == Position::kLearned) {
     kernels::Embedding(device_.stream(), {.dtype = sizes_.dtype,
-                                          .table = table(weights_.positions, Extent(spec_, Axis::kPositionRows)),
+                                          .table = table(weights_.positions, Extent(spec_, Axis::kPositionRows, 0)),
                                           .token_ids = arrays.positions,
                                           .out = a.residual,
                                           .num_tokens = shape_.num_rows,
@@ -101,51 +104,52 @@ void CudaDecoder::NormQkv(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, a.qkv_width,
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.attention_norm, w.qkv, a.qkv, QkvWidth(layer),
                                                 shape_.num_rows, SkinnyEpilogue::kStore));
   } else {
     const void* x = Normed(w.attention_norm, w.attention_norm_bias);
-    products_.Run(Product(x, a.hidden, w.qkv, a.qkv, a.qkv_width, shape_.num_rows));
+    products_.Run(Product(x, a.hidden, w.qkv, a.qkv, QkvWidth(layer), shape_.num_rows));
   }
 }
 
 void CudaDecoder::AddAttention(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(a.attended, a.heads_width, w.attention_out, w.attention_out_bias, w.attention_after_norm);
+  AddProduct(a.attended, HeadsWidth(layer), w.attention_out, w.attention_out_bias, w.attention_after_norm);
 }
 
 void CudaDecoder::NormMlpIn(int64_t layer) {
   const Activations& a = memory_.activations;
+  const int64_t width = MlpWidth(layer);
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
-    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.mlp_in, a.activated,
-                                                2 * a.mlp_width, shape_.num_rows, SkinnyEpilogue::kGateMul));
+    kernels::SkinnyGemm(device_.stream(), Fused(a.residual, a.hidden, w.mlp_norm, w.mlp_in, a.activated, 2 * width,
+                                                shape_.num_rows, SkinnyEpilogue::kGateMul));
     return;
   }
   const void* x = spec_.shared_norm ? a.normed : Normed(w.mlp_norm, w.mlp_norm_bias);
-  if (a.mlp_width == 0) return;  // this rank has no part of the MLP
+  if (width == 0) return;  // this rank has no part of the MLP
   if (!spec_.gated_mlp) {
-    products_.Run(Product(x, a.hidden, w.mlp_in, a.activated, a.mlp_width, shape_.num_rows));
-    return kernels::Activate(device_.stream(), {sizes_.dtype, a.activated, w.up_bias, shape_.num_rows, a.mlp_width,
-                                                AsKernel(spec_.activation)});
+    products_.Run(Product(x, a.hidden, w.mlp_in, a.activated, width, shape_.num_rows));
+    return kernels::Activate(
+        device_.stream(), {sizes_.dtype, a.activated, w.up_bias, shape_.num_rows, width, AsKernel(spec_.activation)});
   }
-  products_.Run(Product(x, a.hidden, w.mlp_in, a.gate_up, 2 * a.mlp_width, shape_.num_rows));
-  kernels::GateMul(device_.stream(), {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, a.mlp_width, true,
-                                      AsKernel(spec_.activation)});
+  products_.Run(Product(x, a.hidden, w.mlp_in, a.gate_up, 2 * width, shape_.num_rows));
+  kernels::GateMul(device_.stream(),
+                   {sizes_.dtype, a.gate_up, a.activated, shape_.num_rows, width, true, AsKernel(spec_.activation)});
 }
 
 void CudaDecoder::AddMlp(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(a.activated, a.mlp_width, w.down, w.down_bias, w.mlp_after_norm);
+  AddProduct(a.activated, MlpWidth(layer), w.down, w.down_bias, w.mlp_after_norm);
 }
 
 void CudaDecoder::AddAttentionAndMlp(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  MultiplyOut(a.attended, a.heads_width, w.attention_out, w.attention_out_bias, a.delta);
-  MultiplyOut(a.activated, a.mlp_width, w.down, w.down_bias, a.second_delta);
+  MultiplyOut(a.attended, HeadsWidth(layer), w.attention_out, w.attention_out_bias, a.delta);
+  MultiplyOut(a.activated, MlpWidth(layer), w.down, w.down_bias, a.second_delta);
   kernels::AddRows(device_.stream(),
                    {sizes_.dtype, a.delta, a.second_delta, shape_.num_rows, a.hidden, a.hidden, a.hidden});
   pending_ = a.delta;

@@ -92,6 +92,11 @@ class CudaDecoder final : private DecoderOps {
   const float* SinksOf(int64_t layer) const {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }
+  const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
+  // Numbers in a row of a layer's activations.
+  int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
+  int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
+  int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
@@ -104,7 +109,7 @@ class CudaDecoder final : private DecoderOps {
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
   /// Sums of squares of the step's queries and keys, of all ranks: [num_rows, 2].
-  const float* SquaresOfAllRanks();
+  const float* SquaresOfAllRanks(int64_t layer);
   /// residual += x * weight^T + bias, now or pending; or, now, the norm of that where there is one.
   void AddProduct(const void* x, int64_t k, const void* weight, const void* bias, const void* after_norm);
   /// residual += norm(the sum over ranks of delta).

@@ -15,18 +15,18 @@ namespace quire {
 void CudaDecoder::PositionAndStore(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  const int64_t rope = spec_.layers[static_cast<size_t>(layer)].rope;
-  const float* squares = spec_.qk_norm == QkNorm::kWhole ? SquaresOfAllRanks() : nullptr;
+  const int64_t rope = LayerOf(layer).rope;
+  const float* squares = spec_.qk_norm == QkNorm::kWhole ? SquaresOfAllRanks(layer) : nullptr;
   kernels::RopeKvWrite(device_.stream(),
                        {.dtype = sizes_.dtype,
                         .qkv = a.qkv,
-                        .row_stride = a.qkv_width,
+                        .row_stride = QkvWidth(layer),
                         .cos_sin = rope < 0 ? nullptr : memory_.ropes[static_cast<size_t>(rope)],
                         .positions = step_->arrays.positions,
                         .slots = step_->arrays.slots,
                         .num_tokens = shape_.num_rows,
                         .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
-                        .rotary_dim = static_cast<int32_t>(rope < 0 ? 0 : spec_.rotated_dims()),
+                        .rotary_dim = static_cast<int32_t>(spec_.rotated_dims(LayerOf(layer))),
                         .cache = cache_->Layer(layer),
                         .bias = w.qkv_bias,
                         .query_norm = w.query_norm,
@@ -34,16 +34,16 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
                         .epsilon = static_cast<float>(spec_.norm_epsilon),
                         .query_cos_sin = rope < 0 ? nullptr : memory_.query_ropes[static_cast<size_t>(rope)],
                         .squares = squares,
-                        .all_query_numbers = Extent(spec_, Axis::kQueries),
-                        .all_key_numbers = Extent(spec_, Axis::kKeyValues)});
+                        .all_query_numbers = Extent(spec_, Axis::kQueries, layer),
+                        .all_key_numbers = Extent(spec_, Axis::kKeyValues, layer)});
 }
 
-const float* CudaDecoder::SquaresOfAllRanks() {
+const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
   // A KV head that several ranks hold is summed by the one that has its first query head.
   const Activations& a = memory_.activations;
-  const int64_t dim = spec_.head_dim, counted = CountedKvHeads(spec_, sizes_.shard) * dim;
-  const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.kv_heads.size()) * dim;
-  kernels::SumSquares(device_.stream(), {sizes_.dtype, a.qkv, a.qkv_width, shape_.num_rows, a.heads_width,
+  const int64_t dim = LayerOf(layer).head_dim, counted = CountedKvHeads(spec_, sizes_.shard, layer) * dim;
+  const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.layer(layer).kv_heads.size()) * dim;
+  kernels::SumSquares(device_.stream(), {sizes_.dtype, a.qkv, QkvWidth(layer), shape_.num_rows, HeadsWidth(layer),
                                          past_keys - counted, counted, a.squares});
   if (collective_ != nullptr) {
     collective_->AllReduceSum(a.squares, shape_.num_rows * 2, NumberType::kF32, device_.stream().handle);
@@ -52,7 +52,7 @@ const float* CudaDecoder::SquaresOfAllRanks() {
 }
 
 void CudaDecoder::Attend(int64_t layer) {
-  const auto found = std::ranges::find(windows_, spec_.layers[static_cast<size_t>(layer)].window);
+  const auto found = std::ranges::find(windows_, LayerOf(layer).window);
   const auto window = static_cast<size_t>(found - windows_.begin());
   if (shape_.num_decodes > 0) AttendDecodes(layer, window);
   if (shape_.num_chunks > 0) AttendChunks(layer, window);
@@ -62,9 +62,9 @@ void CudaDecoder::AttendUnplanned(int64_t layer, size_t window) {
   const Activations& a = memory_.activations;
   const kernels::PagedDecodeParams params = {.dtype = sizes_.dtype,
                                              .queries = a.qkv,
-                                             .query_stride = a.qkv_width,
+                                             .query_stride = QkvWidth(layer),
                                              .out = a.attended,
-                                             .out_stride = a.heads_width,
+                                             .out_stride = HeadsWidth(layer),
                                              .cache = cache_->Layer(layer),
                                              .block_tables = step_->block_tables,
                                              .table_stride = step_->table_stride,
@@ -75,7 +75,7 @@ void CudaDecoder::AttendUnplanned(int64_t layer, size_t window) {
                                              .num_seqs = static_cast<int32_t>(shape_.num_decodes),
                                              .num_heads = static_cast<int32_t>(sizes_.shard.heads.size()),
                                              .max_context_len = shape_.max_context,
-                                             .scale = AttentionScale(spec_),
+                                             .scale = AttentionScale(spec_, LayerOf(layer)),
                                              .soft_cap = static_cast<float>(spec_.score_cap),
                                              .window = windows_[window],
                                              .workspace = memory_.workspace,
@@ -92,15 +92,15 @@ void CudaDecoder::AttendDecodes(int64_t layer, size_t window) {
   const Activations& a = memory_.activations;
   kernels::DecodeAttention(device_.stream(), {.dtype = sizes_.dtype,
                                               .queries = a.qkv,
-                                              .query_stride = a.qkv_width,
+                                              .query_stride = QkvWidth(layer),
                                               .out = a.attended,
-                                              .out_stride = a.heads_width,
+                                              .out_stride = HeadsWidth(layer),
                                               .cache = cache_->Layer(layer),
                                               .block_tables = step_->block_tables,
                                               .table_stride = step_->table_stride,
                                               .table_rows = step_->arrays.decode_table,
                                               .alibi_slopes = memory_.alibi_slopes,
-                                              .scale = AttentionScale(spec_),
+                                              .scale = AttentionScale(spec_, LayerOf(layer)),
                                               .soft_cap = static_cast<float>(spec_.score_cap),
                                               .work = step_->arrays.decode_work[window],
                                               .work_size = sizes_.decode_work,
@@ -113,26 +113,26 @@ void CudaDecoder::AttendDecodes(int64_t layer, size_t window) {
 void CudaDecoder::AttendChunks(int64_t layer, size_t window) {
   const Activations& a = memory_.activations;
   const int64_t element = ByteSize(sizes_.dtype);
-  kernels::PrefillAttention(device_.stream(),
-                            {.dtype = sizes_.dtype,
-                             .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * a.qkv_width * element,
-                             .query_stride = a.qkv_width,
-                             .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * a.heads_width * element,
-                             .out_stride = a.heads_width,
-                             .cache = cache_->Layer(layer),
-                             .block_tables = step_->block_tables,
-                             .table_stride = step_->table_stride,
-                             .table_rows = step_->arrays.chunk_table,
-                             .query_start = step_->arrays.chunk_start,
-                             .context_len = step_->arrays.chunk_context,
-                             .head_start = memory_.head_start,
-                             .alibi_slopes = memory_.alibi_slopes,
-                             .tiles = step_->arrays.tiles[window],
-                             .num_tiles = static_cast<int32_t>(shape_.num_tiles[window]),
-                             .scale = AttentionScale(spec_),
-                             .soft_cap = static_cast<float>(spec_.score_cap),
-                             .window = windows_[window],
-                             .sinks = SinksOf(layer)});
+  kernels::PrefillAttention(
+      device_.stream(), {.dtype = sizes_.dtype,
+                         .queries = static_cast<std::byte*>(a.qkv) + shape_.num_decodes * QkvWidth(layer) * element,
+                         .query_stride = QkvWidth(layer),
+                         .out = static_cast<std::byte*>(a.attended) + shape_.num_decodes * HeadsWidth(layer) * element,
+                         .out_stride = HeadsWidth(layer),
+                         .cache = cache_->Layer(layer),
+                         .block_tables = step_->block_tables,
+                         .table_stride = step_->table_stride,
+                         .table_rows = step_->arrays.chunk_table,
+                         .query_start = step_->arrays.chunk_start,
+                         .context_len = step_->arrays.chunk_context,
+                         .head_start = memory_.head_start,
+                         .alibi_slopes = memory_.alibi_slopes,
+                         .tiles = step_->arrays.tiles[window],
+                         .num_tiles = static_cast<int32_t>(shape_.num_tiles[window]),
+                         .scale = AttentionScale(spec_, LayerOf(layer)),
+                         .soft_cap = static_cast<float>(spec_.score_cap),
+                         .window = windows_[window],
+                         .sinks = SinksOf(layer)});
 }
 
 }  // namespace quire

@@ -23,9 +23,9 @@ void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purp
 
 std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool of_queries, Pieces& pieces) {
   std::vector<float*> tables;
-  for (const Rope& rope : spec.ropes) {
-    const bool there = !of_queries || rope.query_growth != 0;
-    tables.push_back(there ? pieces.Take<float>(max_model_len * spec.rotated_dims()) : nullptr);
+  for (int64_t rope = 0; rope < std::ssize(spec.ropes); ++rope) {
+    const bool there = !of_queries || spec.ropes[static_cast<size_t>(rope)].query_growth != 0;
+    tables.push_back(there ? pieces.Take<float>(max_model_len * RotatedDims(spec, rope)) : nullptr);
   }
   return tables;
 }
@@ -35,7 +35,7 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool
 CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces)
     : ropes(TakeRopes(spec, sizes.max_model_len, false, pieces)),
       query_ropes(TakeRopes(spec, sizes.max_model_len, true, pieces)),
-      head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.head_start.size()))),
+      head_start(pieces.Take<int32_t>(static_cast<int64_t>(sizes.shard.layer(0).head_start.size()))),
       kv_head_of(pieces.Take<int32_t>(sizes.shard.heads.size())),
       alibi_slopes(spec.position == Position::kAlibi ? pieces.Take<float>(sizes.shard.heads.size()) : nullptr),
       head_bias(spec.head_bias ? pieces.Take<float>(sizes.logits_width) : nullptr),
@@ -50,10 +50,10 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
 
 void CudaDecoder::LoadTables(const ModelFiles& files) {
   for (size_t i = 0; i < spec_.ropes.size(); ++i) {
-    CopyNow(device_, RopeTable(spec_, spec_.ropes[i], sizes_.max_model_len), memory_.ropes[i],
-            "the table of rotations");
+    const auto rope = static_cast<int64_t>(i);
+    CopyNow(device_, RopeTable(spec_, rope, sizes_.max_model_len), memory_.ropes[i], "the table of rotations");
     if (memory_.query_ropes[i] == nullptr) continue;
-    CopyNow(device_, RopeTable(spec_, spec_.ropes[i], sizes_.max_model_len, true), memory_.query_ropes[i],
+    CopyNow(device_, RopeTable(spec_, rope, sizes_.max_model_len, true), memory_.query_ropes[i],
             "the table of rotations of queries");
   }
   if (memory_.alibi_slopes != nullptr) {
@@ -80,9 +80,9 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
     }
     CopyNow(device_, all, to, "what layers add to scores");
   }
-  CopyNow(device_, sizes_.shard.head_start, memory_.head_start, "the groups of heads");
+  CopyNow(device_, sizes_.shard.layer(0).head_start, memory_.head_start, "the groups of heads");
   std::vector<int32_t> kv_head_of;
-  const std::vector<int32_t>& start = sizes_.shard.head_start;
+  const std::vector<int32_t>& start = sizes_.shard.layer(0).head_start;
   for (size_t g = 0; g + 1 < start.size(); ++g) {
     kv_head_of.resize(static_cast<size_t>(start[g + 1]), static_cast<int32_t>(g));
   }

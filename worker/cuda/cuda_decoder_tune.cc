@@ -1,4 +1,6 @@
 // How the products of a step are computed, by measurement.
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "worker/cuda/cuda_decoder.h"
@@ -8,13 +10,8 @@ namespace quire {
 
 namespace {
 
-std::vector<const void*> Pick(const std::vector<CudaLayerWeights>& layers, void* CudaLayerWeights::*which) {
-  std::vector<const void*> weights;
-  for (const CudaLayerWeights& layer : layers) {
-    if (layer.*which != nullptr) weights.push_back(layer.*which);  // layers with a mixture have no MLP
-  }
-  return weights;
-}
+/// Products that layers have: by their numbers of rows and columns, the weights of those layers.
+using ProductsOfLayers = std::map<std::pair<int64_t, int64_t>, std::vector<const void*>>;
 
 }  // namespace
 
@@ -22,17 +19,23 @@ void CudaDecoder::Tune(int64_t rows) {
   if (!tuned_.insert(rows).second) return;
   device_.Synchronize();  // activations may be in use
   const Activations& a = memory_.activations;
-  const auto& layers = weights_.layers;
-  products_.Tune(Product(a.normed, a.hidden, nullptr, a.qkv, a.qkv_width, rows), Pick(layers, &CudaLayerWeights::qkv));
-  products_.Tune(Product(a.attended, a.heads_width, nullptr, a.delta, a.hidden, rows),
-                 Pick(layers, &CudaLayerWeights::attention_out));
-  if (a.mlp_width > 0) {
-    void* out = spec_.gated_mlp ? a.gate_up : a.activated;
-    const int64_t width = spec_.gated_mlp ? 2 * a.mlp_width : a.mlp_width;
-    products_.Tune(Product(a.normed, a.hidden, nullptr, out, width, rows), Pick(layers, &CudaLayerWeights::mlp_in));
-    products_.Tune(Product(a.activated, a.mlp_width, nullptr, a.delta, a.hidden, rows),
-                   Pick(layers, &CudaLayerWeights::down));
+  ProductsOfLayers qkv, attention_out, mlp_in, down;
+  for (int64_t i = 0; i < spec_.num_layers(); ++i) {
+    const CudaLayerWeights& w = weights(i);
+    qkv[{QkvWidth(i), a.hidden}].push_back(w.qkv);
+    attention_out[{a.hidden, HeadsWidth(i)}].push_back(w.attention_out);
+    if (w.mlp_in == nullptr || MlpWidth(i) == 0) continue;  // a mixture, or nothing of the MLP is this rank's
+    mlp_in[{spec_.gated_mlp ? 2 * MlpWidth(i) : MlpWidth(i), a.hidden}].push_back(w.mlp_in);
+    down[{a.hidden, MlpWidth(i)}].push_back(w.down);
   }
+  const auto tune = [&](const ProductsOfLayers& products, const void* x, void* y) {
+    for (const auto& [shape, weights] : products)
+      products_.Tune(Product(x, shape.second, nullptr, y, shape.first, rows), weights);
+  };
+  tune(qkv, a.normed, a.qkv);
+  tune(attention_out, a.attended, a.delta);
+  tune(mlp_in, a.normed, spec_.gated_mlp ? a.gate_up : a.activated);
+  tune(down, a.activated, a.delta);
   if (rows <= sizes_.max_draws && sizes_.shard.vocab.size() > 0) {
     GemmParams logits = Product(a.normed, a.hidden, nullptr, a.logits, sizes_.shard.vocab.size(), rows);
     logits.y_stride = a.logits_width;

@@ -14,7 +14,8 @@ namespace {
 /// v1 keeps a context's scores in shared memory.
 void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBackend attention, const Device& device) {
   if (attention != AttentionBackend::kV1) return;
-  const int64_t needed = kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, spec.head_dim, sizes.block_size);
+  const int64_t needed =
+      kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, spec.layers[0].head_dim, sizes.block_size);
   const int64_t missing = needed - device.shared_bytes_per_block(), most = sizes.max_model_len - (missing + 3) / 4;
   if (missing <= 0) return;
   Fail(
@@ -25,7 +26,11 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
 
 /// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
 std::string Unsupported(const ModelSpec& spec) {
-  const int64_t dim = spec.head_dim;
+  const int64_t dim = spec.layers[0].head_dim;
+  const bool alike = std::ranges::all_of(spec.layers, [&](const LayerSpec& l) {
+    return l.has_kv() && l.head_dim == dim && l.num_kv_heads == spec.layers[0].num_kv_heads;
+  });
+  if (!alike) return "the CUDA engine plans attention for layers whose heads are alike, the model's differ";
   if (dim != 64 && dim != 80 && dim != 96 && dim != 128 && dim != 256) {
     return fmt::format("the CUDA kernels know heads of 64, 80, 96, 128 and 256 numbers, the model's have {}", dim);
   }
@@ -64,7 +69,7 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
   max_sequences = PaddedRows(engine.max_running);
   max_tokens = std::max<int64_t>(engine.max_step_tokens, max_sequences);
   max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
-  const auto head_dim = static_cast<int32_t>(spec.head_dim);
+  const auto head_dim = static_cast<int32_t>(spec.layers[0].head_dim);
   kernels::DecodeGrid grid{1, 2};
   const bool planned = options.attention == AttentionBackend::kAuto;
   if (planned && options.dtype != NumberType::kF32) {
@@ -72,10 +77,11 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
                                      options.dtype, CachedType(options), head_dim);
   }
   decode_stages = grid.stages;
-  builder.decode_work = {grid.num_ctas, static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(shard.head_start))};
+  builder.decode_work = {grid.num_ctas,
+                         static_cast<int32_t>(max_sequences * kernels::NumHeadTiles(shard.layer(0).head_start))};
   builder.block_size = engine.block_size;
   builder.windows = WindowsOf(spec);
-  builder.head_start = shard.head_start;
+  builder.head_start = shard.layer(0).head_start;
   builder.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
   builder.prefill_tiles =
       kernels::PrefillTileCapacity(max_tokens, max_sequences, shard.heads.size(), builder.tile_rows);

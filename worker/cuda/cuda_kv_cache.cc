@@ -16,33 +16,29 @@ bool Contains(std::span<const BlockCopyPair> pairs, BlockId source) {
 
 }  // namespace
 
-int64_t CudaKvCache::BlockBytes(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format) {
-  return spec.num_layers() * 2 * shard.kv_heads.size() * spec.head_dim * format.block_size * ByteSize(format.type);
+KvLayout CudaKvCache::LayoutOf(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format) {
+  return {spec, shard, [&](int64_t head_dim) { return head_dim * format.block_size * ByteSize(format.type); }};
 }
 
 CudaKvCache::CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device,
                          int num_blocks, int num_host_blocks)
     : device_(device),
-      kv_heads_(shard.kv_heads.size()),
-      head_dim_(spec.head_dim),
       format_(format),
-      block_bytes_(BlockBytes(spec, shard, format)),
+      layout_(LayoutOf(spec, shard, format)),
       num_blocks_(num_blocks),
-      blocks_(device.Allocate(num_blocks * block_bytes_, "the KV cache")),
-      host_blocks_(device.AllocateHost(num_host_blocks * block_bytes_, "the swap space")),
+      blocks_(device.Allocate(num_blocks * layout_.block_bytes, "the KV cache")),
+      host_blocks_(device.AllocateHost(num_host_blocks * layout_.block_bytes, "the swap space")),
       ids_(device, 2 * kPairsAtOnce, "copies of KV blocks") {}
 
 kernels::PagedCache CudaKvCache::Layer(int64_t layer) const {
-  const int64_t element = ByteSize(format_.type);
-  const int64_t half = kv_heads_ * head_dim_ * format_.block_size * element;
-  std::byte* keys = blocks_.as() + layer * 2 * half;
-  const int64_t stride = block_bytes_ / element;
-  return {keys,
-          keys + half,
+  const KvLayout::Layer& l = layout_.layer(layer);
+  const int64_t stride = layout_.block_bytes / ByteSize(format_.type);
+  return {blocks_.as() + l.keys_at,
+          blocks_.as() + l.values_at,
           stride,
           stride,
-          static_cast<int32_t>(kv_heads_),
-          static_cast<int32_t>(head_dim_),
+          static_cast<int32_t>(l.kv_heads),
+          static_cast<int32_t>(l.head_dim),
           static_cast<int32_t>(format_.block_size),
           format_.type,
           1,
@@ -50,11 +46,11 @@ kernels::PagedCache CudaKvCache::Layer(int64_t layer) const {
 }
 
 void CudaKvCache::SwapOut(const std::vector<BlockCopyPair>& pairs) {
-  for (const auto& [device, host] : pairs) device_.CopyToHost(HostBlock(host), Block(device), block_bytes_);
+  for (const auto& [device, host] : pairs) device_.CopyToHost(HostBlock(host), Block(device), layout_.block_bytes);
 }
 
 void CudaKvCache::SwapIn(const std::vector<BlockCopyPair>& pairs) {
-  for (const auto& [host, device] : pairs) device_.CopyToDevice(Block(device), HostBlock(host), block_bytes_);
+  for (const auto& [host, device] : pairs) device_.CopyToDevice(Block(device), HostBlock(host), layout_.block_bytes);
 }
 
 /// Pairs run side by side within a launch. The plan allows a block to be copied away and then overwritten; such a pair
@@ -74,7 +70,7 @@ void CudaKvCache::CopyTogether(std::span<const BlockCopyPair> pairs, int set) {
   if (pairs.empty()) return;
   static_assert(sizeof(BlockCopyPair) == 2 * sizeof(int32_t));
   const std::span ids(reinterpret_cast<const int32_t*>(pairs.data()), 2 * pairs.size());
-  kernels::BlockCopy(device_.stream(), {blocks_.as(), blocks_.as(), block_bytes_, ids_.Send(ids, set),
+  kernels::BlockCopy(device_.stream(), {blocks_.as(), blocks_.as(), layout_.block_bytes, ids_.Send(ids, set),
                                         static_cast<int64_t>(pairs.size())});
 }
 

@@ -7,7 +7,7 @@
 #include "comm/wire/step_plan.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/upload_buffer.h"
-#include "worker/model/shard.h"
+#include "worker/model/kv_layout.h"
 
 namespace quire {
 
@@ -16,14 +16,16 @@ struct CudaKvFormat {
   int64_t block_size;  // tokens: 8, 16, 32 or 64
 };
 
-/// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks][layers][keys, values], each as
-/// kernels::PagedCache has them. A block of all layers is contiguous. Block 0 is the null block.
+/// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks] of what KvLayout says, keys and
+/// values as kernels::PagedCache has them. Block 0 is the null block.
 class CudaKvCache {
  public:
   CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device, int num_blocks,
               int num_host_blocks);
 
-  static int64_t BlockBytes(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format);
+  static int64_t BlockBytes(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format) {
+    return LayoutOf(spec, shard, format).block_bytes;
+  }
 
   kernels::PagedCache Layer(int64_t layer) const;
 
@@ -36,18 +38,18 @@ class CudaKvCache {
 
   int num_blocks() const { return num_blocks_; }
   std::span<std::byte> HostMemoryOf(BlockId block) const {
-    return {HostBlock(block), static_cast<size_t>(block_bytes_)};
+    return {HostBlock(block), static_cast<size_t>(layout_.block_bytes)};
   }
 
  private:
-  std::byte* Block(BlockId block) const { return blocks_.as() + block * block_bytes_; }
-  std::byte* HostBlock(BlockId block) const { return host_blocks_.as() + block * block_bytes_; }
+  static KvLayout LayoutOf(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format);
+  std::byte* Block(BlockId block) const { return blocks_.as() + block * layout_.block_bytes; }
+  std::byte* HostBlock(BlockId block) const { return host_blocks_.as() + block * layout_.block_bytes; }
   void CopyTogether(std::span<const BlockCopyPair> pairs, int set);
 
   Device& device_;
-  int64_t kv_heads_, head_dim_;
   CudaKvFormat format_;
-  int64_t block_bytes_;
+  KvLayout layout_;
   int num_blocks_;
   DeviceMemory blocks_, host_blocks_;
   UploadBuffer<int32_t> ids_;  // pairs of source and destination

@@ -16,14 +16,16 @@ namespace {
 /// Gives every weight its place; the same walk counts bytes and places weights.
 struct Layout {
   Layout(const ModelSpec& spec, const RankShard& shard, NumberType dtype, std::byte* memory) : pieces(memory) {
-    const int64_t element = ByteSize(dtype), hidden = spec.hidden_size, mlp = CudaWeights::MlpWidth(shard);
-    const int64_t heads = shard.heads.size() * spec.head_dim, kv = shard.kv_heads.size() * spec.head_dim;
+    const int64_t element = ByteSize(dtype), hidden = spec.hidden_size;
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
     const auto take_if = [&](bool there, int64_t count) { return there ? take(1, count) : nullptr; };
     const bool whole = spec.qk_norm == QkNorm::kWhole, norms = spec.qk_norm != QkNorm::kNone;
     const Mixture& m = spec.mixture;
     const int64_t expert = CudaWeights::ExpertWidth(shard), shared = CudaWeights::SharedWidth(shard);
-    for (const LayerSpec& layer : spec.layers) {
+    for (int64_t i = 0; i < spec.num_layers(); ++i) {
+      const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+      const int64_t mlp = CudaWeights::MlpWidth(shard, i), qkv = QkvWidth(spec, shard, i);
+      const int64_t heads = shard.heads.size() * layer.head_dim, kv = (qkv - heads) / 2;
       const auto mlp_if = [&](bool there, int64_t rows, int64_t cols) { return there ? take(rows, cols) : nullptr; };
       const bool dense = !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
       const bool mlp_norm = spec.norms_before && !spec.shared_norm;
@@ -33,10 +35,10 @@ struct Layout {
                         .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
                         .attention_after_norm = take_if(spec.norms_after, hidden),
                         .mlp_after_norm = take_if(spec.norms_after, hidden),
-                        .qkv = take(heads + 2 * kv, hidden),
-                        .qkv_bias = take_if(spec.qkv_bias, heads + 2 * kv),
-                        .query_norm = take_if(norms, whole ? heads : spec.head_dim),
-                        .key_norm = take_if(norms, whole ? kv : spec.head_dim),
+                        .qkv = take(qkv, hidden),
+                        .qkv_bias = take_if(spec.qkv_bias, qkv),
+                        .query_norm = take_if(norms, whole ? heads : layer.head_dim),
+                        .key_norm = take_if(norms && layer.has_kv(), whole ? kv : layer.head_dim),
                         .attention_out = take(hidden, heads),
                         .attention_out_bias = take_if(spec.out_bias, hidden),
                         .mlp_in = mlp_if(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden),
@@ -56,7 +58,7 @@ struct Layout {
     final_norm = take(1, hidden);
     final_norm_bias = take_if(spec.norm_bias, hidden);
     const bool learned = spec.position == Position::kLearned;
-    positions = learned ? take(Extent(spec, Axis::kPositionRows), hidden) : nullptr;
+    positions = learned ? take(Extent(spec, Axis::kPositionRows, 0), hidden) : nullptr;
     embedding = take(spec.vocab_size, hidden);
     if (!spec.tied_embeddings) {
       head = take(shard.vocab.size(), hidden);
@@ -77,6 +79,7 @@ class Loader {
       : files_(files), shard_(shard), element_(ByteSize(dtype)), uploader_(uploader) {}
 
   void Load(int64_t layer, const CudaLayerWeights& to) {
+    const LayerSpec& spec = files_.spec().layers[static_cast<size_t>(layer)];
     Vector(to.attention_norm, Role::kAttentionNorm, layer);
     Vector(to.attention_norm_bias, Role::kAttentionNormBias, layer);
     Vector(to.mlp_norm, Role::kMlpNorm, layer);
@@ -84,15 +87,16 @@ class Loader {
     Vector(to.attention_after_norm, Role::kAttentionAfterNorm, layer);
     Vector(to.mlp_after_norm, Role::kMlpAfterNorm, layer);
     Vector(to.attention_out_bias, Role::kAttentionOutBias, layer);
-    Vector(to.up_bias, Role::kUpBias, layer, CudaWeights::MlpWidth(shard_));
+    Vector(to.up_bias, Role::kUpBias, layer, CudaWeights::MlpWidth(shard_, layer));
     Vector(to.down_bias, Role::kDownBias, layer);
     std::vector<RowSource> qkv;
     for (const Role role : {Role::kQuery, Role::kKey, Role::kValue}) {
+      if (!HasRole(spec, role)) continue;
       const std::vector<RowSource> rows = Rows(role, layer);
       qkv.insert(qkv.end(), rows.begin(), rows.end());
     }
-    const int64_t hidden = files_.spec().hidden_size, mlp = CudaWeights::MlpWidth(shard_);
-    uploader_.Upload(to.qkv, qkv, Slice(Role::kQuery).cols, hidden);
+    const int64_t hidden = files_.spec().hidden_size, mlp = CudaWeights::MlpWidth(shard_, layer);
+    uploader_.Upload(to.qkv, qkv, Slice(Role::kQuery, layer).cols, hidden);
     if (files_.spec().qkv_bias) {
       auto* bias = static_cast<std::byte*>(to.qkv_bias);
       for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
@@ -103,11 +107,11 @@ class Loader {
       Vector(to.query_norm, Role::kQueryNorm, layer);
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
-    Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut).cols.size());
-    if (files_.spec().layers[static_cast<size_t>(layer)].mixture) {
+    Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut, layer).cols.size());
+    if (spec.mixture) {
       LoadMixture(layer, to);
     } else {
-      uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp).cols, hidden);
+      uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp, layer).cols, hidden);
       Matrix(to.down, Role::kDown, layer, mlp);
     }
     transposed_.clear();
@@ -126,7 +130,7 @@ class Loader {
     for (int64_t expert = 0; expert < m.experts; ++expert) {
       const std::vector<RowSource> gate = Rows(Role::kExpertGate, layer, expert);
       uploader_.Upload(in, Alternating(gate, Rows(Role::kExpertUp, layer, expert), width), all, hidden);
-      uploader_.Upload(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown).cols, width);
+      uploader_.Upload(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown, layer).cols, width);
       if (m.expert_biases) LoadExpertBiases(layer, expert, to);
       in += 2 * width * hidden * element_;
       down += hidden * width * element_;
@@ -159,7 +163,7 @@ class Loader {
 
   /// Columns beyond the rank's are zeros up to `width`.
   void Matrix(void* to, Role role, int64_t layer, int64_t width) {
-    uploader_.Upload(to, Rows(role, layer), Slice(role).cols, width);
+    uploader_.Upload(to, Rows(role, layer), Slice(role, layer).cols, width);
   }
 
   /// Returns how many numbers it has: none where the model has no such vector. Zeros follow up to `width`.
@@ -176,7 +180,7 @@ class Loader {
   }
 
  private:
-  WeightSlice Slice(Role role) const { return SliceOf(files_.spec(), files_.weight(role), shard_); }
+  WeightSlice Slice(Role role, int64_t layer) const { return SliceOf(files_, shard_, role, layer); }
 
   /// The tensor, or what it is with rows for columns, until the layer is loaded.
   const Tensor& Stored(Role role, int64_t layer, int64_t expert) {
@@ -191,13 +195,13 @@ class Loader {
   std::vector<RowSource> Rows(Role role, int64_t layer, int64_t expert = 0) {
     std::vector<RowSource> sources;
     const Tensor& tensor = Stored(role, layer, expert);
-    for (const int64_t row : Slice(role).rows) sources.push_back({&tensor, row});
+    for (const int64_t row : Slice(role, layer).rows) sources.push_back({&tensor, row});
     return sources;
   }
 
   /// Rows that only pad are zeros.
   std::vector<RowSource> MlpInRows(int64_t layer) {
-    const int64_t width = CudaWeights::MlpWidth(shard_);
+    const int64_t width = CudaWeights::MlpWidth(shard_, layer);
     std::vector<RowSource> up = Rows(Role::kUp, layer);
     if (files_.spec().gated_mlp) return Alternating(Rows(Role::kGate, layer), up, width);
     up.resize(static_cast<size_t>(width));

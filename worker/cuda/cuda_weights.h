@@ -16,7 +16,7 @@ struct CudaLayerWeights {
   void *attention_norm, *attention_norm_bias;   // [hidden], or null
   void *mlp_norm, *mlp_norm_bias;               // [hidden], or null
   void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
-  void* qkv;                                    // [(local heads + 2 * local kv heads) * head_dim, hidden]
+  void* qkv;                                    // [QkvWidth, hidden]
   void* qkv_bias;                               // one for each row of qkv, or null
   void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
   void* attention_out;                          // [hidden, local heads * head_dim]
@@ -48,7 +48,9 @@ class CudaWeights {
   static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype);
 
   /// MLP columns of the rank, rounded up so that rows are whole 16-byte pieces and gates alternate with ups.
-  static int64_t MlpWidth(const RankShard& shard) { return (shard.mlp.size() + 15) / 16 * 16; }
+  static int64_t MlpWidth(const RankShard& shard, int64_t layer) {
+    return (shard.layer(layer).mlp.size() + 15) / 16 * 16;
+  }
   static int64_t ExpertWidth(const RankShard& shard) { return (shard.expert_mlp.size() + 15) / 16 * 16; }
   static int64_t SharedWidth(const RankShard& shard) { return (shard.shared_mlp.size() + 15) / 16 * 16; }
   /// Rows of a router, rounded up to whole vectors of logits.

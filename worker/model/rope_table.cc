@@ -5,11 +5,13 @@
 namespace quire {
 
 /// Angles are fp32 products, as HF computes them: at long positions their rounding is visible in the logits.
-std::vector<float> RopeTable(const ModelSpec& spec, const Rope& rope, int64_t max_position, bool of_queries) {
-  const std::vector<float> frequencies = RopeFrequencies(rope, spec.rotated_dims(), max_position);
+std::vector<float> RopeTable(const ModelSpec& spec, int64_t number, int64_t max_position, bool of_queries) {
+  const Rope& rope = spec.ropes[static_cast<size_t>(number)];
+  const int64_t rotated_dims = RotatedDims(spec, number);
+  const std::vector<float> frequencies = RopeFrequencies(rope, rotated_dims, max_position);
   const auto factor = static_cast<float>(rope.attention_factor);
   std::vector<float> table;
-  table.reserve(static_cast<size_t>(max_position * spec.rotated_dims()));
+  table.reserve(static_cast<size_t>(max_position * rotated_dims));
   for (int64_t position = 0; position < max_position; ++position) {
     const double turn = std::floor(static_cast<double>(position) / rope.original_max_position);
     const auto growth = static_cast<float>(of_queries ? 1 + rope.query_growth * std::log(1 + turn) : 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "comm/base/error.h"
@@ -73,11 +74,50 @@ std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double
   return counts;
 }
 
+/// The kv heads that these query heads need, `group` of which share one.
+LayerShard KvHeadsOf(const Range& heads, int64_t group) {
+  LayerShard shard;
+  shard.kv_heads = {heads.begin / group, (heads.end - 1) / group + 1};
+  for (int64_t kv = shard.kv_heads.begin; kv < shard.kv_heads.end; ++kv)
+    shard.head_start.push_back(static_cast<int32_t>(std::max(kv * group, heads.begin) - heads.begin));
+  shard.head_start.push_back(static_cast<int32_t>(heads.size()));
+  return shard;
+}
+
+/// Numbers of the matrices that the rank's heads stand for, in all layers.
+int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
+  const std::vector<int64_t> queries = LayerNumbersPerUnit(spec, Axis::kQueries);
+  const std::vector<int64_t> kv = LayerNumbersPerUnit(spec, Axis::kKeyValues);
+  int64_t numbers = 0;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const int64_t of_queries = queries[i] * shard.heads.size(), of_kv = kv[i] * shard.layers[i].kv_heads.size();
+    numbers += spec.layers[i].head_dim * (of_queries + of_kv);
+  }
+  return numbers;
+}
+
+/// For each size that MLPs of layers have, what one column of it costs: numbers of the matrices of all those layers.
+std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
+  const std::vector<int64_t> of_layers = LayerNumbersPerUnit(spec, Axis::kMlp);
+  std::map<int64_t, int64_t> numbers;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (of_layers[i] > 0) numbers[spec.layers[i].intermediate_size] += of_layers[i];
+  }
+  return numbers;
+}
+
 }  // namespace
 
-int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard) {
-  const bool begins_elsewhere = shard.kv_heads.begin * (spec.num_heads / spec.num_kv_heads) < shard.heads.begin;
-  return shard.kv_heads.size() - (begins_elsewhere ? 1 : 0);
+int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
+  const Range& kv_heads = shard.layer(layer).kv_heads;
+  const int64_t group = spec.num_heads / spec.layers[static_cast<size_t>(layer)].num_kv_heads;
+  const bool begins_elsewhere = kv_heads.begin * group < shard.heads.begin;
+  return kv_heads.size() - (begins_elsewhere ? 1 : 0);
+}
+
+int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
+  const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
+  return l.head_dim * (shard.heads.size() + (l.has_kv() ? 2 * shard.layer(layer).kv_heads.size() : 0));
 }
 
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares) {
@@ -86,7 +126,6 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
     Fail("tensor parallel size {} is impossible: the model has {} query heads, so 1 to {} ranks can share it", ranks,
          spec.num_heads, spec.num_heads);
   }
-  const int64_t group = spec.num_heads / spec.num_kv_heads;
   const auto heads = ToRanges(SplitHeads(spec.num_heads, shares));
 
   std::vector<RankShard> shards(shares.size());
@@ -98,28 +137,33 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
   for (size_t r = 0; r < shards.size(); ++r) {
     RankShard& shard = shards[r];
     shard.heads = heads[r];
-    shard.kv_heads = {heads[r].begin / group, (heads[r].end - 1) / group + 1};
-    for (int64_t kv = shard.kv_heads.begin; kv < shard.kv_heads.end; ++kv) {
-      shard.head_start.push_back(static_cast<int32_t>(std::max(kv * group, heads[r].begin) - heads[r].begin));
-    }
-    shard.head_start.push_back(static_cast<int32_t>(heads[r].size()));
-    loads.push_back(static_cast<double>(spec.head_dim) *
-                    (cost(Axis::kQueries) * static_cast<double>(shard.heads.size()) +
-                     cost(Axis::kKeyValues) * static_cast<double>(shard.kv_heads.size())));
+    for (const LayerSpec& layer : spec.layers)
+      shard.layers.push_back(KvHeadsOf(heads[r], spec.num_heads / layer.num_kv_heads));
+    loads.push_back(static_cast<double>(NumbersOfHeads(spec, shard)) / static_cast<double>(spec.hidden_size));
   }
 
-  const auto fill = [&](Axis axis, int64_t unit, Range RankShard::*part) {
-    if (cost(axis) == 0) return;  // no layer has such an MLP
-    std::vector<int64_t> counts =
-        FillUp(Extent(spec, axis) / unit, static_cast<double>(unit) * cost(axis), shares, loads);
+  // `columns` in pieces of `unit`, each of which costs so much; their ranges by rank.
+  const auto fill = [&](int64_t columns, int64_t unit, double cost_of_column) {
+    std::vector<int64_t> counts = FillUp(columns / unit, static_cast<double>(unit) * cost_of_column, shares, loads);
     for (int64_t& count : counts) count *= unit;
-    const std::vector<Range> ranges = ToRanges(counts);
+    return ToRanges(counts);
+  };
+  const auto fill_all = [&](Axis axis, int64_t unit, Range RankShard::*part) {
+    if (cost(axis) == 0) return;  // no layer has such an MLP
+    const std::vector<Range> ranges = fill(Extent(spec, axis, 0), unit, cost(axis));
     for (size_t r = 0; r < shards.size(); ++r) shards[r].*part = ranges[r];
   };
-  fill(Axis::kExpertMlp, UnitOf(spec.mixture.intermediate_size), &RankShard::expert_mlp);
-  fill(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);
-  fill(Axis::kMlp, UnitOf(spec.intermediate_size), &RankShard::mlp);
-  fill(Axis::kVocab, 1, &RankShard::vocab);
+  fill_all(Axis::kExpertMlp, UnitOf(spec.mixture.intermediate_size), &RankShard::expert_mlp);
+  fill_all(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);
+  for (const auto& [columns, numbers] : MlpNumbersBySize(spec)) {
+    const std::vector<Range> ranges =
+        fill(columns, UnitOf(columns), static_cast<double>(numbers) / static_cast<double>(spec.hidden_size));
+    for (size_t i = 0; i < spec.layers.size(); ++i) {
+      if (spec.layers[i].mixture || spec.layers[i].intermediate_size != columns) continue;
+      for (size_t r = 0; r < shards.size(); ++r) shards[r].layers[i].mlp = ranges[r];
+    }
+  }
+  fill_all(Axis::kVocab, 1, &RankShard::vocab);
   return shards;
 }
 

@@ -15,21 +15,32 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// What one rank of a tensor-parallel group holds of every layer.
-struct RankShard {
-  Range heads;       // query heads (Axis::kQueries)
-  Range kv_heads;    // those the query heads need; ranks may hold the same one (Axis::kKeyValues)
-  Range mlp;         // Axis::kMlp
-  Range expert_mlp;  // Axis::kExpertMlp, the same columns of every expert
-  Range shared_mlp;  // Axis::kSharedMlp
-  Range vocab;       // Axis::kVocab
+/// What one rank of a tensor-parallel group holds of a layer, beside what all layers have alike.
+struct LayerShard {
+  Range kv_heads;  // those the query heads need; ranks may hold the same one (Axis::kKeyValues)
+  Range mlp;       // Axis::kMlp; empty with a mixture
   /// Local kv head g serves the local query heads [head_start[g], head_start[g + 1]).
   std::vector<int32_t> head_start;
 };
 
-/// KV heads of a rank, its last so many, that it counts where each is to be counted once: a head that several ranks
-/// hold is counted by the one that has its first query head.
-int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard);
+/// What one rank of a tensor-parallel group holds.
+struct RankShard {
+  Range heads;       // query heads of every layer (Axis::kQueries)
+  Range expert_mlp;  // Axis::kExpertMlp, the same columns of every expert
+  Range shared_mlp;  // Axis::kSharedMlp
+  Range vocab;       // Axis::kVocab
+  std::vector<LayerShard> layers;
+
+  const LayerShard& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
+};
+
+/// KV heads of a rank in a layer, its last so many, that it counts where each is to be counted once: a head that
+/// several ranks hold is counted by the one that has its first query head.
+int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
+
+/// Numbers in a row of what a layer's first product makes on a rank: its query heads and, where the layer has keys and
+/// values of its own, those heads.
+int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Columns of the MLPs are dealt out in pieces of this many (where the size allows), so that quantisation blocks stay
 /// whole.

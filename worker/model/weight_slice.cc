@@ -9,16 +9,18 @@ namespace quire {
 namespace {
 
 /// The numbers along an axis that are a rank's.
-Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
+Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t layer) {
+  const int64_t head_dim = spec.layers[static_cast<size_t>(layer)].head_dim;
+  const Range& kv_heads = shard.layer(layer).kv_heads;
   switch (axis) {
     case Axis::kHeads:
       return shard.heads;
     case Axis::kQueries:
-      return {shard.heads.begin * spec.head_dim, shard.heads.end * spec.head_dim};
+      return {shard.heads.begin * head_dim, shard.heads.end * head_dim};
     case Axis::kKeyValues:
-      return {shard.kv_heads.begin * spec.head_dim, shard.kv_heads.end * spec.head_dim};
+      return {kv_heads.begin * head_dim, kv_heads.end * head_dim};
     case Axis::kMlp:
-      return shard.mlp;
+      return shard.layer(layer).mlp;
     case Axis::kExpertMlp:
       return shard.expert_mlp;
     case Axis::kSharedMlp:
@@ -31,7 +33,7 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard) {
     case Axis::kTokens:
     case Axis::kPositionRows:
     case Axis::kExperts:
-      return {0, Extent(spec, axis)};
+      return {0, Extent(spec, axis, layer)};
   }
   Fail("unknown axis");
 }
@@ -59,13 +61,17 @@ kernels::RouterScore AsKernel(RouterScore score) {
 
 }  // namespace
 
-WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankShard& shard) {
-  const Range part = PartOf(spec, weight.rows, shard);
+WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer) {
+  const ModelSpec& spec = files.spec();
+  const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
+  const WeightSpec& weight = files.weight(role);
+  const RowPlaces places = files.PlacesOf(role, layer);
+  const Range part = PartOf(spec, weight.rows, shard, layer);
   const bool interleaved = weight.rotates && spec.interleaved_rope_rows;
-  WeightSlice slice{{}, PartOf(spec, weight.cols, shard)};
+  WeightSlice slice{{}, PartOf(spec, weight.cols, shard, layer)};
   slice.rows.reserve(static_cast<size_t>(part.size()));
   for (int64_t row = part.begin; row < part.end; ++row) {
-    slice.rows.push_back(weight.places.Of(interleaved ? InterleavedRow(row, spec.head_dim, spec.rotated_dims()) : row));
+    slice.rows.push_back(places.Of(interleaved ? InterleavedRow(row, l.head_dim, spec.rotated_dims(l)) : row));
   }
   return slice;
 }
@@ -127,7 +133,7 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
   std::vector<float> whole(static_cast<size_t>(tensor.cols())), part;
   kernels::DecodeRow(AsWeight(tensor), 0, 0, tensor.cols(), whole.data());
   const float add = IsNorm(role) && files.spec().norms_add_one ? 1 : 0;
-  for (const int64_t row : SliceOf(files.spec(), files.weight(role), shard).rows) {
+  for (const int64_t row : SliceOf(files, shard, role, layer).rows) {
     part.push_back(whole[static_cast<size_t>(row)] + add);
   }
   return part;

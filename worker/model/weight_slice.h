@@ -24,7 +24,7 @@ struct WeightSlice {
 /// What follows from the weight's axes and the rank's shard. Rows are counted in the file's tensor, of which other
 /// weights may have rows, too. Rows of heads come in the order in which dimension i of a head rotates with dimension i
 /// + half of those that rotate, whatever the file's is.
-WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RankShard& shard);
+WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
 
 /// Rows for columns, in `room`, which outlives what is returned. Throws Error for quantised tensors.
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);

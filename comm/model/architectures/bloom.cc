@@ -19,7 +19,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                     .max_position = {"seq_length"},
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
-  spec.intermediate_size = 4 * spec.hidden_size;
+  spec.SetAll(&LayerSpec::intermediate_size, 4 * spec.hidden_size);
   spec.activation = Activation::kGeluTanh;
   spec.position = Position::kAlibi;
   spec.embedding_norm = true;

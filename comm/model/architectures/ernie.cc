@@ -24,7 +24,7 @@ int64_t CountOrNull(const HfConfig& config, const char* key, int64_t otherwise, 
 /// What both kinds say alike.
 ModelSpec ErnieFromHf(const HfConfig& config, int64_t usual_kv_heads) {
   ModelSpec spec = LlamaFromHf(config, {.theta = 500000});
-  spec.num_kv_heads = CountOrNull(config, "num_key_value_heads", usual_kv_heads, spec.num_heads);
+  spec.SetAll(&LayerSpec::num_kv_heads, CountOrNull(config, "num_key_value_heads", usual_kv_heads, spec.num_heads));
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.tied_embeddings = config.Flag("tie_word_embeddings", true);
   spec.interleaved_rope_rows = true;
@@ -33,7 +33,7 @@ ModelSpec ErnieFromHf(const HfConfig& config, int64_t usual_kv_heads) {
 
 ModelSpec DenseFromHf(const HfConfig& config) {
   ModelSpec spec = ErnieFromHf(config, 2);
-  spec.head_dim = CountOrNull(config, "head_dim", 128, spec.head_dim);
+  spec.SetAll(&LayerSpec::head_dim, CountOrNull(config, "head_dim", 128, spec.layers[0].head_dim));
   return spec;
 }
 

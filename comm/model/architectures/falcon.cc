@@ -15,7 +15,7 @@ void ReadBlock(const HfConfig& config, ModelSpec& spec) {
   const bool grouped = config.Flag("new_decoder_architecture");
   const bool one_key = !grouped && config.Flag("multi_query", true);
   const int64_t norms = config.Count("num_ln_in_parallel_attn", grouped ? 2 : 1);
-  spec.num_kv_heads = one_key ? 1 : config.Count("num_kv_heads", spec.num_heads);
+  spec.SetAll(&LayerSpec::num_kv_heads, one_key ? 1 : config.Count("num_kv_heads", spec.num_heads));
   spec.parallel_block = config.Flag("parallel_attn", true);
   spec.shared_norm = spec.parallel_block && !(grouped && norms == 2);
   if (norms != 1 && !(norms == 2 && grouped)) {
@@ -25,9 +25,9 @@ void ReadBlock(const HfConfig& config, ModelSpec& spec) {
   if (grouped && !spec.parallel_block) {
     Fail("{}: new_decoder_architecture without parallel_attn is not supported", config.path());
   }
-  if (!grouped && !one_key && spec.num_kv_heads != spec.num_heads) {
+  if (!grouped && !one_key && spec.layers[0].num_kv_heads != spec.num_heads) {
     Fail("{}: num_kv_heads = {} of {} without new_decoder_architecture is not supported", config.path(),
-         spec.num_kv_heads, spec.num_heads);
+         spec.layers[0].num_kv_heads, spec.num_heads);
   }
 }
 
@@ -38,9 +38,9 @@ ModelSpec FromHf(const HfConfig& config) {
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
   ReadBlock(config, spec);
-  spec.intermediate_size = config.Count("ffn_hidden_size", 4 * spec.hidden_size);
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("ffn_hidden_size", 4 * spec.hidden_size));
   spec.activation = ActivationFromHf(config, "activation", "gelu");
-  spec.ropes = {RopeFromHf(config, spec.head_dim, {})};
+  spec.ropes = {RopeFromHf(config, spec.layers[0].head_dim, {})};
   spec.fused_by_head = true;
   SetBiases(spec, config.Flag("bias"), config.Flag("bias"));
   return spec;
@@ -70,7 +70,7 @@ void AddNorms(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
 ModelSpec FromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGelu;
-  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
+  spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
   spec.parallel_block = true;
   spec.shared_norm = !config.file().tensors.contains("blk.0.attn_norm_2.weight");
   return spec;

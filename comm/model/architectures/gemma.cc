@@ -21,7 +21,7 @@ void MakeGemma(ModelSpec& spec) {
 /// What all generations say alike.
 ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits) {
   ModelSpec spec = LlamaFromHf(config, habits);
-  spec.head_dim = config.Count("head_dim", 256);
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 256));
   spec.tied_embeddings = config.Flag("tie_word_embeddings", true);
   MakeGemma(spec);
   spec.norms_add_one = true;
@@ -32,7 +32,7 @@ ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits) {
 /// look at hidden_activation, which some of them have besides.
 ModelSpec Gemma1FromHf(const HfConfig& config) {
   ModelSpec spec = GemmaFromHf(config, {});
-  spec.num_kv_heads = config.Count("num_key_value_heads", 16);
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 16));
   config.Has("hidden_activation");
   const std::string activation = config.Text("hidden_act", "gelu_pytorch_tanh");
   if (activation != "gelu_pytorch_tanh" && activation != "gelu") {
@@ -45,7 +45,7 @@ ModelSpec Gemma1FromHf(const HfConfig& config) {
 ModelSpec SlidingGemmaFromHf(const HfConfig& config, const RopeHabits& habits, int64_t full_every) {
   ModelSpec spec = GemmaFromHf(config, habits);
   spec.norms_after = true;
-  spec.num_kv_heads = config.Count("num_key_value_heads", 4);
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 4));
   config.Has("hidden_act");  // older files say so, too; HF does not look at it
   const std::string activation = config.Text("hidden_activation", "gelu_pytorch_tanh");
   if (activation != "gelu_pytorch_tanh") {
@@ -79,7 +79,7 @@ ModelSpec Gemma3FromHf(const HfConfig& config) {
   spec.qk_norm = QkNorm::kHeads;
   spec.logit_cap = config.Real("final_logit_softcapping", 0);
   Rope full, local;
-  if (const auto ropes = RopesOfKindsFromHf(config, spec.head_dim, kTheta, kLocalTheta)) {
+  if (const auto ropes = RopesOfKindsFromHf(config, spec.layers[0].head_dim, kTheta, kLocalTheta)) {
     full = ropes->full;
     local = ropes->sliding;
   } else {

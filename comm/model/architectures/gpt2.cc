@@ -18,7 +18,7 @@ ModelSpec FromHf(const HfConfig& config) {
                                     .max_position_otherwise = 1024,
                                     .epsilon = "layer_norm_epsilon"},
                                    true);
-  spec.intermediate_size = config.Count("n_inner", 4 * spec.hidden_size);
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("n_inner", 4 * spec.hidden_size));
   spec.activation = ActivationFromHf(config, "activation_function", "gelu_new");
   spec.position = Position::kLearned;
   spec.transposed = true;

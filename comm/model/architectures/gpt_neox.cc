@@ -13,10 +13,10 @@ constexpr WeightSpec kTokenTable = {Role::kEmbedding, "gpt_neox.embed_in.weight"
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, false);
-  spec.intermediate_size = config.Count("intermediate_size");
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu");
   spec.ropes = {
-      RopeFromHf(config, spec.head_dim,
+      RopeFromHf(config, spec.layers[0].head_dim,
                  {.theta = config.Real("rotary_emb_base", 10000), .partial = config.Real("rotary_pct", 0.25)})};
   spec.parallel_block = config.Flag("use_parallel_residual", true);
   spec.fused_by_head = true;
@@ -27,7 +27,7 @@ ModelSpec FromHf(const HfConfig& config) {
 ModelSpec FromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGelu;
-  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
+  spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
   spec.parallel_block = config.Flag("use_parallel_residual", true);
   return spec;
 }

@@ -47,7 +47,7 @@ ModelSpec GptOssFromHf(const HfConfig& config) {
   if (!config.Has("rope_scaling")) config.At("rope_parameters");  // what HF makes up without them is no model's
   ModelSpec spec = LlamaFromHf(config, {.theta = kTheta});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
-  spec.head_dim = config.Count("head_dim", 64);
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 64));
   spec.qkv_bias = spec.out_bias = config.Flag("attention_bias", true);
   ReadKinds(config, spec, config.Count("sliding_window", 128),
             [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });

@@ -35,7 +35,7 @@ bool HasBias(const ModelSpec& spec, Role role) {
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
     Fail("{}: a hidden size of {} does not divide over {} heads", path, spec.hidden_size, spec.num_heads);
-  spec.head_dim = spec.hidden_size / spec.num_heads;
+  spec.SetAll(&LayerSpec::head_dim, spec.hidden_size / spec.num_heads);
   spec.norm = NormKind::kLayer;
   spec.gated_mlp = false;
 }
@@ -57,10 +57,11 @@ int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names, s
 }
 
 void SetHeadDim(const HfConfig& config, ModelSpec& spec) {
-  spec.head_dim = spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0;
-  const int64_t said = config.Count("head_dim", spec.head_dim);
-  if (said == spec.head_dim) return;
-  Fail("{}: head_dim = {} is not supported for this architecture but as {}", config.path(), said, spec.head_dim);
+  spec.SetAll(&LayerSpec::head_dim, spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0);
+  const int64_t said = config.Count("head_dim", spec.layers[0].head_dim);
+  if (said == spec.layers[0].head_dim) return;
+  Fail("{}: head_dim = {} is not supported for this architecture but as {}", config.path(), said,
+       spec.layers[0].head_dim);
 }
 
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise) {
@@ -77,7 +78,7 @@ ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tie
   spec.hidden_size = CountOf(config, sizes.hidden);
   spec.layers = LayersOf(CountOf(config, sizes.layers), config.path());
   spec.num_heads = CountOf(config, sizes.heads);
-  spec.num_kv_heads = spec.num_heads;
+  spec.SetAll(&LayerSpec::num_kv_heads, spec.num_heads);
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = CountOf(config, sizes.max_position, sizes.max_position_otherwise);
   spec.norm_epsilon = config.Real(sizes.epsilon, 1e-5);
@@ -94,8 +95,8 @@ ModelSpec LayerNormFromGguf(const GgufConfig& config) {
   spec.hidden_size = config.Count("embedding_length");
   spec.layers = LayersOf(config.Count("block_count"), config.path());
   spec.num_heads = config.Count("attention.head_count");
-  spec.num_kv_heads = config.Count("attention.head_count_kv", spec.num_heads);
-  spec.intermediate_size = config.Count("feed_forward_length");
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("attention.head_count_kv", spec.num_heads));
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("feed_forward_length"));
   spec.max_position = config.Count("context_length");
   spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());

@@ -110,14 +110,14 @@ ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits) {
   spec.hidden_size = config.Count("hidden_size");
   spec.layers = LayersOf(config.Count("num_hidden_layers"), config.path());
   spec.num_heads = config.Count("num_attention_heads");
-  spec.num_kv_heads = config.Count("num_key_value_heads", spec.num_heads);
-  spec.head_dim = config.Count("head_dim", UsualHeadDim(spec));
-  spec.intermediate_size = config.Count("intermediate_size");
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", spec.num_heads));
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", UsualHeadDim(spec)));
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = config.Count("max_position_embeddings");
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-6);
   spec.tied_embeddings = config.Flag("tie_word_embeddings");
-  spec.ropes = {RopeFromHf(config, spec.head_dim, habits)};
+  spec.ropes = {RopeFromHf(config, spec.layers[0].head_dim, habits)};
   return spec;
 }
 
@@ -126,16 +126,16 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.hidden_size = config.Count("embedding_length");
   spec.layers = LayersOf(config.Count("block_count"), config.path());
   spec.num_heads = config.Count("attention.head_count");
-  spec.num_kv_heads = config.Count("attention.head_count_kv", spec.num_heads);
-  spec.head_dim = config.Count("attention.key_length", UsualHeadDim(spec));
-  if (config.Count("attention.value_length", spec.head_dim) != spec.head_dim) {
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("attention.head_count_kv", spec.num_heads));
+  spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
+  if (config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
   }
-  spec.intermediate_size = config.Count("feed_forward_length");
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("feed_forward_length"));
   spec.max_position = config.Count("context_length");
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
   spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
-  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
+  spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !config.file().tensors.contains(kHead.gguf);
   return spec;

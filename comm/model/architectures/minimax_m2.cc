@@ -35,7 +35,7 @@ double PartThatRotates(const HfConfig& config, int64_t head_dim) {
 ModelSpec FromHf(const HfConfig& config) {
   const int64_t head_dim = config.Count("head_dim", 128);
   ModelSpec spec = LlamaFromHf(config, {.theta = 5000000, .partial = PartThatRotates(config, head_dim)});
-  spec.head_dim = head_dim;
+  spec.SetAll(&LayerSpec::head_dim, head_dim);
   if (!config.Flag("use_qk_norm", true)) Fail("{}: use_qk_norm = false is not supported", config.path());
   RequireSigmoid(config);
   SetRouter(spec, MixtureFromHf(config, "intermediate_size"));

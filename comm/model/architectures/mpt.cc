@@ -35,7 +35,7 @@ ModelSpec FromHf(const HfConfig& config) {
   if (const double ratio = config.Real("expansion_ratio", 4); ratio != 4) {
     Fail("{}: expansion_ratio = {} is not supported", config.path(), ratio);
   }
-  spec.intermediate_size = 4 * spec.hidden_size;
+  spec.SetAll(&LayerSpec::intermediate_size, 4 * spec.hidden_size);
   spec.activation = Activation::kGelu;
   spec.position = Position::kAlibi;
   spec.norm_bias = false;

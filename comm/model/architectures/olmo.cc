@@ -39,7 +39,7 @@ ModelSpec Olmo3FromHf(const HfConfig& config) {
   AddNorms(spec);
   ReadKinds(config, spec, config.Count("sliding_window", 4096),
             [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });
-  const std::optional<RopesOfKinds> ropes = RopesOfKindsFromHf(config, spec.head_dim, kTheta, kTheta);
+  const std::optional<RopesOfKinds> ropes = RopesOfKindsFromHf(config, spec.layers[0].head_dim, kTheta, kTheta);
   if (!ropes) {
     GiveRopes(spec);
     return spec;

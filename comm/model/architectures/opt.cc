@@ -13,7 +13,7 @@ constexpr WeightSpec kTokenTable = {Role::kEmbedding, "model.decoder.embed_token
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, true);
-  spec.intermediate_size = config.Count("ffn_dim");
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("ffn_dim"));
   spec.activation = ActivationFromHf(config, "activation_function", "relu");
   spec.position = Position::kLearned;
   spec.position_offset = kPositionOffset;

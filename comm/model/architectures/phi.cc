@@ -10,10 +10,10 @@ namespace {
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, false);
-  spec.num_kv_heads = config.Count("num_key_value_heads", spec.num_heads);
-  spec.intermediate_size = config.Count("intermediate_size");
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", spec.num_heads));
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu_new");
-  spec.ropes = {RopeFromHf(config, spec.head_dim, {.partial = 0.5})};
+  spec.ropes = {RopeFromHf(config, spec.layers[0].head_dim, {.partial = 0.5})};
   spec.parallel_block = spec.shared_norm = true;
   spec.head_bias = true;
   SetBiases(spec, true, true);

@@ -31,7 +31,7 @@ ModelSpec Qwen2FromGguf(const GgufConfig& config) {
 ModelSpec Qwen3FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   ReadWindows(config, spec);
-  spec.head_dim = config.Count("head_dim", 128);
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 128));
   spec.qk_norm = QkNorm::kHeads;
   return spec;
 }

@@ -10,10 +10,10 @@ namespace {
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {.max_position_otherwise = 4096, .epsilon = "norm_epsilon"}, true);
-  spec.num_kv_heads = config.Count("num_key_value_heads", 2);
-  spec.intermediate_size = config.Count("intermediate_size");
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 2));
+  spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu_pytorch_tanh");
-  spec.ropes = {RopeFromHf(config, spec.head_dim, {})};
+  spec.ropes = {RopeFromHf(config, spec.layers[0].head_dim, {})};
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
   const bool biased = config.Flag("use_bias", true);
   SetBiases(spec, biased, biased);
@@ -23,7 +23,7 @@ ModelSpec FromHf(const HfConfig& config) {
 ModelSpec FromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGeluTanh;
-  spec.ropes = {RopeFromGguf(config, spec.head_dim)};
+  spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
   return spec;
 }

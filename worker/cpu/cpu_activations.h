@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/model/model_spec.h"
+#include "worker/model/shard.h"
+
+namespace quire {
+
+/// What a forward pass keeps of T tokens between operations, in fp32. Rows of layers that differ are as wide as the
+/// layer at hand needs, and there is room for the widest.
+struct CpuActivations {
+  CpuActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
+
+  std::vector<float> residual;   // [T, hidden]
+  std::vector<float> normed;     // [T, hidden]
+  std::vector<float> qkv;        // [T, QkvWidth]
+  std::vector<float> attended;   // [T, local heads * head_dim]
+  std::vector<float> gate_up;    // [T, 2 * local mlp]; empty where the MLP has no gate
+  std::vector<float> activated;  // [T, local mlp]
+  std::vector<float> squares;    // [T, 2] of queries and keys: first this rank's, then all ranks'
+  std::vector<float> delta;      // [T, hidden]: this rank's part of what attention or MLP adds to the residual
+};
+
+}  // namespace quire

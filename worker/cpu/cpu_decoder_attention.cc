@@ -1,0 +1,79 @@
+// Attention on the CPU.
+#include <algorithm>
+
+#include "kernels/head_norm.h"
+#include "kernels/paged_attention.h"
+#include "kernels/rope.h"
+#include "kernels/sum_squares.h"
+#include "kernels/wide_norm.h"
+#include "worker/cpu/cpu_decoder.h"
+
+namespace quire {
+
+void CpuDecoder::PositionAndStore(int64_t layer) {
+  const LayerWeights& w = weights(layer);
+  const LayerSpec& l = LayerOf(layer);
+  const int64_t dim = l.head_dim, heads = shard_.heads.size(), width = QkvWidth(spec_, shard_, layer);
+  const int64_t kv_heads = l.has_kv() ? shard_.layer(layer).kv_heads.size() : 0;
+  float* q = buffers_.qkv.data();
+  float* k = q + heads * dim;
+  float* v = k + kv_heads * dim;
+  if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, width);
+  if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(layer);
+  if (const int64_t rotated = spec_.rotated_dims(l); rotated > 0) {
+    const float* table = ropes_[static_cast<size_t>(l.rope)].data();
+    const std::vector<float>& of_queries = query_ropes_[static_cast<size_t>(l.rope)];
+    const auto rotate = [&](float* from, int64_t count, const float* by) {
+      kernels::Rope(stream_, {from, by, inputs_->positions.data(), tokens_, count, dim, width, rotated});
+    };
+    if (of_queries.empty()) {
+      rotate(q, heads + kv_heads, table);
+    } else {
+      rotate(q, heads, of_queries.data());
+      rotate(k, kv_heads, table);
+    }
+  }
+  if (l.has_kv()) kernels::KvWrite(stream_, {k, v, width, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
+}
+
+void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
+  const LayerWeights& w = weights(layer);
+  const LayerSpec& l = LayerOf(layer);
+  const int64_t dim = l.head_dim, heads = shard_.heads.size(), width = QkvWidth(spec_, shard_, layer);
+  const int64_t kv_heads = l.has_kv() ? shard_.layer(layer).kv_heads.size() : 0;
+  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
+  float* q = buffers_.qkv.data();
+  float* k = q + heads * dim;
+  if (spec_.qk_norm == QkNorm::kHeads) {
+    kernels::HeadNorm(stream_, {q, w.query_norm.data(), tokens_, heads, dim, width, epsilon});
+    if (l.has_kv()) kernels::HeadNorm(stream_, {k, w.key_norm.data(), tokens_, kv_heads, dim, width, epsilon});
+    return;
+  }
+  // Ranks sum their squares. A KV head that several hold is summed by the one that has its first query head.
+  const int64_t counted = CountedKvHeads(spec_, shard_, layer) * dim, all = tokens_ * 2;
+  float* part = buffers_.squares.data();
+  kernels::SumSquares(
+      stream_, {NumberType::kF32, q, width, tokens_, heads * dim, (heads + kv_heads) * dim - counted, counted, part});
+  float* squares = part;
+  if (collective_.size() > 1) {
+    squares += all;
+    std::fill_n(squares, all, 0.0f);
+    collective_.AllReduceAdd({part, static_cast<size_t>(all)}, {squares, static_cast<size_t>(all)});
+  }
+  kernels::WideNorm(stream_, {q, w.query_norm.data(), squares, tokens_, heads * dim, width, 2,
+                              Extent(spec_, Axis::kQueries, layer), epsilon});
+  kernels::WideNorm(stream_, {k, w.key_norm.data(), squares + 1, tokens_, kv_heads * dim, width, 2,
+                              Extent(spec_, Axis::kKeyValues, layer), epsilon});
+}
+
+void CpuDecoder::Attend(int64_t layer) {
+  const LayerSpec& l = LayerOf(layer);
+  kernels::PagedAttention(
+      stream_, {buffers_.qkv.data(), QkvWidth(spec_, shard_, layer), buffers_.attended.data(), HeadsWidth(layer),
+                cache_->Layer(layer), inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
+                inputs_->context_len.data(), shard_.layer(layer).head_start.data(), inputs_->num_sequences(),
+                shard_.heads.size(), AttentionScale(spec_, l), l.window, static_cast<float>(spec_.score_cap),
+                DataOf(alibi_slopes_), DataOf(weights(layer).sinks)});
+}
+
+}  // namespace quire
