@@ -122,7 +122,7 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence, StepDra
   sequence.told_first_block = sequence.first_block;
   draft.added_bytes += BytesToAdd(request, sequence);
   AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed, sequence.tokens,
-                      sequence.blocks, request.sampling,           request.num_scored};
+                      sequence.blocks, request.sampling,           request.num_scored,    {}};
   added.sampling.choice = static_cast<uint32_t>(sequence.choice);
   plan_.added.push_back(std::move(added));
 }

@@ -15,7 +15,8 @@ PlanLimits Simulation::Limits() const {
           o.scheduler.max_running,
           o.scheduler.max_step_tokens,
           o.max_model_len,
-          o.vocab_size};
+          o.vocab_size,
+          0};
 }
 
 PoolSizes Simulation::PoolsOfNextEpoch() {
