@@ -26,6 +26,11 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
 
 /// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
 std::string Unsupported(const ModelSpec& spec) {
+  if (spec.num_state_layers() > 0) {
+    return fmt::format("the CUDA engine has no kernels for layers that keep states, which models of the kind {} have",
+                       spec.architecture);
+  }
+  if (spec.attention_gate) return "the CUDA engine has no kernels for gates of attention";
   const int64_t dim = spec.layers[0].head_dim;
   const bool alike = std::ranges::all_of(spec.layers, [&](const LayerSpec& l) {
     return l.has_kv() && l.head_dim == dim && l.num_kv_heads == spec.layers[0].num_kv_heads;
