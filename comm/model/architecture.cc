@@ -15,16 +15,18 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,      &architectures::kMistral,    &architectures::kQwen2,    &architectures::kQwen3,
-    &architectures::kMinistral,  &architectures::kMinistral3, &architectures::kPhi3,     &architectures::kGranite,
-    &architectures::kSmolLm3,    &architectures::kOlmo2,      &architectures::kOlmo3,    &architectures::kGemma2,
-    &architectures::kGemma3,     &architectures::kGlm,        &architectures::kGlm4,     &architectures::kBloom,
-    &architectures::kMpt,        &architectures::kGptNeoX,    &architectures::kGpt2,     &architectures::kOpt,
-    &architectures::kFalcon,     &architectures::kStarCoder2, &architectures::kCohere,   &architectures::kCohere2,
-    &architectures::kPhi,        &architectures::kStableLm,   &architectures::kMixtral,  &architectures::kQwen2Moe,
-    &architectures::kQwen3Moe,   &architectures::kOlmoe,      &architectures::kGlm4Moe,  &architectures::kGptOss,
-    &architectures::kGraniteMoe, &architectures::kGemma,      &architectures::kPhiMoe,   &architectures::kDots1,
-    &architectures::kMiniMaxM2,  &architectures::kErnie,      &architectures::kErnieMoe,
+    &architectures::kLlama,      &architectures::kMistral,    &architectures::kQwen2,         &architectures::kQwen3,
+    &architectures::kMinistral,  &architectures::kMinistral3, &architectures::kPhi3,          &architectures::kGranite,
+    &architectures::kSmolLm3,    &architectures::kOlmo2,      &architectures::kOlmo3,         &architectures::kGemma2,
+    &architectures::kGemma3,     &architectures::kGlm,        &architectures::kGlm4,          &architectures::kBloom,
+    &architectures::kMpt,        &architectures::kGptNeoX,    &architectures::kGpt2,          &architectures::kOpt,
+    &architectures::kFalcon,     &architectures::kStarCoder2, &architectures::kCohere,        &architectures::kCohere2,
+    &architectures::kPhi,        &architectures::kStableLm,   &architectures::kMixtral,       &architectures::kQwen2Moe,
+    &architectures::kQwen3Moe,   &architectures::kOlmoe,      &architectures::kGlm4Moe,       &architectures::kGptOss,
+    &architectures::kGraniteMoe, &architectures::kGemma,      &architectures::kPhiMoe,        &architectures::kDots1,
+    &architectures::kMiniMaxM2,  &architectures::kErnie,      &architectures::kErnieMoe,      &architectures::kLfm2,
+    &architectures::kQwen3Next,  &architectures::kQwen35Text, &architectures::kQwen35MoeText, &architectures::kQwen35,
+    &architectures::kQwen35Moe,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -66,7 +68,7 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
-  spec.eos_token_ids = config.TokenIds("eos_token_id");
+  if (config.Has("eos_token_id")) spec.eos_token_ids = config.TokenIds("eos_token_id");
   if (!generation_json.empty()) {
     const Json generation = ParseJson(generation_json, path + " (generation_config.json)");
     const auto ids = HfConfig(generation, path).TokenIds("eos_token_id");
@@ -106,6 +108,11 @@ std::string HfBaseOf(const ModelSpec& spec) {
   return base == nullptr ? "" : base;
 }
 
+std::string HfTextBaseOf(const ModelSpec& spec) {
+  const char* base = ArchitectureOf(spec).hf_text_base;
+  return base == nullptr ? "" : base;
+}
+
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
     if (tensor_name == read) return naming == Naming::kGguf;
@@ -113,9 +120,11 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
   const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
+  if (ArchitectureOf(spec).hf_text_base != nullptr && tensor_name.starts_with("model.visual.")) return true;
   const std::string past_last =
       fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
-  const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_");
+  const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_") ||
+                          (naming == Naming::kHf && tensor_name.starts_with("mtp."));
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.

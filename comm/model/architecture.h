@@ -24,6 +24,9 @@ struct Architecture {
   std::span<const char* const> hf_buffers =
       {};                         // ends of names of tensors that HF's older files have beside the weights
   bool predicts_further = false;  // files may have layers that predict tokens after the next
+  /// What names of the text model's tensors begin with, in place of "model.", in files of a model that sees, too; null:
+  /// there are no such files.
+  const char* hf_text_base = nullptr;
 };
 
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. Throws Error beginning with `path`,
@@ -42,6 +45,9 @@ std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
 
 /// What names of HF's tensors begin with and may lack, or nothing.
 std::string HfBaseOf(const ModelSpec& spec);
+
+/// Architecture::hf_text_base, or nothing.
+std::string HfTextBaseOf(const ModelSpec& spec);
 
 /// True of tensors that files may have beside the weights: what they say follows from the configuration or is read with
 /// it, or the model does not use it.

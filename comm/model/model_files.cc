@@ -130,6 +130,7 @@ void ModelFiles::OpenHf() {
   JoinMxFp4(tensors_, path_);
   JoinQuantized(tensors_, spec_.quants, path_);
   ReadLayout(tensors_, spec_);
+  NameAsText();
   CompleteNames();
 }
 
@@ -156,6 +157,17 @@ void ModelFiles::MakeUp() {
                                           : made_up_[0].bytes().subspan(static_cast<size_t>(place++ % kPlaces * kStep));
     tensors_.emplace(tensor.name, Tensor{type, tensor.shape, from.first(bytes)});
   }
+}
+
+void ModelFiles::NameAsText() {
+  const std::string base = HfTextBaseOf(spec_);
+  if (base.empty()) return;
+  TensorMap named;
+  for (auto& [name, tensor] : tensors_) {
+    const std::string own = name.starts_with(base) ? "model." + name.substr(base.size()) : name;
+    if (!named.emplace(own, std::move(tensor)).second) Fail("{}: tensor {} is there by two names", path_, own);
+  }
+  tensors_ = std::move(named);
 }
 
 void ModelFiles::CompleteNames() {

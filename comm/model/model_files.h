@@ -65,6 +65,8 @@ class ModelFiles {
   void MakeUp();
   void OpenGguf();
   /// Files of a model that was saved without its head leave out what its names begin with.
+  /// Names of a text model's tensors become what they are in files of it alone.
+  void NameAsText();
   void CompleteNames();
   void PlaceTensors();
   /// Cuts a tensor of all experts into one for each.

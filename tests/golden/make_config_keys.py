@@ -79,8 +79,11 @@ def candidates(key, value, config):
     if isinstance(value, bool):
         return [not value]
     if key == "layer_types":
+        states = {"linear_attention", "conv"} & set(value or [])  # layers that keep states: all of them attend, then
+        if states:
+            return [["full_attention"] * len(value)]
         flip = {"full_attention": "sliding_attention", "sliding_attention": "full_attention"}
-        return [[flip[kind] for kind in value]] if value else [["sliding_attention"] * config["num_hidden_layers"]]
+        return [[flip[kind] for kind in value]] if value else [["sliding_attention"] * config.get("num_hidden_layers", 1)]
     if isinstance(value, int):
         return [value + 1, value * 2, max(1, value // 2), 3]
     if isinstance(value, float):
@@ -102,7 +105,7 @@ class Probe:
         self.weights = self.model.state_dict()
         # Buffers that files do not have, and that a changed configuration may change, are not carried over.
         ids = torch.Generator().manual_seed(1)
-        self.prompt = torch.randint(2, config["vocab_size"], (1, 45), generator=ids)
+        self.prompt = torch.randint(2, config.get("text_config", config)["vocab_size"], (1, 45), generator=ids)
         self.logits = self.look(config)
 
     @torch.no_grad()

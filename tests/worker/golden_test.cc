@@ -158,14 +158,55 @@ INSTANTIATE_TEST_SUITE_P(
                     "mixtral.stacked", "qwen3moe", "qwen2moe", "qwen2moe_all", "olmoe", "glm4moe", "gptoss",
                     "gptoss.mxfp4", "gptoss.gguf", "granitemoe", "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf",
                     "qwen3moe.gguf", "qwen2moe_all.gguf", "olmoe.gguf", "phimoe", "dots1", "dots1.gguf", "minimaxm2",
-                    "minimaxm2.gguf", "ernie", "ernie.gguf", "erniemoe", "erniemoe.gguf",
-                     "gptq", "gptq_act", "gptq_asym", "gptq_v2", "awq", "packed", "int8", "fp8", "fp8_tensor",
-                     "fp8_channel"),
+                    "minimaxm2.gguf", "ernie", "ernie.gguf", "erniemoe", "erniemoe.gguf", "gptq", "gptq_act",
+                    "gptq_asym", "gptq_v2", "awq", "packed", "int8", "fp8", "fp8_tensor", "fp8_channel"),
     [](const testing::TestParamInfo<std::string>& model) {
       std::string name = model.param;
       std::ranges::replace(name, '.', '_');
       return name;
     });
+
+/// No prefix is cached: blocks of keys and values do not say what the state after them was.
+Setup WithStates(Setup setup) {
+  setup.prefix_caching = false;
+  return setup;
+}
+
+/// Models whose layers keep states.
+class TinyHybridTest : public TinyModelTest {};
+
+TEST_P(TinyHybridTest, AloneOneRank) { ExpectGolden(files_, cases_, WithStates({.one_at_a_time = true})); }
+
+TEST_P(TinyHybridTest, MixedBatchOnOneToFourRanks) {
+  for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
+    ExpectGolden(files_, cases_, WithStates({.ranks = ranks, .arrivals_per_step = 0.4}));
+}
+
+TEST_P(TinyHybridTest, ThreadsAndOddBlockSizesChangeNothing) {
+  ExpectGolden(files_, cases_, WithStates({.ranks = 2, .threads = 2, .num_blocks = 1000, .block_size = 5}));
+}
+
+TEST_P(TinyHybridTest, PoolTooSmallForAllPreemptsAndStillMatches) {
+  for (const int ranks : {1, 2}) {
+    int64_t preemptions = 0;
+    ExpectGolden(files_, cases_, WithStates({.ranks = ranks, .num_blocks = 22, .arrivals_per_step = 0.5}),
+                 &preemptions);
+    EXPECT_GT(preemptions, 0);
+  }
+}
+
+TEST_P(TinyHybridTest, OneTokenPerStepMatches) {
+  ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, WithStates({.max_step_tokens = 1, .max_running = 1}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest,
+                         testing::Values("lfm2", "qwen3next", "qwen35", "qwen35.vision", "qwen35moe",
+                                         "qwen35moe.vision"),
+                         [](const testing::TestParamInfo<std::string>& model) {
+                           std::string name = model.param;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
 
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
 struct RealCase {

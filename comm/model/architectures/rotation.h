@@ -15,6 +15,8 @@ struct RopeHabits {
   double partial = 0;
   bool calls_longrope_otherwise = false;  // "su" and "yarn" are older names of its longrope
   bool queries_grow = false;              // llama_4_scaling_beta says how much
+  /// mrope_section may divide what rotates among times, heights and widths: those of text are all its position.
+  bool sections_agree = false;
   bool by_kind = false;  // files may have a rope for each kind of layers, which RopesOfKindsFromHf reads
 };
 
