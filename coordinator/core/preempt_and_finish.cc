@@ -41,6 +41,7 @@ void Scheduler::LeaveWorkers(Sequence& sequence) {
   if (!sequence.slot) return;
   std::erase_if(branches_, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });
   std::erase_if(plan_.tables, [&](const TableEdit& edit) { return edit.slot == *sequence.slot; });
+  std::erase_if(plan_.states, [&](const StateTable& state) { return state.slot == *sequence.slot; });
   released_.push_back(*sequence.slot);
   free_slots_.push_back(*sequence.slot);
   sequence.slot.reset();
@@ -55,6 +56,7 @@ void Scheduler::Detach(Sequence& sequence) {
 void Scheduler::Finish(Request& request, Sequence& sequence, FinishReason reason) {
   QUIRE_CHECK(!sequence.finished, "sequence {} ends twice", sequence.id);
   sequence.finished = reason;
+  blocks_.states().KeepLast(sequence);
   Detach(sequence);
   Tell(DecisionKind::kFinished, request, sequence.choice, static_cast<int64_t>(reason));
   if (!request.finished()) return;
