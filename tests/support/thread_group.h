@@ -26,8 +26,7 @@ class ThreadGroup {
               const EngineMaker& make_engine = MakeCpuEngine)
       : collectives_(MakeThreadCollectives(static_cast<int>(sizes.shares.size()))),
         ranks_(collectives_.size()),
-        threads_(collectives_.size()),
-        first_state_block_(num_blocks) {
+        threads_(collectives_.size()) {
     std::vector<int> blocks_of_rank(ranks_.size());
     OnAllRanks([&](size_t rank) {
       auto engine = make_engine(files, sizes, *collectives_[rank]);
@@ -36,24 +35,17 @@ class ThreadGroup {
       ranks_[rank] = std::make_unique<StepExecutor>(files.spec(), sizes, static_cast<Rank>(rank), std::move(engine));
     });
     state_blocks_ = std::ranges::max(blocks_of_rank);
-    OnAllRanks([&](size_t rank) {
-      ranks_[rank]->AllocateBlocks(num_blocks + state_blocks_ * sizes.max_running, num_host_blocks, state_blocks_);
-    });
+    OnAllRanks([&](size_t rank) { ranks_[rank]->AllocateBlocks(num_blocks, num_host_blocks, state_blocks_); });
   }
   ~ThreadGroup() {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
 
-  /// Puts the plan into every rank's queue. A plan that says nothing of states gets some for models that have them:
-  /// every slot's blocks are its own, behind those of the pool. So nobody shares them, and all sequences begin.
-  void Send(StepPlan plan) {
-    for (AddedSequence& added : plan.added) {
-      QUIRE_CHECK(state_blocks_ == 0 || added.num_computed == 0, "slot {} has no state to begin with", added.slot);
-      for (int i = 0; i < state_blocks_; ++i)
-        added.state.push_back(first_state_block_ + static_cast<int>(added.slot) * state_blocks_ + i);
-    }
-    queue_.push_back(EncodePlan(plan));
-  }
+  /// Blocks that hold a sequence's state on every rank; 0: the model has none.
+  int state_blocks() const { return state_blocks_; }
+
+  /// Puts the plan into every rank's queue.
+  void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
 
   /// As a worker does: begins what is queued as far as the engines can, and finishes the oldest step. Checks that all
   /// ranks drew the same tokens and returns rank 0's.
@@ -99,7 +91,7 @@ class ThreadGroup {
   std::vector<PromptScores> scores_;
   int num_overlapped_ = 0;
   RankThreads threads_;
-  int first_state_block_ = 0, state_blocks_ = 0;
+  int state_blocks_ = 0;
 };
 
 }  // namespace quire::test
