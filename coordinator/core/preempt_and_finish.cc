@@ -41,7 +41,6 @@ void Scheduler::LeaveWorkers(Sequence& sequence) {
   if (!sequence.slot) return;
   std::erase_if(branches_, [&](const quire::Branch& branch) { return branch.slot == *sequence.slot; });
   std::erase_if(plan_.tables, [&](const TableEdit& edit) { return edit.slot == *sequence.slot; });
-  std::erase_if(plan_.states, [&](const StateTable& state) { return state.slot == *sequence.slot; });
   released_.push_back(*sequence.slot);
   free_slots_.push_back(*sequence.slot);
   sequence.slot.reset();

@@ -89,9 +89,8 @@ int PrefixSharing::Attach(Sequence& sequence, int max_tokens) {
   }
   if (usable == 0) return 0;
   for (size_t i = 0; i < usable; ++i) {
-    const PrefixCache::Hit* hit = &hits_[i];
-    pool_.AddReference(hit->block);
-    sequence.blocks.push_back(hit->block);
+    pool_.AddReference(hits_[i].block);
+    sequence.blocks.push_back(hits_[i].block);
   }
   const int gained = static_cast<int>(usable) * block_size_;
   sequence.num_computed += gained;
@@ -150,6 +149,11 @@ std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const 
   const std::span<const BlockId> state = checkpoints_.Find(found.back());
   found.insert(found.end(), state.begin(), state.end());
   return found;
+}
+
+void PrefixSharing::Forget(BlockId block) {
+  cache_.Erase(block);
+  if (has_states_) checkpoints_.ForgetOf(block);
 }
 
 void PrefixSharing::Flush() {

@@ -48,10 +48,7 @@ class PrefixSharing {
   std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens) const;
 
   /// The block's content is about to be overwritten.
-  void Forget(BlockId block) {
-    cache_.Erase(block);
-    if (has_states_) checkpoints_.ForgetOf(block);
-  }
+  void Forget(BlockId block);
   /// Forgets all cached content; blocks in use stay in use.
   void Flush();
 

@@ -162,16 +162,20 @@ class Recount {
 void Scheduler::CheckCheckpoints() const {
   const PrefixSharing& prefixes = blocks_.prefixes();
   prefixes.checkpoints().CheckIntegrity();
+  int kept = prefixes.cache().size();
   for (const auto& [id, checkpoint] : prefixes.checkpoints().all()) {
     QUIRE_CHECK(prefixes.cache().HashOf(checkpoint.end), "a state is kept behind block {}, which is not cached",
                 checkpoint.end);
     QUIRE_CHECK(static_cast<int>(checkpoint.blocks.size()) == blocks_.states().num_blocks(),
                 "a state of {} blocks is kept", checkpoint.blocks.size());
+    kept += static_cast<int>(checkpoint.blocks.size());
     for (const BlockId block : checkpoint.blocks) {
       QUIRE_CHECK(!prefixes.cache().HashOf(block), "block {} holds tokens and a state", block);
       QUIRE_CHECK(blocks_.pool().keeps(block), "block {} of a state that is kept is not", block);
     }
   }
+  for (BlockId block = 1; block <= blocks_.num_usable(); ++block) kept -= blocks_.pool().keeps(block);
+  QUIRE_CHECK(kept == 0, "blocks are kept that nobody can find");
 }
 
 void Scheduler::CheckIntegrity() const {

@@ -71,6 +71,12 @@ int SequenceStates::MostToGrow(const Sequence& sequence) const {
   return sequence.state.empty() || IsShared(sequence) ? num_blocks_ : 0;
 }
 
+bool SequenceStates::IsShared(const Sequence& sequence) const { return pool_.ref_count(sequence.state.front()) > 1; }
+
+bool SequenceStates::IsKept(const Sequence& sequence) const {
+  return prefixes_.checkpoints().Holds(sequence.state.front());
+}
+
 void SequenceStates::Allocate(Sequence& sequence) {
   while (static_cast<int>(sequence.state.size()) < num_blocks_) {
     sequence.state.push_back(pool_.Allocate());

@@ -50,8 +50,8 @@ class SequenceStates {
   void Settle();
 
  private:
-  bool IsShared(const Sequence& sequence) const { return pool_.ref_count(sequence.state.front()) > 1; }
-  bool IsKept(const Sequence& sequence) const { return prefixes_.checkpoints().Holds(sequence.state.front()); }
+  bool IsShared(const Sequence& sequence) const;
+  bool IsKept(const Sequence& sequence) const;
   std::array<int, 2> PromptCheckpoints(const Sequence& sequence) const;
   bool IsCheckpoint(const Sequence& sequence, int num_tokens) const;
   void Keep(Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);

@@ -29,6 +29,8 @@ EngineOptions Options(fuzz::ByteSource& bytes) {
   o.max_model_len = 40;
   o.vocab_size = sim::kVocab;
   o.plan_ahead = bytes.Below(4) != 3;
+  o.blocks.state_blocks = static_cast<int>(bytes.Below(3));
+  o.blocks.state_spacing = 1;
   return o;
 }
 

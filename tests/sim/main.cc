@@ -39,7 +39,7 @@ constexpr Count kCounts[] = {
     {"preemptions", &Outcome::preemptions, 350},
     {"swapped out", &Outcome::swap_outs, 70},
     {"cached tokens", &Outcome::cached_tokens, 11'000},
-    {"pins broken", &Outcome::pins_broken, 25},
+    {"pins broken", &Outcome::pins_broken, 12},
     {"moved with blocks", &Outcome::moved, 3'700},
     {"moved without", &Outcome::moved_bare, 30'000},
     {"epochs", &Outcome::epochs, 2'500},
