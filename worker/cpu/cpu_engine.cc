@@ -10,6 +10,7 @@
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/sampler.h"
 #include "worker/cpu/step_inputs.h"
+#include "worker/model/state_layout.h"
 #include "worker/sampling/pooler.h"
 
 namespace quire {
@@ -153,8 +154,9 @@ std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineS
 
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank) {
   const RankShard shard = PlanShards(files.spec(), sizes.shares)[static_cast<size_t>(rank)];
-  return {ModelWeights::Bytes(files, shard, sizes.compute.quantization),
-          KvShapeOf(files.spec(), shard, sizes).block_bytes()};
+  return {.weight_bytes = ModelWeights::Bytes(files, shard, sizes.compute.quantization),
+          .block_bytes = KvShapeOf(files.spec(), shard, sizes).block_bytes(),
+          .state_bytes = StateLayout(files.spec(), shard).bytes};
 }
 
 }  // namespace quire
