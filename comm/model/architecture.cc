@@ -26,7 +26,7 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kGraniteMoe, &architectures::kGemma,      &architectures::kPhiMoe,        &architectures::kDots1,
     &architectures::kMiniMaxM2,  &architectures::kErnie,      &architectures::kErnieMoe,      &architectures::kLfm2,
     &architectures::kQwen3Next,  &architectures::kQwen35Text, &architectures::kQwen35MoeText, &architectures::kQwen35,
-    &architectures::kQwen35Moe,
+    &architectures::kQwen35Moe,  &architectures::kLfm2Moe,
 };
 
 /// The family with this name in such files. `path` is for the error.

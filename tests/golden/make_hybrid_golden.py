@@ -28,6 +28,9 @@ TINY = {
     "lfm2": dict(kind="Lfm2", hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, intermediate_size=90,
                  vocab_size=131, block_multiple_of=8, block_ffn_dim_multiplier=1.1, conv_L_cache=3, rope_theta=1000000.0,
                  layer_types=["conv", "conv", FULL, "conv"], tie_word_embeddings=True),
+    "lfm2moe": dict(kind="Lfm2Moe", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, intermediate_size=52,
+                    vocab_size=133, conv_L_cache=4, layer_types=["conv", FULL, "conv", "conv"], tie_word_embeddings=True, num_experts=5,
+                    num_experts_per_tok=2, moe_intermediate_size=20, num_dense_layers=1, routed_scaling_factor=1.5),
     "qwen3next": dict(kind="Qwen3Next", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                       intermediate_size=56, vocab_size=137, layer_types=[LINEAR, FULL, LINEAR], linear_num_key_heads=3,
                       linear_num_value_heads=6, linear_key_head_dim=12, linear_value_head_dim=10, linear_conv_kernel_dim=4,
@@ -51,6 +54,9 @@ def spread_out(model):
     for name, parameter in model.named_parameters():
         if name.endswith("A_log"):
             parameter.copy_(torch.log(torch.empty_like(parameter).uniform_(0.01, 0.5)))
+    for name, buffer in model.named_buffers():
+        if name.endswith("expert_bias"):
+            buffer += 0.1 * torch.randn_like(buffer)
 
 
 @torch.no_grad()

@@ -1,7 +1,9 @@
-// LFM2: short convolutions between two gates in most layers, attention in the others.
+// LFM2: short convolutions between two gates in most layers, attention in the others; MLPs or, after the first layers,
+// mixtures.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
 
 namespace quire::architectures {
 
@@ -41,16 +43,40 @@ void ReadMixers(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-ModelSpec Lfm2FromHf(const HfConfig& config) {
+/// All but the MLPs.
+ModelSpec MixersFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
   spec.norm_epsilon = config.Real("norm_eps", 1e-5);
   spec.tied_embeddings = config.Flag("tie_embedding", config.Flag("tie_word_embeddings", true));
-  spec.SetAll(&LayerSpec::intermediate_size, MlpColumns(config));
   spec.qk_norm = QkNorm::kHeads;
   ReadMixers(config, spec);
   if (spec.num_state_layers() > 0) spec.recurrence = {config.Count("conv_L_cache", 3), spec.hidden_size};
   return spec;
 }
+
+ModelSpec Lfm2FromHf(const HfConfig& config) {
+  ModelSpec spec = MixersFromHf(config);
+  spec.SetAll(&LayerSpec::intermediate_size, MlpColumns(config));
+  return spec;
+}
+
+/// HF divides weights by their sum and a millionth, which nobody sees.
+ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
+  ModelSpec spec = MixersFromHf(config);
+  Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = config.Flag("use_expert_bias", true);
+  mixture.renormalize = config.Flag("norm_topk_prob", true);
+  mixture.scale = config.Real("routed_scaling_factor", 1);
+  SetMixtureFrom(config.Count("num_dense_layers", 2), spec, mixture, config.path());
+  return spec;
+}
+
+constexpr MixtureNames kNames = {.router = "model.layers.{}.feed_forward.gate.weight",
+                                 .gate = "model.layers.{}.feed_forward.experts.{}.w1.weight",
+                                 .up = "model.layers.{}.feed_forward.experts.{}.w3.weight",
+                                 .down = "model.layers.{}.feed_forward.experts.{}.w2.weight",
+                                 .correction = "model.layers.{}.feed_forward.expert_bias"};
 
 std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
   using enum Axis;
@@ -73,11 +99,13 @@ std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
       {Role::kConvTaps, "model.layers.{}.conv.conv.weight", "blk.{}.shortconv.conv.weight", kChannels, kTaps},
       {Role::kConvOut, "model.layers.{}.conv.out_proj.weight", "blk.{}.shortconv.out_proj.weight", kHidden, kChannels}};
   weights.insert(weights.begin() + 1, std::begin(convolution), std::end(convolution));
+  AddMixtureWeights(spec, kNames, weights);
   return weights;
 }
 
 }  // namespace
 
 constexpr Architecture kLfm2 = {"lfm2", nullptr, Lfm2FromHf, nullptr, Lfm2Weights};
+constexpr Architecture kLfm2Moe = {"lfm2_moe", nullptr, Lfm2MoeFromHf, nullptr, Lfm2Weights};
 
 }  // namespace quire::architectures
