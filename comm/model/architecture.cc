@@ -68,7 +68,7 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
-  if (config.Has("eos_token_id")) spec.eos_token_ids = config.TokenIds("eos_token_id");
+  if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
   if (!generation_json.empty()) {
     const Json generation = ParseJson(generation_json, path + " (generation_config.json)");
     const auto ids = HfConfig(generation, path).TokenIds("eos_token_id");
@@ -108,9 +108,9 @@ std::string HfBaseOf(const ModelSpec& spec) {
   return base == nullptr ? "" : base;
 }
 
-std::string HfTextBaseOf(const ModelSpec& spec) {
-  const char* base = ArchitectureOf(spec).hf_text_base;
-  return base == nullptr ? "" : base;
+std::string HfTextOf(const ModelSpec& spec) {
+  const char* text = ArchitectureOf(spec).hf_text;
+  return text == nullptr ? "" : text;
 }
 
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
@@ -120,7 +120,6 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
   const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
-  if (ArchitectureOf(spec).hf_text_base != nullptr && tensor_name.starts_with("model.visual.")) return true;
   const std::string past_last =
       fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
   const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_") ||

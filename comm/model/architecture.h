@@ -22,11 +22,11 @@ struct Architecture {
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
   const char* hf_base = nullptr;  // what names begin with, but in files of the model without its head
   std::span<const char* const> hf_buffers =
-      {};                         // ends of names of tensors that HF's older files have beside the weights
+      {};  // ends of names of tensors that HF's older files have beside the weights
+  /// What names begin with instead of "model." in files of a model that sees or hears as well, whose other tensors but
+  /// the head's are not used.
+  const char* hf_text = nullptr;
   bool predicts_further = false;  // files may have layers that predict tokens after the next
-  /// What names of the text model's tensors begin with, in place of "model.", in files of a model that sees, too; null:
-  /// there are no such files.
-  const char* hf_text_base = nullptr;
 };
 
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. Throws Error beginning with `path`,
@@ -46,8 +46,8 @@ std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
 /// What names of HF's tensors begin with and may lack, or nothing.
 std::string HfBaseOf(const ModelSpec& spec);
 
-/// Architecture::hf_text_base, or nothing.
-std::string HfTextBaseOf(const ModelSpec& spec);
+/// What names of HF's tensors of the text model begin with in files of one that sees or hears as well, or nothing.
+std::string HfTextOf(const ModelSpec& spec);
 
 /// True of tensors that files may have beside the weights: what they say follows from the configuration or is read with
 /// it, or the model does not use it.

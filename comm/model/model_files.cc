@@ -130,7 +130,7 @@ void ModelFiles::OpenHf() {
   JoinMxFp4(tensors_, path_);
   JoinQuantized(tensors_, spec_.quants, path_);
   ReadLayout(tensors_, spec_);
-  NameAsText();
+  KeepText();
   CompleteNames();
 }
 
@@ -157,25 +157,6 @@ void ModelFiles::MakeUp() {
                                           : made_up_[0].bytes().subspan(static_cast<size_t>(place++ % kPlaces * kStep));
     tensors_.emplace(tensor.name, Tensor{type, tensor.shape, from.first(bytes)});
   }
-}
-
-void ModelFiles::NameAsText() {
-  const std::string base = HfTextBaseOf(spec_);
-  if (base.empty()) return;
-  TensorMap named;
-  for (auto& [name, tensor] : tensors_) {
-    const std::string own = name.starts_with(base) ? "model." + name.substr(base.size()) : name;
-    if (!named.emplace(own, std::move(tensor)).second) Fail("{}: tensor {} is there by two names", path_, own);
-  }
-  tensors_ = std::move(named);
-}
-
-void ModelFiles::CompleteNames() {
-  const std::string base = HfBaseOf(spec_);
-  if (base.empty() || std::ranges::any_of(tensors_, [&](const auto& t) { return t.first.starts_with(base); })) return;
-  TensorMap named;
-  for (auto& [name, tensor] : tensors_) named.emplace(base + name, std::move(tensor));
-  tensors_ = std::move(named);
 }
 
 void ModelFiles::OpenGguf() {

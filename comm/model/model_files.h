@@ -65,9 +65,9 @@ class ModelFiles {
   void MakeUp();
   void OpenGguf();
   /// Files of a model that was saved without its head leave out what its names begin with.
-  /// Names of a text model's tensors become what they are in files of it alone.
-  void NameAsText();
   void CompleteNames();
+  /// Files of a model that sees or hears as well: leaves the text model's tensors, with the names that they have alone.
+  void KeepText();
   void PlaceTensors();
   /// Cuts a tensor of all experts into one for each.
   void PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places);

@@ -74,6 +74,11 @@ def keys_of(config, model):
     return sorted(key for key in keys if key not in NOT_KEYS and not key.startswith("_"))
 
 
+def text_of(config):
+    """The part about the text model, where others are beside it."""
+    return config.get("text_config", config)
+
+
 def candidates(key, value, config):
     """Values to try in place of one."""
     if isinstance(value, bool):
@@ -83,7 +88,7 @@ def candidates(key, value, config):
         if states:
             return [["full_attention"] * len(value)]
         flip = {"full_attention": "sliding_attention", "sliding_attention": "full_attention"}
-        return [[flip[kind] for kind in value]] if value else [["sliding_attention"] * config.get("num_hidden_layers", 1)]
+        return [[flip[kind] for kind in value]] if value else [["sliding_attention"] * text_of(config)["num_hidden_layers"]]
     if isinstance(value, int):
         return [value + 1, value * 2, max(1, value // 2), 3]
     if isinstance(value, float):
@@ -105,7 +110,7 @@ class Probe:
         self.weights = self.model.state_dict()
         # Buffers that files do not have, and that a changed configuration may change, are not carried over.
         ids = torch.Generator().manual_seed(1)
-        self.prompt = torch.randint(2, config.get("text_config", config)["vocab_size"], (1, 45), generator=ids)
+        self.prompt = torch.randint(2, text_of(config)["vocab_size"], (1, 45), generator=ids)
         self.logits = self.look(config)
 
     @torch.no_grad()

@@ -130,21 +130,21 @@ constexpr Architecture kQwen3Next = {.hf = "qwen3_next",
                                      .from_gguf = nullptr,
                                      .weights = Qwen3NextWeights,
                                      .predicts_further = true};
-constexpr const char* kTextBase = "model.language_model.";
+constexpr const char* kText = "model.language_model.";
 constexpr Architecture kQwen35 = {.hf = "qwen3_5",
                                   .gguf = nullptr,
                                   .from_hf = Qwen35OfBothFromHf,
                                   .from_gguf = nullptr,
                                   .weights = Qwen35Weights,
-                                  .predicts_further = true,
-                                  .hf_text_base = kTextBase};
+                                  .hf_text = kText,
+                                  .predicts_further = true};
 constexpr Architecture kQwen35Moe = {.hf = "qwen3_5_moe",
                                      .gguf = nullptr,
                                      .from_hf = Qwen35MoeOfBothFromHf,
                                      .from_gguf = nullptr,
                                      .weights = Qwen35Weights,
-                                     .predicts_further = true,
-                                     .hf_text_base = kTextBase};
+                                     .hf_text = kText,
+                                     .predicts_further = true};
 constexpr Architecture kQwen35Text = {.hf = "qwen3_5_text",
                                       .gguf = nullptr,
                                       .from_hf = HybridFromHf,
