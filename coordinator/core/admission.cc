@@ -182,7 +182,8 @@ int Scheduler::OutstandingBlocks(const Request& request) const {
     if (sequence.finished) continue;
     const int longest = sequence.num_prompt_tokens + request.limits.max_tokens - 1;  // the last is never computed
     const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
-    blocks += BlocksAhead(sequence, soon, first ? 0 : shared) + blocks_.states().MostToGrow(sequence);
+    blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
+    if (blocks_.has_states()) blocks += blocks_.states().MostToGrow(sequence);
     first = false;
   }
   return blocks;

@@ -62,7 +62,7 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   for (const auto& [block, writers] : shared) {
     needed += std::min(writers, pool_.ref_count(block) - 1);  // when all owners write, the last one does so in place
   }
-  return needed + states_.BlocksToGrow(targets);
+  return has_states() ? needed + states_.BlocksToGrow(targets) : needed;
 }
 
 void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved) {
@@ -84,7 +84,7 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int 
     sequence.blocks.push_back(Allocate());
     tell(sequence.blocks.size() - 1);
   }
-  if (num_tokens > sequence.num_planned()) states_.Grow(sequence, reserved, plan);
+  if (has_states() && num_tokens > sequence.num_planned()) states_.Grow(sequence, reserved, plan);
 }
 
 void BlockManager::Computed(Sequence& sequence, int count) {
@@ -94,7 +94,7 @@ void BlockManager::Computed(Sequence& sequence, int count) {
     fill_.Raise(sequence.blocks[static_cast<size_t>(index)], std::min(size, sequence.num_computed - index * size));
   }
   prefixes_.NameComputed(sequence);
-  states_.Computed(sequence);
+  if (has_states()) states_.Computed(sequence);
 }
 
 void BlockManager::Fork(const Sequence& parent, Sequence& child) {
@@ -109,7 +109,7 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
     child.blocks.push_back(parent.blocks[static_cast<size_t>(i)]);
     if (i >= child.first_block) pool_.AddReference(child.blocks.back());
   }
-  states_.Fork(parent, child);
+  if (has_states()) states_.Fork(parent, child);
 }
 
 void BlockManager::LeaveWindow(Sequence& sequence) {
@@ -135,7 +135,7 @@ void BlockManager::Free(Sequence& sequence) {
   sequence.blocks.clear();
   host_pool_.ReleaseAll(sequence.host_blocks);
   sequence.host_blocks.clear();
-  states_.Free(sequence);
+  if (has_states()) states_.Free(sequence);
   host_pool_.ReleaseAll(sequence.host_state);
   sequence.host_state.clear();
   sequence.first_block = 0;

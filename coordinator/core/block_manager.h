@@ -65,6 +65,7 @@ class BlockManager {
   const MigrationHoldings& holdings() const { return holdings_; }
   MigrationHoldings& holdings() { return holdings_; }
   HostSwap& swap() { return swap_; }
+  bool has_states() const { return states_.num_blocks() > 0; }
   const SequenceStates& states() const { return states_; }
   SequenceStates& states() { return states_; }
 

@@ -175,7 +175,7 @@ int Scheduler::MostToGrow() const {
     for (const Sequence& sequence : request->sequences) {
       if (sequence.finished) continue;
       most += 1 + std::max(0, blocks_.BlocksFor(sequence.length()) - static_cast<int>(sequence.blocks.size()));
-      most += blocks_.states().MostToGrow(sequence);
+      if (blocks_.has_states()) most += blocks_.states().MostToGrow(sequence);
     }
   }
   return most;

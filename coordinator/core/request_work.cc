@@ -74,7 +74,7 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draf
 /// kept.
 int Scheduler::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
   const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
-  return most <= 0 ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
+  return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 
 /// Before its first step a sequence takes what the cache has, up to the first row that it must score.

@@ -39,7 +39,7 @@ bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
 
 StepPlan& Scheduler::Schedule() {
   MakeStep();
-  blocks_.states().Settle();
+  if (blocks_.has_states()) blocks_.states().Settle();
   return plan_;
 }
 
@@ -55,7 +55,7 @@ void Scheduler::MakeStep() {
   StepDraft& draft = draft_;
   draft.Begin(in_company, in_company ? limits_.max_step_tokens : TokensAlone());
   if (in_company && !ShareOut(draft)) return;
-  if (blocks_.states().num_blocks() > 0) draft.reserved_blocks = MostToGrow();
+  if (blocks_.has_states()) draft.reserved_blocks = MostToGrow();
   const int64_t preemptions_before = num_preemptions_;
   ScheduleRunning(draft);
   if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(draft);

@@ -9,9 +9,9 @@ namespace quire {
 std::vector<BlockId> Scheduler::Depart(Request& request, uint64_t ticket, int max_blocks,
                                        std::vector<BlockCopyPair>& moves) {
   // A state is where the outstanding steps leave it, and cannot go back to the tokens that are known.
-  const bool has_its_states =
-      blocks_.states().num_blocks() == 0 ||
-      std::ranges::all_of(request.sequences, [](const Sequence& s) { return s.num_in_flight == 0; });
+  const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
+    return s.num_in_flight == 0;
+  });
   // What outstanding steps draw for it is dropped, and drawn again where it goes on: draws are keyed by position.
   for (Sequence& sequence : request.sequences) {
     steps_.Forget(sequence);

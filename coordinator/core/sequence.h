@@ -26,13 +26,9 @@ struct Sequence {
   int first_block = 0;               // entries before it left the attention window and are null
   int told_first_block = 0;          // what the workers know of first_block
   std::vector<BlockId> host_blocks;  // swapped out: where the content of `blocks` waits; same indices
-  /// Where the state after num_planned() tokens is once outstanding steps are done, for models that have one (see
-  /// SequenceStates); empty before the first step and while the sequence holds nothing.
-  std::vector<BlockId> state;
-  std::vector<BlockId> host_state;  // swapped out: where that waits
-  std::optional<SlotId> slot;       // while the workers know the sequence
-  int64_t last_step = 0;            // the number of the last step that computed it
-  bool sits_out = false;            // of the step being planned: its client's other sequences take its turn
+  std::optional<SlotId> slot;        // while the workers know the sequence
+  int64_t last_step = 0;             // the number of the last step that computed it
+  bool sits_out = false;             // of the step being planned: its client's other sequences take its turn
   std::optional<FinishReason> finished;
 
   /// What the full blocks hold, for the prefix cache.
@@ -49,6 +45,11 @@ struct Sequence {
     }
   } contents;
 
+  // What follows is of models whose layers carry a state from token to token (SequenceStates); else all of it is empty.
+
+  /// Where the state after num_planned() tokens is once outstanding steps are done; none before the first step.
+  std::vector<BlockId> state;
+  std::vector<BlockId> host_state;  // swapped out: where that waits
   /// The state after num_tokens tokens, which an outstanding step computes: a checkpoint once its result is in.
   struct ComingCheckpoint {
     int num_tokens = 0;

@@ -31,7 +31,7 @@ bool SequenceStates::IsCheckpoint(const Sequence& sequence, int num_tokens) cons
 }
 
 int SequenceStates::CutAt(const Sequence& sequence, int start, int end) const {
-  if (num_blocks_ == 0 || !prefixes_.enabled()) return end;
+  if (!prefixes_.enabled()) return end;
   // Of what was generated in an earlier life only the last is worth a cut: it would replace those before.
   const int stride = kCheckpointBlocks * block_size_, latest = (sequence.length() - 1) / stride * stride;
   int cut = latest > sequence.num_prompt_tokens && latest > start ? std::min(latest, end) : end;
@@ -42,7 +42,6 @@ int SequenceStates::CutAt(const Sequence& sequence, int start, int end) const {
 }
 
 int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
-  if (num_blocks_ == 0) return 0;
   struct SharedState {
     BlockId first;
     int writers;
@@ -67,7 +66,6 @@ int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
 }
 
 int SequenceStates::MostToGrow(const Sequence& sequence) const {
-  if (num_blocks_ == 0) return 0;
   return sequence.state.empty() || IsShared(sequence) ? num_blocks_ : 0;
 }
 
@@ -85,7 +83,6 @@ void SequenceStates::Allocate(Sequence& sequence) {
 }
 
 void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
-  if (num_blocks_ == 0) return;
   if (sequence.state.empty()) return Allocate(sequence);  // the workers begin with zeros
   const bool is_shared = IsShared(sequence), is_kept = IsKept(sequence);
   const bool is_checkpoint = !is_kept && IsCheckpoint(sequence, sequence.num_planned());

@@ -26,7 +26,7 @@ class SequenceStates {
   SequenceStates(const BlockManagerOptions& options, BlockPool& pool, BlockFill& fill, PrefixSharing& prefixes);
 
   void Resize(int state_blocks) { num_blocks_ = state_blocks; }
-  /// Of one state; 0: the model has none.
+  /// Of one state; 0: the model has none, and nothing else here need be called for its sequences.
   int num_blocks() const { return num_blocks_; }
 
   /// Where a chunk [start, end) of the sequence ends so that a state can be kept on the way: `end`, or before.

@@ -59,6 +59,11 @@ TEST(PoolSizingTest, AStateTakesAsManyBlocksAsAnyRankNeedsForIt) {
   ranks[0].bytes_per_state += 1;
   EXPECT_EQ(StateBlocks(ranks), 4);
   EXPECT_EQ(ChoosePools(Topology(), BackendKind::kCpu, ranks, {.max_model_len = 100}).state_blocks, 4);
+  Topology small;
+  small.cache.num_blocks = 4;
+  EXPECT_THROW(ChoosePools(small, BackendKind::kCpu, ranks, {.max_model_len = 100}), Error);
+  small.cache.num_blocks = 5;
+  EXPECT_EQ(ChoosePools(small, BackendKind::kCpu, ranks, {.max_model_len = 100}).num_blocks, 6);
   ranks[0].bytes_per_state = int64_t{5000} * kMiB;
   EXPECT_THROW(StateBlocks(ranks), Error);
 }

@@ -82,10 +82,9 @@ TEST(BlockReportTest, BlocksComeWithTheirOwnersAndWhatTheyWaste) {
   EXPECT_EQ(blocks.at("waste"), 0.25);
   EXPECT_EQ(blocks.at("not_listed"), 1);
   EXPECT_EQ(blocks.at("swapped_out"), ParseJson(R"([{"request": 8, "blocks": 5}])", "expected"));
-  EXPECT_EQ(
-      blocks.at("blocks"),
-      ParseJson(
-          R"([{"id": 4, "kind": "tokens", "kept_behind": null, "ref_count": 2, "filled": 16, "hash": "00000000000000020000000000000001",
+  EXPECT_EQ(blocks.at("blocks"), ParseJson(
+                                     R"([{"id": 4, "kind": "tokens", "kept_behind": null, "ref_count": 2, "filled": 16,
+                           "hash": "00000000000000020000000000000001",
                            "age_steps": 3, "owners": [{"request": 7, "choice": 0, "index": 2}, {"pin": 6}]},
                           {"id": 9, "kind": "tokens", "kept_behind": null, "ref_count": 1, "filled": 8,
                            "hash": null, "age_steps": 0, "owners": [{"request": 7, "choice": 1, "index": 0}]},
@@ -93,7 +92,7 @@ TEST(BlockReportTest, BlocksComeWithTheirOwnersAndWhatTheyWaste) {
                            "hash": null, "age_steps": 0, "owners": []},
                           {"id": 6, "kind": "state", "kept_behind": null, "ref_count": 1, "filled": 0,
                            "hash": null, "age_steps": 0, "owners": [{"request": 7, "choice": 0, "state": 1}]}])",
-          "expected"));
+                                     "expected"));
 }
 
 }  // namespace

@@ -79,7 +79,15 @@ PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::
   int64_t per_block = 1;
   for (const RankInfo& rank : ranks) per_block = std::max(per_block, rank.bytes_per_block);
   const int64_t host_blocks = std::min<int64_t>(topology.cache.host_swap_bytes / per_block, INT32_MAX - 1);
-  return {ChooseNumBlocks(topology, backend, ranks, demand), static_cast<int>(host_blocks), StateBlocks(ranks)};
+  const PoolSizes pools = {ChooseNumBlocks(topology, backend, ranks, demand), static_cast<int>(host_blocks),
+                           StateBlocks(ranks)};
+  if (pools.num_blocks < 2 + pools.state_blocks) {
+    Fail(
+        "the KV cache has {} blocks, and the state of one sequence alone takes {} ({} bytes a block); free memory, or "
+        "raise --num-kv-blocks, --kv-cache-memory-bytes or --gpu-memory-utilization",
+        pools.num_blocks - 1, pools.state_blocks, per_block);
+  }
+  return pools;
 }
 
 }  // namespace quire
