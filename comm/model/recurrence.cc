@@ -17,6 +17,8 @@ void CheckRecurrence(const Recurrence& r, const std::string& path) {
   check("the number of value heads", r.value_heads, 1, kMaxHeads);
   check("the size of key heads", r.key_dim, 1, kMaxDim);
   check("the size of value heads", r.value_dim, 1, kMaxDim);
+  check("the number of channels of queries", r.key_heads * r.key_dim, 1, kMaxChannels);
+  check("the number of channels of values", r.value_heads * r.value_dim, 1, kMaxChannels);
   if (r.value_heads % r.key_heads != 0)
     Fail("{}: {} value heads do not divide over {} key heads", path, r.value_heads, r.key_heads);
 }

@@ -85,6 +85,8 @@ TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
   EXPECT_THAT(delta({{"linear_num_key_heads", 0}}), HasSubstr("the number of key heads"));
   EXPECT_THAT(delta({{"linear_key_head_dim", 1 << 20}}), HasSubstr("the size of key heads"));
   EXPECT_THAT(delta({{"linear_value_head_dim", -4}}), HasSubstr("the size of value heads"));
+  EXPECT_THAT(delta({{"linear_num_key_heads", 8192}, {"linear_num_value_heads", 8192}, {"linear_key_head_dim", 4096}}),
+              HasSubstr("the number of channels of queries of layers with states, 33554432"));
   EXPECT_THAT(delta({{"attention_bias", true}}), HasSubstr("attention_bias = true is not supported"));
   EXPECT_THAT(delta({{"full_attention_interval", 5}}), HasSubstr("models without attention"));
 }
