@@ -72,6 +72,10 @@ ONE_DEVICE = {
     "Matmul": "weights are packed here; CUDA has SkinnyGemm and the vendor's library",
     "ExpertMatmul": "weights are packed here and plain on CUDA",
     "PagedAttention": "CUDA attends to chunks and to decodes apart, after a plan of the host",
+    "CausalConv": "CUDA refuses models whose layers keep states",
+    "GatedDelta": "CUDA refuses models whose layers keep states",
+    "GatedNorm": "CUDA refuses models whose layers keep states",
+    "SigmoidGate": "CUDA refuses models with gates of attention",
     "MeasureCeilings": "a measurement, not an op",
 }
 

@@ -15,17 +15,22 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,       &architectures::kMistral,    &architectures::kQwen2,    &architectures::kQwen3,
-    &architectures::kMinistral,   &architectures::kMinistral3, &architectures::kPhi3,     &architectures::kGranite,
-    &architectures::kSmolLm3,     &architectures::kOlmo2,      &architectures::kOlmo3,    &architectures::kGemma2,
-    &architectures::kGemma3,      &architectures::kGlm,        &architectures::kGlm4,     &architectures::kBloom,
-    &architectures::kMpt,         &architectures::kGptNeoX,    &architectures::kGpt2,     &architectures::kOpt,
-    &architectures::kFalcon,      &architectures::kStarCoder2, &architectures::kCohere,   &architectures::kCohere2,
-    &architectures::kPhi,         &architectures::kStableLm,   &architectures::kMixtral,  &architectures::kQwen2Moe,
-    &architectures::kQwen3Moe,    &architectures::kOlmoe,      &architectures::kGlm4Moe,  &architectures::kGptOss,
-    &architectures::kGraniteMoe,  &architectures::kGemma,      &architectures::kPhiMoe,   &architectures::kDots1,
-    &architectures::kMiniMaxM2,   &architectures::kErnie,      &architectures::kErnieMoe, &architectures::kGemma4,
-    &architectures::kGemma4Whole,
+    &architectures::kLlama,      &architectures::kMistral,     &architectures::kQwen2,
+    &architectures::kQwen3,      &architectures::kMinistral,   &architectures::kMinistral3,
+    &architectures::kPhi3,       &architectures::kGranite,     &architectures::kSmolLm3,
+    &architectures::kOlmo2,      &architectures::kOlmo3,       &architectures::kGemma2,
+    &architectures::kGemma3,     &architectures::kGlm,         &architectures::kGlm4,
+    &architectures::kBloom,      &architectures::kMpt,         &architectures::kGptNeoX,
+    &architectures::kGpt2,       &architectures::kOpt,         &architectures::kFalcon,
+    &architectures::kStarCoder2, &architectures::kCohere,      &architectures::kCohere2,
+    &architectures::kPhi,        &architectures::kStableLm,    &architectures::kMixtral,
+    &architectures::kQwen2Moe,   &architectures::kQwen3Moe,    &architectures::kOlmoe,
+    &architectures::kGlm4Moe,    &architectures::kGptOss,      &architectures::kGraniteMoe,
+    &architectures::kGemma,      &architectures::kPhiMoe,      &architectures::kDots1,
+    &architectures::kMiniMaxM2,  &architectures::kErnie,       &architectures::kErnieMoe,
+    &architectures::kGemma4,     &architectures::kGemma4Whole, &architectures::kLfm2,
+    &architectures::kQwen3Next,  &architectures::kQwen35Text,  &architectures::kQwen35MoeText,
+    &architectures::kQwen35,     &architectures::kQwen35Moe,   &architectures::kLfm2Moe,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -131,7 +136,8 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
   const std::string past_last =
       fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
-  const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_");
+  const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_") ||
+                          (naming == Naming::kHf && tensor_name.starts_with("mtp."));
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
   if (naming == Naming::kHf && WouldMakeKeys(spec, tensor_name)) return true;
   if (!spec.tied_embeddings) return false;

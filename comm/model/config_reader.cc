@@ -31,6 +31,7 @@ constexpr Meaningful kHfKeys[] = {
     {"attn_logit_softcapping", "null"},
     {"clip_qkv", "null"},
     {"compression_config", "null"},
+    {"conv_bias", "false"},
     {"do_layer_norm_before", "true"},
     {"embedding_multiplier", "1"},
     {"enable_moe_block", "false"},

@@ -110,7 +110,7 @@ ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format) {
          path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
   }
   model.PlaceTensors();
-  const Tensor& query = model.Get(Role::kQuery);
+  const Tensor& query = model.Get(Role::kQuery, model.spec_.first_attention_layer());
   model.half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
   for (const auto& [name, tensor] : model.tensors_)
     model.total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());

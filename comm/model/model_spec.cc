@@ -1,5 +1,6 @@
 #include "comm/model/model_spec.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -92,6 +93,19 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.gated_mlp && !s.mlp_bias && !s.parallel_block && !s.shared_norm, "{}: a mixture of such MLPs", path);
 }
 
+void CheckMixers(const ModelSpec& s, const std::string& path) {
+  if (s.num_state_layers() == 0) return;
+  CheckRecurrence(s.recurrence, path);
+  // Blocks of the KV pool hold the states, and without keys and values they would be of no bytes.
+  if (!std::ranges::any_of(s.layers, &LayerSpec::has_kv)) Fail("{}: models without attention are not supported", path);
+  const bool convolves = s.recurrence.channels > 0;
+  const auto is_other = [&](const LayerSpec& layer) {
+    return layer.has_state() && (layer.mixer == Mixer::kShortConvolution) != convolves;
+  };
+  QUIRE_CHECK(std::ranges::none_of(s.layers, is_other), "{}: layers with states of several kinds", path);
+  QUIRE_CHECK(s.norms_before && !s.parallel_block, "{}: layers with states in such blocks", path);
+}
+
 void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before || s.norms_after, "{}: no norms", path);
   QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
@@ -129,6 +143,7 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
   CheckRopes(s, path);
   CheckScales(s, path);
   CheckMixtures(s, path);
+  CheckMixers(s, path);
   for (const TokenId id : s.eos_token_ids) {
     if (id < 0 || id >= s.vocab_size) {
       Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, s.vocab_size);
@@ -140,9 +155,9 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, vocab, max_position, epsilon, ropes, tied, qkv_bias, qk_norm, value_norm,
                norm, before, after, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias,
-               gated, activation, gate_limit, sinks, parallel, shared_norm, position, position_offset, alibi,
-               fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, layer_input,
-               score_cap, logit_cap, interleaved, quants, mixture, layers, eos] = spec;
+               gated, activation, gate_limit, sinks, attention_gate, parallel, shared_norm, position, position_offset,
+               alibi, fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale,
+               layer_input, score_cap, logit_cap, interleaved, quants, mixture, recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -154,8 +169,8 @@ std::string TextOf(const ModelSpec& spec) {
   text +=
       fmt::format(" ({} {} {} {} {} {})", static_cast<int>(method), bits, group, zero_offset, block_rows, block_cols);
   for (const Rope& rope : ropes) text += fmt::format(" [{}]", TextOf(rope));
-  text +=
-      fmt::format(" {} {} {} {} {} [{}]", gate_limit, sinks, value_norm, layer_scales, layer_input, TextOf(mixture));
+  text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
+                      layer_input, TextOf(mixture), TextOf(recurrence));
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, mlp, has_mixture] = layer;
     text += fmt::format(" {},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,

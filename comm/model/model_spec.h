@@ -8,6 +8,7 @@
 #include "comm/base/types.h"
 #include "comm/model/formats/stored_quants.h"
 #include "comm/model/mixture.h"
+#include "comm/model/recurrence.h"
 #include "comm/model/rope.h"
 
 namespace quire {
@@ -36,6 +37,9 @@ enum class Activation : uint8_t {
 /// What lets the tokens of a layer see each other.
 enum class Mixer : uint8_t {
   kAttention,  // softmax over the keys of the context, which lie in KV blocks
+  // The others carry a state of fixed size from token to token; ModelSpec::recurrence has the sizes.
+  kShortConvolution,  // a causal convolution of each channel, between two gates
+  kGatedDelta,        // the gated delta rule (kernels/gated_delta.h), behind a causal convolution
 };
 
 /// What may differ from layer to layer.
@@ -51,6 +55,7 @@ struct LayerSpec {
   bool mixture = false;           // its MLP is ModelSpec::mixture
 
   constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
+  constexpr bool has_state() const { return !has_attention(); }
   /// True of layers with keys and values of their own, which KV blocks hold.
   constexpr bool has_kv() const { return has_attention() && kv_from_layer < 0; }
   bool operator==(const LayerSpec&) const = default;
@@ -93,6 +98,7 @@ struct ModelSpec {
   double gate_limit = 0;  // of kClampedSilu
   /// Each query head has a score beside those of the context that joins the softmax and has no value.
   bool attention_sinks = false;
+  bool attention_gate = false;  // what attention gives is multiplied by the sigmoid of a gate, number by number
   /// Attention and MLP both read the residual of before the layer, and what they give is added to it together;
   /// otherwise the MLP reads what attention has made of it.
   bool parallel_block = false;
@@ -114,13 +120,19 @@ struct ModelSpec {
   /// The file has query and key rows for rotation of neighbouring dimensions, as GGUF's of the Llama family; elsewhere
   /// dimension i rotates with i + half of those that rotate.
   bool interleaved_rope_rows = false;
-  StoredQuants quants;  // of safetensors
-  Mixture mixture;      // of the layers that have one; all alike
+  StoredQuants quants;    // of safetensors
+  Mixture mixture;        // of the layers that have one; all alike
+  Recurrence recurrence;  // of the layers that keep a state; all alike
   std::vector<LayerSpec> layers;
   std::vector<TokenId> eos_token_ids;
 
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
+  int64_t num_state_layers() const { return std::ranges::count_if(layers, &LayerSpec::has_state); }
+  /// CheckSpec sees to it that there is one.
+  int64_t first_attention_layer() const {
+    return std::ranges::find_if(layers, &LayerSpec::has_attention) - layers.begin();
+  }
   /// Gives every layer the same.
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;

@@ -25,6 +25,7 @@ bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != 
 void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight, int64_t layer,
             Naming naming, std::vector<ExpectedTensor>& expected) {
   std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer).total};
+  if (weight.cols == Axis::kTaps) shape.push_back(1);  // as files have convolutions of single channels
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
   const bool apart = HasPlaceForExpert(naming == Naming::kHf ? weight.hf : weight.gguf);
@@ -33,6 +34,24 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
     expected.push_back(
         {NameOf(weight, layer, expert, naming), shape, weight.role, layer, apart ? expert : kAllExperts});
   }
+}
+
+/// Runs of rows that each of several fused weights is cut into.
+int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, int64_t rows) {
+  switch (fusion) {
+    case Fusion::kNone:
+    case Fusion::kInOrder:
+      return 1;
+    case Fusion::kByKvHead:
+      return layer.num_kv_heads;
+    case Fusion::kAlternating:
+      return rows;
+    case Fusion::kByHead:
+      return spec.num_heads;
+    case Fusion::kByKeyHead:
+      return spec.recurrence.key_heads;
+  }
+  Fail("unknown fusion");
 }
 
 }  // namespace
@@ -69,6 +88,18 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return spec.mixture.intermediate_size;
     case Axis::kSharedMlp:
       return spec.mixture.shared_intermediate_size;
+    case Axis::kChannels:
+      return spec.recurrence.channels;
+    case Axis::kDeltaHeads:
+      return spec.recurrence.value_heads;
+    case Axis::kDeltaKeys:
+      return spec.recurrence.key_heads * spec.recurrence.key_dim;
+    case Axis::kDeltaValues:
+      return spec.recurrence.value_heads * spec.recurrence.value_dim;
+    case Axis::kDeltaHeadDim:
+      return spec.recurrence.value_dim;
+    case Axis::kTaps:
+      return spec.recurrence.taps;
   }
   Fail("unknown axis");
 }
@@ -78,9 +109,7 @@ RowPlaces PlacesOf(const ModelSpec& spec, const std::vector<WeightSpec>& weights
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
   const int64_t rows = Extent(spec, weight.rows, layer);
   if (weight.fusion == Fusion::kNone) return {0, std::max<int64_t>(1, rows), std::max<int64_t>(1, rows), rows};
-  const int64_t groups = weight.fusion == Fusion::kByKvHead      ? l.num_kv_heads
-                         : weight.fusion == Fusion::kAlternating ? rows
-                                                                 : 1;
+  const int64_t groups = GroupsOf(spec, l, weight.fusion, rows);
   int64_t before = 0, total = 0;
   for (const WeightSpec& other : weights) {
     if (std::string_view(other.hf) != weight.hf || !HasRole(l, other.role)) continue;

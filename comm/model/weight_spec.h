@@ -35,6 +35,7 @@ enum class Role : uint8_t {
   kAttentionOut,
   kAttentionOutBias,
   kSinks,
+  kAttentionGate,
   kAttentionAfterNorm,  // of what attention adds to the residual
   kMlpNorm,
   kMlpNormBias,
@@ -48,6 +49,26 @@ enum class Role : uint8_t {
   kLayerInputOut,
   kLayerInputNorm,  // of what that adds to the residual
   kLayerScale,      // one number
+  // A layer that is a short convolution has these instead of attention's. Taps are of a convolution.
+  kConvInGate,
+  kConvOutGate,
+  kConvIn,
+  kConvTaps,
+  kConvOut,
+  // A layer of the gated delta rule has these. Rates are logarithms of GatedDeltaParams::rate.
+  kDeltaQuery,
+  kDeltaKey,
+  kDeltaValue,
+  kDeltaGate,
+  kDeltaBeta,
+  kDeltaDecay,
+  kDeltaQueryTaps,
+  kDeltaKeyTaps,
+  kDeltaValueTaps,
+  kDeltaRate,
+  kDeltaDecayBias,
+  kDeltaNorm,
+  kDeltaOut,
   // A layer whose MLP is a mixture has these instead of gate, up and down.
   kRouter,
   kRouterBias,
@@ -78,7 +99,9 @@ constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role 
 /// True of weights that a layer with a mixture does without.
 constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= Role::kDownBias; }
 /// True of weights of attention itself: other mixers do without.
-constexpr bool IsOfAttention(Role role) { return role >= Role::kQuery && role <= Role::kSinks; }
+constexpr bool IsOfAttention(Role role) { return role >= Role::kQuery && role <= Role::kAttentionGate; }
+constexpr bool IsOfShortConvolution(Role role) { return role >= Role::kConvInGate && role <= Role::kConvOut; }
+constexpr bool IsOfGatedDelta(Role role) { return role >= Role::kDeltaQuery && role <= Role::kDeltaOut; }
 /// True of weights that make keys and values: a layer that reads those of another does without.
 constexpr bool IsOfKeysAndValues(Role role) {
   using enum Role;
@@ -86,6 +109,8 @@ constexpr bool IsOfKeysAndValues(Role role) {
 }
 constexpr bool HasRole(const LayerSpec& layer, Role role) {
   if (IsOfAttention(role) && !layer.has_attention()) return false;
+  if (IsOfShortConvolution(role) && layer.mixer != Mixer::kShortConvolution) return false;
+  if (IsOfGatedDelta(role) && layer.mixer != Mixer::kGatedDelta) return false;
   if (IsOfKeysAndValues(role) && !layer.has_kv()) return false;
   if (role == Role::kValue && layer.values_are_keys) return false;
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
@@ -109,6 +134,12 @@ enum class Axis : uint8_t {
   kExpertMlp,     // of every expert
   kSharedMlp,     // of the shared expert
   kVocab,         // the vocabulary in shards
+  kChannels,      // of short convolutions
+  kDeltaHeads,    // of the gated delta rule, of values
+  kDeltaKeys,     // its key heads times key_dim
+  kDeltaValues,   // its value heads times value_dim
+  kDeltaHeadDim,  // value_dim, whole on every rank
+  kTaps,          // of convolutions, whole on every rank
 };
 
 /// How several weights are the rows of one tensor of a file: those of the list that have its name, in their order.
@@ -117,6 +148,8 @@ enum class Fusion : uint8_t {
   kInOrder,      // all rows of one after all rows of another
   kByKvHead,     // for every key and value head its queries, its keys, its values
   kAlternating,  // a row of each in turn
+  kByHead,       // for every query head its rows of each
+  kByKeyHead,    // for every key head of the gated delta rule its rows of each, those of its value heads together
 };
 
 /// Where the rows of a weight are in its tensor: runs of neighbours, the first at `first`, one every `stride` rows.

@@ -182,14 +182,23 @@ StepPlan ReadPlan(const Frame& frame) {
     for (const auto* a : *wire_plan.added()) {
       unfolded.Take(a->tokens());
       unfolded.Take(a->blocks());
+      unfolded.Take(a->state());
       if (a->sampling() != nullptr) TakeLists(*a->sampling(), unfolded);
       plan.added.push_back({a->slot(), a->num_prompt_tokens(), a->num_computed(), Numbers<TokenId>(a->tokens()),
-                            Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling()), a->num_scored()});
+                            Numbers<BlockId>(a->blocks()), ReadSampling(a->sampling()), a->num_scored(),
+                            Numbers<BlockId>(a->state())});
     }
   }
   if (wire_plan.tables() != nullptr) {
     for (const auto* t : *wire_plan.tables()) {
       plan.tables.push_back({t->slot(), t->index(), t->block()});
+    }
+  }
+  if (wire_plan.states() != nullptr) {
+    if (wire_plan.states()->size() > kMaxSlots) Fail("plan: {} states", wire_plan.states()->size());
+    for (const auto* s : *wire_plan.states()) {
+      unfolded.Take(s->blocks());
+      plan.states.push_back({s->slot(), Numbers<BlockId>(s->blocks())});
     }
   }
   if (wire_plan.branches() != nullptr) {
@@ -314,15 +323,15 @@ struct HandshakeWriter {
   }
   FrameKind operator()(const HelloMessage& m) const {
     b.Finish(wire::CreateHelloDirect(b, m.fingerprint.c_str(), m.isa.c_str(), m.bytes_per_block, m.weight_bytes,
-                                     m.available_bytes, m.load_millis));
+                                     m.available_bytes, m.load_millis, m.bytes_per_state));
     return FrameKind::kHello;
   }
   FrameKind operator()(const StartMessage& m) const {
-    b.Finish(wire::CreateStart(b, m.num_blocks, m.num_host_blocks));
+    b.Finish(wire::CreateStart(b, m.num_blocks, m.num_host_blocks, m.state_blocks));
     return FrameKind::kStart;
   }
   FrameKind operator()(const ReadyMessage& m) const {
-    b.Finish(wire::CreateReady(b, m.num_blocks, m.num_host_blocks, m.swap_nanos_per_block));
+    b.Finish(wire::CreateReady(b, m.num_blocks, m.num_host_blocks, m.swap_nanos_per_block, m.state_blocks));
     return FrameKind::kReady;
   }
   FrameKind operator()(const FailureMessage& m) const {
@@ -378,7 +387,7 @@ struct HandshakeWriter {
     for (const auto& a : plan.added) {
       const auto sampling = WriteSampling(b, a.sampling);
       added.push_back(wire::CreateAddedDirect(b, a.slot, a.num_prompt_tokens, a.num_computed, &a.tokens, &a.blocks,
-                                              sampling, a.num_scored));
+                                              sampling, a.num_scored, a.state.empty() ? nullptr : &a.state));
     }
     const auto copies = [&](const std::vector<BlockCopyPair>& pairs) {
       return Structs<wire::BlockCopy>(b, pairs, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
@@ -389,12 +398,15 @@ struct HandshakeWriter {
         Structs<wire::Branch>(b, plan.branches, [](auto& c) { return wire::Branch(c.slot, c.parent, c.token); });
     const auto tables =
         Structs<wire::TableEdit>(b, plan.tables, [](auto& t) { return wire::TableEdit(t.slot, t.index, t.block); });
+    std::vector<fb::Offset<wire::StateTable>> states;
+    for (const StateTable& s : plan.states) states.push_back(wire::CreateStateTableDirect(b, s.slot, &s.blocks));
+    const auto states_offset = states.empty() ? 0 : b.CreateVector(states);
     const auto swap_outs = copies(plan.swap_outs), swap_ins = copies(plan.swap_ins), inside = copies(plan.copies);
     const auto decodes = b.CreateVector(SlotBitmap(plan.decodes));
     const auto chunks =
         Structs<wire::Chunk>(b, plan.chunks, [](auto& c) { return wire::Chunk(c.slot, c.start, c.count); });
     b.Finish(wire::CreatePlan(b, released, added_offset, branches, tables, swap_outs, swap_ins, inside, decodes, chunks,
-                              plan.position_sum));
+                              plan.position_sum, states_offset));
     return FrameKind::kPlan;
   }
   FrameKind operator()(const StepResult& result) const {
@@ -539,15 +551,16 @@ Message Decode(const Frame& frame) {
                           .bytes_per_block = m.bytes_per_block(),
                           .weight_bytes = m.weight_bytes(),
                           .available_bytes = m.available_bytes(),
-                          .load_millis = m.load_millis()};
+                          .load_millis = m.load_millis(),
+                          .bytes_per_state = m.bytes_per_state()};
     }
     case FrameKind::kStart: {
       const auto& m = Root<wire::Start>(frame);
-      return StartMessage{m.num_blocks(), m.num_host_blocks()};
+      return StartMessage{m.num_blocks(), m.num_host_blocks(), m.state_blocks()};
     }
     case FrameKind::kReady: {
       const auto& m = Root<wire::Ready>(frame);
-      return ReadyMessage{m.num_blocks(), m.num_host_blocks(), m.swap_nanos_per_block()};
+      return ReadyMessage{m.num_blocks(), m.num_host_blocks(), m.swap_nanos_per_block(), m.state_blocks()};
     }
     case FrameKind::kFailure: {
       const auto& m = Root<wire::Failure>(frame);

@@ -15,7 +15,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 12;
+inline constexpr uint16_t kProtocolVersion = 13;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 
@@ -83,15 +83,18 @@ struct HelloMessage {
   std::string fingerprint, isa;
   int64_t bytes_per_block = 0, weight_bytes = 0, available_bytes = 0;
   int32_t load_millis = 0;
+  int64_t bytes_per_state = 0;  // of one sequence, on this rank; 0: the model has none
 };
 
 struct StartMessage {
   int32_t num_blocks = 0;       // the null block counted in
   int32_t num_host_blocks = 0;  // for swapping; likewise; 0: none
+  int32_t state_blocks = 0;     // that hold a sequence's state
 };
 struct ReadyMessage {
   int32_t num_blocks = 0, num_host_blocks = 0;
   int64_t swap_nanos_per_block = 0;  // measured; 0 without host blocks
+  int32_t state_blocks = 0;
 };
 struct FailureMessage {
   std::string phase, message;

@@ -30,6 +30,17 @@ void CheckToken(SlotId slot, TokenId token, const PlanLimits& limits) {
   if (token < 0 || token >= limits.vocab_size) Fail("plan: slot {}: token {}", slot, token);
 }
 
+void CheckState(SlotId slot, const std::vector<BlockId>& state, const PlanLimits& limits) {
+  if (static_cast<int64_t>(state.size()) != limits.state_blocks)
+    Fail("plan: slot {}: a state of {} blocks, not {}", slot, state.size(), limits.state_blocks);
+  if (state.empty()) return;
+  IdSet distinct(limits.num_blocks, "a state has block");
+  for (const BlockId block : state) {
+    CheckBlock(block, limits.num_blocks);
+    distinct.Enter(block);
+  }
+}
+
 void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   const auto tokens = static_cast<int64_t>(a.tokens.size()), blocks = static_cast<int64_t>(a.blocks.size());
   const bool lengths = tokens >= 1 && tokens <= limits.max_model_len && a.num_prompt_tokens >= 1 &&
@@ -42,6 +53,7 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
     outside_window = outside_window && block == kNullBlock;
     if (!outside_window) CheckBlock(block, limits.num_blocks);
   }
+  CheckState(a.slot, a.state, limits);
   for (const TokenId token : a.tokens) CheckToken(a.slot, token, limits);
   for (const auto& [token, bias] : a.sampling.logit_bias) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.banned_until_min) CheckToken(a.slot, token, limits);
@@ -100,6 +112,10 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
     check_slot(slot);
     if (block != kNullBlock) CheckBlock(block, limits.num_blocks);
     if (int64_t{index} * limits.block_size >= limits.max_model_len) Fail("plan: slot {}: table entry {}", slot, index);
+  }
+  for (const auto& [slot, state] : plan.states) {
+    check_slot(slot);
+    CheckState(slot, state, limits);
   }
   CheckMoves(plan, limits);
   int64_t tokens = 0;

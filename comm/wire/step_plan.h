@@ -61,7 +61,8 @@ struct AddedSequence {
   std::vector<TokenId> tokens;
   std::vector<BlockId> blocks;
   SamplingSpec sampling;
-  int32_t num_scored = 0;  // leading rows of its prompt that were scored already; see RowsToScore
+  int32_t num_scored = 0;      // leading rows of its prompt that were scored already; see RowsToScore
+  std::vector<BlockId> state;  // where its state is, the one after num_computed tokens; see StateTable
 
   bool operator==(const AddedSequence&) const = default;
 };
@@ -84,6 +85,16 @@ struct TableEdit {
   BlockId block;
 
   bool operator==(const TableEdit&) const = default;
+};
+
+/// The sequence's state is in these blocks from now on. A model whose layers carry a state of fixed size from token to
+/// token (PROTOCOL.md, States) has it for every sequence in as many blocks of the pool as Start said, an address space
+/// of their own; other models have none.
+struct StateTable {
+  SlotId slot;
+  std::vector<BlockId> blocks;
+
+  bool operator==(const StateTable&) const = default;
 };
 
 /// One block's content goes from `source` to `destination`.
@@ -129,6 +140,7 @@ struct StepPlan {
   std::vector<AddedSequence> added;
   std::vector<Branch> branches;
   std::vector<TableEdit> tables;
+  std::vector<StateTable> states;
   std::vector<BlockCopyPair> swap_outs;  // device block to host block
   std::vector<BlockCopyPair> swap_ins;   // host block to device block
   std::vector<BlockCopyPair> copies;     // device block to device block
@@ -145,6 +157,7 @@ struct StepPlan {
     added.clear();
     branches.clear();
     tables.clear();
+    states.clear();
     swap_outs.clear();
     swap_ins.clear();
     copies.clear();

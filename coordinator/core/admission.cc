@@ -121,8 +121,8 @@ int Scheduler::BlocksToBegin(Request& request) {
   int needed = 0;
   for (Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
-    const int shared = needed > 0 ? prompt : window ? 0 : std::min(cacheable, blocks_.prefixes().HeldBlocks(sequence));
-    needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens(), shared));
+    const int shared = needed > 0 ? prompt : window ? 0 : blocks_.prefixes().HeldBlocks(sequence, cacheable);
+    needed += std::max(1, BlocksAhead(sequence, sequence.num_tokens(), shared)) + blocks_.states().num_blocks();
   }
   return needed;
 }
@@ -135,6 +135,8 @@ int Scheduler::BlocksToComeBack(const Request& request) const {
     needed += std::max(1, blocks_.BlocksFor(sequence.num_tokens()) - static_cast<int>(sequence.host_blocks.size()));
     // The block it writes into may be shared: a copy.
     needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
+    // So may its state, or it has none yet.
+    if (request.sequences.size() > 1 || sequence.host_state.empty()) needed += blocks_.states().num_blocks();
   }
   return needed;
 }
@@ -181,6 +183,7 @@ int Scheduler::OutstandingBlocks(const Request& request) const {
     const int longest = sequence.num_prompt_tokens + request.limits.max_tokens - 1;  // the last is never computed
     const int soon = std::min(sequence.length() + limits_.lookahead_tokens, longest);
     blocks += BlocksAhead(sequence, soon, first ? 0 : shared);
+    if (blocks_.has_states()) blocks += blocks_.states().MostToGrow(sequence);
     first = false;
   }
   return blocks;

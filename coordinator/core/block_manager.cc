@@ -13,6 +13,7 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
       host_pool_(options.num_host_blocks + 1),
       fill_(options.num_blocks),
       prefixes_(options, pool_),
+      states_(options, pool_, fill_, prefixes_),
       pins_(pool_),
       swap_(pool_, fill_, host_pool_, options.block_size),
       holdings_(host_pool_),
@@ -21,10 +22,12 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
 void BlockManager::Resize(const PoolSizes& sizes) {
   options_.num_blocks = sizes.num_blocks;
   options_.num_host_blocks = sizes.num_host_blocks;
+  options_.state_blocks = sizes.state_blocks;
   pool_.Resize(sizes.num_blocks);
   host_pool_.Resize(sizes.num_host_blocks + 1);
   fill_.Resize(sizes.num_blocks);
-  prefixes_.Resize(sizes.num_blocks);
+  prefixes_.Resize(sizes.num_blocks, sizes.state_blocks);
+  states_.Resize(sizes.state_blocks);
   watermark_blocks_ = static_cast<int>(options_.watermark * pool_.num_usable());
 }
 
@@ -59,10 +62,10 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   for (const auto& [block, writers] : shared) {
     needed += std::min(writers, pool_.ref_count(block) - 1);  // when all owners write, the last one does so in place
   }
-  return needed;
+  return has_states() ? needed + states_.BlocksToGrow(targets) : needed;
 }
 
-void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan) {
+void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved) {
   const auto tell = [&](size_t index) {
     if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
   };
@@ -81,6 +84,7 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan) {
     sequence.blocks.push_back(Allocate());
     tell(sequence.blocks.size() - 1);
   }
+  if (has_states() && num_tokens > sequence.num_planned()) states_.Grow(sequence, reserved, plan);
 }
 
 void BlockManager::Computed(Sequence& sequence, int count) {
@@ -90,6 +94,7 @@ void BlockManager::Computed(Sequence& sequence, int count) {
     fill_.Raise(sequence.blocks[static_cast<size_t>(index)], std::min(size, sequence.num_computed - index * size));
   }
   prefixes_.NameComputed(sequence);
+  if (has_states()) states_.Computed(sequence);
 }
 
 void BlockManager::Fork(const Sequence& parent, Sequence& child) {
@@ -104,6 +109,7 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
     child.blocks.push_back(parent.blocks[static_cast<size_t>(i)]);
     if (i >= child.first_block) pool_.AddReference(child.blocks.back());
   }
+  if (has_states()) states_.Fork(parent, child);
 }
 
 void BlockManager::LeaveWindow(Sequence& sequence) {
@@ -129,6 +135,9 @@ void BlockManager::Free(Sequence& sequence) {
   sequence.blocks.clear();
   host_pool_.ReleaseAll(sequence.host_blocks);
   sequence.host_blocks.clear();
+  if (has_states()) states_.Free(sequence);
+  host_pool_.ReleaseAll(sequence.host_state);
+  sequence.host_state.clear();
   sequence.first_block = 0;
   sequence.num_computed = 0;
   sequence.contents.Restart();

@@ -10,14 +10,9 @@
 #include "coordinator/core/prefix_pins.h"
 #include "coordinator/core/prefix_sharing.h"
 #include "coordinator/core/sequence.h"
+#include "coordinator/core/sequence_states.h"
 
 namespace quire {
-
-/// A sequence and the number of tokens its blocks must hold.
-struct GrowTarget {
-  Sequence* sequence;
-  int num_tokens;
-};
 
 /// The block-space manager: gives blocks to sequences and takes them back. Owns the pools and everybody else who holds
 /// blocks of theirs: pins, swapped-out tables, holdings of requests between engines.
@@ -31,7 +26,7 @@ class BlockManager {
 
   /// Other numbers of blocks from now on. Nothing may be held or cached, on device or host.
   void Resize(const PoolSizes& sizes);
-  PoolSizes sizes() const { return {options_.num_blocks, options_.num_host_blocks}; }
+  PoolSizes sizes() const { return {options_.num_blocks, options_.num_host_blocks, options_.state_blocks}; }
 
   int block_size() const { return options_.block_size; }
   int sliding_window() const { return options_.sliding_window; }
@@ -44,9 +39,10 @@ class BlockManager {
 
   /// Blocks that growing all the targets takes, copies included. The targets are sequences of one request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Makes the table cover num_tokens and the positions from num_planned() on writable, and tells the workers if they
-  /// know the sequence. The pool must have the blocks.
-  void Grow(Sequence& sequence, int num_tokens, StepPlan& plan);
+  /// Makes the table cover num_tokens, and the positions from num_planned() on and the state writable, and tells the
+  /// workers if they know the sequence. The pool must have the blocks; where it has `reserved` more, a state may be
+  /// kept.
+  void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   /// `count` more tokens were computed and all up to there are known: full blocks become findable.
   void Computed(Sequence& sequence, int count);
   /// `child` gets the blocks that hold `parent`'s computed tokens, shared, and its num_computed. `child` has no blocks.
@@ -69,6 +65,9 @@ class BlockManager {
   const MigrationHoldings& holdings() const { return holdings_; }
   MigrationHoldings& holdings() { return holdings_; }
   HostSwap& swap() { return swap_; }
+  bool has_states() const { return states_.num_blocks() > 0; }
+  const SequenceStates& states() const { return states_; }
+  SequenceStates& states() { return states_; }
 
   template <class Archive>
   void Transfer(Archive& archive) {
@@ -83,6 +82,7 @@ class BlockManager {
   BlockPool pool_, host_pool_;
   BlockFill fill_;
   PrefixSharing prefixes_;
+  SequenceStates states_;
   PrefixPins pins_;
   HostSwap swap_;
   MigrationHoldings holdings_;

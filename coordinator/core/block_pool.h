@@ -33,6 +33,9 @@ class BlockPool {
   int num_cached() const { return num_cached_; }
   int ref_count(BlockId block) const { return blocks_[static_cast<size_t>(block)].ref_count; }
 
+  /// True when its content outlives its last holder.
+  bool keeps(BlockId block) const { return blocks_[static_cast<size_t>(block)].keep; }
+
   /// A block with one reference. num_free() must be above 0.
   BlockId Allocate();
   /// Also takes a cached block back into use.

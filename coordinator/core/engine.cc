@@ -36,9 +36,11 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
                        max_tokens, options_.max_model_len);
   }
   if (!scheduler_.CanEverRun(prompt, max_tokens, n)) {
-    return fmt::format("{} x ({} + {}) tokens do not fit the KV cache of {} blocks of {} tokens (at most {} sequences)",
-                       n, prompt, max_tokens, blocks_.num_usable(), blocks_.block_size(),
-                       options_.scheduler.max_running);
+    const int state = blocks_.states().num_blocks();
+    return fmt::format(
+        "{} x ({} + {}) tokens{} do not fit the KV cache of {} blocks of {} tokens (at most {} sequences)", n, prompt,
+        max_tokens, state > 0 ? fmt::format(" and {} blocks of state each", state) : "", blocks_.num_usable(),
+        blocks_.block_size(), options_.scheduler.max_running);
   }
   const ClientLimits& own = request.client_limits;
   if (own.max_running_seqs > 0 && n > own.max_running_seqs)

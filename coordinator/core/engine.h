@@ -97,8 +97,9 @@ class Engine {
   void StartEpoch(EpochId epoch, const PoolSizes& pools) { Do(command::StartEpoch{epoch, pools}); }
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
-  /// The null block and the least number of others with which every request that is here can run to its end.
-  int BlocksNeeded() const;
+  /// The null block and the least number of others with which every request that is here can run to its end, if a state
+  /// takes so many of them.
+  int BlocksNeeded(int state_blocks) const;
 
   /// Seconds that moving one block between device and host takes, as the workers measured it.
   void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }

@@ -31,6 +31,7 @@ void Engine::Do(const command::StartEpoch& c) {
     blocks_.Resize(c.pools);
     options_.blocks.num_blocks = c.pools.num_blocks;
     options_.blocks.num_host_blocks = c.pools.num_host_blocks;
+    options_.blocks.state_blocks = c.pools.state_blocks;
   }
   std::vector<std::pair<RequestId, std::string>> given_up;
   for (const auto& [id, request] : requests_) {
@@ -54,11 +55,13 @@ std::string Engine::ReasonToGiveUp(const Request& request) const {
   return "";
 }
 
-int Engine::BlocksNeeded() const {
+int Engine::BlocksNeeded(int state_blocks) const {
+  const int more = state_blocks - blocks_.states().num_blocks();
   int64_t most = 0;
   for (const auto& [id, request] : requests_) {
     const int n = static_cast<int>(request->sequences.size());
-    most = std::max(most, scheduler_.BlocksAtLongest(request->num_prompt_tokens(), request->limits.max_tokens, n));
+    most = std::max(most, scheduler_.BlocksAtLongest(request->num_prompt_tokens(), request->limits.max_tokens, n) +
+                              int64_t{n} * more);
   }
   return static_cast<int>(most) + 1;
 }

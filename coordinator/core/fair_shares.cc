@@ -160,7 +160,7 @@ void Scheduler::CountUse() {
 void Scheduler::OrderForService(StepDraft& draft) {
   std::vector<Request*>& order = draft.order;
   order = running_;
-  if (!draft.in_company || order.empty() || !MayRunShort()) return;
+  if (!draft.in_company || order.empty() || MostToGrow() <= blocks_.num_free()) return;
   const int share = ShareOf(Resource::kBlocks);
   CountUse();
   const auto excess = [&](const Request* request) { return std::max(0, request->account->use.blocks - share); };
@@ -168,16 +168,17 @@ void Scheduler::OrderForService(StepDraft& draft) {
                    [&](const Request* a, const Request* b) { return excess(a) < excess(b); });
 }
 
-/// False when the free blocks are enough for whatever this step can take, copies included.
-bool Scheduler::MayRunShort() const {
+/// The most that this step can take for those that run, copies included.
+int Scheduler::MostToGrow() const {
   int most = 0;
   for (const Request* request : running_) {
     for (const Sequence& sequence : request->sequences) {
       if (sequence.finished) continue;
       most += 1 + std::max(0, blocks_.BlocksFor(sequence.length()) - static_cast<int>(sequence.blocks.size()));
+      if (blocks_.has_states()) most += blocks_.states().MostToGrow(sequence);
     }
   }
-  return most > blocks_.num_free();
+  return most;
 }
 
 /// Splits the step evenly between the clients that have work in it, and keeps it short. What a client leaves the others

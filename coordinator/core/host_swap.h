@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "coordinator/core/block_fill.h"
 #include "coordinator/core/block_pool.h"
@@ -8,10 +9,12 @@
 
 namespace quire {
 
-/// Distinct device blocks that the sequences hold: as many as swapping them out takes on the host.
+/// Distinct device blocks that the sequences hold, those of states counted in: as many as swapping them out takes on
+/// the host.
 int DistinctBlocks(std::span<const Sequence> sequences);
 
-/// Moves whole block tables between the device's pool and the host's. Blocks that sequences share stay shared.
+/// Moves whole block tables and states between the device's pool and the host's. Blocks that sequences share stay
+/// shared.
 class HostSwap {
  public:
   HostSwap(BlockPool& device, BlockFill& fill, BlockPool& host, int block_size)
@@ -23,6 +26,8 @@ class HostSwap {
   void In(std::span<Sequence> sequences, StepPlan& plan);
 
  private:
+  static BlockId Move(BlockId block, const BlockPool& from, BlockPool& to, std::vector<BlockCopyPair>& moves);
+
   BlockPool& device_;
   BlockFill& fill_;
   BlockPool& host_;

@@ -17,15 +17,17 @@ bool MigrationHoldings::Reserve(uint64_t ticket, int num_blocks) {
 
 const std::vector<BlockId>& MigrationHoldings::Hold(uint64_t ticket, std::span<const Sequence> sequences) {
   MigrationHolding holding{ticket, {}};
-  for (const Sequence& sequence : sequences) {
-    for (const BlockId block : sequence.host_blocks) {
-      if (block == kNullBlock) continue;
-      if (std::ranges::find(holding.blocks, block) == holding.blocks.end()) {
-        holding.blocks.push_back(block);  // the first owner's reference is the holding's now
-      } else {
-        host_.Release(block);
-      }
+  const auto hold = [&](BlockId block) {
+    if (block == kNullBlock) return;
+    if (std::ranges::find(holding.blocks, block) == holding.blocks.end()) {
+      holding.blocks.push_back(block);  // the first owner's reference is the holding's now
+    } else {
+      host_.Release(block);
     }
+  };
+  for (const Sequence& sequence : sequences) {
+    std::ranges::for_each(sequence.host_blocks, hold);
+    std::ranges::for_each(sequence.host_state, hold);
   }
   holdings_.push_back(std::move(holding));
   return holdings_.back().blocks;
@@ -35,15 +37,17 @@ bool MigrationHoldings::Take(uint64_t ticket, std::span<const BlockId> names, st
   const auto holding = std::ranges::find(holdings_, ticket, &MigrationHolding::ticket);
   if (holding == holdings_.end() || holding->blocks.size() < names.size()) return false;
   std::vector<bool> taken(holding->blocks.size(), false);
+  const auto take = [&](BlockId& block) {
+    if (block == kNullBlock) return;
+    const auto index = static_cast<size_t>(std::ranges::find(names, block) - names.begin());
+    QUIRE_CHECK(index < names.size(), "host block {} did not come along", block);
+    block = holding->blocks[index];
+    if (taken[index]) host_.AddReference(block);
+    taken[index] = true;
+  };
   for (Sequence& sequence : sequences) {
-    for (BlockId& block : sequence.host_blocks) {
-      if (block == kNullBlock) continue;
-      const auto index = static_cast<size_t>(std::ranges::find(names, block) - names.begin());
-      QUIRE_CHECK(index < names.size(), "host block {} did not come along", block);
-      block = holding->blocks[index];
-      if (taken[index]) host_.AddReference(block);
-      taken[index] = true;
-    }
+    std::ranges::for_each(sequence.host_blocks, take);
+    std::ranges::for_each(sequence.host_state, take);
   }
   for (size_t i = 0; i < taken.size(); ++i) {
     if (!taken[i]) host_.Release(holding->blocks[i]);

@@ -27,7 +27,8 @@ class MigrationHoldings {
 
   /// Sets blocks aside. False when there are not so many.
   bool Reserve(uint64_t ticket, int num_blocks);
-  /// The host blocks of swapped-out sequences become a holding: each once, in the order in which they are named first.
+  /// The host blocks of swapped-out sequences, states included, become a holding: each once, in the order in which they
+  /// are named first.
   /// The sequences keep the ids, as names. Valid until the next change.
   const std::vector<BlockId>& Hold(uint64_t ticket, std::span<const Sequence> sequences);
   /// The other way: `names[i]` in the sequences becomes block i of the holding; what is left of it is given back.

@@ -55,6 +55,7 @@ void Scheduler::Detach(Sequence& sequence) {
 void Scheduler::Finish(Request& request, Sequence& sequence, FinishReason reason) {
   QUIRE_CHECK(!sequence.finished, "sequence {} ends twice", sequence.id);
   sequence.finished = reason;
+  if (blocks_.has_states()) blocks_.states().KeepLast(sequence);
   Detach(sequence);
   Tell(DecisionKind::kFinished, request, sequence.choice, static_cast<int64_t>(reason));
   if (!request.finished()) return;

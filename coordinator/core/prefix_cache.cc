@@ -78,6 +78,12 @@ std::optional<PrefixCache::Hit> PrefixCache::Find(const BlockHash& hash, Content
   return Hit{block, entry.content};
 }
 
+std::optional<BlockId> PrefixCache::BlockOf(const BlockHash& hash, ContentId content) const {
+  const BlockId block = table_[Position(hash)];
+  if (block == kNullBlock || entries_[static_cast<size_t>(block)].content != content) return std::nullopt;
+  return block;
+}
+
 ContentId PrefixCache::Insert(BlockId block, const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens,
                               bool& inserted) {
   inserted = false;

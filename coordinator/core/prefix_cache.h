@@ -43,6 +43,9 @@ class PrefixCache {
   };
   std::optional<Hit> Find(const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens) const;
 
+  /// The block that is found under the hash if it holds that very content.
+  std::optional<BlockId> BlockOf(const BlockHash& hash, ContentId content) const;
+
   /// Makes the block findable, unless another block holds the same or collides. Returns the content's id; `inserted`
   /// tells whether this block is the one that will be found.
   ContentId Insert(BlockId block, const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens,

@@ -8,13 +8,16 @@ namespace quire {
 
 PrefixSharing::PrefixSharing(const BlockManagerOptions& options, BlockPool& pool)
     : enabled_(options.prefix_caching),
+      has_states_(options.state_blocks > 0),
       block_size_(options.block_size),
       pool_(pool),
-      cache_(enabled_ ? options.num_blocks : 1, enabled_ ? options.block_size : 1, options.hash_key,
-             options.hash_bits) {}
+      cache_(enabled_ ? options.num_blocks : 1, enabled_ ? options.block_size : 1, options.hash_key, options.hash_bits),
+      checkpoints_(has_states_ ? options.num_blocks : 1, pool) {}
 
-void PrefixSharing::Resize(int num_blocks) {
+void PrefixSharing::Resize(int num_blocks, int state_blocks) {
   if (enabled_) cache_.Resize(num_blocks);
+  has_states_ = state_blocks > 0;
+  checkpoints_.Resize(has_states_ ? num_blocks : 1);
 }
 
 std::span<const TokenId> PrefixSharing::TokensOfBlock(const Sequence& sequence, int index) const {
@@ -51,36 +54,80 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
   }
 }
 
+/// The cached blocks that hold the sequence's next tokens, up to max_tokens of it, into hits_. It stands at a block
+/// boundary.
+void PrefixSharing::FindNext(Sequence& sequence, int max_tokens) {
+  hits_.clear();
+  ContentId content = sequence.contents.last;
+  for (int index = sequence.num_computed / block_size_; (index + 1) * block_size_ <= max_tokens; ++index) {
+    const BlockHash* hash = HashOfBlock(sequence, index);
+    if (hash == nullptr) break;
+    const auto hit = cache_.Find(*hash, content, TokensOfBlock(sequence, index));
+    if (!hit) break;
+    hits_.push_back(*hit);
+    content = hit->content;
+  }
+}
+
+/// Of hits_ as many as lead to the deepest state that is kept.
+size_t PrefixSharing::DeepestState() const {
+  size_t count = hits_.size();
+  while (count > 0 && checkpoints_.Find(hits_[count - 1].block).empty()) --count;
+  return count;
+}
+
 int PrefixSharing::Attach(Sequence& sequence, int max_tokens) {
   const int begin = sequence.num_computed;
   if (begin % block_size_ != 0 || begin / block_size_ != static_cast<int>(sequence.blocks.size())) return 0;
   auto& contents = sequence.contents;
-  while (sequence.num_computed + block_size_ <= std::min(max_tokens, sequence.num_tokens() - 1)) {
-    const int index = sequence.num_computed / block_size_;
-    const BlockHash* hash = HashOfBlock(sequence, index);
-    if (hash == nullptr || contents.num_named != index) break;
-    const auto hit = cache_.Find(*hash, contents.last, TokensOfBlock(sequence, index));
-    if (!hit) break;
-    pool_.AddReference(hit->block);
-    sequence.blocks.push_back(hit->block);
-    sequence.num_computed += block_size_;
-    contents.last = hit->content;
-    ++contents.num_named;
+  if (contents.num_named * block_size_ != begin) return 0;
+  FindNext(sequence, std::min(max_tokens, sequence.num_tokens() - 1));
+  size_t usable = hits_.size();
+  if (has_states_) {
+    sequence.shared_prefix = begin + static_cast<int>(hits_.size()) * block_size_;
+    usable = DeepestState();
   }
-  return sequence.num_computed - begin;
+  if (usable == 0) return 0;
+  for (size_t i = 0; i < usable; ++i) {
+    pool_.AddReference(hits_[i].block);
+    sequence.blocks.push_back(hits_[i].block);
+  }
+  const int gained = static_cast<int>(usable) * block_size_;
+  sequence.num_computed += gained;
+  contents.num_named += static_cast<int>(usable);
+  contents.last = hits_[usable - 1].content;
+  if (!has_states_) return gained;
+  pool_.ReleaseAll(sequence.state);
+  const std::span<const BlockId> state = checkpoints_.Find(hits_[usable - 1].block);
+  sequence.state.assign(state.begin(), state.end());
+  for (const BlockId block : state) pool_.AddReference(block);
+  sequence.begun = sequence.num_computed;
+  return gained;
 }
 
-int PrefixSharing::HeldBlocks(Sequence& sequence) {
+int PrefixSharing::HeldBlocks(Sequence& sequence, int max_blocks) {
   ContentId content = PrefixCache::RootContent(sequence.contents.root);
-  int blocks = 0;
-  for (; (blocks + 1) * block_size_ < sequence.num_tokens(); ++blocks) {
-    const BlockHash* hash = HashOfBlock(sequence, blocks);
+  int held = 0, usable = 0;
+  bool all_held = true;
+  for (int index = 0; index < max_blocks && (index + 1) * block_size_ < sequence.num_tokens(); ++index) {
+    const BlockHash* hash = HashOfBlock(sequence, index);
     if (hash == nullptr) break;
-    const auto hit = cache_.Find(*hash, content, TokensOfBlock(sequence, blocks));
-    if (!hit || pool_.ref_count(hit->block) == 0) break;
+    const auto hit = cache_.Find(*hash, content, TokensOfBlock(sequence, index));
+    if (!hit) break;
+    all_held = all_held && pool_.ref_count(hit->block) > 0;
+    if (!all_held && !has_states_) break;
+    held += all_held;
+    if (has_states_ && !checkpoints_.Find(hit->block).empty()) usable = index + 1;
     content = hit->content;
   }
-  return blocks;
+  return has_states_ ? std::min(held, usable) : held;
+}
+
+CheckpointId PrefixSharing::KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks) {
+  const auto& contents = sequence.contents;
+  if (!enabled_ || num_tokens == 0 || contents.num_named * block_size_ != num_tokens) return 0;
+  const auto end = cache_.BlockOf(contents.hashes[static_cast<size_t>(contents.num_named) - 1], contents.last);
+  return end ? checkpoints_.Keep(*end, blocks) : 0;
 }
 
 std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const TokenId> tokens) const {
@@ -96,11 +143,22 @@ std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const 
     found.push_back(hit->block);
     content = hit->content;
   }
+  if (!has_states_) return found;
+  while (!found.empty() && checkpoints_.Find(found.back()).empty()) found.pop_back();
+  if (found.empty()) return found;
+  const std::span<const BlockId> state = checkpoints_.Find(found.back());
+  found.insert(found.end(), state.begin(), state.end());
   return found;
+}
+
+void PrefixSharing::Forget(BlockId block) {
+  cache_.Erase(block);
+  if (has_states_) checkpoints_.ForgetOf(block);
 }
 
 void PrefixSharing::Flush() {
   if (!enabled_) return;
+  checkpoints_.Clear();
   for (BlockId block = 1; block <= pool_.num_usable(); ++block) {
     cache_.Erase(block);
     pool_.DropContent(block);

@@ -17,7 +17,8 @@ bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more 
 int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) {
   constexpr int64_t kRest = 16384;  // sampling, with its lists
   return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
-         static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() + sizeof(BlockId) * sequence.blocks.size());
+         static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() +
+                              sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));
 }
 
 std::span<const GrowTarget> Scheduler::FindWork(Request& request, int budget, StepDraft& draft) {
@@ -34,7 +35,7 @@ std::span<const GrowTarget> Scheduler::FindWork(Request& request, int budget, St
     if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
     Attach(request, sequence, sequence.num_tokens());
     const int start = sequence.num_planned();
-    const int count = request.TokensFor(start, sequence.length() - start, budget);
+    const int count = TokensFor(request, sequence, sequence.length() - start, budget);
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
       const int64_t bytes = BytesToAdd(request, sequence);
@@ -58,7 +59,7 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draf
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
     const bool fits = leader.slot || FitsFrame(draft.added_bytes, BytesToAdd(request, leader));
-    const int start = leader.num_planned(), count = request.TokensFor(start, shared - start, budget);
+    const int start = leader.num_planned(), count = TokensFor(request, leader, shared - start, budget);
     if (count > 0 && fits && !WaitsForPrefix(request, leader)) draft.work.push_back({&leader, start + count});
     return false;
   }
@@ -67,6 +68,13 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draf
   }
   request.forked = true;
   return true;
+}
+
+/// The sequence's next tokens, `count` of them at most, for which the budget is enough and after which a state may be
+/// kept.
+int Scheduler::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
+  const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
+  return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 
 /// Before its first step a sequence takes what the cache has, up to the first row that it must score.
@@ -93,10 +101,13 @@ void Scheduler::DrawTogether(const Request& request, std::vector<GrowTarget>& wo
 /// True when a request that comes before is computing the very block that this sequence needs next: its result will be
 /// shared after the step.
 bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
-  const int size = blocks_.block_size(), index = sequence.num_computed / size;
+  const int size = blocks_.block_size();
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
-  if (index != sequence.contents.num_named || (index + 1) * size > most) return false;
+  if (sequence.contents.num_named * size != sequence.num_computed) return false;
+  // Where keys and values are cached beyond the states: how far they will be is known once nobody computes the next.
+  const int index = std::max(sequence.num_computed, sequence.shared_prefix) / size;
+  if ((index + 1) * size > most) return false;
   const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);
   if (hash == nullptr || !steps_.Compute(*hash)) return false;
   if (!std::exchange(request.told_to_wait, true))

@@ -30,7 +30,7 @@ int64_t Scheduler::BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n)
     const int64_t seen = int64_t{blocks_.sliding_window()} + limits_.max_step_tokens + 2 * blocks_.block_size();
     longest = std::min(longest, seen);
   }
-  return int64_t{n} * blocks_.BlocksFor(longest);
+  return int64_t{n} * (blocks_.BlocksFor(longest) + blocks_.states().num_blocks());
 }
 
 bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
@@ -38,9 +38,15 @@ bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
 }
 
 StepPlan& Scheduler::Schedule() {
+  MakeStep();
+  if (blocks_.has_states()) blocks_.states().Settle();
+  return plan_;
+}
+
+void Scheduler::MakeStep() {
   QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
   plan_.Clear();
-  if (ahead() && left_out_) return plan_;
+  if (ahead() && left_out_) return;
   left_out_ = false;
   steps_.making().Clear();
   use_counted_ = false;
@@ -48,18 +54,18 @@ StepPlan& Scheduler::Schedule() {
   const bool in_company = queue_.num_active() > 1;
   StepDraft& draft = draft_;
   draft.Begin(in_company, in_company ? limits_.max_step_tokens : TokensAlone());
-  if (in_company && !ShareOut(draft)) return plan_;
+  if (in_company && !ShareOut(draft)) return;
+  if (blocks_.has_states()) draft.reserved_blocks = MostToGrow();
   const int64_t preemptions_before = num_preemptions_;
   ScheduleRunning(draft);
   if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(draft);
   OrderBatch();
-  if (plan_.empty()) return plan_;
+  if (plan_.empty()) return;
   plan_.released.swap(released_);
   plan_.branches.swap(branches_);
   steps_.making().num_moved_blocks = static_cast<int>(plan_.swap_outs.size() + plan_.swap_ins.size());
   ++num_steps_;
   steps_.Launch();
-  return plan_;
 }
 
 void Scheduler::ScheduleRunning(StepDraft& draft) {
@@ -103,7 +109,7 @@ void Scheduler::Emit(Request& request, std::span<const GrowTarget> work, StepDra
     for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
       plan_.tables.push_back({*sequence->slot, static_cast<uint32_t>(sequence->told_first_block), kNullBlock});
     }
-    blocks_.Grow(*sequence, end, plan_);
+    blocks_.Grow(*sequence, end, plan_, draft.reserved_blocks);
     if (!sequence->slot) AddToWorkers(request, *sequence, draft);
     NotePrefixes(*sequence, end);
     const bool draws = end == sequence->length();
@@ -122,7 +128,7 @@ void Scheduler::AddToWorkers(const Request& request, Sequence& sequence, StepDra
   sequence.told_first_block = sequence.first_block;
   draft.added_bytes += BytesToAdd(request, sequence);
   AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed, sequence.tokens,
-                      sequence.blocks, request.sampling,           request.num_scored};
+                      sequence.blocks, request.sampling,           request.num_scored,    sequence.state};
   added.sampling.choice = static_cast<uint32_t>(sequence.choice);
   plan_.added.push_back(std::move(added));
 }

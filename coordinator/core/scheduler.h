@@ -132,6 +132,8 @@ class Scheduler {
   void CheckIntegrity() const;
 
  private:
+  void CheckCheckpoints() const;
+
   enum class Resource { kSlots, kBlocks };
   /// What a request lacks, if anything, and the numbers of kHeldForSlots or kHeldForBlocks.
   struct Room {
@@ -142,6 +144,7 @@ class Scheduler {
   bool ahead() const { return steps_.size() > 0; }
 
   // The step that is being planned.
+  void MakeStep();
   void ScheduleRunning(StepDraft& draft);
   bool MakeRoomFor(Request& request, std::span<const GrowTarget> work, std::vector<Request*>& order);
   void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
@@ -157,6 +160,7 @@ class Scheduler {
   void Attach(Request& request, Sequence& sequence, int max_tokens);
   static void DrawTogether(const Request& request, std::vector<GrowTarget>& work);
   bool WaitsForPrefix(Request& request, Sequence& sequence);
+  int TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const;
   static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
 
   // Who gets a place (admission.cc).
@@ -204,7 +208,7 @@ class Scheduler {
   bool IsProtected(const Request& request) const;
   void CountReserves(Crowd& crowd) const;
   void OrderForService(StepDraft& draft);
-  bool MayRunShort() const;
+  int MostToGrow() const;
   void CountDemand(Request& request);
   void SplitStep(int tokens, std::span<ClientAccount*> sharers);
   void TakeTurns(const ClientAccount& account, int decodes);

@@ -29,6 +29,7 @@ class Recount {
                 "sequence {}: {} blocks, {} of {} tokens computed or in flight", s.id, length, s.num_planned(),
                 s.length());
     if (!s.finished) blocks_.prefixes().CheckHashes(s);
+    RunningState(s);
     std::set<BlockId> distinct;
     for (int i = 0; i < length; ++i) {
       const BlockId block = s.blocks[static_cast<size_t>(i)];
@@ -36,6 +37,8 @@ class Recount {
       if (block == kNullBlock) continue;
       QUIRE_CHECK(distinct.insert(block).second, "sequence {} holds block {} twice", s.id, block);
       ++device_[block];
+      QUIRE_CHECK(!states_.contains(block), "block {} of sequence {} is part of a state, too", block, s.id);
+      tables_.insert(block);
       const int filled = std::clamp(s.num_computed - i * size, 0, size);
       QUIRE_CHECK(blocks_.fill().tokens(block) == filled, "block {}: {} tokens filled, sequence {} knows of {}", block,
                   blocks_.fill().tokens(block), s.id, filled);
@@ -50,11 +53,13 @@ class Recount {
   }
 
   void Waiting(const Sequence& s) {
-    QUIRE_CHECK(s.blocks.empty() && !s.slot, "waiting sequence {} holds something", s.id);
+    QUIRE_CHECK(s.blocks.empty() && s.state.empty() && s.coming.blocks.empty() && !s.slot,
+                "waiting sequence {} holds something", s.id);
     QUIRE_CHECK(s.num_in_flight == 0 && s.num_pending == 0, "waiting sequence {} is in flight", s.id);
     for (const BlockId block : s.host_blocks) {
       if (block != kNullBlock) ++host_[block];
     }
+    for (const BlockId block : s.host_state) ++host_[block];
   }
 
   /// Choices that forked hold the full blocks of their prompt once.
@@ -99,7 +104,10 @@ class Recount {
 
   static void CheckSwapped(const Request& request) {
     std::set<BlockId> distinct;
-    for (const Sequence& s : request.sequences) distinct.insert(s.host_blocks.begin(), s.host_blocks.end());
+    for (const Sequence& s : request.sequences) {
+      distinct.insert(s.host_blocks.begin(), s.host_blocks.end());
+      distinct.insert(s.host_state.begin(), s.host_state.end());
+    }
     distinct.erase(kNullBlock);
     QUIRE_CHECK(static_cast<int>(distinct.size()) == request.num_swapped_blocks,
                 "request {}: {} blocks on the host, {} noted", request.id, distinct.size(), request.num_swapped_blocks);
@@ -111,6 +119,29 @@ class Recount {
   }
 
  private:
+  /// A sequence that was computed has a whole state, none of which is part of a table, and none of it in flight is
+  /// kept.
+  void RunningState(const Sequence& s) {
+    QUIRE_CHECK(s.host_state.empty(), "the state of running sequence {} is swapped out", s.id);
+    const auto blocks = static_cast<size_t>(blocks_.states().num_blocks());
+    const bool has_one = !s.finished && s.num_planned() > 0;
+    QUIRE_CHECK(s.state.size() == (has_one ? blocks : 0), "sequence {}: a state of {} blocks after {} tokens", s.id,
+                s.state.size(), s.num_planned());
+    QUIRE_CHECK(s.coming.blocks.empty() || s.coming.num_tokens > s.num_computed, "sequence {}: no state is to come",
+                s.id);
+    for (const auto* list : {&s.state, &s.coming.blocks}) {
+      for (const BlockId block : *list) {
+        QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
+        const bool written = list == &s.coming.blocks || s.num_in_flight > 0;
+        QUIRE_CHECK(
+            !written || (blocks_.pool().ref_count(block) == 1 && !blocks_.prefixes().checkpoints().Holds(block)),
+            "block {} of a state is shared while sequence {} writes it", block, s.id);
+        states_.insert(block);
+        ++device_[block];
+      }
+    }
+  }
+
   static void Compare(const std::map<BlockId, int>& owners, const BlockPool& pool, const char* where) {
     for (const auto& [block, count] : owners) {
       QUIRE_CHECK(pool.ref_count(block) == count, "{} block {}: {} references, {} owners", where, block,
@@ -122,14 +153,36 @@ class Recount {
 
   const BlockManager& blocks_;
   std::map<BlockId, int> device_, host_;  // references by block
+  std::set<BlockId> tables_, states_;     // what blocks hold
 };
 
 }  // namespace
+
+/// A state that is kept is whole, nobody's keys and values, and behind a block that is found.
+void Scheduler::CheckCheckpoints() const {
+  const PrefixSharing& prefixes = blocks_.prefixes();
+  prefixes.checkpoints().CheckIntegrity();
+  int kept = prefixes.cache().size();
+  for (const auto& [id, checkpoint] : prefixes.checkpoints().all()) {
+    QUIRE_CHECK(prefixes.cache().HashOf(checkpoint.end), "a state is kept behind block {}, which is not cached",
+                checkpoint.end);
+    QUIRE_CHECK(static_cast<int>(checkpoint.blocks.size()) == blocks_.states().num_blocks(),
+                "a state of {} blocks is kept", checkpoint.blocks.size());
+    kept += static_cast<int>(checkpoint.blocks.size());
+    for (const BlockId block : checkpoint.blocks) {
+      QUIRE_CHECK(!prefixes.cache().HashOf(block), "block {} holds tokens and a state", block);
+      QUIRE_CHECK(blocks_.pool().keeps(block), "block {} of a state that is kept is not", block);
+    }
+  }
+  for (BlockId block = 1; block <= blocks_.num_usable(); ++block) kept -= blocks_.pool().keeps(block);
+  QUIRE_CHECK(kept == 0, "blocks are kept that nobody can find");
+}
 
 void Scheduler::CheckIntegrity() const {
   blocks_.pool().CheckIntegrity();
   blocks_.host_pool().CheckIntegrity();
   blocks_.prefixes().cache().CheckIntegrity();
+  CheckCheckpoints();
   Recount recount(blocks_);
   std::set<SlotId> slots(free_slots_.begin(), free_slots_.end());
   int sequences = 0;

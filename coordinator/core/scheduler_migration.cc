@@ -8,6 +8,10 @@ namespace quire {
 
 std::vector<BlockId> Scheduler::Depart(Request& request, uint64_t ticket, int max_blocks,
                                        std::vector<BlockCopyPair>& moves) {
+  // A state is where the outstanding steps leave it, and cannot go back to the tokens that are known.
+  const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
+    return s.num_in_flight == 0;
+  });
   // What outstanding steps draw for it is dropped, and drawn again where it goes on: draws are keyed by position.
   for (Sequence& sequence : request.sequences) {
     steps_.Forget(sequence);
@@ -19,7 +23,7 @@ std::vector<BlockId> Scheduler::Depart(Request& request, uint64_t ticket, int ma
   queue_.Remove(request);
   queue_.Left(request);
   const int blocks = BlocksOf(request);
-  const bool fits = ticket != 0 && blocks > 0 && blocks <= max_blocks && !request.PoolsAllRows();
+  const bool fits = ticket != 0 && blocks > 0 && blocks <= max_blocks && has_its_states && !request.PoolsAllRows();
   if (fits && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
     StepPlan out;
     blocks_.swap().Out(request.sequences, out);
@@ -42,11 +46,14 @@ void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
   for (Sequence& sequence : request.sequences) {
     if (!has_blocks) {
       sequence.host_blocks.clear();
+      sequence.host_state.clear();
       sequence.num_computed = 0;
       sequence.first_block = 0;
     }
     sequence.contents.root = blocks_.prefixes().Root(request.cache_salt);
     sequence.contents.hashes.clear();  // made with another engine's key
+    sequence.latest_checkpoint = 0;
+    sequence.begun = sequence.shared_prefix = 0;
     sequence.contents.Restart();
   }
   request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;

@@ -6,6 +6,7 @@
 #include "comm/base/types.h"
 #include "comm/wire/step_plan.h"
 #include "coordinator/core/prefix_cache.h"
+#include "coordinator/core/state_checkpoints.h"
 
 namespace quire {
 
@@ -44,6 +45,20 @@ struct Sequence {
     }
   } contents;
 
+  // What follows is of models whose layers carry a state from token to token (SequenceStates); else all of it is empty.
+
+  /// Where the state after num_planned() tokens is once outstanding steps are done; none before the first step.
+  std::vector<BlockId> state;
+  std::vector<BlockId> host_state;  // swapped out: where that waits
+  /// The state after num_tokens tokens, which an outstanding step computes: a checkpoint once its result is in.
+  struct ComingCheckpoint {
+    int num_tokens = 0;
+    std::vector<BlockId> blocks;
+  } coming;
+  CheckpointId latest_checkpoint = 0;  // of the generated tokens; the next one replaces it
+  int begun = 0;                       // tokens that it took over when it began, with the state behind them
+  int shared_prefix = 0;  // tokens whose keys and values were cached when it looked last, from its first on
+
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   /// Computed tokens once every outstanding step is done.
   int num_planned() const { return num_computed + num_in_flight; }
@@ -51,6 +66,12 @@ struct Sequence {
   int length() const { return num_tokens() + num_pending; }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
   int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
+};
+
+/// A sequence and the number of tokens its blocks must hold.
+struct GrowTarget {
+  Sequence* sequence;
+  int num_tokens;
 };
 
 /// The n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.

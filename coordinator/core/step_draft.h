@@ -14,6 +14,7 @@ struct StepDraft {
   bool in_company = false;              // several clients are active
   int budget = 0;                       // tokens that the step may still compute
   int64_t added_bytes = 0;              // of the sequences that are sent whole
+  int reserved_blocks = 0;              // that those that run may need: no state is kept instead
   std::vector<Request*> order;          // of service: all that run; the last gives way first
   std::vector<Request*> returning;      // swapped out, and there is room for them
   std::vector<ClientAccount*> sharers;  // clients that want a part of the step
@@ -23,6 +24,7 @@ struct StepDraft {
     in_company = company;
     budget = tokens;
     added_bytes = 0;
+    reserved_blocks = 0;
     returning.clear();
     sharers.clear();
   }

@@ -160,6 +160,7 @@ void PrintJson(const Report& report) {
     ranks.push_back({{"host", rank.host},
                      {"weight_bytes", rank.weight_bytes},
                      {"block_bytes", rank.bytes_per_block},
+                     {"state_bytes", rank.bytes_per_state},
                      {"kv_bytes", KvBytes(plan, rank)},
                      {"swap_bytes", SwapBytes(plan, rank)}});
   }
@@ -171,6 +172,7 @@ void PrintJson(const Report& report) {
                                {"block_size", plan.assignment.block_size},
                                {"blocks", plan.usable_blocks()},
                                {"host_blocks", plan.pools.num_host_blocks},
+                               {"blocks_per_state", plan.pools.state_blocks},
                                {"ranks", ranks},
                                {"concurrency", concurrency},
                                {"steps", JsonOf(report.steps)},

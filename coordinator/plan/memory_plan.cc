@@ -55,6 +55,7 @@ std::vector<int64_t> TakeSizes(const Topology& topology, const AssignMessage& as
   for (size_t r = 0; r < ranks.size(); ++r) {
     ranks[r].weight_bytes = sizes.at(r).at("weight_bytes");
     ranks[r].bytes_per_block = sizes.at(r).at("block_bytes");
+    ranks[r].bytes_per_state = sizes.at(r).at("state_bytes");
     reserved.push_back(sizes.at(r).at("reserved_bytes"));
   }
   return reserved;
@@ -82,7 +83,8 @@ class Planner {
       return std::move(plan_);
     }
     plan_.model_len =
-        FittingModelLen(model_len, model_.spec(), int64_t{plan_.usable_blocks()} * topology_.cache.block_size);
+        FittingModelLen(model_len, model_.spec(),
+                        int64_t{plan_.usable_blocks() - plan_.pools.state_blocks} * topology_.cache.block_size);
     return std::move(plan_);
   }
 
@@ -165,7 +167,7 @@ int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens) 
 }
 
 int64_t SequencesAtOnce(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec, int64_t tokens) {
-  const int64_t blocks = BlocksOfSequence(spec, topology.cache.block_size, tokens);
+  const int64_t blocks = BlocksOfSequence(spec, topology.cache.block_size, tokens) + plan.pools.state_blocks;
   return std::min<int64_t>(topology.scheduler.max_running, plan.usable_blocks() / blocks);
 }
 

@@ -48,7 +48,7 @@ struct MemoryPlan {
 /// does not answer, or the settings are impossible for the model.
 MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t rank_memory, NodeAnswers& nodes);
 
-/// Blocks that a sequence of so many tokens holds at the most.
+/// Blocks that a sequence of so many tokens holds at the most, beside those of its state.
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens);
 
 /// Sequences of that length that run at once.

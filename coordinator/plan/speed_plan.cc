@@ -111,7 +111,8 @@ SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRa
 }
 
 bool HasQuantizedWeights(const ModelFiles& model, Quantization quantization) {
-  return quantization != Quantization::kNone || LayoutOf(model.Get(Role::kQuery, 0).type).block_numbers > 1;
+  return quantization != Quantization::kNone ||
+         LayoutOf(model.Get(Role::kQuery, model.spec().first_attention_layer()).type).block_numbers > 1;
 }
 
 }  // namespace quire

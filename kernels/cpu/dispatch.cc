@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/cpu/isa/recurrent_table.h"
 #include "kernels/cpu/isa/table.h"
 
 namespace quire::kernels {
@@ -30,15 +31,16 @@ struct Choice {
   const char* name;
   bool (*runs_here)();
   const IsaTable& (*table)();
+  const RecurrentTable& (*recurrent)();
 };
 
 // The best one first.
 constexpr Choice kChoices[] = {
-    {"avx512vnni", HasAvx512Vnni, avx512vnni::Table},
-    {"avx512", HasAvx512, avx512::Table},
-    {"avxvnni", HasAvxVnni, avxvnni::Table},
-    {"avx2", HasAvx2, avx2::Table},
-    {"baseline", [] { return true; }, baseline::Table},
+    {"avx512vnni", HasAvx512Vnni, avx512vnni::Table, avx512vnni::Recurrent},
+    {"avx512", HasAvx512, avx512::Table, avx512::Recurrent},
+    {"avxvnni", HasAvxVnni, avxvnni::Table, avxvnni::Recurrent},
+    {"avx2", HasAvx2, avx2::Table, avx2::Recurrent},
+    {"baseline", [] { return true; }, baseline::Table, baseline::Recurrent},
 };
 
 /// The first that this processor runs, from the one that QUIRE_ISA names on; a name of none is taken for the least.
@@ -56,6 +58,7 @@ const Choice& kChoice = Choose();
 }  // namespace
 
 const IsaTable& ActiveTable() { return kChoice.table(); }
+const RecurrentTable& ActiveRecurrentTable() { return kChoice.recurrent(); }
 const char* CpuIsaName() { return kChoice.name; }
 
 }  // namespace quire::kernels

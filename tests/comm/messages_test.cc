@@ -13,7 +13,7 @@ StepPlan FullPlan() {
   plan.epoch = 3;
   plan.step = 17;
   plan.released = {5};
-  AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}, 2};
+  AddedSequence added{2, 3, 1, {10, 11, 12, 13}, {4, 5}, {}, 2, {7, 3}};
   added.sampling = {0.5f,
                     40,
                     0.9f,
@@ -36,6 +36,7 @@ StepPlan FullPlan() {
   plan.added = {added};
   plan.branches = {{3, 1, 50}, {1, 1, 51}};
   plan.tables = {{1, 2, 9}, {1, 3, 8}, {1, 0, kNullBlock}};
+  plan.states = {{1, {2, 1}}, {9, {8, 9}}};
   plan.swap_outs = {{6, 2}};
   plan.swap_ins = {{1, 6}};
   plan.copies = {{6, 4}};
@@ -51,7 +52,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 10,
                                 .max_running = 10,
                                 .max_step_tokens = 16,
                                 .max_model_len = 64,
-                                .vocab_size = 100};
+                                .vocab_size = 100,
+                                .state_blocks = 2};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   try {
@@ -136,6 +138,11 @@ TEST(MessagesTest, HandshakeSurvivesTheWire) {
   EXPECT_EQ(back.devices, assign.devices);
   EXPECT_EQ((std::vector{back.block_size, back.max_step_tokens, back.max_running, back.max_model_len, back.threads}),
             (std::vector{32, 512, 256, 8192, 2}));
+  const Message hello = Decode(Encode(HelloMessage{.bytes_per_block = 7, .bytes_per_state = 1ll << 40}, 1, 0));
+  EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_block, 7);
+  EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_state, 1ll << 40);
+  EXPECT_EQ(std::get<StartMessage>(Decode(Encode(StartMessage{9, 5, 3}, 1, 0))).state_blocks, 3);
+  EXPECT_EQ(std::get<ReadyMessage>(Decode(Encode(ReadyMessage{9, 5, 77, 3}, 1, 0))).state_blocks, 3);
   const Message failure = Decode(Encode(FailureMessage{"load", std::string(10000, 'x')}, 1, 0));
   EXPECT_EQ(std::get<FailureMessage>(failure).message.size(), 4096u);
 }
@@ -209,6 +216,12 @@ TEST(MessagesTest, PlansOutOfBoundsAreRefused) {
   EXPECT_NE(broken([](StepPlan& p) { p.branches[0].token = 100; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.tables[0].block = 10; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.tables[0].index = 32; }), "") << "beyond the longest sequence";
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].state = {}; }), "") << "no state";
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].state = {7, 7}; }), "") << "one block twice";
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].state[1] = 10; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.states[0].slot = 10; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.states[1].blocks = {8}; }), "") << "half a state";
+  EXPECT_NE(broken([](StepPlan& p) { p.states[1].blocks[0] = kNullBlock; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.swap_outs[0].destination = 4; }), "") << "no such host block";
   EXPECT_NE(broken([](StepPlan& p) { p.swap_ins[0].source = 2; }), "") << "overwritten before it comes back";
   EXPECT_NE(broken([](StepPlan& p) { p.swap_ins.push_back({3, 6}); }), "") << "two into one block";

@@ -130,6 +130,28 @@ TEST_F(JournalTest, ReplayGivesTheSamePlansOverManySegments) {
   EXPECT_EQ(result.torn, "");
 }
 
+TEST_F(JournalTest, ReplayKnowsStates) {
+  EngineOptions options = Options();
+  options.blocks.num_blocks = 61;
+  options.blocks.state_blocks = 2;
+  options.blocks.state_spacing = 4;
+  Engine engine(options);
+  engine.StartEpoch(1);
+  {
+    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 1500);
+    engine.set_observer(nullptr);
+  }
+  EXPECT_GT(engine.blocks().prefixes().checkpoints().num_kept(), 100u);
+  EXPECT_GT(engine.stats().cached_tokens, 100);
+  EXPECT_GT(engine.scheduler().num_swapped_out(), 0);
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.steps, steps_);
+  EXPECT_GT(result.segments, 5);
+}
+
 TEST_F(JournalTest, ReplayNoticesAnotherPlan) {
   Engine engine(Options());
   {

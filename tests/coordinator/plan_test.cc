@@ -51,6 +51,9 @@ TEST(SequencesAtOnceTest, AsManyAsBlocksAndPlacesAllow) {
   EXPECT_EQ(SequencesAtOnce(TwoRanks(), topology, spec, 64), 25);
   EXPECT_EQ(SequencesAtOnce(TwoRanks(), topology, spec, 16), 30);
   EXPECT_EQ(SequencesAtOnce(TwoRanks(), topology, spec, 1601), 0);
+  MemoryPlan with_states = TwoRanks();
+  with_states.pools.state_blocks = 6;
+  EXPECT_EQ(SequencesAtOnce(with_states, topology, spec, 64), 10) << "4 blocks of tokens and a state";
 }
 
 TEST(StepSpeedTest, ReadingBoundsOneSequence) {

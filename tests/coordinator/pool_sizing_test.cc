@@ -50,6 +50,24 @@ TEST(PoolSizingTest, ALargeHostIsNotFilledUnlessRequestsNeedIt) {
   EXPECT_EQ(Blocks(t, BackendKind::kCuda, 100 * kGiB), 46080) << "nine tenths of it";
 }
 
+TEST(PoolSizingTest, AStateTakesAsManyBlocksAsAnyRankNeedsForIt) {
+  std::vector<RankInfo> ranks = Ranks(kGiB);
+  EXPECT_EQ(StateBlocks(ranks), 0);
+  ranks[0].bytes_per_state = 3 * kMiB;
+  ranks[1].bytes_per_state = 5 * kMiB;
+  EXPECT_EQ(StateBlocks(ranks), 3);
+  ranks[0].bytes_per_state += 1;
+  EXPECT_EQ(StateBlocks(ranks), 4);
+  EXPECT_EQ(ChoosePools(Topology(), BackendKind::kCpu, ranks, {.max_model_len = 100}).state_blocks, 4);
+  Topology small;
+  small.cache.num_blocks = 4;
+  EXPECT_THROW(ChoosePools(small, BackendKind::kCpu, ranks, {.max_model_len = 100}), Error);
+  small.cache.num_blocks = 5;
+  EXPECT_EQ(ChoosePools(small, BackendKind::kCpu, ranks, {.max_model_len = 100}).num_blocks, 6);
+  ranks[0].bytes_per_state = int64_t{5000} * kMiB;
+  EXPECT_THROW(StateBlocks(ranks), Error);
+}
+
 TEST(PoolSizingTest, WhatIsSaidHoldsAndTheNullBlockComesOnTop) {
   Topology t;
   t.cache.memory_bytes = 10 * kMiB;

@@ -103,7 +103,7 @@ TEST_F(RecoveryTest, ASmallerPoolEndsOnlyWhatItCannotHold) {
   Make(50);
   ASSERT_FALSE(engine_->Submit(New(1, 60, 20)));
   ASSERT_FALSE(engine_->Submit(New(2, 6, 4)));
-  EXPECT_EQ(engine_->BlocksNeeded(), 1 + 20);
+  EXPECT_EQ(engine_->BlocksNeeded(0), 1 + 20);
   engine_->NextPlan(0);
   engine_->StartEpoch(2, {20, 0});  // 19 of them usable
   engine_->scheduler().CheckIntegrity();

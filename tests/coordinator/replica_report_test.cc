@@ -63,24 +63,36 @@ TEST(ReplicaReportTest, StatusTellsPoolsLossesAndTheJournal) {
 
 TEST(BlockReportTest, BlocksComeWithTheirOwnersAndWhatTheyWaste) {
   BlockList list;
-  list.device = {.total = 10, .free = 8, .held = 2, .cached = 1};
+  list.device = {.total = 10, .free = 6, .held = 4, .cached = 1};
   list.block_size = 16;
   list.filled = 24;
   list.not_listed = 1;
   list.blocks = {{.id = 4, .ref_count = 2, .filled = 16, .hash = BlockHash{.low = 1, .high = 2}, .age_steps = 3},
-                 {.id = 9, .ref_count = 1, .filled = 8}};
-  list.owners = {{9, {.request = 7, .choice = 1, .index = 0}}, {4, {.request = 7, .index = 2}}, {4, {.pin = 6}}};
+                 {.id = 9, .ref_count = 1, .filled = 8},
+                 {.id = 5, .ref_count = 1, .is_state = true, .kept_behind = 4},
+                 {.id = 6, .ref_count = 1, .is_state = true}};
+  list.blocks_per_state = 2;
+  list.held_states = 2;
+  list.owners = {{9, {.request = 7, .choice = 1, .index = 0}},
+                 {6, {.request = 7, .index = 1, .is_state = true}},
+                 {4, {.request = 7, .index = 2}},
+                 {4, {.pin = 6}}};
   list.swapped_out = {{8, 5}};
   const Json blocks = ParseJson(BlocksText(list), "blocks");
   EXPECT_EQ(blocks.at("waste"), 0.25);
   EXPECT_EQ(blocks.at("not_listed"), 1);
   EXPECT_EQ(blocks.at("swapped_out"), ParseJson(R"([{"request": 8, "blocks": 5}])", "expected"));
-  EXPECT_EQ(blocks.at("blocks"),
-            ParseJson(R"([{"id": 4, "ref_count": 2, "filled": 16, "hash": "00000000000000020000000000000001",
+  EXPECT_EQ(blocks.at("blocks"), ParseJson(
+                                     R"([{"id": 4, "kind": "tokens", "kept_behind": null, "ref_count": 2, "filled": 16,
+                           "hash": "00000000000000020000000000000001",
                            "age_steps": 3, "owners": [{"request": 7, "choice": 0, "index": 2}, {"pin": 6}]},
-                          {"id": 9, "ref_count": 1, "filled": 8, "hash": null, "age_steps": 0,
-                           "owners": [{"request": 7, "choice": 1, "index": 0}]}])",
-                      "expected"));
+                          {"id": 9, "kind": "tokens", "kept_behind": null, "ref_count": 1, "filled": 8,
+                           "hash": null, "age_steps": 0, "owners": [{"request": 7, "choice": 1, "index": 0}]},
+                          {"id": 5, "kind": "state", "kept_behind": 4, "ref_count": 1, "filled": 0,
+                           "hash": null, "age_steps": 0, "owners": []},
+                          {"id": 6, "kind": "state", "kept_behind": null, "ref_count": 1, "filled": 0,
+                           "hash": null, "age_steps": 0, "owners": [{"request": 7, "choice": 0, "state": 1}]}])",
+                                     "expected"));
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ EngineOptions Options(fuzz::ByteSource& bytes) {
   o.max_model_len = 40;
   o.vocab_size = sim::kVocab;
   o.plan_ahead = bytes.Below(4) != 3;
+  o.blocks.state_blocks = static_cast<int>(bytes.Below(3));
+  o.blocks.state_spacing = 1;
   return o;
 }
 
@@ -131,10 +133,11 @@ class Life {
   void StartEpoch() {
     engine_.StartEpoch(++epoch_);
     sent_.clear();
-    worker_.emplace(PlanLimits{options_.blocks.num_blocks, options_.blocks.num_host_blocks + 1,
-                               options_.blocks.block_size, options_.scheduler.max_running,
-                               options_.scheduler.max_step_tokens, options_.max_model_len, options_.vocab_size},
-                    options_.blocks.sliding_window);
+    worker_.emplace(
+        PlanLimits{options_.blocks.num_blocks, options_.blocks.num_host_blocks + 1, options_.blocks.block_size,
+                   options_.scheduler.max_running, options_.scheduler.max_step_tokens, options_.max_model_len,
+                   options_.vocab_size, options_.blocks.state_blocks},
+        options_.blocks.sliding_window);
   }
 
   fuzz::ByteSource& bytes_;

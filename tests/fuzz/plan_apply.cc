@@ -14,7 +14,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 24,
                                 .max_running = 6,
                                 .max_step_tokens = 32,
                                 .max_model_len = 48,
-                                .vocab_size = 50};
+                                .vocab_size = 50,
+                                .state_blocks = 2};
 
 class PlanMaker {
  public:
@@ -36,7 +37,7 @@ class PlanMaker {
   SlotId Slot() { return bytes_.Below(kLimits.max_running); }
 
   void Add() {
-    switch (bytes_.Below(7)) {
+    switch (bytes_.Below(8)) {
       case 0:
         return plan_.released.push_back(Slot());
       case 1:
@@ -48,6 +49,8 @@ class PlanMaker {
         return plan_.tables.push_back({Slot(), bytes_.Below(13), static_cast<BlockId>(bytes_.Below(24))});
       case 5:
         return plan_.copies.push_back({Block(), Block()});
+      case 6:
+        return plan_.states.push_back({Slot(), {Block(), Block()}});
       default:
         bytes_.Flag() ? plan_.swap_outs.push_back({Block(), HostBlock()})
                       : plan_.swap_ins.push_back({HostBlock(), Block()});
@@ -61,6 +64,7 @@ class PlanMaker {
     a.num_prompt_tokens = static_cast<int32_t>(a.tokens.size());
     const auto blocks = (a.tokens.size() + 3) / 4;
     for (size_t i = 0; i < blocks; ++i) a.blocks.push_back(Block());
+    a.state = {Block(), Block()};
     if (bytes_.Below(4) == 3)
       a.num_computed = static_cast<int32_t>(bytes_.Below(static_cast<uint32_t>(a.tokens.size())));
     return a;
@@ -128,6 +132,9 @@ void CheckMember(const SequenceState& s, const BatchMember& member) {
   const int end = member.start + member.count;
   QUIRE_CHECK(member.start >= 0 && member.count > 0 && end <= static_cast<int>(s.tokens.size()), "slot {}",
               member.slot);
+  QUIRE_CHECK(static_cast<int>(s.state.size()) == kLimits.state_blocks, "slot {}: a state of {} blocks", member.slot,
+              s.state.size());
+  for (const BlockId block : s.state) QUIRE_CHECK(block > 0 && block < kLimits.num_blocks, "state block {}", block);
   for (int p = member.start; p < end; ++p) {
     const auto index = static_cast<size_t>(p / kLimits.block_size);
     QUIRE_CHECK(index < s.blocks.size(), "slot {}: position {} has no block", member.slot, p);

@@ -84,6 +84,9 @@ def candidates(key, value, config):
     if isinstance(value, bool):
         return [not value]
     if key == "layer_types":
+        states = {"linear_attention", "conv"} & set(value or [])  # layers that keep states: all of them attend, then
+        if states:
+            return [["full_attention"] * len(value)]
         flip = {"full_attention": "sliding_attention", "sliding_attention": "full_attention"}
         return [[flip[kind] for kind in value]] if value else [["sliding_attention"] * text_of(config)["num_hidden_layers"]]
     if isinstance(value, int):

@@ -211,6 +211,57 @@ std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& 
   return chosen;
 }
 
+std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight, int64_t channels,
+                               int64_t taps, bool silu) {
+  std::vector<double> out;
+  const int64_t tokens = std::ssize(x) / channels;
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = 0;
+      for (int64_t i = 0; i < taps; ++i) {
+        const int64_t from = t - taps + 1 + i;
+        if (from >= 0)
+          sum += weight[static_cast<size_t>(i * channels + c)] * x[static_cast<size_t>(from * channels + c)];
+      }
+      out.push_back(silu ? Activate(sum, Activation::kSilu) : sum);
+    }
+  }
+  return out;
+}
+
+std::vector<double> GatedDelta(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
+                               const std::vector<double>& b, const std::vector<double>& a, double rate, double bias,
+                               int64_t key_dim, int64_t value_dim) {
+  std::vector<double> out;
+  std::vector<double> state(static_cast<size_t>(key_dim * value_dim));
+  const auto at = [](const std::vector<double>& rows, int64_t row, int64_t width, int64_t i) {
+    return rows[static_cast<size_t>(row * width + i)];
+  };
+  for (int64_t t = 0; t < std::ssize(b); ++t) {
+    double q_squares = 1e-6, k_squares = 1e-6;
+    for (int64_t i = 0; i < key_dim; ++i) {
+      q_squares += at(q, t, key_dim, i) * at(q, t, key_dim, i);
+      k_squares += at(k, t, key_dim, i) * at(k, t, key_dim, i);
+    }
+    const double beta = 1 / (1 + std::exp(-b[static_cast<size_t>(t)]));
+    const double decay = std::exp(-rate * std::log1p(std::exp(a[static_cast<size_t>(t)] + bias)));
+    for (double& s : state) s *= decay;
+    for (int64_t j = 0; j < value_dim; ++j) {
+      double recalled = 0, result = 0;
+      for (int64_t i = 0; i < key_dim; ++i)
+        recalled += state[static_cast<size_t>(i * value_dim + j)] * at(k, t, key_dim, i) / std::sqrt(k_squares);
+      const double change = beta * (at(v, t, value_dim, j) - recalled);
+      for (int64_t i = 0; i < key_dim; ++i) {
+        double& s = state[static_cast<size_t>(i * value_dim + j)];
+        s += change * at(k, t, key_dim, i) / std::sqrt(k_squares);
+        result += s * at(q, t, key_dim, i) / std::sqrt(q_squares * static_cast<double>(key_dim));
+      }
+      out.push_back(result);
+    }
+  }
+  return out;
+}
+
 double Capped(double x, double scale, double cap) { return cap > 0 ? cap * std::tanh(scale * x / cap) : scale * x; }
 
 namespace {

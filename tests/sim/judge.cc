@@ -11,7 +11,7 @@ int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options) {
   int64_t tokens = static_cast<int64_t>(ask.prompt.size()) + ask.limits.max_tokens - 1;
   // Of a window: what is seen, what a step adds, and a block that is cut at either end.
   if (window > 0) tokens = std::min(tokens, window + options.scheduler.max_step_tokens + 2 * size);
-  return ask.n * ((tokens + size - 1) / size);
+  return ask.n * ((tokens + size - 1) / size + options.blocks.state_blocks);
 }
 
 std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usable_blocks) {

@@ -19,7 +19,8 @@ bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
     beams += request->beams != nullptr ? static_cast<int>(request->sequences.size()) : 0;
   const int usable = blocks.num_usable() - static_cast<int>(options.blocks.watermark * blocks.num_usable());
   return num_clients <= options.scheduler.max_running && wait.prompt <= (step - beams) / num_clients &&
-         blocks.BlocksFor(wait.prompt) <= usable / num_clients && blocks.pins().all().empty();
+         blocks.BlocksFor(wait.prompt) + blocks.sizes().state_blocks <= usable / num_clients &&
+         blocks.pins().all().empty();
 }
 
 void Newcomers::Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way) {

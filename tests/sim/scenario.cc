@@ -140,6 +140,17 @@ void Crowd(uint64_t seed, Scenario& scenario) {
   }
 }
 
+/// In half of the lives the model carries a state from token to token.
+void GiveStates(uint64_t seed, Scenario& scenario) {
+  Random random(Mix(seed, 17));
+  BlockManagerOptions& blocks = scenario.engine.blocks;
+  blocks.state_blocks = OneOf(random, {0, 0, 1, 3});
+  blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // newcomers are promised something
+  blocks.num_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
+  if (blocks.num_host_blocks > 0)
+    blocks.num_host_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
+}
+
 /// What somebody sends who wants everything: many choices, many requests, long prompts, beams, or any of it.
 Ask MakeFloodAsk(Random& random, const EngineOptions& options, int kind) {
   Ask ask;
@@ -283,6 +294,7 @@ Scenario MakeScenario(uint64_t seed) {
   Flood(seed, scenario);
   LimitClients(seed, scenario);
   Crowd(seed, scenario);
+  GiveStates(seed, scenario);
   MeetLimits(seed, scenario);
   MakeTroubles(seed, scenario);
   ScorePrompts(seed, scenario);

@@ -56,6 +56,28 @@ void SimWorker::CheckContext(const BatchMember& member) {
   }
 }
 
+/// Of a sequence before its first token nothing is expected: that state is zeros, wherever it is to be.
+void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
+  const SequenceState& sequence = table_.at(member.slot);
+  if (num_tokens == 0) return;
+  const KvValue context = ContextOf(sequence)[static_cast<size_t>(num_tokens) - 1];
+  const int size = limits_.block_size;
+  for (size_t word = 0; word < sequence.state.size() * static_cast<size_t>(size); ++word) {
+    const BlockId block = sequence.state[word / static_cast<size_t>(size)];
+    if (Slot(block, static_cast<int>(word % static_cast<size_t>(size))) == StateWord(context, word)) continue;
+    throw Violation{fmt::format("slot {}: block {} does not hold the state after {} of {} tokens", member.slot, block,
+                                num_tokens, sequence.tokens.size())};
+  }
+}
+
+void SimWorker::WriteState(const BatchMember& member) {
+  const SequenceState& sequence = table_.at(member.slot);
+  const KvValue context = ContextOf(sequence)[static_cast<size_t>(member.start + member.count) - 1];
+  const auto size = static_cast<size_t>(limits_.block_size);
+  for (size_t word = 0; word < sequence.state.size() * size; ++word)
+    Slot(sequence.state[word / size], static_cast<int>(word % size)) = StateWord(context, word);
+}
+
 SampledToken SimWorker::DrawFor(const BatchMember& member) const {
   const SequenceState& sequence = table_.at(member.slot);
   const KvValue context = ContextOf(sequence).back();
@@ -106,9 +128,12 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.swap_outs, device_, host_);
   Move(plan.swap_ins, host_, device_);
   Move(plan.copies, device_, device_);
+  for (const BatchMember& member : batch) CheckState(member, member.start);
+  for (const BatchMember& member : batch) WriteState(member);
   // As in every layer of a forward pass: all new keys and values are written before anybody attends.
   for (const BatchMember& member : batch) Write(member);
   for (const BatchMember& member : batch) CheckContext(member);
+  for (const BatchMember& member : batch) CheckState(member, member.start + member.count);
   StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}, {}};
   for (const BatchMember& member : batch) {
     if (member.draws) result.tokens.push_back(DrawFor(member));

@@ -13,7 +13,8 @@ namespace quire::sim {
 
 /// A worker without arithmetic: the real frame checks and sequence table, and KV blocks in which every slot holds what
 /// its keys and values would stand for. A query reads its whole context through the block table; anything that is not
-/// exactly its own prefix (aliased, stale, lost or early freed blocks) is a violation.
+/// exactly its own prefix (aliased, stale, lost or early freed blocks) is a violation. So it is with states: what a
+/// chunk finds in its blocks must be the state of exactly the tokens before it, and what it leaves there that of all.
 class SimWorker {
  public:
   SimWorker(const PlanLimits& limits, int sliding_window);
@@ -26,6 +27,7 @@ class SimWorker {
   void CopyHost(const std::vector<BlockCopyPair>& pairs) { Move(pairs, host_, host_); }
 
   const std::vector<BlockId>& blocks(SlotId slot) const { return table_.at(slot).blocks; }
+  const std::vector<BlockId>& state(SlotId slot) const { return table_.at(slot).state; }
 
   struct Violation {
     std::string what;
@@ -36,6 +38,8 @@ class SimWorker {
   void Move(const std::vector<BlockCopyPair>& pairs, const std::vector<KvValue>& from, std::vector<KvValue>& to) const;
   void Write(const BatchMember& member);
   void CheckContext(const BatchMember& member);
+  void CheckState(const BatchMember& member, int num_tokens);
+  void WriteState(const BatchMember& member);
   SampledToken DrawFor(const BatchMember& member) const;
   PromptScores ScoresOf(const BatchMember& member) const;
   void Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens);

@@ -45,6 +45,9 @@ Outcome Simulation::Run() {
   outcome_.newcomers = newcomers_.num_promised;
   outcome_.prompt_newcomers = newcomers_.num_prompt;
   outcome_.floods = scenario_.own_salts;
+  outcome_.states = scenario_.engine.blocks.state_blocks > 0;
+  outcome_.states_kept = static_cast<int64_t>(engine_.blocks().prefixes().checkpoints().num_kept());
+  if (outcome_.states > 0) outcome_.states_begun = outcome_.cached_tokens;
   outcome_.asked = static_cast<int64_t>(scenario_.arrivals.size());
   outcome_.may_fail = scenario_.faults.any();
   outcome_.lost_a_group = outcome_.epochs > 1;
@@ -312,11 +315,11 @@ void Narrate(uint64_t seed) {
   const Scenario scenario = MakeScenario(seed);
   const EngineOptions& o = scenario.engine;
   fmt::print(
-      "{} blocks of {}, {} on the host, window {}, cache {} ({} bits), {} tokens a step, {} sequences, "
+      "{} blocks of {}, {} of a state, {} on the host, window {}, cache {} ({} bits), {} tokens a step, {} sequences, "
       "{} of the steps ahead, {} s to wait, {} s in all, {} epochs may be lost alone\n",
-      o.blocks.num_blocks - 1, o.blocks.block_size, o.blocks.num_host_blocks, o.blocks.sliding_window,
-      o.blocks.prefix_caching, o.blocks.hash_bits, o.scheduler.max_step_tokens, o.scheduler.max_running,
-      scenario.plan_ahead, o.max_wait_seconds, o.max_request_seconds, o.max_lost_epochs);
+      o.blocks.num_blocks - 1, o.blocks.block_size, o.blocks.state_blocks, o.blocks.num_host_blocks,
+      o.blocks.sliding_window, o.blocks.prefix_caching, o.blocks.hash_bits, o.scheduler.max_step_tokens,
+      o.scheduler.max_running, scenario.plan_ahead, o.max_wait_seconds, o.max_request_seconds, o.max_lost_epochs);
   for (size_t i = 0; i < scenario.arrivals.size(); ++i) {
     const Arrival& a = scenario.arrivals[i];
     fmt::print("request {} at {:.3f} s: {} + {} tokens, n {}{}, client \"{}\", priority {}\n", i + 1, a.seconds,

@@ -30,7 +30,7 @@ class Simulation {
     int choice;
     SlotId slot;
     int count;
-    std::vector<BlockId> blocks;  // its table, as the workers must have it for this step
+    std::vector<BlockId> blocks, state;  // as the workers must have them for this step
   };
   /// A plan that was sent and has no result yet.
   struct Sent {

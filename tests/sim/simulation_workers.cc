@@ -15,25 +15,26 @@ PlanLimits Simulation::Limits() const {
           o.scheduler.max_running,
           o.scheduler.max_step_tokens,
           o.max_model_len,
-          o.vocab_size};
+          o.vocab_size,
+          pools.state_blocks};
 }
 
 PoolSizes Simulation::PoolsOfNextEpoch() {
   const BlockManagerOptions& first = scenario_.engine.blocks;
-  if (engine_.BlocksNeeded() != judge_.BlocksNeeded())
-    throw Failure{
-        fmt::format("{} blocks are said to be needed, not {}", engine_.BlocksNeeded(), judge_.BlocksNeeded())};
+  const int needed = engine_.BlocksNeeded(first.state_blocks);
+  if (needed != judge_.BlocksNeeded())
+    throw Failure{fmt::format("{} blocks are said to be needed, not {}", needed, judge_.BlocksNeeded())};
   if (static_cast<double>(sizes_.Below(1000)) >= scenario_.resize * 1000) return engine_.blocks().sizes();
   // Enough for everybody who is here and is still to come, unless this life has pools that are not.
   int least = std::max(2, judge_.BlocksNeeded());
   for (size_t i = next_arrival_; i < scenario_.arrivals.size(); ++i) {
-    const int64_t needed = BlocksAtLongest(scenario_.arrivals[i].ask, scenario_.engine) + 1;
-    if (needed <= first.num_blocks) least = std::max(least, static_cast<int>(needed));
+    const int64_t longest = BlocksAtLongest(scenario_.arrivals[i].ask, scenario_.engine) + 1;
+    if (longest <= first.num_blocks) least = std::max(least, static_cast<int>(longest));
   }
   if (Happens(more_, scenario_.shrink)) least = std::max(2, judge_.BlocksNeeded() / 2);
   const int most = std::max(least, 2 * first.num_blocks);
-  return {static_cast<int>(sizes_.Between(least, most)),
-          static_cast<int>(sizes_.Between(0, 2 * first.num_host_blocks))};
+  return {static_cast<int>(sizes_.Between(least, most)), static_cast<int>(sizes_.Between(0, 2 * first.num_host_blocks)),
+          first.state_blocks};
 }
 
 void Simulation::StartEpoch() {
@@ -57,7 +58,8 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   const auto note = [&](SlotId slot, int count) {
     for (const Request* request : engine_.scheduler().running()) {
       for (const Sequence& sequence : request->sequences) {
-        if (sequence.slot == slot) sent.members.push_back({request->id, sequence.choice, slot, count, sequence.blocks});
+        if (sequence.slot == slot)
+          sent.members.push_back({request->id, sequence.choice, slot, count, sequence.blocks, sequence.state});
       }
     }
   };
@@ -100,6 +102,8 @@ void Simulation::CheckTables(const SimWorker& worker, const Sent& sent) const {
   for (const Member& member : sent.members) {
     if (worker.blocks(member.slot) != member.blocks)
       throw Failure{fmt::format("slot {}: a worker's block table is not the engine's", member.slot)};
+    if (worker.state(member.slot) != member.state)
+      throw Failure{fmt::format("slot {}: a worker's state is not where the engine's is", member.slot)};
   }
 }
 
@@ -289,12 +293,16 @@ void Simulation::Depart(RequestId id) {
   // At most: blocks for what is in flight stay behind, and all may have left the window.
   const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
                         (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
+  // A state that steps in flight go on from cannot be taken along.
+  const bool has_states = scenario_.engine.blocks.state_blocks > 0;
+  const bool in_flight = std::ranges::any_of(request.sequences, [](const Sequence& s) { return s.num_in_flight > 0; });
   auto departure = engine_.Depart(id, with_blocks ? traveller.from : 0, blocks);
   traveller.request = std::move(departure->request);
   traveller.host_blocks = std::move(departure->host_blocks);
   traveller.moves = std::move(departure->moves);
   const bool brings = !traveller.host_blocks.empty();
-  const bool may_bring = with_blocks && computed && !PoolsFromTheFirst(traveller.request->sampling.pooling);
+  const bool may_bring =
+      with_blocks && computed && !(has_states && in_flight) && !PoolsFromTheFirst(traveller.request->sampling.pooling);
   if (brings ? !may_bring : may_bring && fit_host)
     throw Failure{fmt::format("request {} leaves with{} its blocks", id, brings ? "" : "out")};
   if (traveller.plans_before == 0) Pack(traveller);

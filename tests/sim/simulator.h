@@ -16,6 +16,8 @@ struct Outcome {
   int64_t newcomers = 0, prompt_newcomers = 0;  // that were promised a quick token; of those, with the next plan
   int64_t scored = 0;                           // tokens of prompts
   int64_t pooled = 0;                           // prompts of choices
+  int64_t states = 0;                           // 1 when the model has them in this life
+  int64_t states_kept = 0, states_begun = 0;    // checkpoints; tokens before those that sequences began behind
   int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this life; when one ended an epoch
   // What became of the requests that came: these add up to all of them.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;

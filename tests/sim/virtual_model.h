@@ -24,6 +24,10 @@ using KvValue = uint64_t;
 inline KvValue FirstKv(uint64_t seed) { return Mix(seed >> 32, 77); }
 inline KvValue NextKv(KvValue before, TokenId token) { return Mix(before, static_cast<uint64_t>(token)); }
 
+/// What word `index` of a sequence's state holds after a context: another number in each, so that a state of which a
+/// part is another one shows.
+inline KvValue StateWord(KvValue context, size_t index) { return Mix(context, 7000 + index); }
+
 /// The token drawn after a context, as every sampler would: by seed, choice and position.
 inline TokenId Draw(KvValue context, const SamplingSpec& sampling, size_t position) {
   const uint64_t key = Mix(sampling.seed & 0xffffffff, sampling.choice * 1000003ull + position);

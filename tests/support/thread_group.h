@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -26,15 +27,22 @@ class ThreadGroup {
       : collectives_(MakeThreadCollectives(static_cast<int>(sizes.shares.size()))),
         ranks_(collectives_.size()),
         threads_(collectives_.size()) {
+    std::vector<int> blocks_of_rank(ranks_.size());
     OnAllRanks([&](size_t rank) {
-      ranks_[rank] = std::make_unique<StepExecutor>(files.spec(), sizes, static_cast<Rank>(rank),
-                                                    make_engine(files, sizes, *collectives_[rank]));
-      ranks_[rank]->AllocateBlocks(num_blocks, num_host_blocks);
+      auto engine = make_engine(files, sizes, *collectives_[rank]);
+      blocks_of_rank[rank] =
+          static_cast<int>((engine->state_bytes() + engine->block_bytes() - 1) / engine->block_bytes());
+      ranks_[rank] = std::make_unique<StepExecutor>(files.spec(), sizes, static_cast<Rank>(rank), std::move(engine));
     });
+    state_blocks_ = std::ranges::max(blocks_of_rank);
+    OnAllRanks([&](size_t rank) { ranks_[rank]->AllocateBlocks(num_blocks, num_host_blocks, state_blocks_); });
   }
   ~ThreadGroup() {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
+
+  /// Blocks that hold a sequence's state on every rank; 0: the model has none.
+  int state_blocks() const { return state_blocks_; }
 
   /// Puts the plan into every rank's queue.
   void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
@@ -83,6 +91,7 @@ class ThreadGroup {
   std::vector<PromptScores> scores_;
   int num_overlapped_ = 0;
   RankThreads threads_;
+  int state_blocks_ = 0;
 };
 
 }  // namespace quire::test

@@ -48,6 +48,7 @@ struct Setup {
   bool prefix_caching = true;
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int num_host_blocks = 0;
+  int choices = 1;          // of each request, all alike
   double tolerance = 1e-3;  // of log-probabilities
 };
 
@@ -68,6 +69,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   options.blocks.num_host_blocks = setup.num_host_blocks;
   options.blocks.block_size = setup.block_size;
   options.blocks.prefix_caching = setup.prefix_caching;
+  options.blocks.state_blocks = group.state_blocks();
   options.blocks.sliding_window = static_cast<int>(files.spec().window());
   options.max_model_len = max_model_len;
   Engine engine(options);
@@ -78,7 +80,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
     for (; next < cases.size() && (arriving >= 1 || random.Below(1000) < arriving * 1000); --arriving, ++next) {
       const auto refused =
           engine.Submit(test::MakeRequest(next + 1, cases[next].prompt, static_cast<int>(cases[next].tokens.size()),
-                                          sinks[next], 1, {.temperature = 0, .num_logprobs = 2}));
+                                          sinks[next], setup.choices, {.temperature = 0, .num_logprobs = 2}));
       ASSERT_FALSE(refused.has_value()) << *refused;
     }
     if (const StepPlan* plan = engine.NextPlan(0)) {
@@ -90,13 +92,16 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());
   if (preemptions != nullptr) *preemptions = engine.scheduler().num_preemptions();
   for (size_t i = 0; i < cases.size(); ++i) {
-    const auto& choice = sinks[i].choices[0];
-    EXPECT_EQ(choice.tokens, cases[i].tokens) << "case " << i << ", prompt of " << cases[i].prompt.size();
-    double worst = 0;
-    for (size_t t = 0; t < choice.logprobs.size(); ++t)
-      worst = std::max(worst, std::abs(double{choice.logprobs[t]} - cases[i].logprobs[t]));
-    EXPECT_LE(worst, setup.tolerance) << "case " << i << ": log-probabilities";
-    EXPECT_EQ(choice.finished, FinishReason::kLength);
+    ASSERT_EQ(sinks[i].choices.size(), static_cast<size_t>(setup.choices));
+    for (const auto& [index, choice] : sinks[i].choices) {
+      EXPECT_EQ(choice.tokens, cases[i].tokens)
+          << "case " << i << "." << index << ", prompt of " << cases[i].prompt.size();
+      double worst = 0;
+      for (size_t t = 0; t < choice.logprobs.size(); ++t)
+        worst = std::max(worst, std::abs(double{choice.logprobs[t]} - cases[i].logprobs[t]));
+      EXPECT_LE(worst, setup.tolerance) << "case " << i << ": log-probabilities";
+      EXPECT_EQ(choice.finished, FinishReason::kLength);
+    }
   }
 }
 
@@ -165,6 +170,54 @@ INSTANTIATE_TEST_SUITE_P(
       std::ranges::replace(name, '.', '_');
       return name;
     });
+
+/// Models whose layers keep states, which take blocks of the pool, too.
+class TinyHybridTest : public TinyModelTest {};
+
+TEST_P(TinyHybridTest, AloneOneRank) { ExpectGolden(files_, cases_, {.one_at_a_time = true}); }
+
+TEST_P(TinyHybridTest, MixedBatchOnOneToFourRanks) {
+  for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
+    ExpectGolden(files_, cases_, {.ranks = ranks, .num_blocks = 1000, .arrivals_per_step = 0.4});
+}
+
+TEST_P(TinyHybridTest, ThreadsAndOddBlockSizesChangeNothing) {
+  ExpectGolden(files_, cases_, {.ranks = 2, .threads = 2, .num_blocks = 2000, .block_size = 5});
+}
+
+TEST_P(TinyHybridTest, PoolTooSmallForAllPreemptsAndStillMatches) {
+  for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
+    int64_t preemptions = 0;
+    ExpectGolden(files_, cases_,
+                 {.ranks = 2, .num_blocks = 40, .arrivals_per_step = 0.5, .preemption = mode, .num_host_blocks = 60},
+                 &preemptions);
+    EXPECT_GT(preemptions, 0);
+  }
+}
+
+TEST_P(TinyHybridTest, PromptsThatWereSeenBeforeGoOnFromTheirKeptStates) {
+  std::vector<Golden> twice = cases_;
+  twice.insert(twice.end(), cases_.begin(), cases_.end());
+  ExpectGolden(files_, twice, {.num_blocks = 2000, .one_at_a_time = true});
+}
+
+TEST_P(TinyHybridTest, ChoicesShareAStateUntilTheyWriteIt) {
+  ExpectGolden(files_, cases_, {.ranks = 2, .num_blocks = 2000, .arrivals_per_step = 0.4, .choices = 3});
+}
+
+TEST_P(TinyHybridTest, OneTokenPerStepMatches) {
+  ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, {.max_step_tokens = 1, .max_running = 1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest, testing::Values("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe"),
+                         [](const testing::TestParamInfo<std::string>& model) { return model.param; });
+
+TEST(HybridFilesTest, TheTextModelIsTakenOutOfFilesThatHaveMore) {
+  for (const std::string name : {"qwen35", "qwen35moe"}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name + ".vision");
+    ExpectGolden(files, ReadGolden("tiny_" + name), {.num_blocks = 1000});
+  }
+}
 
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
 struct RealCase {

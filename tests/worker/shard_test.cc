@@ -7,6 +7,7 @@
 
 #include "comm/base/error.h"
 #include "worker/model/kv_layout.h"
+#include "worker/model/state_layout.h"
 
 namespace quire {
 namespace {
@@ -200,6 +201,62 @@ TEST(ShardTest, MoreRanksThanHeadsIsAnErrorThatSaysWhatWorks) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("1 to 9 ranks"), std::string::npos);
   }
+}
+
+/// Attention in each fourth layer, elsewhere the gated delta rule.
+ModelSpec GatedDeltaHybrid() {
+  ModelSpec c = SmolLm2();
+  c.architecture = "qwen3_next";
+  c.attention_gate = true;
+  for (size_t i = 0; i < c.layers.size(); ++i) c.layers[i].mixer = i % 4 == 3 ? Mixer::kAttention : Mixer::kGatedDelta;
+  c.recurrence = {.taps = 4, .key_heads = 3, .value_heads = 6, .key_dim = 32, .value_dim = 48};
+  return c;
+}
+
+TEST(ShardTest, KeyHeadsOfTheDeltaRuleGoOutWholeAndSomeRanksHaveNone) {
+  const ModelSpec c = GatedDeltaHybrid();
+  for (const size_t ranks : {1, 2, 3, 5}) {
+    int64_t heads = 0, least = INT64_MAX, most = 0, state = 0;
+    for (const RankShard& s : PlanShards(c, std::vector<double>(ranks, 1.0))) {
+      EXPECT_EQ(s.key_heads.begin, heads);
+      EXPECT_EQ(s.value_heads(c.recurrence).size(), 2 * s.key_heads.size());
+      heads = s.key_heads.end;
+      least = std::min(least, s.key_heads.size());
+      most = std::max(most, s.key_heads.size());
+      state += StateLayout(c, s).bytes;
+      EXPECT_EQ(QkvWidth(c, s, 3), 64 * (2 * s.heads.size() + 2 * s.layers[3].kv_heads.size())) << "gates counted in";
+    }
+    EXPECT_EQ(heads, 3);
+    EXPECT_LE(most - least, 1);
+    // Of each of 23 layers 3 tokens of queries, keys and values, and 6 heads' states; all parts are multiples of 64.
+    EXPECT_EQ(state, 23 * 4 * (3 * (2 * 3 * 32 + 6 * 48) + 6 * 32 * 48)) << ranks << " ranks";
+  }
+}
+
+TEST(ShardTest, ChannelsOfConvolutionsFillUpInWholeUnits) {
+  ModelSpec c = SmolLm2();
+  c.architecture = "lfm2";
+  for (size_t i = 0; i < c.layers.size(); ++i)
+    c.layers[i].mixer = i % 3 == 2 ? Mixer::kAttention : Mixer::kShortConvolution;
+  c.recurrence = {.taps = 3, .channels = 576};
+  int64_t channels = 0, state = 0;
+  const auto shards = PlanShards(c, {1, 2});
+  for (const RankShard& s : shards) {
+    EXPECT_EQ(s.channels.begin, channels);
+    EXPECT_EQ(s.channels.size() % kMlpUnit, 0);
+    channels = s.channels.end;
+    state += StateLayout(c, s).bytes;
+  }
+  EXPECT_EQ(channels, 576);
+  EXPECT_EQ(shards[0].channels.size(), 192) << "of three shares the first has one";
+  EXPECT_EQ(state, 20 * 4 * 2 * 576);
+}
+
+TEST(ShardTest, LayersWithStatesTakeNoPartOfABlock) {
+  const ModelSpec c = GatedDeltaHybrid();
+  const RankShard all = PlanShards(c, {1})[0];
+  const KvLayout blocks(c, all, [](int64_t head_dim) { return 16 * head_dim; });
+  EXPECT_EQ(blocks.block_bytes, 7 * 2 * 3 * 16 * 64);
 }
 
 }  // namespace

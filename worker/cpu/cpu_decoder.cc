@@ -45,7 +45,8 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       activations_(ActivationsOf(sizes.compute.activations)),
       alibi_slopes_(LocalSlopes(spec_, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
-      experts_(spec_, shard, sizes.max_step_tokens) {
+      experts_(spec_, shard, sizes.max_step_tokens),
+      mixers_(spec_, shard_, stream, sizes.max_step_tokens) {
   if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));
@@ -90,6 +91,19 @@ void CpuDecoder::NormQkv(int64_t layer) {
 void CpuDecoder::AddAttention(int64_t layer) {
   MultiplyOut(buffers_.attended.data(), weights(layer).attention_out, weights(layer).attention_out_bias,
               buffers_.delta.data());
+  AddToResidual(weights(layer).attention_after_norm);
+}
+
+void CpuDecoder::NormMixerIn(int64_t layer) {
+  if (mixers_.in_width() == 0) return;  // other ranks have all heads
+  const LayerWeights& w = weights(layer);
+  Matmul(Normed(w.attention_norm), w.mixer.in, mixers_.in(), mixers_.in_width(), tokens_, activations_);
+}
+
+void CpuDecoder::MixTokens(int64_t layer) { mixers_.Mix(layer, weights(layer).mixer, *inputs_, *cache_); }
+
+void CpuDecoder::AddMixed(int64_t layer) {
+  MultiplyOut(mixers_.out(), weights(layer).mixer.out, {}, buffers_.delta.data());
   AddToResidual(weights(layer).attention_after_norm);
 }
 

@@ -9,6 +9,7 @@
 #include "worker/cpu/cpu_activations.h"
 #include "worker/cpu/expert_activations.h"
 #include "worker/cpu/kv_cache.h"
+#include "worker/cpu/mixers.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
 #include "worker/engine/engine_sizes.h"
@@ -33,6 +34,7 @@ class CpuDecoder final : private DecoderOps {
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   const ModelWeights& weights() const { return weights_; }
+  int64_t state_bytes() const { return mixers_.state_bytes(); }
 
  private:
   void Embed() override;
@@ -40,6 +42,9 @@ class CpuDecoder final : private DecoderOps {
   void PositionAndStore(int64_t layer) override;
   void Attend(int64_t layer) override;
   void AddAttention(int64_t layer) override;
+  void NormMixerIn(int64_t layer) override;
+  void MixTokens(int64_t layer) override;
+  void AddMixed(int64_t layer) override;
   void NormMlpIn(int64_t layer) override;
   void AddMlp(int64_t layer) override;
   void NormRoute(int64_t layer) override;
@@ -92,7 +97,8 @@ class CpuDecoder final : private DecoderOps {
   CpuActivations buffers_;
   const float* experts_in_ = nullptr;  // [T, hidden]: what routers and experts read, buffers_.normed or .residual
   ExpertActivations experts_;          // of layers with a mixture
-  std::vector<float> logits_;          // [R, local vocab], or of the rows that were asked for last
+  CpuMixers mixers_;
+  std::vector<float> logits_;  // [R, local vocab], or of the rows that were asked for last
 };
 
 }  // namespace quire

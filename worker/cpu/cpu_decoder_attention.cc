@@ -4,6 +4,7 @@
 #include "kernels/head_norm.h"
 #include "kernels/paged_attention.h"
 #include "kernels/rope.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/sum_squares.h"
 #include "kernels/wide_norm.h"
 #include "worker/cpu/cpu_decoder.h"
@@ -77,6 +78,10 @@ void CpuDecoder::Attend(int64_t layer) {
                 inputs_->context_len.data(), shard_.layer(layer).head_start.data(), inputs_->num_sequences(),
                 shard_.heads.size(), AttentionScale(spec_, l), l.window, static_cast<float>(spec_.score_cap),
                 DataOf(alibi_slopes_), DataOf(weights(layer).sinks)});
+  if (!spec_.attention_gate) return;
+  const int64_t width = QkvWidth(spec_, shard_, layer), columns = HeadsWidth(layer);
+  kernels::SigmoidGate(stream_, {NumberType::kF32, buffers_.attended.data(), buffers_.qkv.data() + width - columns,
+                                 tokens_, columns, width});
 }
 
 }  // namespace quire

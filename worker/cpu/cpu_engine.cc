@@ -10,6 +10,7 @@
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/sampler.h"
 #include "worker/cpu/step_inputs.h"
+#include "worker/model/state_layout.h"
 #include "worker/sampling/pooler.h"
 
 namespace quire {
@@ -60,6 +61,7 @@ class CpuEngine final : public RankEngine {
   int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   std::vector<std::string> notes() const override { return decoder_.weights().Notes(); }
   int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
+  int64_t state_bytes() const override { return decoder_.state_bytes(); }
   int64_t available_bytes() const override { return AvailableHostMemory(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
@@ -152,8 +154,9 @@ std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineS
 
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank) {
   const RankShard shard = PlanShards(files.spec(), sizes.shares)[static_cast<size_t>(rank)];
-  return {ModelWeights::Bytes(files, shard, sizes.compute.quantization),
-          KvShapeOf(files.spec(), shard, sizes).block_bytes()};
+  return {.weight_bytes = ModelWeights::Bytes(files, shard, sizes.compute.quantization),
+          .block_bytes = KvShapeOf(files.spec(), shard, sizes).block_bytes(),
+          .state_bytes = StateLayout(files.spec(), shard).bytes};
 }
 
 }  // namespace quire

@@ -32,6 +32,7 @@ class KvCache {
     return {pool() + l.keys_at, pool() + l.values_at, shape_.block_bytes(), l.kv_heads,
             l.head_dim,         shape_.block_size,    shape_.type};
   }
+  int64_t block_bytes() const { return shape_.block_bytes(); }
   std::byte* pool() const { return memory_.data(); }
 
  private:

@@ -11,7 +11,8 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
   query_start.assign(1, 0);
   context_len.clear();
   draw_rows.clear();
-  table_stride = 0;
+  state_blocks.clear();
+  table_stride = state_stride = 0;
   for (const BatchMember& member : batch) {
     table_stride = std::max(table_stride, static_cast<int64_t>(table.at(member.slot).blocks.size()));
   }
@@ -29,6 +30,8 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
     context_len.push_back(member.start + member.count);
     std::copy(sequence.blocks.begin(), sequence.blocks.end(),
               block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
+    state_blocks.insert(state_blocks.end(), sequence.state.begin(), sequence.state.end());
+    state_stride = static_cast<int64_t>(sequence.state.size());
     if (member.draws) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - 1);
   }
 }

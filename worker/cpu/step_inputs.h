@@ -16,7 +16,9 @@ struct StepInputs {
   std::vector<int32_t> context_len;   // [S] new tokens counted in
   std::vector<int32_t> block_tables;  // [S, table_stride]
   int64_t table_stride = 0;
-  std::vector<int32_t> draw_rows;  // [R] row in [0, T) of each drawing sequence's last token
+  std::vector<int32_t> state_blocks;  // [S, state_stride]: where the sequences' states are
+  int64_t state_stride = 0;           // blocks of a state; 0: the model has none
+  std::vector<int32_t> draw_rows;     // [R] row in [0, T) of each drawing sequence's last token
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }

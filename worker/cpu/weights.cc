@@ -127,19 +127,14 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
   return out;
 }
 
-LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
+void ModelWeights::LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out) {
   const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
   const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
-  const LayerSpec& l = files.spec().layers[static_cast<size_t>(layer)];
-  LayerWeights out;
-  out.attention_norm = {vector(Role::kAttentionNorm), vector(Role::kAttentionNormBias)};
-  out.mlp_norm = {vector(Role::kMlpNorm), vector(Role::kMlpNormBias)};
-  out.attention_after_norm = vector(Role::kAttentionAfterNorm);
-  out.mlp_after_norm = vector(Role::kMlpAfterNorm);
   out.qkv = {matrix(Role::kQuery)};
-  if (l.has_kv()) {
+  if (files.spec().layers[static_cast<size_t>(layer)].has_kv()) {
     for (const Role role : {Role::kKey, Role::kValue}) out.qkv.push_back(matrix(role));
   }
+  if (files.spec().attention_gate) out.qkv.push_back(matrix(Role::kAttentionGate));
   for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
     const std::vector<float> bias = vector(role);
     out.qkv_bias.insert(out.qkv_bias.end(), bias.begin(), bias.end());
@@ -149,6 +144,45 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   out.sinks = vector(Role::kSinks);
   out.attention_out = {matrix(Role::kAttentionOut)};
   out.attention_out_bias = vector(Role::kAttentionOutBias);
+}
+
+MixerWeights ModelWeights::LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
+  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
+  MixerWeights out;
+  if (files.spec().layers[static_cast<size_t>(layer)].mixer == Mixer::kShortConvolution) {
+    for (const Role role : {Role::kConvInGate, Role::kConvOutGate, Role::kConvIn}) out.in.push_back(matrix(role));
+    out.out = {matrix(Role::kConvOut)};
+    out.taps = ReadTaps(files, shard, {Role::kConvTaps}, layer);
+    return out;
+  }
+  for (const Role role : {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaGate})
+    out.in.push_back(matrix(role));
+  const auto wanted = std::exchange(wanted_, std::nullopt);
+  for (const Role role : {Role::kDeltaBeta, Role::kDeltaDecay}) out.in.push_back(matrix(role));
+  wanted_ = wanted;
+  out.out = {matrix(Role::kDeltaOut)};
+  out.taps = ReadTaps(files, shard, {Role::kDeltaQueryTaps, Role::kDeltaKeyTaps, Role::kDeltaValueTaps}, layer);
+  out.rate = ReadVector(files, shard, Role::kDeltaRate, layer);
+  for (float& rate : out.rate) rate = std::exp(rate);
+  out.decay_bias = ReadVector(files, shard, Role::kDeltaDecayBias, layer);
+  out.norm = ReadVector(files, shard, Role::kDeltaNorm, layer);
+  return out;
+}
+
+LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
+  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
+  const auto vector = [&](Role role) { return ReadVector(files, shard, role, layer); };
+  const LayerSpec& l = files.spec().layers[static_cast<size_t>(layer)];
+  LayerWeights out;
+  out.attention_norm = {vector(Role::kAttentionNorm), vector(Role::kAttentionNormBias)};
+  out.mlp_norm = {vector(Role::kMlpNorm), vector(Role::kMlpNormBias)};
+  out.attention_after_norm = vector(Role::kAttentionAfterNorm);
+  out.mlp_after_norm = vector(Role::kMlpAfterNorm);
+  if (l.has_attention()) {
+    LoadAttention(files, shard, layer, out);
+  } else {
+    out.mixer = LoadMixer(files, shard, layer);
+  }
   if (files.spec().layer_input_size > 0) {
     out.input_gate = {matrix(Role::kLayerInputGate)};
     out.input_out = {matrix(Role::kLayerInputOut)};

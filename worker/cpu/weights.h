@@ -33,12 +33,26 @@ struct MixtureWeights {
   Matrices shared_in, shared_down;             // of the shared expert, likewise; empty for none
 };
 
+/// One rank's weights of a layer that keeps a state.
+struct MixerWeights {
+  /// Of a short convolution gates of what goes in, gates of what comes out, inputs: [local channels, hidden] each. Of
+  /// the gated delta rule queries, keys, values, gates of what comes out: of local key heads or value heads, [* size of
+  /// a head, hidden]; betas and decays: [local value heads, hidden].
+  Matrices in;
+  Matrices out;                         // [hidden, local channels or values]
+  std::vector<float> taps;              // [taps, ConvolvedChannels], the oldest token's first
+  std::vector<float> rate, decay_bias;  // of the gated delta rule, [local value heads]
+  std::vector<float> norm;              // likewise, [value_dim]
+};
+
 /// One rank's weights of one layer.
 struct LayerWeights {
   NormWeights attention_norm;
   NormWeights mlp_norm;                                     // empty where attention and MLP share one
   std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]; empty for none
-  Matrices qkv;  // local heads and, unless another layer's are read, kv heads twice: [* head_dim, hidden]
+  /// Local heads, unless another layer's are read kv heads twice, and gates of heads where the model has them:
+  /// [* head_dim, hidden]. None in a layer that keeps a state.
+  Matrices qkv;
   std::vector<float> qkv_bias;              // one per row of qkv; empty for none
   std::vector<float> query_norm, key_norm;  // [head_dim], or of all local heads; empty for none
   Matrices attention_out;                   // [hidden, local heads * head_dim]
@@ -51,6 +65,7 @@ struct LayerWeights {
   MixtureWeights mixture;                   // instead of an MLP
   Matrices input_gate, input_out;           // [layer_input_size, hidden], [hidden, layer_input_size]; empty for none
   std::vector<float> input_norm;            // [hidden]; empty for none
+  MixerWeights mixer;                       // instead of attention
   float scale = 1;                          // of the residual after the layer
 };
 
@@ -69,7 +84,8 @@ inline const float* DataOf(const std::vector<float>& vector) { return vector.emp
 ///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
 ///   with quantization int8 or int4, matrices that are plain, or whose form is, of whole blocks of columns become q8_0
 ///   or q4_1. With int4 the output head, whose errors nothing comes after to even out, becomes q8_0. Routers stay as
-///   they are: a rounded one chooses other experts.
+///   they are: a rounded one chooses other experts. So do what the decay and the betas of states are made by, which
+///   are few.
 class ModelWeights {
  public:
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
@@ -97,6 +113,8 @@ class ModelWeights {
   enum class Loading { kPack, kCount };
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading);
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
+  void LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out);
+  MixerWeights LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer);
   MixtureWeights LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer);
   kernels::PackedWeight Load(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer,
                              int64_t expert = 0);

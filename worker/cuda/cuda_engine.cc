@@ -237,8 +237,9 @@ RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, c
   const ModelSpec& spec = files.spec();
   CheckCudaModel(spec, sizes);
   const RankShard shard = PlanShards(spec, sizes.shares)[static_cast<size_t>(rank)];
-  return {CudaWeights::Bytes(spec, shard, options.dtype),
-          CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size}), kReserveBytes};
+  return {.weight_bytes = CudaWeights::Bytes(spec, shard, options.dtype),
+          .block_bytes = CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size}),
+          .reserved_bytes = kReserveBytes};
 }
 
 }  // namespace quire

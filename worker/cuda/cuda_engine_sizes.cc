@@ -29,6 +29,11 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
 
 /// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
 std::string Unsupported(const ModelSpec& spec) {
+  if (spec.num_state_layers() > 0) {
+    return fmt::format("the CUDA engine has no kernels for layers that keep states, which models of the kind {} have",
+                       spec.architecture);
+  }
+  if (spec.attention_gate) return "the CUDA engine has no kernels for gates of attention";
   for (const LayerSpec& layer : spec.layers) {
     constexpr int64_t kHeads[] = {64, 80, 96, 128, 256, 512};
     if (std::ranges::find(kHeads, layer.head_dim) != std::end(kHeads)) continue;

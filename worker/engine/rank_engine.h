@@ -29,6 +29,9 @@ class RankEngine {
   /// What whoever reads the log should know of how the weights are kept: sentences.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // of one block, all layers
+  /// Of one sequence's state, on this rank; 0: the model has none. It is kept in as many blocks of the pool as hold it
+  /// on every rank (SequenceState::state); a chunk that begins at position 0 begins with zeros, whatever is there.
+  virtual int64_t state_bytes() const { return 0; }
   /// Bytes that KV blocks may take, everything else that the engine will ever need set aside.
   virtual int64_t available_bytes() const = 0;
 

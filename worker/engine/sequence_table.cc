@@ -56,8 +56,8 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   }
   for (const AddedSequence& a : plan.added) {
     if (slots_[a.slot]) Fail("plan: slot {} is in use", a.slot);
-    SequenceState added{a.tokens,   a.num_prompt_tokens, a.num_computed, a.blocks,
-                        a.sampling, ++last_serial_,      nullptr,        a.num_scored};
+    SequenceState added{a.tokens, a.num_prompt_tokens, a.num_computed, a.blocks, a.sampling, ++last_serial_,
+                        nullptr,  a.num_scored,        a.state};
     if (a.sampling.grammar) {
       if (!constrain) Fail("plan: slot {} has a grammar, but this worker was told no vocabulary", a.slot);
       const auto has_grammar = [](const auto& slot) { return slot && slot->constraint != nullptr; };
@@ -69,6 +69,7 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   }
   for (const quire::Branch& branch : plan.branches) Branch(branch);
   for (const TableEdit& edit : plan.tables) Edit(edit);
+  for (const StateTable& state : plan.states) Known(state.slot).state = state.blocks;
   std::vector<BatchMember> batch;
   uint64_t position_sum = 0;
   for (const SlotId slot : plan.decodes) batch.push_back(Member(slot, Known(slot).num_computed, 1));

@@ -23,6 +23,7 @@ struct SequenceState {
   uint64_t serial = 0;                          // tells apart the sequences that a slot has held
   std::shared_ptr<TokenConstraint> constraint;  // null: any token may be drawn
   int num_scored = 0;                           // rows of the prompt that were scored when it was added
+  std::vector<BlockId> state;                   // where its state is; the one before any token is zeros, unwritten
 };
 
 /// The batch member `slot` computes tokens [start, start + count), and draws one when that reaches its last token. Of

@@ -106,6 +106,15 @@ std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   return numbers;
 }
 
+/// What a key head of the gated delta rule costs, its value heads counted in, in units of hidden_size numbers.
+double CostOfKeyHead(const ModelSpec& spec) {
+  const Recurrence& r = spec.recurrence;
+  const int64_t numbers = r.key_dim * MatrixNumbersPerUnit(spec, Axis::kDeltaKeys) +
+                          r.heads_per_key() * (r.value_dim * MatrixNumbersPerUnit(spec, Axis::kDeltaValues) +
+                                               MatrixNumbersPerUnit(spec, Axis::kDeltaHeads));
+  return static_cast<double>(numbers) / static_cast<double>(spec.hidden_size);
+}
+
 }  // namespace
 
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
@@ -117,7 +126,14 @@ int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t la
 
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
-  return l.head_dim * (shard.heads.size() + (l.has_kv() ? 2 * shard.layer(layer).kv_heads.size() : 0));
+  const int64_t heads = shard.heads.size() * (spec.attention_gate ? 2 : 1);
+  return l.head_dim * (heads + (l.has_kv() ? 2 * shard.layer(layer).kv_heads.size() : 0));
+}
+
+int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard) {
+  const Recurrence& r = spec.recurrence;
+  if (r.channels > 0) return shard.channels.size();
+  return 2 * shard.key_heads.size() * r.key_dim + shard.value_heads(r).size() * r.value_dim;
 }
 
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares) {
@@ -153,6 +169,11 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
     const std::vector<Range> ranges = fill(Extent(spec, axis, 0), unit, cost(axis));
     for (size_t r = 0; r < shards.size(); ++r) shards[r].*part = ranges[r];
   };
+  fill_all(Axis::kChannels, UnitOf(spec.recurrence.channels), &RankShard::channels);
+  if (spec.recurrence.key_heads > 0) {
+    const std::vector<Range> ranges = fill(spec.recurrence.key_heads, 1, CostOfKeyHead(spec));
+    for (size_t r = 0; r < shards.size(); ++r) shards[r].key_heads = ranges[r];
+  }
   fill_all(Axis::kExpertMlp, UnitOf(spec.mixture.intermediate_size), &RankShard::expert_mlp);
   fill_all(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);
   for (const auto& [columns, numbers] : MlpNumbersBySize(spec)) {

@@ -12,6 +12,7 @@ namespace {
 Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t layer) {
   const int64_t head_dim = spec.layers[static_cast<size_t>(layer)].head_dim;
   const Range& kv_heads = shard.layer(layer).kv_heads;
+  const Recurrence& r = spec.recurrence;
   switch (axis) {
     case Axis::kHeads:
       return shard.heads;
@@ -27,6 +28,14 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
       return shard.shared_mlp;
     case Axis::kVocab:
       return shard.vocab;
+    case Axis::kChannels:
+      return shard.channels;
+    case Axis::kDeltaHeads:
+      return shard.value_heads(r);
+    case Axis::kDeltaKeys:
+      return {shard.key_heads.begin * r.key_dim, shard.key_heads.end * r.key_dim};
+    case Axis::kDeltaValues:
+      return {shard.value_heads(r).begin * r.value_dim, shard.value_heads(r).end * r.value_dim};
     case Axis::kOne:
     case Axis::kHidden:
     case Axis::kLayerInput:
@@ -35,6 +44,8 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
     case Axis::kTokens:
     case Axis::kPositionRows:
     case Axis::kExperts:
+    case Axis::kDeltaHeadDim:
+    case Axis::kTaps:
       return {0, Extent(spec, axis, layer)};
   }
   Fail("unknown axis");
@@ -139,6 +150,24 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
     part.push_back(whole[static_cast<size_t>(row)] + add);
   }
   return part;
+}
+
+std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, const std::vector<Role>& roles,
+                            int64_t layer) {
+  const int64_t taps = files.spec().recurrence.taps;
+  std::vector<std::vector<float>> channels;
+  for (const Role role : roles) {
+    const kernels::Weight stored = AsWeight(files.Get(role, layer));
+    for (const int64_t row : SliceOf(files, shard, role, layer).rows) {
+      channels.emplace_back(static_cast<size_t>(taps));
+      kernels::DecodeRow(stored, row, 0, taps, channels.back().data());
+    }
+  }
+  std::vector<float> out;
+  for (size_t tap = 0; tap < static_cast<size_t>(taps); ++tap) {
+    for (const std::vector<float>& channel : channels) out.push_back(channel[tap]);
+  }
+  return out;
 }
 
 }  // namespace quire

@@ -36,4 +36,9 @@ kernels::Weight AsWeight(const Tensor& tensor);
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0,
                               int64_t expert = 0);
 
+/// A rank's part of convolutions, the channels of one role after those of another: [taps, channels] in fp32, the
+/// oldest token's first.
+std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, const std::vector<Role>& roles,
+                            int64_t layer);
+
 }  // namespace quire

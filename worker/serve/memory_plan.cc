@@ -36,6 +36,7 @@ int RunMemoryPlan(const std::string& assignment_file) {
   for (const RankMemory& rank : MemoryOfRanks(files, AssignedSizes(assign), assign))
     ranks.push_back({{"weight_bytes", rank.weight_bytes},
                      {"block_bytes", rank.block_bytes},
+                     {"state_bytes", rank.state_bytes},
                      {"reserved_bytes", rank.reserved_bytes}});
   fmt::print("{}\n", DumpJson(ranks));
   return 0;

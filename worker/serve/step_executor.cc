@@ -28,8 +28,12 @@ void StepExecutor::EndGrammars() {
   grammars_.reset();
 }
 
-int64_t StepExecutor::AllocateBlocks(int num_blocks, int num_host_blocks) {
+int64_t StepExecutor::AllocateBlocks(int num_blocks, int num_host_blocks, int state_blocks) {
+  if (int64_t{state_blocks} * engine_->block_bytes() < engine_->state_bytes())
+    Fail("a state of {} bytes does not fit {} blocks of {}", engine_->state_bytes(), state_blocks,
+         engine_->block_bytes());
   num_blocks_ = num_blocks;
+  state_blocks_ = state_blocks;
   num_host_blocks_ = num_host_blocks;
   return engine_->AllocateBlocks(num_blocks, num_host_blocks);
 }
@@ -54,7 +58,7 @@ void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
 void StepExecutor::Begin(const Frame& plan_frame) {
   const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
                           sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
-                          vocab_size_};
+                          vocab_size_,        state_blocks_};
   const auto begin = Clock::now();
   const StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {

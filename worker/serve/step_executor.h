@@ -29,8 +29,8 @@ class StepExecutor {
 
   void EndGrammars();
 
-  /// RankEngine::AllocateBlocks.
-  int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0);
+  /// RankEngine::AllocateBlocks. A sequence's state takes state_blocks of them.
+  int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0, int state_blocks = 0);
 
   /// The memory of host blocks, for another worker's blocks or for their way there. Throws Error on ids that are not.
   std::vector<std::span<std::byte>> HostBlocks(const std::vector<BlockId>& blocks);
@@ -65,7 +65,7 @@ class StepExecutor {
   std::unique_ptr<GrammarStore> grammars_;
   SequenceTable table_;
   std::deque<InFlight> in_flight_;
-  int num_blocks_ = 0, num_host_blocks_ = 0;
+  int num_blocks_ = 0, num_host_blocks_ = 0, state_blocks_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
   std::chrono::steady_clock::time_point last_finish_;

@@ -228,13 +228,14 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
                          .bytes_per_block = engine.block_bytes(),
                          .weight_bytes = engine.weight_bytes(),
                          .available_bytes = engine.available_bytes(),
-                         .load_millis = static_cast<int32_t>(millis)});
+                         .load_millis = static_cast<int32_t>(millis),
+                         .bytes_per_state = engine.state_bytes()});
 
   phase = "start";
   const auto start = AwaitStart(line, executor);
   if (!start) return;
-  const int64_t swap_nanos = executor.AllocateBlocks(start->num_blocks, start->num_host_blocks);
-  line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos});
+  const int64_t swap_nanos = executor.AllocateBlocks(start->num_blocks, start->num_host_blocks, start->state_blocks);
+  line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos, start->state_blocks});
 
   phase = "serve";
   // Another worker must not be taken for this one where both give blocks to a third.

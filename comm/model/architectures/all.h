@@ -32,6 +32,9 @@ extern const Architecture kPhiMoe;                                    // phimoe.
 extern const Architecture kDots1;                                     // dots1.cc
 extern const Architecture kMiniMaxM2;                                 // minimax_m2.cc
 extern const Architecture kErnie, kErnieMoe;                          // ernie.cc
+extern const Architecture kLfm2, kLfm2Moe;                            // lfm2.cc
+extern const Architecture kQwen3Next, kQwen35, kQwen35Moe;            // qwen_hybrid.cc
+extern const Architecture kQwen35Text, kQwen35MoeText;                // qwen_hybrid.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 
 }  // namespace quire::architectures

@@ -19,6 +19,12 @@ constexpr WeightSpec kHead = {Role::kHead, "lm_head.weight", "output.weight", Ax
 
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
+/// Families whose layers all are mixtures may leave the size of other MLPs out, which none of them has.
+int64_t MlpColumns(const HfConfig& config) {
+  const bool left_out = !config.Has("intermediate_size") && config.Has("moe_intermediate_size");
+  return config.Count(left_out ? "moe_intermediate_size" : "intermediate_size");
+}
+
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
 /// Files may list the kinds of layers, where there is nothing to choose.
@@ -112,7 +118,7 @@ ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits) {
   spec.num_heads = config.Count("num_attention_heads");
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", spec.num_heads));
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", UsualHeadDim(spec)));
-  spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
+  spec.SetAll(&LayerSpec::intermediate_size, MlpColumns(config));
   spec.vocab_size = config.Count("vocab_size");
   spec.max_position = config.Count("max_position_embeddings");
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-6);

@@ -16,6 +16,8 @@ struct RopeHabits {
   bool calls_longrope_otherwise = false;  // "su" and "yarn" are older names of its longrope
   bool queries_grow = false;              // llama_4_scaling_beta says how much
   bool proportional = false;              // a rope_type of "proportional" says how many of the pairs turn
+  /// mrope_section may divide what rotates among times, heights and widths: those of text are all its position.
+  bool sections_agree = false;
   bool by_kind = false;  // files may have a rope for each kind of layers, which RopesOfKindsFromHf reads
 };
 

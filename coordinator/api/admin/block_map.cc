@@ -16,13 +16,15 @@ class Copier {
     BlockMap::Owner owner{request.id, request.name, request.client, {}};
     for (const Sequence& sequence : request.sequences) {
       const std::vector<BlockId>& blocks = on_host ? sequence.host_blocks : sequence.blocks;
+      const std::vector<BlockId>& state = on_host ? sequence.host_state : sequence.state;
       if (blocks.empty()) continue;
-      if (entries_ + blocks.size() > BlockMap::kMostEntries) {
-        map_.not_listed += blocks.size();
+      const size_t entries = blocks.size() + state.size();
+      if (entries_ + entries > BlockMap::kMostEntries) {
+        map_.not_listed += entries;
         continue;
       }
-      entries_ += blocks.size();
-      owner.tables.push_back({sequence.choice, sequence.num_computed, blocks});
+      entries_ += entries;
+      owner.tables.push_back({sequence.choice, sequence.num_computed, blocks, state});
     }
     return owner;
   }
@@ -35,8 +37,10 @@ class Copier {
 Json OwnerJson(const BlockMap::Owner& owner) {
   Json tables = Json::array();
   for (const BlockMap::Table& table : owner.tables) {
-    tables.push_back(
-        {{"choice", table.choice}, {"computed_tokens", table.computed}, {"blocks", BlockRangesJson(table.blocks)}});
+    tables.push_back({{"choice", table.choice},
+                      {"computed_tokens", table.computed},
+                      {"blocks", BlockRangesJson(table.blocks)},
+                      {"state", BlockRangesJson(table.state)}});
   }
   return {{"request", owner.request},
           {"id", owner.name},
@@ -71,15 +75,20 @@ BlockMap TakeBlockMap(const Engine& engine, int replica) {
   if (blocks.pool().num_cached() > 0) {
     map.cached.reserve(static_cast<size_t>(blocks.pool().num_cached()));
     for (BlockId id = 1; id <= map.total; ++id) {
-      if (blocks.pool().ref_count(id) == 0 && blocks.prefixes().cache().HashOf(id)) map.cached.push_back(id);
+      if (blocks.pool().ref_count(id) == 0 && blocks.pool().keeps(id)) map.cached.push_back(id);
     }
   }
+  for (const auto& [id, checkpoint] : blocks.prefixes().checkpoints().all())
+    map.kept_states.push_back({checkpoint.end, checkpoint.blocks});
   return map;
 }
 
 std::string BlockMapText(const BlockMap& map) {
   Json pins = Json::array();
   for (const BlockMap::Pin& pin : map.pins) pins.push_back({{"pin", pin.id}, {"blocks", BlockRangesJson(pin.blocks)}});
+  Json kept_states = Json::array();
+  for (const BlockMap::KeptState& state : map.kept_states)
+    kept_states.push_back({{"behind", state.behind}, {"blocks", BlockRangesJson(state.blocks)}});
   return DumpJson({{"replica", map.replica},
                    {"step", map.step},
                    {"block_size", map.block_size},
@@ -89,6 +98,7 @@ std::string BlockMapText(const BlockMap& map) {
                    {"requests", OwnersJson(map.owners)},
                    {"pins", std::move(pins)},
                    {"cached", BlockRangesJson(map.cached)},
+                   {"kept_states", std::move(kept_states)},
                    {"swapped_out", OwnersJson(map.swapped)},
                    {"not_listed", map.not_listed}});
 }

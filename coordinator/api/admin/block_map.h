@@ -16,6 +16,7 @@ struct BlockMap {
   struct Table {
     int choice = 0, computed = 0;  // tokens
     std::vector<BlockId> blocks;
+    std::vector<BlockId> state;  // of models that have one
   };
   struct Owner {
     RequestId request = 0;
@@ -26,13 +27,19 @@ struct BlockMap {
     uint64_t id = 0;
     std::vector<BlockId> blocks;
   };
+  /// A state that sequences can begin with, behind a cached block.
+  struct KeptState {
+    BlockId behind = kNullBlock;
+    std::vector<BlockId> blocks;
+  };
   int replica = 0, block_size = 0, total = 0, free = 0, host_total = 0, host_used = 0;
   int64_t step = 0;
   std::vector<Owner> owners;
   std::vector<Pin> pins;
   std::vector<Owner> swapped;   // tables of host blocks
   std::vector<BlockId> cached;  // nobody holds them, and their content is kept
-  size_t not_listed = 0;        // entries of tables beyond kMostEntries
+  std::vector<KeptState> kept_states;
+  size_t not_listed = 0;  // entries of tables beyond kMostEntries
 };
 
 /// On the engine's thread.

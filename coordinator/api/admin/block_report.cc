@@ -19,6 +19,11 @@ std::vector<std::pair<BlockId, BlockList::Owner>> OwnersIn(const Engine& engine)
         if (sequence.blocks[i] == kNullBlock) continue;
         owners.push_back({sequence.blocks[i], {.request = request->id, .choice = sequence.choice, .index = i}});
       }
+      for (const auto* state : {&sequence.state, &sequence.coming.blocks}) {
+        for (size_t i = 0; i < state->size(); ++i)
+          owners.push_back(
+              {(*state)[i], {.request = request->id, .choice = sequence.choice, .index = i, .is_state = true}});
+      }
     }
   }
   for (const auto& pin : engine.blocks().pins().all()) {
@@ -29,8 +34,30 @@ std::vector<std::pair<BlockId, BlockList::Owner>> OwnersIn(const Engine& engine)
 
 Json OwnerJson(const BlockList::Owner& owner) {
   if (owner.request == 0) return {{"pin", owner.pin}};
-  return {{"request", owner.request}, {"choice", owner.choice}, {"index", owner.index}};
+  return {{"request", owner.request}, {"choice", owner.choice}, {owner.is_state ? "state" : "index", owner.index}};
 }
+
+/// By block: whether it is part of a state, and behind which block that is kept.
+class StateParts {
+ public:
+  StateParts(const Engine& engine, const std::vector<std::pair<BlockId, BlockList::Owner>>& owners) {
+    if (engine.blocks().states().num_blocks() == 0) return;
+    for (const auto& [block, owner] : owners) {
+      if (owner.is_state) parts_[block];
+    }
+    for (const auto& [id, checkpoint] : engine.blocks().prefixes().checkpoints().all()) {
+      for (const BlockId block : checkpoint.blocks) parts_[block] = checkpoint.end;
+    }
+  }
+  /// Null when the block is no part of a state; the null block: of none that is kept.
+  const BlockId* Find(BlockId block) const {
+    const auto part = parts_.find(block);
+    return part == parts_.end() ? nullptr : &part->second;
+  }
+
+ private:
+  std::map<BlockId, BlockId> parts_;
+};
 
 Json HashJson(const std::optional<BlockHash>& hash) {
   return hash ? Json(fmt::format("{:016x}{:016x}", hash->high, hash->low)) : Json();
@@ -44,20 +71,26 @@ BlockList TakeBlocks(const Engine& engine) {
   list.device = CountsOf(blocks.pool());
   list.host = CountsOf(blocks.host_pool());
   list.block_size = blocks.block_size();
+  list.blocks_per_state = blocks.states().num_blocks();
   list.owners = OwnersIn(engine);
+  const StateParts parts(engine, list.owners);
   for (const bool in_use : {true, false}) {
     for (BlockId id = 1; id <= blocks.num_usable(); ++id) {
       const int references = blocks.pool().ref_count(id);
       if ((references > 0) != in_use) continue;
+      const BlockId* kept_behind = parts.Find(id);
       if (in_use) list.filled += blocks.fill().tokens(id);
+      list.held_states += in_use && kept_behind != nullptr;
       const auto hash = blocks.prefixes().enabled() ? blocks.prefixes().cache().HashOf(id) : std::nullopt;
-      if (!in_use && !hash) continue;
+      if (!in_use && !hash && kept_behind == nullptr) continue;
       if (list.blocks.size() < BlockList::kMostBlocks) {
         list.blocks.push_back({.id = id,
                                .ref_count = references,
                                .filled = blocks.fill().tokens(id),
                                .hash = hash,
-                               .age_steps = blocks.fill().age(id)});
+                               .age_steps = blocks.fill().age(id),
+                               .is_state = kept_behind != nullptr,
+                               .kept_behind = kept_behind != nullptr ? *kept_behind : kNullBlock});
       } else {
         ++list.not_listed;
       }
@@ -76,6 +109,8 @@ std::string BlocksText(const BlockList& list) {
   for (const BlockList::Block& block : list.blocks) {
     const auto owner = owners.find(block.id);
     blocks.push_back({{"id", block.id},
+                      {"kind", block.is_state ? "state" : "tokens"},
+                      {"kept_behind", block.kept_behind == kNullBlock ? Json() : Json(block.kept_behind)},
                       {"ref_count", block.ref_count},
                       {"filled", block.filled},
                       {"hash", HashJson(block.hash)},
@@ -84,10 +119,11 @@ std::string BlocksText(const BlockList& list) {
   }
   for (const auto& [request, count] : list.swapped_out)
     swapped_out.push_back({{"request", request}, {"blocks", count}});
-  const Json pools = PoolsJson(list.device, list.host, list.block_size);
+  const Json pools = PoolsJson(list.device, list.host, list.block_size, list.blocks_per_state);
   Json out = pools["device"];
-  const int64_t slots = int64_t{list.device.held} * list.block_size;
+  const int64_t slots = (list.device.held - list.held_states) * list.block_size;
   out["block_size"] = list.block_size;
+  out["blocks_per_state"] = list.blocks_per_state;
   out["waste"] = slots == 0 ? 0.0 : 1.0 - static_cast<double>(list.filled) / static_cast<double>(slots);
   out["host"] = pools["host"];
   out["swapped_out"] = std::move(swapped_out);

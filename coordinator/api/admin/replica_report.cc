@@ -91,11 +91,12 @@ const char* NameOf(ReplicaState state) {
   return "failed";
 }
 
-Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size) {
+Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size, int blocks_per_state) {
   return {
       {"device", {{"total", device.total}, {"free", device.free}, {"used", device.held}, {"cached", device.cached}}},
       {"host", {{"total", host.total}, {"free", host.free}, {"used", host.held}}},
-      {"block_size", block_size}};
+      {"block_size", block_size},
+      {"blocks_per_state", blocks_per_state}};
 }
 
 Json StatusJson(const ReplicaSnapshot& replica) {
@@ -111,7 +112,8 @@ Json StatusJson(const ReplicaSnapshot& replica) {
            {{"encrypted", replica.encrypted},
             {"refused_peers", replica.refused_peers},
             {"foreign_frames", replica.foreign_frames}}},
-          {"blocks", PoolsJson(replica.blocks, replica.host_blocks, replica.options.blocks.block_size)},
+          {"blocks", PoolsJson(replica.blocks, replica.host_blocks, replica.options.blocks.block_size,
+                               replica.options.blocks.state_blocks)},
           {"journal", JournalJson(replica.journal)},
           {"running", replica.running},
           {"waiting", replica.waiting},

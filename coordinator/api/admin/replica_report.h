@@ -17,7 +17,7 @@ boost::asio::awaitable<ReplicaSnapshot> SnapshotOf(Replica& replica);
 /// serving, paused, recovering or failed.
 const char* NameOf(ReplicaState state);
 /// Numbers of both pools: {device: {total, free, used, cached}, host: {total, free, used}, block_size}.
-Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size);
+Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size, int blocks_per_state);
 /// What /admin/status says of a replica.
 Json StatusJson(const ReplicaSnapshot& replica);
 /// What /admin/topology says of it: ranks with their health, which is ok; late (no beat for a second); starting (the

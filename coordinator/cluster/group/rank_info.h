@@ -16,6 +16,7 @@ struct RankInfo {
   int devices = 0;             // GPUs of the host
   std::string device_problem;  // why there are none
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
+  int64_t bytes_per_state = 0;  // of one sequence; 0: the model has none
   int load_millis = 0;
   StepId last_step = 0;
   uint32_t compute_micros = 0;  // of its last step

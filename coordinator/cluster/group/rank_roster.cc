@@ -96,10 +96,12 @@ void RankRoster::Joined(Rank rank, const JoinMessage& join) {
 void RankRoster::Loaded(Rank rank, const HelloMessage& hello) {
   if (hello.fingerprint != options_.fingerprint)
     Fail(LossCause::kNotStarted, rank, "{} loaded another model", Describe(rank));
-  if (hello.bytes_per_block < 1) Fail(LossCause::kBadFrame, rank, "{} sent an impossible report", Describe(rank));
+  if (hello.bytes_per_block < 1 || hello.bytes_per_state < 0)
+    Fail(LossCause::kBadFrame, rank, "{} sent an impossible report", Describe(rank));
   RankInfo& known = info(rank);
   known.isa = hello.isa;
   known.bytes_per_block = hello.bytes_per_block;
+  known.bytes_per_state = hello.bytes_per_state;
   known.weight_bytes = hello.weight_bytes;
   known.available_bytes = hello.available_bytes;
   known.load_millis = hello.load_millis;

@@ -53,7 +53,7 @@ class WorkerGroup {
   void Load(AssignMessage assign);
   /// Tells every rank to reserve its KV blocks (null blocks counted in) and waits until all have. Returns the seconds
   /// that the slowest takes to move a block to the host or back; 0 without host blocks.
-  double Start(int num_blocks, int num_host_blocks);
+  double Start(int num_blocks, int num_host_blocks, int state_blocks);
 
   /// Sends the plan to every rank. Ranks run plans in order; more may follow before it is answered.
   void SendStep(const StepPlan& plan);

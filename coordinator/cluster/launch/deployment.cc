@@ -39,10 +39,10 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   if (!external()) spdlog::info("mpirun {}", network_.InWords());
   Place(topology_.parallel.tensor);
   BringUp();
-  const PoolSizes pools = PoolsFor(1);
+  const PoolSizes pools = ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
-  const int fitting =
-      FittingModelLen(max_model_len_, model.spec(), int64_t{pools.num_blocks - 1} * topology.cache.block_size);
+  const int fitting = FittingModelLen(max_model_len_, model.spec(),
+                                      int64_t{pools.num_blocks - 1 - pools.state_blocks} * topology.cache.block_size);
   if (fitting < max_model_len_) {
     spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", fitting, max_model_len_);
     max_model_len_ = fitting;
@@ -99,6 +99,7 @@ EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
   options.scheduler.preemption = topology_.scheduler.preemption;
   options.blocks.num_blocks = pools.num_blocks;
   options.blocks.num_host_blocks = pools.num_host_blocks;
+  options.blocks.state_blocks = pools.state_blocks;
   options.blocks.block_size = topology_.cache.block_size;
   options.blocks.watermark = topology_.cache.watermark;
   options.blocks.prefix_caching = topology_.cache.prefix_caching;
@@ -130,17 +131,20 @@ void Deployment::BringUp() {
   group_->Load(assignment_);
 }
 
-PoolSizes Deployment::PoolsFor(int blocks_needed) const {
+PoolSizes Deployment::ChoosePoolSizes() const {
+  // For the requests that are there: an epoch's ranks may need more blocks for a state than the last one's.
+  const int needed = engine_ == nullptr ? 1 : engine_->BlocksNeeded(StateBlocks(group_->ranks()));
   return ChoosePools(topology_, assignment_.compute.backend, group_->ranks(),
-                     {.max_model_len = max_model_len_, .blocks_needed = blocks_needed});
+                     {.max_model_len = max_model_len_, .blocks_needed = needed});
 }
 
 double Deployment::Reserve(const PoolSizes& pools) {
   const int host_blocks = pools.num_host_blocks > 0 ? pools.num_host_blocks + 1 : 0;  // the null block
-  const double swap_seconds = group_->Start(pools.num_blocks, host_blocks);
+  const double swap_seconds = group_->Start(pools.num_blocks, host_blocks, pools.state_blocks);
   const double block_mib = static_cast<double>(group_->ranks()[0].bytes_per_block) / (1 << 20);
   spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", pools.num_blocks - 1,
                topology_.cache.block_size, block_mib * pools.num_blocks);
+  if (pools.state_blocks > 0) spdlog::info("each sequence has a state, in {} of the blocks", pools.state_blocks);
   if (pools.num_host_blocks > 0) {
     spdlog::info("swap space: {} blocks, {:.1f} MiB per worker, {:.1f} us to move one", pools.num_host_blocks,
                  block_mib * pools.num_host_blocks, swap_seconds * 1e6);
@@ -153,7 +157,7 @@ void Deployment::StartNextEpoch(bool same_shape) {
   group_->BeginEpoch(++epoch_, topology_.parallel.tensor);
   BringUp();
   // The same workers get the same pool, whatever else takes memory by now.
-  const PoolSizes pools = same_shape ? engine_->blocks().sizes() : PoolsFor(engine_->BlocksNeeded());
+  const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
   engine_->StartEpoch(epoch_, pools);
   engine_->SetSwapSpeed(swap_seconds);

@@ -71,7 +71,7 @@ class Deployment : private LauncherWatch {
   /// Several nodes: where the ranks of the next epoch live, without the hosts that failed. When the others cannot take
   /// all ranks, the shape becomes a smaller one. False when it did.
   bool PlaceWithout(const std::set<std::string>& left_out);
-  PoolSizes PoolsFor(int blocks_needed) const;
+  PoolSizes ChoosePoolSizes() const;
   EngineOptions MakeEngineOptions(const PoolSizes& pools) const;
 
   Topology topology_;  // parallel: the shape that the group has

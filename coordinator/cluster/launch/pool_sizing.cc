@@ -14,6 +14,8 @@ namespace {
 constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
 // More KV memory than this is taken on request only: a server should not fill a laptop. A GPU is there to be filled.
 constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
+// A plan names every block of the states that it adds; a list of more than this would be longer than a long table.
+constexpr int64_t kMostStateBlocks = 4096;
 
 /// The null block counted in.
 int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
@@ -32,8 +34,8 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
     budget = static_cast<int64_t>(topology.cache.memory * static_cast<double>(available));
     if (!cuda) budget = std::min(std::max(kDefaultCpuKvBytes, demand.blocks_needed * per_block), budget);
   }
-  const int64_t most_useful =
-      int64_t{topology.scheduler.max_running} * ((demand.max_model_len - 1) / topology.cache.block_size + 1);
+  const int64_t most_useful = int64_t{topology.scheduler.max_running} *
+                              ((demand.max_model_len - 1) / topology.cache.block_size + 1 + StateBlocks(ranks));
   const int64_t blocks = std::min({budget / per_block, most_useful + 1, int64_t{INT32_MAX}});
   if (blocks < 2) {
     Fail(
@@ -62,12 +64,30 @@ int ChooseStepTokens(const Topology& topology, BackendKind backend) {
   return std::max(backend == BackendKind::kCuda ? kCudaStepTokens : kCpuStepTokens, topology.scheduler.max_running);
 }
 
+int StateBlocks(const std::vector<RankInfo>& ranks) {
+  int64_t blocks = 0;
+  for (const RankInfo& rank : ranks)
+    blocks = std::max(blocks, (rank.bytes_per_state + rank.bytes_per_block - 1) / rank.bytes_per_block);
+  if (blocks > kMostStateBlocks)
+    Fail("a sequence's state takes {} blocks, {} at most: a larger --block-size makes them fewer", blocks,
+         kMostStateBlocks);
+  return static_cast<int>(blocks);
+}
+
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                       const PoolDemand& demand) {
   int64_t per_block = 1;
   for (const RankInfo& rank : ranks) per_block = std::max(per_block, rank.bytes_per_block);
   const int64_t host_blocks = std::min<int64_t>(topology.cache.host_swap_bytes / per_block, INT32_MAX - 1);
-  return {ChooseNumBlocks(topology, backend, ranks, demand), static_cast<int>(host_blocks)};
+  const PoolSizes pools = {ChooseNumBlocks(topology, backend, ranks, demand), static_cast<int>(host_blocks),
+                           StateBlocks(ranks)};
+  if (pools.num_blocks < 2 + pools.state_blocks) {
+    Fail(
+        "the KV cache has {} blocks, and the state of one sequence alone takes {} ({} bytes a block); free memory, or "
+        "raise --num-kv-blocks, --kv-cache-memory-bytes or --gpu-memory-utilization",
+        pools.num_blocks - 1, pools.state_blocks, per_block);
+  }
+  return pools;
 }
 
 }  // namespace quire

@@ -25,6 +25,9 @@ struct PoolDemand {
   int blocks_needed = 1;  // by requests that are there already; taken where the memory is there
 };
 
+/// Blocks that hold a sequence's state, the same number on every rank: the most that one needs. 0: the model has none.
+int StateBlocks(const std::vector<RankInfo>& ranks);
+
 /// How many KV blocks, and host blocks for swapping, the ranks have room for as the topology shares out their memory.
 /// The ranks have loaded. Throws Error when there is no room for two blocks.
 PoolSizes ChoosePools(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,

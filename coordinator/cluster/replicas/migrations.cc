@@ -40,7 +40,7 @@ bool Migrations::CanCarryBlocks(int from, int to) const {
   if (at(from).recovering() || at(to).recovering()) return false;
   const BlockShape a = at(from).block_shape(), b = at(to).block_shape();
   return a.on_this_host && b.on_this_host && a.host_blocks > 0 && b.host_blocks > 0 &&
-         a.bytes_per_block == b.bytes_per_block;
+         a.bytes_per_block == b.bytes_per_block && a.state_blocks == b.state_blocks;
 }
 
 void Migrations::Begin(RequestId id, int from, int to, Engine& engine) {

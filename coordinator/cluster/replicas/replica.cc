@@ -128,6 +128,7 @@ void Replica::PublishShape(const Engine& engine) {
     shape.on_this_host = shape.on_this_host && rank.host == host;
   }
   shape.host_blocks = engine.blocks().host_pool().num_usable();
+  shape.state_blocks = engine.blocks().states().num_blocks();
   const std::lock_guard lock(mutex_);
   shape_ = std::move(shape);
   shape_epoch_ = engine.epoch();

@@ -20,6 +20,7 @@ struct BlockShape {
   std::vector<int64_t> bytes_per_block;  // by rank
   bool on_this_host = false;             // all ranks
   int host_blocks = 0;
+  int state_blocks = 0;
 };
 
 /// One tensor-parallel group with everything that is its own: workers, sockets, epochs, recovery, KV blocks, engine,

@@ -12,12 +12,14 @@ function eachBlock(ranges, visit) {
 }
 
 export class Ownership {
-  /** owners: [{id, request, client, tables}]; pins, cached: as in /admin/block_map. */
-  constructor({total, blockSize, owners, pins, cached}) {
+  /** owners: [{id, request, client, tables}]; pins, cached, keptStates: as in /admin/block_map. */
+  constructor({total, blockSize, owners, pins, cached, keptStates}) {
     this.total = total;
     this.blockSize = blockSize;
     this.owners = owners;
     this.pins = pins;
+    this.behind = new Map();  // of blocks of states that are kept: the block that such a state is of
+    for (const kept of keptStates) eachBlock(kept.blocks, (id) => { this.behind.set(id, kept.behind); });
     this.kind = new Uint8Array(total + 1);
     this.owner = new Int32Array(total + 1).fill(-1);  // the first one's place in owners
     this.holders = new Uint16Array(total + 1);        // tables that name the block
@@ -43,16 +45,25 @@ export class Ownership {
     for (const table of owner.tables) {
       eachBlock(table.blocks, (id, index) => {
         if (id > this.total) return;
-        if (this.owner[id] < 0) this.owner[id] = place;
-        else if (this.owner[id] === place) ++owner.sharedBlocks;
-        else this.#shares(id, place);
-        if (this.kind[id] !== PINNED) this.kind[id] = HELD;
-        ++this.holders[id];
-        ++owner.held;
+        this.#hold(id, owner, place);
         const filled = Math.min(this.blockSize, Math.max(0, table.computed_tokens - index * this.blockSize));
         if (filled > this.filled[id]) this.filled[id] = filled;
       });
+      eachBlock(table.state, (id) => {
+        if (id > this.total) return;
+        this.#hold(id, owner, place);
+        this.filled[id] = this.blockSize;
+      });
     }
+  }
+
+  #hold(id, owner, place) {
+    if (this.owner[id] < 0) this.owner[id] = place;
+    else if (this.owner[id] === place) ++owner.sharedBlocks;
+    else this.#shares(id, place);
+    if (this.kind[id] !== PINNED) this.kind[id] = HELD;
+    ++this.holders[id];
+    ++owner.held;
   }
 
   #shares(id, place) {
@@ -75,7 +86,8 @@ export class Ownership {
   /** What a person wants to know of one block: {title, lines}. */
   describe(id) {
     const title = `Block ${id}`;
-    const lines = [];
+    const lines = [], holds = (ranges) => ranges.some(([first, count]) => id >= first && id < first + count);
+    let isState = this.behind.has(id);
     for (const owner of this.owners) {
       for (const table of owner.tables) {
         let index = 0;
@@ -87,22 +99,27 @@ export class Ownership {
           }
           index += count;
         }
+        if (!holds(table.state)) continue;
+        isState = true;
+        lines.push(`${owner.id}${owner.tables.length > 1 ? `, choice ${table.choice}` : ""}: its state`);
       }
     }
     for (const pin of this.pins) {
-      if (pin.blocks.some(([first, count]) => id >= first && id < first + count)) lines.push(`pin ${pin.pin} keeps it`);
+      if (holds(pin.blocks)) lines.push(`pin ${pin.pin} keeps it`);
     }
-    if (this.kind[id] === CACHED) return {title, lines: ["cached: nobody holds it, its content is kept"]};
+    if (this.behind.has(id)) lines.push(`a state that is kept behind block ${this.behind.get(id)}`);
+    if (this.kind[id] === CACHED) return {title, lines: ["cached: nobody holds it, its content is kept", ...lines]};
     if (lines.length === 0) return {title, lines: ["free"]};
     const state = this.holders[id] > 1 ? `shared by ${this.holders[id]}` : this.holders[id] === 1 ? "held by one" : "pinned";
-    return {title: `${title}: ${state}, ${this.filled[id]} of ${this.blockSize} tokens filled`, lines};
+    const content = isState ? "part of a state" : `${this.filled[id]} of ${this.blockSize} tokens filled`;
+    return {title: `${title}: ${state}, ${content}`, lines};
   }
 }
 
 export function deviceOwnership(map) {
-  return new Ownership({total: map.total, blockSize: map.block_size, owners: map.requests, pins: map.pins, cached: map.cached});
+  return new Ownership({total: map.total, blockSize: map.block_size, owners: map.requests, pins: map.pins, cached: map.cached, keptStates: map.kept_states});
 }
 
 export function hostOwnership(map) {
-  return new Ownership({total: map.host.total, blockSize: map.block_size, owners: map.swapped_out, pins: [], cached: []});
+  return new Ownership({total: map.host.total, blockSize: map.block_size, owners: map.swapped_out, pins: [], cached: [], keptStates: []});
 }

@@ -1,0 +1,111 @@
+// LFM2: short convolutions between two gates in most layers, attention in the others; MLPs or, after the first layers,
+// mixtures.
+#include "comm/base/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
+
+namespace quire::architectures {
+
+namespace {
+
+/// Columns of the MLPs: two thirds of what the file says, times a factor, in whole multiples, unless it means what it
+/// says.
+int64_t MlpColumns(const HfConfig& config) {
+  const int64_t said = config.Has("block_ff_dim") ? config.Count("block_ff_dim") : config.Count("intermediate_size");
+  const int64_t multiple = config.Count("block_multiple_of", 256);
+  const double factor = config.Real("block_ffn_dim_multiplier", 1);
+  if (!config.Flag("block_auto_adjust_ff_dim", true)) return said;
+  if (said < 1 || said > 1 << 24 || multiple < 1 || multiple > 1 << 20 || !(factor > 0 && factor <= 64))
+    Fail("{}: an intermediate size of {}, times {}, in multiples of {}, is out of range", config.path(), said, factor,
+         multiple);
+  const int64_t wanted = static_cast<int64_t>(factor * static_cast<double>(2 * said / 3));
+  return (wanted + multiple - 1) / multiple * multiple;
+}
+
+/// What layer_types says or, in older files, the list of the layers that attend; all do where there is neither.
+void ReadMixers(const HfConfig& config, ModelSpec& spec) {
+  const std::vector<std::string> kinds = KindsOfLayers(config, spec);
+  if (kinds.empty() && config.Has("full_attn_idxs")) {
+    for (LayerSpec& layer : spec.layers) layer.mixer = Mixer::kShortConvolution;
+    for (const double index : config.Reals("full_attn_idxs")) {
+      if (!(index >= 0 && index < static_cast<double>(spec.layers.size())))
+        Fail("{}: full_attn_idxs names layer {} of {}", config.path(), index, spec.layers.size());
+      spec.layers[static_cast<size_t>(index)].mixer = Mixer::kAttention;
+    }
+  }
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] == "conv") {
+      spec.layers[i].mixer = Mixer::kShortConvolution;
+    } else if (kinds[i] != "full_attention") {
+      Fail("{}: layer_types: \"{}\" is not supported", config.path(), kinds[i].substr(0, 100));
+    }
+  }
+}
+
+/// All but the MLPs.
+ModelSpec MixersFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
+  spec.norm_epsilon = config.Real("norm_eps", 1e-5);
+  spec.tied_embeddings = config.Flag("tie_embedding", config.Flag("tie_word_embeddings", true));
+  spec.qk_norm = QkNorm::kHeads;
+  ReadMixers(config, spec);
+  if (spec.num_state_layers() > 0) spec.recurrence = {config.Count("conv_L_cache", 3), spec.hidden_size};
+  return spec;
+}
+
+ModelSpec Lfm2FromHf(const HfConfig& config) {
+  ModelSpec spec = MixersFromHf(config);
+  spec.SetAll(&LayerSpec::intermediate_size, MlpColumns(config));
+  return spec;
+}
+
+/// HF divides weights by their sum and a millionth, which nobody sees.
+ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
+  ModelSpec spec = MixersFromHf(config);
+  Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = config.Flag("use_expert_bias", true);
+  mixture.renormalize = config.Flag("norm_topk_prob", true);
+  mixture.scale = config.Real("routed_scaling_factor", 1);
+  SetMixtureFrom(config.Count("num_dense_layers", 2), spec, mixture, config.path());
+  return spec;
+}
+
+constexpr MixtureNames kNames = {.router = "model.layers.{}.feed_forward.gate.weight",
+                                 .gate = "model.layers.{}.feed_forward.experts.{}.w1.weight",
+                                 .up = "model.layers.{}.feed_forward.experts.{}.w3.weight",
+                                 .down = "model.layers.{}.feed_forward.experts.{}.w2.weight",
+                                 .correction = "model.layers.{}.feed_forward.expert_bias"};
+
+std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
+  using enum Axis;
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Rename(weights, Role::kAttentionNorm, "model.layers.{}.operator_norm.weight", "blk.{}.attn_norm.weight");
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.ffn_norm.weight", "blk.{}.ffn_norm.weight");
+  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.out_proj.weight", "blk.{}.attn_output.weight");
+  Rename(weights, Role::kGate, "model.layers.{}.feed_forward.w1.weight", "blk.{}.ffn_gate.weight");
+  Rename(weights, Role::kUp, "model.layers.{}.feed_forward.w3.weight", "blk.{}.ffn_up.weight");
+  Rename(weights, Role::kDown, "model.layers.{}.feed_forward.w2.weight", "blk.{}.ffn_down.weight");
+  Rename(weights, Role::kFinalNorm, "model.embedding_norm.weight", "token_embd_norm.weight");
+  AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
+  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight", "blk.{}.attn_q_norm.weight");
+  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight", "blk.{}.attn_k_norm.weight");
+  const char *in = "model.layers.{}.conv.in_proj.weight", *in_gguf = "blk.{}.shortconv.in_proj.weight";
+  const WeightSpec convolution[] = {
+      {Role::kConvInGate, in, in_gguf, kChannels, kHidden, false, Fusion::kInOrder},
+      {Role::kConvOutGate, in, in_gguf, kChannels, kHidden, false, Fusion::kInOrder},
+      {Role::kConvIn, in, in_gguf, kChannels, kHidden, false, Fusion::kInOrder},
+      {Role::kConvTaps, "model.layers.{}.conv.conv.weight", "blk.{}.shortconv.conv.weight", kChannels, kTaps},
+      {Role::kConvOut, "model.layers.{}.conv.out_proj.weight", "blk.{}.shortconv.out_proj.weight", kHidden, kChannels}};
+  weights.insert(weights.begin() + 1, std::begin(convolution), std::end(convolution));
+  AddMixtureWeights(spec, kNames, weights);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kLfm2 = {"lfm2", nullptr, Lfm2FromHf, nullptr, Lfm2Weights};
+constexpr Architecture kLfm2Moe = {"lfm2_moe", nullptr, Lfm2MoeFromHf, nullptr, Lfm2Weights};
+
+}  // namespace quire::architectures

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace quire {
+
+/// Sizes of layers that carry a state of fixed size from token to token instead of keys and values; all alike. What a
+/// sequence's state takes in one such layer, in fp32 numbers, whatever the number of its tokens:
+///   Mixer::kShortConvolution  (taps - 1) * channels
+///   Mixer::kGatedDelta        (taps - 1) * (2 * key_heads * key_dim + value_heads * value_dim)
+///                             + value_heads * key_dim * value_dim
+struct Recurrence {
+  int64_t taps = 0;      // tokens that convolutions see, each token's own counted in; 0: the model has no such layers
+  int64_t channels = 0;  // of Mixer::kShortConvolution
+  // Of Mixer::kGatedDelta: heads of queries and keys, each of which serves as many neighbouring heads of values.
+  int64_t key_heads = 0, value_heads = 0;
+  int64_t key_dim = 0, value_dim = 0;
+
+  int64_t heads_per_key() const { return value_heads / key_heads; }
+};
+
+/// Throws Error beginning with `path` when a number is out of its range or two contradict each other.
+void CheckRecurrence(const Recurrence& recurrence, const std::string& path);
+
+/// Every field as text.
+std::string TextOf(const Recurrence& recurrence);
+
+}  // namespace quire

@@ -1,0 +1,170 @@
+// The inner parts of layers that keep a state: convolutions along the tokens, the gated delta rule, and gates.
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/recurrent_table.h"
+#include "kernels/cpu/isa/state_bytes.h"
+#include "kernels/cpu/isa/vec.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
+/// Columns of a head's state that are computed together: with a key_dim of 128 they stay in the first cache.
+constexpr int64_t kPanelVecs = 4, kPanel = kPanelVecs * kLanes;
+
+/// The first `count` floats, zeros above.
+Vec LoadUpTo(const float* p, int64_t count) { return count < kLanes ? LoadPart(p, count) : Load(p); }
+
+void StoreUpTo(float* p, Vec v, int64_t count) {
+  __builtin_memcpy(p, &v, static_cast<unsigned long>(Least(count, kLanes)) * sizeof(float));
+}
+
+Vec Sigmoid(Vec x) { return 1.0f / (Exp(-x) + 1.0f); }
+
+/// kPanelVecs vectors of numbers, of which the first `count` are there.
+struct Panel {
+  Vec part[kPanelVecs] = {};
+
+  static Panel Of(const float* p, int64_t count) {
+    Panel panel;
+    __builtin_memcpy(&panel.part, p, static_cast<unsigned long>(count) * sizeof(float));
+    return panel;
+  }
+};
+
+/// Two sums of every column, of even and of odd rows, so that no addition waits for the one before it.
+struct ColumnSums {
+  Panel even, odd;
+
+  Panel Total() const {
+    Panel total;
+    for (int64_t v = 0; v < kPanelVecs; ++v) total.part[v] = even.part[v] + odd.part[v];
+    return total;
+  }
+};
+
+/// S^T k of the panel's columns. `state` is [key_dim, kPanel].
+Panel Recall(const float* state, const float* key, int64_t key_dim) {
+  ColumnSums sums;
+  for (int64_t i = 0; i < key_dim; ++i) {
+    Panel& sum = i % 2 == 0 ? sums.even : sums.odd;
+    const Vec k = Splat(key[i]);
+    for (int64_t v = 0; v < kPanelVecs; ++v)
+      sum.part[v] = MulAdd(k, Load(state + i * kPanel + v * kLanes), sum.part[v]);
+  }
+  return sums.Total();
+}
+
+/// S = decay * S + k d^T, and S^T q of that.
+Panel Learn(float* state, const float* query, const float* key, const Panel& change, float decay, int64_t key_dim) {
+  ColumnSums sums;
+  for (int64_t i = 0; i < key_dim; ++i) {
+    Panel& sum = i % 2 == 0 ? sums.even : sums.odd;
+    const Vec q = Splat(query[i]), k = Splat(key[i]);
+    for (int64_t v = 0; v < kPanelVecs; ++v) {
+      float* at = state + i * kPanel + v * kLanes;
+      const Vec s = MulAdd(k, change.part[v], Load(at) * decay);
+      Store(at, s);
+      sum.part[v] = MulAdd(q, s, sum.part[v]);
+    }
+  }
+  return sums.Total();
+}
+
+/// Where column `first` of row i of a head's state is, in bytes.
+int64_t StatePlace(const GatedDeltaParams& p, int64_t head, int64_t i, int64_t first) {
+  return ((head * p.key_dim + i) * p.value_dim + first) * kFloatBytes;
+}
+
+int64_t ConvPanels(const CausalConvParams& p) { return (p.channels + kLanes - 1) / kLanes; }
+
+void CausalConvPanel(const CausalConvParams& p, int64_t sequence, int64_t panel) {
+  const int64_t first = panel * kLanes, count = Least(kLanes, p.channels - first), past = p.taps - 1;
+  const auto place = [&](int64_t i) { return (i * p.channels + first) * kFloatBytes; };
+  Vec weight[kMaxTaps] = {}, in[kMaxTaps] = {};  // the oldest first
+  for (int64_t i = 0; i < p.taps; ++i) weight[i] = LoadUpTo(p.weight + i * p.channels + first, count);
+  for (int64_t i = 0; i < past; ++i) {
+    float numbers[kLanes] = {};
+    ReadState(p.state, sequence, place(i), count, numbers);
+    in[i] = Load(numbers);
+  }
+  const auto row_of = [&](const void* rows, int64_t t) {
+    return LoadUpTo(static_cast<const float*>(rows) + t * p.x_stride + first, count);
+  };
+  for (int64_t t = p.state.query_start[sequence]; t < p.state.query_start[sequence + 1]; ++t) {
+    in[past] = row_of(p.x, t);
+    if (p.in_gate != nullptr) in[past] *= row_of(p.in_gate, t);
+    Vec y = {};
+    for (int64_t i = 0; i < p.taps; ++i) y = MulAdd(weight[i], in[i], y);
+    if (p.silu) y *= Sigmoid(y);
+    if (p.out_gate != nullptr) y *= row_of(p.out_gate, t);
+    StoreUpTo(static_cast<float*>(p.out) + t * p.out_stride + first, y, count);
+    for (int64_t i = 0; i < past; ++i) in[i] = in[i + 1];
+  }
+  for (int64_t i = 0; i < past; ++i) {
+    float numbers[kLanes];
+    Store(numbers, in[i]);
+    WriteState(p.state, sequence, place(i), count, numbers);
+  }
+}
+
+int64_t DeltaPanels(const GatedDeltaParams& p) { return (p.value_dim + kPanel - 1) / kPanel; }
+
+int64_t DeltaScratch(const GatedDeltaParams& p) { return p.key_dim * kPanel; }
+
+void GatedDeltaPanel(const GatedDeltaParams& p, int64_t sequence, int64_t head, int64_t panel, float* scratch) {
+  const int64_t first = panel * kPanel, count = Least(kPanel, p.value_dim - first);
+  const int64_t key_head = head / (p.value_heads / p.key_heads);
+  __builtin_memset(scratch, 0, static_cast<unsigned long>(p.key_dim * kPanel) * sizeof(float));
+  for (int64_t i = 0; i < p.key_dim; ++i)
+    ReadState(p.state, sequence, StatePlace(p, head, i, first), count, scratch + i * kPanel);
+  for (int64_t t = p.state.query_start[sequence]; t < p.state.query_start[sequence + 1]; ++t) {
+    const float* query = static_cast<const float*>(p.queries) + t * p.row_stride + key_head * p.key_dim;
+    const float* key = static_cast<const float*>(p.keys) + t * p.row_stride + key_head * p.key_dim;
+    const float* value = static_cast<const float*>(p.values) + t * p.row_stride + head * p.value_dim + first;
+    const float beta = static_cast<const float*>(p.betas)[t * p.gate_stride + head];
+    const float decay = static_cast<const float*>(p.decays)[t * p.gate_stride + head];
+    Panel change = Panel::Of(value, count);
+    const Panel recalled = Recall(scratch, key, p.key_dim);
+    for (int64_t v = 0; v < kPanelVecs; ++v) change.part[v] = (change.part[v] - recalled.part[v] * decay) * beta;
+    const Panel out = Learn(scratch, query, key, change, decay, p.key_dim);
+    __builtin_memcpy(static_cast<float*>(p.out) + (t * p.value_heads + head) * p.value_dim + first, &out.part,
+                     static_cast<unsigned long>(count) * sizeof(float));
+  }
+  for (int64_t i = 0; i < p.key_dim; ++i)
+    WriteState(p.state, sequence, StatePlace(p, head, i, first), count, scratch + i * kPanel);
+}
+
+void GatedNormRows(const GatedNormParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    float* heads = static_cast<float*>(p.heads) + row * p.num_heads * p.head_dim;
+    HeadNormRows({heads, p.weight, 1, p.num_heads, p.head_dim, p.num_heads * p.head_dim, p.epsilon}, 0, 1);
+    const float* gates = static_cast<const float*>(p.gates) + row * p.gate_stride;
+    for (int64_t i = 0; i < p.num_heads * p.head_dim; i += kLanes) {
+      const int64_t count = p.num_heads * p.head_dim - i;
+      const Vec gate = LoadUpTo(gates + i, count);
+      StoreUpTo(heads + i, LoadUpTo(heads + i, count) * gate * Sigmoid(gate), count);
+    }
+  }
+}
+
+void SigmoidGateRows(const SigmoidGateParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    float* numbers = static_cast<float*>(p.rows) + row * p.columns;
+    const float* gates = static_cast<const float*>(p.gates) + row * p.gate_stride;
+    for (int64_t i = 0; i < p.columns; i += kLanes) {
+      const int64_t count = p.columns - i;
+      StoreUpTo(numbers + i, LoadUpTo(numbers + i, count) * Sigmoid(LoadUpTo(gates + i, count)), count);
+    }
+  }
+}
+
+}  // namespace
+
+const RecurrentTable& Recurrent() {
+  static const RecurrentTable table = {ConvPanels,      CausalConvPanel, DeltaPanels,    DeltaScratch,
+                                       GatedDeltaPanel, GatedNormRows,   SigmoidGateRows};
+  return table;
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "kernels/causal_conv.h"
+#include "kernels/gated_delta.h"
+#include "kernels/gated_norm.h"
+#include "kernels/sigmoid_gate.h"
+
+namespace quire::kernels {
+
+/// The vectorised inner parts of ops that only some models' layers have, compiled once per instruction set, as
+/// IsaTable. Ranges, panels and heads are independent of each other.
+struct RecurrentTable {
+  int64_t (*conv_panels)(const CausalConvParams&);  // of a sequence
+  void (*causal_conv)(const CausalConvParams&, int64_t sequence, int64_t panel);
+  int64_t (*delta_panels)(const GatedDeltaParams&);   // of a sequence and a value head
+  int64_t (*delta_scratch)(const GatedDeltaParams&);  // floats
+  void (*gated_delta)(const GatedDeltaParams&, int64_t sequence, int64_t head, int64_t panel, float* scratch);
+  void (*gated_norm)(const GatedNormParams&, int64_t row_begin, int64_t row_end);
+  void (*sigmoid_gate)(const SigmoidGateParams&, int64_t row_begin, int64_t row_end);
+};
+
+namespace baseline {
+const RecurrentTable& Recurrent();
+}
+namespace avx2 {
+const RecurrentTable& Recurrent();
+}
+namespace avxvnni {
+const RecurrentTable& Recurrent();
+}
+namespace avx512 {
+const RecurrentTable& Recurrent();
+}
+namespace avx512vnni {
+const RecurrentTable& Recurrent();
+}
+
+/// Of the instruction set of ActiveTable().
+const RecurrentTable& ActiveRecurrentTable();
+
+}  // namespace quire::kernels

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "kernels/state_view.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+/// Calls copy(bytes of the state, bytes before them, count) for bytes [at, at + count) of an op's part of a sequence's
+/// state, block by block.
+template <class Copy>
+inline void ForStateBytes(const StateView& state, int64_t sequence, int64_t at, int64_t count, const Copy& copy) {
+  const int32_t* blocks = state.blocks + sequence * state.blocks_per_state;
+  at += state.offset;
+  for (int64_t done = 0; done < count;) {
+    const int64_t place = at + done, within = place % state.block_stride;
+    const int64_t there = count - done < state.block_stride - within ? count - done : state.block_stride - within;
+    copy(state.pool + blocks[place / state.block_stride] * state.block_stride + within, done, there);
+    done += there;
+  }
+}
+
+/// `count` numbers of a state from its byte `at` on, or zeros of a sequence that begins.
+inline void ReadState(const StateView& state, int64_t sequence, int64_t at, int64_t count, float* to) {
+  const auto bytes = count * static_cast<int64_t>(sizeof(float));
+  if (state.begins(sequence)) {
+    __builtin_memset(to, 0, static_cast<unsigned long>(bytes));
+    return;
+  }
+  ForStateBytes(state, sequence, at, bytes, [&](const std::byte* from, int64_t done, int64_t there) {
+    __builtin_memcpy(reinterpret_cast<std::byte*>(to) + done, from, static_cast<unsigned long>(there));
+  });
+}
+
+inline void WriteState(const StateView& state, int64_t sequence, int64_t at, int64_t count, const float* from) {
+  const auto bytes = count * static_cast<int64_t>(sizeof(float));
+  ForStateBytes(state, sequence, at, bytes, [&](std::byte* to, int64_t done, int64_t there) {
+    __builtin_memcpy(to, reinterpret_cast<const std::byte*>(from) + done, static_cast<unsigned long>(there));
+  });
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire::kernels {
+
+/// The sequences of a step whose layers keep states, and where the states are. A state is one address space of bytes
+/// over the blocks of its sequence, one after another; blocks are those of the KV pool and need not be neighbours. A
+/// number may lie across two of them. A sequence whose first new token stands at position 0 begins with a state of
+/// zeros, whatever its blocks hold. A sequence's blocks are written by nobody else during the op.
+struct StateView {
+  std::byte* pool;        // block 0
+  int64_t block_stride;   // bytes of a block
+  const int32_t* blocks;  // [num_sequences, blocks_per_state]
+  int64_t blocks_per_state;
+  int64_t offset;              // bytes of a state before the part that an op reads and writes
+  const int32_t* query_start;  // [num_sequences + 1], query_start[0] == 0: the rows of each sequence's new tokens
+  const int32_t* context_len;  // [num_sequences], the new tokens counted in
+  int64_t num_sequences;
+
+  int64_t new_tokens(int64_t sequence) const { return query_start[sequence + 1] - query_start[sequence]; }
+  bool begins(int64_t sequence) const { return context_len[sequence] == new_tokens(sequence); }
+};
+
+}  // namespace quire::kernels

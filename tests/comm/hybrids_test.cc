@@ -1,0 +1,184 @@
+// What is read of families whose layers keep states, which weights follow from it, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "comm/base/error.h"
+#include "comm/base/json.h"
+#include "comm/model/architecture.h"
+
+namespace quire {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ModelSpec Read(const std::string& family, const Json& changes = Json::object()) {
+  Json config = {{"model_type", family},
+                 {"hidden_size", 64},
+                 {"num_hidden_layers", 4},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},
+                 {"intermediate_size", 96},
+                 {"vocab_size", 100},
+                 {"max_position_embeddings", 512},
+                 {"head_dim", 16}};
+  if (family != "lfm2") config.update({{"linear_num_key_heads", 2}, {"linear_num_value_heads", 6}});
+  config.update(changes);
+  return SpecFromHf(config.dump(), "", "config.json");
+}
+
+std::string ErrorOf(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<bool> Attending(const ModelSpec& spec) {
+  std::vector<bool> attends;
+  for (const LayerSpec& layer : spec.layers) attends.push_back(layer.has_attention());
+  return attends;
+}
+
+TEST(HybridsTest, LayersAttendWhereFilesSaySoInAnyOfTheirWays) {
+  EXPECT_THAT(Attending(Read("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "conv"}}})),
+              ElementsAre(false, true, false, false));
+  EXPECT_THAT(Attending(Read("lfm2", {{"full_attn_idxs", {0, 3}}})), ElementsAre(true, false, false, true));
+  EXPECT_THAT(Attending(Read("lfm2")), ElementsAre(true, true, true, true));
+  EXPECT_THAT(Attending(Read("qwen3_5_text")), ElementsAre(false, false, false, true));
+  EXPECT_THAT(Attending(Read("qwen3_5_text", {{"full_attention_interval", 2}})), ElementsAre(false, true, false, true));
+  EXPECT_THAT(ErrorOf([] {
+                Read("lfm2", {{"layer_types", {"conv", "full_attention", "conv", "linear"}}});
+              }),
+              HasSubstr("layer_types: \"linear\""));
+  EXPECT_THAT(ErrorOf([] { Read("lfm2", {{"full_attn_idxs", {4}}}); }), HasSubstr("full_attn_idxs names layer 4 of 4"));
+  EXPECT_THAT(ErrorOf([] {
+                Read("qwen3_5_text", {{"full_attention_interval", 0}});
+              }),
+              HasSubstr("full_attention_interval = 0"));
+}
+
+TEST(HybridsTest, ColumnsOfLfm2sMlpsAreAdjusted) {
+  const auto columns = [](const Json& changes) { return Read("lfm2", changes).layers[0].intermediate_size; };
+  EXPECT_EQ(columns(Json::object()), 256);
+  EXPECT_EQ(columns({{"block_auto_adjust_ff_dim", false}}), 96);
+  EXPECT_EQ(columns({{"block_multiple_of", 8}}), 64);
+  EXPECT_EQ(columns({{"block_multiple_of", 8}, {"block_ffn_dim_multiplier", 1.1}}), 72);
+  EXPECT_EQ(columns({{"block_multiple_of", 8}, {"block_ff_dim", 120}}), 80);
+  EXPECT_THAT(ErrorOf([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
+}
+
+TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
+  const auto delta = [](const Json& changes) { return ErrorOf([&] { Read("qwen3_5_text", changes); }); };
+  EXPECT_THAT(ErrorOf([] { Read("lfm2", {{"conv_bias", true}}); }), HasSubstr("conv_bias = true is not supported"));
+  EXPECT_THAT(ErrorOf([] {
+                Read("lfm2", {{"conv_L_cache", 9}, {"full_attn_idxs", {0}}});
+              }),
+              HasSubstr("the convolution's length of layers with states, 9"));
+  EXPECT_THAT(delta({{"linear_conv_kernel_dim", 1}}), HasSubstr("the convolution's length of layers with states, 1"));
+  EXPECT_THAT(delta({{"linear_num_value_heads", 7}}), HasSubstr("7 value heads do not divide over 2 key heads"));
+  EXPECT_THAT(delta({{"linear_num_key_heads", 0}}), HasSubstr("the number of key heads"));
+  EXPECT_THAT(delta({{"linear_key_head_dim", 1 << 20}}), HasSubstr("the size of key heads"));
+  EXPECT_THAT(delta({{"linear_value_head_dim", -4}}), HasSubstr("the size of value heads"));
+  EXPECT_THAT(delta({{"linear_num_key_heads", 8192}, {"linear_num_value_heads", 8192}, {"linear_key_head_dim", 4096}}),
+              HasSubstr("the number of channels of queries of layers with states, 33554432"));
+  EXPECT_THAT(delta({{"attention_bias", true}}), HasSubstr("attention_bias = true is not supported"));
+  EXPECT_THAT(delta({{"full_attention_interval", 5}}), HasSubstr("models without attention"));
+}
+
+TEST(HybridsTest, EveryFieldOfARecurrenceTells) {
+  const ModelSpec plain = Read("qwen3_5_text");
+  std::set<std::string> texts = {TextOf(plain)};
+  for (int64_t Recurrence::*field : {&Recurrence::taps, &Recurrence::channels, &Recurrence::key_heads,
+                                     &Recurrence::value_heads, &Recurrence::key_dim, &Recurrence::value_dim}) {
+    ModelSpec other = plain;
+    other.recurrence.*field += 1;
+    EXPECT_TRUE(texts.insert(TextOf(other)).second);
+  }
+  ModelSpec without_gate = plain, other_mixer = plain;
+  without_gate.attention_gate = false;
+  other_mixer.layers[0].mixer = Mixer::kShortConvolution;
+  EXPECT_TRUE(texts.insert(TextOf(without_gate)).second);
+  EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
+}
+
+/// Places of the first and the last row of a weight of layer 0 or, of attention, of the last.
+std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
+  const std::vector<WeightSpec> weights = WeightsOf(spec);
+  const auto weight = std::ranges::find(weights, role, &WeightSpec::role);
+  const int64_t layer = IsOfAttention(role) ? 3 : 0;
+  const RowPlaces places = PlacesOf(spec, weights, *weight, layer);
+  return {places.Of(0), places.Of(Extent(spec, weight->rows, layer) - 1)};
+}
+
+TEST(HybridsTest, RowsOfProjectionsLieByHeadInQwen3NextAndInOrderInQwen35) {
+  // 2 key heads of 8 numbers, each with 3 value heads of 4.
+  const Json sizes = {{"linear_key_head_dim", 8}, {"linear_value_head_dim", 4}};
+  Json mixture = {{"num_experts", 4},
+                  {"num_experts_per_tok", 2},
+                  {"moe_intermediate_size", 8},
+                  {"shared_expert_intermediate_size", 8}};
+  mixture.update(sizes);
+  const ModelSpec next = Read("qwen3_next", mixture), later = Read("qwen3_5_text", sizes);
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(Ends(next, Role::kDeltaQuery), (Pair{0, 47}));  // 8 + 8 + 12 + 12 rows of a head
+  EXPECT_EQ(Ends(next, Role::kDeltaKey), (Pair{8, 55}));
+  EXPECT_EQ(Ends(next, Role::kDeltaValue), (Pair{16, 67}));
+  EXPECT_EQ(Ends(next, Role::kDeltaGate), (Pair{28, 79}));
+  EXPECT_EQ(Ends(next, Role::kDeltaBeta), (Pair{0, 8}));
+  EXPECT_EQ(Ends(next, Role::kDeltaDecay), (Pair{3, 11}));
+  EXPECT_EQ(Ends(later, Role::kDeltaQuery), (Pair{0, 15}));
+  EXPECT_EQ(Ends(later, Role::kDeltaKey), (Pair{16, 31}));
+  EXPECT_EQ(Ends(later, Role::kDeltaValue), (Pair{32, 55}));
+  EXPECT_EQ(Ends(later, Role::kDeltaGate), (Pair{0, 23}));
+  EXPECT_EQ(Ends(later, Role::kDeltaValueTaps), (Pair{32, 55}));
+  EXPECT_EQ(Ends(later, Role::kQuery), (Pair{0, 111}));  // of each head 16 of queries, then 16 of its gate
+  EXPECT_EQ(Ends(later, Role::kAttentionGate), (Pair{16, 127}));
+}
+
+TEST(HybridsTest, LayersHaveTheWeightsOfTheirMixers) {
+  const ModelSpec spec = Read("qwen3_5_text");
+  for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
+    const auto has = [&](const char* part) { return tensor.name.find(part) != std::string::npos; };
+    EXPECT_EQ(has(".linear_attn."), has(".linear_attn.") && tensor.layer < 3) << tensor.name;
+    EXPECT_EQ(has(".self_attn."), has(".self_attn.") && tensor.layer == 3) << tensor.name;
+    if (has(".conv1d.")) {
+      EXPECT_THAT(tensor.shape, ElementsAre(2 * 2 * 128 + 6 * 128, 1, 4)) << "as files have it";
+    }
+  }
+}
+
+TEST(HybridsTest, ATextModelInsideAnotherIsReadFromItsOwnConfiguration) {
+  Json text = {{"hidden_size", 64},        {"num_hidden_layers", 4},
+               {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+               {"intermediate_size", 96},  {"vocab_size", 100},
+               {"head_dim", 16},           {"max_position_embeddings", 512},
+               {"eos_token_id", 7},        {"tie_word_embeddings", true}};
+  const auto read = [&](const Json& changes) {
+    Json config = {{"model_type", "qwen3_5"}, {"text_config", text}};
+    config.update(changes);
+    return SpecFromHf(config.dump(), "", "config.json");
+  };
+  const ModelSpec spec = read({{"vision_config", {{"depth", 3}}}});
+  EXPECT_EQ(spec.hidden_size, 64);
+  EXPECT_TRUE(spec.tied_embeddings);
+  EXPECT_THAT(spec.eos_token_ids, ElementsAre(7));
+  EXPECT_THAT(read({{"eos_token_id", {8, 9}}}).eos_token_ids, ElementsAre(8, 9)) << "the outer one counts";
+  EXPECT_TRUE(MayBePresent(spec, "mtp.layers.0.mlp.up_proj.weight", Naming::kHf));
+  EXPECT_EQ(HfTextOf(spec), "model.language_model.");
+  EXPECT_EQ(HfTextOf(Read("qwen3_5_text")), "");
+  EXPECT_THAT(ErrorOf([&] {
+                read({{"tie_word_embeddings", false}});
+              }),
+              HasSubstr("tie_word_embeddings is not what it is in text_config"));
+  text["attention_bias"] = true;
+  EXPECT_THAT(ErrorOf([&] { read(Json::object()); }), HasSubstr("text_config: attention_bias = true is not supported"));
+}
+
+}  // namespace
+}  // namespace quire

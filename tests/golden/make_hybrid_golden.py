@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Makes random models some of whose layers keep a state instead of keys and values (models/NAME, safetensors in float16) and what HF
+transformers in float32 continues their prompts with (tiny_NAME.json), like make_golden.py and make_mixture_golden.py, whose functions
+it uses. Needs: pip install torch transformers accelerate safetensors
+
+  make_hybrid_golden.py [NAME...]
+
+qwen35.vision and qwen35moe.vision have the same numbers as those without, in the form of files of models that see, too; a few of their
+tensors are there, which no text meets."""
+import json
+import os
+import random
+import sys
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+import make_golden
+import make_mixture_golden
+from make_golden import HERE, LENGTHS, write
+
+LINEAR, FULL = "linear_attention", "full_attention"
+# Odd numbers of heads and channels; more ranks than heads of the delta rule.
+TINY = {
+    # Of 90 columns two thirds, times 1.1, are 66: 72 is the next multiple of 8.
+    "lfm2": dict(kind="Lfm2", hidden_size=48, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, intermediate_size=90,
+                 vocab_size=131, block_multiple_of=8, block_ffn_dim_multiplier=1.1, conv_L_cache=3, rope_theta=1000000.0,
+                 layer_types=["conv", "conv", FULL, "conv"], tie_word_embeddings=True),
+    "lfm2moe": dict(kind="Lfm2Moe", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, intermediate_size=52,
+                    vocab_size=133, conv_L_cache=4, layer_types=["conv", FULL, "conv", "conv"], tie_word_embeddings=True, num_experts=5,
+                    num_experts_per_tok=2, moe_intermediate_size=20, num_dense_layers=1, routed_scaling_factor=1.5),
+    "qwen3next": dict(kind="Qwen3Next", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                      intermediate_size=56, vocab_size=137, layer_types=[LINEAR, FULL, LINEAR], linear_num_key_heads=3,
+                      linear_num_value_heads=6, linear_key_head_dim=12, linear_value_head_dim=10, linear_conv_kernel_dim=4,
+                      num_experts=5, num_experts_per_tok=2, moe_intermediate_size=20, shared_expert_intermediate_size=24,
+                      mlp_only_layers=[1]),
+    "qwen35": dict(kind="Qwen3_5Text", hidden_size=40, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2, head_dim=16,
+                   intermediate_size=60, vocab_size=131, full_attention_interval=3, linear_num_key_heads=2, linear_num_value_heads=4,
+                   linear_key_head_dim=16, linear_value_head_dim=20, linear_conv_kernel_dim=4, tie_word_embeddings=True),
+    "qwen35moe": dict(kind="Qwen3_5MoeText", hidden_size=40, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=1,
+                      head_dim=16, vocab_size=139, layer_types=[LINEAR, LINEAR, FULL], linear_num_key_heads=3, linear_num_value_heads=3,
+                      linear_key_head_dim=14, linear_value_head_dim=12, linear_conv_kernel_dim=4, num_experts=5, num_experts_per_tok=2,
+                      moe_intermediate_size=20, shared_expert_intermediate_size=24),
+}
+make_golden.CACHE_TOLERANCE = 3e-4  # HF computes tokens after a cache by one formula, and whole texts by another
+
+
+@torch.no_grad()
+def spread_out(model):
+    """Weights far enough from zero that layers do something; states that remember some, and others many tokens."""
+    make_mixture_golden.spread_out(model)
+    for name, parameter in model.named_parameters():
+        if name.endswith("A_log"):
+            parameter.copy_(torch.log(torch.empty_like(parameter).uniform_(0.01, 0.5)))
+    for name, buffer in model.named_buffers():
+        if name.endswith("expert_bias"):
+            buffer += 0.1 * torch.randn_like(buffer)
+
+
+@torch.no_grad()
+def make_vision_twin(name):
+    """HF takes the text model out of it: the same logits."""
+    directory = f"{HERE}/models/{name}"
+    os.makedirs(f"{directory}.vision", exist_ok=True)
+    with open(f"{directory}/config.json") as f:
+        text = json.load(f)
+    kind = text["model_type"].removesuffix("_text")
+    vision = dict(model_type=f"{kind}_vision", depth=1, hidden_size=8, num_heads=2, intermediate_size=8, patch_size=2,
+                  out_hidden_size=text["hidden_size"], num_position_embeddings=4)
+    with open(f"{directory}.vision/config.json", "w") as f:
+        json.dump(dict(model_type=kind, tie_word_embeddings=text["tie_word_embeddings"], text_config=text, vision_config=vision), f,
+                  indent=2)
+        f.write("\n")
+    tensors = {(key.replace("model.", "model.language_model.", 1) if key.startswith("model.") else key): tensor
+               for key, tensor in load_file(f"{directory}/model.safetensors").items()}
+    tensors["model.visual.merger.norm.weight"] = torch.ones(8, dtype=torch.float16)
+    tensors["mtp.norm.weight"] = torch.ones(8, dtype=torch.float16)
+    save_file(tensors, f"{directory}.vision/model.safetensors", metadata=dict(format="pt"))
+    alone, both = (AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval() for path in (directory, f"{directory}.vision"))
+    ids = torch.arange(2, 60)[None]
+    assert torch.equal(alone(ids).logits, both(ids).logits), name
+
+
+def make(name):
+    shape = dict(TINY[name])
+    torch.manual_seed(len(name) + shape["vocab_size"])
+    kind = shape.pop("kind")
+    usual = dict(bos_token_id=0, eos_token_id=1, pad_token_id=None, max_position_embeddings=2048, tie_word_embeddings=False)
+    model = AutoModelForCausalLM.from_config(getattr(transformers, f"{kind}Config")(**{**usual, **shape})).eval()
+    spread_out(model)
+    directory = f"{HERE}/models/{name}"
+    model.to(torch.float16).save_pretrained(directory)
+    eager = dict(attn_implementation="eager", **(dict(experts_implementation="eager") if "num_experts" in shape else {}))
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
+    rng = random.Random(name)
+    prompts = [[rng.randrange(2, shape["vocab_size"]) for _ in range(n)] for n in LENGTHS for _ in range(2)]
+    of_kind = make_mixture_golden if "num_experts" in shape else make_golden
+    write(f"tiny_{name}", of_kind.expectations(model, prompts))
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or TINY:
+        make(wanted)
+        if wanted in ("qwen35", "qwen35moe"):
+            make_vision_twin(wanted)

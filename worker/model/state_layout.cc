@@ -1,0 +1,24 @@
+#include "worker/model/state_layout.h"
+
+#include "kernels/causal_conv.h"
+#include "kernels/gated_delta.h"
+
+namespace quire {
+
+StateLayout::StateLayout(const ModelSpec& spec, const RankShard& shard) {
+  const auto take = [this](int64_t part) {
+    const int64_t at = bytes;
+    bytes += (part + 63) / 64 * 64;
+    return at;
+  };
+  const Recurrence& r = spec.recurrence;
+  for (const LayerSpec& layer : spec.layers) {
+    Layer& place = layers.emplace_back();
+    if (!layer.has_state()) continue;
+    place.convolution_at = take(kernels::CausalConvStateBytes(ConvolvedChannels(spec, shard), r.taps));
+    if (layer.mixer == Mixer::kGatedDelta)
+      place.heads_at = take(kernels::GatedDeltaStateBytes(shard.value_heads(r).size(), r.key_dim, r.value_dim));
+  }
+}
+
+}  // namespace quire
