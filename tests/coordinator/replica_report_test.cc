@@ -25,6 +25,7 @@ ReplicaSnapshot Snapshot(ReplicaState state, milliseconds silent) {
   replica.blocks = {.total = 10, .free = 7, .held = 3, .cached = 2};
   replica.host_blocks = {.total = 4, .free = 4, .held = 0, .cached = 0};
   replica.options.blocks.block_size = 16;
+  replica.options.blocks.state_blocks = 3;
   return replica;
 }
 
@@ -51,7 +52,8 @@ TEST(ReplicaReportTest, StatusTellsPoolsLossesAndTheJournal) {
   EXPECT_EQ(status.at("state"), "paused");
   EXPECT_EQ(status.at("epoch"), 5);
   EXPECT_EQ(status.at("blocks"), ParseJson(R"({"device": {"total": 10, "free": 7, "used": 3, "cached": 2},
-                                               "host": {"total": 4, "free": 4, "used": 0}, "block_size": 16})",
+                                               "host": {"total": 4, "free": 4, "used": 0}, "block_size": 16,
+                                               "blocks_per_state": 3})",
                                            "expected"));
   EXPECT_EQ(status.at("ranks").at(1).at("heartbeat_age_millis"), 20);
   EXPECT_EQ(status.at("losses").at(0).at("seconds_ago"), 2.0);
