@@ -25,7 +25,9 @@ inline Vec LoadPart(const float* p, int64_t count) {
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
 inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, for the sake of -0
 
+// One instruction each; where one of both is no number it is b that counts.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
+inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
 /// MulAdd of the instruction set (QUIRE_INTRINSICS), or a product and a sum that round each: nothing but MulAdd is
 /// rounded once, on any compiler, because compilers choose by the code around (kernels/CMakeLists.txt).
@@ -69,8 +71,7 @@ template <bool kRoundsOnce = true>
 inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
   const IntVec vanishes = x < low;  // NaN does not
-  x = x > high ? high : x;
-  x = x < low ? low : x;
+  x = Max(low, Min(high, x));
   const auto mul_add = [](Vec a, Vec b, float c) { return MulAddOf<kRoundsOnce>(a, b, Splat(c)); };
   const Vec shifted = mul_add(x, Splat(1.44269504088896341f), kRounder);
   const Vec n = shifted - kRounder;
@@ -87,6 +88,7 @@ inline Vec Exp(Vec x) {
 
 /// One number through the same arithmetic as the vector form.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
+inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 
 /// Sixteen bytes as floats. By way of 16-bit lanes: the compiler has single instructions for these steps only.
 inline void BytesToFloats(Bytes16 bytes, Vec (&out)[16 / kLanes]) {
