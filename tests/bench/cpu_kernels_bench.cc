@@ -25,7 +25,7 @@ double ThreadSeconds() {
 }
 
 /// The least seconds that a call took: in at least five of them, and for at least `enough` seconds in all.
-double Least(const std::function<void()>& call, double enough = 0.4) {
+double Least(const std::function<void()>& call, double enough = 0.15) {
   double best = 1e9, all = 0;
   for (int i = 0; i < 5 || all < enough; ++i) {
     const double begin = ThreadSeconds();

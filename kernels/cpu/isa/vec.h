@@ -37,27 +37,28 @@ inline Vec MulAddOf(Vec a, Vec b, Vec c) {
   return a * b + c;
 }
 
-/// Sum of the lanes in a fixed order: halves are added until one lane is left.
-inline float Sum(Vec v) {
-  typedef float Quad __attribute__((vector_size(16)));
+/// All lanes joined in a fixed order: halves are, until one lane is left.
+template <class T, class V, class Join>
+inline T JoinLanes(V v, const Join& join) {
+  typedef T Quad __attribute__((vector_size(16)));
   typedef int32_t QuadIndex __attribute__((vector_size(16)));
   Quad part[kLanes / 4];
   __builtin_memcpy(part, &v, sizeof(v));
   for (int width = kLanes / 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+    for (int i = 0; i < width; ++i) part[i] = join(part[i], part[i + width]);
   }
-  Quad sum = part[0] + __builtin_shuffle(part[0], QuadIndex{2, 3, 0, 1});
-  sum += __builtin_shuffle(sum, QuadIndex{1, 0, 3, 2});
-  return sum[0];
+  Quad all = join(part[0], __builtin_shuffle(part[0], QuadIndex{2, 3, 0, 1}));
+  all = join(all, __builtin_shuffle(all, QuadIndex{1, 0, 3, 2}));
+  return all[0];
 }
-
+inline float Sum(Vec v) {
+  return JoinLanes<float>(v, [](auto a, auto b) { return a + b; });
+}
+inline int32_t Sum(IntVec v) {
+  return JoinLanes<int32_t>(v, [](auto a, auto b) { return a + b; });
+}
 inline float MaxLane(Vec v) {
-  float lane[kLanes];
-  Store(lane, v);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
-  }
-  return lane[0];
+  return JoinLanes<float>(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 /// 1.5 * 2^23: a number to which it was added is rounded to an integer, and that is in its lowest bits.
