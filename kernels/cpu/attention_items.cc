@@ -73,18 +73,21 @@ void AttentionItems::Cut(const PagedAttentionParams& p, int num_threads) {
   few_.clear();
   items_.clear();
   members_.reserve(static_cast<size_t>(p.num_sequences + p.query_start[p.num_sequences]));  // items point into it
-  int64_t few_queries = 0;
+  int64_t few_queries = 0, group = 1;
+  for (int64_t head = 0; head < p.cache.num_kv_heads; ++head)
+    group = std::max<int64_t>(group, p.head_start[head + 1] - p.head_start[head]);
+  const int64_t tile = std::max<int64_t>(1, kPrefillRows / group);  // queries
   for (int64_t s = 0; s < p.num_sequences; ++s) {
     const int64_t queries = NumQueries(p, s);
     QUIRE_KERNEL_CHECK(p.context_len[s] >= queries);
     QUIRE_KERNEL_CHECK((p.context_len[s] + p.cache.block_size - 1) / p.cache.block_size <= p.table_stride);
-    if (queries > 0 && queries <= kFewQueries && p.window == 0) {
+    if (queries > 0 && queries <= std::min(kFewQueries, tile) && p.window == 0) {
       few_.push_back(s);
       few_queries += queries;
       continue;
     }
-    for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; q += kAttentionTile) {
-      members_.push_back({s, q, std::min<int64_t>(kAttentionTile, p.query_start[s + 1] - q)});
+    for (int64_t q = p.query_start[s]; q < p.query_start[s + 1]; q += tile) {
+      members_.push_back({s, q, std::min<int64_t>(tile, p.query_start[s + 1] - q)});
       AddItems(p, static_cast<int64_t>(members_.size()) - 1, 1, 0);
     }
   }

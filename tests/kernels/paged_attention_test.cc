@@ -138,9 +138,13 @@ TEST_P(PagedAttentionTest, EqualsReferenceOverShapesAndLengths) {
 
 /// The queries of a prompt attended to at once and in pieces, each piece with the table a server would then have.
 void ExpectChunksEqualWhole(NumberType type, int64_t block_size, int64_t head_dim, int64_t window,
-                            bool slopes = false) {
+                            bool adjusted = false) {
   Case whole = MakeCase(type, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
-  if (slopes) whole.Slope();
+  if (adjusted) {
+    whole.Slope();
+    whole.soft_cap = 0.9f;
+    whole.sinks = Random(98).Floats(whole.heads());
+  }
   whole.window = window;
   PagedAttention(CpuStream(3), whole.Params());
   for (const int64_t chunk : {1, 7, 16, 40}) {
@@ -158,14 +162,16 @@ void ExpectChunksEqualWhole(NumberType type, int64_t block_size, int64_t head_di
       PagedAttention(CpuStream(1), p);
     }
     EXPECT_TRUE(std::equal(pieces.begin(), pieces.end(), whole.out.begin()))
-        << "chunk " << chunk << ", window " << window << ", block " << block_size;
+        << "chunk " << chunk << ", window " << window << ", block " << block_size << ", head_dim " << head_dim;
   }
 }
 
+// Chunks of one query have few rows, the whole has many.
 TEST_P(PagedAttentionTest, ChunkingAndNeighboursDoNotChangeABit) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
-  ExpectChunksEqualWhole(GetParam(), 8, 80, 0);
+  for (const int64_t head_dim : {80, 70, 3}) ExpectChunksEqualWhole(GetParam(), 8, head_dim, 0);
+  ExpectChunksEqualWhole(GetParam(), 256, 64, 0);
   for (const int64_t window : {0, 24}) ExpectChunksEqualWhole(GetParam(), 16, 64, window, true);
 }
 
@@ -273,6 +279,16 @@ TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABit) {
   }
 }
 
+// Alone each sequence has many rows, those of its one query; with others it goes through the prefix as few rows do.
+TEST_P(PagedAttentionTest, SharingAPrefixDoesNotChangeABitOfManyHeads) {
+  Case c = SharingCase(GetParam(), 16, 64, {0, 40});
+  PagedAttention(CpuStream(1), c.Params());
+  test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "40 heads");
+  const std::vector<float> together = c.out;
+  AttendOneByOne(c);
+  EXPECT_EQ(c.out, together);
+}
+
 TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
   Case c = SharingCase(NumberType::kF32, 16, 64, {0, 3});
   AttentionItems items;
@@ -281,9 +297,9 @@ TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
   for (const AttentionItem& item : items.list()) {
     int64_t of_item = 0;
     for (int64_t m = 0; m < item.num_members; ++m) of_item += item.members[m].num_queries;
-    EXPECT_LE(of_item, kAttentionTile);
     queries += of_item;
     if (item.num_members == 1) continue;
+    EXPECT_LE(of_item, kAttentionTile);
     grouped += item.num_members;
     EXPECT_EQ(item.shared_blocks, 10);
   }
@@ -293,6 +309,35 @@ TEST(AttentionItemsTest, SequencesThatBeginWithTheSameBlocksGoTogether) {
   c.window = 100;
   items.Cut(c.Params(), 1);
   for (const AttentionItem& item : items.list()) EXPECT_EQ(item.num_members, 1) << "windows end the sharing";
+}
+
+TEST(AttentionItemsTest, APromptIsCutByTheRowsOfItsWidestHead) {
+  Case c = MakeCase(NumberType::kF32, 16, 64, {0, 3, 5, 9}, {{400, 300}}, 92);
+  AttentionItems items;
+  items.Cut(c.Params(), 1);
+  std::vector<int64_t> next(3, 0);
+  for (const AttentionItem& item : items.list()) {
+    const AttentionMember& member = *item.members;
+    EXPECT_EQ(member.first_query, next[static_cast<size_t>(item.kv_head)]);
+    EXPECT_LE(member.num_queries * 4, kPrefillRows);
+    next[static_cast<size_t>(item.kv_head)] += member.num_queries;
+  }
+  EXPECT_EQ(next, std::vector<int64_t>(3, 300));
+  EXPECT_EQ(items.list().size(), 3u * 7u) << "tiles of 48 queries, as many as rows allow";
+}
+
+TEST(AttentionItemsTest, FewQueriesOfVeryManyHeadsAreCutToo) {
+  Case c = MakeCase(NumberType::kF32, 16, 64, {0, 50}, {{40, 8}, {30, 1}}, 91);
+  AttentionItems items;
+  items.Cut(c.Params(), 1);
+  int64_t queries = 0;
+  for (const AttentionItem& item : items.list()) {
+    EXPECT_LE(item.members->num_queries * 50, kPrefillRows);
+    queries += item.members->num_queries;
+  }
+  EXPECT_EQ(queries, 9);
+  PagedAttention(CpuStream(1), c.Params());
+  test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 2e-6, "50 heads");
 }
 
 TEST(AttentionItemsTest, ThereIsWorkForEveryThread) {
@@ -349,47 +394,60 @@ TEST_P(PagedAttentionTest, SlotsBeforeTheWindowOfASharedBlockAreMasked) {
   EXPECT_EQ(c.out, clean);
 }
 
+/// Few rows, and many: of one head and of twenty.
+const std::vector<std::vector<int32_t>> kFewAndMany = {{0, 1}, {0, 20}};
+
 TEST_P(PagedAttentionTest, LargeScoresDoNotOverflow) {
-  Case c = MakeCase(GetParam(), 16, 64, {0, 1}, {{40, 2}}, 5);
-  for (float& q : c.queries) q *= 500.0f;
+  for (const auto& grouping : kFewAndMany) {
+    Case c = MakeCase(GetParam(), 16, 64, grouping, {{40, 2}}, 5);
+    for (float& q : c.queries) q *= 500.0f;
+    PagedAttention(CpuStream(1), c.Params());
+    test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 1e-3, "scores in the thousands");
+  }
+}
+
+/// Six queries of a sequence whose third token is infinite, in its key or its value.
+void ExpectInfinityWhereItIsSeen(NumberType type, const std::vector<int32_t>& grouping, bool bad_keys, int64_t window) {
+  const std::vector<float> good(64, 0.5f), bad(64, std::numeric_limits<float>::infinity());
+  Case c = MakeCase(type, 16, 64, grouping, {{6, 6}}, 96);
+  c.window = window;
   PagedAttention(CpuStream(1), c.Params());
-  test::ExpectNear(c.out, reference::PagedAttention(c.Params()), 1e-3, "scores in the thousands");
+  const std::vector<float> clean = c.out;
+  const int64_t slot = c.tables[0] * 16 + 2;
+  const std::vector<float>&keys = bad_keys ? bad : good, &values = bad_keys ? good : bad;
+  KvWrite(CpuStream(1), {keys.data(), values.data(), 64, &slot, 1, c.Params().cache});
+  PagedAttention(CpuStream(1), c.Params());
+  for (int64_t row = 0; row < 6 * c.heads(); ++row) {
+    const int64_t query = row / c.heads();
+    const bool sees = query >= 2 && (window == 0 || query < 2 + window);
+    const auto first = static_cast<size_t>(row * 64);
+    // Infinite keys against a query of either sign: a score of NaN, or one that takes all or nothing of the weight.
+    if (sees) {
+      EXPECT_FALSE(std::isfinite(c.out[first]) && !bad_keys) << "query " << query << ", window " << window;
+      continue;
+    }
+    for (size_t i = first; i < first + 64; ++i)
+      ASSERT_EQ(c.out[i], clean[i]) << "query " << query << ", window " << window << ", bad keys " << bad_keys;
+  }
 }
 
 TEST_P(PagedAttentionTest, WhatIsNotFiniteShowsWhereItIsSeenAndNowhereElse) {
-  const std::vector<float> good(64, 0.5f), bad(64, std::numeric_limits<float>::infinity());
-  for (const bool bad_keys : {true, false}) {
-    for (const int64_t window : {0, 2}) {
-      Case c = MakeCase(GetParam(), 16, 64, {0, 1}, {{6, 6}}, 96);
-      c.window = window;
-      PagedAttention(CpuStream(1), c.Params());
-      const std::vector<float> clean = c.out;
-      const int64_t slot = c.tables[0] * 16 + 2;
-      const std::vector<float>&keys = bad_keys ? bad : good, &values = bad_keys ? good : bad;
-      KvWrite(CpuStream(1), {keys.data(), values.data(), 64, &slot, 1, c.Params().cache});
-      PagedAttention(CpuStream(1), c.Params());
-      for (int64_t query = 0; query < 6; ++query) {
-        const bool sees = query >= 2 && (window == 0 || query < 2 + window);
-        const bool finite = std::isfinite(c.out[static_cast<size_t>(query) * 64]);
-        // Infinite keys against a query of either sign: a score of NaN, or one that takes all or nothing of the weight.
-        if (sees) {
-          EXPECT_FALSE(finite && !bad_keys) << "query " << query << ", window " << window;
-          continue;
-        }
-        for (size_t i = static_cast<size_t>(query) * 64; i < static_cast<size_t>(query) * 64 + 64; ++i)
-          ASSERT_EQ(c.out[i], clean[i]) << "query " << query << ", window " << window << ", bad keys " << bad_keys;
-      }
+  for (const auto& grouping : kFewAndMany) {
+    for (const bool bad_keys : {true, false}) {
+      for (const int64_t window : {0, 2}) ExpectInfinityWhereItIsSeen(GetParam(), grouping, bad_keys, window);
     }
   }
 }
 
 TEST_P(PagedAttentionTest, AKeyThatIsNoNumberGivesNone) {
-  Case c = MakeCase(GetParam(), 16, 64, {0, 1}, {{2, 2}}, 95);
-  const std::vector<float> key(64, std::numeric_limits<float>::quiet_NaN()), value(64, 0.5f);
-  const int64_t slot = c.tables[0] * 16;
-  KvWrite(CpuStream(1), {key.data(), value.data(), 64, &slot, 1, c.Params().cache});
-  PagedAttention(CpuStream(1), c.Params());
-  for (const float x : c.out) EXPECT_TRUE(std::isnan(x));
+  for (const auto& grouping : kFewAndMany) {
+    Case c = MakeCase(GetParam(), 16, 64, grouping, {{2, 2}}, 95);
+    const std::vector<float> key(64, std::numeric_limits<float>::quiet_NaN()), value(64, 0.5f);
+    const int64_t slot = c.tables[0] * 16;
+    KvWrite(CpuStream(1), {key.data(), value.data(), 64, &slot, 1, c.Params().cache});
+    PagedAttention(CpuStream(1), c.Params());
+    for (const float x : c.out) EXPECT_TRUE(std::isnan(x));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, PagedAttentionTest,

@@ -54,18 +54,15 @@ class CpuDecoder final : private DecoderOps {
   void Logits() override;
 
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  /// Local query heads times their size.
   int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).head_dim; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   /// logits_ = normed rows [rows, hidden] * head^T, scaled and capped.
   void MultiplyHead(const float* rows, int64_t count);
   /// norm(residual), or the residual itself where there is no norm, i.e. no weight.
   const float* Normed(const NormWeights& weights);
-  /// out = norm(residual).
-  void Norm(const NormWeights& weights, float* out);
+  void Norm(const NormWeights& weights, float* out);  // out = norm(residual)
   /// What the shared expert makes of the normed rows: into shared of the activations of experts.
   void MultiplyShared(const MixtureWeights& weights);
-  /// Norms queries and keys as the layer's model does.
   void NormQueriesAndKeys(int64_t layer);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
@@ -73,8 +70,7 @@ class CpuDecoder final : private DecoderOps {
   void AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride);
   /// out = this rank's part of x * weight^T + bias, which rank 0 adds.
   void MultiplyOut(const float* x, const Matrices& weight, const std::vector<float>& bias, float* out);
-  /// Makes what layers get of the step's tokens beside the residual.
-  void MakeLayerInputs();
+  void MakeLayerInputs();  // of the step's tokens, beside the residual
   /// residual += delta, summed over the ranks and then normed where there is a norm, and multiplied by `scale` then.
   void AddToResidual(const std::vector<float>& after_norm, float scale = 1);
   void AddDelta();

@@ -20,5 +20,8 @@ struct AttentionItem {
   int64_t kv_head;
 };
 inline constexpr int64_t kAttentionTile = 16;
+/// A prompt's items have this many rows, a query head of a query each, or a single query that has more heads: whole
+/// blocks of any instruction set, over which the widening of keys and values is shared out.
+inline constexpr int64_t kPrefillRows = 192;
 
 }  // namespace quire::kernels

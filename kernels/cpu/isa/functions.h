@@ -12,6 +12,10 @@ void QuantizeInt16(const float* x, int64_t cols, int16_t* values, float* scales,
 void QuantizeInt8(const float* x, int64_t cols, int8_t* values, float* scales, float* sums);
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t AttentionScratch(const PagedAttentionParams& p);
+/// Whether an item has so many rows that PrefillTile attends to it, with scratch of its own size.
+bool IsPrefill(const PagedAttentionParams& p, const AttentionItem& item);
+void PrefillTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
+int64_t PrefillScratch(const PagedAttentionParams& p);
 void KvWriteRows(const KvWriteParams& p, int64_t row_begin, int64_t row_end);
 void RmsNormRows(const RmsNormParams& p, int64_t row_begin, int64_t row_end);
 void HeadNormRows(const HeadNormParams& p, int64_t row_begin, int64_t row_end);

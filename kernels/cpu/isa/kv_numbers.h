@@ -1,5 +1,6 @@
 #pragma once
 
+#include "comm/base/number_type.h"
 #include "kernels/cpu/isa/vec.h"
 
 // The numbers that a KV cache is made of: floats, halves, or bytes that come with scales.
@@ -32,5 +33,20 @@ inline Vec LoadNumbers(const int8_t* p, int64_t count) {
 /// Whether numbers come with scales.
 template <class T>
 inline constexpr bool kScaled = sizeof(T) == 1;
+
+/// Calls run.template operator()<T>() for the numbers of a cache, whose type is known only now.
+template <class Run>
+void WithKvNumbers(NumberType type, const Run& run) {
+  switch (type) {
+    case NumberType::kF32:
+      return run.template operator()<float>();
+    case NumberType::kF16:
+      return run.template operator()<Half>();
+    case NumberType::kInt8:
+      return run.template operator()<int8_t>();
+    default:
+      __builtin_trap();  // KvHeadBytes lets no other type pass
+  }
+}
 
 }  // namespace quire::kernels::QUIRE_ISA

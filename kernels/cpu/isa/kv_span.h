@@ -12,11 +12,19 @@ namespace quire::kernels::QUIRE_ISA {
 inline constexpr int64_t kSpanSlots = 64;
 inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 
+inline constexpr float kMasked = -1e30f;  // far below any score, and finite, so that differences stay finite
+
 inline int64_t PadToLanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 inline int64_t SlotsOfSpan(const KvCacheView& cache) {
   const bool several = cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots;
   return several ? kSpanSlots / cache.block_size * cache.block_size : cache.block_size;
+}
+
+/// Positions that a query sees: more than there are where it sees all.
+inline int64_t WindowOf(const PagedAttentionParams& p) {
+  constexpr int64_t kNoWindow = int64_t{1} << 30;
+  return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
 }
 
 /// A few blocks that follow each other in a sequence, of numbers T. Pointers of blocks that no query of the item sees

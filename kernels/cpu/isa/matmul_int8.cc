@@ -9,16 +9,16 @@ template <NumberType Type>
 constexpr bool kTaken = kByteProducts == ByteProducts::kAll ||
                         (kByteProducts == ByteProducts::kOfNibbles && !Block<Type>::kIsBytes);
 
-/// Calls use(quad, w) for each of a block's 8 quads of columns, in the order of x; w[kVecs]: those of all rows, bytes
+/// Calls use(quad, w) for each of a block's 8 quads of columns, in the order of x; w[V]: those of all rows, bytes
 /// without sign: those of q8_0 are raised by 128.
-template <NumberType Type, class Use>
-QUIRE_INLINE inline void ForQuads(const std::byte* cells, const Use& use) {
+template <NumberType Type, int V, class Use>
+QUIRE_INLINE inline void ForQuads(const PanelBlocks& blocks, const Use& use) {
   Unrolled<kQuantBlock / 8>([&](auto group) QUIRE_INLINE {
-    CellVec cell[2][kVecs];
-    Unrolled<kVecs>([&](auto v) QUIRE_INLINE {
-      cell[0][v] = Block<Type>::Cell(cells, group, 0, v);
+    CellVec cell[2][V];
+    Unrolled<V>([&](auto v) QUIRE_INLINE {
+      cell[0][v] = Block<Type>::Cell(blocks, group, 0, v);
       if constexpr (Block<Type>::kIsBytes) {
-        cell[1][v] = Block<Type>::Cell(cells, group, 1, v) ^ 0x8080;
+        cell[1][v] = Block<Type>::Cell(blocks, group, 1, v) ^ 0x8080;
         cell[0][v] ^= 0x8080;
       } else {
         cell[1][v] = (cell[0][v] >> 4) & 0x0f0f;
@@ -30,30 +30,29 @@ QUIRE_INLINE inline void ForQuads(const std::byte* cells, const Use& use) {
   });
 }
 
-/// One block of MT rows of x, which begin at `row`, with one block of a panel.
-template <int MT, NumberType Type>
-QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, int64_t block, const std::byte* data,
-                                  TileSums<MT>& sums) {
-  QuadSum quads[MT][kVecs] = {};
+/// One block of MT rows of x, which begin at `row`, with the same block of panels.
+template <NumberType Type, int MT, int V>
+QUIRE_INLINE inline void AddBlock(const QuantizedRows<int8_t>& x, int64_t row, int64_t block, const PanelBlocks& blocks,
+                                  TileSums<MT, V>& sums) {
+  QuadSum quads[MT][V] = {};
   const int8_t* values = x.values + row * x.cols + block * kQuantBlock;
-  ForQuads<Type>(data + Block<Type>::kHeadBytes, [&](int quad, const CellVec(&w)[kVecs]) QUIRE_INLINE {
+  ForQuads<Type, V>(blocks, [&](int quad, const CellVec(&w)[V]) QUIRE_INLINE {
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
       const IntVec four = IntVec{} + LoadAs<int32_t>(values + i * x.cols + 4 * quad);
-      Unrolled<kVecs>([&](auto v) QUIRE_INLINE { AddQuads(quads[i][v], w[v], four); });
+      Unrolled<V>([&](auto v) QUIRE_INLINE { AddQuads(quads[i][v], w[v], four); });
     });
   });
-  IntVec dot[MT][kVecs];
-  Unrolled<MT>([&](auto i)
-                   QUIRE_INLINE { Unrolled<kVecs>([&](auto v) QUIRE_INLINE { dot[i][v] = Total(quads[i][v]); }); });
+  IntVec dot[MT][V];
+  Unrolled<MT>([&](auto i) QUIRE_INLINE { Unrolled<V>([&](auto v) QUIRE_INLINE { dot[i][v] = Total(quads[i][v]); }); });
   constexpr int kOffset = Type == NumberType::kQ8_0 ? 128 : Type == NumberType::kQ4_0 ? 8 : 0;
-  AddScaled<Type, MT>(x, row, block, data, kOffset, dot, sums);
+  AddScaled<Type>(x, row, block, blocks, kOffset, dot, sums);
 }
 
 template <NumberType Type>
 void MatmulOf(const PanelProduct& p, const QuantizedRows<int8_t>& x) {
   if constexpr (kTaken<Type>) {
-    ForBlocks<Type>(p, [&]<int MT>(int64_t row, int64_t block, const std::byte* data, TileSums<MT>& sums)
-                           QUIRE_INLINE { AddBlock<MT, Type>(x, row, block, data, sums); });
+    ForBlocks<Type>(p, [&](int64_t row, int64_t block, const PanelBlocks& blocks, auto& sums)
+                           QUIRE_INLINE { AddBlock<Type>(x, row, block, blocks, sums); });
   } else {
     __builtin_trap();
   }

@@ -5,8 +5,8 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-// Accumulators, a panel's column and one number of x fit the register file (16, or 32 for AVX-512).
-constexpr int kTileRows = 12 / kVecs;
+// Sums, a column of the panels and one number of x fit the register file (16, or 32 for AVX-512).
+constexpr int kTileRows = 12 / kVecs, kWideTileRows = 12;
 // Columns that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
 constexpr int64_t kCols = 1024, kRowsInCache = 60;
 
@@ -32,21 +32,26 @@ struct Column<NumberType::kBF16> {
   static Vec Get(const std::byte* p) { return BFloatToFloat(LoadAs<ShortVec>(p)); }
 };
 
-/// next_panel: bytes from the end of these columns to the next panel's.
-template <int MT, NumberType Type>
-void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols, int64_t next_panel,
-                TileSums<MT>& sums) {
+/// panel_bytes: of a whole panel.
+template <NumberType Type, int MT, int V>
+void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols, int64_t panel_bytes,
+                TileSums<MT, V>& to) {
+  TileSums<MT, V> sums = to;  // whose address nobody knows: registers
   constexpr int64_t kBytes = Column<Type>::kBytes;
+  const int64_t next_panel = panel_bytes - cols * kPanelRows * kBytes;  // from the end of these columns
   for (int64_t k = 0; k < cols; ++k, panel += kPanelRows * kBytes) {
-    Vec w[kVecs];
+    Vec w[V];
     if constexpr (MT == 1 && kBytes == 2)
       __builtin_prefetch(panel + kAhead + (k < cols - kAhead / (kPanelRows * kBytes) ? 0 : next_panel));
-    Unrolled<kVecs>([&](auto v) QUIRE_INLINE { w[v] = Column<Type>::Get(panel + v * kLanes * kBytes); });
+    Unrolled<V>([&](auto v) QUIRE_INLINE {
+      w[v] = Column<Type>::Get(panel + v / kVecs * panel_bytes + v % kVecs * kLanes * kBytes);
+    });
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
       const Vec one = Splat(x[i * x_stride + k]);
-      Unrolled<kVecs>([&](auto v) QUIRE_INLINE { sums.sum[i][v] = MulAdd(w[v], one, sums.sum[i][v]); });
+      Unrolled<V>([&](auto v) QUIRE_INLINE { sums.sum[i][v] = MulAdd(w[v], one, sums.sum[i][v]); });
     });
   }
+  to = sums;
 }
 
 template <NumberType Type>
@@ -55,11 +60,10 @@ void MatmulOf(const PanelProduct& p, const float* x, int64_t x_stride) {
   int64_t k0 = 0;
   do {
     const int64_t cols = Least(kCols, p.weight.cols - k0);
-    ForTiles<kTileRows>(
-        p, k0 == 0, kRowsInCache, [&]<int MT>(int64_t row, int64_t panel, TileSums<MT>& sums) QUIRE_INLINE {
+    ForTiles<kTileRows, kWideTileRows>(
+        p, k0 == 0, kRowsInCache, [&]<int MT, int V>(int64_t row, int64_t panel, TileSums<MT, V>& sums) QUIRE_INLINE {
           const std::byte* data = p.weight.data + panel * panel_bytes + k0 * kPanelRows * Column<Type>::kBytes;
-          Accumulate<MT, Type>(x + row * x_stride + k0, x_stride, data, cols,
-                               (p.weight.cols - cols) * kPanelRows * Column<Type>::kBytes, sums);
+          Accumulate<Type>(x + row * x_stride + k0, x_stride, data, cols, panel_bytes, sums);
         });
     k0 += kCols;
   } while (k0 < p.weight.cols);

@@ -8,10 +8,9 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-constexpr float kMasked = -1e30f;  // far below any score, and finite, so that differences stay finite
-constexpr int kRowTile = 4;        // query rows that share one pass over a span
-constexpr int kFewRows = 8;        // that compute too little with a span to hide how long the next one takes to come
-constexpr int kColumns = 2;        // vectors that such a pass computes of each row at a time
+constexpr int kRowTile = 4;  // query rows that share one pass over a span
+constexpr int kFewRows = 8;  // that compute too little with a span to hide how long the next one takes to come
+constexpr int kColumns = 2;  // vectors that such a pass computes of each row at a time
 
 /// The rows of one item: every query head of the kv head's group, for every query, in that order.
 /// Each row carries its running softmax: out = sum(p * v) and sum = sum(p), both relative to max.
@@ -155,7 +154,8 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
       float acc = out[r * span.dim + d] * shrink[r];
       for (int64_t j = visible.begin; j < visible.end; ++j) {
         const T* values = span.values[j / span.block_size];
-        acc += static_cast<float>(values[j % span.block_size * span.dim + d]) * weights[r * span.padded + j];
+        acc =
+            MulAdd1(static_cast<float>(values[j % span.block_size * span.dim + d]), weights[r * span.padded + j], acc);
       }
       out[r * span.dim + d] = acc;
     }
@@ -198,8 +198,6 @@ void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const
   }
   AccumulateSeen<R>(span, visible, rows.scores, shrink, rows.out + row * span.dim);
 }
-
-constexpr int64_t kNoWindow = int64_t{1} << 40;  // more than any position
 
 /// Where some of an item's rows stand.
 struct Place {
@@ -284,8 +282,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
   });
 
   const int64_t slots = SlotsOfSpan(p.cache), shared = item.shared_blocks * p.cache.block_size / slots * slots;
-  Place place = {p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared,
-                 p.window > 0 ? p.window : kNoWindow};
+  Place place = {p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared, WindowOf(p)};
   for (int64_t m = 0; m < item.num_members; ++m) place.num_queries += item.members[m].num_queries;
   VisitSlots<T>(p, item.members[0].sequence, item.kv_head, place, 0, shared, rows);
   for (int64_t m = 0; m < item.num_members; ++m) {
@@ -306,20 +303,13 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
 }  // namespace
 
 int64_t AttentionScratch(const PagedAttentionParams& p) {
-  return MaxRows(p) * (2 * p.cache.head_dim + 4) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
+  const int64_t few = MaxRows(p) * (2 * p.cache.head_dim + 4) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
+  return Most(few, PrefillScratch(p));
 }
 
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
-  switch (p.cache.type) {
-    case NumberType::kF32:
-      return TileOf<float>(p, item, scratch);
-    case NumberType::kF16:
-      return TileOf<Half>(p, item, scratch);
-    case NumberType::kInt8:
-      return TileOf<int8_t>(p, item, scratch);
-    default:
-      __builtin_trap();  // KvHeadBytes lets no other type pass
-  }
+  if (IsPrefill(p, item)) return PrefillTile(p, item, scratch);
+  WithKvNumbers(p.cache.type, [&]<class T>() { TileOf<T>(p, item, scratch); });
 }
 
 }  // namespace quire::kernels::QUIRE_ISA

@@ -41,10 +41,8 @@ void QuantizeRow(const float* x, int64_t cols, T* values, float* scales, float* 
       __builtin_memcpy(block + i, &narrow, sizeof(narrow));
     }
     Store(block, values);
-    int32_t total = 0;
-    for (int i = 0; i < kLanes; ++i) total += sum[i];
     *scales = scale;
-    *sums = static_cast<float>(total) * scale;
+    *sums = static_cast<float>(Sum(sum)) * scale;
   }
 }
 

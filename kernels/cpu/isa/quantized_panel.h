@@ -9,8 +9,16 @@ namespace quire::kernels::QUIRE_ISA {
 
 /// Blocks that are summed in one go: a panel of so many stays in the second-level cache, and so do rows of x.
 inline constexpr int64_t kBlocks = 32, kRowsInCache = 120;
-/// Integer sums, the weights of some columns and those of x fit the register file (16, or 32 for AVX-512).
-inline constexpr int kIntegerTileRows = 8 / kVecs;
+/// Sums, integer sums, the weights of some columns and a number of x fit the register file (16, or 32 for AVX-512).
+inline constexpr int kIntegerTileRows = 8 / kVecs, kWideTileRows = 6;
+
+/// The same block of one panel or several.
+struct PanelBlocks {
+  const std::byte* data;
+  int64_t stride;  // bytes from one panel to the next
+
+  const std::byte* OfVector(int v) const { return data + v / kVecs * stride; }
+};
 
 /// Where things are in a block of a panel: 32 columns of 16 rows (packed_weight.h).
 template <NumberType Type>
@@ -21,9 +29,16 @@ struct Block {
   static constexpr int64_t kBytes = kHeadBytes + (kIsBytes ? kQuantBlock : kQuantBlock / 2) * kPanelRows;
 
   /// The integers of eight columns, or of four of them if they are bytes: part 0 or 1.
-  static CellVec Cell(const std::byte* cells, int group, int part, int v) {
+  static CellVec Cell(const PanelBlocks& blocks, int group, int part, int v) {
     const int at = kIsBytes ? 2 * group + part : group;
-    return LoadAs<CellVec>(cells + (at * kVecs + v) * static_cast<int>(sizeof(CellVec)));
+    return LoadAs<CellVec>(blocks.OfVector(v) + kHeadBytes +
+                           (at * kVecs + v % kVecs) * static_cast<int>(sizeof(CellVec)));
+  }
+
+  /// The scales of rows, which come first, or their minima, which come next: part 0 or 1.
+  static Vec Head(const PanelBlocks& blocks, int part, int v) {
+    return HalfToFloat(
+        LoadAs<ShortVec>(blocks.OfVector(v) + 2 * kPanelRows * part + v % kVecs * static_cast<int>(sizeof(ShortVec))));
   }
 };
 
@@ -31,15 +46,12 @@ struct Block {
 inline constexpr int64_t kAhead = 8;
 
 /// Adds to the sums what a block's integer sums stand for. offset: what the weight's integers were raised by.
-template <NumberType Type, int MT, class T>
-QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64_t block, const std::byte* data,
-                                   int offset, const IntVec (&dot)[MT][kVecs], TileSums<MT>& sums) {
+template <NumberType Type, int MT, int V, class T>
+QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64_t block, const PanelBlocks& w,
+                                   int offset, const IntVec (&dot)[MT][V], TileSums<MT, V>& sums) {
   const int64_t blocks = x.cols / kQuantBlock, at = row * blocks + block;
-  Unrolled<kVecs>([&](auto v) QUIRE_INLINE {
-    const Vec d = HalfToFloat(LoadAs<ShortVec>(data + v * sizeof(ShortVec)));
-    Vec m = {};
-    if constexpr (Block<Type>::kHasMinimum)
-      m = HalfToFloat(LoadAs<ShortVec>(data + 2 * kPanelRows + v * sizeof(ShortVec)));
+  Unrolled<V>([&](auto v) QUIRE_INLINE {
+    const Vec d = Block<Type>::Head(w, 0, v), m = Block<Type>::kHasMinimum ? Block<Type>::Head(w, 1, v) : Vec{};
     Unrolled<MT>([&](auto i) QUIRE_INLINE {
       const Vec integers = __builtin_convertvector(dot[i][v], Vec), scale = Splat(x.scales[at + i * blocks]);
       const float sum = x.sums[at + i * blocks];
@@ -51,7 +63,7 @@ QUIRE_INLINE inline void AddScaled(const QuantizedRows<T>& x, int64_t row, int64
   });
 }
 
-/// Calls add.template operator()<MT>(row, block, data, sums) for every block of every panel with every tile of x.
+/// Calls add(row, block, panels' blocks, sums) for every block of every panel with every tile of x.
 template <NumberType Type, class Add>
 void ForBlocks(const PanelProduct& p, const Add& add) {
   constexpr int64_t kBytes = Block<Type>::kBytes;
@@ -59,16 +71,16 @@ void ForBlocks(const PanelProduct& p, const Add& add) {
   for (int64_t b0 = 0; b0 == 0 || b0 < blocks; b0 += kBlocks) {
     const int64_t b1 = Least(blocks, b0 + kBlocks);
     const int64_t next_panel = (blocks - (b1 - b0)) * kBytes;  // from the end of these blocks
-    ForTiles<kIntegerTileRows>(p, b0 == 0, kRowsInCache,
-                               [&]<int MT>(int64_t row, int64_t panel, TileSums<MT>& sums) QUIRE_INLINE {
-                                 const std::byte* data = p.weight.data + (panel * blocks + b0) * kBytes;
-                                 const bool first = row % kRowsInCache == 0;  // the others find the panel in the cache
-                                 for (int64_t b = b0; b < b1; ++b, data += kBytes) {
-                                   if (first)
-                                     Fetch(data + kAhead * kBytes + (b + kAhead < b1 ? 0 : next_panel), kBytes);
-                                   add.template operator()<MT>(row, b, data, sums);
-                                 }
-                               });
+    ForTiles<kIntegerTileRows, kWideTileRows>(
+        p, b0 == 0, kRowsInCache, [&]<int MT, int V>(int64_t row, int64_t panel, TileSums<MT, V>& sums) QUIRE_INLINE {
+          PanelBlocks w = {p.weight.data + (panel * blocks + b0) * kBytes, blocks * kBytes};
+          const bool first = row % kRowsInCache == 0;  // the others find the panels in the cache
+          for (int64_t b = b0; b < b1; ++b, w.data += kBytes) {
+            for (int v = 0; first && v < V; v += kVecs)
+              Fetch(w.OfVector(v) + kAhead * kBytes + (b + kAhead < b1 ? 0 : next_panel), kBytes);
+            add(row, b, w, sums);
+          }
+        });
   }
 }
 

@@ -25,7 +25,9 @@ inline Vec LoadPart(const float* p, int64_t count) {
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
 inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, for the sake of -0
 
+// One instruction each; where one of both is no number it is b that counts.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
+inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
 /// MulAdd of the instruction set (QUIRE_INTRINSICS), or a product and a sum that round each: nothing but MulAdd is
 /// rounded once, on any compiler, because compilers choose by the code around (kernels/CMakeLists.txt).
@@ -35,27 +37,28 @@ inline Vec MulAddOf(Vec a, Vec b, Vec c) {
   return a * b + c;
 }
 
-/// Sum of the lanes in a fixed order: halves are added until one lane is left.
-inline float Sum(Vec v) {
-  typedef float Quad __attribute__((vector_size(16)));
+/// All lanes joined in a fixed order: halves are, until one lane is left.
+template <class T, class V, class Join>
+inline T JoinLanes(V v, const Join& join) {
+  typedef T Quad __attribute__((vector_size(16)));
   typedef int32_t QuadIndex __attribute__((vector_size(16)));
   Quad part[kLanes / 4];
   __builtin_memcpy(part, &v, sizeof(v));
   for (int width = kLanes / 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) part[i] += part[i + width];
+    for (int i = 0; i < width; ++i) part[i] = join(part[i], part[i + width]);
   }
-  Quad sum = part[0] + __builtin_shuffle(part[0], QuadIndex{2, 3, 0, 1});
-  sum += __builtin_shuffle(sum, QuadIndex{1, 0, 3, 2});
-  return sum[0];
+  Quad all = join(part[0], __builtin_shuffle(part[0], QuadIndex{2, 3, 0, 1}));
+  all = join(all, __builtin_shuffle(all, QuadIndex{1, 0, 3, 2}));
+  return all[0];
 }
-
+inline float Sum(Vec v) {
+  return JoinLanes<float>(v, [](auto a, auto b) { return a + b; });
+}
+inline int32_t Sum(IntVec v) {
+  return JoinLanes<int32_t>(v, [](auto a, auto b) { return a + b; });
+}
 inline float MaxLane(Vec v) {
-  float lane[kLanes];
-  Store(lane, v);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
-  }
-  return lane[0];
+  return JoinLanes<float>(v, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 /// 1.5 * 2^23: a number to which it was added is rounded to an integer, and that is in its lowest bits.
@@ -69,8 +72,7 @@ template <bool kRoundsOnce = true>
 inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
   const IntVec vanishes = x < low;  // NaN does not
-  x = x > high ? high : x;
-  x = x < low ? low : x;
+  x = Max(low, Min(high, x));
   const auto mul_add = [](Vec a, Vec b, float c) { return MulAddOf<kRoundsOnce>(a, b, Splat(c)); };
   const Vec shifted = mul_add(x, Splat(1.44269504088896341f), kRounder);
   const Vec n = shifted - kRounder;
@@ -87,6 +89,7 @@ inline Vec Exp(Vec x) {
 
 /// One number through the same arithmetic as the vector form.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
+inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 
 /// Sixteen bytes as floats. By way of 16-bit lanes: the compiler has single instructions for these steps only.
 inline void BytesToFloats(Bytes16 bytes, Vec (&out)[16 / kLanes]) {

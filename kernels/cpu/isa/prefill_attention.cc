@@ -1,0 +1,235 @@
+// Attention of many rows to one sequence: rows are lanes, and scores and outputs are blocked products.
+#include "kernels/cpu/isa/functions.h"
+#include "kernels/cpu/isa/kv_panels.h"
+#include "kernels/cpu/isa/soft_cap.h"
+#include "kernels/cpu/isa/unrolled.h"
+
+namespace quire::kernels::QUIRE_ISA {
+
+namespace {
+
+/// Numbers of a panel in a tile: its sums, a vector of rows each, those rows and one number fit the register file (16,
+/// or 32 for AVX-512).
+constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
+constexpr int64_t kManyRows = 32;  // that are worth the widening
+
+/// acc[s, v] += numbers[k, s] * rows[k, v] for k in order, where seen(k, v, sum so far, sum with k) says which it is.
+template <int S, int V, class Seen>
+QUIRE_INLINE inline void AddProducts(const float* numbers, int64_t stride, const float* rows, int64_t begin,
+                                     int64_t end, const Seen& seen, Vec (&acc)[S][V]) {
+  for (int64_t k = begin; k < end; ++k) {
+    Vec row[V];
+    Unrolled<V>([&](auto v) QUIRE_INLINE { row[v] = Load(rows + k * kBlockRows + v * kLanes); });
+    Unrolled<S>([&](auto s) QUIRE_INLINE {
+      const Vec number = Splat(numbers[k * stride + s]);
+      Unrolled<V>([&](auto v) QUIRE_INLINE { acc[s][v] = seen(k, v, acc[s][v], MulAdd(number, row[v], acc[s][v])); });
+    });
+  }
+}
+
+constexpr auto kSeenByAll = [](int64_t, int, Vec, Vec with) QUIRE_INLINE { return with; };
+
+/// Which slots of a span the rows of a block see: row r those in [begin[r], end[r]), all rows those in `all`, some of
+/// them those in `any`.
+template <int V>
+struct Sight {
+  IntVec begin[V], end[V];
+  Visible any, all;
+
+  IntVec Sees(int64_t slot, int v) const {
+    const IntVec at = IntVec{} + static_cast<int32_t>(slot);
+    return (at >= begin[v]) & (at < end[v]);
+  }
+};
+
+/// Of a span of `slots` slots whose first one is at position `start`.
+template <int V>
+Sight<V> SightOf(const RowBlock& block, int64_t start, int64_t slots, int64_t window) {
+  Sight<V> sight;
+  const int64_t first = block.place[0] - start, last = block.place[block.count - 1] - start;
+  sight.any = {Most(first - window + 1, 0), Least(last + 1, slots)};
+  sight.all = {Most(last - window + 1, 0), Least(first + 1, slots)};
+  if (sight.all.begin >= sight.all.end) sight.all = {sight.any.begin, sight.any.begin};
+  Unrolled<V>([&](auto v) QUIRE_INLINE {
+    sight.end[v] = LoadAs<IntVec>(block.place + v * kLanes) - static_cast<int32_t>(start) + 1;
+    sight.begin[v] = sight.end[v] - static_cast<int32_t>(window);
+  });
+  return sight;
+}
+
+/// weights[j, :] = key j . query, summed over the head dimension in order.
+template <int V>
+void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, const Panels& panels) {
+  for (int64_t slot = slots.begin; slot < slots.end; slot += kTileNumbers) {
+    WithRows<kTileNumbers>(Least(kTileNumbers, slots.end - slot), [&]<int S>() {
+      Vec acc[S][V] = {};
+      AddProducts<S, V>(panels.keys + slot, padded, block.query, 0, dim, kSeenByAll, acc);
+      Unrolled<S>([&](auto s) QUIRE_INLINE {
+        Unrolled<V>([&](auto v)
+                        QUIRE_INLINE { Store(panels.weights + (slot + s) * kBlockRows + v * kLanes, acc[s][v]); });
+      });
+    });
+  }
+}
+
+/// What joins the products of queries and keys: scales of the keys, the cap, the slopes.
+template <class T>
+void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t start, Visible slots,
+                  const Panels& panels) {
+  if (!kScaled<T> && p.soft_cap <= 0 && p.alibi_slopes == nullptr) return;
+  for (int64_t at = 0; at < kBlockRows; at += kLanes) {
+    const Vec place = __builtin_convertvector(LoadAs<IntVec>(block.place + at), Vec), slope = Load(block.slope + at);
+    for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
+      float* const to = panels.weights + slot * kBlockRows + at;
+      Vec score = Load(to);
+      if constexpr (kScaled<T>) score *= panels.key_scales[slot];
+      if (p.soft_cap > 0) score = SoftCap(score, p.soft_cap);
+      if (p.alibi_slopes != nullptr) score = MulAdd(static_cast<float>(start + slot) - place, slope, score);
+      Store(to, score);
+    }
+  }
+}
+
+/// Scores of slots that a row does not see.
+template <int V>
+void MaskScores(const Sight<V>& sight, Visible slots, const Panels& panels) {
+  for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
+    Unrolled<V>([&](auto v) QUIRE_INLINE {
+      float* const to = panels.weights + slot * kBlockRows + v * kLanes;
+      Store(to, sight.Sees(slot, v) ? Load(to) : Splat(kMasked));
+    });
+  }
+}
+
+/// Turns the scores of a vector of rows into weights relative to the new maximum of each row, and returns the factor by
+/// which the rows' earlier sums and outputs shrink. Weights are summed as a vector of slots would be in each lane, and
+/// then its lanes (Sum).
+template <class T>
+Vec Reweigh(const RowBlock& block, int64_t at, Visible slots, const Panels& panels) {
+  float* const weights = panels.weights + at;
+  const Vec before = Load(block.max + at);
+  Vec max = before;
+  for (int64_t slot = slots.begin; slot < slots.end; ++slot) max = Max(Load(weights + slot * kBlockRows), max);
+  const Vec base = Max(max, Splat(kMasked / 2));  // a row that has seen nothing yet weighs nothing
+  Vec lanes[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    Vec sum = {};
+    int64_t slot = slots.begin / kLanes * kLanes + lane;
+    for (slot += slot < slots.begin ? kLanes : 0; slot < slots.end; slot += kLanes) {
+      Vec weight = Exp(Load(weights + slot * kBlockRows) - base);
+      sum += weight;
+      if constexpr (kScaled<T>) weight *= panels.value_scales[slot];
+      Store(weights + slot * kBlockRows, weight);
+    }
+    lanes[lane] = sum;
+  }
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  const Vec shrink = Exp(before - max);
+  Store(block.max + at, max);
+  Store(block.sum + at, Load(block.sum + at) * shrink + lanes[0]);
+  return shrink;
+}
+
+/// out = out * shrink + the sum over slots of weight * value, in the order of the slots. (A slot that is not seen would
+/// add nothing, but nothing times infinity is no number.)
+template <int V>
+void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const Panels& panels,
+                const Vec (&shrink)[V]) {
+  const auto seen = [&](int64_t slot, int v, Vec without, Vec with)
+                        QUIRE_INLINE { return sight.Sees(slot, v) ? with : without; };
+  for (int64_t d = 0; d < dim; d += kTileNumbers) {
+    WithRows<kTileNumbers>(Least(kTileNumbers, dim - d), [&]<int S>() {
+      float* const out = block.out + d * kBlockRows;
+      const float* const values = panels.values + d;
+      const int64_t stride = PadToLanes(dim);
+      Vec acc[S][V];
+      Unrolled<S>([&](auto s) QUIRE_INLINE {
+        Unrolled<V>([&](auto v) QUIRE_INLINE { acc[s][v] = Load(out + s * kBlockRows + v * kLanes) * shrink[v]; });
+      });
+      AddProducts<S, V>(values, stride, panels.weights, sight.any.begin, sight.all.begin, seen, acc);
+      AddProducts<S, V>(values, stride, panels.weights, sight.all.begin, sight.all.end, kSeenByAll, acc);
+      AddProducts<S, V>(values, stride, panels.weights, sight.all.end, sight.any.end, seen, acc);
+      Unrolled<S>([&](auto s) QUIRE_INLINE {
+        Unrolled<V>([&](auto v) QUIRE_INLINE { Store(out + s * kBlockRows + v * kLanes, acc[s][v]); });
+      });
+    });
+  }
+}
+
+/// One block of rows with one span, whose first slot is at position `start`.
+template <class T>
+void VisitBlock(const PagedAttentionParams& p, const RowBlock& block, int64_t start, int64_t window,
+                const Span<T>& span, const Panels& panels) {
+  WithRows<kRowVectors>((block.count + kLanes - 1) / kLanes, [&]<int V>() {
+    const Sight<V> sight = SightOf<V>(block, start, span.slots, window);
+    if (sight.any.begin >= sight.any.end) return;
+    Scores<V>(block, span.dim, span.padded, sight.any, panels);
+    AdjustScores<T>(p, block, start, sight.any, panels);
+    MaskScores(sight, {sight.any.begin, sight.all.begin}, panels);
+    MaskScores(sight, {sight.all.end, sight.any.end}, panels);
+    Vec shrink[V];
+    for (int v = 0; v < V; ++v) shrink[v] = Reweigh<T>(block, v * kLanes, sight.any, panels);
+    Accumulate(block, span.dim, sight, panels, shrink);
+  });
+}
+
+int64_t NumRows(const PagedAttentionParams& p, const AttentionItem& item) {
+  return (p.head_start[item.kv_head + 1] - p.head_start[item.kv_head]) * item.members->num_queries;
+}
+
+/// Rows of an item at the most, in whole blocks.
+int64_t MostBlocks(const PagedAttentionParams& p) {
+  return (Most(kPrefillRows, p.num_heads) + kBlockRows - 1) / kBlockRows;
+}
+
+/// A row meets the same slots in the same spans, and sums what it makes of them in the same order, as in an item of few
+/// rows: results do not depend on who comes along.
+template <class T>
+void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
+  const int64_t dim = p.cache.head_dim, rows = NumRows(p, item), num_blocks = (rows + kBlockRows - 1) / kBlockRows;
+  for (int64_t b = 0; b < num_blocks; ++b) BeginBlock(p, item, CarveBlock(scratch, dim, b, rows));
+
+  Span<T> spans[2] = {EmptySpan<T>(p.cache), EmptySpan<T>(p.cache)};
+  const int64_t slots = spans[0].slots;
+  const Panels panels = CarvePanels(scratch + MostBlocks(p) * FloatsOfBlock(dim), dim, spans[0].padded);
+  const AttentionMember& member = *item.members;
+  const int64_t window = WindowOf(p);
+  const int64_t first = p.context_len[member.sequence] - (p.query_start[member.sequence + 1] - member.first_query);
+  const int64_t first_seen = Most(first - window + 1, 0), past_last = first + member.num_queries;
+  const auto visible = [&](int64_t at) { return Visible{Most(first_seen - at, 0), Least(past_last - at, slots)}; };
+  const auto open = [&](int64_t at, Span<T>& span) {
+    OpenSpan(p, member.sequence, item.kv_head, at / span.block_size, visible(at), span);
+  };
+  int64_t start = first_seen / slots * slots;
+  open(start, spans[0]);
+  for (int now = 0; start < past_last; start += slots, now ^= 1) {
+    const bool last = start + slots >= past_last;
+    if (!last) open(start + slots, spans[now ^ 1]);
+    Widen(spans[now], visible(start), panels);
+    for (int64_t b = 0; b < num_blocks; ++b) {
+      if (!last) FetchShare(spans[now ^ 1], b, num_blocks);
+      VisitBlock(p, CarveBlock(scratch, dim, b, rows), start, window, spans[now], panels);
+    }
+  }
+
+  for (int64_t b = 0; b < num_blocks; ++b) EndBlock(p, item, CarveBlock(scratch, dim, b, rows));
+}
+
+}  // namespace
+
+int64_t PrefillScratch(const PagedAttentionParams& p) {
+  const int64_t dim = p.cache.head_dim;
+  return MostBlocks(p) * FloatsOfBlock(dim) + FloatsOfPanels(dim, PadToLanes(SlotsOfSpan(p.cache)));
+}
+
+bool IsPrefill(const PagedAttentionParams& p, const AttentionItem& item) {
+  return item.num_members == 1 && NumRows(p, item) >= kManyRows;
+}
+
+void PrefillTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
+  WithKvNumbers(p.cache.type, [&]<class T>() { TileOf<T>(p, item, scratch); });
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
