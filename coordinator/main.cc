@@ -20,6 +20,7 @@
 #include "coordinator/cli/serve.h"
 #include "coordinator/client/batch_run.h"
 #include "coordinator/client/chat.h"
+#include "coordinator/client/top.h"
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/grammars/compile_service.h"
 #include "coordinator/journal/replay.h"
@@ -126,6 +127,17 @@ Command AddBatch(CLI::App& app) {
   return {run, [] { quire::SetUpLog(quire::LogLevel::kWarn); }, [command] { return quire::RunBatch(*command); }};
 }
 
+Command AddTop(CLI::App& app) {
+  const auto command = std::make_shared<quire::TopCommand>();
+  CLI::App* top = app.add_subcommand("top", "Watch a server that runs: blocks, ranks, requests");
+  top->add_option("url", command->url, "http://HOST:PORT of its admin port, or https")->capture_default_str();
+  top->add_option("--admin-token-file", command->token_file, "File with the admin token to send");
+  top->add_option("--interval", command->interval_seconds, "Seconds from one look to the next")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  return {top, [] { quire::SetUpLog(quire::LogLevel::kWarn); }, [command] { return quire::RunTop(*command); }};
+}
+
 Command AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
   return {app.add_subcommand(name, help), [] {},
           [text] {
@@ -214,7 +226,8 @@ int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
   app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");
-  std::vector<Command> commands = {AddServe(app), AddCheck(app), AddPlan(app), AddChat(app), AddBatch(app)};
+  std::vector<Command> commands = {AddServe(app), AddCheck(app), AddPlan(app),
+                                   AddChat(app),  AddBatch(app), AddTop(app)};
   for (Command& command : quire::AddBench(app)) commands.push_back(std::move(command));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));

@@ -24,7 +24,7 @@ namespace asio = boost::asio;
 namespace {
 
 /// What all requests have in common: everything but the body.
-PostRequest RequestTo(const ServeBench& bench) {
+ClientRequest RequestTo(const ServeBench& bench) {
   const ServerAddress server = ParseServerAddress(bench.base_url, "--base-url");
   return {server, server.Resolve(), AuthorizationFrom(bench.api_key_file), "/v1/completions", ""};
 }
@@ -77,7 +77,7 @@ class Load {
       asio::steady_timer timer(io_, begin_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                  std::chrono::duration<double>(starts_[mine])));
       co_await timer.async_wait(asio::use_awaitable);
-      PostRequest request = request_;
+      ClientRequest request = request_;
       request.body = std::move(bodies_[mine]);
       co_await TimeStream(std::move(request), times_[mine]);
       ++done_;
@@ -86,7 +86,7 @@ class Load {
   }
 
   const ServeBench& bench_;
-  const PostRequest request_;
+  const ClientRequest request_;
   asio::io_context io_;
   std::chrono::steady_clock::time_point begin_;
   std::vector<double> starts_;  // seconds from begin_

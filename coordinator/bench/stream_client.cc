@@ -6,7 +6,7 @@
 
 namespace quire {
 
-boost::asio::awaitable<void> TimeStream(PostRequest request, StreamTimes& times) {
+boost::asio::awaitable<void> TimeStream(ClientRequest request, StreamTimes& times) {
   times.begin = std::chrono::steady_clock::now();
   const auto elapsed = [&times] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - times.begin).count();

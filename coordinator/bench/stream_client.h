@@ -18,6 +18,6 @@ struct StreamTimes {
 };
 
 /// Reads a stream to its end. Never throws for what the network or the server does: that is `problem`.
-boost::asio::awaitable<void> TimeStream(PostRequest request, StreamTimes& times);
+boost::asio::awaitable<void> TimeStream(ClientRequest request, StreamTimes& times);
 
 }  // namespace quire

@@ -20,7 +20,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "coordinator/client/batch_file.h"
-#include "coordinator/client/http_post.h"
+#include "coordinator/client/http_client.h"
 
 // House rule for coroutines: see coordinator/api/http/connection.cc.
 
@@ -77,7 +77,7 @@ class Progress {
 };
 
 /// What is worth another attempt: nothing came of it, and nothing says that nothing ever will.
-bool IsForLater(const PostAnswer& answer) {
+bool IsForLater(const ClientAnswer& answer) {
   if (!answer.problem.empty()) return true;
   return answer.may_retry && (answer.status == 429 || answer.status == 503);
 }
@@ -149,18 +149,18 @@ class BatchRun {
     while (next_ < to_send_.size()) {
       const BatchFile::Entry& entry = *to_send_[next_++];
       ++under_way_;
-      const PostAnswer answer = co_await Send(entry);
+      const ClientAnswer answer = co_await SendEntry(entry);
       --under_way_;
       Write(entry, answer);
     }
   }
 
-  asio::awaitable<PostAnswer> Send(const BatchFile::Entry& entry) {
-    const PostRequest request{server_, endpoint_, authorization_, entry.url, requests_.BodyOf(entry)};
+  asio::awaitable<ClientAnswer> SendEntry(const BatchFile::Entry& entry) {
+    const ClientRequest request{server_, endpoint_, authorization_, entry.url, requests_.BodyOf(entry)};
     const OnBody whole;
     asio::steady_timer pause(io_);
     for (int attempt = 0;; ++attempt) {
-      PostAnswer answer = co_await Post(request, whole);
+      ClientAnswer answer = co_await Send(request, whole);
       if (attempt == command_.retries || !IsForLater(answer)) co_return answer;
       pause.expires_after(std::chrono::seconds(
           answer.retry_after_seconds.value_or(std::min(kLongestPause, 1 << std::min(attempt, 10)))));
@@ -168,7 +168,7 @@ class BatchRun {
     }
   }
 
-  void Write(const BatchFile::Entry& entry, const PostAnswer& answer) {
+  void Write(const BatchFile::Entry& entry, const ClientAnswer& answer) {
     OrderedJson line{{"id", "batch_req_" + entry.custom_id}, {"custom_id", entry.custom_id}};
     int64_t tokens = 0;
     if (answer.problem.empty()) {

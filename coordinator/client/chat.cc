@@ -221,7 +221,7 @@ class Conversation {
       Show(event, answer);
       if (!answer.first_seconds) answer.first_seconds = elapsed();
     };
-    const PostRequest request{server_, endpoint_, authorization_, "/v1/chat/completions", DumpJson(body)};
+    const ClientRequest request{server_, endpoint_, authorization_, "/v1/chat/completions", DumpJson(body)};
     const auto read = [&]() -> asio::awaitable<void> {
       const std::string problem = co_await ReadEvents(request, on_event);
       if (answer.problem.empty()) answer.problem = problem;

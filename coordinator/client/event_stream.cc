@@ -26,11 +26,11 @@ void TakeLines(std::string& text, size_t& searched, const std::function<void(con
 
 }  // namespace
 
-boost::asio::awaitable<std::string> ReadEvents(const PostRequest& request,
+boost::asio::awaitable<std::string> ReadEvents(const ClientRequest& request,
                                                const std::function<void(const Json&)>& on_event) {
   size_t searched = 0;
   const OnBody take = [&](std::string& body) { TakeLines(body, searched, on_event); };
-  const PostAnswer answer = co_await Post(request, take);
+  const ClientAnswer answer = co_await Send(request, take);
   if (!answer.problem.empty()) co_return answer.problem;
   co_return answer.status == 200 ? "" : RefusalOf(answer);
 }

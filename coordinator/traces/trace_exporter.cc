@@ -82,7 +82,7 @@ std::string TraceExporter::Send(std::vector<Json> spans, std::chrono::seconds pa
        {{{"resource", resource_}, {"scopeSpans", {{{"scope", {{"name", "quire"}}}, {"spans", std::move(spans)}}}}}}}};
   std::string problem = fmt::format("no answer in {} s", patience.count());
   try {
-    const PostRequest request{collector_.server, collector_.server.Resolve(), "", collector_.path, DumpJson(body)};
+    const ClientRequest request{collector_.server, collector_.server.Resolve(), "", collector_.path, DumpJson(body)};
     const std::function<void(const Json&)> ignore = [](const Json&) {};
     asio::io_context io;
     const auto post = [&]() -> asio::awaitable<void> { problem = co_await ReadEvents(request, ignore); };

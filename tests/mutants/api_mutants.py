@@ -313,6 +313,12 @@ POOLING = [
 ]
 
 BATCH = [
+    Mutant("top: requests that wait come first", "coordinator/client/top_view.cc", "for (const bool runs : {true, false})", "for (const bool runs : {false, true})",
+           ["e2e/top_test:PipeTest"]),
+    Mutant("top: what strangers wrote speaks to the terminal", "coordinator/client/top_view.cc", "CutTo(WithoutControls(text), columns)", "CutTo(text, columns)",
+           ["e2e/top_test:StrangerTest"]),
+    Mutant("top: lines are as long as they like", "coordinator/client/top_view.cc", "line = CutTo(line, width)", "line = CutTo(line, line.size())",
+           ["e2e/top_test:TerminalTest"]),
     Mutant("batch: what was answered is asked again", "coordinator/client/batch_run.cc", "if (!answers_.answered().contains(entry.custom_id)) ", "",
            ["e2e/batch_test:StrangerTest.test_another_run_goes_on_with_what_is_left"]),
     Mutant("batch: a refusal counts as an answer", "coordinator/client/batch_file.cc", 'response.at("status_code") == 200', 'response.contains("status_code")',

@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant("every choice of an overworked request is masked", "worker/sampling/draw.cc", "if (has_grammar && std::ranges::any_of", "if (false && std::ranges::any_of",
            ["worker/sampler_test:*Overworked*"]),
     Mutant("servers speak to the terminal", "coordinator/client/chat.cc", "if (::isatty(stream) == 0)", "if (true)", ["e2e/chat_command_test:StrangerTest"]),
-    Mutant("refusals have the form that is expected", "coordinator/client/http_post.cc", ' && body["error"]["message"].is_string())', ")", ["e2e/chat_command_test:StrangerTest"]),
+    Mutant("refusals have the form that is expected", "coordinator/client/http_client.cc", ' && body["error"]["message"].is_string())', ")", ["e2e/chat_command_test:StrangerTest"]),
     Mutant("formats need not say what they are", "coordinator/api/requests/structural_tag_check.cc", "if (type == format.end() && kind.empty())", "if (false)",
            ["coordinator/structured_output_test"]),
     Mutant("formats nest without end", "coordinator/api/requests/structural_tag_check.cc", "if (depth > kDeepestFormat)", "if (false)", ["coordinator/structured_output_test"]),

@@ -14,7 +14,6 @@ static_assert(kPanelRows % kLanes == 0);
 /// Panels that share each number of x where many rows do: where a panel is one vector, loading x would take longer than
 /// multiplying it.
 inline constexpr int kWidePanels = kVecs == 1 ? 2 : 1;
-inline constexpr int64_t kWideRows = 12;  // of x from which on they do; fewer fit a tile of one panel better
 
 /// The sums of MT rows of x with V vectors of panels' rows, in registers from y's numbers so far to y. Each of them is
 /// one chain of additions along the columns, whatever the tile's shape: that is what makes a result independent of the
@@ -75,7 +74,7 @@ void ForTiles(const PanelProduct& p, bool begins, int64_t rows_in_cache, const A
     const int64_t m1 = Least(p.m, m0 + rows_in_cache);
     int64_t panel = p.panel_begin;
     if constexpr (kWidePanels > 1) {
-      if (m1 - m0 >= kWideRows) {
+      if (m1 - m0 >= most_wide) {
         for (; panel + kWidePanels <= p.panel_end; panel += kWidePanels)
           AddTiles<most_wide, kWidePanels>(p, begins, m0, m1, panel, add);
       }

@@ -11,7 +11,8 @@ namespace {
 /// Numbers of a panel in a tile: its sums, a vector of rows each, those rows and one number fit the register file (16,
 /// or 32 for AVX-512).
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
-constexpr int64_t kManyRows = 32;  // that are worth the widening
+constexpr int64_t kManyRows = 16;            // that are worth the widening
+static_assert(kManyRows <= kAttentionTile);  // fewer fit the scratch of an item of few, whatever the heads are
 
 /// acc[s, v] += numbers[k, s] * rows[k, v] for k in order, where seen(k, v, sum so far, sum with k) says which it is.
 template <int S, int V, class Seen>

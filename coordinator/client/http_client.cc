@@ -1,4 +1,4 @@
-#include "coordinator/client/http_post.h"
+#include "coordinator/client/http_client.h"
 
 #include <fmt/format.h>
 
@@ -34,19 +34,21 @@ constexpr uint64_t kMostAnswerBytes = 64u << 20;
 // This much is shown of a refusal that has no form.
 constexpr size_t kMostRefusalBytes = 2000;
 
-http::request<http::string_body> HttpRequestOf(const PostRequest& request) {
-  http::request<http::string_body> out{http::verb::post, request.path, 11};
+http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
+  http::request<http::string_body> out{request.body ? http::verb::post : http::verb::get, request.path, 11};
   out.set(http::field::host, request.server.authority());
-  out.set(http::field::content_type, "application/json");
   out.set(http::field::connection, "close");
   if (!request.authorization.empty()) out.set(http::field::authorization, request.authorization);
-  out.body() = request.body;
-  out.prepare_payload();
+  if (request.body) {
+    out.set(http::field::content_type, "application/json");
+    out.body() = *request.body;
+    out.prepare_payload();
+  }
   return out;
 }
 
 /// What clients of OpenAI's API look at beside the body.
-void ReadSigns(const http::response<http::string_body>& response, PostAnswer& answer) {
+void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& answer) {
   answer.status = static_cast<int>(response.result_int());
   answer.request_id = std::string(response["x-request-id"]);
   answer.may_retry = response["x-should-retry"] != "false";
@@ -58,13 +60,13 @@ void ReadSigns(const http::response<http::string_body>& response, PostAnswer& an
 }
 
 template <class Stream>
-asio::awaitable<PostAnswer> Exchange(Stream& stream, const PostRequest& request, const OnBody& on_body) {
+asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& request, const OnBody& on_body) {
   const auto written = HttpRequestOf(request);
   auto [error, size] = co_await http::async_write(stream, written, kToken);
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
   parser.body_limit(kMostAnswerBytes);
-  PostAnswer answer;
+  ClientAnswer answer;
   while (!error && !parser.is_done()) {
     auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
     error = read_error;
@@ -84,7 +86,7 @@ asio::awaitable<PostAnswer> Exchange(Stream& stream, const PostRequest& request,
 
 }  // namespace
 
-std::string RefusalOf(const PostAnswer& answer) {
+std::string RefusalOf(const ClientAnswer& answer) {
   try {
     const Json body = ParseJson(answer.body, "the answer");
     const bool has_form = body.is_object() && body.contains("error") && body["error"].is_object();
@@ -95,9 +97,9 @@ std::string RefusalOf(const PostAnswer& answer) {
   return fmt::format("status {}: {}", answer.status, answer.body.substr(0, kMostRefusalBytes));
 }
 
-asio::awaitable<PostAnswer> Post(const PostRequest& request, const OnBody& on_body) {
+asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& on_body) {
   const auto executor = co_await asio::this_coro::executor;
-  PostAnswer answer;
+  ClientAnswer answer;
   tcp::socket socket(executor);
   auto [connect_error] = co_await socket.async_connect(request.endpoint, kToken);
   if (connect_error) {

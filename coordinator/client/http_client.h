@@ -10,16 +10,16 @@
 
 namespace quire {
 
-/// JSON for a server.
-struct PostRequest {
+/// A question to a server.
+struct ClientRequest {
   ServerAddress server;
   boost::asio::ip::tcp::endpoint endpoint;  // server.Resolve()
   std::string authorization;                // "Bearer ...", or empty
   std::string path;
-  std::string body;
+  std::optional<std::string> body;  // JSON, which is POSTed; nothing: a GET
 };
 
-struct PostAnswer {
+struct ClientAnswer {
   std::string problem;  // of the network; empty: the answer is whole
   int status = 0;       // 0: none came
   std::string body;     // 64 MiB at the most; what on_body left of it
@@ -32,11 +32,11 @@ struct PostAnswer {
 /// throws ends the exchange.
 using OnBody = std::function<void(std::string& body)>;
 
-/// POSTs the request over a connection of its own. The arguments must outlive the answer. Never throws for what the
+/// Sends the request over a connection of its own. The arguments must outlive the answer. Never throws for what the
 /// network or the server does. Certificates are checked against the system's.
-boost::asio::awaitable<PostAnswer> Post(const PostRequest& request, const OnBody& on_body);
+boost::asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& on_body);
 
 /// What a refusal says, in OpenAI's form if it has that.
-std::string RefusalOf(const PostAnswer& answer);
+std::string RefusalOf(const ClientAnswer& answer);
 
 }  // namespace quire

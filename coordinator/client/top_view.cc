@@ -1,0 +1,133 @@
+#include "coordinator/client/top_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "comm/base/error.h"
+#include "coordinator/log/log.h"
+
+namespace quire {
+
+namespace {
+
+/// As many whole characters of UTF-8 as fit.
+std::string CutTo(const std::string& text, size_t columns) {
+  size_t seen = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const bool begins = (static_cast<unsigned char>(text[at]) & 0xC0u) != 0x80u;
+    if (begins && seen++ == columns) return text.substr(0, at);
+  }
+  return text;
+}
+
+/// A column of a table, free of what could speak to the terminal.
+std::string Cell(const std::string& text, size_t columns) {
+  std::string cell = CutTo(WithoutControls(text), columns);
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; };
+  cell.append(columns - static_cast<size_t>(std::ranges::count_if(cell, begins)), ' ');
+  return cell;
+}
+
+std::string TextOr(const Json& value, const char* otherwise) {
+  return value.is_string() ? value.get<std::string>() : otherwise;
+}
+
+std::string Bar(int64_t used, int64_t cached, int64_t total) {
+  constexpr int64_t kCells = 30;
+  if (total <= 0) return std::string(kCells, '.');
+  const int64_t held = (kCells * used + total - 1) / total;
+  const int64_t kept = std::min(kCells - held, kCells * cached / total);
+  return std::string(static_cast<size_t>(held), '#') + std::string(static_cast<size_t>(kept), '+') +
+         std::string(static_cast<size_t>(kCells - held - kept), '.');
+}
+
+/// How much one of the counters of /admin/status grew in a second.
+double Rate(const TopReading& now, const TopReading& before, const char* counter) {
+  const double more = now.status.at(counter).get<double>() - before.status.at(counter).get<double>();
+  return std::max(0.0, more) / std::max(1e-3, now.seconds - before.seconds);  // below 0: the server began anew
+}
+
+void AddReplica(const Json& replica, bool one_of_several, std::vector<std::string>& lines) {
+  const Json& device = replica.at("blocks").at("device");
+  const Json& host = replica.at("blocks").at("host");
+  const int64_t used = device.at("used"), cached = device.at("cached"), total = device.at("total");
+  if (one_of_several) {
+    lines.push_back(fmt::format("replica {}: {}, epoch {}, {} running, {} waiting", replica.at("replica").get<int>(),
+                                WithoutControls(replica.at("state").get<std::string>()),
+                                replica.at("epoch").get<int64_t>(), replica.at("running").get<int>(),
+                                replica.at("waiting").get<int>()));
+  }
+  std::string blocks = fmt::format("blocks   [{}] {} used, {} cached, {} free of {}", Bar(used, cached, total), used,
+                                   cached, device.at("free").get<int64_t>(), total);
+  if (const int64_t places = host.at("total"); places > 0)
+    blocks += fmt::format("; {} of {} on the host", host.at("used").get<int64_t>(), places);
+  lines.push_back(blocks);
+  lines.push_back(fmt::format("{:>4}  {}  {:>8}  {}  {:>9}  {:>12}", "RANK", Cell("HOST", 20), "PID", Cell("KIND", 12),
+                              "STEP ms", "HEARD OF ms"));
+  for (const Json& rank : replica.at("ranks")) {
+    lines.push_back(fmt::format("{:>4}  {}  {:>8}  {}  {:>9.2f}  {:>12}", rank.at("rank").get<int>(),
+                                Cell(TextOr(rank.at("host"), ""), 20), rank.at("pid").get<int64_t>(),
+                                Cell(TextOr(rank.at("isa"), ""), 12), rank.at("last_step_micros").get<double>() / 1000,
+                                rank.at("heartbeat_age_millis").get<int64_t>()));
+  }
+}
+
+std::string RequestLine(const Json& request) {
+  return fmt::format("{}  {}  {:>8.1f}  {:>8}  {:>8}  {:>7}  {}  {}", Cell(request.at("id").get<std::string>(), 26),
+                     Cell(request.at("state").get<std::string>(), 11), request.at("age_seconds").get<double>(),
+                     request.at("prompt_tokens").get<int64_t>(), request.at("generated_tokens").get<int64_t>(),
+                     request.at("blocks").get<int64_t>(), Cell(TextOr(request.at("client"), "-"), 16),
+                     WithoutControls(TextOr(request.at("why_waiting"), "")));
+}
+
+std::vector<std::string> Lines(const TopReading& now, const TopReading* before) {
+  const Json& status = now.status;
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("quire {}   {}   {}   epoch {}   {} recoveries",
+                              WithoutControls(status.at("version").get<std::string>()),
+                              WithoutControls(status.at("model").at("name").get<std::string>()),
+                              WithoutControls(status.at("state").get<std::string>()), status.at("epoch").get<int64_t>(),
+                              status.at("recoveries").get<int64_t>()));
+  lines.push_back(fmt::format("requests {} running, {} waiting, {} swapped out; {} preemptions so far",
+                              status.at("running").get<int>(), status.at("waiting").get<int>(),
+                              status.at("swapped_out").get<int>(), status.at("preemptions").get<int64_t>()));
+  if (before != nullptr) {
+    lines.push_back(
+        fmt::format("tokens/s {:.0f} generated, {:.0f} computed, {:.0f} taken from the cache; {:.0f} steps/s",
+                    Rate(now, *before, "generated_tokens"), Rate(now, *before, "computed_tokens"),
+                    Rate(now, *before, "cached_tokens"), Rate(now, *before, "steps")));
+  } else {
+    lines.emplace_back("tokens/s ...");
+  }
+  const Json& replicas = status.at("replicas");
+  for (const Json& replica : replicas) AddReplica(replica, replicas.size() > 1, lines);
+  lines.emplace_back();
+  lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("REQUEST", 26), Cell("STATE", 11),
+                              "AGE s", "PROMPT", "OUTPUT", "BLOCKS", Cell("CLIENT", 16), "WHY IT WAITS"));
+  const Json& requests = now.requests.at("requests");
+  for (const bool runs : {true, false}) {
+    for (const Json& request : requests) {
+      if (request.at("why_waiting").is_null() == runs) lines.push_back(RequestLine(request));
+    }
+  }
+  if (const int64_t more = now.requests.at("not_listed"); more > 0) lines.push_back(fmt::format("and {} more", more));
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> TopView(const TopReading& now, const TopReading* before, size_t width, size_t height) {
+  std::vector<std::string> lines;
+  try {
+    lines = Lines(now, before);
+  } catch (const Json::exception& error) {
+    Fail("this is not what the admin port of a Quire server says ({})", error.what());
+  }
+  if (lines.size() > height) lines.resize(height);
+  for (std::string& line : lines) line = CutTo(line, width);
+  return lines;
+}
+
+}  // namespace quire

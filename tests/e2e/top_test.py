@@ -1,0 +1,181 @@
+"""quire top: what it shows of a server that works, of one that goes away and of strangers, in a pipe and on a terminal."""
+import fcntl
+import http.server
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+import unittest
+
+import verdict
+from server import QUIRE, TINY, Server
+
+
+def top(*words):
+    return subprocess.run([QUIRE, "top", *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def stream_forever(test, server, count):
+    """Requests that run, or wait behind others, until the server ends them or the test is over."""
+    body = {"prompt": "Once", "max_tokens": 1800, "ignore_eos": True, "temperature": 0, "stream": True}
+    for _ in range(count):
+        lines = server.stream("/v1/completions", body)
+        test.addCleanup(lines.close)
+        next(lines)
+
+
+class PipeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-tp", "2", "--threads-per-worker", "1", "--max-num-seqs", "2", model=TINY)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def test_it_shows_what_the_admin_port_says(self):
+        stream_forever(self, self.server, 2)
+        waiting = threading.Thread(target=self.server.post, args=("/v1/completions", {"prompt": "Later", "max_tokens": 1}))
+        waiting.start()
+        self.addCleanup(waiting.join)
+        deadline = time.monotonic() + 60
+        while self.server.get("/admin/status", admin=True)["waiting"] == 0:
+            self.assertLess(time.monotonic(), deadline)
+        done = top(self.server.admin_url, "--interval", "0.3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status = self.server.get("/admin/status", admin=True)
+        self.assertIn(f"quire {status['version']}   {status['model']['name']}   serving   epoch 1", done.stdout)
+        self.assertIn("requests 2 running, 1 waiting", done.stdout)
+        generated = re.search(r"tokens/s (\d+) generated", done.stdout)
+        self.assertGreater(int(generated[1]), 0, done.stdout)
+        blocks = status["blocks"]["device"]
+        self.assertIn(f"free of {blocks['total']}", done.stdout)
+        for rank in status["ranks"]:
+            self.assertRegex(done.stdout, rf"(?m)^ +{rank['rank']}  {rank['host'][:20]} .* {rank['pid']} ")
+        requests = self.server.get("/admin/requests", admin=True)["requests"]
+        rows = [line for line in done.stdout.splitlines() if line.startswith("cmpl-")]
+        self.assertEqual({row.split()[0] for row in rows}, {one["id"][:26] for one in requests})
+        self.assertEqual([row.split()[1] for row in rows], ["generating", "generating", "waiting"])
+        why = next(one["why_waiting"] for one in requests if one["why_waiting"])
+        self.assertTrue(rows[2].endswith(why), rows[2])
+
+    def test_what_is_no_admin_port_is_named(self):
+        data = top(self.server.url)
+        self.assertEqual((data.returncode, data.stdout), (1, ""))
+        self.assertIn("is this the admin port?", data.stderr)
+        nobody = top("127.0.0.1:1")
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIn("cannot connect to 127.0.0.1:1", nobody.stderr)
+        self.assertEqual(top(self.server.admin_url, "--interval", "0").returncode, 2)
+
+
+HOSTILE = "\x1b]0;pwned\x07\x1b[2J"
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """Answers what it is told to, instead of what Quire would."""
+    answers = {}
+
+    def do_GET(self):
+        answer = self.answers[self.path.partition("?")[0]].encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+
+class StrangerTest(unittest.TestCase):
+    def watch(self, status, requests):
+        handler = type("Handler", (Stranger,), {"answers": {"/admin/status": status, "/admin/requests": requests}})
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.addCleanup(server.server_close)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown)
+        return top(f"127.0.0.1:{server.server_address[1]}", "--interval", "0.1")
+
+    def test_names_cannot_speak_to_the_terminal(self):
+        rank = {"rank": 0, "host": HOSTILE, "pid": 1, "isa": HOSTILE, "last_step_micros": 1, "heartbeat_age_millis": 1}
+        counts = {"total": 0, "used": 0, "cached": 0, "free": 0}
+        replica = {"replica": 0, "state": HOSTILE, "epoch": 1, "running": 0, "waiting": 0, "ranks": [rank],
+                   "blocks": {"device": counts, "host": counts}}
+        status = {"version": HOSTILE, "model": {"name": HOSTILE}, "state": HOSTILE, "epoch": 1, "recoveries": 0, "running": 1, "waiting": 0,
+                  "swapped_out": 0, "preemptions": 0, "generated_tokens": 5, "computed_tokens": 5, "cached_tokens": 0, "steps": 5,
+                  "replicas": [replica, replica]}
+        request = {"id": HOSTILE, "state": HOSTILE, "age_seconds": 1, "prompt_tokens": 1, "generated_tokens": 1, "blocks": 1,
+                   "client": HOSTILE, "why_waiting": HOSTILE}
+        done = self.watch(json.dumps(status), json.dumps({"requests": [request], "not_listed": 0}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("pwned", done.stdout)
+        self.assertEqual([c for c in done.stdout if (ord(c) < 32 and c != "\n") or 0x7f <= ord(c) < 0xa0], [])
+
+    def test_what_is_not_said_as_quire_says_it_is_an_error(self):
+        for status in ("", "[]", "5", "{", "{}", '{"version":5}', "[" * 1000):
+            done = self.watch(status, '{"requests": [], "not_listed": 0}')
+            self.assertEqual((done.returncode, done.stdout), (1, ""), status)
+            self.assertNotEqual(done.stderr, "")
+
+
+class TerminalTest(unittest.TestCase):
+    COLUMNS = 60
+
+    def setUp(self):
+        self.server = Server("--threads-per-worker", "1", model=TINY)
+        self.addCleanup(self.server.__exit__)
+        self.leader, follower = pty.openpty()
+        self.addCleanup(os.close, self.leader)
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, self.COLUMNS, 0, 0))
+        self.before = termios.tcgetattr(follower)
+        self.follower, self.seen = follower, ""
+        self.addCleanup(os.close, follower)
+        self.process = subprocess.Popen([QUIRE, "top", self.server.admin_url, "--interval", "0.2"], stdin=follower, stdout=follower,
+                                        stderr=follower, start_new_session=True)
+        self.addCleanup(self.end)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def wait_for(self, text):
+        deadline = time.monotonic() + 60
+        while text not in self.seen:
+            self.assertLess(time.monotonic(), deadline, self.seen[-2000:])
+            if select.select([self.leader], [], [], 0.2)[0]:
+                self.seen += os.read(self.leader, 65536).decode()
+
+    def restored(self):
+        self.wait_for("\x1b[?25h\x1b[?1049l")
+        self.assertEqual(termios.tcgetattr(self.follower), self.before)
+
+    def test_it_follows_the_server_until_q(self):
+        self.wait_for("requests 0 running")
+        stream_forever(self, self.server, 1)
+        self.wait_for("requests 1 running")
+        self.wait_for("cmpl-")
+        for line in re.split(r"\r\n|\x1b\[H", self.seen):
+            self.assertLessEqual(len(re.sub(r"\x1b\[[?0-9]*[A-Za-z]", "", line)), self.COLUMNS, line)
+        os.write(self.leader, b"q")
+        self.assertEqual(self.process.wait(timeout=20), 0)
+        self.restored()
+
+    def test_a_server_that_goes_away_is_waited_for(self):
+        self.wait_for("requests 0 running")
+        self.server.terminate()
+        self.wait_for("the server does not answer")
+        self.assertIsNone(self.process.poll())
+        self.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.process.wait(timeout=20), 0)
+        self.restored()
+
+
+if __name__ == "__main__":
+    verdict.run_tests()
