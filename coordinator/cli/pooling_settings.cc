@@ -55,13 +55,11 @@ std::string ModeNamedIn(const Json& config, const std::string& path) {
   return found == "mean_tokens" ? "mean" : found;
 }
 
-/// What sentence-transformers would make of the model in this directory.
-Found FromModules(const ModelTree& tree) {
-  constexpr const char* kList = "modules.json";
+/// What sentence-transformers would make of the modules that this list, of the file `name`, names.
+Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
   Found found;
-  if (!tree.Has(kList)) return found;
   found.normalize = false;
-  for (const Json& module : ReadJson(tree, kList)) {
+  for (const Json& module : modules) {
     const std::string type = module.value("type", "");
     const std::string kind = type.substr(type.rfind('.') + 1);
     if (kind == "Pooling") {
@@ -74,10 +72,22 @@ Found FromModules(const ModelTree& tree) {
     } else if (kind == "Normalize") {
       found.normalize = true;
     } else if (kind != "Transformer") {
-      return {Pooling::kNone, true, fmt::format("{}: module {} is not supported", tree.PathOf(kList), type)};
+      return {Pooling::kNone, true, fmt::format("{}: module {} is not supported", tree.PathOf(name), type)};
     }
   }
   return found;
+}
+
+/// What sentence-transformers would make of the model in this directory.
+Found FromModules(const ModelTree& tree) {
+  constexpr const char* kList = "modules.json";
+  if (!tree.Has(kList)) return {};
+  const Json modules = ReadJson(tree, kList);
+  try {
+    return FromList(modules, tree, kList);
+  } catch (const Json::exception&) {
+    Fail("{}: must be a list of modules, each with a type and a path that are texts", tree.PathOf(kList));
+  }
 }
 
 Found FromGguf(const GgufFile& gguf) {

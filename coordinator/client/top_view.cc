@@ -109,7 +109,8 @@ std::vector<std::string> Lines(const TopReading& now, const TopReading* before) 
   const Json& requests = now.requests.at("requests");
   for (const bool runs : {true, false}) {
     for (const Json& request : requests) {
-      if (request.at("why_waiting").is_null() == runs) lines.push_back(RequestLine(request));
+      const std::string state = request.at("state");
+      if ((state == "generating" || state == "prompt") == runs) lines.push_back(RequestLine(request));
     }
   }
   if (const int64_t more = now.requests.at("not_listed"); more > 0) lines.push_back(fmt::format("and {} more", more));

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 import tempfile
 import threading
 import time
@@ -15,7 +16,7 @@ import unittest
 import openai
 
 import verdict
-from server import MODELS, REAL, ROOT, Server
+from server import MODELS, QUIRE, REAL, ROOT, Server
 
 LINEAR = os.path.join(MODELS, "linear")
 EOS = 257  # of its tokenizer
@@ -243,6 +244,16 @@ class FilesTest(unittest.TestCase):
                 status, answer = server.post("/v1/embeddings", {"input": "a"})
                 self.assertEqual(status, 400)
                 self.assertIn(words, answer["error"]["message"])
+
+    def test_modules_of_another_form_are_named(self):
+        for modules in ([1, 2], [{"type": 1}], [{"type": "x.Pooling", "path": 5}], "Pooling"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = embedding_model(folder, "pooling_mode_mean_tokens")
+                with open(os.path.join(path, "modules.json"), "w", encoding="utf-8") as f:
+                    json.dump(modules, f)
+                done = subprocess.run([QUIRE, "serve", path, "--port", "0", "--admin-port", "0"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 1, modules)
+            self.assertIn("modules.json: must be a list of modules", done.stderr)
 
     def test_a_model_without_pooling_says_what_to_do(self):
         with Server("--threads-per-worker", "1", model=LINEAR) as server:

@@ -22,13 +22,26 @@ def top(*words):
     return subprocess.run([QUIRE, "top", *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
 
 
-def stream_forever(test, server, count):
-    """Requests that run, or wait behind others, until the server ends them or the test is over."""
-    body = {"prompt": "Once", "max_tokens": 1800, "ignore_eos": True, "temperature": 0, "stream": True}
-    for _ in range(count):
-        lines = server.stream("/v1/completions", body)
-        test.addCleanup(lines.close)
-        next(lines)
+class Load:
+    """Clients that each ask for long answers, one after the other, until the end of the block."""
+
+    def __init__(self, server, clients):
+        self.server, self.over = server, threading.Event()
+        self.threads = [threading.Thread(target=self.ask) for _ in range(clients)]
+
+    def ask(self):
+        while not self.over.is_set():
+            self.server.post("/v1/completions", {"prompt": "Once", "max_tokens": 1800, "ignore_eos": True, "temperature": 0})
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
 
 
 class PipeTest(unittest.TestCase):
@@ -37,31 +50,45 @@ class PipeTest(unittest.TestCase):
         cls.server = Server("-tp", "2", "--threads-per-worker", "1", "--max-num-seqs", "2", model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
 
-    def test_it_shows_what_the_admin_port_says(self):
-        stream_forever(self, self.server, 2)
-        waiting = threading.Thread(target=self.server.post, args=("/v1/completions", {"prompt": "Later", "max_tokens": 1}))
-        waiting.start()
-        self.addCleanup(waiting.join)
+    def pause_with(self, running, waiting):
+        """Holds the server still while so many requests run and wait."""
         deadline = time.monotonic() + 60
-        while self.server.get("/admin/status", admin=True)["waiting"] == 0:
+        while True:
             self.assertLess(time.monotonic(), deadline)
-        done = top(self.server.admin_url, "--interval", "0.3")
+            self.server.post("/admin/pause", {}, admin=True)
+            status = self.server.get("/admin/status", admin=True)
+            if (status["running"], status["waiting"]) == (running, waiting):
+                return status
+            self.server.post("/admin/resume", {}, admin=True)
+            time.sleep(0.01)
+
+    def test_it_shows_what_the_admin_port_says(self):
+        with Load(self.server, 3):
+            try:
+                status = self.pause_with(2, 1)
+                requests = self.server.get("/admin/requests", admin=True)["requests"]
+                done = top(self.server.admin_url, "--interval", "0.1")
+            finally:
+                self.server.post("/admin/resume", {}, admin=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        status = self.server.get("/admin/status", admin=True)
-        self.assertIn(f"quire {status['version']}   {status['model']['name']}   serving   epoch 1", done.stdout)
+        self.assertIn(f"quire {status['version']}   {status['model']['name']}   {status['state']}   epoch 1", done.stdout)
         self.assertIn("requests 2 running, 1 waiting", done.stdout)
-        generated = re.search(r"tokens/s (\d+) generated", done.stdout)
-        self.assertGreater(int(generated[1]), 0, done.stdout)
         blocks = status["blocks"]["device"]
-        self.assertIn(f"free of {blocks['total']}", done.stdout)
+        self.assertIn(f"{blocks['used']} used, {blocks['cached']} cached, {blocks['free']} free of {blocks['total']}", done.stdout)
         for rank in status["ranks"]:
             self.assertRegex(done.stdout, rf"(?m)^ +{rank['rank']}  {rank['host'][:20]} .* {rank['pid']} ")
-        requests = self.server.get("/admin/requests", admin=True)["requests"]
         rows = [line for line in done.stdout.splitlines() if line.startswith("cmpl-")]
         self.assertEqual({row.split()[0] for row in rows}, {one["id"][:26] for one in requests})
-        self.assertEqual([row.split()[1] for row in rows], ["generating", "generating", "waiting"])
-        why = next(one["why_waiting"] for one in requests if one["why_waiting"])
-        self.assertTrue(rows[2].endswith(why), rows[2])
+        self.assertEqual(rows[2].split()[1], "waiting")
+        for one in requests:
+            row = next(row for row in rows if row.split()[0] == one["id"][:26])
+            self.assertEqual(row.split()[1], one["state"])
+            self.assertTrue(row.endswith("  " + (one["why_waiting"] or "")), row)
+
+    def test_throughput_is_that_between_two_looks(self):
+        with Load(self.server, 1):
+            done = top(self.server.admin_url, "--interval", "0.5")
+        self.assertGreater(int(re.search(r"tokens/s (\d+) generated", done.stdout)[1]), 0, done.stdout)
 
     def test_what_is_no_admin_port_is_named(self):
         data = top(self.server.url)
@@ -158,11 +185,11 @@ class TerminalTest(unittest.TestCase):
 
     def test_it_follows_the_server_until_q(self):
         self.wait_for("requests 0 running")
-        stream_forever(self, self.server, 1)
-        self.wait_for("requests 1 running")
-        self.wait_for("cmpl-")
+        with Load(self.server, 1):
+            self.wait_for("requests 1 running")
+            self.wait_for("cmpl-")
         for line in re.split(r"\r\n|\x1b\[H", self.seen):
-            self.assertLessEqual(len(re.sub(r"\x1b\[[?0-9]*[A-Za-z]", "", line)), self.COLUMNS, line)
+            self.assertLessEqual(len(re.sub(r"\x1b\[[?0-9]*[A-Za-z]|\r", "", line)), self.COLUMNS, line)
         os.write(self.leader, b"q")
         self.assertEqual(self.process.wait(timeout=20), 0)
         self.restored()
