@@ -4,6 +4,7 @@
   clients_run.py langchain MODEL [FLAG...]    langchain-openai: chats, streams, batches, tools, schemas, embeddings
   clients_run.py litellm MODEL [FLAG...]      litellm: the same through its one interface, and raw completions (its tools need mcp, too)
   clients_run.py agents MODEL [FLAG...]       openai-agents: loops with a tool, over chats and over responses
+  clients_run.py aider MODEL [FLAG...]        aider: a request about a file in a repository of its own, whatever it makes of the file
   clients_run.py guidellm MODEL TOKENIZER [FLAG...]   guidellm: its load generator at several rates; TOKENIZER: a directory of HF's
 
 Each needs the package it is named after, in an environment of its own: they pin each other's dependencies apart. Prints a line for
@@ -209,28 +210,50 @@ def agents(server, name):
     return trials.failed
 
 
+def aider(server, name):
+    trials = Trials("aider-chat")
+    tool = os.path.join(os.path.dirname(sys.executable), "aider")
+    for streamed in ("--stream", "--no-stream"):
+        @trials(streamed)
+        def _(streamed=streamed):
+            with tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, "add.py"), "w", encoding="utf-8") as f:
+                    f.write("def add(a, b):\n    return a - b\n")
+                command = [tool, "--model", f"openai/{name}", "--openai-api-base", server.url + "/v1", "--openai-api-key", KEY, "--yes-always", "--no-git",
+                           "--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--map-tokens", "0", "--edit-format", "whole", streamed,
+                           "--message", "Mend the sum.", "add.py"]
+                home = {**os.environ, "HOME": folder, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+                done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, env=home, stdin=subprocess.DEVNULL)
+                expect(done.returncode == 0 and "Tokens:" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:])
+                return next(line for line in done.stdout.splitlines() if line.startswith("Tokens:"))
+    return trials.failed
+
+
 def guidellm(server, name, tokenizer):
     trials = Trials("guidellm")
     tool = os.path.join(os.path.dirname(sys.executable), "guidellm")
-    for profile in (["--profile", "synchronous"], ["--profile", "concurrent", "--rate", "8"], ["--profile", "constant", "--rate", "4"]):
-        @trials(" ".join(profile))
+    for profile in ("kind=synchronous", "kind=concurrent,streams=8", "kind=constant,rate=4"):
+        @trials(profile)
         def _(profile=profile):
             with tempfile.TemporaryDirectory() as folder:
                 out = os.path.join(folder, "out.json")
-                command = [tool, "benchmark", "run", "--target", server.url, "--model", name, "--processor", tokenizer, *profile, "--data",
-                           "prompt_tokens=64,output_tokens=32", "--max-requests", "24", "--output-path", out]
+                command = [tool, "run", "--backend", f"kind=openai_http,target={server.url},model={name}", "--profile", profile,
+                           "--tokenizer", f"kind=huggingface_auto,model={tokenizer}", "--data", "kind=synthetic_text,prompt_tokens=64,output_tokens=32",
+                           "--constraint", "kind=max_requests,count=24", "--output", f"kind=json,path={out}", "--disable-console-interactive"]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "HF_HUB_OFFLINE": "1"})
                 expect(done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:])
                 with open(out, encoding="utf-8") as f:
                     requests = json.load(f)["benchmarks"][0]["requests"]
             expect(len(requests["successful"]) >= 20 and not requests["errored"], requests["errored"][:1])
+            lengths = {request["output_metrics"]["total_tokens"] for request in requests["successful"]}
+            expect(lengths == {32}, lengths)
             return f"{len(requests['successful'])} answered, none failed"
     return trials.failed
 
 
 def main():
     which, model, *rest = sys.argv[1:]
-    trial = {"langchain": langchain, "litellm": litellm, "agents": agents, "guidellm": guidellm}[which]
+    trial = {"langchain": langchain, "litellm": litellm, "agents": agents, "aider": aider, "guidellm": guidellm}[which]
     arguments = [rest.pop(0)] if which == "guidellm" else []
     from server import Server
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """EleutherAI's lm-eval, as it comes from PyPI, against Quire: its local-completions model asks for log-likelihoods of
-continuations, of whole texts, and for generated text. The tasks are in this file; nothing is fetched.
+continuations, of whole texts, and for generated text; its local-chat-completions model asks for generated text as chats. The tasks
+are in this file; nothing is fetched.
 
   lm_eval_run.py expect MODEL OUT.json            what HF transformers says of the same texts in float32 (a directory or a GGUF file);
                                                   needs torch and transformers
@@ -124,8 +125,12 @@ def run(model_path, flags, expected):
         served = server.get("/v1/models")["data"][0]
         arguments = {"model": served["id"], "base_url": server.url + "/v1/completions", "tokenizer_backend": "remote", "batch_size": 8,
                      "max_length": served["max_model_len"]}
-        results = lm_eval.simple_evaluate(model="local-completions", model_args=arguments, tasks=make_tasks(folder), log_samples=True)
-    for name, numbers in results["results"].items():
+        tasks = make_tasks(folder)
+        results = lm_eval.simple_evaluate(model="local-completions", model_args=arguments, tasks=tasks, log_samples=True)
+        chat = {**arguments, "base_url": server.url + "/v1/chat/completions", "tokenizer_backend": None, "batch_size": 1}
+        generating = [{**task, "task": task["task"] + "_of_chats"} for task in tasks if task["output_type"] == "generate_until"]
+        chats = lm_eval.simple_evaluate(model="local-chat-completions", model_args=chat, tasks=generating, apply_chat_template=True)
+    for name, numbers in {**results["results"], **chats["results"]}.items():
         shown = ", ".join(f"{key.split(',')[0]} {value:.4g}" for key, value in sorted(numbers.items())
                           if isinstance(value, float) and "stderr" not in key)
         print(f"{name}: {shown}")

@@ -244,6 +244,51 @@ class TlsTest(unittest.TestCase):
         self.server.reload("read the certificate again")
 
 
+class HelloTest(unittest.TestCase):
+    """More hellos of clients than may go on at once (400 a second, 100 of them together)."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        certificate, key = make_certificate(folder.name, "first")
+        self.context = ssl.create_default_context(cafile=certificate)
+        self.server = TlsServer("--threads-per-worker", "1", "--ssl-certfile", certificate, "--ssl-keyfile", key, "--set",
+                                "server.limits.head_seconds=2", "--set", "server.limits.connections=4096", model=TINY)
+        self.addCleanup(self.server.__exit__)
+
+    def hello(self):
+        outgoing = ssl.MemoryBIO()
+        client = self.context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+        with self.assertRaises(ssl.SSLWantReadError):
+            client.do_handshake()
+        return outgoing.read()
+
+    def send(self, count, data):
+        for _ in range(count):
+            one = socket.create_connection(("127.0.0.1", self.server.port), timeout=60)
+            self.addCleanup(one.close)
+            one.sendall(data)
+            yield one
+
+    def test_those_that_never_end_wait_for_no_turn_and_are_cut(self):
+        for one in list(self.send(1200, self.hello()[:-1])):
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(one.recv(1), b"")
+
+    def test_whole_ones_are_all_answered(self):
+        for one in list(self.send(600, self.hello())):
+            self.assertEqual(one.recv(1), b"\x16")
+
+    def test_one_that_must_be_said_again_is_asked_for(self):
+        x25519, p256, x448, nobodys = b"\x00\x1d", b"\x00\x17", b"\x00\x1e", b"\x7f\x00"
+        groups, key = x25519 + p256 + x448, x25519 + b"\x00\x20"  # what the client knows, and of which group the key is that it sends
+        hello = self.hello()
+        self.assertEqual((hello.count(groups), hello.count(key)), (1, 1))
+        one, = self.send(1, hello.replace(groups, x25519 + p256 + nobodys).replace(key, nobodys + b"\x00\x20"))
+        retry = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")  # RFC 8446, 4.1.3
+        self.assertIn(retry, one.recv(4096))
+
+
 class StartTest(unittest.TestCase):
     def test_bad_pairs_are_refused_with_the_remedy(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -5,6 +5,8 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <memory>
 
+#include "coordinator/api/http/tls.h"
+
 namespace quire {
 
 /// A client's connection, in clear text or under TLS; a stream as Asio and Beast understand it. In clear text it is its
@@ -17,7 +19,9 @@ class ClientSocket {
 
   /// `tls` is null for clear text.
   ClientSocket(Tcp socket, const std::shared_ptr<boost::asio::ssl::context>& tls) : socket_(std::move(socket)) {
-    if (tls != nullptr) tls_ = std::make_unique<Tls>(socket_, *tls);
+    if (tls == nullptr) return;
+    tls_ = std::make_unique<Tls>(socket_, *tls);
+    StopAtHellos(tls_->native_handle(), &may_pass_hello_);
   }
   ClientSocket(const ClientSocket&) = delete;
   ClientSocket& operator=(const ClientSocket&) = delete;
@@ -28,6 +32,10 @@ class ClientSocket {
   /// What is spoken on it; only when `encrypted`.
   Tls& tls() { return *tls_; }
   bool encrypted() const { return tls_ != nullptr; }
+  /// A handshake that failed because what comes next costs a signature: PassHello, and it goes on when it is begun
+  /// again.
+  bool stopped_at_hello() { return StoppedAtHello(tls_->native_handle()); }
+  void PassHello() { may_pass_hello_ = true; }
   /// The client speaks clear text where TLS is spoken; so will the answer.
   void SpeakClearText() { tls_.reset(); }
 
@@ -45,6 +53,7 @@ class ClientSocket {
  private:
   Tcp socket_;
   std::unique_ptr<Tls> tls_;
+  bool may_pass_hello_ = false;
 };
 
 }  // namespace quire

@@ -32,11 +32,16 @@ asio::awaitable<bool> Connection::Secure() {
   if (first == kHandshake) {
     beast::error_code gone;
     const asio::ip::address address = socket_.tcp().remote_endpoint(gone).address();
-    if (gone) co_return false;
-    co_await handshakes_.Await(address);
-    auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
-    ClearDeadline();
-    co_return !error;
+    while (!gone) {
+      auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
+      ClearDeadline();
+      if (!error || !socket_.stopped_at_hello()) co_return !error;
+      // All that costs a signature is here, so what waits its turn cannot be kept for a moment when others do the same.
+      co_await handshakes_.Await(address);
+      socket_.PassHello();
+      SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));
+    }
+    co_return false;
   }
   socket_.SpeakClearText();
   if (first >= 'A' && first <= 'Z') {  // a method

@@ -6,6 +6,7 @@
 
 #include <boost/asio/ssl/context.hpp>
 #include <string_view>
+#include <utility>
 
 #include "comm/base/error.h"
 #include "comm/base/secret_file.h"
@@ -30,6 +31,17 @@ int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, cons
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/// Where a connection keeps what StopAtHellos was given.
+int PassIndex() {
+  static const int index = ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+int StopOrPass(SSL* connection, int*, void*) {
+  auto* const may_pass = static_cast<bool*>(::SSL_get_ex_data(connection, PassIndex()));
+  return std::exchange(*may_pass, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
+}
+
 void SetRules(SSL_CTX* context) {
   const bool set = ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
                    ::SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;  // TLS 1.3 has no others
@@ -38,6 +50,7 @@ void SetRules(SSL_CTX* context) {
   ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // thousands of streams are open at once
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
+  ::SSL_CTX_set_client_hello_cb(context, StopOrPass, nullptr);
 }
 
 std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const std::string& key_file) {
@@ -64,6 +77,10 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
 }
 
 }  // namespace
+
+void StopAtHellos(ssl_st* connection, bool* may_pass) { ::SSL_set_ex_data(connection, PassIndex(), may_pass); }
+
+bool StoppedAtHello(const ssl_st* connection) { return ::SSL_want(connection) == SSL_CLIENT_HELLO_CB; }
 
 TlsCertificate::TlsCertificate(std::string certificate_file, std::string key_file)
     : certificate_file_(std::move(certificate_file)),

@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 
+struct ssl_st;
+
 namespace boost::asio::ssl {
 class context;
 }
@@ -28,5 +30,12 @@ class TlsCertificate {
   std::string certificate_file_, key_file_;
   std::shared_ptr<boost::asio::ssl::context> context_;
 };
+
+/// Makes a handshake with a TlsCertificate's context end at each hello of the client, as soon as that is there as a
+/// whole and before anything that costs a signature, unless `*may_pass`; that lets one hello pass and is false then. It
+/// is read as long as there are handshakes.
+void StopAtHellos(ssl_st* connection, bool* may_pass);
+/// Whether the handshake ended there: begun again, it goes on.
+bool StoppedAtHello(const ssl_st* connection);
 
 }  // namespace quire
