@@ -230,12 +230,14 @@ class TerminalTest(unittest.TestCase):
         while self.server.get("/admin/status", admin=True)["running"] == 0:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
-        time.sleep(0.2)
+        self.server.post("/admin/pause", {}, admin=True)  # the answer cannot end by itself
+        self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
         self.process.send_signal(signal.SIGINT)
         self.wait_for_prompt(b", stopped")
         while self.server.get("/admin/status", admin=True)["running"] > 0:
             self.assertLess(time.monotonic(), deadline, "the server goes on")
             time.sleep(0.02)
+        self.server.post("/admin/resume", {}, admin=True)
         self.type(b"/set max_tokens 2\rOnce more\r")
         self.wait_for_prompt(b"2 tokens, first after")
         self.type(b"/quit\r")

@@ -223,14 +223,17 @@ class HttpTest(unittest.TestCase):
             body = json.dumps({"prompt": [5, 6], "max_tokens": 1500, "stream": stream, "ignore_eos": True, "n": 4}).encode()
             with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as s:
                 s.sendall(head(HOST, b"Content-Length: %d" % len(body)) + body)
-                time.sleep(0.2)
+                deadline = time.monotonic() + 20
+                while self.server.get("/admin/status", admin=True)["running"] == 0:
+                    self.assertLess(time.monotonic(), deadline)
+                self.server.post("/admin/pause", {}, admin=True)  # it cannot end by itself
+                self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
                 self.assertEqual(self.server.get("/admin/status", admin=True)["running"], 1)
-            deadline = time.monotonic() + 2
-            while self.server.get("/admin/status", admin=True)["running"] and time.monotonic() < deadline:
+            while (status := self.server.get("/admin/status", admin=True))["running"]:
+                self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.02)
-            status = self.server.get("/admin/status", admin=True)
-            self.assertEqual(status["running"], 0)
             self.assertEqual(status["blocks"]["device"]["used"], 0)
+            self.server.post("/admin/resume", {}, admin=True)
 
     def test_parallel_choices_share_their_prompt(self):
         body = json.dumps({"prompt": [5] * 512, "max_tokens": 1000, "stream": True, "ignore_eos": True, "n": 8}).encode()
