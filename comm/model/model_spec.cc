@@ -55,8 +55,12 @@ void CheckLayers(const ModelSpec& s, const std::string& path) {
     if (rotated < 0 || rotated % 2 != 0 || rotated > layer.head_dim) {
       Fail("{}: {} of {} dimensions of a head cannot rotate in pairs", path, rotated, layer.head_dim);
     }
-    QUIRE_CHECK(rotated == 0 || rotated == RotatedDims(s, layer.rope), "{}: heads of several sizes share rope {}", path,
-                layer.rope);
+    if (rotated != 0 && rotated != RotatedDims(s, layer.rope)) {
+      Fail(
+          "{}: layers that rotate alike have heads of several sizes, which is not supported: {} and {} dimensions "
+          "rotate",
+          path, RotatedDims(s, layer.rope), rotated);
+    }
     const double growth = rotated > 0 ? s.ropes[static_cast<size_t>(layer.rope)].query_growth : 0;
     if (growth != 0 && rotated != layer.head_dim) {
       Fail("{}: queries that grow with their positions and rotate in part are not supported", path);

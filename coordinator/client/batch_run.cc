@@ -33,7 +33,8 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr JsonLimits kAnswerLimits{.max_depth = 64, .max_nodes = 20'000'000};
-constexpr int kLongestPause = 30;  // seconds before another attempt, unless the server says how many
+// Seconds before another attempt, and where the server says how many.
+constexpr int kLongestPause = 30, kLongestPauseAsked = 600;
 
 /// How far a run is, for who watches.
 class Progress {
@@ -84,7 +85,8 @@ bool IsForLater(const ClientAnswer& answer) {
 
 int64_t TokensOf(const Json& body) {
   if (!body.is_object() || !body.contains("usage") || !body["usage"].is_object()) return 0;
-  return body["usage"].value("completion_tokens", int64_t{0});
+  const auto tokens = body["usage"].find("completion_tokens");
+  return tokens != body["usage"].end() && tokens->is_number_integer() ? tokens->get<int64_t>() : 0;
 }
 
 class BatchRun {
@@ -162,8 +164,8 @@ class BatchRun {
     for (int attempt = 0;; ++attempt) {
       ClientAnswer answer = co_await Send(request, whole);
       if (attempt == command_.retries || !IsForLater(answer)) co_return answer;
-      pause.expires_after(std::chrono::seconds(
-          answer.retry_after_seconds.value_or(std::min(kLongestPause, 1 << std::min(attempt, 10)))));
+      const int own = std::min(kLongestPause, 1 << std::min(attempt, 10));
+      pause.expires_after(std::chrono::seconds(std::min(answer.retry_after_seconds.value_or(own), kLongestPauseAsked)));
       co_await pause.async_wait(kToken);
     }
   }

@@ -11,6 +11,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
+#include <memory>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -59,8 +60,45 @@ void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& 
     answer.retry_after_seconds = seconds;
 }
 
+/// Ends what a socket is about when nothing came for long.
+class Watch {
+ public:
+  Watch(tcp::socket& socket, std::chrono::milliseconds patience)
+      : state_(std::make_shared<State>(State{&socket})), timer_(socket.get_executor()), patience_(patience) {
+    Begin();
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() { state_->socket = nullptr; }
+
+  /// Something came.
+  void Begin() {
+    timer_.expires_after(patience_);
+    timer_.async_wait([state = state_](const boost::system::error_code& error) {
+      if (error || state->socket == nullptr) return;
+      state->is_over = true;
+      boost::system::error_code ignored;
+      state->socket->cancel(ignored);
+    });
+  }
+  /// What went wrong, where that is what the socket says.
+  std::string Problem(const std::string& said) const {
+    return state_->is_over ? fmt::format("nothing came for {} s", patience_.count() / 1000.0) : said;
+  }
+
+ private:
+  struct State {  // outlives the watch in the timer's handler
+    tcp::socket* socket;
+    bool is_over = false;
+  };
+  std::shared_ptr<State> state_;
+  asio::steady_timer timer_;
+  std::chrono::milliseconds patience_;
+};
+
 template <class Stream>
-asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& request, const OnBody& on_body) {
+asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& request, const OnBody& on_body,
+                                       Watch& watch) {
   const auto written = HttpRequestOf(request);
   auto [error, size] = co_await http::async_write(stream, written, kToken);
   beast::flat_buffer buffer;
@@ -70,6 +108,7 @@ asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& requ
   while (!error && !parser.is_done()) {
     auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
     error = read_error;
+    watch.Begin();
     if (!on_body || !parser.is_header_done() || parser.get().result() != http::status::ok) continue;
     try {
       on_body(parser.get().body());
@@ -78,7 +117,7 @@ asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& requ
       co_return answer;
     }
   }
-  if (error) answer.problem = fmt::format("the connection ended early: {}", error.message());
+  if (error) answer.problem = watch.Problem(fmt::format("the connection ended early: {}", error.message()));
   if (parser.is_header_done()) ReadSigns(parser.get(), answer);
   answer.body = std::move(parser.get().body());
   co_return answer;
@@ -101,13 +140,17 @@ asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& o
   const auto executor = co_await asio::this_coro::executor;
   ClientAnswer answer;
   tcp::socket socket(executor);
+  boost::system::error_code open_error;
+  socket.open(request.endpoint.protocol(), open_error);
+  Watch watch(socket, request.patience);
   auto [connect_error] = co_await socket.async_connect(request.endpoint, kToken);
   if (connect_error) {
-    answer.problem = fmt::format("cannot connect to {}: {}", request.server.authority(), connect_error.message());
+    const std::string problem = watch.Problem(connect_error.message());
+    answer.problem = fmt::format("cannot connect to {}: {}", request.server.authority(), problem);
     co_return answer;
   }
   if (!request.server.encrypted) {
-    answer = co_await Exchange(socket, request, on_body);
+    answer = co_await Exchange(socket, request, on_body, watch);
     co_return answer;
   }
   ssl::context context(ssl::context::tls_client);
@@ -119,10 +162,10 @@ asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& o
   ::SSL_set_tlsext_host_name(encrypted.native_handle(), request.server.host.c_str());
   auto [tls_error] = co_await encrypted.async_handshake(ssl::stream_base::client, kToken);
   if (tls_error) {
-    answer.problem = fmt::format("{}: {}", request.server.authority(), tls_error.message());
+    answer.problem = fmt::format("{}: {}", request.server.authority(), watch.Problem(tls_error.message()));
     co_return answer;
   }
-  answer = co_await Exchange(encrypted, request, on_body);
+  answer = co_await Exchange(encrypted, request, on_body, watch);
   co_return answer;
 }
 

@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,7 +17,8 @@ struct ClientRequest {
   boost::asio::ip::tcp::endpoint endpoint;  // server.Resolve()
   std::string authorization;                // "Bearer ...", or empty
   std::string path;
-  std::optional<std::string> body;  // JSON, which is POSTed; nothing: a GET
+  std::optional<std::string> body;                                 // JSON, which is POSTed; nothing: a GET
+  std::chrono::milliseconds patience = std::chrono::seconds(660);  // while nothing comes; Quire's requests take 600 s
 };
 
 struct ClientAnswer {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "comm/base/error.h"
@@ -37,8 +38,9 @@ std::string TextOr(const Json& value, const char* otherwise) {
 std::string Bar(int64_t used, int64_t cached, int64_t total) {
   constexpr int64_t kCells = 30;
   if (total <= 0) return std::string(kCells, '.');
-  const int64_t held = (kCells * used + total - 1) / total;
-  const int64_t kept = std::min(kCells - held, kCells * cached / total);
+  const auto cells = [&](int64_t blocks) { return kCells * static_cast<double>(blocks) / static_cast<double>(total); };
+  const auto held = static_cast<int64_t>(std::ceil(std::clamp(cells(used), 0.0, double{kCells})));
+  const auto kept = static_cast<int64_t>(std::clamp(cells(cached), 0.0, static_cast<double>(kCells - held)));
   return std::string(static_cast<size_t>(held), '#') + std::string(static_cast<size_t>(kept), '+') +
          std::string(static_cast<size_t>(kCells - held - kept), '.');
 }

@@ -175,6 +175,7 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
       {"gemma4_text", {{"sliding_window", 0}}, "sliding_window = 0"},
       {"gemma4_text", {{"per_layer_config", {{"3", {{"head_dim", 32}}}}}}, "per_layer_config: 3 is not supported"},
       {"gemma4_text", {{"per_layer_config", {{"2", {{"rope_theta", 32}}}}}}, "per_layer_config: 2: rope_theta"},
+      {"gemma4_text", {{"per_layer_config", {{"1", {{"head_dim", 32}}}}}}, "rotate alike have heads of several sizes"},
       {"gemma4_text",
        {{"num_kv_shared_layers", 1},
         {"layer_types", {"full_attention", "sliding_attention", "full_attention"}},

@@ -98,6 +98,14 @@ class StrangerTest(Batch):
         handler.end_headers()
         handler.wfile.write(text)
 
+    def test_answers_may_count_their_tokens_as_they_like(self):
+        usages = [None, {}, {"completion_tokens": None}, {"completion_tokens": "x"}, {"completion_tokens": 3}]
+        self.write(*(line(str(n), {"n": n}) for n in range(len(usages))))
+        result = self.run_batch(self.serve(lambda handler, body: self.reply(handler, 200, {"usage": usages[body["n"]]})))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual({name: one["response"]["body"]["usage"] for name, one in self.answers().items()},
+                         {str(n): usage for n, usage in enumerate(usages)})
+
     def test_another_run_goes_on_with_what_is_left(self):
         held = threading.Event()
         self.addCleanup(held.set)

@@ -129,14 +129,25 @@ class StrangerTest(unittest.TestCase):
         self.addCleanup(server.shutdown)
         return top(f"127.0.0.1:{server.server_address[1]}", "--interval", "0.1")
 
-    def test_names_cannot_speak_to_the_terminal(self):
+    def status(self, counts):
         rank = {"rank": 0, "host": HOSTILE, "pid": 1, "isa": HOSTILE, "last_step_micros": 1, "heartbeat_age_millis": 1}
-        counts = {"total": 0, "used": 0, "cached": 0, "free": 0}
         replica = {"replica": 0, "state": HOSTILE, "epoch": 1, "running": 0, "waiting": 0, "ranks": [rank],
                    "blocks": {"device": counts, "host": counts}}
-        status = {"version": HOSTILE, "model": {"name": HOSTILE}, "state": HOSTILE, "epoch": 1, "recoveries": 0, "running": 1, "waiting": 0,
-                  "swapped_out": 0, "preemptions": 0, "generated_tokens": 5, "computed_tokens": 5, "cached_tokens": 0, "steps": 5,
-                  "replicas": [replica, replica]}
+        return {"version": HOSTILE, "model": {"name": HOSTILE}, "state": HOSTILE, "epoch": 1, "recoveries": 0, "running": 1, "waiting": 0,
+                "swapped_out": 0, "preemptions": 0, "generated_tokens": 5, "computed_tokens": 5, "cached_tokens": 0, "steps": 5,
+                "replicas": [replica, replica]}
+
+    def test_blocks_need_not_add_up(self):
+        for used, cached, total in ((7, 0, 5), (-3, 2, 5), (2**62, 2**62, 1), (0, 9, 5), (1, 1, -1)):
+            status = json.dumps(self.status({"total": total, "used": used, "cached": cached, "free": 0}))
+            done = self.watch(status, '{"requests": [], "not_listed": 0}')
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for bar in re.findall(r"(?m)^blocks +\[(.*?)\]", done.stdout):
+                self.assertRegex(bar, r"^#*\+*\.*$")
+                self.assertEqual(len(bar), 30)
+
+    def test_names_cannot_speak_to_the_terminal(self):
+        status = self.status({"total": 0, "used": 0, "cached": 0, "free": 0})
         request = {"id": HOSTILE, "state": HOSTILE, "age_seconds": 1, "prompt_tokens": 1, "generated_tokens": 1, "blocks": 1,
                    "client": HOSTILE, "why_waiting": HOSTILE}
         done = self.watch(json.dumps(status), json.dumps({"requests": [request], "not_listed": 0}))
