@@ -275,6 +275,32 @@ class HelloTest(unittest.TestCase):
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(one.recv(1), b"")
 
+    def test_those_that_say_too_much_or_another_thing_are_cut(self):
+        hello = self.hello()
+        room = b"\x01\x01\xff\xb8"  # a hello of 131,000 bytes
+        pieces = b"".join(hello[:3] + b"\x00\x01" + hello[i:i + 1] for i in range(5, len(hello)))
+        for data in (pieces, hello[:5] + room, hello[:3] + b"\x00\x03" + hello[5:9], hello[:5] + b"\x02" + hello[6:]):
+            one, = self.send(1, data)
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(one.recv(1), b"")
+
+    def test_one_whose_head_comes_in_pieces_is_answered(self):
+        hello = self.hello()
+        one, = self.send(1, hello[:3])
+        for piece in (hello[3:7], hello[7:20], hello[20:]):
+            time.sleep(0.05)
+            one.sendall(piece)
+        self.assertEqual(one.recv(1), b"\x16")
+
+    def test_records_after_it_are_counted(self):
+        change = b"\x14\x03\x03\x00\x01\x01"  # TLS 1.3 passes over it
+        one, = self.send(1, self.hello())
+        self.assertEqual(one.recv(1), b"\x16")
+        with self.assertRaises((ConnectionResetError, BrokenPipeError)):
+            for _ in range(10000):
+                one.sendall(change)
+                time.sleep(0.001)
+
     def test_whole_ones_are_all_answered(self):
         for one in list(self.send(600, self.hello())):
             self.assertEqual(one.recv(1), b"\x16")

@@ -21,7 +21,8 @@ class ClientSocket {
   ClientSocket(Tcp socket, const std::shared_ptr<boost::asio::ssl::context>& tls) : socket_(std::move(socket)) {
     if (tls == nullptr) return;
     tls_ = std::make_unique<Tls>(socket_, *tls);
-    StopAtHellos(tls_->native_handle(), &may_pass_hello_);
+    bounds_.socket = socket_.native_handle();
+    BoundHandshake(tls_->native_handle(), &bounds_);
   }
   ClientSocket(const ClientSocket&) = delete;
   ClientSocket& operator=(const ClientSocket&) = delete;
@@ -35,7 +36,8 @@ class ClientSocket {
   /// A handshake that failed because what comes next costs a signature: PassHello, and it goes on when it is begun
   /// again.
   bool stopped_at_hello() { return StoppedAtHello(tls_->native_handle()); }
-  void PassHello() { may_pass_hello_ = true; }
+  void PassHello() { bounds_.may_pass_hello = true; }
+  void EndHandshake() { EndBounds(tls_->native_handle()); }
   /// The client speaks clear text where TLS is spoken; so will the answer.
   void SpeakClearText() { tls_.reset(); }
 
@@ -53,7 +55,7 @@ class ClientSocket {
  private:
   Tcp socket_;
   std::unique_ptr<Tls> tls_;
-  bool may_pass_hello_ = false;
+  HandshakeBounds bounds_;  // of the handshake
 };
 
 }  // namespace quire

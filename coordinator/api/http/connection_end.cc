@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -21,6 +22,16 @@ constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
 constexpr auto kGoodbye = std::chrono::seconds(1);
 constexpr unsigned char kHandshake = 0x16;  // what every TLS connection begins with
+constexpr auto kAfterHello = std::chrono::seconds(5);
+// What a client's first record begins with: its type, version and length; then the type of the hello and its length.
+constexpr size_t kRecordHead = 5, kHelloHead = 4, kHeads = kRecordHead + kHelloHead;
+
+/// Whether the record holds a whole hello, as those of clients do. OpenSSL would take 128 KiB, for which it makes room
+/// as soon as it knows the length, in as many records as there are bytes.
+bool BeginsWholeHello(const unsigned char (&heads)[kHeads]) {
+  const size_t in_record = heads[3] * 256u + heads[4], in_hello = heads[6] * 65536u + heads[7] * 256u + heads[8];
+  return heads[0] == kHandshake && heads[kRecordHead] == 1 && in_hello + kHelloHead <= in_record;
+}
 
 }  // namespace
 
@@ -31,15 +42,23 @@ asio::awaitable<bool> Connection::Secure() {
   if (wait_error || ::recv(socket_.tcp().native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) co_return false;
   if (first == kHandshake) {
     beast::error_code gone;
+    socket_.tcp().set_option(tcp::socket::receive_low_watermark(kHeads), gone);
+    auto [no_more] = co_await socket_.tcp().async_wait(tcp::socket::wait_read, kToken);
+    unsigned char heads[kHeads];
+    const ssize_t count = ::recv(socket_.tcp().native_handle(), heads, sizeof(heads), MSG_PEEK | MSG_DONTWAIT);
+    if (gone || no_more || count != sizeof(heads) || !BeginsWholeHello(heads)) co_return false;
+    socket_.tcp().set_option(tcp::socket::receive_low_watermark(1), gone);
     const asio::ip::address address = socket_.tcp().remote_endpoint(gone).address();
     while (!gone) {
       auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
       ClearDeadline();
+      if (!error) socket_.EndHandshake();
       if (!error || !socket_.stopped_at_hello()) co_return !error;
       // All that costs a signature is here, so what waits its turn cannot be kept for a moment when others do the same.
       co_await handshakes_.Await(address);
       socket_.PassHello();
-      SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));
+      SetDeadline(Clock::now() +
+                  std::min<Clock::duration>(kAfterHello, std::chrono::seconds(limits_.chosen.head_seconds)));
     }
     co_return false;
   }

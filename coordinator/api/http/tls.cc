@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <boost/asio/ssl/context.hpp>
 #include <string_view>
@@ -31,15 +32,23 @@ int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, cons
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/// Where a connection keeps what StopAtHellos was given.
-int PassIndex() {
+/// Where a connection keeps its bounds.
+int BoundsIndex() {
   static const int index = ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
 }
 
 int StopOrPass(SSL* connection, int*, void*) {
-  auto* const may_pass = static_cast<bool*>(::SSL_get_ex_data(connection, PassIndex()));
-  return std::exchange(*may_pass, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
+  auto* const bounds = static_cast<HandshakeBounds*>(::SSL_get_ex_data(connection, BoundsIndex()));
+  return std::exchange(bounds->may_pass_hello, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
+}
+
+/// Told of what comes and goes. Handshakes take some five records from the client.
+void CountRecords(int is_sent, int, int type, const void*, size_t, SSL*, void* argument) {
+  constexpr int kMostRecords = 64;
+  auto* const bounds = static_cast<HandshakeBounds*>(argument);
+  if (is_sent == 0 && type == SSL3_RT_HEADER && ++bounds->records == kMostRecords)
+    ::shutdown(bounds->socket, SHUT_RDWR);
 }
 
 void SetRules(SSL_CTX* context) {
@@ -78,7 +87,13 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
 
 }  // namespace
 
-void StopAtHellos(ssl_st* connection, bool* may_pass) { ::SSL_set_ex_data(connection, PassIndex(), may_pass); }
+void BoundHandshake(ssl_st* connection, HandshakeBounds* bounds) {
+  ::SSL_set_ex_data(connection, BoundsIndex(), bounds);
+  ::SSL_set_msg_callback(connection, CountRecords);
+  ::SSL_set_msg_callback_arg(connection, bounds);
+}
+
+void EndBounds(ssl_st* connection) { ::SSL_set_msg_callback(connection, nullptr); }
 
 bool StoppedAtHello(const ssl_st* connection) { return ::SSL_want(connection) == SSL_CLIENT_HELLO_CB; }
 

@@ -31,11 +31,18 @@ class TlsCertificate {
   std::shared_ptr<boost::asio::ssl::context> context_;
 };
 
+/// What a handshake may do, and has done. It must outlive the handshake.
+struct HandshakeBounds {
+  int socket = -1;              // shut down when the client cuts what it says into too many records
+  bool may_pass_hello = false;  // taken back when one hello has passed
+  int records = 0;              // that came
+};
 /// Makes a handshake with a TlsCertificate's context end at each hello of the client, as soon as that is there as a
-/// whole and before anything that costs a signature, unless `*may_pass`; that lets one hello pass and is false then. It
-/// is read as long as there are handshakes.
-void StopAtHellos(ssl_st* connection, bool* may_pass);
+/// whole and before anything that costs a signature, unless it may pass.
+void BoundHandshake(ssl_st* connection, HandshakeBounds* bounds);
 /// Whether the handshake ended there: begun again, it goes on.
 bool StoppedAtHello(const ssl_st* connection);
+/// The handshake is over, and its bounds may go.
+void EndBounds(ssl_st* connection);
 
 }  // namespace quire
