@@ -292,6 +292,23 @@ class HelloTest(unittest.TestCase):
             one.sendall(piece)
         self.assertEqual(one.recv(1), b"\x16")
 
+    def test_lists_that_no_client_has_are_refused(self):
+        def listed(numbers):
+            return (2 * len(numbers)).to_bytes(2, "big") + b"".join(number.to_bytes(2, "big") for number in numbers)
+
+        def first_byte(ciphers, groups):
+            extensions = [(10, listed(groups)), (11, b"\x01\x00"), (13, listed([0x0403, 0x0804, 0x0401]))]
+            tail = b"".join(kind.to_bytes(2, "big") + len(data).to_bytes(2, "big") + data for kind, data in extensions)
+            body = b"\x03\x03" + bytes(32) + b"\x00" + listed(ciphers) + b"\x01\x00" + len(tail).to_bytes(2, "big") + tail
+            message = b"\x01" + len(body).to_bytes(3, "big") + body
+            one, = self.send(1, b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message)
+            return one.recv(1)
+
+        ciphers, groups, nobodys = [0xC02B, 0xC02F], [0x001D, 0x0017], 0x7F00
+        self.assertEqual(first_byte(ciphers, groups), b"\x16")
+        self.assertEqual(first_byte(ciphers, [nobodys] * 4000 + groups), b"\x15")
+        self.assertEqual(first_byte(ciphers * 2000, groups), b"\x15")
+
     def test_records_after_it_are_counted(self):
         change = b"\x14\x03\x03\x00\x01\x01"  # TLS 1.3 passes over it
         one, = self.send(1, self.hello())
@@ -310,9 +327,17 @@ class HelloTest(unittest.TestCase):
         groups, key = x25519 + p256 + x448, x25519 + b"\x00\x20"  # what the client knows, and of which group the key is that it sends
         hello = self.hello()
         self.assertEqual((hello.count(groups), hello.count(key)), (1, 1))
-        one, = self.send(1, hello.replace(groups, x25519 + p256 + nobodys).replace(key, nobodys + b"\x00\x20"))
+        hello = hello.replace(groups, x25519 + p256 + nobodys).replace(key, nobodys + b"\x00\x20")
+        one, = self.send(1, hello)
         retry = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")  # RFC 8446, 4.1.3
         self.assertIn(retry, one.recv(4096))
+        large = b"\x01\x01\xff\xb8" + bytes(131000)  # what OpenSSL would wait for as a whole
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            for i in range(0, len(large), 16000):
+                one.sendall(hello[:3] + len(large[i:i + 16000]).to_bytes(2, "big") + large[i:i + 16000])
+        with contextlib.suppress(ConnectionResetError):
+            while one.recv(4096):  # what was said of the first
+                pass
 
 
 class StartTest(unittest.TestCase):

@@ -45,6 +45,8 @@ MUTANTS = [
     Mutant("tls: hellos wait for turns that never come", END, "socket_.PassHello();", "", tls("HelloTest.test_whole_ones_are_all_answered")),
     Mutant("tls: hellos that have not ended wait for turns", "coordinator/api/http/tls.cc", "return ::SSL_want(connection) == SSL_CLIENT_HELLO_CB;",
            "return true;", tls("HelloTest.test_those_that_never_end_wait_for_no_turn_and_are_cut")),
+    Mutant("tls: hellos have lists of any length", "coordinator/api/http/tls.cc", "if (HasLongLists(connection)) return SSL_CLIENT_HELLO_ERROR;", "",
+           tls("HelloTest.test_lists_that_no_client_has_are_refused")),
     Mutant("tls: handshakes have no end", END,
            "Connection::Secure() {\n  SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));", "Connection::Secure() {",
            tls("TlsTest.test_slow_handshakes_are_cut_and_count_as_connections")),

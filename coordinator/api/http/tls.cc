@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/ssl/context.hpp>
 #include <string_view>
 #include <utility>
@@ -38,17 +39,37 @@ int BoundsIndex() {
   return index;
 }
 
+/// Whether a list of the hello that is being looked at is longer than those of clients are. OpenSSL looks for what
+/// both sides know by going through them inside one another: 4,000 groups and ciphers in one hello take it 0.1 s.
+bool HasLongLists(SSL* connection) {
+  const unsigned char* list = nullptr;
+  if (::SSL_client_hello_get0_ciphers(connection, &list) > 512) return true;
+  constexpr std::pair<unsigned, size_t> kMost[] = {{TLSEXT_TYPE_supported_groups, 128},
+                                                   {TLSEXT_TYPE_signature_algorithms, 256},
+                                                   {TLSEXT_TYPE_signature_algorithms_cert, 256},
+                                                   {TLSEXT_TYPE_key_share, 8192},
+                                                   {TLSEXT_TYPE_psk, 4096}};
+  return std::ranges::any_of(kMost, [&](const auto& bound) {
+    size_t bytes = 0;
+    return ::SSL_client_hello_get0_ext(connection, bound.first, &list, &bytes) == 1 && bytes > bound.second;
+  });
+}
+
 int StopOrPass(SSL* connection, int*, void*) {
+  if (HasLongLists(connection)) return SSL_CLIENT_HELLO_ERROR;
   auto* const bounds = static_cast<HandshakeBounds*>(::SSL_get_ex_data(connection, BoundsIndex()));
   return std::exchange(bounds->may_pass_hello, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
 }
 
-/// Told of what comes and goes. Handshakes take some five records from the client.
-void CountRecords(int is_sent, int, int type, const void*, size_t, SSL*, void* argument) {
-  constexpr int kMostRecords = 64;
+/// Told of what comes and goes. A client says a handshake in some five records and 0.5 to 4 KiB, and a hello that must
+/// be said again could have 128.
+void CountRecords(int is_sent, int, int type, const void* head, size_t size, SSL*, void* argument) {
+  constexpr int kMostRecords = 64, kMostBytes = 24 << 10;
+  if (is_sent != 0 || type != SSL3_RT_HEADER || size < SSL3_RT_HEADER_LENGTH) return;
   auto* const bounds = static_cast<HandshakeBounds*>(argument);
-  if (is_sent == 0 && type == SSL3_RT_HEADER && ++bounds->records == kMostRecords)
-    ::shutdown(bounds->socket, SHUT_RDWR);
+  const auto* const length = static_cast<const unsigned char*>(head) + SSL3_RT_HEADER_LENGTH - 2;
+  bounds->bytes += length[0] * 256 + length[1];
+  if (++bounds->records == kMostRecords || bounds->bytes > kMostBytes) ::shutdown(bounds->socket, SHUT_RDWR);
 }
 
 void SetRules(SSL_CTX* context) {

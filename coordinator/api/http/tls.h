@@ -33,9 +33,9 @@ class TlsCertificate {
 
 /// What a handshake may do, and has done. It must outlive the handshake.
 struct HandshakeBounds {
-  int socket = -1;              // shut down when the client cuts what it says into too many records
+  int socket = -1;              // shut down when the client says too much, or cuts it into too many records
   bool may_pass_hello = false;  // taken back when one hello has passed
-  int records = 0;              // that came
+  int records = 0, bytes = 0;   // that came
 };
 /// Makes a handshake with a TlsCertificate's context end at each hello of the client, as soon as that is there as a
 /// whole and before anything that costs a signature, unless it may pass.
