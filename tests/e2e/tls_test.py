@@ -318,6 +318,27 @@ class HelloTest(unittest.TestCase):
                 one.sendall(change)
                 time.sleep(0.001)
 
+    def test_keys_may_be_changed_a_few_times(self):
+        request = head("GET", "/v1/models", "Connection: close")
+        for changes, answers in ((5, True), (60, False)):
+            client = subprocess.Popen(["openssl", "s_client", "-tls1_3", "-crlf", "-connect", f"127.0.0.1:{self.server.port}"], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(client.stdout.close)
+            self.addCleanup(client.wait)
+            self.addCleanup(client.kill)
+            seen = b""
+            while b"Verify return code" not in seen:
+                seen += os.read(client.stdout.fileno(), 4096)
+            with contextlib.suppress(BrokenPipeError):
+                for _ in range(changes):  # a line of its own each, as from a keyboard
+                    client.stdin.write(b"k\n")
+                    client.stdin.flush()
+                    time.sleep(0.02)
+                client.stdin.write(request.replace(b"\r\n", b"\n"))
+            with contextlib.suppress(BrokenPipeError):
+                client.stdin.close()
+            self.assertEqual(b"HTTP/1.1 200" in client.stdout.read(), answers, changes)
+
     def test_whole_ones_are_all_answered(self):
         for one in list(self.send(600, self.hello())):
             self.assertEqual(one.recv(1), b"\x16")

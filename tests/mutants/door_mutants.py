@@ -47,6 +47,8 @@ MUTANTS = [
            "return true;", tls("HelloTest.test_those_that_never_end_wait_for_no_turn_and_are_cut")),
     Mutant("tls: hellos have lists of any length", "coordinator/api/http/tls.cc", "if (HasLongLists(connection)) return SSL_CLIENT_HELLO_ERROR;", "",
            tls("HelloTest.test_lists_that_no_client_has_are_refused")),
+    Mutant("tls: keys change as often as a client likes", "coordinator/api/http/tls.cc", "if (is_message && ++bounds.messages >= kMostMessages) CutOff(connection, bounds);", "",
+           tls("HelloTest.test_keys_may_be_changed_a_few_times")),
     Mutant("tls: handshakes have no end", END,
            "Connection::Secure() {\n  SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));", "Connection::Secure() {",
            tls("TlsTest.test_slow_handshakes_are_cut_and_count_as_connections")),

@@ -22,7 +22,7 @@ class ClientSocket {
     if (tls == nullptr) return;
     tls_ = std::make_unique<Tls>(socket_, *tls);
     bounds_.socket = socket_.native_handle();
-    BoundHandshake(tls_->native_handle(), &bounds_);
+    BoundClient(tls_->native_handle(), &bounds_);
   }
   ClientSocket(const ClientSocket&) = delete;
   ClientSocket& operator=(const ClientSocket&) = delete;
@@ -37,7 +37,7 @@ class ClientSocket {
   /// again.
   bool stopped_at_hello() { return StoppedAtHello(tls_->native_handle()); }
   void PassHello() { bounds_.may_pass_hello = true; }
-  void EndHandshake() { EndBounds(tls_->native_handle()); }
+  void EndHandshake() { bounds_.is_open = true; }
   /// The client speaks clear text where TLS is spoken; so will the answer.
   void SpeakClearText() { tls_.reset(); }
 
@@ -54,8 +54,8 @@ class ClientSocket {
 
  private:
   Tcp socket_;
+  TlsBounds bounds_;
   std::unique_ptr<Tls> tls_;
-  HandshakeBounds bounds_;  // of the handshake
 };
 
 }  // namespace quire

@@ -57,19 +57,32 @@ bool HasLongLists(SSL* connection) {
 
 int StopOrPass(SSL* connection, int*, void*) {
   if (HasLongLists(connection)) return SSL_CLIENT_HELLO_ERROR;
-  auto* const bounds = static_cast<HandshakeBounds*>(::SSL_get_ex_data(connection, BoundsIndex()));
+  auto* const bounds = static_cast<TlsBounds*>(::SSL_get_ex_data(connection, BoundsIndex()));
   return std::exchange(bounds->may_pass_hello, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
 }
 
+/// Nothing more is read, not even of what is here already.
+void CutOff(SSL* connection, const TlsBounds& bounds) {
+  ::SSL_set_shutdown(connection, SSL_RECEIVED_SHUTDOWN);
+  ::shutdown(bounds.socket, SHUT_RDWR);
+}
+
 /// Told of what comes and goes. A client says a handshake in some five records and 0.5 to 4 KiB, and a hello that must
-/// be said again could have 128.
-void CountRecords(int is_sent, int, int type, const void* head, size_t size, SSL*, void* argument) {
-  constexpr int kMostRecords = 64, kMostBytes = 24 << 10;
-  if (is_sent != 0 || type != SSL3_RT_HEADER || size < SSL3_RT_HEADER_LENGTH) return;
-  auto* const bounds = static_cast<HandshakeBounds*>(argument);
-  const auto* const length = static_cast<const unsigned char*>(head) + SSL3_RT_HEADER_LENGTH - 2;
-  bounds->bytes += length[0] * 256 + length[1];
-  if (++bounds->records == kMostRecords || bounds->bytes > kMostBytes) ::shutdown(bounds->socket, SHUT_RDWR);
+/// be said again could have 128. After it clients may change their keys (TLS 1.3), which each time takes as long as
+/// moving a page of bytes, and which they do after 2^24 records if ever.
+void CountMessages(int is_sent, int, int type, const void* content, size_t size, SSL* connection, void* argument) {
+  constexpr int kMostRecords = 64, kMostBytes = 24 << 10, kMostMessages = 16;
+  if (is_sent != 0) return;
+  auto& bounds = *static_cast<TlsBounds*>(argument);
+  const auto* const bytes = static_cast<const unsigned char*>(content);
+  const bool is_head = type == SSL3_RT_HEADER && size >= SSL3_RT_HEADER_LENGTH;
+  if (bounds.is_open) {
+    const bool is_message = type == SSL3_RT_HANDSHAKE || (is_head && bytes[0] == SSL3_RT_HANDSHAKE);
+    if (is_message && ++bounds.messages >= kMostMessages) CutOff(connection, bounds);
+  } else if (is_head) {
+    bounds.bytes += bytes[SSL3_RT_HEADER_LENGTH - 2] * 256 + bytes[SSL3_RT_HEADER_LENGTH - 1];
+    if (++bounds.records >= kMostRecords || bounds.bytes > kMostBytes) CutOff(connection, bounds);
+  }
 }
 
 void SetRules(SSL_CTX* context) {
@@ -108,13 +121,11 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
 
 }  // namespace
 
-void BoundHandshake(ssl_st* connection, HandshakeBounds* bounds) {
+void BoundClient(ssl_st* connection, TlsBounds* bounds) {
   ::SSL_set_ex_data(connection, BoundsIndex(), bounds);
-  ::SSL_set_msg_callback(connection, CountRecords);
+  ::SSL_set_msg_callback(connection, CountMessages);
   ::SSL_set_msg_callback_arg(connection, bounds);
 }
-
-void EndBounds(ssl_st* connection) { ::SSL_set_msg_callback(connection, nullptr); }
 
 bool StoppedAtHello(const ssl_st* connection) { return ::SSL_want(connection) == SSL_CLIENT_HELLO_CB; }
 

@@ -31,18 +31,18 @@ class TlsCertificate {
   std::shared_ptr<boost::asio::ssl::context> context_;
 };
 
-/// What a handshake may do, and has done. It must outlive the handshake.
-struct HandshakeBounds {
+/// What a client may make a connection do beside moving its bytes, and has made it do. It must outlive the connection.
+struct TlsBounds {
   int socket = -1;              // shut down when the client says too much, or cuts it into too many records
   bool may_pass_hello = false;  // taken back when one hello has passed
-  int records = 0, bytes = 0;   // that came
+  bool is_open = false;         // the handshake is over
+  int records = 0, bytes = 0;   // that came of the handshake
+  int messages = 0;             // of handshakes, that came after it
 };
-/// Makes a handshake with a TlsCertificate's context end at each hello of the client, as soon as that is there as a
-/// whole and before anything that costs a signature, unless it may pass.
-void BoundHandshake(ssl_st* connection, HandshakeBounds* bounds);
+/// Holds a connection with a TlsCertificate's context to its bounds. A handshake ends at each hello of the client, as
+/// soon as that is there as a whole and before anything that costs a signature, unless it may pass.
+void BoundClient(ssl_st* connection, TlsBounds* bounds);
 /// Whether the handshake ended there: begun again, it goes on.
 bool StoppedAtHello(const ssl_st* connection);
-/// The handshake is over, and its bounds may go.
-void EndBounds(ssl_st* connection);
 
 }  // namespace quire
