@@ -319,25 +319,31 @@ class HelloTest(unittest.TestCase):
                 time.sleep(0.001)
 
     def test_keys_may_be_changed_a_few_times(self):
-        request = head("GET", "/v1/models", "Connection: close")
-        for changes, answers in ((5, True), (60, False)):
+        request = head("GET", "/v1/models", "Connection: close").replace(b"\r\n", b"\n")
+        for changes, answered in ((5, True), (60, False)):
             client = subprocess.Popen(["openssl", "s_client", "-tls1_3", "-crlf", "-connect", f"127.0.0.1:{self.server.port}"], stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            self.addCleanup(client.stdout.close)
-            self.addCleanup(client.wait)
-            self.addCleanup(client.kill)
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            for end in (client.wait, client.kill, client.stdout.close):
+                self.addCleanup(end)
             seen = b""
-            while b"Verify return code" not in seen:
-                seen += os.read(client.stdout.fileno(), 4096)
+
+            def read_until(text, times):
+                nonlocal seen
+                while seen.count(text) < times and (more := os.read(client.stdout.fileno(), 4096)):
+                    seen += more
+
+            read_until(b"Verify return code", 1)
             with contextlib.suppress(BrokenPipeError):
-                for _ in range(changes):  # a line of its own each, as from a keyboard
-                    client.stdin.write(b"k\n")
+                for change in range(changes):
+                    client.stdin.write(b"k\n")  # a command when it is a line of its own
                     client.stdin.flush()
-                    time.sleep(0.02)
-                client.stdin.write(request.replace(b"\r\n", b"\n"))
+                    read_until(b"KEYUPDATE", change + 1)
+                client.stdin.write(request)
+                client.stdin.flush()
+                read_until(b"HTTP/1.1 200", 1)
             with contextlib.suppress(BrokenPipeError):
                 client.stdin.close()
-            self.assertEqual(b"HTTP/1.1 200" in client.stdout.read(), answers, changes)
+            self.assertEqual(b"HTTP/1.1 200" in seen, answered, seen)
 
     def test_whole_ones_are_all_answered(self):
         for one in list(self.send(600, self.hello())):
