@@ -13,12 +13,14 @@ namespace quire {
 
 namespace {
 
+/// Whether a character of UTF-8 begins with this byte.
+bool BeginsCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) != 0x80u; }
+
 /// As many whole characters of UTF-8 as fit.
 std::string CutTo(const std::string& text, size_t columns) {
   size_t seen = 0;
   for (size_t at = 0; at < text.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(text[at]) & 0xC0u) != 0x80u;
-    if (begins && seen++ == columns) return text.substr(0, at);
+    if (BeginsCharacter(text[at]) && seen++ == columns) return text.substr(0, at);
   }
   return text;
 }
@@ -26,8 +28,7 @@ std::string CutTo(const std::string& text, size_t columns) {
 /// A column of a table, free of what could speak to the terminal.
 std::string Cell(const std::string& text, size_t columns) {
   std::string cell = CutTo(WithoutControls(text), columns);
-  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; };
-  cell.append(columns - static_cast<size_t>(std::ranges::count_if(cell, begins)), ' ');
+  cell.append(columns - static_cast<size_t>(std::ranges::count_if(cell, BeginsCharacter)), ' ');
   return cell;
 }
 
