@@ -65,17 +65,17 @@ struct GrammarCompiler::Parts {
         compiler(xgrammar::TokenizerInfo(tokens->of, xgrammar::VocabType::RAW, size, vocabulary.stop_tokens), 1,
                  false) {}
 
-  std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source) {
+  std::shared_ptr<const CompiledGrammar> Find(const GrammarDigest& digest) {
     const std::lock_guard lock(mutex);
-    const auto found = std::ranges::find(kept, DigestOf(source), &Kept::digest);
+    const auto found = std::ranges::find(kept, digest, &Kept::digest);
     if (found == kept.end()) return nullptr;
     kept.splice(kept.begin(), kept, found);
     return found->grammar;
   }
 
-  void Keep(const GrammarSource& source, std::shared_ptr<const CompiledGrammar> grammar, size_t bytes) {
+  void Keep(const GrammarDigest& digest, std::shared_ptr<const CompiledGrammar> grammar, size_t bytes) {
     const std::lock_guard lock(mutex);
-    kept.push_front({DigestOf(source), std::move(grammar), bytes});
+    kept.push_front({digest, std::move(grammar), bytes});
     kept_bytes += bytes;
     for (; kept.size() > kMostKept || kept_bytes > kMostKeptBytes; kept.pop_back()) kept_bytes -= kept.back().bytes;
   }
@@ -230,12 +230,13 @@ bool GrammarMatcher::Mask(std::span<float> logits) {
   return any;
 }
 
-std::shared_ptr<const CompiledGrammar> GrammarCompiler::Find(const GrammarSource& source) {
-  return parts_->Find(source);
+std::shared_ptr<const CompiledGrammar> GrammarCompiler::Find(const GrammarDigest& digest) {
+  return parts_->Find(digest);
 }
 
 std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSource& source) {
-  if (auto found = parts_->Find(source)) return found;
+  const GrammarDigest digest = DigestOf(source);
+  if (auto found = parts_->Find(digest)) return found;
   if (source.text.size() > kMaxGrammarBytes) Fail("has {} bytes, at most {}", source.text.size(), kMaxGrammarBytes);
   if (!parts_->has_stop) Fail("cannot be kept to: the model has no token that ends an answer");
   Warning().clear();
@@ -249,7 +250,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
     GrammarMatcher matcher(grammar);
     if (!matcher.Mask(logits))
       Fail("{}", matcher.overworked() ? ParsingBudget::Exceeded().what() : "allows no answer at all");
-    parts_->Keep(source, grammar, bytes + source.text.size());
+    parts_->Keep(digest, grammar, bytes + source.text.size());
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

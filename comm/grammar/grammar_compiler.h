@@ -29,7 +29,7 @@ class GrammarCompiler {
   std::shared_ptr<const CompiledGrammar> Compile(const GrammarSource& source);
 
   /// What is kept of it; null: nothing. Waits for no compilation.
-  std::shared_ptr<const CompiledGrammar> Find(const GrammarSource& source);
+  std::shared_ptr<const CompiledGrammar> Find(const GrammarDigest& digest);
 
  private:
   struct Parts;

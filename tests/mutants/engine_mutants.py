@@ -74,7 +74,7 @@ MUTANTS = [
            "static_cast<char>('0' + source.kind) + source.text", "source.text", ["worker/grammar_store_test"]),
     Mutant("what was prepared is kept as if it were used last", "worker/serve/grammar_store.cc",
            "if (grammar != nullptr) prepared_[order.ticket] = {DigestOf(order.source), grammar};", "", ["worker/grammar_store_test"]),
-    Mutant("a step waits for grammars of others", "worker/serve/grammar_store.cc", "compiler != nullptr ? compiler->Find(source) : nullptr", "nullptr",
+    Mutant("a step waits for grammars of others", "worker/serve/grammar_store.cc", "compiler != nullptr ? compiler->Find(digest) : nullptr", "nullptr",
            ["worker/grammar_store_test"]),
     Mutant("a compilation takes as long as it likes", "coordinator/grammars/grammar_trials.cc", "if (ProcessTime(pid_) > most) {", "if (false) {",
            ["e2e/structured_output_test:CompilationTest"]),

@@ -73,16 +73,16 @@ void GrammarStore::Enqueue(std::function<void(GrammarCompiler&)> task, bool firs
 }
 
 Compiled GrammarStore::Find(const GrammarSource& source) {
+  const GrammarDigest digest = DigestOf(source);
   GrammarCompiler* compiler = nullptr;
   {
-    const GrammarDigest digest = DigestOf(source);
     const std::lock_guard lock(mutex_);
     const auto is_it = [&](const auto& entry) { return entry.second.digest == digest; };
     const auto found = std::ranges::find_if(prepared_, is_it);
     if (found != prepared_.end()) return found->second.grammar;
     compiler = compiler_;
   }
-  return compiler != nullptr ? compiler->Find(source) : nullptr;
+  return compiler != nullptr ? compiler->Find(digest) : nullptr;
 }
 
 std::shared_ptr<TokenConstraint> GrammarStore::Constrain(const GrammarSource& source, size_t num_given,
