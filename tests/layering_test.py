@@ -267,11 +267,15 @@ def check_reading_list(breach):
             breach(READING_LIST, f"a part of the reading list has {lines} lines, not {said}")
 
 
-def check_tensor_names(path, text, breach):
-    """Whoever needs a weight asks for its role: files' names for it are spelt by its family alone."""
-    if not path.startswith(ARCHITECTURES):
-        for name in re.findall(r'"([\w.{}]+\.(?:weight|bias))"', text):
+def check_tensor_names(path, text, spelt, breach):
+    """Whoever needs a weight asks for its role: files' names for it are spelt by its family alone, and once. `spelt` has
+    the names seen so far, and where."""
+    for name in re.findall(r'"(\w[\w.{}]*\.(?:weight|bias)|(?:model|blk)\.[\w.]*\{\}\.[\w.{}]+)"', text):
+        if not path.startswith(ARCHITECTURES):
             breach(path, f"spells a tensor's name, {name}, which belongs into {ARCHITECTURES}")
+        elif name in spelt:
+            breach(path, f"spells a tensor's name, {name}, again: it stands in {spelt[name]}")
+        spelt[name] = path
 
 
 def check_example(breach):
@@ -288,7 +292,7 @@ def check_example(breach):
 def main():
     breaches = []
     count = 0
-    includes = {}
+    includes, spelt = {}, {}
     check_example(lambda p, what: breaches.append(f"{p}: {what}"))
     check_reading_list(lambda p, what: breaches.append(f"{p}: {what}"))
     for path in files():
@@ -300,7 +304,7 @@ def main():
         targets = {os.path.dirname(i) for i in re.findall(r'#include "([^"]+/[^"]+)"', text)}
         includes.setdefault(os.path.dirname(path), set()).update(targets - {os.path.dirname(path)})
         check_number_types(path, text, breach)
-        check_tensor_names(path, text, breach)
+        check_tensor_names(path, text, spelt, breach)
         if path.endswith(".h"):
             check_header(path, text, breach)
             check_public_functions(path, text, breach)

@@ -146,7 +146,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   untied.tied_embeddings = false;
   const auto weights = WeightsOf(untied);
   return std::ranges::any_of(weights, [&](const WeightSpec& weight) {
-    return weight.role == Role::kHead && tensor_name == (naming == Naming::kHf ? weight.hf : weight.gguf);
+    return weight.role == Role::kHead && tensor_name == PatternOf(weight, naming);
   });
 }
 

@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/model/architectures/gguf_names.h"
 
 namespace quire {
 
 namespace {
 
 std::string NameOf(const WeightSpec& weight, int64_t layer, int64_t expert, Naming naming) {
-  std::string name = naming == Naming::kHf ? weight.hf : weight.gguf;
+  std::string name = PatternOf(weight, naming);
   for (const int64_t number : {layer, expert}) {
     if (const size_t place = name.find("{}"); place != std::string::npos)
       name.replace(place, 2, std::to_string(number));
@@ -28,7 +29,7 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
   if (weight.cols == Axis::kTaps) shape.push_back(1);  // as files have convolutions of single channels
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
-  const bool apart = HasPlaceForExpert(naming == Naming::kHf ? weight.hf : weight.gguf);
+  const bool apart = HasPlaceForExpert(PatternOf(weight, naming));
   if (IsOfExpert(weight.role) && !apart) shape.insert(shape.begin(), spec.mixture.experts);
   for (int64_t expert = 0; expert < (apart ? spec.mixture.experts : 1); ++expert) {
     expected.push_back(
@@ -55,6 +56,13 @@ int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, i
 }
 
 }  // namespace
+
+const char* PatternOf(const WeightSpec& weight, Naming naming) {
+  if (naming == Naming::kHf) return weight.hf;
+  const char* name = weight.gguf != nullptr ? weight.gguf : architectures::GgufName(weight.role);
+  QUIRE_CHECK(name != nullptr, "no GGUF has weight {}", static_cast<int>(weight.role));
+  return name;
+}
 
 int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];

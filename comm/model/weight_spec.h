@@ -165,18 +165,21 @@ struct RowPlaces {
 /// are one tensor, whose first dimension is the expert.
 struct WeightSpec {
   Role role;
-  const char* hf;    // its name in safetensors; in a layer's, {} stands for the layer's number
-  const char* gguf;  // its name in GGUF
+  const char* hf;  // its name in safetensors; in a layer's, {} stands for the layer's number
   Axis rows, cols;
   bool rotates = false;  // its rows are numbers of heads that positions rotate: ModelSpec::interleaved_rope_rows
   Fusion fusion = Fusion::kNone;
-  bool transposed = false;  // the file has [cols, rows]
+  bool transposed = false;     // the file has [cols, rows]
+  const char* gguf = nullptr;  // its name in GGUF where it is not what other families' files call such a weight
 
   bool is_matrix() const { return cols != Axis::kOne; }
 };
 
 /// How files name tensors.
 enum class Naming : uint8_t { kHf, kGguf };
+
+/// The name in such files, with places for numbers as in WeightSpec.
+const char* PatternOf(const WeightSpec& weight, Naming naming);
 
 /// A tensor that a model's file must have.
 struct ExpectedTensor {

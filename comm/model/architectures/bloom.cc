@@ -8,8 +8,8 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.word_embeddings.weight", "token_embd.weight",
-                                    Axis::kTokens, Axis::kHidden};
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.word_embeddings.weight", Axis::kTokens,
+                                    Axis::kHidden};
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config,
@@ -40,14 +40,9 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
   std::vector<WeightSpec> weights = BloomWeights(spec);
-  weights.insert(
-      weights.begin() + 1,
-      {{kEmbeddingNorm, "transformer.word_embeddings_layernorm.weight", "token_embd_norm.weight", kHidden, kOne},
-       {kEmbeddingNormBias, "transformer.word_embeddings_layernorm.bias", "token_embd_norm.bias", kHidden, kOne},
-       {kAttentionNorm, "transformer.h.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
-       {kAttentionNormBias, "transformer.h.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
-       {kMlpNorm, "transformer.h.{}.post_attention_layernorm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
-       {kMlpNormBias, "transformer.h.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne}});
+  weights.insert(weights.begin() + 1,
+                 {{kEmbeddingNorm, "transformer.word_embeddings_layernorm.weight", kHidden, kOne},
+                  {kEmbeddingNormBias, "transformer.word_embeddings_layernorm.bias", kHidden, kOne}});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
@@ -56,21 +51,24 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 std::vector<WeightSpec> BloomWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
-  std::vector<WeightSpec> weights = {
-      kTokenTable,
-      {kAttentionOut, "transformer.h.{}.self_attention.dense.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
-      {kAttentionOutBias, "transformer.h.{}.self_attention.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-      {kUp, "transformer.h.{}.mlp.dense_h_to_4h.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
-      {kUpBias, "transformer.h.{}.mlp.dense_h_to_4h.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
-      {kDown, "transformer.h.{}.mlp.dense_4h_to_h.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
-      {kDownBias, "transformer.h.{}.mlp.dense_4h_to_h.bias", "blk.{}.ffn_down.bias", kHidden, kOne}};
-  AddFusedQkv(spec,
-              {"transformer.h.{}.self_attention.query_key_value.weight", "blk.{}.attn_qkv.weight",
-               "transformer.h.{}.self_attention.query_key_value.bias", "blk.{}.attn_qkv.bias"},
-              weights);
-  weights.insert(weights.end(), {{kFinalNorm, "transformer.ln_f.weight", "output_norm.weight", kHidden, kOne},
-                                 {kFinalNormBias, "transformer.ln_f.bias", "output_norm.bias", kHidden, kOne},
-                                 HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+  std::vector<WeightSpec> weights = {kTokenTable,
+                                     {kAttentionOut, "transformer.h.{}.self_attention.dense.weight", kHidden, kQueries},
+                                     {kAttentionOutBias, "transformer.h.{}.self_attention.dense.bias", kHidden, kOne},
+                                     {kUp, "transformer.h.{}.mlp.dense_h_to_4h.weight", kMlp, kHidden},
+                                     {kUpBias, "transformer.h.{}.mlp.dense_h_to_4h.bias", kMlp, kOne},
+                                     {kDown, "transformer.h.{}.mlp.dense_4h_to_h.weight", kHidden, kMlp},
+                                     {kDownBias, "transformer.h.{}.mlp.dense_4h_to_h.bias", kHidden, kOne}};
+  if (!spec.parallel_block || spec.shared_norm) {
+    weights.insert(weights.end(), {{kAttentionNorm, "transformer.h.{}.input_layernorm.weight", kHidden, kOne},
+                                   {kAttentionNormBias, "transformer.h.{}.input_layernorm.bias", kHidden, kOne}});
+  }
+  if (!spec.parallel_block) {
+    weights.insert(weights.end(), {{kMlpNorm, "transformer.h.{}.post_attention_layernorm.weight", kHidden, kOne},
+                                   {kMlpNormBias, "transformer.h.{}.post_attention_layernorm.bias", kHidden, kOne}});
+  }
+  AddFusedQkv(spec, weights, "transformer.h.{}.self_attention.query_key_value.weight",
+              "transformer.h.{}.self_attention.query_key_value.bias");
+  weights.insert(weights.end(), {kTransformerFinalNorm, kTransformerFinalNormBias, HeadOf(spec, kTokenTable)});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 

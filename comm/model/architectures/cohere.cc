@@ -44,10 +44,7 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
   if (spec.qkv_bias) AddQkvBiases(weights, true);
-  if (spec.out_bias) {
-    weights.insert(weights.begin() + 1, {Role::kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias",
-                                         "blk.{}.attn_output.bias", Axis::kHidden, Axis::kOne});
-  }
+  if (spec.out_bias) AddAttentionOutBias(weights);
   return weights;
 }
 

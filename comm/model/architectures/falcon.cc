@@ -3,12 +3,15 @@
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/bloom.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/rotation.h"
 
 namespace quire::architectures {
 
 namespace {
+
+constexpr const char* kSecondNorm = "blk.{}.attn_norm_2.weight";
 
 /// Models with ALiBi are left to the table of keys, which refuses them: HF rounds their biases to bfloat16 by position.
 void ReadBlock(const HfConfig& config, ModelSpec& spec) {
@@ -46,39 +49,29 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-void AddNorms(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
-  using enum Role;
-  const auto add = [&](Role role, Role bias, const char* hf, const char* hf_bias, const char* gguf,
-                       const char* gguf_bias) {
-    weights.push_back({role, hf, gguf, Axis::kHidden, Axis::kOne});
-    weights.push_back({bias, hf_bias, gguf_bias, Axis::kHidden, Axis::kOne});
-  };
-  if (spec.parallel_block && !spec.shared_norm) {
-    add(kAttentionNorm, kAttentionNormBias, "transformer.h.{}.ln_attn.weight", "transformer.h.{}.ln_attn.bias",
-        "blk.{}.attn_norm_2.weight", "blk.{}.attn_norm_2.bias");
-    add(kMlpNorm, kMlpNormBias, "transformer.h.{}.ln_mlp.weight", "transformer.h.{}.ln_mlp.bias",
-        "blk.{}.attn_norm.weight", "blk.{}.attn_norm.bias");
-    return;
-  }
-  add(kAttentionNorm, kAttentionNormBias, "transformer.h.{}.input_layernorm.weight",
-      "transformer.h.{}.input_layernorm.bias", "blk.{}.attn_norm.weight", "blk.{}.attn_norm.bias");
-  if (spec.parallel_block) return;
-  add(kMlpNorm, kMlpNormBias, "transformer.h.{}.post_attention_layernorm.weight",
-      "transformer.h.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.weight", "blk.{}.ffn_norm.bias");
-}
-
 ModelSpec FromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGelu;
   spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
   spec.parallel_block = true;
-  spec.shared_norm = !config.file().tensors.contains("blk.0.attn_norm_2.weight");
+  spec.shared_norm = !Has(config, kSecondNorm);
   return spec;
 }
 
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+  using enum Role;
+  using enum Axis;
   std::vector<WeightSpec> weights = BloomWeights(spec);
-  AddNorms(spec, weights);
+  if (spec.parallel_block && !spec.shared_norm) {
+    // GGUF's first norm is the MLP's.
+    const auto norm = [](Role role, const char* hf, const char* gguf) {
+      return WeightSpec{.role = role, .hf = hf, .rows = kHidden, .cols = kOne, .gguf = gguf};
+    };
+    weights.insert(weights.end(), {norm(kAttentionNorm, "transformer.h.{}.ln_attn.weight", kSecondNorm),
+                                   norm(kAttentionNormBias, "transformer.h.{}.ln_attn.bias", "blk.{}.attn_norm_2.bias"),
+                                   norm(kMlpNorm, "transformer.h.{}.ln_mlp.weight", GgufName(kAttentionNorm)),
+                                   norm(kMlpNormBias, "transformer.h.{}.ln_mlp.bias", GgufName(kAttentionNormBias))});
+  }
   return WithoutMissingBiases(spec, std::move(weights));
 }
 

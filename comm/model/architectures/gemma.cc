@@ -127,9 +127,7 @@ ModelSpec Gemma3FromGguf(const GgufConfig& config) {
 
 std::vector<WeightSpec> Gemma2Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_feedforward_layernorm.weight", "blk.{}.ffn_norm.weight");
-  AddNormsAfter(weights, "model.layers.{}.post_attention_layernorm.weight",
-                "model.layers.{}.post_feedforward_layernorm.weight");
+  AddNormsAround(weights);
   return weights;
 }
 

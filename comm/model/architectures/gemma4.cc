@@ -144,32 +144,24 @@ ModelSpec Gemma4WholeFromHf(const HfConfig& config) {
 std::vector<WeightSpec> Gemma4Weights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_feedforward_layernorm.weight", "blk.{}.ffn_norm.weight");
-  AddNormsAfter(weights, "model.layers.{}.post_attention_layernorm.weight",
-                "model.layers.{}.post_feedforward_layernorm.weight");
+  AddNormsAround(weights);
   AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
   const WeightSpec of_layers[] = {
-      {Role::kLayerInputGate, "model.layers.{}.per_layer_input_gate.weight", "blk.{}.inp_gate.weight", kLayerInput,
-       kHidden},
-      {Role::kLayerInputOut, "model.layers.{}.per_layer_projection.weight", "blk.{}.proj.weight", kHidden, kLayerInput},
-      {Role::kLayerInputNorm, "model.layers.{}.post_per_layer_input_norm.weight", "blk.{}.post_norm.weight", kHidden,
-       kOne},
+      {Role::kLayerInputGate, "model.layers.{}.per_layer_input_gate.weight", kLayerInput, kHidden},
+      {Role::kLayerInputOut, "model.layers.{}.per_layer_projection.weight", kHidden, kLayerInput},
+      {Role::kLayerInputNorm, "model.layers.{}.post_per_layer_input_norm.weight", kHidden, kOne},
   };
   const WeightSpec of_model[] = {
-      {Role::kLayerEmbedding, "model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight", kTokens,
-       kLayerInputs},
-      {Role::kLayerProjection, "model.per_layer_model_projection.weight", "per_layer_model_proj.weight", kLayerInputs,
-       kHidden},
-      {Role::kLayerProjectionNorm, "model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight", kLayerInput,
-       kOne},
+      {Role::kLayerEmbedding, "model.embed_tokens_per_layer.weight", kTokens, kLayerInputs},
+      {Role::kLayerProjection, "model.per_layer_model_projection.weight", kLayerInputs, kHidden},
+      {Role::kLayerProjectionNorm, "model.per_layer_projection_norm.weight", kLayerInput, kOne},
   };
   if (spec.layer_input_size > 0) {
     weights.insert(weights.begin() + 1, std::begin(of_layers), std::end(of_layers));
     weights.insert(weights.begin(), std::begin(of_model), std::end(of_model));
   }
   const auto layers = std::ranges::find_if(weights, [](const WeightSpec& w) { return IsOfLayer(w.role); });
-  weights.insert(layers,
-                 {Role::kLayerScale, "model.layers.{}.layer_scalar", "blk.{}.layer_output_scale.weight", kOne, kOne});
+  weights.insert(layers, {Role::kLayerScale, "model.layers.{}.layer_scalar", kOne, kOne});
   return weights;
 }
 

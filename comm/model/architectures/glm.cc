@@ -1,6 +1,7 @@
 // GLM-4: biases of queries, keys and values, a part of each head that rotates, its neighbours with each other, gates
 // and ups in one tensor and, in GLM-4-0414, norms after attention and MLP as well.
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 
 namespace quire::architectures {
@@ -24,22 +25,23 @@ ModelSpec Glm4FromHf(const HfConfig& config) {
 ModelSpec Glm4FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;
-  spec.qkv_bias = config.file().tensors.contains("blk.0.attn_q.bias");
+  spec.qkv_bias = Has(config, Role::kQueryBias);
   spec.norms_after = true;
   return spec;
 }
 
 std::vector<WeightSpec> GlmWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  Fuse(weights, {Role::kGate, Role::kUp}, "model.layers.{}.mlp.gate_up_proj.weight", "blk.{}.ffn_up.weight");
+  FuseGatesAndUps(weights);
   if (spec.qkv_bias) AddQkvBiases(weights, true);
   return weights;
 }
 
 std::vector<WeightSpec> Glm4Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = GlmWeights(spec);
-  AddNormsAfter(weights, "model.layers.{}.post_self_attn_layernorm.weight",
-                "model.layers.{}.post_mlp_layernorm.weight");
+  AddNormsAfter(weights);
+  Rename(weights, Role::kAttentionAfterNorm, "model.layers.{}.post_self_attn_layernorm.weight");
+  Rename(weights, Role::kMlpAfterNorm, "model.layers.{}.post_mlp_layernorm.weight");
   return weights;
 }
 

@@ -2,6 +2,7 @@
 // first and then mixtures with a shared expert, whose routers choose by sigmoids and a correction, group by group.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"
 
@@ -26,16 +27,15 @@ ModelSpec Glm4MoeFromGguf(const GgufConfig& config) {
     Fail("{}: nextn_predict_layers = {} of {} blocks", config.path(), further, spec.num_layers());
   }
   spec.layers.resize(static_cast<size_t>(spec.num_layers() - further));
-  spec.qkv_bias = config.file().tensors.contains("blk.0.attn_q.bias");
-  spec.qk_norm = config.file().tensors.contains("blk.0.attn_q_norm.weight") ? QkNorm::kHeads : QkNorm::kNone;
+  spec.qkv_bias = Has(config, Role::kQueryBias);
+  spec.qk_norm = Has(config, Role::kQueryNorm) ? QkNorm::kHeads : QkNorm::kNone;
   SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, CorrectedMixtureFromGguf(config), config.path());
   return spec;
 }
 
 std::vector<WeightSpec> Glm4MoeWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  Rename(weights, Role::kMlpNorm, "model.layers.{}.post_attention_layernorm.weight",
-         "blk.{}.post_attention_norm.weight");
+  WeightOf(weights, Role::kMlpNorm).gguf = GgufName(Role::kAttentionAfterNorm);
   if (spec.qkv_bias) AddQkvBiases(weights, false);
   if (spec.qk_norm == QkNorm::kHeads) AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
   AddMixtureWeights(spec, kCorrectedMixtureNames, weights);

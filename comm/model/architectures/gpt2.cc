@@ -6,9 +6,6 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.wte.weight", "token_embd.weight", Axis::kTokens,
-                                    Axis::kHidden};
-
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config,
                                    {.hidden = {"n_embd", "hidden_size"},
@@ -35,35 +32,25 @@ ModelSpec FromGguf(const GgufConfig& config) {
 
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
-  const auto layer = [&](Role role, const char* hf, const char* gguf, Axis rows, Axis cols = Axis::kOne) {
-    return WeightSpec{.role = role,
-                      .hf = hf,
-                      .gguf = gguf,
-                      .rows = rows,
-                      .cols = cols,
-                      .transposed = spec.transposed && cols != Axis::kOne};
+  const auto layer = [&](Role role, const char* hf, Axis rows, Axis cols = Axis::kOne) {
+    return WeightSpec{
+        .role = role, .hf = hf, .rows = rows, .cols = cols, .transposed = spec.transposed && cols != Axis::kOne};
   };
   using enum Axis;
-  std::vector<WeightSpec> weights = {
-      kTokenTable,
-      {Role::kPositions, "transformer.wpe.weight", "position_embd.weight", Axis::kPositionRows, kHidden},
-      layer(kAttentionNorm, "transformer.h.{}.ln_1.weight", "blk.{}.attn_norm.weight", kHidden),
-      layer(kAttentionNormBias, "transformer.h.{}.ln_1.bias", "blk.{}.attn_norm.bias", kHidden),
-      layer(kAttentionOut, "transformer.h.{}.attn.c_proj.weight", "blk.{}.attn_output.weight", kHidden, kQueries),
-      layer(kAttentionOutBias, "transformer.h.{}.attn.c_proj.bias", "blk.{}.attn_output.bias", kHidden),
-      layer(kMlpNorm, "transformer.h.{}.ln_2.weight", "blk.{}.ffn_norm.weight", kHidden),
-      layer(kMlpNormBias, "transformer.h.{}.ln_2.bias", "blk.{}.ffn_norm.bias", kHidden),
-      layer(kUp, "transformer.h.{}.mlp.c_fc.weight", "blk.{}.ffn_up.weight", kMlp, kHidden),
-      layer(kUpBias, "transformer.h.{}.mlp.c_fc.bias", "blk.{}.ffn_up.bias", kMlp),
-      layer(kDown, "transformer.h.{}.mlp.c_proj.weight", "blk.{}.ffn_down.weight", kHidden, kMlp),
-      layer(kDownBias, "transformer.h.{}.mlp.c_proj.bias", "blk.{}.ffn_down.bias", kHidden)};
-  AddFusedQkv(spec,
-              {"transformer.h.{}.attn.c_attn.weight", "blk.{}.attn_qkv.weight", "transformer.h.{}.attn.c_attn.bias",
-               "blk.{}.attn_qkv.bias"},
-              weights);
-  weights.insert(weights.end(), {{kFinalNorm, "transformer.ln_f.weight", "output_norm.weight", kHidden, kOne},
-                                 {kFinalNormBias, "transformer.ln_f.bias", "output_norm.bias", kHidden, kOne},
-                                 HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+  std::vector<WeightSpec> weights = {kTransformerTokens,
+                                     {Role::kPositions, "transformer.wpe.weight", Axis::kPositionRows, kHidden},
+                                     layer(kAttentionNorm, "transformer.h.{}.ln_1.weight", kHidden),
+                                     layer(kAttentionNormBias, "transformer.h.{}.ln_1.bias", kHidden),
+                                     layer(kAttentionOut, "transformer.h.{}.attn.c_proj.weight", kHidden, kQueries),
+                                     layer(kAttentionOutBias, "transformer.h.{}.attn.c_proj.bias", kHidden),
+                                     layer(kMlpNorm, "transformer.h.{}.ln_2.weight", kHidden),
+                                     layer(kMlpNormBias, "transformer.h.{}.ln_2.bias", kHidden),
+                                     layer(kUp, "transformer.h.{}.mlp.c_fc.weight", kMlp, kHidden),
+                                     layer(kUpBias, "transformer.h.{}.mlp.c_fc.bias", kMlp),
+                                     layer(kDown, "transformer.h.{}.mlp.c_proj.weight", kHidden, kMlp),
+                                     layer(kDownBias, "transformer.h.{}.mlp.c_proj.bias", kHidden)};
+  AddFusedQkv(spec, weights, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias");
+  weights.insert(weights.end(), {kTransformerFinalNorm, kTransformerFinalNormBias, HeadOf(spec, kTransformerTokens)});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 

@@ -8,8 +8,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "gpt_neox.embed_in.weight", "token_embd.weight", Axis::kTokens,
-                                    Axis::kHidden};
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "gpt_neox.embed_in.weight", Axis::kTokens, Axis::kHidden};
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, false);
@@ -35,25 +34,22 @@ ModelSpec FromGguf(const GgufConfig& config) {
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
-  std::vector<WeightSpec> weights = {
-      kTokenTable,
-      {kAttentionNorm, "gpt_neox.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
-      {kAttentionNormBias, "gpt_neox.layers.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
-      {kAttentionOut, "gpt_neox.layers.{}.attention.dense.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
-      {kAttentionOutBias, "gpt_neox.layers.{}.attention.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-      {kMlpNorm, "gpt_neox.layers.{}.post_attention_layernorm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
-      {kMlpNormBias, "gpt_neox.layers.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne},
-      {kUp, "gpt_neox.layers.{}.mlp.dense_h_to_4h.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
-      {kUpBias, "gpt_neox.layers.{}.mlp.dense_h_to_4h.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
-      {kDown, "gpt_neox.layers.{}.mlp.dense_4h_to_h.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
-      {kDownBias, "gpt_neox.layers.{}.mlp.dense_4h_to_h.bias", "blk.{}.ffn_down.bias", kHidden, kOne}};
-  AddFusedQkv(spec,
-              {"gpt_neox.layers.{}.attention.query_key_value.weight", "blk.{}.attn_qkv.weight",
-               "gpt_neox.layers.{}.attention.query_key_value.bias", "blk.{}.attn_qkv.bias"},
-              weights);
-  weights.insert(weights.end(), {{kFinalNorm, "gpt_neox.final_layer_norm.weight", "output_norm.weight", kHidden, kOne},
-                                 {kFinalNormBias, "gpt_neox.final_layer_norm.bias", "output_norm.bias", kHidden, kOne},
-                                 HeadOf(spec, kTokenTable, "embed_out.weight", "output.weight")});
+  std::vector<WeightSpec> weights = {kTokenTable,
+                                     {kAttentionNorm, "gpt_neox.layers.{}.input_layernorm.weight", kHidden, kOne},
+                                     {kAttentionNormBias, "gpt_neox.layers.{}.input_layernorm.bias", kHidden, kOne},
+                                     {kAttentionOut, "gpt_neox.layers.{}.attention.dense.weight", kHidden, kQueries},
+                                     {kAttentionOutBias, "gpt_neox.layers.{}.attention.dense.bias", kHidden, kOne},
+                                     {kMlpNorm, "gpt_neox.layers.{}.post_attention_layernorm.weight", kHidden, kOne},
+                                     {kMlpNormBias, "gpt_neox.layers.{}.post_attention_layernorm.bias", kHidden, kOne},
+                                     {kUp, "gpt_neox.layers.{}.mlp.dense_h_to_4h.weight", kMlp, kHidden},
+                                     {kUpBias, "gpt_neox.layers.{}.mlp.dense_h_to_4h.bias", kMlp, kOne},
+                                     {kDown, "gpt_neox.layers.{}.mlp.dense_4h_to_h.weight", kHidden, kMlp},
+                                     {kDownBias, "gpt_neox.layers.{}.mlp.dense_4h_to_h.bias", kHidden, kOne}};
+  AddFusedQkv(spec, weights, "gpt_neox.layers.{}.attention.query_key_value.weight",
+              "gpt_neox.layers.{}.attention.query_key_value.bias");
+  weights.insert(weights.end(), {{kFinalNorm, "gpt_neox.final_layer_norm.weight", kHidden, kOne},
+                                 {kFinalNormBias, "gpt_neox.final_layer_norm.bias", kHidden, kOne},
+                                 HeadOf(spec, kTokenTable, "embed_out.weight")});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 

@@ -2,6 +2,7 @@
 // context that attention may spend its weight on, and mixtures of clamped gates whose weights may be MXFP4.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"
 
@@ -12,12 +13,11 @@ namespace {
 constexpr int64_t kFullEvery = 2;
 constexpr double kTheta = 150000, kLimit = 7, kSlope = 1.702;
 
-constexpr const char *kGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
-                     *kGateUpBias = "model.layers.{}.mlp.experts.gate_up_proj_bias";
+constexpr const char* kGateUpBias = "model.layers.{}.mlp.experts.gate_up_proj_bias";
 constexpr MixtureNames kNames = {.router = "model.layers.{}.mlp.router.weight",
-                                 .gate = kGateUp,
-                                 .up = kGateUp,
-                                 .down = "model.layers.{}.mlp.experts.down_proj",
+                                 .gate = kStackedGateUp,
+                                 .up = kStackedGateUp,
+                                 .down = kStackedDown,
                                  .router_bias = "model.layers.{}.mlp.router.bias",
                                  .gate_bias = kGateUpBias,
                                  .up_bias = kGateUpBias,
@@ -75,16 +75,10 @@ ModelSpec GptOssFromGguf(const GgufConfig& config) {
 
 std::vector<WeightSpec> GptOssWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  Rename(weights, Role::kMlpNorm, "model.layers.{}.post_attention_layernorm.weight",
-         "blk.{}.post_attention_norm.weight");
+  WeightOf(weights, Role::kMlpNorm).gguf = GgufName(Role::kAttentionAfterNorm);
   if (spec.qkv_bias) AddQkvBiases(weights, false);
-  std::vector<WeightSpec> more = {
-      {Role::kSinks, "model.layers.{}.self_attn.sinks", "blk.{}.attn_sinks.weight", Axis::kHeads, Axis::kOne}};
-  if (spec.out_bias) {
-    more.push_back({Role::kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias", "blk.{}.attn_output.bias",
-                    Axis::kHidden, Axis::kOne});
-  }
-  weights.insert(weights.begin() + 1, more.begin(), more.end());
+  if (spec.out_bias) AddAttentionOutBias(weights);
+  weights.insert(weights.begin() + 1, {Role::kSinks, "model.layers.{}.self_attn.sinks", Axis::kHeads, Axis::kOne});
   AddMixtureWeights(spec, kNames, weights);
   return weights;
 }

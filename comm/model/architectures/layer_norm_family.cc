@@ -1,7 +1,7 @@
 #include "comm/model/architectures/layer_norm_family.h"
 
 #include "comm/base/error.h"
-#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/gguf_names.h"
 
 namespace quire::architectures {
 
@@ -90,7 +90,6 @@ ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tie
 }
 
 ModelSpec LayerNormFromGguf(const GgufConfig& config) {
-  const auto has = [&](const char* tensor) { return config.file().tensors.contains(tensor); };
   ModelSpec spec;
   spec.hidden_size = config.Count("embedding_length");
   spec.layers = LayersOf(config.Count("block_count"), config.path());
@@ -100,10 +99,10 @@ ModelSpec LayerNormFromGguf(const GgufConfig& config) {
   spec.max_position = config.Count("context_length");
   spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_epsilon"));
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
-  spec.tied_embeddings = !has("output.weight");
-  spec.norm_bias = has("output_norm.bias");
+  spec.tied_embeddings = !Has(config, Role::kHead);
+  spec.norm_bias = Has(config, Role::kFinalNormBias);
   SetFamily(spec, config.path());
-  SetBiases(spec, has("blk.0.attn_output.bias"), has("blk.0.ffn_up.bias"));
+  SetBiases(spec, Has(config, Role::kAttentionOutBias), Has(config, Role::kUpBias));
   return spec;
 }
 
@@ -112,11 +111,11 @@ void SetBiases(ModelSpec& spec, bool attention, bool mlp) {
   spec.mlp_bias = mlp;
 }
 
-void AddFusedQkv(const ModelSpec& spec, const FusedNames& names, std::vector<WeightSpec>& weights) {
+void AddFusedQkv(const ModelSpec& spec, std::vector<WeightSpec>& weights, const char* name, const char* name_of_bias) {
   const Fusion fusion = spec.fused_by_head ? Fusion::kByKvHead : Fusion::kInOrder;
   const auto add = [&](Role role, Axis rows, bool bias, bool rotates) {
-    weights.push_back({role, bias ? names.hf_bias : names.hf, bias ? names.gguf_bias : names.gguf, rows,
-                       bias ? Axis::kOne : Axis::kHidden, rotates, fusion, spec.transposed && !bias});
+    weights.push_back({role, bias ? name_of_bias : name, rows, bias ? Axis::kOne : Axis::kHidden, rotates, fusion,
+                       spec.transposed && !bias, bias ? kGgufQkvBias : kGgufQkv});
   };
   for (const bool bias : {false, true}) {
     if (bias && !spec.qkv_bias) continue;
@@ -124,11 +123,6 @@ void AddFusedQkv(const ModelSpec& spec, const FusedNames& names, std::vector<Wei
     add(bias ? Role::kKeyBias : Role::kKey, Axis::kKeyValues, bias, true);
     add(bias ? Role::kValueBias : Role::kValue, Axis::kKeyValues, bias, false);
   }
-}
-
-WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* hf, const char* gguf) {
-  return {Role::kHead, spec.tied_embeddings ? embedding.hf : hf, spec.tied_embeddings ? embedding.gguf : gguf,
-          Axis::kVocab, Axis::kHidden};
 }
 
 std::vector<WeightSpec> WithoutMissingBiases(const ModelSpec& spec, std::vector<WeightSpec> weights) {

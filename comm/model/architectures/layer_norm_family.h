@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "comm/model/architecture.h"
+#include "comm/model/architectures/llama.h"
 
 // What families that descend from GPT have in common: LayerNorm, an MLP without a gate, and mostly queries, keys and
-// values in one tensor. Each lists its weights with both names side by side, even where GGUF's are another family's,
-// too: a list is read against a file's.
+// values in one tensor.
 namespace quire::architectures {
 
 /// The count under those of these names that the file has, `otherwise` where it has none. Throws Error where two of
@@ -44,13 +44,16 @@ ModelSpec LayerNormFromGguf(const GgufConfig& config);
 void SetBiases(ModelSpec& spec, bool attention, bool mlp);
 
 /// Adds queries, keys and values that are one tensor, and where the model has biases, those.
-struct FusedNames {
-  const char *hf, *gguf, *hf_bias, *gguf_bias;
-};
-void AddFusedQkv(const ModelSpec& spec, const FusedNames& names, std::vector<WeightSpec>& weights);
+void AddFusedQkv(const ModelSpec& spec, std::vector<WeightSpec>& weights, const char* name,
+                 const char* name_of_bias = nullptr);
 
-/// The output head, a tensor of its own or the embedding.
-WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* hf, const char* gguf);
+/// What several of them name alike.
+inline constexpr WeightSpec kTransformerTokens = {Role::kEmbedding, "transformer.wte.weight", Axis::kTokens,
+                                                  Axis::kHidden};
+inline constexpr WeightSpec kTransformerFinalNorm = {Role::kFinalNorm, "transformer.ln_f.weight", Axis::kHidden,
+                                                     Axis::kOne};
+inline constexpr WeightSpec kTransformerFinalNormBias = {Role::kFinalNormBias, "transformer.ln_f.bias", Axis::kHidden,
+                                                         Axis::kOne};
 
 /// A list without the biases that the model does not have.
 std::vector<WeightSpec> WithoutMissingBiases(const ModelSpec& spec, std::vector<WeightSpec> weights);

@@ -81,23 +81,22 @@ constexpr MixtureNames kNames = {.router = "model.layers.{}.feed_forward.gate.we
 std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  Rename(weights, Role::kAttentionNorm, "model.layers.{}.operator_norm.weight", "blk.{}.attn_norm.weight");
-  Rename(weights, Role::kMlpNorm, "model.layers.{}.ffn_norm.weight", "blk.{}.ffn_norm.weight");
-  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.out_proj.weight", "blk.{}.attn_output.weight");
-  Rename(weights, Role::kGate, "model.layers.{}.feed_forward.w1.weight", "blk.{}.ffn_gate.weight");
-  Rename(weights, Role::kUp, "model.layers.{}.feed_forward.w3.weight", "blk.{}.ffn_up.weight");
-  Rename(weights, Role::kDown, "model.layers.{}.feed_forward.w2.weight", "blk.{}.ffn_down.weight");
-  Rename(weights, Role::kFinalNorm, "model.embedding_norm.weight", "token_embd_norm.weight");
+  Rename(weights, Role::kAttentionNorm, "model.layers.{}.operator_norm.weight");
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.ffn_norm.weight");
+  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.out_proj.weight");
+  Rename(weights, Role::kGate, "model.layers.{}.feed_forward.w1.weight");
+  Rename(weights, Role::kUp, "model.layers.{}.feed_forward.w3.weight");
+  Rename(weights, Role::kDown, "model.layers.{}.feed_forward.w2.weight");
+  Rename(weights, Role::kFinalNorm, "model.embedding_norm.weight");
   AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
-  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight", "blk.{}.attn_q_norm.weight");
-  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight", "blk.{}.attn_k_norm.weight");
-  const char *in = "model.layers.{}.conv.in_proj.weight", *in_gguf = "blk.{}.shortconv.in_proj.weight";
-  const WeightSpec convolution[] = {
-      {Role::kConvInGate, in, in_gguf, kChannels, kHidden, false, Fusion::kInOrder},
-      {Role::kConvOutGate, in, in_gguf, kChannels, kHidden, false, Fusion::kInOrder},
-      {Role::kConvIn, in, in_gguf, kChannels, kHidden, false, Fusion::kInOrder},
-      {Role::kConvTaps, "model.layers.{}.conv.conv.weight", "blk.{}.shortconv.conv.weight", kChannels, kTaps},
-      {Role::kConvOut, "model.layers.{}.conv.out_proj.weight", "blk.{}.shortconv.out_proj.weight", kHidden, kChannels}};
+  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight");
+  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight");
+  const char* in = "model.layers.{}.conv.in_proj.weight";
+  const WeightSpec convolution[] = {{Role::kConvInGate, in, kChannels, kHidden, false, Fusion::kInOrder},
+                                    {Role::kConvOutGate, in, kChannels, kHidden, false, Fusion::kInOrder},
+                                    {Role::kConvIn, in, kChannels, kHidden, false, Fusion::kInOrder},
+                                    {Role::kConvTaps, "model.layers.{}.conv.conv.weight", kChannels, kTaps},
+                                    {Role::kConvOut, "model.layers.{}.conv.out_proj.weight", kHidden, kChannels}};
   weights.insert(weights.begin() + 1, std::begin(convolution), std::end(convolution));
   AddMixtureWeights(spec, kNames, weights);
   return weights;

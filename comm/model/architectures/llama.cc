@@ -6,6 +6,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/mixtures.h"
 
 namespace quire::architectures {
@@ -13,9 +14,8 @@ namespace quire::architectures {
 namespace {
 
 constexpr int64_t kMaxLayers = 4096;
-constexpr WeightSpec kEmbedding = {Role::kEmbedding, "model.embed_tokens.weight", "token_embd.weight", Axis::kTokens,
-                                   Axis::kHidden};
-constexpr WeightSpec kHead = {Role::kHead, "lm_head.weight", "output.weight", Axis::kVocab, Axis::kHidden};
+constexpr WeightSpec kEmbedding = {Role::kEmbedding, "model.embed_tokens.weight", Axis::kTokens, Axis::kHidden};
+constexpr const char* kPostAttentionNorm = "model.layers.{}.post_attention_layernorm.weight";
 
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
@@ -143,7 +143,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
   spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
-  spec.tied_embeddings = !config.file().tensors.contains(kHead.gguf);
+  spec.tied_embeddings = !Has(config, Role::kHead);
   return spec;
 }
 
@@ -159,87 +159,102 @@ void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every) 
   }
 }
 
-std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec) {
-  WeightSpec head = kHead;
+WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* name) {
+  WeightSpec head = {Role::kHead, name, Axis::kVocab, Axis::kHidden};
   if (spec.tied_embeddings) {
-    head.hf = kEmbedding.hf;
-    head.gguf = kEmbedding.gguf;
+    head.hf = embedding.hf;
+    head.gguf = GgufName(embedding.role);
   }
-  const auto in_layer = [](Role role, const char* hf, const char* gguf, Axis rows, Axis cols, bool rotates = false) {
-    return WeightSpec{role, hf, gguf, rows, cols, rotates};
+  return head;
+}
+
+std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec) {
+  const auto in_layer = [](Role role, const char* hf, Axis rows, Axis cols, bool rotates = false) {
+    return WeightSpec{role, hf, rows, cols, rotates};
   };
   using enum Axis;
   return {
       kEmbedding,
-      in_layer(Role::kAttentionNorm, "model.layers.{}.input_layernorm.weight", "blk.{}.attn_norm.weight", kHidden,
-               kOne),
-      in_layer(Role::kMlpNorm, "model.layers.{}.post_attention_layernorm.weight", "blk.{}.ffn_norm.weight", kHidden,
-               kOne),
-      in_layer(Role::kQuery, "model.layers.{}.self_attn.q_proj.weight", "blk.{}.attn_q.weight", kQueries, kHidden,
-               true),
-      in_layer(Role::kKey, "model.layers.{}.self_attn.k_proj.weight", "blk.{}.attn_k.weight", kKeyValues, kHidden,
-               true),
-      in_layer(Role::kValue, "model.layers.{}.self_attn.v_proj.weight", "blk.{}.attn_v.weight", kKeyValues, kHidden),
-      in_layer(Role::kAttentionOut, "model.layers.{}.self_attn.o_proj.weight", "blk.{}.attn_output.weight", kHidden,
-               kQueries),
-      in_layer(Role::kGate, "model.layers.{}.mlp.gate_proj.weight", "blk.{}.ffn_gate.weight", kMlp, kHidden),
-      in_layer(Role::kUp, "model.layers.{}.mlp.up_proj.weight", "blk.{}.ffn_up.weight", kMlp, kHidden),
-      in_layer(Role::kDown, "model.layers.{}.mlp.down_proj.weight", "blk.{}.ffn_down.weight", kHidden, kMlp),
-      {Role::kFinalNorm, "model.norm.weight", "output_norm.weight", kHidden, kOne},
-      head,
+      in_layer(Role::kAttentionNorm, "model.layers.{}.input_layernorm.weight", kHidden, kOne),
+      in_layer(Role::kMlpNorm, kPostAttentionNorm, kHidden, kOne),
+      in_layer(Role::kQuery, "model.layers.{}.self_attn.q_proj.weight", kQueries, kHidden, true),
+      in_layer(Role::kKey, "model.layers.{}.self_attn.k_proj.weight", kKeyValues, kHidden, true),
+      in_layer(Role::kValue, "model.layers.{}.self_attn.v_proj.weight", kKeyValues, kHidden),
+      in_layer(Role::kAttentionOut, "model.layers.{}.self_attn.o_proj.weight", kHidden, kQueries),
+      in_layer(Role::kGate, "model.layers.{}.mlp.gate_proj.weight", kMlp, kHidden),
+      in_layer(Role::kUp, "model.layers.{}.mlp.up_proj.weight", kMlp, kHidden),
+      in_layer(Role::kDown, "model.layers.{}.mlp.down_proj.weight", kHidden, kMlp),
+      {Role::kFinalNorm, "model.norm.weight", kHidden, kOne},
+      HeadOf(spec, kEmbedding),
   };
 }
 
-void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf, const char* gguf) {
+WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role) {
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);
-  QUIRE_CHECK(weight != weights.end(), "no weight {} to rename", static_cast<int>(role));
-  weight->hf = hf;
-  weight->gguf = gguf;
+  QUIRE_CHECK(weight != weights.end(), "the list has no weight {}", static_cast<int>(role));
+  return *weight;
 }
+
+void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf) { WeightOf(weights, role).hf = hf; }
 
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf) {
   for (const Role role : roles) {
-    Rename(weights, role, hf, gguf);
-    std::ranges::find(weights, role, &WeightSpec::role)->fusion = Fusion::kInOrder;
+    WeightSpec& weight = WeightOf(weights, role);
+    weight.hf = hf;
+    weight.gguf = gguf;
+    weight.fusion = Fusion::kInOrder;
   }
+}
+
+void FuseGatesAndUps(std::vector<WeightSpec>& weights) {
+  Fuse(weights, {Role::kGate, Role::kUp}, "model.layers.{}.mlp.gate_up_proj.weight", GgufName(Role::kUp));
 }
 
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate) {
   const WeightSpec biases[] = {
-      {Role::kQueryBias, "model.layers.{}.self_attn.q_proj.bias", "blk.{}.attn_q.bias", Axis::kQueries, Axis::kOne,
-       rotate},
-      {Role::kKeyBias, "model.layers.{}.self_attn.k_proj.bias", "blk.{}.attn_k.bias", Axis::kKeyValues, Axis::kOne,
-       rotate},
-      {Role::kValueBias, "model.layers.{}.self_attn.v_proj.bias", "blk.{}.attn_v.bias", Axis::kKeyValues, Axis::kOne}};
+      {Role::kQueryBias, "model.layers.{}.self_attn.q_proj.bias", Axis::kQueries, Axis::kOne, rotate},
+      {Role::kKeyBias, "model.layers.{}.self_attn.k_proj.bias", Axis::kKeyValues, Axis::kOne, rotate},
+      {Role::kValueBias, "model.layers.{}.self_attn.v_proj.bias", Axis::kKeyValues, Axis::kOne}};
   weights.insert(weights.begin() + 1, std::begin(biases), std::end(biases));
 }
 
 void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias) {
   const std::pair<Role, WeightSpec> biases[] = {
       {Role::kAttentionNorm,
-       {Role::kAttentionNormBias, "model.layers.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", Axis::kHidden,
-        Axis::kOne}},
+       {Role::kAttentionNormBias, "model.layers.{}.input_layernorm.bias", Axis::kHidden, Axis::kOne}},
       {Role::kMlpNorm,
-       {Role::kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", Axis::kHidden,
-        Axis::kOne}},
-      {Role::kFinalNorm, {Role::kFinalNormBias, final_norm_bias, "output_norm.bias", Axis::kHidden, Axis::kOne}}};
+       {Role::kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias", Axis::kHidden, Axis::kOne}},
+      {Role::kFinalNorm, {Role::kFinalNormBias, final_norm_bias, Axis::kHidden, Axis::kOne}}};
   for (const auto& [norm, bias] : biases) {
     if (std::ranges::find(weights, norm, &WeightSpec::role) != weights.end()) weights.push_back(bias);
   }
 }
 
 void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key) {
-  const WeightSpec norms[] = {
-      {Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight", "blk.{}.attn_q_norm.weight", query, Axis::kOne},
-      {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight", "blk.{}.attn_k_norm.weight", key, Axis::kOne}};
+  const WeightSpec norms[] = {{Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight", query, Axis::kOne},
+                              {Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight", key, Axis::kOne}};
   weights.insert(weights.begin() + 1, std::begin(norms), std::end(norms));
 }
 
-void AddNormsAfter(std::vector<WeightSpec>& weights, const char* attention, const char* mlp) {
+void AddAttentionOutBias(std::vector<WeightSpec>& weights) {
+  weights.insert(weights.begin() + 1,
+                 {Role::kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias", Axis::kHidden, Axis::kOne});
+}
+
+void AddHeadBias(std::vector<WeightSpec>& weights) {
+  weights.push_back({Role::kHeadBias, "lm_head.bias", Axis::kVocab, Axis::kOne});
+}
+
+void AddNormsAfter(std::vector<WeightSpec>& weights) {
   const WeightSpec norms[] = {
-      {Role::kAttentionAfterNorm, attention, "blk.{}.post_attention_norm.weight", Axis::kHidden, Axis::kOne},
-      {Role::kMlpAfterNorm, mlp, "blk.{}.post_ffw_norm.weight", Axis::kHidden, Axis::kOne}};
+      {Role::kAttentionAfterNorm, kPostAttentionNorm, Axis::kHidden, Axis::kOne},
+      {Role::kMlpAfterNorm, "model.layers.{}.post_feedforward_layernorm.weight", Axis::kHidden, Axis::kOne}};
   weights.insert(weights.begin() + 1, std::begin(norms), std::end(norms));
+}
+
+void AddNormsAround(std::vector<WeightSpec>& weights) {
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_feedforward_layernorm.weight");
+  AddNormsAfter(weights);
 }
 
 constexpr Architecture kLlama = {"llama", "llama", PlainLlamaFromHf, InterleavedFromGguf, LlamaWeights};

@@ -18,6 +18,9 @@ ModelSpec LlamaFromGguf(const GgufConfig& config);
 /// Embedding, final norm, head and, per layer, norms, attention without biases, and a gated MLP.
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec);
 
+/// The output head: a tensor of its own, with this name in safetensors, or the embedding.
+WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* name = "lm_head.weight");
+
 /// So many layers of one kind. Throws Error when there cannot be so many.
 std::vector<LayerSpec> LayersOf(int64_t count, const std::string& path);
 
@@ -34,17 +37,25 @@ void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const st
 /// those or, without the list, to all but each `full_every`-th.
 void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every);
 
-/// `weights` with other names for one of them, in both kinds of files.
-void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf, const char* gguf);
+/// One of the weights. Aborts where there is none of this role.
+WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
+/// `weights` with another name for one of them in safetensors.
+void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
 /// Two or three of them become rows of one tensor with these names.
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
+/// Gates and ups that are one tensor.
+void FuseGatesAndUps(std::vector<WeightSpec>& weights);
 /// Biases of queries, keys and values.
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
 /// Biases of the norms that the list has, for LayerNorm; the final norm's has this name in safetensors.
 void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias = "model.norm.bias");
 /// Norms of queries and keys, over `query` and `key` numbers.
 void AddQueryKeyNorms(std::vector<WeightSpec>& weights, Axis query, Axis key);
-/// Norms of what attention and the MLP add to the residual, by these names in safetensors.
-void AddNormsAfter(std::vector<WeightSpec>& weights, const char* attention, const char* mlp);
+void AddAttentionOutBias(std::vector<WeightSpec>& weights);
+void AddHeadBias(std::vector<WeightSpec>& weights);
+/// Norms of what attention and the MLP add to the residual.
+void AddNormsAfter(std::vector<WeightSpec>& weights);
+/// The same, beside a norm before the MLP that has another name then.
+void AddNormsAround(std::vector<WeightSpec>& weights);
 
 }  // namespace quire::architectures

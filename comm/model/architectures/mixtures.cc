@@ -7,7 +7,7 @@
 
 namespace quire::architectures {
 
-const MixtureNames kQwenMixtureNames = {
+constexpr MixtureNames kQwenMixtureNames = {
     .router = "model.layers.{}.mlp.gate.weight",
     .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",
     .up = "model.layers.{}.mlp.experts.{}.up_proj.weight",
@@ -18,18 +18,18 @@ const MixtureNames kQwenMixtureNames = {
     .shared_scale = "model.layers.{}.mlp.shared_expert_gate.weight",
 };
 
-const MixtureNames kBlockSparseMixtureNames = {
+constexpr MixtureNames kBlockSparseMixtureNames = {
     .router = "model.layers.{}.block_sparse_moe.gate.weight",
     .gate = "model.layers.{}.block_sparse_moe.experts.{}.w1.weight",
     .up = "model.layers.{}.block_sparse_moe.experts.{}.w3.weight",
     .down = "model.layers.{}.block_sparse_moe.experts.{}.w2.weight",
 };
 
-const MixtureNames kCorrectedMixtureNames = {
-    .router = "model.layers.{}.mlp.gate.weight",
-    .gate = "model.layers.{}.mlp.experts.{}.gate_proj.weight",
-    .up = "model.layers.{}.mlp.experts.{}.up_proj.weight",
-    .down = "model.layers.{}.mlp.experts.{}.down_proj.weight",
+constexpr MixtureNames kCorrectedMixtureNames = {
+    .router = kQwenMixtureNames.router,
+    .gate = kQwenMixtureNames.gate,
+    .up = kQwenMixtureNames.up,
+    .down = kQwenMixtureNames.down,
     .shared_gate = "model.layers.{}.mlp.shared_experts.gate_proj.weight",
     .shared_up = "model.layers.{}.mlp.shared_experts.up_proj.weight",
     .shared_down = "model.layers.{}.mlp.shared_experts.down_proj.weight",
@@ -137,9 +137,9 @@ namespace {
 
 /// A family's names where its files have experts stacked.
 MixtureNames Stacked(MixtureNames names) {
-  names.router = "model.layers.{}.mlp.gate.weight";
-  names.gate = names.up = "model.layers.{}.mlp.experts.gate_up_proj";
-  names.down = "model.layers.{}.mlp.experts.down_proj";
+  names.router = kQwenMixtureNames.router;
+  names.gate = names.up = kStackedGateUp;
+  names.down = kStackedDown;
   return names;
 }
 
@@ -154,20 +154,20 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::ve
   if (spec.num_mixture_layers() == spec.num_layers()) {
     std::erase_if(weights, [](const WeightSpec& weight) { return IsOfDenseMlp(weight.role); });
   }
-  std::vector<WeightSpec> mine = {{Role::kRouter, names.router, "blk.{}.ffn_gate_inp.weight", kExperts, kHidden}};
+  std::vector<WeightSpec> mine = {{Role::kRouter, names.router, kExperts, kHidden}};
   if (m.router_bias) {
-    mine.push_back({Role::kRouterBias, names.router_bias, "blk.{}.ffn_gate_inp.bias", kExperts, kOne});
+    mine.push_back({Role::kRouterBias, names.router_bias, kExperts, kOne});
   }
   if (m.correction_bias) {
-    mine.push_back({Role::kRouterCorrection, names.correction, "blk.{}.exp_probs_b.bias", kExperts, kOne});
+    mine.push_back({Role::kRouterCorrection, names.correction, kExperts, kOne});
   }
-  mine.push_back({Role::kExpertGate, names.gate, "blk.{}.ffn_gate_exps.weight", kExpertMlp, kHidden});
-  mine.push_back({Role::kExpertUp, names.up, "blk.{}.ffn_up_exps.weight", kExpertMlp, kHidden});
-  mine.push_back({Role::kExpertDown, names.down, "blk.{}.ffn_down_exps.weight", kHidden, kExpertMlp});
+  mine.push_back({Role::kExpertGate, names.gate, kExpertMlp, kHidden});
+  mine.push_back({Role::kExpertUp, names.up, kExpertMlp, kHidden});
+  mine.push_back({Role::kExpertDown, names.down, kHidden, kExpertMlp});
   if (m.expert_biases) {
-    mine.push_back({Role::kExpertGateBias, names.gate_bias, "blk.{}.ffn_gate_exps.bias", kExpertMlp, kOne});
-    mine.push_back({Role::kExpertUpBias, names.up_bias, "blk.{}.ffn_up_exps.bias", kExpertMlp, kOne});
-    mine.push_back({Role::kExpertDownBias, names.down_bias, "blk.{}.ffn_down_exps.bias", kHidden, kOne});
+    mine.push_back({Role::kExpertGateBias, names.gate_bias, kExpertMlp, kOne});
+    mine.push_back({Role::kExpertUpBias, names.up_bias, kExpertMlp, kOne});
+    mine.push_back({Role::kExpertDownBias, names.down_bias, kHidden, kOne});
   }
   for (WeightSpec& weight : mine) {
     if (!IsOfExpert(weight.role)) continue;
@@ -175,12 +175,12 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::ve
     if (weight.rows == kExpertMlp) weight.fusion = FusionOf(m.file_rows);
   }
   if (m.shared_intermediate_size > 0) {
-    mine.push_back({Role::kSharedGate, names.shared_gate, "blk.{}.ffn_gate_shexp.weight", kSharedMlp, kHidden});
-    mine.push_back({Role::kSharedUp, names.shared_up, "blk.{}.ffn_up_shexp.weight", kSharedMlp, kHidden});
-    mine.push_back({Role::kSharedDown, names.shared_down, "blk.{}.ffn_down_shexp.weight", kHidden, kSharedMlp});
+    mine.push_back({Role::kSharedGate, names.shared_gate, kSharedMlp, kHidden});
+    mine.push_back({Role::kSharedUp, names.shared_up, kSharedMlp, kHidden});
+    mine.push_back({Role::kSharedDown, names.shared_down, kHidden, kSharedMlp});
   }
   if (m.shared_gate) {
-    mine.push_back({Role::kSharedScale, names.shared_scale, "blk.{}.ffn_gate_inp_shexp.weight", kOne, kHidden});
+    mine.push_back({Role::kSharedScale, names.shared_scale, kOne, kHidden});
   }
   weights.insert(weights.begin() + 1, mine.begin(), mine.end());
 }

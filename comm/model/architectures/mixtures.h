@@ -52,8 +52,11 @@ extern const MixtureNames kBlockSparseMixtureNames;
 /// Like Qwen's, of families with routers of DeepSeek-V3's kind.
 extern const MixtureNames kCorrectedMixtureNames;
 
-/// What names of stacked gates and ups of experts end with in files of families whose experts used to be apart.
-inline constexpr std::string_view kStackedEnd = ".mlp.experts.gate_up_proj";
+/// Experts of all numbers in one tensor, gates and ups in one: gpt-oss's, and newer files of other families.
+inline constexpr const char *kStackedGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
+                            *kStackedDown = "model.layers.{}.mlp.experts.down_proj";
+/// What names of such gates and ups end with, behind the layer's number.
+inline constexpr std::string_view kStackedEnd = std::string_view(kStackedGateUp).substr(sizeof("model.layers.{}") - 1);
 
 /// The mixture's weights, and no more of an MLP where all layers have one.
 void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& names, std::vector<WeightSpec>& weights);

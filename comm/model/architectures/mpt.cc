@@ -7,9 +7,6 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.wte.weight", "token_embd.weight", Axis::kTokens,
-                                    Axis::kHidden};
-
 /// HF's class has ALiBi whatever the file says, with slopes down to 2^-8; and an MLP four times as wide as the rest.
 void CheckAttention(const HfConfig& config) {
   if (!config.Has("attn_config")) return;
@@ -53,16 +50,15 @@ ModelSpec FromGguf(const GgufConfig& config) {
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
-  std::vector<WeightSpec> weights = {
-      kTokenTable,
-      {kAttentionNorm, "transformer.blocks.{}.norm_1.weight", "blk.{}.attn_norm.weight", kHidden, kOne},
-      {kAttentionOut, "transformer.blocks.{}.attn.out_proj.weight", "blk.{}.attn_output.weight", kHidden, kQueries},
-      {kMlpNorm, "transformer.blocks.{}.norm_2.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
-      {kUp, "transformer.blocks.{}.ffn.up_proj.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
-      {kDown, "transformer.blocks.{}.ffn.down_proj.weight", "blk.{}.ffn_down.weight", kHidden, kMlp}};
-  AddFusedQkv(spec, {"transformer.blocks.{}.attn.Wqkv.weight", "blk.{}.attn_qkv.weight", nullptr, nullptr}, weights);
-  weights.insert(weights.end(), {{kFinalNorm, "transformer.norm_f.weight", "output_norm.weight", kHidden, kOne},
-                                 HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+  std::vector<WeightSpec> weights = {kTransformerTokens,
+                                     {kAttentionNorm, "transformer.blocks.{}.norm_1.weight", kHidden, kOne},
+                                     {kAttentionOut, "transformer.blocks.{}.attn.out_proj.weight", kHidden, kQueries},
+                                     {kMlpNorm, "transformer.blocks.{}.norm_2.weight", kHidden, kOne},
+                                     {kUp, "transformer.blocks.{}.ffn.up_proj.weight", kMlp, kHidden},
+                                     {kDown, "transformer.blocks.{}.ffn.down_proj.weight", kHidden, kMlp}};
+  AddFusedQkv(spec, weights, "transformer.blocks.{}.attn.Wqkv.weight");
+  weights.insert(weights.end(),
+                 {{kFinalNorm, "transformer.norm_f.weight", kHidden, kOne}, HeadOf(spec, kTransformerTokens)});
   return weights;
 }
 

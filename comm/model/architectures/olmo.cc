@@ -62,8 +62,7 @@ std::vector<WeightSpec> OlmoWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   std::erase_if(weights,
                 [](const WeightSpec& w) { return w.role == Role::kAttentionNorm || w.role == Role::kMlpNorm; });
-  AddNormsAfter(weights, "model.layers.{}.post_attention_layernorm.weight",
-                "model.layers.{}.post_feedforward_layernorm.weight");
+  AddNormsAfter(weights);
   AddQueryKeyNorms(weights, Axis::kQueries, Axis::kKeyValues);
   return weights;
 }

@@ -8,8 +8,8 @@ namespace quire::architectures {
 namespace {
 
 constexpr int64_t kPositionOffset = 2;
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "model.decoder.embed_tokens.weight", "token_embd.weight",
-                                    Axis::kTokens, Axis::kHidden};
+constexpr WeightSpec kTokenTable = {Role::kEmbedding, "model.decoder.embed_tokens.weight", Axis::kTokens,
+                                    Axis::kHidden};
 
 ModelSpec FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, true);
@@ -29,32 +29,28 @@ ModelSpec FromHf(const HfConfig& config) {
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
-  return WithoutMissingBiases(
-      spec,
-      {kTokenTable,
-       {Role::kPositions, "model.decoder.embed_positions.weight", "position_embd.weight", Axis::kPositionRows, kHidden},
-       {kAttentionNorm, "model.decoder.layers.{}.self_attn_layer_norm.weight", "blk.{}.attn_norm.weight", kHidden,
-        kOne},
-       {kAttentionNormBias, "model.decoder.layers.{}.self_attn_layer_norm.bias", "blk.{}.attn_norm.bias", kHidden,
-        kOne},
-       {kQuery, "model.decoder.layers.{}.self_attn.q_proj.weight", "blk.{}.attn_q.weight", kQueries, kHidden},
-       {kQueryBias, "model.decoder.layers.{}.self_attn.q_proj.bias", "blk.{}.attn_q.bias", kQueries, kOne},
-       {kKey, "model.decoder.layers.{}.self_attn.k_proj.weight", "blk.{}.attn_k.weight", kKeyValues, kHidden},
-       {kKeyBias, "model.decoder.layers.{}.self_attn.k_proj.bias", "blk.{}.attn_k.bias", kKeyValues, kOne},
-       {kValue, "model.decoder.layers.{}.self_attn.v_proj.weight", "blk.{}.attn_v.weight", kKeyValues, kHidden},
-       {kValueBias, "model.decoder.layers.{}.self_attn.v_proj.bias", "blk.{}.attn_v.bias", kKeyValues, kOne},
-       {kAttentionOut, "model.decoder.layers.{}.self_attn.out_proj.weight", "blk.{}.attn_output.weight", kHidden,
-        kQueries},
-       {kAttentionOutBias, "model.decoder.layers.{}.self_attn.out_proj.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-       {kMlpNorm, "model.decoder.layers.{}.final_layer_norm.weight", "blk.{}.ffn_norm.weight", kHidden, kOne},
-       {kMlpNormBias, "model.decoder.layers.{}.final_layer_norm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne},
-       {kUp, "model.decoder.layers.{}.fc1.weight", "blk.{}.ffn_up.weight", kMlp, kHidden},
-       {kUpBias, "model.decoder.layers.{}.fc1.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
-       {kDown, "model.decoder.layers.{}.fc2.weight", "blk.{}.ffn_down.weight", kHidden, kMlp},
-       {kDownBias, "model.decoder.layers.{}.fc2.bias", "blk.{}.ffn_down.bias", kHidden, kOne},
-       {kFinalNorm, "model.decoder.final_layer_norm.weight", "output_norm.weight", kHidden, kOne},
-       {kFinalNormBias, "model.decoder.final_layer_norm.bias", "output_norm.bias", kHidden, kOne},
-       HeadOf(spec, kTokenTable, "lm_head.weight", "output.weight")});
+  return WithoutMissingBiases(spec,
+                              {kTokenTable,
+                               {Role::kPositions, "model.decoder.embed_positions.weight", Axis::kPositionRows, kHidden},
+                               {kAttentionNorm, "model.decoder.layers.{}.self_attn_layer_norm.weight", kHidden, kOne},
+                               {kAttentionNormBias, "model.decoder.layers.{}.self_attn_layer_norm.bias", kHidden, kOne},
+                               {kQuery, "model.decoder.layers.{}.self_attn.q_proj.weight", kQueries, kHidden},
+                               {kQueryBias, "model.decoder.layers.{}.self_attn.q_proj.bias", kQueries, kOne},
+                               {kKey, "model.decoder.layers.{}.self_attn.k_proj.weight", kKeyValues, kHidden},
+                               {kKeyBias, "model.decoder.layers.{}.self_attn.k_proj.bias", kKeyValues, kOne},
+                               {kValue, "model.decoder.layers.{}.self_attn.v_proj.weight", kKeyValues, kHidden},
+                               {kValueBias, "model.decoder.layers.{}.self_attn.v_proj.bias", kKeyValues, kOne},
+                               {kAttentionOut, "model.decoder.layers.{}.self_attn.out_proj.weight", kHidden, kQueries},
+                               {kAttentionOutBias, "model.decoder.layers.{}.self_attn.out_proj.bias", kHidden, kOne},
+                               {kMlpNorm, "model.decoder.layers.{}.final_layer_norm.weight", kHidden, kOne},
+                               {kMlpNormBias, "model.decoder.layers.{}.final_layer_norm.bias", kHidden, kOne},
+                               {kUp, "model.decoder.layers.{}.fc1.weight", kMlp, kHidden},
+                               {kUpBias, "model.decoder.layers.{}.fc1.bias", kMlp, kOne},
+                               {kDown, "model.decoder.layers.{}.fc2.weight", kHidden, kMlp},
+                               {kDownBias, "model.decoder.layers.{}.fc2.bias", kHidden, kOne},
+                               {kFinalNorm, "model.decoder.final_layer_norm.weight", kHidden, kOne},
+                               {kFinalNormBias, "model.decoder.final_layer_norm.bias", kHidden, kOne},
+                               HeadOf(spec, kTokenTable)});
 }
 
 }  // namespace

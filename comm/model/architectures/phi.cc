@@ -25,17 +25,16 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == kGate || weight.role == kMlpNorm; });
-  Rename(weights, kAttentionOut, "model.layers.{}.self_attn.dense.weight", "blk.{}.attn_output.weight");
-  Rename(weights, kUp, "model.layers.{}.mlp.fc1.weight", "blk.{}.ffn_up.weight");
-  Rename(weights, kDown, "model.layers.{}.mlp.fc2.weight", "blk.{}.ffn_down.weight");
-  Rename(weights, kFinalNorm, "model.final_layernorm.weight", "output_norm.weight");
+  Rename(weights, kAttentionOut, "model.layers.{}.self_attn.dense.weight");
+  Rename(weights, kUp, "model.layers.{}.mlp.fc1.weight");
+  Rename(weights, kDown, "model.layers.{}.mlp.fc2.weight");
+  Rename(weights, kFinalNorm, "model.final_layernorm.weight");
   AddNormBiases(weights, "model.final_layernorm.bias");
   AddQkvBiases(weights, true);
-  weights.insert(weights.end(),
-                 {{kAttentionOutBias, "model.layers.{}.self_attn.dense.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-                  {kUpBias, "model.layers.{}.mlp.fc1.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
-                  {kDownBias, "model.layers.{}.mlp.fc2.bias", "blk.{}.ffn_down.bias", kHidden, kOne},
-                  {kHeadBias, "lm_head.bias", "output.bias", kVocab, kOne}});
+  weights.insert(weights.end(), {{kAttentionOutBias, "model.layers.{}.self_attn.dense.bias", kHidden, kOne},
+                                 {kUpBias, "model.layers.{}.mlp.fc1.bias", kMlp, kOne},
+                                 {kDownBias, "model.layers.{}.mlp.fc2.bias", kHidden, kOne}});
+  AddHeadBias(weights);
   return weights;
 }
 

@@ -1,6 +1,7 @@
 // Phi-3, Phi-3.5 and Phi-4: Llama's layers with queries, keys and values in one tensor and gates and ups in another, a
 // part of each head that rotates, longrope, and one window for all layers.
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 
 namespace quire::architectures {
@@ -15,9 +16,8 @@ ModelSpec Phi3FromHf(const HfConfig& config) {
 
 std::vector<WeightSpec> Phi3Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  Fuse(weights, {Role::kQuery, Role::kKey, Role::kValue}, "model.layers.{}.self_attn.qkv_proj.weight",
-       "blk.{}.attn_qkv.weight");
-  Fuse(weights, {Role::kGate, Role::kUp}, "model.layers.{}.mlp.gate_up_proj.weight", "blk.{}.ffn_up.weight");
+  Fuse(weights, {Role::kQuery, Role::kKey, Role::kValue}, "model.layers.{}.self_attn.qkv_proj.weight", kGgufQkv);
+  FuseGatesAndUps(weights);
   return weights;
 }
 

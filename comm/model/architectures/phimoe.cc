@@ -46,17 +46,11 @@ ModelSpec FromHf(const HfConfig& config) {
 }
 
 std::vector<WeightSpec> Weights(const ModelSpec& spec) {
-  using enum Role;
-  using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddQkvBiases(weights, true);
-  const WeightSpec in_layer[] = {
-      {kAttentionNormBias, "model.layers.{}.input_layernorm.bias", "blk.{}.attn_norm.bias", kHidden, kOne},
-      {kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-      {kMlpNormBias, "model.layers.{}.post_attention_layernorm.bias", "blk.{}.ffn_norm.bias", kHidden, kOne}};
-  weights.insert(weights.begin() + 1, std::begin(in_layer), std::end(in_layer));
-  weights.push_back({kFinalNormBias, "model.norm.bias", "output_norm.bias", kHidden, kOne});
-  weights.push_back({kHeadBias, "lm_head.bias", "output.bias", kVocab, kOne});
+  AddAttentionOutBias(weights);
+  AddNormBiases(weights);
+  AddHeadBias(weights);
   AddMixtureWeights(spec, kBlockSparseMixtureNames, weights);
   return WithoutMissingBiases(spec, std::move(weights));
 }

@@ -96,9 +96,8 @@ std::vector<WeightSpec> HybridWeights(const ModelSpec& spec, Projections project
   const char* taps = "model.layers.{}.linear_attn.conv1d.weight";
   const Fusion fused = by_head ? Fusion::kByKeyHead : Fusion::kInOrder;
   const Fusion apart = by_head ? Fusion::kByKeyHead : Fusion::kNone;
-  // There is no GGUF of these families yet that is read.
   const auto weight = [](Role role, const char* name, Axis rows, Axis cols, Fusion fusion = Fusion::kNone) {
-    return WeightSpec{role, name, name, rows, cols, false, fusion};
+    return WeightSpec{role, name, rows, cols, false, fusion};
   };
   const WeightSpec delta[] = {
       weight(Role::kDeltaQuery, qkv, kDeltaKeys, kHidden, fused),

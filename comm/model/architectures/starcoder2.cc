@@ -33,15 +33,13 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == kGate; });
-  Rename(weights, kUp, "model.layers.{}.mlp.c_fc.weight", "blk.{}.ffn_up.weight");
-  Rename(weights, kDown, "model.layers.{}.mlp.c_proj.weight", "blk.{}.ffn_down.weight");
+  Rename(weights, kUp, "model.layers.{}.mlp.c_fc.weight");
+  Rename(weights, kDown, "model.layers.{}.mlp.c_proj.weight");
   AddNormBiases(weights);
   AddQkvBiases(weights, true);
-  weights.insert(
-      weights.end(),
-      {{kAttentionOutBias, "model.layers.{}.self_attn.o_proj.bias", "blk.{}.attn_output.bias", kHidden, kOne},
-       {kUpBias, "model.layers.{}.mlp.c_fc.bias", "blk.{}.ffn_up.bias", kMlp, kOne},
-       {kDownBias, "model.layers.{}.mlp.c_proj.bias", "blk.{}.ffn_down.bias", kHidden, kOne}});
+  AddAttentionOutBias(weights);
+  weights.insert(weights.end(), {{kUpBias, "model.layers.{}.mlp.c_fc.bias", kMlp, kOne},
+                                 {kDownBias, "model.layers.{}.mlp.c_proj.bias", kHidden, kOne}});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 

@@ -1,0 +1,77 @@
+#include "comm/model/architectures/gguf_names.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr std::pair<Role, const char*> kNames[] = {
+    {Role::kEmbedding, "token_embd.weight"},
+    {Role::kPositions, "position_embd.weight"},
+    {Role::kEmbeddingNorm, "token_embd_norm.weight"},
+    {Role::kEmbeddingNormBias, "token_embd_norm.bias"},
+    {Role::kLayerEmbedding, "per_layer_token_embd.weight"},
+    {Role::kLayerProjection, "per_layer_model_proj.weight"},
+    {Role::kLayerProjectionNorm, "per_layer_proj_norm.weight"},
+    {Role::kFinalNorm, "output_norm.weight"},
+    {Role::kFinalNormBias, "output_norm.bias"},
+    {Role::kHead, "output.weight"},
+    {Role::kHeadBias, "output.bias"},
+    {Role::kAttentionNorm, "blk.{}.attn_norm.weight"},
+    {Role::kAttentionNormBias, "blk.{}.attn_norm.bias"},
+    {Role::kQuery, "blk.{}.attn_q.weight"},
+    {Role::kKey, "blk.{}.attn_k.weight"},
+    {Role::kValue, "blk.{}.attn_v.weight"},
+    {Role::kQueryBias, "blk.{}.attn_q.bias"},
+    {Role::kKeyBias, "blk.{}.attn_k.bias"},
+    {Role::kValueBias, "blk.{}.attn_v.bias"},
+    {Role::kQueryNorm, "blk.{}.attn_q_norm.weight"},
+    {Role::kKeyNorm, "blk.{}.attn_k_norm.weight"},
+    {Role::kAttentionOut, "blk.{}.attn_output.weight"},
+    {Role::kAttentionOutBias, "blk.{}.attn_output.bias"},
+    {Role::kSinks, "blk.{}.attn_sinks.weight"},
+    {Role::kAttentionAfterNorm, "blk.{}.post_attention_norm.weight"},
+    {Role::kMlpNorm, "blk.{}.ffn_norm.weight"},
+    {Role::kMlpNormBias, "blk.{}.ffn_norm.bias"},
+    {Role::kGate, "blk.{}.ffn_gate.weight"},
+    {Role::kUp, "blk.{}.ffn_up.weight"},
+    {Role::kUpBias, "blk.{}.ffn_up.bias"},
+    {Role::kDown, "blk.{}.ffn_down.weight"},
+    {Role::kDownBias, "blk.{}.ffn_down.bias"},
+    {Role::kMlpAfterNorm, "blk.{}.post_ffw_norm.weight"},
+    {Role::kLayerInputGate, "blk.{}.inp_gate.weight"},
+    {Role::kLayerInputOut, "blk.{}.proj.weight"},
+    {Role::kLayerInputNorm, "blk.{}.post_norm.weight"},
+    {Role::kLayerScale, "blk.{}.layer_output_scale.weight"},
+    {Role::kRouter, "blk.{}.ffn_gate_inp.weight"},
+    {Role::kRouterBias, "blk.{}.ffn_gate_inp.bias"},
+    {Role::kRouterCorrection, "blk.{}.exp_probs_b.bias"},
+    {Role::kExpertGate, "blk.{}.ffn_gate_exps.weight"},
+    {Role::kExpertUp, "blk.{}.ffn_up_exps.weight"},
+    {Role::kExpertDown, "blk.{}.ffn_down_exps.weight"},
+    {Role::kExpertGateBias, "blk.{}.ffn_gate_exps.bias"},
+    {Role::kExpertUpBias, "blk.{}.ffn_up_exps.bias"},
+    {Role::kExpertDownBias, "blk.{}.ffn_down_exps.bias"},
+    {Role::kSharedGate, "blk.{}.ffn_gate_shexp.weight"},
+    {Role::kSharedUp, "blk.{}.ffn_up_shexp.weight"},
+    {Role::kSharedDown, "blk.{}.ffn_down_shexp.weight"},
+    {Role::kSharedScale, "blk.{}.ffn_gate_inp_shexp.weight"},
+};
+
+}  // namespace
+
+const char* GgufName(Role role) {
+  const auto* name = std::ranges::find(kNames, role, &std::pair<Role, const char*>::first);
+  return name == std::end(kNames) ? nullptr : name->second;
+}
+
+bool Has(const GgufConfig& config, const char* name) {
+  std::string in_first_layer = name;
+  if (const size_t place = in_first_layer.find("{}"); place != std::string::npos) in_first_layer.replace(place, 2, "0");
+  return config.file().tensors.contains(in_first_layer);
+}
+
+}  // namespace quire::architectures
