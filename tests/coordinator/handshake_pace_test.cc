@@ -31,22 +31,38 @@ class HandshakePaceTest : public testing::Test {
 
 TEST_F(HandshakePaceTest, ABurstBeginsAtOnceAndTheRestIsSpaced) {
   Wait("192.0.2.1", 500);
-  EXPECT_EQ(Until(HandshakePace::kBurst), 0);
+  EXPECT_EQ(Until(100), 0);
   EXPECT_EQ(Until(500), 1000);
   EXPECT_FALSE(pace_.waiting());
-  now_ += milliseconds(1000 * HandshakePace::kBurst / HandshakePace::kPerSecond);
-  Wait("192.0.2.1", HandshakePace::kBurst + 1);
+  now_ += HandshakePace::kBurst;
+  Wait("192.0.2.1", 101);
   EXPECT_EQ(Until(last_ - 1), 0) << "an idle port takes a burst again";
   EXPECT_GT(UntilNext(), 0);
+}
+
+TEST_F(HandshakePaceTest, WhateverTheyCostTheyTakeNoMoreOfTheThread) {
+  pace_.Cost(milliseconds(4));
+  Wait("192.0.2.1", 125);
+  EXPECT_EQ(Until(25), 0) << "100 ms of work at a stretch";
+  EXPECT_EQ(Until(125), 1000) << "0.4 of the thread";
+  pace_.Cost(milliseconds(400));
+  now_ += std::chrono::seconds(2);
+  Wait("192.0.2.1", 2);
+  EXPECT_EQ(Until(last_ - 1), 0);
+  EXPECT_EQ(Until(last_), 1000);
+  pace_.Cost(std::chrono::microseconds(1));
+  now_ += std::chrono::seconds(2);
+  Wait("192.0.2.1", 500);
+  EXPECT_EQ(Until(last_), 1000) << "400 a second at the most";
 }
 
 TEST_F(HandshakePaceTest, ANewcomerIsBehindOneOfEachNetwork) {
   for (const char* flooding : {"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"}) Wait(flooding, 1024);
   Until(200);
   Wait("192.0.2.4", 1);
-  EXPECT_LE(Until(last_), 5 * 1000 / HandshakePace::kPerSecond);
+  EXPECT_LE(Until(last_), 5 * 1000 / 400);
   Wait("192.0.2.4", 1);
-  EXPECT_LE(Until(last_), 5 * 1000 / HandshakePace::kPerSecond) << "and so is its next one";
+  EXPECT_LE(Until(last_), 5 * 1000 / 400) << "and so is its next one";
 }
 
 TEST_F(HandshakePaceTest, AddressesOfOneCustomerTakeTurnsAsOne) {
@@ -54,7 +70,7 @@ TEST_F(HandshakePaceTest, AddressesOfOneCustomerTakeTurnsAsOne) {
   for (int i = 1; i < 200; ++i) Wait("127.0.0." + std::to_string(i), 5);
   Until(150);
   Wait("2001:db8:8::1", 1);
-  EXPECT_LE(Until(last_), 3 * 1000 / HandshakePace::kPerSecond);
+  EXPECT_LE(Until(last_), 3 * 1000 / 400);
   EXPECT_EQ(TurnOf(make_address("::ffff:192.0.2.1")), make_address("192.0.2.1"));
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
 }

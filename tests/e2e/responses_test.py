@@ -108,6 +108,14 @@ class FormTest(ResponsesCase):
         self.assertEqual({name: value for name, value in last.items() if name not in own}, {name: value for name, value in whole.items() if name not in own})
         self.assertEqual(last["output"][0]["content"], whole["output"][0]["content"])
         self.assertEqual(request(self.server, "GET", "/v1/responses/" + last["id"]), (200, last))
+        lengths = []
+        for method in ("GET", "HEAD"):
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+            connection.request(method, "/v1/responses/" + last["id"])
+            response = connection.getresponse()
+            lengths.append((response.status, response.getheader("Content-Length"), len(response.read()) > 0))
+            connection.close()
+        self.assertEqual(lengths, [(200, lengths[0][1], True), (200, lengths[0][1], False)])
 
     def test_a_stream_without_a_text_has_all_events_but_deltas(self):
         names = [event["type"].removeprefix("response.") for event in self.events(logit_bias={str(END): 100})]
@@ -149,6 +157,11 @@ class FormTest(ResponsesCase):
             self.refused(field + " is not supported", field, **{field: value})
         self.refused("reasoning.effort is not read by this model", "reasoning.effort", reasoning={"effort": "high"})
         self.refused("reasoning.summary", "reasoning", reasoning={"summary": "auto"})
+        for field in ("user", "safety_identifier", "prompt_cache_key"):
+            self.refused(field + " takes at most 512 bytes", field, **{field: 513 * "x"})
+        self.refused("metadata takes at most 16 members", "metadata", metadata={str(i): "" for i in range(17)})
+        self.refused(f"metadata.{65 * 'n'} is a name of more than 64 bytes", "metadata." + 65 * "n", metadata={65 * "n": ""})
+        self.refused("metadata.n takes at most 512 bytes", "metadata.n", metadata={"n": 513 * "x"})
         self.refused("no response resp_0 is kept", "previous_response_id", want=404, previous_response_id="resp_0")
 
     def test_what_asks_for_nothing_passes(self):

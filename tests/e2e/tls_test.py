@@ -296,8 +296,8 @@ class HelloTest(unittest.TestCase):
         def listed(numbers):
             return (2 * len(numbers)).to_bytes(2, "big") + b"".join(number.to_bytes(2, "big") for number in numbers)
 
-        def first_byte(ciphers, groups):
-            extensions = [(10, listed(groups)), (11, b"\x01\x00"), (13, listed([0x0403, 0x0804, 0x0401]))]
+        def first_byte(ciphers, groups, *more):
+            extensions = [(10, listed(groups)), (11, b"\x01\x00"), (13, listed([0x0403, 0x0804, 0x0401])), *more]
             tail = b"".join(kind.to_bytes(2, "big") + len(data).to_bytes(2, "big") + data for kind, data in extensions)
             body = b"\x03\x03" + bytes(32) + b"\x00" + listed(ciphers) + b"\x01\x00" + len(tail).to_bytes(2, "big") + tail
             message = b"\x01" + len(body).to_bytes(3, "big") + body
@@ -308,6 +308,19 @@ class HelloTest(unittest.TestCase):
         self.assertEqual(first_byte(ciphers, groups), b"\x16")
         self.assertEqual(first_byte(ciphers, [nobodys] * 4000 + groups), b"\x15")
         self.assertEqual(first_byte(ciphers * 2000, groups), b"\x15")
+        name = b"\x30\x00"
+        authorities = 300 * (len(name).to_bytes(2, "big") + name)
+        self.assertEqual(first_byte(ciphers, groups, (47, len(authorities).to_bytes(2, "big") + authorities)), b"\x15")
+        self.assertEqual(first_byte(ciphers, groups, (nobodys, bytes(2000))), b"\x16", "what is not known is not read")
+
+    def test_groups_that_take_long_are_nobodys(self):
+        def agree(groups):
+            return subprocess.run(["openssl", "s_client", "-groups", groups, "-connect", f"127.0.0.1:{self.server.port}"], stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=60).returncode == 0
+
+        for groups, agreed in (("X25519", True), ("P-256", True), ("P-384", False), ("ffdhe2048", False), ("ffdhe8192", False), ("P-384:P-256", True)):
+            with self.subTest(groups=groups):
+                self.assertEqual(agree(groups), agreed)
 
     def test_records_after_it_are_counted(self):
         change = b"\x14\x03\x03\x00\x01\x01"  # TLS 1.3 passes over it
@@ -380,9 +393,13 @@ class StartTest(unittest.TestCase):
             os.chmod(locked, 0o600)
             subprocess.run(["cp", key, shown], check=True)
             os.chmod(shown, 0o644)
+            slow = os.path.join(directory, "slow")
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:4104", "-nodes", "-subj", "/CN=localhost", "-keyout", slow + ".key", "-out", slow],
+                           check=True, capture_output=True)
             for flags, expected in (((certificate, other_key), "is not the private key"), ((rubbish, key), "no certificate chain"),
                                     ((certificate, rubbish), "is not the private key"), ((certificate, locked), "passphrase"),
                                     ((certificate, shown), "chmod 0600"), ((directory + "/none", key), "none"), ((certificate, directory + "/none"), "none"),
+                                    ((slow, slow + ".key"), "4104 bits"),
                                     ((certificate, None), "both a certificate and its key")):
                 words = ["--ssl-certfile", flags[0]] + (["--ssl-keyfile", flags[1]] if flags[1] else [])
                 result = subprocess.run([QUIRE, "serve", "--model", TINY, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

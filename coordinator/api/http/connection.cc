@@ -75,6 +75,10 @@ asio::awaitable<void> Connection::Serve() {
     Tell();
     served_one_ = true;
     request_ = HttpRequest();
+    if (buffer_.size() > 0) {  // pipelined requests take turns with those of others
+      const auto executor = socket_.get_executor();
+      co_await asio::post(executor, asio::use_awaitable);
+    }
   }
   if (socket_.encrypted()) co_await SayGoodbye();
   Close();

@@ -43,7 +43,8 @@ asio::awaitable<void> Connection::Send(HttpResponse response) {
   std::string text = fmt::format("HTTP/1.1 {} {}\r\nServer: quire\r\n", response.status,
                                  std::string_view(reason.data(), reason.size()));
   if (response.status != 204)  // which has no content
-    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type, response.body.size());
+    text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type,
+                        response.length.value_or(response.body.size()));
   for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
   text += LastLines();
   if (!head_only_ && response.body.size() <= kOneWriteBytes) {

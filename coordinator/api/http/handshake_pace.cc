@@ -1,15 +1,6 @@
 #include "coordinator/api/http/handshake_pace.h"
 
-#include <algorithm>
-
 namespace quire {
-
-namespace {
-
-constexpr HandshakePace::Clock::duration kOne =
-    std::chrono::nanoseconds(std::chrono::seconds(1)) / HandshakePace::kPerSecond;
-
-}  // namespace
 
 void HandshakePace::Wait(Ticket ticket, const boost::asio::ip::address& network) {
   std::deque<Ticket>& others = waiting_[network];
@@ -18,11 +9,11 @@ void HandshakePace::Wait(Ticket ticket, const boost::asio::ip::address& network)
 }
 
 HandshakePace::Clock::time_point HandshakePace::Next(Clock::time_point now) const {
-  return std::max(now, empty_ + kOne - kBurst * kOne);
+  return std::max(now, empty_ + apart_ - std::max<Clock::duration>(kBurst, apart_));
 }
 
 HandshakePace::Ticket HandshakePace::Begin(Clock::time_point now) {
-  empty_ = std::max(empty_, now) + kOne;
+  empty_ = std::max(empty_, now) + apart_;
   const boost::asio::ip::address network = turns_.front();
   turns_.pop_front();
   const auto tickets = waiting_.find(network);

@@ -16,6 +16,8 @@ class HandshakeTurns {
   HandshakeTurns(const HandshakeTurns&) = delete;
   HandshakeTurns& operator=(const HandshakeTurns&) = delete;
 
+  /// What each handshake takes of the thread from now on.
+  void Cost(std::chrono::nanoseconds cost) { pace_.Cost(cost); }
   /// Until the turn of a handshake with this address.
   boost::asio::awaitable<void> Await(boost::asio::ip::address address);
 

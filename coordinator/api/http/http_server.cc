@@ -111,6 +111,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     const bool full = IsFull(address);
     if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshakes for those
     const auto tls = certificate != nullptr ? certificate->context() : nullptr;
+    if (certificate != nullptr) handshakes.Cost(certificate->handshake_cost());  // which a SIGHUP may change
     const auto connection = std::make_shared<Connection>(std::move(socket), tls, handshakes, limits, service);
     try {
       if (full) {

@@ -37,6 +37,7 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
+  std::optional<size_t> length = {};  // of the body that was not made for a HEAD
 };
 
 /// How a handler answers. One of Send or (BeginStream, Write..., EndStream).

@@ -1,14 +1,18 @@
 #include "coordinator/api/http/tls.h"
 
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 #include <boost/asio/ssl/context.hpp>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "comm/base/error.h"
 #include "comm/base/secret_file.h"
@@ -22,6 +26,9 @@ namespace ssl = boost::asio::ssl;
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr int kMostRsaBits = 4096;
+// Of a handshake, what is no signature: two products on a curve, keys, a dozen system calls.
+constexpr std::chrono::microseconds kBesideSigning(300);
 
 /// Clients that speak other protocols only (h2) are told so in the handshake.
 int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
@@ -39,19 +46,40 @@ int BoundsIndex() {
   return index;
 }
 
+/// Bytes that clients' hellos have of an extension, and some more.
+size_t MostBytes(int extension) {
+  switch (extension) {
+    case TLSEXT_TYPE_supported_groups:
+      return 128;
+    case TLSEXT_TYPE_signature_algorithms:
+    case TLSEXT_TYPE_signature_algorithms_cert:
+      return 256;
+    case TLSEXT_TYPE_key_share:
+      return 8192;
+    case TLSEXT_TYPE_psk:
+    case TLSEXT_TYPE_session_ticket:
+      return 4096;
+    case TLSEXT_TYPE_padding:
+      return SSL3_RT_MAX_PLAIN_LENGTH;
+    default:
+      return 1024;
+  }
+}
+
 /// Whether a list of the hello that is being looked at is longer than those of clients are. OpenSSL looks for what
-/// both sides know by going through them inside one another: 4,000 groups and ciphers in one hello take it 0.1 s.
+/// both sides know by going through them inside one another, and reads names of authorities one by one: 4,000 groups
+/// and ciphers in one hello take it 0.1 s. Extensions that it does not know cost nothing and are not among these.
 bool HasLongLists(SSL* connection) {
   const unsigned char* list = nullptr;
   if (::SSL_client_hello_get0_ciphers(connection, &list) > 512) return true;
-  constexpr std::pair<unsigned, size_t> kMost[] = {{TLSEXT_TYPE_supported_groups, 128},
-                                                   {TLSEXT_TYPE_signature_algorithms, 256},
-                                                   {TLSEXT_TYPE_signature_algorithms_cert, 256},
-                                                   {TLSEXT_TYPE_key_share, 8192},
-                                                   {TLSEXT_TYPE_psk, 4096}};
-  return std::ranges::any_of(kMost, [&](const auto& bound) {
+  int* found = nullptr;
+  size_t count = 0;
+  if (::SSL_client_hello_get1_extensions_present(connection, &found, &count) != 1) return true;
+  const std::unique_ptr<int, void (*)(int*)> kept(found, [](int* types) { OPENSSL_free(types); });
+  return std::ranges::any_of(std::span(found, count), [&](int extension) {
     size_t bytes = 0;
-    return ::SSL_client_hello_get0_ext(connection, bound.first, &list, &bytes) == 1 && bytes > bound.second;
+    return ::SSL_client_hello_get0_ext(connection, static_cast<unsigned>(extension), &list, &bytes) == 1 &&
+           bytes > MostBytes(extension);
   });
 }
 
@@ -87,13 +115,36 @@ void CountMessages(int is_sent, int, int type, const void* content, size_t size,
 
 void SetRules(SSL_CTX* context) {
   const bool set = ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
-                   ::SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;  // TLS 1.3 has no others
-  QUIRE_CHECK(set, "OpenSSL knows none of our ciphers");
+                   ::SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 &&  // TLS 1.3 has no others
+                   ::SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
+  QUIRE_CHECK(set, "OpenSSL knows none of our ciphers or groups");
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // thousands of streams are open at once
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
   ::SSL_CTX_set_client_hello_cb(context, StopOrPass, nullptr);
+}
+
+/// The thread's time for a signature by the key: the shortest of a few.
+std::chrono::nanoseconds SigningTime(EVP_PKEY* key, const std::string& key_file) {
+  const auto thread_time = [] {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  };
+  auto shortest = std::chrono::nanoseconds::max();
+  for (int i = 0; i < 3; ++i) {
+    const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(::EVP_MD_CTX_new(), ::EVP_MD_CTX_free);
+    const std::vector<unsigned char> text(64);
+    std::vector<unsigned char> signature(static_cast<size_t>(::EVP_PKEY_size(key)));
+    size_t size = signature.size();
+    const auto begin = thread_time();
+    const bool has_signed = ::EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key) == 1 &&
+                            ::EVP_DigestSign(context.get(), signature.data(), &size, text.data(), text.size()) == 1;
+    if (!has_signed) Fail("{} holds a key that cannot sign", key_file);
+    shortest = std::min(shortest, thread_time() - begin);
+  }
+  return shortest;
 }
 
 std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const std::string& key_file) {
@@ -113,6 +164,11 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
   if (asked) Fail("{} needs a passphrase; nobody is there to give it: store it without one, mode 0600", key_file);
   if (error) Fail("{} is not the private key, in PEM, of {}: {}", key_file, certificate_file, error.message());
   context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); });
+  const EVP_PKEY* key_of = ::SSL_CTX_get0_privatekey(context->native_handle());
+  if (::EVP_PKEY_base_id(key_of) == EVP_PKEY_RSA && ::EVP_PKEY_bits(key_of) > kMostRsaBits) {
+    Fail("{} holds an RSA key of {} bits: handshakes would take too long; use P-256, or RSA of at most {} bits",
+         key_file, ::EVP_PKEY_bits(key_of), kMostRsaBits);
+  }
   const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
   if (::X509_cmp_current_time(::X509_get0_notAfter(certificate)) < 0)
     spdlog::warn("the certificate {} has expired: clients will refuse it", certificate_file);
@@ -130,10 +186,14 @@ void BoundClient(ssl_st* connection, TlsBounds* bounds) {
 bool StoppedAtHello(const ssl_st* connection) { return ::SSL_want(connection) == SSL_CLIENT_HELLO_CB; }
 
 TlsCertificate::TlsCertificate(std::string certificate_file, std::string key_file)
-    : certificate_file_(std::move(certificate_file)),
-      key_file_(std::move(key_file)),
-      context_(Load(certificate_file_, key_file_)) {}
+    : certificate_file_(std::move(certificate_file)), key_file_(std::move(key_file)) {
+  Reload();
+}
 
-void TlsCertificate::Reload() { context_ = Load(certificate_file_, key_file_); }
+void TlsCertificate::Reload() {
+  std::shared_ptr<ssl::context> context = Load(certificate_file_, key_file_);
+  handshake_cost_ = kBesideSigning + SigningTime(::SSL_CTX_get0_privatekey(context->native_handle()), key_file_);
+  context_ = std::move(context);
+}
 
 }  // namespace quire

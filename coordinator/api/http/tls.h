@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -16,7 +17,7 @@ namespace quire {
 class TlsCertificate {
  public:
   /// Throws Error that names the file: one that cannot be read, a key that others could read or that needs a
-  /// passphrase, a key of another certificate.
+  /// passphrase, a key of another certificate, one whose signatures take too long.
   TlsCertificate(std::string certificate_file, std::string key_file);
 
   /// Takes what the files hold now; connections that are open go on with what they had. Throws Error and changes
@@ -25,10 +26,13 @@ class TlsCertificate {
 
   /// For the next connection.
   std::shared_ptr<boost::asio::ssl::context> context() const { return context_; }
+  /// What a handshake takes of the I/O thread with this key, measured when it was read.
+  std::chrono::nanoseconds handshake_cost() const { return handshake_cost_; }
 
  private:
   std::string certificate_file_, key_file_;
   std::shared_ptr<boost::asio::ssl::context> context_;
+  std::chrono::nanoseconds handshake_cost_{};
 };
 
 /// What a client may make a connection do beside moving its bytes, and has made it do. It must outlive the connection.

@@ -38,6 +38,7 @@ HttpResponse ResponsePages::Get(HttpRequest& request) {
   const std::string id = IdOf(request);
   const std::shared_ptr<const StoredResponse> found = store_.Find(request.client, id);
   if (found == nullptr) throw NotKept(id, "");
+  if (request.method == "HEAD") return {.length = found->response.size()};
   constexpr int64_t kCopies = 2;  // with its head, too
   const auto bytes = kCopies * static_cast<int64_t>(found->response.size());
   if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);

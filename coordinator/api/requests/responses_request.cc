@@ -6,6 +6,7 @@
 
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_object.h"
+#include "coordinator/api/requests/response_settings.h"
 
 namespace quire {
 
@@ -205,55 +206,12 @@ void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
   }
 }
 
-/// What changes nothing is repeated in the answer: it must be what clients can read there.
-void CheckHarmless(const JsonObject& body) {
-  for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"})
-    (void)body.OptionalText(name);
-  (void)body.Flag("parallel_tool_calls", true);
-  const OrderedJson* most = body.Find("max_tool_calls");
-  if (most != nullptr && !most->is_number_integer()) body.Refuse("max_tool_calls", "must be an integer");
-  if (!body.Has("metadata")) return;
-  const JsonObject metadata = body.Object("metadata");
-  for (const auto& [name, value] : metadata.value().items()) {
-    if (!value.is_string()) metadata.Refuse(name.substr(0, 100), "must be a string");
-  }
-}
-
-/// What an answer says of its request, whether it was given or not.
-std::string Settings(const JsonObject& body) {
-  const std::pair<const char*, OrderedJson> shown[] = {{"background", false},
-                                                       {"instructions", nullptr},
-                                                       {"max_output_tokens", nullptr},
-                                                       {"max_tool_calls", nullptr},
-                                                       {"metadata", OrderedJson::object()},
-                                                       {"parallel_tool_calls", true},
-                                                       {"previous_response_id", nullptr},
-                                                       {"prompt_cache_key", nullptr},
-                                                       {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
-                                                       {"safety_identifier", nullptr},
-                                                       {"temperature", 1.0},
-                                                       {"text", {{"format", {{"type", "text"}}}}},
-                                                       {"tool_choice", "auto"},
-                                                       {"tools", OrderedJson::array()},
-                                                       {"top_logprobs", 0},
-                                                       {"top_p", 1.0},
-                                                       {"truncation", "disabled"},
-                                                       {"user", nullptr}};
-  OrderedJson settings = {{"service_tier", "default"}};
-  for (const auto& [name, otherwise] : shown) {
-    const OrderedJson* given = body.Find(name);
-    settings[name] = given != nullptr ? *given : otherwise;
-  }
-  const std::string text = settings.dump();
-  return text.substr(1, text.size() - 2);
-}
-
 }  // namespace
 
 ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation& find) {
   const JsonObject body(json, "");
   RefuseUnknown(body);
-  CheckHarmless(body);
+  CheckRepeated(body);
   ResponsesRequest request;
   OrderedJson& chat = request.chat = OrderedJson::object();
   for (const std::string_view name : kSame) {
@@ -268,7 +226,7 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation
   OrderedJson messages = WholeConversation(body, find);
   request.terms.conversation = messages.dump();
   request.terms.store = body.Flag("store", true);
-  request.terms.settings = Settings(body);
+  request.terms.settings = SettingsOf(body);
   if (const auto instructions = body.OptionalText("instructions")) {
     OrderedJson system = {{"role", "system"}, {"content", *instructions}};
     messages.insert(messages.begin(), std::move(system));
