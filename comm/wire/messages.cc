@@ -66,10 +66,12 @@ fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const Samplin
   for (const auto& word : s.bad_words) words.push_back(wire::CreateTokenListDirect(b, &word));
   const auto bad_words = words.empty() ? 0 : b.CreateVector(words);
   const auto reported = s.logprob_tokens.empty() ? 0 : b.CreateVector(s.logprob_tokens);
+  const auto open = s.thoughts.open.empty() ? 0 : b.CreateVector(s.thoughts.open);
+  const auto close = s.thoughts.close.empty() ? 0 : b.CreateVector(s.thoughts.close);
   return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
                               s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned,
                               s.grammar.kind, grammar, s.num_prompt_logprobs, allowed, bad_words, reported,
-                              static_cast<uint8_t>(s.pooling));
+                              static_cast<uint8_t>(s.pooling), s.thoughts.tokens, s.thoughts.begun, open, close);
 }
 
 GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
@@ -100,7 +102,9 @@ SamplingSpec ReadSampling(const wire::Sampling* s) {
                     Numbers<TokenId>(s->allowed_tokens()),
                     {},
                     Numbers<TokenId>(s->logprob_tokens()),
-                    static_cast<Pooling>(s->pooling())};
+                    static_cast<Pooling>(s->pooling()),
+                    {s->thought_limit(), s->thoughts_begun(), Numbers<TokenId>(s->thoughts_open()),
+                     Numbers<TokenId>(s->thoughts_close())}};
   if (s->bad_words() != nullptr) {
     for (const auto* word : *s->bad_words()) spec.bad_words.push_back(Numbers<TokenId>(word->tokens()));
   }
@@ -165,6 +169,8 @@ void TakeLists(const wire::Sampling& sampling, UnfoldedBytes& unfolded) {
   unfolded.Take(sampling.grammar());
   unfolded.Take(sampling.allowed_tokens());
   unfolded.Take(sampling.logprob_tokens());
+  unfolded.Take(sampling.thoughts_open());
+  unfolded.Take(sampling.thoughts_close());
   unfolded.Take(sampling.bad_words());
   if (sampling.bad_words() == nullptr) return;
   for (const auto* word : *sampling.bad_words()) unfolded.Take(word->tokens());

@@ -15,7 +15,7 @@
 namespace quire {
 
 /// Version of the wire format; both sides must agree (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 13;
+inline constexpr uint16_t kProtocolVersion = 14;
 /// Version of the program, part of the handshake.
 inline constexpr const char* kBuildVersion = "0.1.0";
 

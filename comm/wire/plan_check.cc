@@ -59,6 +59,11 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   for (const TokenId token : a.sampling.banned_until_min) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.allowed_tokens) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.logprob_tokens) CheckToken(a.slot, token, limits);
+  const ThoughtLimit& thoughts = a.sampling.thoughts;
+  for (const TokenId token : thoughts.open) CheckToken(a.slot, token, limits);
+  for (const TokenId token : thoughts.close) CheckToken(a.slot, token, limits);
+  if (thoughts.tokens >= 0 && (thoughts.open.empty() || thoughts.close.empty()))
+    Fail("plan: slot {}: a limit of thoughts that nothing opens or closes", a.slot);
   if (PoolsFromTheFirst(a.sampling.pooling) && a.num_computed > 0)
     Fail("plan: slot {}: {} tokens are computed of a prompt that is pooled from its first", a.slot, a.num_computed);
   for (const auto& word : a.sampling.bad_words) {

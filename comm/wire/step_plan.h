@@ -27,6 +27,16 @@ enum class Pooling : uint8_t {
 /// slot, by the ranks that tell it.
 inline bool PoolsFromTheFirst(Pooling pooling) { return pooling == Pooling::kMean || pooling == Pooling::kCls; }
 
+/// Where the thoughts that an answer begins with are brought to an end, if they do not end before.
+struct ThoughtLimit {
+  int32_t tokens = -1;         // that they may have; -1: any number, and nothing else counts
+  bool begun = false;          // the prompt has opened them
+  std::vector<TokenId> open;   // opens them where the prompt has not
+  std::vector<TokenId> close;  // ends them: its first token alone where the model does so, all of it where they are cut
+
+  bool operator==(const ThoughtLimit&) const = default;
+};
+
 /// How the tokens of a sequence are drawn. Draws are keyed by (seed, choice, position), so they can be repeated.
 struct SamplingSpec {
   float temperature = 1.0f;  // 0: greedy
@@ -48,6 +58,7 @@ struct SamplingSpec {
   std::vector<std::vector<TokenId>> bad_words;  // none of them comes to stand among the generated tokens
   std::vector<TokenId> logprob_tokens;          // the alternatives to report, in place of the likeliest; none: those
   Pooling pooling = Pooling::kNone;             // what the first token drawn comes with
+  ThoughtLimit thoughts;
 
   bool operator==(const SamplingSpec&) const = default;
 };

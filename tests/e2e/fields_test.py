@@ -714,6 +714,7 @@ TESTS = {
     "tools": tools_test.ShownTest.test_tools_are_in_the_prompt_as_they_were_sent,
     "tool_choice": tools_test.ConstrainedTest.test_a_named_function_is_the_one,
     "parallel_tool_calls": tools_test.FreeTest.test_one_call_when_parallel_calls_are_off,
+    "thinking_token_budget": tools_test.ThoughtBudgetTest.test_thoughts_that_the_prompt_opens_end_at_the_budget,
     "include_reasoning": tools_test.ThoughtTest.test_thoughts_can_be_left_out,
     "chat_template_kwargs": tools_test.ThoughtTest.test_prompts_that_close_thoughts_are_followed_by_an_answer,
     "enable_thinking": tools_test.ThoughtTest.test_prompts_that_close_thoughts_are_followed_by_an_answer,

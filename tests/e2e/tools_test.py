@@ -53,14 +53,27 @@ def saying(text):
     return {"guided_choice": [text], "temperature": 0, "max_tokens": len(text.encode()) + 2}
 
 
+def with_tokens(tokens):
+    """Control tokens in place of others of the vocabulary."""
+    def change(content):
+        names = {number: name for name, number in content["model"]["vocab"].items()}
+        for number, text in tokens.items():
+            del content["model"]["vocab"][names[number]]
+            content["model"]["vocab"][text] = number
+            content["added_tokens"].append({"id": number, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
+                                            "normalized": False, "special": True})
+    return change
+
+
 class ToolCase(unittest.TestCase):
-    TEMPLATE, FLAGS = TEMPLATE, ("-tp", "2")
+    TEMPLATE, FLAGS, TOKENS = TEMPLATE, ("-tp", "2"), {}
 
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.model = altered_tiny(folder.name, config=endless, generation_config=endless, tokenizer_config=with_template(cls.TEMPLATE))
+        cls.model = altered_tiny(folder.name, config=endless, generation_config=endless, tokenizer_config=with_template(cls.TEMPLATE),
+                                 tokenizer=with_tokens(cls.TOKENS))
         cls.server = Server("--threads-per-worker", "1", *cls.FLAGS, model=cls.model)
         cls.addClassCleanup(cls.server.__exit__)
 
@@ -271,6 +284,58 @@ class ThoughtTest(ToolCase):
         self.assertIn("does not show tools", refused["message"])
 
 
+    def test_a_budget_needs_tokens_where_thoughts_begin_and_end(self):
+        refused = self.chat(want=400, thinking_token_budget=5)["error"]
+        self.assertEqual(refused["param"], "thinking_token_budget")
+        self.assertIn("no tokens of their own", refused["message"])
+
+
+class ThoughtBudgetTest(ToolCase):
+    """Thoughts between control tokens, which the model itself hardly ever draws."""
+    TEMPLATE, TOKENS = THINKING, {188: "<think>", 189: "</think>"}
+    OPEN, CLOSE, A = 188, 189, ord("A")
+
+    def thoughts(self, **fields):
+        """How many tokens the thoughts of an answer of 12 tokens have, with the one that ends them, and the answer's length."""
+        body = {"max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60, str(self.CLOSE): -60}, "return_token_ids": True, **fields}
+        answer = self.chat(**body)
+        message, streamed = answer["choices"][0]["message"], self.streamed(**body)[0]
+        self.assertEqual((streamed["content"], streamed["reasoning_content"]), (message["content"] or "", message.get("reasoning_content") or ""))
+        ids = answer["choices"][0]["token_ids"]
+        self.assertLessEqual(ids.count(self.CLOSE), 1)
+        return len(message.get("reasoning_content") or ""), len(message["content"] or "")
+
+    def test_thoughts_that_the_prompt_opens_end_at_the_budget(self):
+        self.assertEqual(self.thoughts(enable_thinking=True), (12, 0))
+        for budget in (0, 1, 5, 11):
+            self.assertEqual(self.thoughts(enable_thinking=True, thinking_token_budget=budget), (budget, 12 - 1 - budget))
+        self.assertEqual(self.thoughts(enable_thinking=True, thinking_token_budget=12), (12, 0))
+        self.assertEqual(self.thoughts(enable_thinking=False, thinking_token_budget=3), (0, 12), "the prompt has ended them")
+
+    def test_thoughts_that_the_answer_opens_end_at_the_budget(self):
+        opens = {"guided_regex": "<think>A{0,40}</think>B*", "max_tokens": 12, "logit_bias": {str(self.A): 60, str(ord("B")): 50}}
+        ids = self.chat(**opens, temperature=0, thinking_token_budget=4, return_token_ids=True)["choices"][0]["token_ids"]
+        self.assertEqual(ids[:7], [self.OPEN] + 4 * [self.A] + [self.CLOSE, ord("B")])
+
+    def test_budgets_hold_in_every_choice_and_beside_a_grammar(self):
+        answer = self.chat(n=4, temperature=2, enable_thinking=True, thinking_token_budget=6, return_token_ids=True, guided_choice=["Yes."], max_tokens=40)
+        for choice in answer["choices"]:
+            self.assertEqual(choice["message"]["content"], "Yes.")
+            self.assertLessEqual(choice["token_ids"].index(self.CLOSE), 6)
+
+    def test_what_no_budget_is_for_is_refused(self):
+        for fields, param in (({"thinking_token_budget": -1}, "thinking_token_budget"), ({"thinking_token_budget": 3, "use_beam_search": True, "n": 2, "temperature": 0}, "thinking_token_budget")):
+            self.assertEqual(self.chat(want=400, **fields)["error"]["param"], param)
+        status, answer = self.server.post("/v1/completions", {"prompt": "x", "thinking_token_budget": 3})
+        self.assertEqual((status, answer["error"]["param"]), (400, "thinking_token_budget"))
+
+    def test_messages_say_budget_tokens(self):
+        body = {"messages": ASK, "max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60}, "thinking": {"type": "enabled", "budget_tokens": 5}}
+        status, answer = self.server.post("/v1/messages", body)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual([(block["type"], block[block["type"]]) for block in answer["content"]], [("thinking", 5 * "A"), ("text", 6 * "A")])
+
+
 class ChosenParserTest(ToolCase):
     """A template that knows no tools, and a parser that was chosen."""
     TEMPLATE, FLAGS = PLAIN, ("--tool-call-parser", "llama3_json", "--reasoning-parser", "deepseek_r1")
@@ -291,20 +356,7 @@ class ControlTokenTest(ToolCase):
     """A model whose calls begin with control tokens, which no text shows."""
     TEMPLATE = TEMPLATE.replace("'<tool_call>' + ", "'[TOOL_CALLS]' + call.function.name + '[ARGS]' + ").replace("<tool_call>", "[TOOL_CALLS]")
 
-    @classmethod
-    def setUpClass(cls):
-        def tokens(content):
-            names = {number: name for name, number in content["model"]["vocab"].items()}
-            for number, text in ((188, "[TOOL_CALLS]"), (189, "[ARGS]")):
-                del content["model"]["vocab"][names[number]]
-                content["model"]["vocab"][text] = number
-                content["added_tokens"].append({"id": number, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
-                                                "normalized": False, "special": True})
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.model = altered_tiny(folder.name, config=endless, generation_config=endless, tokenizer_config=with_template(cls.TEMPLATE), tokenizer=tokens)
-        cls.server = Server("--threads-per-worker", "1", *cls.FLAGS, model=cls.model)
-        cls.addClassCleanup(cls.server.__exit__)
+    TOKENS = {188: "[TOOL_CALLS]", 189: "[ARGS]"}
 
     def test_calls_are_made_of_them_and_ids_are_what_such_models_take(self):
         answer = self.chat(n=8, tools=TOOLS, tool_choice="required", logprobs=True, parallel_tool_calls=False)

@@ -88,7 +88,7 @@ FIELDS = [
            "std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens))", "std::span(s.tokens)",
            fields("CompletionTest.test_bad_words_never_come_to_stand_in_the_text")),
     Mutant("fields: allowed tokens are not all that is drawn", "worker/sampling/draw.cc",
-           "std::ranges::fill(logits, kNever);", "", fields("CompletionTest.test_allowed_token_ids_are_all_that_is_drawn")),
+           "(token)]);\n    std::ranges::fill(logits, kNever);", "(token)]);", fields("CompletionTest.test_allowed_token_ids_are_all_that_is_drawn")),
     Mutant("fields: the first tokens of a long prompt are kept", "coordinator/api/openai/call_preparer.cc",
            "prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept))", "prompt.resize(kept)",
            fields("CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones")),

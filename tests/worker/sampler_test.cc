@@ -268,6 +268,33 @@ TEST(SamplerTest, WhatWouldCompleteABadWordIsNotDrawn) {
   EXPECT_EQ(DrawGreedily(spec, {{7}, {8}}), 3);
 }
 
+TEST(SamplerTest, ThoughtsThatReachTheirLimitAreEnded) {
+  const ThoughtLimit begun{.tokens = 3, .begun = true, .open = {50}, .close = {20, 40}};
+  EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{1}, {7, 8}}), 3) << "two of three";
+  EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{1}, {7, 8, 9}}), 20);
+  EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{1}, {7, 8, 9, 20}}), 40) << "all that has to follow";
+  EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{1}, {7, 8, 9, 20, 40}}), 3) << "the answer";
+  EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{1}, {7, 20, 9}}), 3) << "they ended by themselves";
+  EXPECT_EQ(DrawGreedily({.thoughts = begun}, {{7, 8, 9}, {}}), 3) << "the prompt is not generated";
+  EXPECT_EQ(DrawGreedily({.thoughts = {.tokens = 0, .begun = true, .open = {50}, .close = {20}}}, {{1}, {}}), 20);
+  EXPECT_EQ(DrawGreedily({.logit_bias = {{20, -90.0f}}, .allowed_tokens = {3}, .bad_words = {{20}}, .thoughts = begun},
+                         {{1}, {7, 8, 9}}),
+            20)
+      << "whatever else is asked for";
+}
+
+TEST(SamplerTest, ThoughtsThatTheAnswerOpensAreEndedToo) {
+  const ThoughtLimit limit{.tokens = 1, .begun = false, .open = {50, 51}, .close = {20}};
+  const SamplingSpec spec{.thoughts = limit};
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {}}), 3);
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {50, 51}}), 3);
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {50, 51, 7}}), 20);
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {9, 9, 9, 9, 50, 51, 7}}), 20) << "behind spaces";
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {9, 9, 9, 9, 9, 50, 51, 7}}), 3) << "an answer that speaks of them later";
+  EXPECT_EQ(DrawGreedily(spec, {{1}, {50, 9, 51, 7}}), 3) << "not opened";
+  EXPECT_EQ(DrawGreedily(spec, {{50, 51}, {7, 8}}), 3) << "the prompt is not looked at";
+}
+
 TEST(SamplerTest, EverySettingHasItsEffectOnAnyNumberOfRanks) {
   for (const test::SamplingEffect& effect : test::SamplingEffects()) {
     std::vector<SamplingSpec> specs(test::kEffectSeeds, effect.spec);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "kernels/sampling.h"
+#include "worker/sampling/thought_limit.h"
 
 namespace quire {
 
@@ -15,16 +16,23 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 int NumGenerated(const SequenceState& s) { return static_cast<int>(s.tokens.size()) - s.num_prompt_tokens; }
 
-/// Everything but the allowed tokens, and what would complete a bad word, is never drawn.
+/// Everything but the allowed tokens, and what would complete a bad word, is never drawn; nor is anything but what ends
+/// thoughts where they are cut.
 void Forbid(const SequenceState& s, std::span<float> logits) {
   const SamplingSpec& spec = s.sampling;
+  const auto generated = std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens));
+  if (const auto end = TokenThatEndsThoughts(spec.thoughts, generated)) {
+    const float logit = logits[static_cast<size_t>(*end)];
+    std::ranges::fill(logits, kNever);
+    logits[static_cast<size_t>(*end)] = logit;
+    return;
+  }
   if (!spec.allowed_tokens.empty()) {
     std::vector<float> allowed;
     for (const TokenId token : spec.allowed_tokens) allowed.push_back(logits[static_cast<size_t>(token)]);
     std::ranges::fill(logits, kNever);
     for (size_t i = 0; i < allowed.size(); ++i) logits[static_cast<size_t>(spec.allowed_tokens[i])] = allowed[i];
   }
-  const auto generated = std::span(s.tokens).subspan(static_cast<size_t>(s.num_prompt_tokens));
   for (const auto& word : spec.bad_words) {
     const auto begin = std::span(word).first(word.size() - 1);
     if (begin.size() <= generated.size() && std::ranges::equal(begin, generated.last(begin.size())))
@@ -68,7 +76,9 @@ size_t NumAlternatives(const SamplingSpec& s, int64_t vocab_size) {
   return static_cast<size_t>(std::min<int64_t>(s.num_logprobs, vocab_size));
 }
 
-bool ForbidsTokens(const SamplingSpec& s) { return !s.allowed_tokens.empty() || !s.bad_words.empty(); }
+bool ForbidsTokens(const SamplingSpec& s) {
+  return !s.allowed_tokens.empty() || !s.bad_words.empty() || s.thoughts.tokens >= 0;
+}
 
 /// Occurrences among the generated tokens; prompt tokens are listed with what they add, 0.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const SequenceState& s) {

@@ -37,6 +37,12 @@ void AddToSystem(const std::string& text, OrderedJson& messages) {
   }
 }
 
+/// Words of the vocabulary may be written in other tokens, too.
+bool BeginsWithAddedToken(const std::vector<TokenId>& tokens, const Tokenizer& tokenizer) {
+  return !tokens.empty() &&
+         std::ranges::find(tokenizer.data().added, tokens.front(), &AddedToken::id) != tokenizer.data().added.end();
+}
+
 }  // namespace
 
 ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format, bool chosen_format)
@@ -49,6 +55,14 @@ ChatFit::ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFor
     shown->push_back(token.id);
   }
   shown_tokens_ = std::move(shown);
+  if (const auto bounds = BoundsOf(format.reasoning)) {
+    std::vector<TokenId> open = tokenizer.EncodePrompt(bounds->open, false);
+    std::vector<TokenId> close = tokenizer.EncodePrompt(bounds->close, false);
+    if (BeginsWithAddedToken(open, tokenizer) && BeginsWithAddedToken(close, tokenizer)) {
+      thought_limit_.open = std::move(open);
+      thought_limit_.close = std::move(close);
+    }
+  }
 }
 
 void ChatFit::FitConversation(GenerateCall& call) const {
@@ -119,6 +133,7 @@ void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
   }
   if (!shape.is_plain()) call.shown_tokens = shown_tokens_;
   Constrain(call);
+  LimitThoughts(call);
   if (!call.detokenize) shape = AnswerShape();  // there is nothing to tell apart
 }
 
@@ -156,6 +171,25 @@ void ChatFit::Constrain(GenerateCall& call) const {
                        fmt::format("with these tools comes to a grammar of {} bytes, at most {}; offer fewer tools",
                                    grammar.text.size(), kMaxGrammarBytes));
   call.grammar_field = field;
+}
+
+void ChatFit::LimitThoughts(GenerateCall& call) const {
+  ThoughtLimit& limit = call.sampling.thoughts;
+  if (limit.tokens < 0) return;
+  if (thought_limit_.close.empty()) {
+    JsonFields::Refuse(
+        "thinking_token_budget",
+        format_.reasoning == ReasoningFormat::kNone
+            ? "cannot be kept to: how this model sets thoughts apart is not known; --reasoning-parser "
+              "says it"
+            : "cannot be kept to: this model has no tokens of their own for where thoughts begin and end");
+  }
+  if (call.sampling.grammar && format_.reasoning == ReasoningFormat::kHarmony)
+    JsonFields::Refuse("thinking_token_budget", fmt::format("cannot be combined with {}", call.grammar_field));
+  limit.open = thought_limit_.open;
+  limit.close = thought_limit_.close;
+  limit.begun = call.shape.start == ReasoningStart::kInside;
+  if (call.shape.start == ReasoningStart::kNone) limit = ThoughtLimit();
 }
 
 }  // namespace quire

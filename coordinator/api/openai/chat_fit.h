@@ -30,12 +30,14 @@ class ChatFit {
   void FitTools(GenerateCall& call) const;
   void FitCalls(Conversation& conversation) const;
   void Constrain(GenerateCall& call) const;
+  void LimitThoughts(GenerateCall& call) const;
 
   const ChatTemplate& chat_;
   AnswerFormat format_;
   bool chosen_format_;
   std::map<std::string, TokenId> control_tokens_;  // that the format's parsers look for
   std::shared_ptr<const std::vector<TokenId>> shown_tokens_;
+  ThoughtLimit thought_limit_;  // what opens and closes thoughts; nothing where that is not for tokens to say
 };
 
 }  // namespace quire

@@ -33,6 +33,7 @@ constexpr Field kOfMessages[] = {{"response_format.json_schema.schema", "output_
                                  {"response_format", "output_config.format"},
                                  {"reasoning_effort", "output_config.effort"},
                                  {"enable_thinking", "thinking"},
+                                 {"thinking_token_budget", "thinking.budget_tokens"},
                                  {"stop", "stop_sequences"}};
 constexpr Field kOfResponses[] = {{"response_format.json_schema", "text.format"},
                                   {"response_format", "text.format"},

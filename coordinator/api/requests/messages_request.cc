@@ -190,11 +190,15 @@ void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {
 }
 
 void AddThinking(const JsonObject& thinking, OrderedJson& chat) {
-  thinking.KnowOnly({"type", "display"});
+  thinking.KnowOnly({"type", "display", "budget_tokens"});
   const std::string type = thinking.Text("type");
   if (type != "enabled" && type != "adaptive" && type != "disabled")
     thinking.Refuse("type", "must be enabled, adaptive or disabled");
   chat["enable_thinking"] = type != "disabled";
+  if (const OrderedJson* budget = thinking.Find("budget_tokens")) {
+    if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled");
+    chat["thinking_token_budget"] = *budget;
+  }
   const std::string display = thinking.OptionalText("display").value_or("summarized");
   if (display != "summarized" && display != "omitted") thinking.Refuse("display", "must be summarized or omitted");
   if (display == "omitted") chat["include_reasoning"] = false;

@@ -230,6 +230,10 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
   }
   ReadDetokenize(fields, call);
   call.include_reasoning = fields.Flag("include_reasoning", true);
+  if (const auto most = fields.Integer("thinking_token_budget", 0, INT32_MAX)) {
+    if (call.beams) JsonFields::Refuse("thinking_token_budget", "cannot be combined with use_beam_search");
+    call.sampling.thoughts.tokens = static_cast<int32_t>(*most);
+  }
   if (fields.Has("echo") && *fields.Find("echo") != false) JsonFields::Refuse("echo", "is for /v1/completions");
   if (fields.Flag("logprobs", false)) {
     call.num_top_logprobs = static_cast<int>(fields.Integer("top_logprobs", 0, kMaxLogprobs).value_or(0));

@@ -29,7 +29,6 @@ const std::vector<Unsupported> kFields = {
     {"prompt_embeds", {}},
     {"logits_processors", {Json::array()}},
     {"repetition_detection", {}},
-    {"thinking_token_budget", {}},
     {"kv_transfer_params", {}},
     {"vllm_xargs", {Json::object()}},
     // SGLang.
@@ -64,9 +63,14 @@ const std::vector<Unsupported> kFields = {
 };
 
 const std::vector<Unsupported> kOfChat = {
-    {"tools", {Json::array()}},     {"tool_choice", {"none", "auto"}},          {"reasoning_effort", {"none"}},
-    {"include_reasoning", {true}},  {"chat_template_kwargs", {Json::object()}}, {"enable_thinking", {}},
+    {"tools", {Json::array()}},
+    {"tool_choice", {"none", "auto"}},
+    {"reasoning_effort", {"none"}},
+    {"include_reasoning", {true}},
+    {"chat_template_kwargs", {Json::object()}},
+    {"enable_thinking", {}},
     {"documents", {Json::array()}},
+    {"thinking_token_budget", {}},
 };
 
 void RefuseAnyOf(const std::vector<Unsupported>& table, const JsonFields& fields, const char* reason) {

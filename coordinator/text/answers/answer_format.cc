@@ -114,6 +114,23 @@ ReasoningMarks MarksOf(ReasoningFormat format) {
   return {};
 }
 
+std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format) {
+  switch (format) {
+    case ReasoningFormat::kThink:
+    case ReasoningFormat::kThinkFromStart:
+    case ReasoningFormat::kMistral: {
+      const ReasoningMarks marks = MarksOf(format);
+      return ThoughtBounds{marks.open.front(), marks.close.front()};
+    }
+    case ReasoningFormat::kHarmony:
+      return ThoughtBounds{"<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"};
+    case ReasoningFormat::kGranite:
+    case ReasoningFormat::kNone:
+      break;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> MarkersOf(const AnswerFormat& format) {
   const ReasoningMarks thoughts = MarksOf(format.reasoning);
   std::vector<std::string> markers = thoughts.open;

@@ -60,6 +60,13 @@ struct ReasoningMarks {
 };
 ReasoningMarks MarksOf(ReasoningFormat format);
 
+/// What opens thoughts, and what has to follow them where they are cut: texts that begin with a control token of the
+/// model's. Nothing: this format's thoughts begin and end with words.
+struct ThoughtBounds {
+  std::string open, close;
+};
+std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format);
+
 /// Where an answer to this prompt begins.
 enum class ReasoningStart { kUndecided, kInside, kNone };
 ReasoningStart StartAfter(ReasoningFormat format, std::string_view prompt);
