@@ -95,6 +95,13 @@ class Server:
                 time.sleep(0.02)
         raise AssertionError(f"not ready in {seconds} s:\n{self.text()}")
 
+    def wait_until_running(self, count=1, seconds=60):
+        """Until so many requests run, so that what comes next comes in their midst."""
+        deadline = time.monotonic() + seconds
+        while (running := self.get("/admin/status", admin=True)["running"]) < count:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{running} of {count} requests run after {seconds} s:\n{self.text()}")
+
     def get(self, path, admin=False):
         with urllib.request.urlopen((self.admin_url if admin else self.url) + path, timeout=30) as response:
             body = response.read()

@@ -283,7 +283,7 @@ class SurvivalTest(TinyCase):
             self.check(undisturbed)
 
             def kill():
-                time.sleep(0.3)
+                server.wait_until_running(4)
                 os.kill(server.worker_pids()[1], signal.SIGKILL)
 
             self.assertEqual(self.together(server, range(4), kill, n=2), undisturbed)
@@ -327,7 +327,7 @@ class SurvivalTest(TinyCase):
                 self.ask(server, seed, alone)
 
             def restart():
-                time.sleep(0.2)
+                server.wait_until_running(3)
                 status, answer = server.post("/admin/restart_workers", {}, admin=True)
                 self.assertEqual(status, 200, answer)
 

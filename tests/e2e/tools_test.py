@@ -177,9 +177,10 @@ class ConstrainedTest(ToolCase):
         results = []
         thread = threading.Thread(target=lambda: results.append(self.streamed(**fields)))
         thread.start()
-        time.sleep(0.3)
+        self.server.wait_until_running()
         os.kill(self.server.worker_pids()[-1], signal.SIGKILL)
         thread.join(timeout=120)
+        self.assertEqual(self.server.get("/admin/status", admin=True)["recoveries"], 1)
         again = [[(c["name"], c["arguments"]) for c in choice["tool_calls"]] for choice in results[0]]
         self.assertEqual(again, undisturbed)
 
