@@ -81,6 +81,8 @@ class Watch {
       state->socket->cancel(ignored);
     });
   }
+  /// What is begun now is not ended any more: it may have been over in the moment between two operations.
+  bool is_over() const { return state_->is_over; }
   /// What went wrong, where that is what the socket says.
   std::string Problem(const std::string& said) const {
     return state_->is_over ? fmt::format("nothing came for {} s", patience_.count() / 1000.0) : said;
@@ -101,6 +103,7 @@ asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& requ
                                        Watch& watch) {
   const auto written = HttpRequestOf(request);
   auto [error, size] = co_await http::async_write(stream, written, kToken);
+  if (watch.is_over()) error = asio::error::operation_aborted;
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
   parser.body_limit(kMostAnswerBytes);
@@ -108,6 +111,7 @@ asio::awaitable<ClientAnswer> Exchange(Stream& stream, const ClientRequest& requ
   while (!error && !parser.is_done()) {
     auto [read_error, count] = co_await http::async_read_some(stream, buffer, parser, kToken);
     error = read_error;
+    if (watch.is_over()) error = asio::error::operation_aborted;
     watch.Begin();
     if (!on_body || !parser.is_header_done() || parser.get().result() != http::status::ok) continue;
     try {
@@ -144,7 +148,7 @@ asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& o
   socket.open(request.endpoint.protocol(), open_error);
   Watch watch(socket, request.patience);
   auto [connect_error] = co_await socket.async_connect(request.endpoint, kToken);
-  if (connect_error) {
+  if (connect_error || watch.is_over()) {
     const std::string problem = watch.Problem(connect_error.message());
     answer.problem = fmt::format("cannot connect to {}: {}", request.server.authority(), problem);
     co_return answer;
@@ -161,7 +165,7 @@ asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& o
   encrypted.set_verify_callback(ssl::host_name_verification(request.server.host));
   ::SSL_set_tlsext_host_name(encrypted.native_handle(), request.server.host.c_str());
   auto [tls_error] = co_await encrypted.async_handshake(ssl::stream_base::client, kToken);
-  if (tls_error) {
+  if (tls_error || watch.is_over()) {
     answer.problem = fmt::format("{}: {}", request.server.authority(), watch.Problem(tls_error.message()));
     co_return answer;
   }

@@ -5,7 +5,6 @@ import os
 import signal
 import tempfile
 import threading
-import time
 import unittest
 
 import jsonschema
