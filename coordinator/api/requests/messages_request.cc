@@ -6,31 +6,12 @@
 #include <utility>
 
 #include "coordinator/api/requests/json_object.h"
+#include "coordinator/api/requests/passed_fields.h"
 
 namespace quire {
 
 namespace {
 
-/// Settings of the chat request that mean the same here; the last ones are not Anthropic's.
-constexpr const char* kSame[] = {"model",
-                                 "max_tokens",
-                                 "temperature",
-                                 "top_p",
-                                 "top_k",
-                                 "stream",
-                                 "min_p",
-                                 "repetition_penalty",
-                                 "presence_penalty",
-                                 "frequency_penalty",
-                                 "seed",
-                                 "logit_bias",
-                                 "min_tokens",
-                                 "ignore_eos",
-                                 "stop_token_ids",
-                                 "priority",
-                                 "deadline_seconds",
-                                 "cache_salt",
-                                 "structured_outputs"};
 /// Change nothing about the answer of a server that has one class of service and caches by itself.
 constexpr const char* kHarmless[] = {"metadata", "service_tier", "cache_control", "user_profile_id"};
 constexpr const char* kTranslated[] = {"messages",    "system",        "stop_sequences", "tools",
@@ -40,7 +21,7 @@ bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(n
 
 void RefuseUnknown(const JsonObject& body) {
   for (const auto& [name, value] : body.value().items()) {
-    const bool known = IsIn(name, kSame) || IsIn(name, kHarmless) || IsIn(name, kTranslated);
+    const bool known = IsPassedOn(name) || name == "max_tokens" || IsIn(name, kHarmless) || IsIn(name, kTranslated);
     if (!known && !value.is_null()) body.Refuse(name.substr(0, 100), "is not supported by this server");
   }
 }
@@ -210,9 +191,8 @@ OrderedJson ChatOfMessages(const OrderedJson& json) {
   const JsonObject body(json, "");
   RefuseUnknown(body);
   OrderedJson chat = OrderedJson::object();
-  for (const char* name : kSame) {
-    if (const OrderedJson* value = body.Find(name)) chat[name] = *value;
-  }
+  PassOn(body, chat);
+  if (const OrderedJson* most = body.Find("max_tokens")) chat["max_tokens"] = *most;
   for (const char* name : {"service_tier", "user_profile_id"}) (void)body.OptionalText(name);
   if (body.Has("metadata")) body.Object("metadata").KnowOnly({"user_id"});
   if (const OrderedJson* stop = body.Find("stop_sequences")) {

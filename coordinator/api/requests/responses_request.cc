@@ -6,33 +6,13 @@
 
 #include "coordinator/api/requests/api_error.h"
 #include "coordinator/api/requests/json_object.h"
+#include "coordinator/api/requests/passed_fields.h"
 #include "coordinator/api/requests/response_settings.h"
 
 namespace quire {
 
 namespace {
 
-/// Settings of the chat request that mean the same here; the last ones are not OpenAI's.
-constexpr std::string_view kSame[] = {"model",
-                                      "temperature",
-                                      "top_p",
-                                      "stream",
-                                      "parallel_tool_calls",
-                                      "top_k",
-                                      "min_p",
-                                      "repetition_penalty",
-                                      "presence_penalty",
-                                      "frequency_penalty",
-                                      "seed",
-                                      "logit_bias",
-                                      "min_tokens",
-                                      "ignore_eos",
-                                      "stop",
-                                      "stop_token_ids",
-                                      "priority",
-                                      "deadline_seconds",
-                                      "cache_salt",
-                                      "structured_outputs"};
 /// Change nothing about the answer of a server that has one class of service, no tools of its own and caches by itself.
 constexpr std::string_view kHarmless[] = {"metadata",         "user",
                                           "service_tier",     "safety_identifier",
@@ -40,7 +20,7 @@ constexpr std::string_view kHarmless[] = {"metadata",         "user",
                                           "max_tool_calls",   "prompt_cache_options"};
 constexpr std::string_view kTranslated[] = {
     "input", "instructions", "max_output_tokens", "previous_response_id", "reasoning", "store",
-    "text",  "tools",        "tool_choice"};
+    "text",  "tools",        "tool_choice",       "parallel_tool_calls",  "stop"};
 
 bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
@@ -59,7 +39,7 @@ bool AsksForNothing(std::string_view name, const OrderedJson& value) {
 
 void RefuseUnknown(const JsonObject& body) {
   for (const auto& [name, value] : body.value().items()) {
-    if (value.is_null() || IsIn(name, kSame) || IsIn(name, kHarmless) || IsIn(name, kTranslated)) continue;
+    if (value.is_null() || IsPassedOn(name) || IsIn(name, kHarmless) || IsIn(name, kTranslated)) continue;
     if (!AsksForNothing(name, value)) body.Refuse(name.substr(0, 100), "is not supported by this server");
   }
 }
@@ -214,9 +194,9 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindConversation
   CheckRepeated(body);
   ResponsesRequest request;
   OrderedJson& chat = request.chat = OrderedJson::object();
-  for (const std::string_view name : kSame) {
-    const std::string key(name);
-    if (const OrderedJson* value = body.Find(key.c_str())) chat[key] = *value;
+  PassOn(body, chat);
+  for (const char* name : {"parallel_tool_calls", "stop"}) {
+    if (const OrderedJson* value = body.Find(name)) chat[name] = *value;
   }
   if (const OrderedJson* most = body.Find("max_output_tokens")) chat["max_tokens"] = *most;
   if (body.Has("tools")) chat["tools"] = OfferedTools(body);

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include "comm/base/json.h"
+#include "coordinator/api/requests/json_object.h"
+
+// Settings that the other APIs' requests have under the same names as chat requests.
+namespace quire {
+
+/// Whether a setting means the same in requests of OpenAI's Responses and Anthropic's Messages, of the field itself or
+/// as one of ours that they do not know.
+bool IsPassedOn(std::string_view name);
+
+/// Copies those that the body has.
+void PassOn(const JsonObject& body, OrderedJson& chat);
+
+}  // namespace quire
