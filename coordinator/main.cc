@@ -75,6 +75,13 @@ Command AddPlan(CLI::App& app) {
       ->expected(2)
       ->check(CLI::PositiveNumber);
   plan->add_flag("!--no-speed", state->plan.speed, "Leave speed out: nothing is measured");
+  plan->add_option("--simulate", state->plan.trace,
+                   "Also how requests of this file would fare: a line of JSON each, with timestamp (ms), input_length, "
+                   "output_length and hash_ids, as Mooncake's traces");
+  plan->add_option("--rates", state->plan.rates, "How many times as fast they come: a forecast each (0.25 0.5 1 2 4)")
+      ->expected(1, 64)
+      ->default_val(std::vector<double>{0.25, 0.5, 1, 2, 4})
+      ->check(CLI::PositiveNumber);
   plan->add_flag("--json", state->plan.json, "Print the result as JSON");
   const auto check = [state] {
     state->server.Check();

@@ -9,6 +9,8 @@
 #include "comm/base/json.h"
 #include "coordinator/bench/ceilings.h"
 #include "coordinator/cluster/launch/launcher.h"
+#include "coordinator/plan/load_forecast.h"
+#include "coordinator/plan/load_report.h"
 #include "coordinator/plan/memory_plan.h"
 #include "coordinator/plan/speed_plan.h"
 
@@ -31,6 +33,7 @@ struct Report {
   std::optional<PeakRates> peaks;
   std::string peaks_source;  // or why there is no speed
   std::vector<SpeedRow> steps, prompts;
+  std::vector<LoadRow> loads;
   std::vector<std::string> mpirun;
 };
 
@@ -88,6 +91,15 @@ void AddSpeed(Report& report) {
     report.prompts.push_back(PromptSpeed(spec, report.memory, *report.peaks, c.tokens));
 }
 
+void AddLoads(const PlanCommand& command, Report& report) {
+  if (command.trace.empty()) return;
+  if (!report.peaks) Fail("--simulate needs to know how fast steps are: {}", report.peaks_source);
+  const std::vector<TracedRequest> trace = ReadTrace(command.trace);
+  for (const double rate : command.rates) {
+    report.loads.push_back(Forecast(report.topology, report.model.spec(), report.memory, *report.peaks, trace, rate));
+  }
+}
+
 Report MakeReport(const Topology& topology, const ModelFiles& model, const PlanCommand& command, MemoryPlan memory) {
   Report report{.topology = topology, .model = model, .memory = std::move(memory)};
   const MemoryPlan& plan = report.memory;
@@ -104,6 +116,7 @@ Report MakeReport(const Topology& topology, const ModelFiles& model, const PlanC
   }
   AddPeaks(command, report);
   AddSpeed(report);
+  AddLoads(command, report);
   return report;
 }
 
@@ -177,6 +190,7 @@ void PrintJson(const Report& report) {
                                {"concurrency", concurrency},
                                {"steps", JsonOf(report.steps)},
                                {"prompts", JsonOf(report.prompts)},
+                               {"loads", JsonOf(report.loads)},
                                {"ceilings", report.peaks_source},
                                {"mpirun", report.mpirun}}));
 }
@@ -252,6 +266,7 @@ int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
   PrintMemory(report);
   PrintSpeed(report);
   if (!report.mpirun.empty()) fmt::print("mpirun   {}\n", fmt::join(report.mpirun, " "));
+  if (!report.loads.empty()) PrintLoads(report.loads);
   return 0;
 }
 

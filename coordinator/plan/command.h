@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "comm/topology/topology.h"
@@ -12,6 +13,8 @@ struct PlanCommand {
   /// Of all ranks together: GB/s that they read, and TFLOP/s of products; none: measured here, on the CPU.
   std::vector<double> peaks;
   bool speed = true;
+  std::string trace;          // of requests; empty: none
+  std::vector<double> rates;  // at which they come, as multiples of the trace's
   bool json = false;
 };
 

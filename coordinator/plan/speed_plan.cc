@@ -77,16 +77,35 @@ SpeedRow Judge(const Work& work, const PeakRates& peaks) {
 
 }  // namespace
 
+StepCosts::StepCosts(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks)
+    : spec_(spec),
+      peaks_(peaks),
+      weight_bytes_(WeightBytes(plan)),
+      kv_bytes_(KvBytesOfToken(plan)),
+      layer_operations_(2.0 * static_cast<double>(LayerMatrixNumbers(spec))),
+      head_operations_(HeadOperations(spec)) {}
+
+SpeedRow StepCosts::Of(std::span<const StepMember> members) {
+  Work work;
+  int64_t tokens = 0;
+  for (const auto& [first, count, draws] : members) {
+    const Seen before = SeenAt(spec_, first), after = SeenAt(spec_, first + count - 1);
+    tokens += count;
+    work.kv_bytes += before.tokens * kv_bytes_;
+    work.products += static_cast<double>(count) * layer_operations_ + (draws ? head_operations_ : 0);
+    work.attention +=
+        static_cast<double>(count) * (AttentionOperations(spec_, before) + AttentionOperations(spec_, after)) / 2;
+  }
+  const auto [part, is_new] = read_parts_.try_emplace(tokens, 0);
+  if (is_new) part->second = ReadPart(spec_, tokens);
+  work.weight_bytes = weight_bytes_ * part->second;
+  return Judge(work, peaks_);
+}
+
 SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t sequences,
                    int64_t tokens) {
-  const auto rows = static_cast<double>(sequences);
-  const Seen seen = SeenAt(spec, tokens);
-  Work work;
-  work.weight_bytes = WeightBytes(plan) * ReadPart(spec, sequences);
-  work.kv_bytes = rows * seen.tokens * KvBytesOfToken(plan);
-  work.products = rows * (2.0 * static_cast<double>(LayerMatrixNumbers(spec)) + HeadOperations(spec));
-  work.attention = rows * AttentionOperations(spec, seen);
-  SpeedRow row = Judge(work, peaks);
+  const std::vector<StepMember> members(static_cast<size_t>(sequences), {.first = tokens});
+  SpeedRow row = StepCosts(spec, plan, peaks).Of(members);
   row.sequences = sequences;
   row.tokens = tokens;
   return row;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,27 @@ struct SpeedRow {
   double roofline = 0;  // seconds at the peak rates
   double expected = 0;  // seconds with what the engine reaches of them
   std::string bound;    // what takes the longest: "reading weights", "reading the KV cache", "computing"
+};
+
+/// Tokens [first, first + count) of a sequence that a step computes, and whether it draws one after them.
+struct StepMember {
+  int64_t first = 0, count = 1;
+  bool draws = true;
+};
+
+/// How long the steps of a replica will take.
+class StepCosts {
+ public:
+  StepCosts(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks);
+
+  /// `sequences` and `tokens` are left to the caller.
+  SpeedRow Of(std::span<const StepMember> members);
+
+ private:
+  const ModelSpec& spec_;
+  const PeakRates peaks_;
+  const double weight_bytes_, kv_bytes_, layer_operations_, head_operations_;
+  std::map<int64_t, double> read_parts_;  // of the weights, by tokens of a step
 };
 
 /// A step in which `sequences` sequences with a context of `tokens` tokens get a token each.

@@ -3,6 +3,7 @@
 
   plot.py memory RESULTS.json DIRECTORY    of build/memory_bench --json: memory, waste, throughput, latency, recovery
   plot.py serve RESULT.json FILE.svg       of quire bench serve --json: the share of requests done within a time
+  plot.py plan PLAN.json DIRECTORY         of quire plan --simulate --json: speed and times by how fast requests come
   plot.py peers ROUNDS.json FILE.svg       of peers.py --json: speeds against the last way of each model
 
 The same JSON gives the same file: no dates, no random names, text as text."""
@@ -113,6 +114,16 @@ def serve(found, path):
           {"first token": curve("first_token_seconds"), "whole request": curve("seconds")})
 
 
+def plan(found, directory):
+    os.makedirs(directory, exist_ok=True)
+    by_rate = lambda value: [(load["requests_a_second"], value(load)) for load in found["loads"]]
+    lines(os.path.join(directory, "planned-throughput.svg"), "Throughput by request rate (planned)", "requests/s that come", "output tokens/s",
+          {"answers": by_rate(lambda load: load["tokens_a_second"])})
+    for key, name in (("first_token", "Time to the first token"), ("each_token", "Time between tokens")):
+        lines(os.path.join(directory, f"planned-{key.replace('_', '-')}.svg"), f"{name} (planned)", "requests/s that come", "seconds",
+              {f"{100 * float(share):.0f} %": by_rate(lambda load, share=share: load[key + "_seconds"][share]) for share in ("0.5", "0.9", "0.99")})
+
+
 def speeds(rounds):
     """(loads, {way: speeds against the last way's}) of one model; start and memory are left to the tables."""
     ways = {}
@@ -150,13 +161,13 @@ def peers(found, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("memory", "serve", "peers"))
+    parser.add_argument("kind", choices=("memory", "serve", "plan", "peers"))
     parser.add_argument("json", metavar="JSON")
     parser.add_argument("out", metavar="OUT")
     o = parser.parse_args()
     with open(o.json, encoding="utf-8") as f:
         found = json.load(f)
-    {"memory": memory, "serve": serve, "peers": peers}[o.kind](found, o.out)
+    {"memory": memory, "serve": serve, "plan": plan, "peers": peers}[o.kind](found, o.out)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,32 @@ class PlanTest(unittest.TestCase):
         self.assertGreater(said["blocks"], 0)
         self.assertRegex(said["ceilings"], "^not measured: ")
 
+    def test_how_a_trace_would_fare(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "trace.jsonl")
+            with open(path, "w", encoding="utf-8") as f:
+                for i in range(40):
+                    f.write(json.dumps({"timestamp": 100 * i, "input_length": 60, "output_length": 20, "hash_ids": [i % 2]}) + "\n")
+            words = ("--model", TINY, "-tp", "2", "--peaks", "0.05", "1000", "--simulate", path)
+            status, said = plan(*words, "--rates", "0.1", "1", "100")
+            self.assertEqual(status, 0)
+            slow, _, fast = loads = said["loads"]
+            self.assertEqual([load["rate"] for load in loads], [0.1, 1, 100])
+            self.assertEqual([load["answered"] for load in loads], [40, 40, 40])
+            self.assertEqual(slow["cached_tokens"], 38 * 48)  # whole blocks of 16, all but the last token's
+            self.assertGreater(fast["tokens_a_second"], 5 * slow["tokens_a_second"])
+            self.assertGreater(fast["first_token_seconds"]["0.99"], slow["first_token_seconds"]["0.99"])
+            done = subprocess.run([QUIRE, "plan", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"rate +req/s +tok/s")
+            self.assertEqual(len([line for line in done.stdout.splitlines() if line.endswith("#")]), 5)
+            with open(path, "a", encoding="utf-8") as f:
+                f.write("{}\n")
+            for words, said in (((*words,), path + ":41: timestamp is missing"), (("--model", TINY, "--no-speed", "--simulate", path), "--simulate needs")):
+                done = subprocess.run([QUIRE, "plan", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(said, done.stderr)
+
     def test_mistakes(self):
         with tempfile.TemporaryDirectory() as directory:
             for words, status, said in ((("--model", directory), 1, "config.json"), (("--model", TINY, "--rank-memory", "-1"), 2, "rank-memory"),

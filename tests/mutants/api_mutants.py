@@ -23,7 +23,7 @@ DATA, OPTIONS = "coordinator/api/openai/data_port.cc", "coordinator/cli/options.
 FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
-TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/deployment.cc"
+TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/engine_settings.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/api/http/byte_budget.cc"
 POOL, WRITING, MESSAGES = "coordinator/api/http/work_pool.cc", "coordinator/api/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
 
@@ -288,9 +288,9 @@ LIMITS = [
            ["coordinator/work_pool_test:WorkPoolTest.LargeJobsLeaveAThreadToSmallOnes"]),
     Mutant("overload: clients do not take turns", POOL, "turns_.splice(turns_.end(), turns_, turn);", "",
            ["coordinator/work_pool_test:WorkPoolTest.ClientsTakeTurnsWhateverOneOfThemQueued"]),
-    Mutant("limit: the queue's seconds are the request's", SIZING, "options.max_wait_seconds = topology_.limits.queue_seconds;",
-           "options.max_wait_seconds = topology_.limits.request_seconds;", limits("PatienceTest.test_in_the_queue")),
-    Mutant("limit: a request has its default seconds", SIZING, "  options.max_request_seconds = topology_.limits.request_seconds;\n", "",
+    Mutant("limit: the queue's seconds are the request's", SIZING, "options.max_wait_seconds = topology.limits.queue_seconds;",
+           "options.max_wait_seconds = topology.limits.request_seconds;", limits("PatienceTest.test_in_the_queue")),
+    Mutant("limit: a request has its default seconds", SIZING, "  options.max_request_seconds = topology.limits.request_seconds;\n", "",
            limits("PatienceTest.test_in_all")),
 ]
 
@@ -319,6 +319,13 @@ BATCH = [
            ["e2e/top_test:StrangerTest"]),
     Mutant("top: lines are as long as they like", "coordinator/client/top_view.cc", "line = CutTo(line, width)", "line = CutTo(line, line.size())",
            ["e2e/top_test:TerminalTest"]),
+    Mutant("forecast: steps take no time behind others", "coordinator/plan/load_forecast.cc", "free_ = std::max(free_, now_) + seconds;", "free_ = now_ + seconds;",
+           ["coordinator/load_forecast_test"]),
+    Mutant("forecast: a prompt's chunks each draw", "coordinator/plan/load_forecast.cc", "const bool draws = known.computed == known.tokens;", "const bool draws = true;",
+           ["coordinator/load_forecast_test"]),
+    Mutant("forecast: whoever waits is never turned away", "coordinator/plan/load_forecast.cc", "engine_.ExpireOverdue(now_);", "", ["coordinator/load_forecast_test"]),
+    Mutant("forecast: equal hashes are other tokens", "coordinator/plan/request_trace.cc", "(request.hashes[block])", "(request.hashes[block] ^ number)",
+           ["coordinator/load_forecast_test"]),
     Mutant("batch: what was answered is asked again", "coordinator/client/batch_run.cc", "if (!answers_.answered().contains(entry.custom_id)) ", "",
            ["e2e/batch_test:StrangerTest.test_another_run_goes_on_with_what_is_left"]),
     Mutant("batch: a refusal counts as an answer", "coordinator/client/batch_file.cc", 'response.at("status_code") == 200', 'response.contains("status_code")',

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "comm/base/error.h"
+#include "coordinator/cluster/launch/engine_settings.h"
 #include "coordinator/cluster/launch/host_probe.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
@@ -47,7 +48,9 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
     spdlog::warn("the KV cache holds {} tokens: sequences are limited to that instead of {}", fitting, max_model_len_);
     max_model_len_ = fitting;
   }
-  engine_ = std::make_unique<Engine>(MakeEngineOptions(pools));
+  EngineOptions options = EngineOptionsOf(topology_, model_.spec(), pools, max_model_len_, max_step_tokens_);
+  ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
+  engine_ = std::make_unique<Engine>(options);
   engine_->StartEpoch(epoch_);
   engine_->SetSwapSpeed(swap_seconds);
 }
@@ -89,28 +92,6 @@ void Deployment::Launch() {
   spdlog::debug("launching: {}", fmt::join(command, " "));
   CheckMpirunAllowed();
   launcher_ = std::make_unique<MpirunProcess>(command);
-}
-
-EngineOptions Deployment::MakeEngineOptions(const PoolSizes& pools) const {
-  const ModelSpec& spec = model_.spec();
-  EngineOptions options;
-  options.scheduler.max_step_tokens = max_step_tokens_;
-  options.scheduler.max_running = topology_.scheduler.max_running;
-  options.scheduler.preemption = topology_.scheduler.preemption;
-  options.blocks.num_blocks = pools.num_blocks;
-  options.blocks.num_host_blocks = pools.num_host_blocks;
-  options.blocks.state_blocks = pools.state_blocks;
-  options.blocks.block_size = topology_.cache.block_size;
-  options.blocks.watermark = topology_.cache.watermark;
-  options.blocks.prefix_caching = topology_.cache.prefix_caching;
-  options.blocks.sliding_window = static_cast<int>(spec.window());
-  ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
-  options.max_wait_seconds = topology_.limits.queue_seconds;
-  options.max_request_seconds = topology_.limits.request_seconds;
-  options.plan_ahead = topology_.scheduler.plan_ahead;
-  options.max_model_len = max_model_len_;
-  options.vocab_size = static_cast<int>(spec.vocab_size);
-  return options;
 }
 
 void Deployment::EndWorkers() {

@@ -72,7 +72,6 @@ class Deployment : private LauncherWatch {
   /// all ranks, the shape becomes a smaller one. False when it did.
   bool PlaceWithout(const std::set<std::string>& left_out);
   PoolSizes ChoosePoolSizes() const;
-  EngineOptions MakeEngineOptions(const PoolSizes& pools) const;
 
   Topology topology_;  // parallel: the shape that the group has
   const ModelFiles& model_;

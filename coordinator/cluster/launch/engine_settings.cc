@@ -1,0 +1,26 @@
+#include "coordinator/cluster/launch/engine_settings.h"
+
+namespace quire {
+
+EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
+                              int max_model_len, int max_step_tokens) {
+  EngineOptions options;
+  options.scheduler.max_step_tokens = max_step_tokens;
+  options.scheduler.max_running = topology.scheduler.max_running;
+  options.scheduler.preemption = topology.scheduler.preemption;
+  options.blocks.num_blocks = pools.num_blocks;
+  options.blocks.num_host_blocks = pools.num_host_blocks;
+  options.blocks.state_blocks = pools.state_blocks;
+  options.blocks.block_size = topology.cache.block_size;
+  options.blocks.watermark = topology.cache.watermark;
+  options.blocks.prefix_caching = topology.cache.prefix_caching;
+  options.blocks.sliding_window = static_cast<int>(spec.window());
+  options.max_wait_seconds = topology.limits.queue_seconds;
+  options.max_request_seconds = topology.limits.request_seconds;
+  options.plan_ahead = topology.scheduler.plan_ahead;
+  options.max_model_len = max_model_len;
+  options.vocab_size = static_cast<int>(spec.vocab_size);
+  return options;
+}
+
+}  // namespace quire

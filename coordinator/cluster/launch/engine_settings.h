@@ -1,0 +1,13 @@
+#pragma once
+
+#include "comm/model/model_spec.h"
+#include "comm/topology/topology.h"
+#include "coordinator/core/engine.h"
+
+namespace quire {
+
+/// The engine of a server with this topology, once its pools are sized; all but the key of its hashes.
+EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
+                              int max_model_len, int max_step_tokens);
+
+}  // namespace quire

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "comm/base/json.h"
+#include "coordinator/plan/load_forecast.h"
+
+namespace quire {
+
+/// A line for each rate, with a bar for its tokens a second.
+void PrintLoads(const std::vector<LoadRow>& rows);
+
+Json JsonOf(const std::vector<LoadRow>& rows);
+
+}  // namespace quire
