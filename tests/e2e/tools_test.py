@@ -287,7 +287,7 @@ class ThoughtTest(ToolCase):
     def test_a_budget_needs_tokens_where_thoughts_begin_and_end(self):
         refused = self.chat(want=400, thinking_token_budget=5)["error"]
         self.assertEqual(refused["param"], "thinking_token_budget")
-        self.assertIn("no tokens of their own", refused["message"])
+        self.assertIn("no tokens for where thoughts begin", refused["message"])
 
 
 class ThoughtBudgetTest(ToolCase):

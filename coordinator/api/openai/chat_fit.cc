@@ -177,12 +177,10 @@ void ChatFit::LimitThoughts(GenerateCall& call) const {
   ThoughtLimit& limit = call.sampling.thoughts;
   if (limit.tokens < 0) return;
   if (thought_limit_.close.empty()) {
-    JsonFields::Refuse(
-        "thinking_token_budget",
-        format_.reasoning == ReasoningFormat::kNone
-            ? "cannot be kept to: how this model sets thoughts apart is not known; --reasoning-parser "
-              "says it"
-            : "cannot be kept to: this model has no tokens of their own for where thoughts begin and end");
+    const bool unknown = format_.reasoning == ReasoningFormat::kNone;
+    JsonFields::Refuse("thinking_token_budget",
+                       unknown ? "cannot be kept to: --reasoning-parser must say how this model sets thoughts apart"
+                               : "cannot be kept to: this model has no tokens for where thoughts begin and end");
   }
   if (call.sampling.grammar && format_.reasoning == ReasoningFormat::kHarmony)
     JsonFields::Refuse("thinking_token_budget", fmt::format("cannot be combined with {}", call.grammar_field));
