@@ -559,6 +559,8 @@ TEST_P(CudaSamplingTest, RowsThatOnlyTheHostKnowsAreDrawnThere) {
   auto asks = SomeAsks(files_, 7);
   asks[1].sampling = {.temperature = 0.9f, .seed = 8, .num_logprobs = 30};
   asks[3].sampling = {.temperature = 1.0f, .presence_penalty = 0.7f, .seed = 9, .num_logprobs = 25};
+  asks[4].sampling = {
+      .temperature = 0.5f, .seed = 10, .thoughts = {.tokens = 2, .begun = true, .open = {1}, .close = {3, 5}}};
   ExpectEqualDraws(asks, files_);
 }
 
@@ -618,6 +620,15 @@ TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
   EXPECT_THAT(refusal({.head_dim = 48}, 16),
               testing::HasSubstr("heads of 64, 80, 96, 128, 256, 512 numbers, the model's have 48"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
+  for (const char* hybrid : {"lfm2", "qwen3next", "qwen35"}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);
+    EXPECT_THAT(
+        [&] {
+          MakeCudaEngine(files, {16, 48, 4, 64, 1, {1.0}}, {}, 0, nullptr);
+        },
+        testing::ThrowsMessage<Error>(
+            testing::AllOf(testing::HasSubstr("layers that keep states"), testing::HasSubstr("--backend cpu"))));
+  }
   EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
   EXPECT_THAT(refusal({}, 16, {.attention = AttentionBackend::kV1}, 60000),
               testing::AllOf(testing::HasSubstr("at most 57"), testing::HasSubstr("--max-model-len"),
