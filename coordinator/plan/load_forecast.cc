@@ -83,7 +83,7 @@ class Workers {
   StepCosts costs_;
   double seconds_per_move_ = 0;
   std::vector<Known> slots_;
-  std::vector<StepMember> members_;
+  std::vector<StepPart> members_;
 };
 
 class ForecastRun {

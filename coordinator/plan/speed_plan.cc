@@ -85,7 +85,7 @@ StepCosts::StepCosts(const ModelSpec& spec, const MemoryPlan& plan, const PeakRa
       layer_operations_(2.0 * static_cast<double>(LayerMatrixNumbers(spec))),
       head_operations_(HeadOperations(spec)) {}
 
-SpeedRow StepCosts::Of(std::span<const StepMember> members) {
+SpeedRow StepCosts::Of(std::span<const StepPart> members) {
   Work work;
   int64_t tokens = 0;
   for (const auto& [first, count, draws] : members) {
@@ -104,7 +104,7 @@ SpeedRow StepCosts::Of(std::span<const StepMember> members) {
 
 SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t sequences,
                    int64_t tokens) {
-  const std::vector<StepMember> members(static_cast<size_t>(sequences), {.first = tokens});
+  const std::vector<StepPart> members(static_cast<size_t>(sequences), {.first = tokens});
   SpeedRow row = StepCosts(spec, plan, peaks).Of(members);
   row.sequences = sequences;
   row.tokens = tokens;

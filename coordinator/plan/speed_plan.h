@@ -28,7 +28,7 @@ struct SpeedRow {
 };
 
 /// Tokens [first, first + count) of a sequence that a step computes, and whether it draws one after them.
-struct StepMember {
+struct StepPart {
   int64_t first = 0, count = 1;
   bool draws = true;
 };
@@ -39,7 +39,7 @@ class StepCosts {
   StepCosts(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks);
 
   /// `sequences` and `tokens` are left to the caller.
-  SpeedRow Of(std::span<const StepMember> members);
+  SpeedRow Of(std::span<const StepPart> members);
 
  private:
   const ModelSpec& spec_;
