@@ -413,8 +413,7 @@ TEST(ArchitectureTest, RowsOfFusedWeightsLieInOrderOrByHead) {
     std::vector<WeightSpec> weights;
     for (const auto& [role, axis] :
          {std::pair{Role::kQuery, Axis::kQueries}, {Role::kKey, Axis::kKeyValues}, {Role::kValue, Axis::kKeyValues}}) {
-      weights.push_back(
-          {.role = role, .hf = "qkv", .gguf = "qkv", .rows = axis, .cols = Axis::kHidden, .fusion = fusion});
+      weights.push_back({.role = role, .hf = "qkv", .rows = axis, .cols = Axis::kHidden, .fusion = fusion});
     }
     std::vector<std::vector<int64_t>> rows;
     for (const WeightSpec& weight : weights) {

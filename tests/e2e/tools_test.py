@@ -293,7 +293,7 @@ class ThoughtTest(ToolCase):
 class ThoughtBudgetTest(ToolCase):
     """Thoughts between control tokens, which the model itself hardly ever draws."""
     TEMPLATE, TOKENS = THINKING, {188: "<think>", 189: "</think>"}
-    OPEN, CLOSE, A = 188, 189, ord("A")
+    OPEN, CLOSE, A = 188, 189, 32
 
     def thoughts(self, **fields):
         """How many tokens the thoughts of an answer of 12 tokens have, with the one that ends them, and the answer's length."""
@@ -313,9 +313,10 @@ class ThoughtBudgetTest(ToolCase):
         self.assertEqual(self.thoughts(enable_thinking=False, thinking_token_budget=3), (0, 12), "the prompt has ended them")
 
     def test_thoughts_that_the_answer_opens_end_at_the_budget(self):
-        opens = {"guided_regex": "<think>A{0,40}</think>B*", "max_tokens": 12, "logit_bias": {str(self.A): 60, str(ord("B")): 50}}
-        ids = self.chat(**opens, temperature=0, thinking_token_budget=4, return_token_ids=True)["choices"][0]["token_ids"]
-        self.assertEqual(ids[:7], [self.OPEN] + 4 * [self.A] + [self.CLOSE, ord("B")])
+        fields = {"max_tokens": 8, "temperature": 0, "logit_bias": {str(self.OPEN): 60}, "return_token_ids": True}
+        self.assertEqual(self.chat(**fields)["choices"][0]["token_ids"], 8 * [self.OPEN])
+        limited = self.chat(**fields, thinking_token_budget=4)["choices"][0]["token_ids"]
+        self.assertEqual(limited, [self.OPEN] + 4 * [self.OPEN] + [self.CLOSE] + 2 * [self.OPEN])
 
     def test_budgets_hold_in_every_choice_and_beside_a_grammar(self):
         answer = self.chat(n=4, temperature=2, enable_thinking=True, thinking_token_budget=6, return_token_ids=True, guided_choice=["Yes."], max_tokens=40)
