@@ -61,10 +61,11 @@ TEST(ArchitectureTest, EveryRoleAndEveryNameIsThereOnce) {
     for (const WeightSpec& weight : WeightsOf(spec)) {
       EXPECT_TRUE(roles.insert(weight.role).second) << family << " " << weight.hf;
       EXPECT_TRUE(hf.insert(weight.hf).second || weight.fusion != Fusion::kNone) << family << " " << weight.hf;
-      EXPECT_TRUE(gguf.insert(weight.gguf).second || weight.fusion != Fusion::kNone) << family << " " << weight.gguf;
+      const std::string in_gguf = PatternOf(weight, Naming::kGguf);
+      EXPECT_TRUE(gguf.insert(in_gguf).second || weight.fusion != Fusion::kNone) << family << " " << in_gguf;
       const bool numbered = std::string(weight.hf).find("{}") != std::string::npos;
       EXPECT_EQ(numbered, IsOfLayer(weight.role)) << weight.hf;
-      EXPECT_EQ(std::string(weight.gguf).find("{}") != std::string::npos, numbered) << weight.gguf;
+      EXPECT_EQ(in_gguf.find("{}") != std::string::npos, numbered) << in_gguf;
     }
     EXPECT_EQ(roles.contains(Role::kQueryBias), family == "qwen2" || family.starts_with("glm"));
     EXPECT_EQ(roles.contains(Role::kQueryNorm),

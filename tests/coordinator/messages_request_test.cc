@@ -29,8 +29,8 @@ TEST(MessagesRequestTest, SettingsKeepTheirMeaning) {
   const OrderedJson chat = Chat(R"({"model": "m", "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 5,
       "stop_sequences": ["a", "b"], "stream": true, "metadata": {"user_id": "u"}, "service_tier": "auto",
       "system": "s", "messages": [{"role": "user", "content": "hi"}]})");
-  EXPECT_EQ(chat, OrderedJson::parse(R"({"model": "m", "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 5,
-      "stream": true, "stop": ["a", "b"],
+  EXPECT_EQ(chat, OrderedJson::parse(R"({"model": "m", "temperature": 0.5, "top_p": 0.9, "stream": true, "top_k": 5,
+      "max_tokens": 9, "stop": ["a", "b"],
       "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]})"));
 }
 

@@ -309,7 +309,7 @@ class HelloTest(unittest.TestCase):
         self.assertEqual(first_byte(ciphers, [nobodys] * 4000 + groups), b"\x15")
         self.assertEqual(first_byte(ciphers * 2000, groups), b"\x15")
         name = b"\x30\x00"
-        authorities = 300 * (len(name).to_bytes(2, "big") + name)
+        authorities = 80 * (len(name).to_bytes(2, "big") + name)
         self.assertEqual(first_byte(ciphers, groups, (47, len(authorities).to_bytes(2, "big") + authorities)), b"\x15")
         self.assertEqual(first_byte(ciphers, groups, (nobodys, bytes(2000))), b"\x16", "what is not known is not read")
 

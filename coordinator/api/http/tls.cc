@@ -53,6 +53,9 @@ size_t MostBytes(int extension) {
       return 128;
     case TLSEXT_TYPE_signature_algorithms:
     case TLSEXT_TYPE_signature_algorithms_cert:
+    case TLSEXT_TYPE_certificate_authorities:  // names in these two are kept, in 200 bytes each, as long as the
+                                               // connection
+    case TLSEXT_TYPE_status_request:
       return 256;
     case TLSEXT_TYPE_key_share:
       return 8192;
