@@ -38,6 +38,12 @@ class ClientSocket {
   bool stopped_at_hello() { return StoppedAtHello(tls_->native_handle()); }
   void PassHello() { bounds_.may_pass_hello = true; }
   void EndHandshake() { bounds_.is_open = true; }
+  void Close() {
+    bounds_.socket = -1;  // another connection may get the number
+    boost::system::error_code ignored;
+    socket_.shutdown(Tcp::shutdown_both, ignored);
+    socket_.close(ignored);
+  }
   /// The client speaks clear text where TLS is spoken; so will the answer.
   void SpeakClearText() { tls_.reset(); }
 

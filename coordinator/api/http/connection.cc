@@ -42,12 +42,12 @@ std::string NewRequestId() {
 
 }  // namespace
 
-Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::context>& tls, HandshakeTurns& handshakes,
+Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::context>& tls, PortTurns& turns,
                        const HttpLimits& limits, const HttpService& service)
     : socket_(std::move(socket), tls),
       deadline_(socket_.get_executor()),
       buffer_(limits.head_bytes),
-      handshakes_(handshakes),
+      turns_(turns),
       limits_(limits),
       service_(service) {
   record.id = NewRequestId();
@@ -75,10 +75,6 @@ asio::awaitable<void> Connection::Serve() {
     Tell();
     served_one_ = true;
     request_ = HttpRequest();
-    if (buffer_.size() > 0) {  // pipelined requests take turns with those of others
-      const auto executor = socket_.get_executor();
-      co_await asio::post(executor, asio::use_awaitable);
-    }
   }
   if (socket_.encrypted()) co_await SayGoodbye();
   Close();
@@ -172,8 +168,9 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   HttpResponse refusal = co_await ParseHead(parser);
   begin_ = Clock::now();
   beast::error_code unknown;
-  const auto peer = socket_.tcp().remote_endpoint(unknown);
-  if (!unknown) record.peer = peer.address().to_string();
+  const asio::ip::address peer = socket_.tcp().remote_endpoint(unknown).address();
+  if (!unknown) record.peer = peer.to_string();
+  co_await turns_.requests.Await(peer);
   if (refusal.status == kNothing) co_return true;
   if (refusal.status > 0) co_await Refuse(std::move(refusal));
   co_return false;

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "coordinator/api/http/client_socket.h"
-#include "coordinator/api/http/handshake_turns.h"
 #include "coordinator/api/http/http_head.h"
+#include "coordinator/api/http/port_turns.h"
 
 namespace quire {
 
@@ -16,9 +16,9 @@ namespace quire {
 /// little more than the socket: thousands of streams are open at once.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
-  /// The references outlive it. `tls` is null for clear text, for which nobody waits for a turn.
+  /// The references outlive it. `tls` is null for clear text.
   Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
-             HandshakeTurns& handshakes, const HttpLimits& limits, const HttpService& service);
+             PortTurns& turns, const HttpLimits& limits, const HttpService& service);
 
   /// Requests one after another, until either side ends it.
   boost::asio::awaitable<void> Serve();
@@ -83,7 +83,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::steady_timer deadline_;                     // of the read or write that is going on
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
-  HandshakeTurns& handshakes_;
+  PortTurns& turns_;
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;

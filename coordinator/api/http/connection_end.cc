@@ -55,7 +55,7 @@ asio::awaitable<bool> Connection::Secure() {
       if (!error) socket_.EndHandshake();
       if (!error || !socket_.stopped_at_hello()) co_return !error;
       // All that costs a signature is here, so what waits its turn cannot be kept for a moment when others do the same.
-      co_await handshakes_.Await(address);
+      co_await turns_.handshakes.Await(address);
       socket_.PassHello();
       SetDeadline(Clock::now() +
                   std::min<Clock::duration>(kAfterHello, std::chrono::seconds(limits_.chosen.head_seconds)));
@@ -154,9 +154,7 @@ void Connection::MarkGone() {
 
 void Connection::Close() {
   ClearDeadline();  // it would keep the connection until then
-  beast::error_code ignored;
-  socket_.tcp().shutdown(tcp::socket::shutdown_both, ignored);
-  socket_.tcp().close(ignored);
+  socket_.Close();
 }
 
 }  // namespace quire

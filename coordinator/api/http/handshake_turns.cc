@@ -39,7 +39,8 @@ void HandshakeTurns::AwaitNext() {
 
 void HandshakeTurns::BeginThoseWhoMay() {
   const auto now = Clock::now();
-  while (pace_.waiting() && pace_.Next(now) <= now) waiting_.extract(pace_.Begin(now)).mapped()->cancel();
+  for (int i = 0; i < kInOnePass && pace_.waiting() && pace_.Next(now) <= now; ++i)
+    waiting_.extract(pace_.Begin(now)).mapped()->cancel();
   if (pace_.waiting()) AwaitNext();
 }
 

@@ -22,6 +22,8 @@ class HandshakeTurns {
   boost::asio::awaitable<void> Await(boost::asio::ip::address address);
 
  private:
+  static constexpr int kInOnePass = 8;  // begin between two looks at all sockets, however many are due by now
+
   void AwaitNext();
   void BeginThoseWhoMay();
 

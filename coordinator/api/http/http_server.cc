@@ -16,7 +16,6 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/http/connection.h"
-#include "coordinator/api/http/handshake_turns.h"
 
 // House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
@@ -47,7 +46,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         service(std::move(s)),
         certificate(c),
         spare(OpenSpare()),
-        handshakes(io.get_executor()) {}
+        turns(io.get_executor()) {}
   ~Impl() { ::close(spare); }
 
   tcp::acceptor acceptor;
@@ -58,7 +57,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   int spare;                          // a descriptor to give up when there are no others
   int connections = 0, turned_away = 0;
   std::map<asio::ip::address, int> by_address;  // IPv6 by network; loopback excepted
-  HandshakeTurns handshakes;
+  PortTurns turns;
 
   asio::awaitable<void> Accept() {
     for (;;) {
@@ -111,8 +110,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     const bool full = IsFull(address);
     if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshakes for those
     const auto tls = certificate != nullptr ? certificate->context() : nullptr;
-    if (certificate != nullptr) handshakes.Cost(certificate->handshake_cost());  // which a SIGHUP may change
-    const auto connection = std::make_shared<Connection>(std::move(socket), tls, handshakes, limits, service);
+    if (certificate != nullptr) turns.handshakes.Cost(certificate->handshake_cost());  // which a SIGHUP may change
+    const auto connection = std::make_shared<Connection>(std::move(socket), tls, turns, limits, service);
     try {
       if (full) {
         const std::shared_ptr<void> counted(&++turned_away, [this](void*) { --turned_away; });

@@ -53,9 +53,10 @@ size_t MostBytes(int extension) {
       return 128;
     case TLSEXT_TYPE_signature_algorithms:
     case TLSEXT_TYPE_signature_algorithms_cert:
-    case TLSEXT_TYPE_certificate_authorities:  // names in these two are kept, in 200 bytes each, as long as the
-                                               // connection
+      return 256;
+    case TLSEXT_TYPE_certificate_authorities:  // names in these are kept as long as the connection, in 200 bytes each
     case TLSEXT_TYPE_status_request:
+    case TLSEXT_TYPE_application_layer_protocol_negotiation:
       return 256;
     case TLSEXT_TYPE_key_share:
       return 8192;

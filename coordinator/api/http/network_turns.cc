@@ -1,19 +1,16 @@
-#include "coordinator/api/http/handshake_pace.h"
+#include "coordinator/api/http/network_turns.h"
+
+#include <algorithm>
 
 namespace quire {
 
-void HandshakePace::Wait(Ticket ticket, const boost::asio::ip::address& network) {
+void NetworkTurns::Wait(Ticket ticket, const boost::asio::ip::address& network) {
   std::deque<Ticket>& others = waiting_[network];
   if (others.empty()) turns_.push_back(network);
   others.push_back(ticket);
 }
 
-HandshakePace::Clock::time_point HandshakePace::Next(Clock::time_point now) const {
-  return std::max(now, empty_ + apart_ - std::max<Clock::duration>(kBurst, apart_));
-}
-
-HandshakePace::Ticket HandshakePace::Begin(Clock::time_point now) {
-  empty_ = std::max(empty_, now) + apart_;
+NetworkTurns::Ticket NetworkTurns::Next() {
   const boost::asio::ip::address network = turns_.front();
   turns_.pop_front();
   const auto tickets = waiting_.find(network);

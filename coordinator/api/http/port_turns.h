@@ -1,0 +1,16 @@
+#pragma once
+
+#include "coordinator/api/http/handshake_turns.h"
+#include "coordinator/api/http/request_turns.h"
+
+namespace quire {
+
+/// Where the connections of a port wait for each other.
+struct PortTurns {
+  explicit PortTurns(const boost::asio::any_io_executor& executor) : handshakes(executor), requests(executor) {}
+
+  HandshakeTurns handshakes;
+  RequestTurns requests;
+};
+
+}  // namespace quire
