@@ -33,6 +33,8 @@ constexpr int kReservedDescriptors = 512;  // of the process, for everything but
 constexpr int kFewestConnections = 16;     // whatever the number of descriptors
 constexpr int kMaxTurnedAway = 256;        // connections that are being told that there are too many
 constexpr auto kBackOff = std::chrono::milliseconds(50);
+constexpr int kAcceptedAtOnce = 64;  // between two looks at other sockets: the kernel's queue must not overflow
+constexpr int kAcceptQueue = 4096;   // of the kernel's, which may have a lower bound of its own
 
 int OpenSpare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
@@ -61,15 +63,17 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
 
   asio::awaitable<void> Accept() {
     for (;;) {
-      auto [error, socket] = co_await acceptor.async_accept(kToken);
-      if (error == asio::error::operation_aborted || !acceptor.is_open()) break;
-      if (error) {
-        CloseOneWaiting();
-        retry.expires_after(kBackOff);  // waiting instead of spinning
-        co_await retry.async_wait(kToken);
-        continue;
+      auto [ended] = co_await acceptor.async_wait(tcp::acceptor::wait_read, kToken);
+      if (ended == asio::error::operation_aborted || !acceptor.is_open()) break;
+      beast::error_code error = ended;
+      for (int i = 0; i < kAcceptedAtOnce && !error; ++i) {
+        tcp::socket socket = acceptor.accept(error);
+        if (!error) asio::co_spawn(acceptor.get_executor(), ServeOne(std::move(socket)), asio::detached);
       }
-      asio::co_spawn(acceptor.get_executor(), ServeOne(std::move(socket)), asio::detached);
+      if (!error || error == asio::error::would_block) continue;
+      CloseOneWaiting();
+      retry.expires_after(kBackOff);  // waiting instead of spinning
+      co_await retry.async_wait(kToken);
     }
   }
 
@@ -160,7 +164,8 @@ HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits 
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(1024, error);
+  if (!error) acceptor.listen(kAcceptQueue, error);
+  if (!error) acceptor.non_blocking(true, error);
   if (error) Fail("cannot listen on {}:{}: {}", listen.host, listen.port, error.message());
   asio::co_spawn(
       io, [impl = impl_]() { return impl->Accept(); }, asio::detached);
