@@ -262,11 +262,11 @@ MUTANTS = [
            ".workspace = memory_.workspace};", ["worker/cuda/cuda_engine_test:*V1WithSinks*"]),
     # What reaches the workers.
     Mutant("--activations does not reach the workers", "coordinator/cluster/launch/worker_assignment.cc",
-           "assign.compute = topology.compute;", "assign.compute = topology_.compute, assign.compute.activations = {};", FLAGS),
+           "assign.compute = topology.compute;", "assign.compute = topology.compute, assign.compute.activations = {};", FLAGS),
     Mutant("--kv-cache-dtype does not reach the workers", "coordinator/cluster/launch/worker_assignment.cc",
-           "assign.compute = topology.compute;", "assign.compute = topology_.compute, assign.compute.kv_cache_dtype = {};", FLAGS),
+           "assign.compute = topology.compute;", "assign.compute = topology.compute, assign.compute.kv_cache_dtype = {};", FLAGS),
     Mutant("--quantization does not reach the workers", "coordinator/cluster/launch/worker_assignment.cc",
-           "assign.compute = topology.compute;", "assign.compute = topology_.compute, assign.compute.quantization = {};", FLAGS),
+           "assign.compute = topology.compute;", "assign.compute = topology.compute, assign.compute.quantization = {};", FLAGS),
     Mutant("workers drop the activations they are told", "worker/cpu/cpu_decoder.cc",
            "activations_(ActivationsOf(sizes.compute.activations))", "activations_(kernels::Activations::kInt16)", ["worker/quantization_test"]),
     # Mixtures of experts.
