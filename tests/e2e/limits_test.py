@@ -13,6 +13,7 @@ import threading
 import time
 import unittest
 
+import tls_test
 import verdict
 from server import QUIRE, ROOT, TINY, Server, altered_tiny
 
@@ -626,6 +627,7 @@ class AddressTest(LimitCase):
 TESTS = {
     "body 2 MiB": SizeTest.test_body,
     "head 16 KiB": SizeTest.test_head,
+    "in at most 512 pieces": tls_test.TlsTest.test_heads_in_records_of_a_byte_have_an_end,
     "request target 8 KiB": SizeTest.test_target,
     "100 header fields": SizeTest.test_header_fields,
     "JSON depth 32": SizeTest.test_json_depth,

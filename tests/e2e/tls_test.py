@@ -176,6 +176,14 @@ class TlsTest(unittest.TestCase):
             self.assertEqual(statuses, [200] * 6)
             self.assertEqual(f.read(), b"")  # the server's end comes with a goodbye, or this would raise
 
+    def test_heads_in_records_of_a_byte_have_an_end(self):
+        for padding, status in ((200, 200), (600, 400)):
+            with self.connect() as s, s.makefile("rb") as f:
+                with contextlib.suppress(ssl.SSLError, ConnectionError):
+                    for byte in head("GET", "/version", "X-Padding: " + padding * "x"):
+                        s.sendall(bytes([byte]))
+                self.assertEqual(self.read_answer(f)[0], status)
+
     def read_answer(self, f):
         status = int(f.readline().split()[1])
         length = 0

@@ -52,6 +52,8 @@ MUTANTS = [
     Mutant("tls: all handshakes are as cheap", "coordinator/api/http/handshake_pace.h", "std::max<Clock::duration>(kLeastApart, cost * 5 / 2)", "kLeastApart",
            ["coordinator/handshake_pace_test"]),
     Mutant("requests begin as fast as they come", "coordinator/api/http/request_turns.cc", "if (left_ > 0) {", "if (true) {", ["coordinator/request_turns_test"]),
+    Mutant("heads come in as many pieces as a client likes", CONNECTION, "if (++reads == kMostHeadReads)", "if (++reads == -1)",
+           tls("TlsTest.test_heads_in_records_of_a_byte_have_an_end")),
     Mutant("requests wait for ever", "coordinator/api/http/request_turns.cc", "if (left_ < kInOnePass) AwaitNextPass();", "", ["coordinator/request_turns_test:*ANetworksFirst*"]),
     Mutant("tls: keys change as often as a client likes", "coordinator/api/http/tls.cc", "if (is_message && ++bounds.messages >= kMostMessages) CutOff(connection, bounds);", "",
            tls("HelloTest.test_keys_may_be_changed_a_few_times")),

@@ -28,6 +28,9 @@ namespace {
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr int kNothing = 0, kLeft = -1;     // instead of a refusal's status: all is well; there is nobody to tell
 constexpr size_t kReadBytes = 2048;         // of a head, at once
+constexpr int kReadsInTurn = 8;             // before a request stands in line again: clients' heads come in fewer
+constexpr int kMostHeadReads = 512;         // under TLS a client can make each of them a byte
+constexpr size_t kSmallRead = 1024;         // of a body: what brings more is worth its read
 constexpr int kSendBufferBytes = 64 << 10;  // of the kernel: a client that stops reading is noticed soon
 constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body may be slower than its rate that long
 constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
@@ -52,6 +55,7 @@ Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::cont
       service_(service) {
   record.id = NewRequestId();
   beast::error_code ignored;
+  peer_ = socket_.tcp().remote_endpoint(ignored).address();
   socket_.tcp().set_option(tcp::no_delay(true), ignored);
   socket_.tcp().set_option(asio::socket_base::send_buffer_size(kSendBufferBytes), ignored);
   socket_.tcp().non_blocking(true, ignored);
@@ -167,10 +171,8 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   SetDeadline(Clock::now() + std::chrono::seconds(idle ? limits_.chosen.idle_seconds : limits_.chosen.head_seconds));
   HttpResponse refusal = co_await ParseHead(parser);
   begin_ = Clock::now();
-  beast::error_code unknown;
-  const asio::ip::address peer = socket_.tcp().remote_endpoint(unknown).address();
-  if (!unknown) record.peer = peer.to_string();
-  co_await turns_.requests.Await(peer);
+  record.peer = peer_.to_string();
+  co_await turns_.requests.Await(peer_);
   if (refusal.status == kNothing) co_return true;
   if (refusal.status > 0) co_await Refuse(std::move(refusal));
   co_return false;
@@ -179,6 +181,7 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
 /// Reads until the head is whole, and no further. The raw bytes are looked at before the parser takes them.
 asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   size_t bytes = 0;
+  int reads = 0;
   for (bool folded = false;;) {
     beast::error_code error;
     if (buffer_.size() > 0) {
@@ -200,6 +203,9 @@ asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
     auto [read_error, count] = co_await socket_.async_read_some(room, kToken);
     if (read_error) co_return HeadError(read_error);
     buffer_.commit(count);
+    if (++reads == kMostHeadReads) co_return ErrorResponse(400, "the request head comes in too many pieces");
+    if (reads % kReadsInTurn == 0) co_await turns_.requests.Await(peer_);
+    if (timed_out_) co_return HeadError(asio::error::operation_aborted);  // while it stood in line
   }
 }
 
@@ -215,11 +221,13 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const Clock::time_point begin = Clock::now();
   const std::chrono::seconds longest(limits_.chosen.body_seconds);
   beast::error_code error;
+  int small_reads = 0;
   for (size_t received = buffer_.size(); !parser.is_done() && !error;) {
     SetDeadline(begin + TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest));
     auto [read_error, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kToken);
     error = read_error;
     received += bytes;
+    if (bytes < kSmallRead && ++small_reads % kReadsInTurn == 0) co_await turns_.requests.Await(peer_);
   }
   HttpResponse refusal{.status = kNothing};
   if (error) {

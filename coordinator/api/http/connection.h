@@ -84,6 +84,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
   PortTurns& turns_;
+  boost::asio::ip::address peer_;  // unspecified: it had gone before it was asked for
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;

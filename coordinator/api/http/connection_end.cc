@@ -48,14 +48,13 @@ asio::awaitable<bool> Connection::Secure() {
     const ssize_t count = ::recv(socket_.tcp().native_handle(), heads, sizeof(heads), MSG_PEEK | MSG_DONTWAIT);
     if (gone || no_more || count != sizeof(heads) || !BeginsWholeHello(heads)) co_return false;
     socket_.tcp().set_option(tcp::socket::receive_low_watermark(1), gone);
-    const asio::ip::address address = socket_.tcp().remote_endpoint(gone).address();
     while (!gone) {
       auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
       ClearDeadline();
       if (!error) socket_.EndHandshake();
       if (!error || !socket_.stopped_at_hello()) co_return !error;
       // All that costs a signature is here, so what waits its turn cannot be kept for a moment when others do the same.
-      co_await turns_.handshakes.Await(address);
+      co_await turns_.handshakes.Await(peer_);
       socket_.PassHello();
       SetDeadline(Clock::now() +
                   std::min<Clock::duration>(kAfterHello, std::chrono::seconds(limits_.chosen.head_seconds)));
