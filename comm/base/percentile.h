@@ -5,8 +5,9 @@
 
 namespace quire {
 
-/// p in 0..1; values must not be empty.
+/// p in 0..1; 0 of none.
 inline double Percentile(std::vector<double> values, double p) {
+  if (values.empty()) return 0;
   std::ranges::sort(values);
   return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
 }

@@ -170,11 +170,4 @@ LoadRow Forecast(const Topology& topology, const ModelSpec& spec, const MemoryPl
   return ForecastRun(topology, spec, plan, peaks).Run(trace, rate);
 }
 
-double Quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  const auto at = static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5);
-  std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(at));
-  return values[at];
-}
-
 }  // namespace quire

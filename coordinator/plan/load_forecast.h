@@ -26,7 +26,4 @@ struct LoadRow {
 LoadRow Forecast(const Topology& topology, const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks,
                  const std::vector<TracedRequest>& trace, double rate);
 
-/// The value below which `share` of them lie; 0 of none.
-double Quantile(std::vector<double> values, double share);
-
 }  // namespace quire

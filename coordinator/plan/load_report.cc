@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "comm/base/percentile.h"
+
 namespace quire {
 
 namespace {
@@ -27,9 +29,9 @@ void PrintLoads(const std::vector<LoadRow>& rows) {
       return all > 0 ? 100 * static_cast<double>(part) / static_cast<double>(all) : 0;
     };
     fmt::print("{:>5}  {:>8.2f}  {:>8.1f}  {:>7.1f}  {:>8.2f} {:>8.2f}  {:>8.1f} {:>8.1f}  {:>4.0f} %  {:>7}  {}\n",
-               row.rate, row.requests_a_second, row.tokens_a_second, row.mean_running, Quantile(row.first_token, 0.5),
-               Quantile(row.first_token, 0.99), Quantile(row.each_token, 0.5) * 1e3,
-               Quantile(row.each_token, 0.99) * 1e3, share(row.cached_tokens, row.prompt_tokens),
+               row.rate, row.requests_a_second, row.tokens_a_second, row.mean_running, Percentile(row.first_token, 0.5),
+               Percentile(row.first_token, 0.99), Percentile(row.each_token, 0.5) * 1e3,
+               Percentile(row.each_token, 0.99) * 1e3, share(row.cached_tokens, row.prompt_tokens),
                row.refused + row.timed_out, Bar(row.tokens_a_second, most));
   }
 }
@@ -40,7 +42,8 @@ Json JsonOf(const std::vector<LoadRow>& rows) {
     Json quantiles = Json::object();
     for (const auto& [name, values] :
          {std::pair("first_token_seconds", &row.first_token), std::pair("each_token_seconds", &row.each_token)}) {
-      for (const double share : {0.5, 0.9, 0.99}) quantiles[name][fmt::format("{}", share)] = Quantile(*values, share);
+      for (const double share : {0.5, 0.9, 0.99})
+        quantiles[name][fmt::format("{}", share)] = Percentile(*values, share);
     }
     all.push_back({{"rate", row.rate},
                    {"requests_a_second", row.requests_a_second},

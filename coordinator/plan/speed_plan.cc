@@ -89,7 +89,7 @@ SpeedRow StepCosts::Of(std::span<const StepPart> members) {
   Work work;
   int64_t tokens = 0;
   for (const auto& [first, count, draws] : members) {
-    const Seen before = SeenAt(spec_, first), after = SeenAt(spec_, first + count - 1);
+    const Seen before = SeenAt(spec_, first), after = count == 1 ? before : SeenAt(spec_, first + count - 1);
     tokens += count;
     work.kv_bytes += before.tokens * kv_bytes_;
     work.products += static_cast<double>(count) * layer_operations_ + (draws ? head_operations_ : 0);

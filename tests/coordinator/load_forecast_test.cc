@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "comm/base/error.h"
+#include "comm/base/percentile.h"
 #include "comm/model/model_files.h"
 
 namespace quire {
@@ -152,10 +153,10 @@ TEST_F(ForecastTest, AReplicaHasItsPart) {
   EXPECT_EQ(Run(std::vector<TracedRequest>(9, {0, 10, 5, {}})).answered, 5);
 }
 
-TEST(QuantileTest, IsAValueOfTheList) {
-  EXPECT_EQ(Quantile({}, 0.5), 0);
-  EXPECT_EQ(Quantile({3, 1, 2}, 0.5), 2);
-  EXPECT_EQ(Quantile({3, 1, 2}, 0.99), 3);
+TEST(PercentileTest, IsAValueOfTheList) {
+  EXPECT_EQ(Percentile({}, 0.5), 0);
+  EXPECT_EQ(Percentile({3, 1, 2}, 0.5), 2);
+  EXPECT_EQ(Percentile({3, 1, 2}, 0.99), 3);
 }
 
 }  // namespace

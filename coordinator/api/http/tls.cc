@@ -5,7 +5,6 @@
 #include <openssl/x509.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <algorithm>
 #include <boost/asio/ssl/context.hpp>
@@ -16,6 +15,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/secret_file.h"
+#include "comm/base/thread_time.h"
 #include "comm/model/formats/mapped_file.h"
 
 namespace quire {
@@ -131,22 +131,17 @@ void SetRules(SSL_CTX* context) {
 
 /// The thread's time for a signature by the key: the shortest of a few.
 std::chrono::nanoseconds SigningTime(EVP_PKEY* key, const std::string& key_file) {
-  const auto thread_time = [] {
-    timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-  };
   auto shortest = std::chrono::nanoseconds::max();
   for (int i = 0; i < 3; ++i) {
     const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(::EVP_MD_CTX_new(), ::EVP_MD_CTX_free);
     const std::vector<unsigned char> text(64);
     std::vector<unsigned char> signature(static_cast<size_t>(::EVP_PKEY_size(key)));
     size_t size = signature.size();
-    const auto begin = thread_time();
+    const auto begin = ThreadTime();
     const bool has_signed = ::EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key) == 1 &&
                             ::EVP_DigestSign(context.get(), signature.data(), &size, text.data(), text.size()) == 1;
     if (!has_signed) Fail("{} holds a key that cannot sign", key_file);
-    shortest = std::min(shortest, thread_time() - begin);
+    shortest = std::min(shortest, ThreadTime() - begin);
   }
   return shortest;
 }
