@@ -172,9 +172,10 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   HttpResponse refusal = co_await ParseHead(parser);
   begin_ = Clock::now();
   record.peer = peer_.to_string();
+  if (refusal.status == kLeft) co_return false;
   co_await turns_.requests.Await(peer_);
   if (refusal.status == kNothing) co_return true;
-  if (refusal.status > 0) co_await Refuse(std::move(refusal));
+  co_await Refuse(std::move(refusal));
   co_return false;
 }
 

@@ -1,18 +1,14 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <map>
-
 #include "coordinator/api/http/handshake_pace.h"
+#include "coordinator/api/http/ticket_calls.h"
 
 namespace quire {
 
 /// Where a port's connections wait for the turn of their handshake (HandshakePace). One thread: the I/O thread.
 class HandshakeTurns {
  public:
-  explicit HandshakeTurns(const boost::asio::any_io_executor& executor) : executor_(executor), tick_(executor) {}
+  explicit HandshakeTurns(const boost::asio::any_io_executor& executor) : calls_(executor), tick_(executor) {}
   HandshakeTurns(const HandshakeTurns&) = delete;
   HandshakeTurns& operator=(const HandshakeTurns&) = delete;
 
@@ -27,11 +23,9 @@ class HandshakeTurns {
   void AwaitNext();
   void BeginThoseWhoMay();
 
-  boost::asio::any_io_executor executor_;
+  TicketCalls calls_;
   boost::asio::steady_timer tick_;
   HandshakePace pace_;
-  HandshakePace::Ticket last_ = 0;
-  std::map<HandshakePace::Ticket, boost::asio::steady_timer*> waiting_;  // cancelled when the turn has come
 };
 
 }  // namespace quire

@@ -1,19 +1,10 @@
 #include "coordinator/api/http/request_turns.h"
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
 // House rule for coroutines: see http_server.cc.
 
 namespace quire {
 
 namespace asio = boost::asio;
-
-namespace {
-
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
-
-}  // namespace
 
 asio::awaitable<void> RequestTurns::Await(asio::ip::address address) {
   if (!awaits_pass_) AwaitNextPass();
@@ -21,11 +12,9 @@ asio::awaitable<void> RequestTurns::Await(asio::ip::address address) {
     --left_;
     co_return;
   }
-  const NetworkTurns::Ticket ticket = ++last_;
+  const NetworkTurns::Ticket ticket = calls_.NewTicket();
   turns_.Wait(ticket, TurnOf(address));
-  asio::steady_timer turn(executor_, asio::steady_timer::time_point::max());
-  waiting_[ticket] = &turn;
-  co_await turn.async_wait(kToken);
+  co_await calls_.Await(ticket);
 }
 
 void RequestTurns::AwaitNextPass() {
@@ -38,7 +27,7 @@ void RequestTurns::AwaitNextPass() {
 
 void RequestTurns::BeginThoseWhoMay() {
   awaits_pass_ = false;
-  for (left_ = kInOnePass; left_ > 0 && turns_.waiting(); --left_) waiting_.extract(turns_.Next()).mapped()->cancel();
+  for (left_ = kInOnePass; left_ > 0 && turns_.waiting(); --left_) calls_.Call(turns_.Next());
   if (left_ < kInOnePass) AwaitNextPass();
 }
 

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <map>
-
-#include "coordinator/api/http/network_turns.h"
+#include "coordinator/api/http/ticket_calls.h"
 
 namespace quire {
 
@@ -14,7 +9,7 @@ namespace quire {
 /// them; and networks take turns. One thread: the I/O thread.
 class RequestTurns {
  public:
-  explicit RequestTurns(const boost::asio::any_io_executor& executor) : executor_(executor), pass_(executor) {}
+  explicit RequestTurns(const boost::asio::any_io_executor& executor) : calls_(executor), pass_(executor) {}
   RequestTurns(const RequestTurns&) = delete;
   RequestTurns& operator=(const RequestTurns&) = delete;
 
@@ -27,13 +22,11 @@ class RequestTurns {
   void AwaitNextPass();
   void BeginThoseWhoMay();
 
-  boost::asio::any_io_executor executor_;
+  TicketCalls calls_;
   boost::asio::steady_timer pass_;  // over at once: timers are looked at when the sockets are
   bool awaits_pass_ = false;
   int left_ = kInOnePass;  // that may still be begun in this pass
   NetworkTurns turns_;
-  NetworkTurns::Ticket last_ = 0;
-  std::map<NetworkTurns::Ticket, boost::asio::steady_timer*> waiting_;  // cancelled when the turn has come
 };
 
 }  // namespace quire

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+
+#include "coordinator/api/http/network_turns.h"
+
+namespace quire {
+
+/// Coroutines that wait until their ticket is called. One thread: the I/O thread.
+class TicketCalls {
+ public:
+  using Ticket = NetworkTurns::Ticket;
+
+  explicit TicketCalls(const boost::asio::any_io_executor& executor) : executor_(executor) {}
+  TicketCalls(const TicketCalls&) = delete;
+  TicketCalls& operator=(const TicketCalls&) = delete;
+
+  Ticket NewTicket() { return ++last_; }
+  /// Until somebody calls it.
+  boost::asio::awaitable<void> Await(Ticket ticket);
+  /// Somebody must wait with this ticket.
+  void Call(Ticket ticket) { waiting_.extract(ticket).mapped()->cancel(); }
+
+ private:
+  boost::asio::any_io_executor executor_;
+  Ticket last_ = 0;
+  std::map<Ticket, boost::asio::steady_timer*> waiting_;  // cancelled when they are called
+};
+
+}  // namespace quire
