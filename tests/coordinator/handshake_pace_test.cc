@@ -56,6 +56,19 @@ TEST_F(HandshakePaceTest, WhateverTheyCostTheyTakeNoMoreOfTheThread) {
   EXPECT_EQ(Until(last_), 1000) << "400 a second at the most";
 }
 
+TEST_F(HandshakePaceTest, WhoLeavesTheLineTakesNobodysTurn) {
+  Wait("192.0.2.1", 200);
+  Wait("192.0.2.2", 1);
+  for (HandshakePace::Ticket ticket = 1; ticket < 200; ++ticket) pace_.Withdraw(ticket, make_address("192.0.2.1"));
+  pace_.Withdraw(1, make_address("192.0.2.1"));  // once more: it does nothing
+  EXPECT_EQ(Until(200), 0);
+  EXPECT_EQ(Until(201), 0);
+  EXPECT_FALSE(pace_.waiting());
+  Wait("192.0.2.1", 1);
+  pace_.Withdraw(last_, make_address("192.0.2.1"));
+  EXPECT_FALSE(pace_.waiting());
+}
+
 TEST_F(HandshakePaceTest, ANewcomerIsBehindOneOfEachNetwork) {
   for (const char* flooding : {"192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1"}) Wait(flooding, 1024);
   Until(200);
@@ -73,6 +86,16 @@ TEST_F(HandshakePaceTest, AddressesOfOneCustomerTakeTurnsAsOne) {
   EXPECT_LE(Until(last_), 3 * 1000 / 400);
   EXPECT_EQ(TurnOf(make_address("::ffff:192.0.2.1")), make_address("192.0.2.1"));
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
+}
+
+TEST(NetworkOfTest, IsAnIpv4AddressOrAnIpv6Network) {
+  const auto network = [](const char* address) { return NetworkOf(make_address(address)).to_string(); };
+  EXPECT_EQ(network("10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+  EXPECT_EQ(network("2001:db8:1:2::1"), "2001:db8:1:2::");
+  EXPECT_EQ(network("2001:db8:1:3::1"), "2001:db8:1:3::");
+  EXPECT_EQ(network("::ffff:10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(network("::1"), "::1");
 }
 
 }  // namespace

@@ -168,6 +168,19 @@ TEST(ResponseStoreTest, AClientLosesWhatItUsedLongestAgo) {
   EXPECT_NE(store.Find("a", "5"), nullptr);
 }
 
+TEST(ResponseStoreTest, TheLongestConversationIsKnownAsLongAsItIsKept) {
+  ResponseStore store({.conversation_bytes = 5'000});
+  EXPECT_EQ(store.LongestConversation("ann"), 0u);
+  for (const auto& [id, length] : {std::pair("a", 1'000), {"b", 4'000}, {"c", 4'000}, {"d", 6'000}})
+    store.Put("ann", id, {"{}", std::string(length, 'x')});
+  EXPECT_EQ(store.LongestConversation("ann"), 4'000u);
+  EXPECT_EQ(store.LongestConversation("bob"), 0u);
+  store.Erase("ann", "b");
+  EXPECT_EQ(store.LongestConversation("ann"), 4'000u);
+  store.Erase("ann", "c");
+  EXPECT_EQ(store.LongestConversation("ann"), 1'000u);
+}
+
 TEST(ResponseStoreTest, WhoHoldsMostGivesWayToOthers) {
   ResponseStore store({.bytes = 20'000, .bytes_per_client = 15'000, .count = 6, .count_per_client = 6});
   store.Put("small", "1", OfBytes(100));

@@ -81,9 +81,11 @@ class LimitCase(unittest.TestCase):
     def tearDownClass(cls):
         cls.files.close()
 
-    def connect(self, address=LOOPBACK, receive_buffer=None):
+    def connect(self, address=LOOPBACK, receive_buffer=None, source=None):
         s = socket.socket()
         self.addCleanup(s.close)
+        if source:
+            s.bind((source, 0))
         if receive_buffer:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         s.settimeout(60)
@@ -592,7 +594,8 @@ class DescriptorTest(LimitCase):
 
 
 class AddressTest(LimitCase):
-    """In a network namespace of its own, whose one address beside loopback nobody else reaches."""
+    """In a network namespace of its own, whose addresses beside loopback nobody else reaches."""
+    OTHERS = [f"10.78.0.{i}" for i in range(2, 7)]
 
     @classmethod
     def setUpClass(cls):
@@ -602,11 +605,13 @@ class AddressTest(LimitCase):
                 raise unittest.SkipTest("network namespaces need root")
             cls.outside = os.dup(outside.fileno())
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        subprocess.run(["ip", "address", "add", NETWORK + "/32", "dev", "lo"], check=True)
+        for address in (NETWORK, *cls.OTHERS):
+            subprocess.run(["ip", "address", "add", address + "/32", "dev", "lo"], check=True)
         cls.keys = tempfile.TemporaryDirectory()
         keys = os.path.join(cls.keys.name, "api.keys")
-        subprocess.run([QUIRE, "keygen", "--api", "alice", "--file", keys], check=True, capture_output=True)
-        cls.start("{connections_per_address: 3}", flags=("--host", "0.0.0.0", "--api-key-file", keys))
+        made = subprocess.run([QUIRE, "keygen", "--api", "alice", "--file", keys], check=True, capture_output=True, text=True)
+        cls.key = made.stdout.strip()
+        cls.start("{connections: 12, connections_per_address: 3}", flags=("--host", "0.0.0.0", "--api-key-file", keys))
 
     @classmethod
     def tearDownClass(cls):
@@ -621,6 +626,43 @@ class AddressTest(LimitCase):
             s = self.connect(LOOPBACK)
             s.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertEqual(answer_of(s)[0], 200)
+
+    def hold(self, ask):
+        """Three connections from each of four addresses: all that there may be."""
+        wait_until(lambda: not states_of(self.server.port))
+        held = []
+        for address in self.OTHERS[:4]:
+            for _ in range(3):
+                held.append(self.connect(NETWORK, source=address))
+                ask(held[-1])
+        return held
+
+    def test_whoever_has_many_addresses_does_not_keep_newcomers_out(self):
+        def say_half(s):
+            s.sendall(b"GET /ping HTTP/1.1\r\n")
+            time.sleep(0.01)  # so that it is known who came first
+        held = self.hold(say_half)
+        newcomers = [self.connect(NETWORK, source=self.OTHERS[4]) for _ in range(2)]
+        for s in newcomers:
+            s.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(answer_of(s)[0], 200)
+        for i, s in enumerate(held):
+            s.sendall(b"Host: localhost\r\n\r\n")
+            try:
+                status = answer_of(s)[0]
+            except ConnectionResetError:
+                status = None
+            # Of addresses that have as many, the one that was silent last gives way, with what has been so for longest.
+            self.assertEqual(status, None if i in (6, 9) else 200, i)
+
+    def test_who_is_being_answered_keeps_the_place(self):
+        request = post(json.dumps(GOOD).encode(), f"Authorization: Bearer {self.key}")
+        with self.paused():
+            held = self.hold(lambda s: s.sendall(request))
+            wait_until(lambda: self.status()["waiting"] == len(held))
+            turned_away = self.connect(NETWORK, source=self.OTHERS[4])
+            self.assertEqual(answer_of(turned_away)[0], 503)
+        self.assertEqual([answer_of(s)[0] for s in held], [200] * len(held))
 
 
 # What docs/limits.md says, and where it is tried.

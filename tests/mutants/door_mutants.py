@@ -16,7 +16,7 @@ def logs(test):
 
 AUTHENTICATE, CONNECTION, END = "coordinator/api/access/authenticate.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/connection_end.cc"
 GENERATION, ERROR, ROUTES = "coordinator/api/openai/running_call.cc", "coordinator/api/requests/api_error.cc", "coordinator/api/http/routes.cc"
-NETWORK = "coordinator/cluster/launch/private_network.cc"
+NETWORK, PLACES = "coordinator/cluster/launch/private_network.cc", "coordinator/api/http/connection_places.cc"
 
 MUTANTS = [
     Mutant("sign: what an operator ended may be sent again", GENERATION, "error != RequestError::kNoRoom && error != RequestError::kWorkersLost",
@@ -36,11 +36,26 @@ MUTANTS = [
            logs("LogsTest.test_a_token_without_the_scope_is_told_which_it_lacks")),
     Mutant("head: folded lines are joined", CONNECTION, "if (folded) co_return", "if (false) co_return", ["e2e/http_test:HttpTest.test_folded_lines_are_refused"]),
     Mutant("head: HTTP/1.0 is told to continue", CONNECTION, "parser.get().version() == 11 &&", "", ["e2e/http_test:HttpTest.test_http_10_is_never_told_to_continue"]),
-    Mutant("connections: IPv6 by whole addresses", "coordinator/api/http/http_server.cc", "bytes.begin() + 8", "bytes.end()", ["coordinator/http_server_test:*"]),
+    Mutant("connections: IPv6 by whole addresses", "coordinator/api/http/network_turns.cc", "PrefixOf(v6, 8)", "address", ["coordinator/handshake_pace_test:NetworkOfTest*"]),
+    Mutant("places: nobody gives way", PLACES, "!MakeRoomFor(TurnOf(from))", "true", ["coordinator/connection_places_test"]),
+    Mutant("places: whoever came last gives way", PLACES, "silent.front()", "silent.back()", ["coordinator/connection_places_test"]),
+    Mutant("places: any network gives way", PLACES, "*by_silence_.rbegin()", "*by_silence_.begin()", ["coordinator/connection_places_test"]),
+    Mutant("places: who is served gives way", PLACES, "void ConnectionPlaces::Place::ServeClient() {\n", "void ConnectionPlaces::Place::ServeClient() {\n  if (!left_) return;\n",
+           ["coordinator/connection_places_test"]),
+    Mutant("places: they are counted for ever", PLACES, "  --places_.taken_;\n", "", ["coordinator/connection_places_test"]),
+    Mutant("places: newcomers push each other out", PLACES, "? 0 : own->second.taken) + 1", "? 0 : 0) + 1", ["coordinator/connection_places_test"]),
+    Mutant("places: connections are not told of it", CONNECTION, "  gone_ = true;\n  turns_.handshakes.Leave(handshake_ticket_, peer_);\n  Close();\n", "",
+           ["e2e/limits_test:AddressTest.test_whoever_has_many_addresses_does_not_keep_newcomers_out"]),
+    Mutant("places: requests are served as if their clients were silent", CONNECTION, "      place.ServeClient();\n", "",
+           ["e2e/limits_test:AddressTest.test_who_is_being_answered_keeps_the_place"]),
+    Mutant("tls: who leaves the line takes a turn", "coordinator/api/http/network_turns.cc", "waiting->second.tickets.erase(ticket) == 0", "true",
+           ["coordinator/handshake_pace_test"]),
+    Mutant("responses: kept conversations weigh nothing", "coordinator/api/openai/response_store.cc", "? 0 : *account->second.conversations.rbegin()", "? 0 : 0",
+           ["coordinator/responses_test"]),
     Mutant("tls: any version", "coordinator/api/http/tls.cc", "TLS1_2_VERSION", "TLS1_VERSION", ["e2e/tls_test:TlsTest.test_versions_from_12_on"]),
     Mutant("tls: handshakes begin as fast as clients like", "coordinator/api/http/handshake_pace.h", "std::max(now, empty_ + apart_ - std::max<Clock::duration>(kBurst, apart_))", "now",
            ["coordinator/handshake_pace_test"]),
-    Mutant("tls: whoever has most connections has most turns", "coordinator/api/http/network_turns.cc", "turns_.push_back(network);\n  }", "turns_.push_front(network);\n  }",
+    Mutant("tls: whoever has most connections has most turns", "coordinator/api/http/network_turns.cc", "turns_.splice(turns_.end(), turns_, turns_.begin());", "",
            ["coordinator/handshake_pace_test"]),
     Mutant("tls: hellos wait for turns that never come", END, "socket_.PassHello();", "", tls("HelloTest.test_whole_ones_are_all_answered")),
     Mutant("tls: hellos that have not ended wait for turns", "coordinator/api/http/tls.cc", "return ::SSL_want(connection) == SSL_CLIENT_HELLO_CB;",

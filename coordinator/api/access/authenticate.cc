@@ -5,7 +5,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/api/access/client_id.h"
-#include "coordinator/api/http/http_server.h"
+#include "coordinator/api/http/network_turns.h"
 
 namespace quire {
 

@@ -61,20 +61,22 @@ Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::cont
   socket_.tcp().non_blocking(true, ignored);
 }
 
-asio::awaitable<void> Connection::Serve() {
+asio::awaitable<void> Connection::Serve(ConnectionPlaces::Place& place) {
   if (socket_.encrypted()) {
     const bool secure = co_await Secure();
     keep_alive_ = keep_alive_ && secure;
   }
   while (keep_alive_ && !gone_) {
     const Arrival arrival = co_await ReadRequest();
-    if (arrival == Arrival::kLast) break;
+    if (arrival == Arrival::kLast || gone_) break;
     if (arrival == Arrival::kWhole) {
+      place.ServeClient();
       WatchForEnd();
       co_await service_.handle(request_, *this);
       StopWatching();
       if (reading_early_) co_await AwaitEarlyRead();
       on_gone = nullptr;
+      place.AwaitClient();
     }
     Tell();
     served_one_ = true;
@@ -95,6 +97,12 @@ void Connection::Tell() {
   if (!service_.answered || (record.method.empty() && record.status == 0)) return;
   record.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   service_.answered(record);
+}
+
+void Connection::GiveWay() {
+  gone_ = true;
+  turns_.handshakes.Leave(handshake_ticket_, peer_);
+  Close();
 }
 
 void Connection::Abandon() {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "coordinator/api/http/client_socket.h"
+#include "coordinator/api/http/connection_places.h"
 #include "coordinator/api/http/http_head.h"
 #include "coordinator/api/http/port_turns.h"
 
@@ -20,8 +21,10 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
              PortTurns& turns, const HttpLimits& limits, const HttpService& service);
 
-  /// Requests one after another, until either side ends it.
-  boost::asio::awaitable<void> Serve();
+  /// Requests one after another, until either side ends it or its place is somebody else's.
+  boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
+  /// Ends a connection whose client is to send something.
+  void GiveWay();
   /// Says that the server is full, whatever is asked, and ends.
   boost::asio::awaitable<void> TurnAway();
   /// Ends the connection after an error that no handler answered.
@@ -92,6 +95,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   Clock::duration waited_{};                // for the client to take more of the answer
   size_t taken_ = 0;                        // of the answer, since it was first waited for
   uint64_t deadline_number_ = 0;            // tells a deadline that is over from the one that is set
+  HandshakeTurns::Ticket handshake_ticket_ = 0;
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
   bool timed_out_ = false, stalled_ = false, reading_early_ = false, said_goodbye_ = false;
   char early_ = 0;  // what ReadEarly read

@@ -52,9 +52,11 @@ asio::awaitable<bool> Connection::Secure() {
       auto [error] = co_await socket_.tls().async_handshake(asio::ssl::stream_base::server, kToken);
       ClearDeadline();
       if (!error) socket_.EndHandshake();
-      if (!error || !socket_.stopped_at_hello()) co_return !error;
+      if (!error || gone_ || !socket_.stopped_at_hello()) co_return !error && !gone_;
       // All that costs a signature is here, so what waits its turn cannot be kept for a moment when others do the same.
-      co_await turns_.handshakes.Await(peer_);
+      handshake_ticket_ = turns_.handshakes.NewTicket();
+      co_await turns_.handshakes.Await(handshake_ticket_, peer_);
+      if (gone_) co_return false;
       socket_.PassHello();
       SetDeadline(Clock::now() +
                   std::min<Clock::duration>(kAfterHello, std::chrono::seconds(limits_.chosen.head_seconds)));

@@ -22,6 +22,8 @@ class HandshakePace {
   void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }
   /// The ticket waits for its turn.
   void Wait(Ticket ticket, const boost::asio::ip::address& network) { turns_.Wait(ticket, network); }
+  /// The ticket, if it waits, does so no more.
+  void Withdraw(Ticket ticket, const boost::asio::ip::address& network) { turns_.Withdraw(ticket, network); }
   bool waiting() const { return turns_.waiting(); }
   /// When the next one may begin; not before `now`, which never decreases.
   Clock::time_point Next(Clock::time_point now) const {

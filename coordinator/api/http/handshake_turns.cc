@@ -7,8 +7,7 @@ namespace quire {
 namespace asio = boost::asio;
 using Clock = HandshakePace::Clock;
 
-asio::awaitable<void> HandshakeTurns::Await(asio::ip::address address) {
-  const HandshakePace::Ticket ticket = calls_.NewTicket();
+asio::awaitable<void> HandshakeTurns::Await(Ticket ticket, asio::ip::address address) {
   const bool others_wait = pace_.waiting();
   pace_.Wait(ticket, TurnOf(address));
   if (const auto now = Clock::now(); !others_wait && pace_.Next(now) <= now) {
@@ -17,6 +16,12 @@ asio::awaitable<void> HandshakeTurns::Await(asio::ip::address address) {
   }
   if (!others_wait) AwaitNext();
   co_await calls_.Await(ticket);
+}
+
+void HandshakeTurns::Leave(Ticket ticket, const asio::ip::address& address) {
+  if (!calls_.IsWaiting(ticket)) return;
+  pace_.Withdraw(ticket, TurnOf(address));
+  calls_.Call(ticket);
 }
 
 void HandshakeTurns::AwaitNext() {

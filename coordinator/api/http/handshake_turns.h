@@ -14,8 +14,12 @@ class HandshakeTurns {
 
   /// What each handshake takes of the thread from now on.
   void Cost(std::chrono::nanoseconds cost) { pace_.Cost(cost); }
-  /// Until the turn of a handshake with this address.
-  boost::asio::awaitable<void> Await(boost::asio::ip::address address);
+  using Ticket = TicketCalls::Ticket;
+  Ticket NewTicket() { return calls_.NewTicket(); }
+  /// Until the turn of a handshake with this address, or until it leaves the line. Every ticket waits once.
+  boost::asio::awaitable<void> Await(Ticket ticket, boost::asio::ip::address address);
+  /// The ticket, if it waits, is called without a turn.
+  void Leave(Ticket ticket, const boost::asio::ip::address& address);
 
  private:
   static constexpr int kInOnePass = 8;  // begin between two looks at all sockets, however many are due by now

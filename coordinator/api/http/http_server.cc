@@ -12,10 +12,10 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <map>
 
 #include "comm/base/error.h"
 #include "coordinator/api/http/connection.h"
+#include "coordinator/api/http/connection_places.h"
 
 // House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
@@ -48,6 +48,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         service(std::move(s)),
         certificate(c),
         spare(OpenSpare()),
+        places(l.chosen.connections, l.chosen.connections_per_address),
         turns(io.get_executor()) {}
   ~Impl() { ::close(spare); }
 
@@ -57,8 +58,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   HttpService service;
   const TlsCertificate* certificate;  // null: clear text
   int spare;                          // a descriptor to give up when there are no others
-  int connections = 0, turned_away = 0;
-  std::map<asio::ip::address, int> by_address;  // IPv6 by network; loopback excepted
+  int turned_away = 0;
+  ConnectionPlaces places;
   PortTurns turns;
 
   asio::awaitable<void> Accept() {
@@ -84,45 +85,28 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     spare = OpenSpare();
   }
 
-  /// Counts a connection for as long as it is served.
-  struct Place {
-    Place(Impl& i, const asio::ip::address& a) : impl(i), address(NetworkOf(a)) {
-      ++impl.connections;
-      if (!address.is_loopback()) ++impl.by_address[address];
-    }
-    ~Place() {
-      --impl.connections;
-      if (!address.is_loopback() && --impl.by_address[address] == 0) impl.by_address.erase(address);
-    }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-    Impl& impl;
-    asio::ip::address address;
-  };
-
-  bool IsFull(const asio::ip::address& address) const {
-    const auto it = by_address.find(NetworkOf(address));
-    return connections >= limits.chosen.connections ||
-           (it != by_address.end() && it->second >= limits.chosen.connections_per_address);
-  }
-
   asio::awaitable<void> ServeOne(tcp::socket socket) {
     const auto self = shared_from_this();
     beast::error_code error;
     const asio::ip::address address = socket.remote_endpoint(error).address();
     if (error) co_return;  // it has gone already
-    const bool full = IsFull(address);
+    std::weak_ptr<Connection> newcomer;
+    const auto give_way = [&newcomer] {
+      if (const auto connection = newcomer.lock()) connection->GiveWay();
+    };
+    const std::unique_ptr<ConnectionPlaces::Place> place = places.Take(address, give_way);
+    const bool full = place == nullptr;
     if (full && (turned_away >= kMaxTurnedAway || certificate != nullptr)) co_return;  // no handshakes for those
     const auto tls = certificate != nullptr ? certificate->context() : nullptr;
     if (certificate != nullptr) turns.handshakes.Cost(certificate->handshake_cost());  // which a SIGHUP may change
     const auto connection = std::make_shared<Connection>(std::move(socket), tls, turns, limits, service);
+    newcomer = connection;
     try {
       if (full) {
         const std::shared_ptr<void> counted(&++turned_away, [this](void*) { --turned_away; });
         co_await connection->TurnAway();
       } else {
-        const Place place(*this, address);
-        co_await connection->Serve();
+        co_await connection->Serve(*place);
       }
     } catch (const std::exception& failure) {
       spdlog::error("a connection ended by an error: {}", failure.what());
@@ -142,15 +126,6 @@ Topology::Limits LimitsOfThisProcess(Topology::Limits wanted) {
   if (wanted.memory_bytes_per_client == 0)
     wanted.memory_bytes_per_client = std::max(wanted.memory_bytes / 2, Topology::Limits::kLeastMemory);
   return wanted;
-}
-
-asio::ip::address NetworkOf(const asio::ip::address& address) {
-  if (!address.is_v6() || address.is_loopback()) return address;
-  const asio::ip::address_v6 v6 = address.to_v6();
-  if (v6.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, v6);
-  asio::ip::address_v6::bytes_type bytes = v6.to_bytes();
-  std::fill(bytes.begin() + 8, bytes.end(), uint8_t{0});
-  return asio::ip::address_v6(bytes);
 }
 
 HttpServer::HttpServer(asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,

@@ -13,10 +13,6 @@ namespace quire {
 /// (it takes all it may have), and a client's part of the memory.
 Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 
-/// Whose connections count together: an IPv4 address, or the /64 network of an IPv6 one, all of which one host may
-/// have.
-boost::asio::ip::address NetworkOf(const boost::asio::ip::address& address);
-
 /// HTTP/1.1 on one listening socket, in clear text or under TLS: framing, limits, deadlines, keep-alive, and event
 /// streams. Knows no JSON and no routes. Everything runs on the io_context's one thread.
 class HttpServer {

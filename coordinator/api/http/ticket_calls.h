@@ -21,6 +21,7 @@ class TicketCalls {
   Ticket NewTicket() { return ++last_; }
   /// Until somebody calls it.
   boost::asio::awaitable<void> Await(Ticket ticket);
+  bool IsWaiting(Ticket ticket) const { return waiting_.contains(ticket); }
   /// Somebody must wait with this ticket.
   void Call(Ticket ticket) { waiting_.extract(ticket).mapped()->cancel(); }
 

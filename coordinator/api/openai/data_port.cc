@@ -164,7 +164,8 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
 
 /// Nothing when the client went meanwhile. Chat goes to the pool however short it is: what its template does with it is
 /// not bounded by its length. So does all text that patterns of the model's own cut, and whatever may have a grammar: a
-/// few bytes of one can take a second.
+/// few bytes of one can take a second. A few bytes of /v1/responses may go on from an answer that is kept: nobody
+/// knows which one until they are read, so they count as if it were the longest.
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& request, HttpResponder& responder,
                                                                Dialect dialect) {
   const size_t size = request.body.size();
@@ -175,7 +176,9 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
       [this, dialect, room, find = responses_.FinderFor(request.client), body = std::exchange(request.body, {})](
           const std::stop_token& stop) { return preparer_.Prepare(body, dialect, find, room, stop); };
   if (here) co_return work({});
-  std::optional<PreparedCall> prepared = co_await OnPool(means_.pool, responder, request.client, size, std::move(work));
+  const size_t kept = dialect == Dialect::kResponses ? responses_.store().LongestConversation(request.client) : 0;
+  std::optional<PreparedCall> prepared =
+      co_await OnPool(means_.pool, responder, request.client, size + kept, std::move(work));
   if (prepared) prepared->call.client = request.client;
   co_return prepared;
 }

@@ -22,6 +22,7 @@ bool ResponseStore::Put(const std::string& client, const std::string& id, Stored
   const std::lock_guard lock(mutex_);
   const auto account = accounts_.try_emplace(client).first;
   Account& own = account->second;
+  own.conversations.insert(response.conversation.size());
   own.entries.push_back({id, std::make_shared<const StoredResponse>(std::move(response)), bytes});
   own.by_id[id] = std::prev(own.entries.end());
   own.bytes += bytes;
@@ -57,6 +58,12 @@ bool ResponseStore::Erase(const std::string& client, const std::string& id) {
   return true;
 }
 
+size_t ResponseStore::LongestConversation(const std::string& client) const {
+  const std::lock_guard lock(mutex_);
+  const auto account = accounts_.find(client);
+  return account == accounts_.end() ? 0 : *account->second.conversations.rbegin();
+}
+
 int64_t ResponseStore::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
@@ -69,6 +76,7 @@ void ResponseStore::Drop(Accounts::iterator account, std::list<Entry>::iterator 
   bytes_ -= entry->bytes;
   --count_;
   own.by_id.erase(entry->id);
+  own.conversations.erase(own.conversations.find(entry->response->conversation.size()));
   own.entries.erase(entry);
   if (own.entries.empty()) accounts_.erase(account);
 }

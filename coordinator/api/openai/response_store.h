@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 namespace quire {
@@ -37,6 +38,9 @@ class ResponseStore {
   /// False: there was none.
   bool Erase(const std::string& client, const std::string& id);
 
+  /// Bytes of the longest conversation that is kept for a client; 0: none is.
+  size_t LongestConversation(const std::string& client) const;
+
   int64_t bytes() const;
 
  private:
@@ -48,6 +52,7 @@ class ResponseStore {
   struct Account {
     std::list<Entry> entries;  // the one used longest ago first
     std::map<std::string, std::list<Entry>::iterator> by_id;
+    std::multiset<size_t> conversations;  // their lengths
     int64_t bytes = 0;
   };
   using Accounts = std::map<std::string, Account>;
