@@ -87,5 +87,10 @@ target_include_directories(xgrammar PRIVATE ${CMAKE_SOURCE_DIR} ${XGRAMMAR_SOURC
 target_compile_definitions(xgrammar PUBLIC XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
                            XGRAMMAR_LOG_CUSTOMIZE=1)
 target_compile_options(xgrammar PRIVATE -w)
+# What reads schemas and tags runs once a grammar, in milliseconds.
+set(XGRAMMAR_READERS ${XGRAMMAR_FILES})
+list(FILTER XGRAMMAR_READERS INCLUDE REGEX
+     "/(converter_ext/.*|(json_schema|lark|regex)_converter|structural_tag|grammar_printer|testing)[.]cc$")
+set_source_files_properties(${XGRAMMAR_READERS} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")
 target_compile_features(xgrammar PRIVATE cxx_std_17)
 target_link_libraries(xgrammar PUBLIC Threads::Threads)

@@ -13,6 +13,7 @@ enum class Activation : uint8_t {
   kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
   kGeluTanh,  // x / 2 * (1 + tanh(u)) with u = sqrt(2 / pi) * (x + 0.044715 * x^3), which is x / (1 + exp(-2 u))
   kRelu,      // max(x, 0)
+  kRelu2,     // max(x, 0)^2
   /// For gates only: g / (1 + exp(-kClampedSlope * g)) * (u + 1), of g the gate or at most the limit, and of u the up
   /// or what is nearest to it within the limit on both sides.
   kClampedSilu,

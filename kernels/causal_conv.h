@@ -16,7 +16,7 @@ constexpr int64_t CausalConvStateBytes(int64_t channels, int64_t taps) {
 
 /// A convolution of every channel by itself along each sequence's tokens, its own and those before:
 ///   in[t] = x[t] * in_gate[t]
-///   y[t] = sum over i < taps of weight[i] * in[t - taps + 1 + i]
+///   y[t] = bias + sum over i < taps of weight[i] * in[t - taps + 1 + i]
 ///   out[t] = y[t] * out_gate[t], or silu(y[t]) * out_gate[t]
 /// The state is the last taps - 1 of `in`, the oldest first: [taps - 1, channels] fp32. A token's result has the same
 /// bits however its sequence was cut into steps.
@@ -28,7 +28,8 @@ struct CausalConvParams {
   int64_t x_stride;
   void* out;  // [num_tokens, channels], rows out_stride apart; may be x
   int64_t out_stride;
-  const float* weight;  // [taps, channels], that of the oldest token first
+  const float* weight;          // [taps, channels], that of the oldest token first
+  const float* bias = nullptr;  // [channels]
   int64_t channels;
   int64_t taps;  // 2 to kMaxTaps
   bool silu;

@@ -6,18 +6,13 @@
 
 namespace quire::kernels {
 
-/// Bytes that GatedDelta keeps of a sequence.
-constexpr int64_t GatedDeltaStateBytes(int64_t value_heads, int64_t key_dim, int64_t value_dim) {
-  return value_heads * key_dim * value_dim * static_cast<int64_t>(sizeof(float));
-}
-
 /// The gated delta rule (Yang, Kautz and Hatamizadeh 2024). Each value head has a state S [key_dim, value_dim] that is
 /// zero before the first token. Token by token, with q and k of the key head that the value head belongs to,
 ///   q' = q / sqrt(|q|^2 + 1e-6) / sqrt(key_dim);  k' = k / sqrt(|k|^2 + 1e-6)
 ///   decay = exp(-rate * softplus(a + bias));  beta = 1 / (1 + exp(-b))
 ///   d = beta * (v - decay * S^T k');  S = decay * S + k' d^T;  out = S^T q'
-/// Neighbouring value heads, value_heads / key_heads of them, share a key head. The state is fp32:
-/// [value_heads, key_dim, value_dim]. The recurrence is computed as it stands here, one token after another, never in
+/// Neighbouring value heads, value_heads / key_heads of them, share a key head. The state is
+/// HeadStateBytes. The recurrence is computed as it stands here, one token after another, never in
 /// blocks of tokens: a token's result has the same bits however its sequence was cut into steps.
 struct GatedDeltaParams {
   NumberType dtype;     // CPU: kF32

@@ -5,6 +5,11 @@
 
 namespace quire::kernels {
 
+/// Bytes that heads keep of a sequence: [value_heads, key_dim, value_dim] in fp32.
+constexpr int64_t HeadStateBytes(int64_t value_heads, int64_t key_dim, int64_t value_dim) {
+  return value_heads * key_dim * value_dim * static_cast<int64_t>(sizeof(float));
+}
+
 /// The sequences of a step whose layers keep states, and where the states are. A state is one address space of bytes
 /// over the blocks of its sequence, one after another; blocks are those of the KV pool and need not be neighbours. A
 /// number may lie across two of them. A sequence whose first new token stands at position 0 begins with a state of

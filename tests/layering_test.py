@@ -74,6 +74,8 @@ ONE_DEVICE = {
     "PagedAttention": "CUDA attends to chunks and to decodes apart, after a plan of the host",
     "CausalConv": "CUDA refuses models whose layers keep states",
     "GatedDelta": "CUDA refuses models whose layers keep states",
+    "StateSpace": "CUDA refuses models whose layers keep states",
+    "GateSquares": "CUDA refuses models whose layers keep states",
     "GatedNorm": "CUDA refuses models whose layers keep states",
     "SigmoidGate": "CUDA refuses models with gates of attention",
     "MeasureCeilings": "a measurement, not an op",

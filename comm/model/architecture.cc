@@ -15,22 +15,23 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,      &architectures::kMistral,     &architectures::kQwen2,
-    &architectures::kQwen3,      &architectures::kMinistral,   &architectures::kMinistral3,
-    &architectures::kPhi3,       &architectures::kGranite,     &architectures::kSmolLm3,
-    &architectures::kOlmo2,      &architectures::kOlmo3,       &architectures::kGemma2,
-    &architectures::kGemma3,     &architectures::kGlm,         &architectures::kGlm4,
-    &architectures::kBloom,      &architectures::kMpt,         &architectures::kGptNeoX,
-    &architectures::kGpt2,       &architectures::kOpt,         &architectures::kFalcon,
-    &architectures::kStarCoder2, &architectures::kCohere,      &architectures::kCohere2,
-    &architectures::kPhi,        &architectures::kStableLm,    &architectures::kMixtral,
-    &architectures::kQwen2Moe,   &architectures::kQwen3Moe,    &architectures::kOlmoe,
-    &architectures::kGlm4Moe,    &architectures::kGptOss,      &architectures::kGraniteMoe,
-    &architectures::kGemma,      &architectures::kPhiMoe,      &architectures::kDots1,
-    &architectures::kMiniMaxM2,  &architectures::kErnie,       &architectures::kErnieMoe,
-    &architectures::kGemma4,     &architectures::kGemma4Whole, &architectures::kLfm2,
-    &architectures::kQwen3Next,  &architectures::kQwen35Text,  &architectures::kQwen35MoeText,
-    &architectures::kQwen35,     &architectures::kQwen35Moe,   &architectures::kLfm2Moe,
+    &architectures::kLlama,         &architectures::kMistral,     &architectures::kQwen2,
+    &architectures::kQwen3,         &architectures::kMinistral,   &architectures::kMinistral3,
+    &architectures::kPhi3,          &architectures::kGranite,     &architectures::kSmolLm3,
+    &architectures::kOlmo2,         &architectures::kOlmo3,       &architectures::kGemma2,
+    &architectures::kGemma3,        &architectures::kGlm,         &architectures::kGlm4,
+    &architectures::kBloom,         &architectures::kMpt,         &architectures::kGptNeoX,
+    &architectures::kGpt2,          &architectures::kOpt,         &architectures::kFalcon,
+    &architectures::kStarCoder2,    &architectures::kCohere,      &architectures::kCohere2,
+    &architectures::kPhi,           &architectures::kStableLm,    &architectures::kMixtral,
+    &architectures::kQwen2Moe,      &architectures::kQwen3Moe,    &architectures::kOlmoe,
+    &architectures::kGlm4Moe,       &architectures::kGptOss,      &architectures::kGraniteMoe,
+    &architectures::kGemma,         &architectures::kPhiMoe,      &architectures::kDots1,
+    &architectures::kMiniMaxM2,     &architectures::kErnie,       &architectures::kErnieMoe,
+    &architectures::kGemma4,        &architectures::kGemma4Whole, &architectures::kLfm2,
+    &architectures::kQwen3Next,     &architectures::kQwen35Text,  &architectures::kQwen35MoeText,
+    &architectures::kQwen35,        &architectures::kQwen35Moe,   &architectures::kLfm2Moe,
+    &architectures::kGraniteHybrid, &architectures::kBamba,       &architectures::kNemotronH,
 };
 
 /// The family with this name in such files. `path` is for the error.
@@ -70,10 +71,27 @@ bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name) {
   return std::ranges::find(tensors, tensor_name, &ExpectedTensor::name) != tensors.end();
 }
 
+/// Python's writers say Infinity and NaN, which JSON has not: they become null.
+std::string WithoutInfinities(std::string json) {
+  bool quoted = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '\\' && quoted) {
+      ++i;
+    } else if (json[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+        if (json.compare(i, word.size(), word) == 0) json.replace(i, word.size(), "null");
+      }
+    }
+  }
+  return json;
+}
+
 }  // namespace
 
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
-  const Json json = ParseJson(config_json, path);
+  const Json json = ParseJson(WithoutInfinities(config_json), path);
   const HfConfig config(json, path);
   const std::string family = config.Text("model_type", "");
   const Architecture& architecture = Find(&Architecture::hf, family, path);

@@ -46,6 +46,7 @@ constexpr Meaningful kHfKeys[] = {
     {"layer_types", "null"},
     {"llama_4_scaling_beta", "0"},  // of rope_parameters: queries grow with their positions
     {"lm_head_bias", "false"},
+    {"mamba_proj_bias", "false"},
     {"logit_scale", "1"},
     {"logits_scaling", "1"},
     {"mlp_bias", "false"},

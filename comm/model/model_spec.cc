@@ -102,11 +102,10 @@ void CheckMixers(const ModelSpec& s, const std::string& path) {
   CheckRecurrence(s.recurrence, path);
   // Blocks of the KV pool hold the states, and without keys and values they would be of no bytes.
   if (!std::ranges::any_of(s.layers, &LayerSpec::has_kv)) Fail("{}: models without attention are not supported", path);
-  const bool convolves = s.recurrence.channels > 0;
-  const auto is_other = [&](const LayerSpec& layer) {
-    return layer.has_state() && (layer.mixer == Mixer::kShortConvolution) != convolves;
-  };
+  const Mixer mixer = std::ranges::find_if(s.layers, &LayerSpec::has_state)->mixer;
+  const auto is_other = [&](const LayerSpec& layer) { return layer.has_state() && layer.mixer != mixer; };
   QUIRE_CHECK(std::ranges::none_of(s.layers, is_other), "{}: layers with states of several kinds", path);
+  QUIRE_CHECK((mixer == Mixer::kShortConvolution) == (s.recurrence.channels > 0), "{}: sizes of other states", path);
   QUIRE_CHECK(s.norms_before && !s.parallel_block, "{}: layers with states in such blocks", path);
 }
 
@@ -176,9 +175,9 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
                       layer_input, TextOf(mixture), TextOf(recurrence));
   for (const LayerSpec& layer : layers) {
-    const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, mlp, has_mixture] = layer;
-    text += fmt::format(" {},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,
-                        values_are_keys, window, rope, mlp, has_mixture);
+    const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture] = layer;
+    text += fmt::format(" {},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,
+                        values_are_keys, window, rope, has_mlp, mlp, has_mixture);
   }
   return text;
 }

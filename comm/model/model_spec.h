@@ -31,15 +31,20 @@ enum class Activation : uint8_t {
   kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
   kGeluTanh,  // the same by x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2
   kRelu,
+  kRelu2,        // the square of it
   kClampedSilu,  // of gates: kernels/activation.h has the formula; ModelSpec::gate_limit
 };
 
 /// What lets the tokens of a layer see each other.
 enum class Mixer : uint8_t {
+  kNone,       // the layer is an MLP alone
   kAttention,  // softmax over the keys of the context, which lie in KV blocks
   // The others carry a state of fixed size from token to token; ModelSpec::recurrence has the sizes.
   kShortConvolution,  // a causal convolution of each channel, between two gates
-  kGatedDelta,        // the gated delta rule (kernels/gated_delta.h), behind a causal convolution
+  // Heads whose queries, keys and values come through a causal convolution, and
+  kGatedDelta,  // the gated delta rule (kernels/gated_delta.h), and a gated norm of each head
+  kStateSpace,  // Mamba-2's state space (kernels/state_space.h), and a norm over Recurrence::heads_per_key heads at
+                // once
 };
 
 /// What may differ from layer to layer.
@@ -51,11 +56,13 @@ struct LayerSpec {
   bool values_are_keys = false;   // values are what keys are before norm and rotation, and have no weights
   int64_t window = 0;             // tokens a query sees, itself counted in; 0: all
   int64_t rope = 0;               // index into ModelSpec::ropes; -1: positions do not rotate anything
+  bool mlp = true;                // it has an MLP or a mixture behind its mixer
   int64_t intermediate_size = 0;  // of its MLP; of no meaning with a mixture
   bool mixture = false;           // its MLP is ModelSpec::mixture
 
   constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
-  constexpr bool has_state() const { return !has_attention(); }
+  constexpr bool has_state() const { return mixer != Mixer::kNone && !has_attention(); }
+  constexpr bool has_state_heads() const { return mixer == Mixer::kGatedDelta || mixer == Mixer::kStateSpace; }
   /// True of layers with keys and values of their own, which KV blocks hold.
   constexpr bool has_kv() const { return has_attention() && kv_from_layer < 0; }
   bool operator==(const LayerSpec&) const = default;

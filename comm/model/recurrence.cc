@@ -25,8 +25,8 @@ void CheckRecurrence(const Recurrence& r, const std::string& path) {
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const Recurrence& recurrence) {
-  const auto& [taps, channels, key_heads, value_heads, key_dim, value_dim] = recurrence;
-  return fmt::format("{} {} {} {} {} {}", taps, channels, key_heads, value_heads, key_dim, value_dim);
+  const auto& [taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias] = recurrence;
+  return fmt::format("{} {} {} {} {} {} {}", taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias);
 }
 
 }  // namespace quire

@@ -7,15 +7,17 @@ namespace quire {
 
 /// Sizes of layers that carry a state of fixed size from token to token instead of keys and values; all alike. What a
 /// sequence's state takes in one such layer, in fp32 numbers, whatever the number of its tokens:
-///   Mixer::kShortConvolution  (taps - 1) * channels
-///   Mixer::kGatedDelta        (taps - 1) * (2 * key_heads * key_dim + value_heads * value_dim)
-///                             + value_heads * key_dim * value_dim
+///   Mixer::kShortConvolution         (taps - 1) * channels
+///   Mixer::kGatedDelta, kStateSpace  (taps - 1) * (2 * key_heads * key_dim + value_heads * value_dim)
+///                                    + value_heads * key_dim * value_dim
 struct Recurrence {
   int64_t taps = 0;      // tokens that convolutions see, each token's own counted in; 0: the model has no such layers
   int64_t channels = 0;  // of Mixer::kShortConvolution
-  // Of Mixer::kGatedDelta: heads of queries and keys, each of which serves as many neighbouring heads of values.
+  // Of layers whose heads keep a state: heads of queries and keys, each of which serves as many neighbouring heads of
+  // values. A state space's groups are its key heads, and the size of its state is their key_dim.
   int64_t key_heads = 0, value_heads = 0;
   int64_t key_dim = 0, value_dim = 0;
+  bool taps_bias = false;  // their convolutions have biases
 
   int64_t heads_per_key() const { return value_heads / key_heads; }
 };

@@ -98,13 +98,13 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return spec.mixture.shared_intermediate_size;
     case Axis::kChannels:
       return spec.recurrence.channels;
-    case Axis::kDeltaHeads:
+    case Axis::kStateHeads:
       return spec.recurrence.value_heads;
-    case Axis::kDeltaKeys:
+    case Axis::kStateKeys:
       return spec.recurrence.key_heads * spec.recurrence.key_dim;
-    case Axis::kDeltaValues:
+    case Axis::kStateValues:
       return spec.recurrence.value_heads * spec.recurrence.value_dim;
-    case Axis::kDeltaHeadDim:
+    case Axis::kStateHeadDim:
       return spec.recurrence.value_dim;
     case Axis::kTaps:
       return spec.recurrence.taps;

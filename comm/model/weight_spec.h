@@ -55,20 +55,26 @@ enum class Role : uint8_t {
   kConvIn,
   kConvTaps,
   kConvOut,
-  // A layer of the gated delta rule has these. Rates are logarithms of GatedDeltaParams::rate.
-  kDeltaQuery,
-  kDeltaKey,
-  kDeltaValue,
-  kDeltaGate,
-  kDeltaBeta,
-  kDeltaDecay,
-  kDeltaQueryTaps,
-  kDeltaKeyTaps,
-  kDeltaValueTaps,
-  kDeltaRate,
-  kDeltaDecayBias,
-  kDeltaNorm,
-  kDeltaOut,
+  // A layer whose heads keep a state has these, or those that its rule knows. The words are those of the gated delta
+  // rule; in state space models queries are C, keys B, values x, and decays are steps. Rates are logarithms of
+  // GatedDeltaParams::rate and StateSpaceParams::rate.
+  kStateQuery,
+  kStateKey,
+  kStateValue,
+  kStateGate,
+  kStateBeta,
+  kStateDecay,
+  kStateQueryTaps,
+  kStateKeyTaps,
+  kStateValueTaps,
+  kStateQueryTapsBias,
+  kStateKeyTapsBias,
+  kStateValueTapsBias,
+  kStateRate,
+  kStateDecayBias,
+  kStateSkip,
+  kStateNorm,
+  kStateOut,
   // A layer whose MLP is a mixture has these instead of gate, up and down.
   kRouter,
   kRouterBias,
@@ -101,16 +107,26 @@ constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= R
 /// True of weights of attention itself: other mixers do without.
 constexpr bool IsOfAttention(Role role) { return role >= Role::kQuery && role <= Role::kAttentionGate; }
 constexpr bool IsOfShortConvolution(Role role) { return role >= Role::kConvInGate && role <= Role::kConvOut; }
-constexpr bool IsOfGatedDelta(Role role) { return role >= Role::kDeltaQuery && role <= Role::kDeltaOut; }
+constexpr bool IsOfStateHeads(Role role) { return role >= Role::kStateQuery && role <= Role::kStateOut; }
 /// True of weights that make keys and values: a layer that reads those of another does without.
 constexpr bool IsOfKeysAndValues(Role role) {
   using enum Role;
   return role == kKey || role == kValue || role == kKeyBias || role == kValueBias || role == kKeyNorm;
 }
+/// True of the norms of what goes through the mixer, and through the MLP or mixture: a layer without it has none.
+constexpr bool IsNormOfMixer(Role role) {
+  using enum Role;
+  return role == kAttentionNorm || role == kAttentionNormBias || role == kAttentionAfterNorm;
+}
+constexpr bool IsNormOfMlp(Role role) {
+  return role == Role::kMlpNorm || role == Role::kMlpNormBias || role == Role::kMlpAfterNorm;
+}
 constexpr bool HasRole(const LayerSpec& layer, Role role) {
+  if (IsNormOfMixer(role) && layer.mixer == Mixer::kNone) return false;
+  if ((IsNormOfMlp(role) || IsOfDenseMlp(role)) && !layer.mlp) return false;
   if (IsOfAttention(role) && !layer.has_attention()) return false;
   if (IsOfShortConvolution(role) && layer.mixer != Mixer::kShortConvolution) return false;
-  if (IsOfGatedDelta(role) && layer.mixer != Mixer::kGatedDelta) return false;
+  if (IsOfStateHeads(role) && !layer.has_state_heads()) return false;
   if (IsOfKeysAndValues(role) && !layer.has_kv()) return false;
   if (role == Role::kValue && layer.values_are_keys) return false;
   return layer.mixture ? !IsOfDenseMlp(role) : !IsOfMixture(role);
@@ -135,10 +151,10 @@ enum class Axis : uint8_t {
   kSharedMlp,     // of the shared expert
   kVocab,         // the vocabulary in shards
   kChannels,      // of short convolutions
-  kDeltaHeads,    // of the gated delta rule, of values
-  kDeltaKeys,     // its key heads times key_dim
-  kDeltaValues,   // its value heads times value_dim
-  kDeltaHeadDim,  // value_dim, whole on every rank
+  kStateHeads,    // value heads that keep a state
+  kStateKeys,     // their key heads times key_dim
+  kStateValues,   // value heads times value_dim
+  kStateHeadDim,  // value_dim, whole on every rank
   kTaps,          // of convolutions, whole on every rank
 };
 

@@ -17,16 +17,30 @@ bool Holds(const StateView& state, int64_t bytes) {
   return state.offset >= 0 && state.offset + bytes <= state.blocks_per_state * state.block_stride;
 }
 
+/// log(1 + exp(x))
+float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // beyond 20 they are the same in fp32
+
 /// Of one token's value heads: b becomes beta, and a the factor by which the state decays.
 void OpenGates(const GatedDeltaParams& p, int64_t t) {
   float* betas = static_cast<float*>(p.betas) + t * p.gate_stride;
   float* decays = static_cast<float*>(p.decays) + t * p.gate_stride;
   for (int64_t h = 0; h < p.value_heads; ++h) {
     betas[h] = 1 / (1 + std::exp(-betas[h]));
-    const float x = decays[h] + p.bias[h];
-    const float softplus = x > 20 ? x : std::log1p(std::exp(x));  // beyond 20 they are the same in fp32
-    decays[h] = std::exp(-p.rate[h] * softplus);
+    decays[h] = std::exp(-p.rate[h] * Softplus(decays[h] + p.bias[h]));
   }
+}
+
+/// Calls panel(sequence, value head, panel, scratch) for all of a step.
+template <class Compute>
+void ForPanels(const CpuStream& stream, const StateView& state, int64_t value_heads, int64_t key_dim, int64_t value_dim,
+               const Compute& compute) {
+  const RecurrentTable& table = ActiveRecurrentTable();
+  const int64_t panels = table.state_panels(value_dim), scratch = table.state_scratch(key_dim);
+  stream.pool().ForEach(state.num_sequences * value_heads * panels, [&](int64_t i, int) {
+    thread_local std::vector<float> part;
+    if (static_cast<int64_t>(part.size()) < scratch) part.resize(static_cast<size_t>(scratch));
+    compute(i / panels / value_heads, i / panels % value_heads, i % panels, part.data());
+  });
 }
 
 }  // namespace
@@ -44,8 +58,7 @@ void GatedDelta(const CpuStream& stream, const GatedDeltaParams& p) {
   QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   if (p.value_heads == 0) return;
   QUIRE_KERNEL_CHECK(p.key_heads > 0 && p.value_heads % p.key_heads == 0);
-  QUIRE_KERNEL_CHECK(Holds(p.state, GatedDeltaStateBytes(p.value_heads, p.key_dim, p.value_dim)));
-  const RecurrentTable& table = ActiveRecurrentTable();
+  QUIRE_KERNEL_CHECK(Holds(p.state, HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
   const auto dim = static_cast<float>(p.key_dim);
   // x / sqrt(|x|^2 + e) is what a norm of the mean of squares gives, with e / dim, times 1 / sqrt(dim).
   thread_local std::vector<float> of_keys, of_queries;
@@ -60,19 +73,38 @@ void GatedDelta(const CpuStream& stream, const GatedDeltaParams& p) {
     }
     for (int64_t t = begin; t < end; ++t) OpenGates(p, t);
   });
-  const int64_t panels = table.delta_panels(p), scratch = table.delta_scratch(p);
-  stream.pool().ForEach(p.state.num_sequences * p.value_heads * panels, [&](int64_t i, int) {
-    const int64_t panel = i % panels, head = i / panels % p.value_heads;
-    thread_local std::vector<float> part;
-    if (static_cast<int64_t>(part.size()) < scratch) part.resize(static_cast<size_t>(scratch));
-    table.gated_delta(p, i / panels / p.value_heads, head, panel, part.data());
+  ForPanels(stream, p.state, p.value_heads, p.key_dim, p.value_dim,
+            [&](int64_t sequence, int64_t head, int64_t panel, float* scratch) {
+              ActiveRecurrentTable().gated_delta(p, sequence, head, panel, scratch);
+            });
+}
+
+void StateSpace(const CpuStream& stream, const StateSpaceParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && p.heads_per_key > 0 && p.first_head >= 0);
+  if (p.value_heads == 0) return;
+  QUIRE_KERNEL_CHECK(Holds(p.state, HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
+  stream.pool().ForRange(p.state.query_start[p.state.num_sequences], 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      float* steps = static_cast<float*>(p.steps) + t * p.row_stride;
+      for (int64_t h = 0; h < p.value_heads; ++h) steps[h] = Softplus(steps[h] + p.bias[h]);
+    }
   });
+  ForPanels(stream, p.state, p.value_heads, p.key_dim, p.value_dim,
+            [&](int64_t sequence, int64_t head, int64_t panel, float* scratch) {
+              ActiveRecurrentTable().state_space(p, sequence, head, panel, scratch);
+            });
 }
 
 void GatedNorm(const CpuStream& stream, const GatedNormParams& p) {
   QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   stream.pool().ForRange(p.num_tokens, 1,
                          [&](int64_t begin, int64_t end, int) { ActiveRecurrentTable().gated_norm(p, begin, end); });
+}
+
+void GateSquares(const CpuStream& stream, const GateSquaresParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && p.first >= 0 && p.begin(p.num_groups) == p.columns);
+  stream.pool().ForRange(p.num_tokens, 1,
+                         [&](int64_t begin, int64_t end, int) { ActiveRecurrentTable().gate_squares(p, begin, end); });
 }
 
 void SigmoidGate(const CpuStream& stream, const SigmoidGateParams& p) {

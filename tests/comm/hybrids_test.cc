@@ -25,7 +25,9 @@ ModelSpec Read(const std::string& family, const Json& changes = Json::object()) 
                  {"vocab_size", 100},
                  {"max_position_embeddings", 512},
                  {"head_dim", 16}};
-  if (family != "lfm2") config.update({{"linear_num_key_heads", 2}, {"linear_num_value_heads", 6}});
+  if (family.starts_with("qwen3")) config.update({{"linear_num_key_heads", 2}, {"linear_num_value_heads", 6}});
+  if (family == "bamba" || family == "granitemoehybrid")
+    config.update({{"mamba_n_heads", 6}, {"mamba_d_head", 8}, {"mamba_d_state", 4}, {"num_local_experts", 0}});
   config.update(changes);
   return SpecFromHf(config.dump(), "", "config.json");
 }
@@ -61,6 +63,66 @@ TEST(HybridsTest, LayersAttendWhereFilesSaySoInAnyOfTheirWays) {
                 Read("qwen3_5_text", {{"full_attention_interval", 0}});
               }),
               HasSubstr("full_attention_interval = 0"));
+}
+
+TEST(HybridsTest, LayersWithStateSpacesAreReadInAllSpellings) {
+  const Json kinds = {"mamba", "attention", "linear_attention", "full_attention"};
+  const ModelSpec granite = Read("granitemoehybrid", {{"layer_types", kinds}});
+  EXPECT_THAT(Attending(granite), ElementsAre(false, true, false, true));
+  EXPECT_EQ(granite.layers[0].intermediate_size, 1024) << "of what all tokens go through";
+  EXPECT_EQ(granite.layers[1].rope, -1);
+  EXPECT_THAT(Attending(Read("bamba", {{"attn_layer_indices", {0, 3}}})), ElementsAre(true, false, false, true));
+  EXPECT_EQ(
+      Read("bamba", {{"attn_layer_indices", {0}}, {"mamba_d_head", "auto"}, {"mamba_n_heads", 8}}).recurrence.value_dim,
+      16);
+  const auto refusal = [&](const Json& changes) {
+    return ErrorOf([&] {
+      Json config = {{"layer_types", kinds}};
+      config.update(changes);
+      Read("granitemoehybrid", config);
+    });
+  };
+  EXPECT_EQ(refusal({{"time_step_limit", {0.0, {{"__float__", "Infinity"}}}}}), "");
+  EXPECT_THAT(refusal({{"time_step_limit", {0.0, 0.1}}}), HasSubstr("time_step_limit other than 0 to infinity"));
+  EXPECT_THAT(refusal({{"mamba_proj_bias", true}}), HasSubstr("mamba_proj_bias = true is not supported"));
+  EXPECT_THAT(refusal({{"position_embedding_type", "alibi"}}), HasSubstr("position_embedding_type = \"alibi\""));
+  EXPECT_THAT(refusal({{"layer_types", {"mamba", "attention", "conv", "mamba"}}}), HasSubstr("layer_types: \"conv\""));
+  EXPECT_THAT(ErrorOf([] { Read("bamba", {{"attn_layer_indices", {4}}}); }), HasSubstr("names layer 4 of 4"));
+}
+
+TEST(HybridsTest, LayersOfNemotronHAreOneThingAlone) {
+  const auto read = [](const Json& changes) {
+    Json sizes = {{"mamba_num_heads", 6}, {"mamba_head_dim", 8}, {"ssm_state_size", 4}, {"n_groups", 2}};
+    sizes.update(changes);
+    return Read("nemotron_h", sizes);
+  };
+  const ModelSpec words = read({{"layers_block_type", {"linear_attention", "mlp", "full_attention"}}});
+  const ModelSpec letters = read({{"hybrid_override_pattern", "M-*"}});
+  EXPECT_EQ(TextOf(words), TextOf(letters));
+  ASSERT_EQ(words.num_layers(), 3) << "whatever num_hidden_layers says";
+  for (const ExpectedTensor& tensor : ExpectedTensors(words, WeightsOf(words), Naming::kHf)) {
+    const auto has = [&](const char* part) { return tensor.name.find(part) != std::string::npos; };
+    EXPECT_EQ(has("_proj.") && tensor.layer == 1, has("up_proj") || has("down_proj")) << tensor.name;
+    EXPECT_EQ(has("layers.2.mixer."), has("q_proj") || has("k_proj") || has("v_proj") || has("o_proj")) << tensor.name;
+  }
+  EXPECT_THAT(ErrorOf([&] {
+                read({{"hybrid_override_pattern", "M-*E"}});
+              }),
+              HasSubstr("layer 3 is a mixture of experts without gates"));
+  EXPECT_THAT(ErrorOf([&] { read({{"hybrid_override_pattern", "M-*?"}}); }), HasSubstr("\"?\" is not supported"));
+  EXPECT_THAT(ErrorOf([&] {
+                read({{"hybrid_override_pattern", "M*"}, {"mlp_hidden_act", "relu"}});
+              }),
+              HasSubstr("mlp_hidden_act = \"relu\""));
+}
+
+TEST(HybridsTest, PythonsInfinitiesAreRead) {
+  const std::string config =
+      R"({"model_type": "bamba", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 512,
+      "attn_layer_indices": [0], "mamba_n_heads": 6, "mamba_d_head": 8, "mamba_d_state": 4,
+      "_name_or_path": "a \"NaN\" and, Infinity", "unknown": [NaN, -Infinity], "time_step_limit": [0.0, Infinity]})";
+  EXPECT_EQ(SpecFromHf(config, "", "config.json").recurrence.value_heads, 6);
 }
 
 TEST(HybridsTest, ColumnsOfLfm2sMlpsAreAdjusted) {
@@ -102,7 +164,10 @@ TEST(HybridsTest, EveryFieldOfARecurrenceTells) {
   }
   ModelSpec without_gate = plain, other_mixer = plain;
   without_gate.attention_gate = false;
-  other_mixer.layers[0].mixer = Mixer::kShortConvolution;
+  other_mixer.layers[0].mixer = Mixer::kStateSpace;
+  ModelSpec with_biases = plain;
+  with_biases.recurrence.taps_bias = true;
+  EXPECT_TRUE(texts.insert(TextOf(with_biases)).second);
   EXPECT_TRUE(texts.insert(TextOf(without_gate)).second);
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
@@ -126,17 +191,17 @@ TEST(HybridsTest, RowsOfProjectionsLieByHeadInQwen3NextAndInOrderInQwen35) {
   mixture.update(sizes);
   const ModelSpec next = Read("qwen3_next", mixture), later = Read("qwen3_5_text", sizes);
   using Pair = std::pair<int64_t, int64_t>;
-  EXPECT_EQ(Ends(next, Role::kDeltaQuery), (Pair{0, 47}));  // 8 + 8 + 12 + 12 rows of a head
-  EXPECT_EQ(Ends(next, Role::kDeltaKey), (Pair{8, 55}));
-  EXPECT_EQ(Ends(next, Role::kDeltaValue), (Pair{16, 67}));
-  EXPECT_EQ(Ends(next, Role::kDeltaGate), (Pair{28, 79}));
-  EXPECT_EQ(Ends(next, Role::kDeltaBeta), (Pair{0, 8}));
-  EXPECT_EQ(Ends(next, Role::kDeltaDecay), (Pair{3, 11}));
-  EXPECT_EQ(Ends(later, Role::kDeltaQuery), (Pair{0, 15}));
-  EXPECT_EQ(Ends(later, Role::kDeltaKey), (Pair{16, 31}));
-  EXPECT_EQ(Ends(later, Role::kDeltaValue), (Pair{32, 55}));
-  EXPECT_EQ(Ends(later, Role::kDeltaGate), (Pair{0, 23}));
-  EXPECT_EQ(Ends(later, Role::kDeltaValueTaps), (Pair{32, 55}));
+  EXPECT_EQ(Ends(next, Role::kStateQuery), (Pair{0, 47}));  // 8 + 8 + 12 + 12 rows of a head
+  EXPECT_EQ(Ends(next, Role::kStateKey), (Pair{8, 55}));
+  EXPECT_EQ(Ends(next, Role::kStateValue), (Pair{16, 67}));
+  EXPECT_EQ(Ends(next, Role::kStateGate), (Pair{28, 79}));
+  EXPECT_EQ(Ends(next, Role::kStateBeta), (Pair{0, 8}));
+  EXPECT_EQ(Ends(next, Role::kStateDecay), (Pair{3, 11}));
+  EXPECT_EQ(Ends(later, Role::kStateQuery), (Pair{0, 15}));
+  EXPECT_EQ(Ends(later, Role::kStateKey), (Pair{16, 31}));
+  EXPECT_EQ(Ends(later, Role::kStateValue), (Pair{32, 55}));
+  EXPECT_EQ(Ends(later, Role::kStateGate), (Pair{0, 23}));
+  EXPECT_EQ(Ends(later, Role::kStateValueTaps), (Pair{32, 55}));
   EXPECT_EQ(Ends(later, Role::kQuery), (Pair{0, 111}));  // of each head 16 of queries, then 16 of its gate
   EXPECT_EQ(Ends(later, Role::kAttentionGate), (Pair{16, 127}));
 }

@@ -56,7 +56,7 @@ class HybridsTest(unittest.TestCase):
             self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], cached)
 
     def test_answers_are_those_of_transformers_however_they_come_about(self):
-        for model in ("lfm2", "qwen3next"):
+        for model in ("lfm2", "qwen3next", "granitehybridmoe"):
             with self.subTest(model), Served(model, "-tp", "2", "--num-kv-blocks", "400") as server:
                 cases = golden(model)
                 with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:

@@ -32,7 +32,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = f"{HERE}/config_keys.json"
 # Of models that differ in a key's meaning the one in which more keys count.
 PREFERRED = {"llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
-             "stablelm": "stablelm", "qwen2_moe": "qwen2moe"}
+             "stablelm": "stablelm", "qwen2_moe": "qwen2moe", "granitemoehybrid": "granitehybridmoe"}
 # What no model of these families has as a key of its own.
 NOT_KEYS = {"name_or_path", "to_dict", "from_dict", "get_text_config", "update", "items", "keys", "get", "pop", "copy", "device", "dtype",
             "shape", "model_type", "architectures", "transformers_version", "torch_dtype", "per_layer_config", "layer_type", "id2label",
@@ -49,13 +49,18 @@ def quiet():
     return contextlib.redirect_stderr(io.StringIO())
 
 
+def as_transformers_reads(object):
+    """Files of transformers spell numbers that JSON has not as objects."""
+    return float(object["__float__"]) if set(object) == {"__float__"} else object
+
+
 def models():
     """model_type -> (NAME, its configuration as a file has it)."""
     found = {}
     for path in sorted(glob.glob(f"{HERE}/models/*/config.json")):
         name = os.path.basename(os.path.dirname(path))
         with open(path) as f:
-            config = json.load(f)
+            config = json.load(f, object_hook=as_transformers_reads)
         family = config["model_type"]
         if name.endswith((".stacked", ".mxfp4")) or (family in found and PREFERRED.get(family, found[family][0]) != name):
             continue
@@ -83,7 +88,7 @@ def candidates(key, value, config):
     """Values to try in place of one."""
     if isinstance(value, bool):
         return [not value]
-    if key == "layer_types":
+    if key in ("layer_types", "layers_block_type") and (value or "num_hidden_layers" in text_of(config)):
         states = {"linear_attention", "conv"} & set(value or [])  # layers that keep states: all of them attend, then
         if states:
             return [["full_attention"] * len(value)]
@@ -188,7 +193,7 @@ def main():
     table = {}
     if os.path.exists(OUT):
         with open(OUT) as f:
-            table = json.load(f)
+            table = json.load(f, object_hook=as_transformers_reads)
     wanted = sys.argv[1:]
     for family, (name, config) in models().items():
         if wanted and family not in wanted:
@@ -199,7 +204,7 @@ def main():
         print(f"{family}: {len(table[family]['keys'])} keys", flush=True)
         with open(OUT, "w") as out:
             lines = (f"{json.dumps(key)}: {json.dumps(table[key], separators=(',', ':'))}" for key in sorted(table))
-            out.write("{" + ",\n".join(lines) + "}\n")
+            out.write(("{" + ",\n".join(lines) + "}\n").replace("Infinity", '{"__float__":"Infinity"}'))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,22 @@ TINY = {
                       head_dim=16, vocab_size=139, layer_types=[LINEAR, LINEAR, FULL], linear_num_key_heads=3, linear_num_value_heads=3,
                       linear_key_head_dim=14, linear_value_head_dim=12, linear_conv_kernel_dim=4, num_experts=5, num_experts_per_tok=2,
                       moe_intermediate_size=20, shared_expert_intermediate_size=24),
+    # One group of 7 heads that ranks share, and 2 groups of 4; sizes of heads that no vector divides.
+    "granitehybrid": dict(kind="GraniteMoeHybrid", hidden_size=42, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2,
+                          vocab_size=131, layer_types=[LINEAR, LINEAR, FULL, LINEAR], mamba_n_heads=7, mamba_d_head=12, mamba_expand=2,
+                          mamba_n_groups=1, mamba_d_state=10, num_local_experts=0, shared_intermediate_size=60, embedding_multiplier=3.0,
+                          residual_multiplier=0.4, attention_multiplier=0.3, logits_scaling=1.5, tie_word_embeddings=True),
+    "granitehybridmoe": dict(kind="GraniteMoeHybrid", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                             vocab_size=137, layer_types=[LINEAR, FULL, LINEAR], mamba_n_heads=8, mamba_d_head=10, mamba_expand=2,
+                             mamba_n_groups=2, mamba_d_state=16, mamba_d_conv=3, mamba_conv_bias=False, num_local_experts=5,
+                             num_experts_per_tok=2, intermediate_size=20, shared_intermediate_size=24, position_embedding_type="rope",
+                             embedding_multiplier=2.0, residual_multiplier=0.5, attention_multiplier=0.3, logits_scaling=2.0),
+    "bamba": dict(kind="Bamba", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, intermediate_size=56,
+                  vocab_size=139, attn_layer_indices=[1], mamba_n_heads=5, mamba_d_head=16, mamba_expand=2, mamba_n_groups=1,
+                  mamba_d_state=12),
+    "nemotronh": dict(kind="NemotronH", hidden_size=40, layers_block_type=[LINEAR, "mlp", LINEAR, FULL, "mlp"], num_attention_heads=5,
+                      num_key_value_heads=1, head_dim=12, intermediate_size=50, vocab_size=131, ssm_state_size=10, mamba_num_heads=6,
+                      mamba_head_dim=11, n_groups=2, conv_kernel=4),
 }
 make_golden.CACHE_TOLERANCE = 3e-4  # HF computes tokens after a cache by one formula, and whole texts by another
 
@@ -54,6 +70,8 @@ def spread_out(model):
     for name, parameter in model.named_parameters():
         if name.endswith("A_log"):
             parameter.copy_(torch.log(torch.empty_like(parameter).uniform_(0.01, 0.5)))
+        if name.endswith((".dt_bias", ".D")):
+            parameter.uniform_(-1, 1)
     for name, buffer in model.named_buffers():
         if name.endswith("expert_bias"):
             buffer += 0.1 * torch.randn_like(buffer)
@@ -83,6 +101,19 @@ def make_vision_twin(name):
     assert torch.equal(alone(ids).logits, both(ids).logits), name
 
 
+class Uncached:
+    """A model that computes every text from its beginning: HF's Bamba takes tokens after a cache for the first ones."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __call__(self, input_ids, past_key_values=None, use_cache=False):
+        ids = input_ids if past_key_values is None else torch.cat([past_key_values, input_ids], 1)
+        out = self.model(input_ids=ids, use_cache=False)
+        out.past_key_values = ids
+        return out
+
+
 def make(name):
     shape = dict(TINY[name])
     torch.manual_seed(len(name) + shape["vocab_size"])
@@ -92,11 +123,14 @@ def make(name):
     spread_out(model)
     directory = f"{HERE}/models/{name}"
     model.to(torch.float16).save_pretrained(directory)
-    eager = dict(attn_implementation="eager", **(dict(experts_implementation="eager") if "num_experts" in shape else {}))
+    mixture = "num_experts" in shape or shape.get("num_local_experts", 0) > 0
+    eager = dict(attn_implementation="eager", **(dict(experts_implementation="eager") if mixture else {}))
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
+    if kind == "Bamba":
+        model = Uncached(model)
     rng = random.Random(name)
     prompts = [[rng.randrange(2, shape["vocab_size"]) for _ in range(n)] for n in LENGTHS for _ in range(2)]
-    of_kind = make_mixture_golden if "num_experts" in shape else make_golden
+    of_kind = make_mixture_golden if mixture else make_golden
     write(f"tiny_{name}", of_kind.expectations(model, prompts))
 
 

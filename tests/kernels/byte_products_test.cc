@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/isa/functions.h"
-#include "tests/kernels/reference.h"
 #include "tests/kernels/packed_case.h"
+#include "tests/kernels/reference.h"
 #include "tests/support/expect_near.h"
 
 namespace quire::kernels {

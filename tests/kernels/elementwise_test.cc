@@ -108,7 +108,7 @@ TYPED_TEST_SUITE(ActivateTest, Devices, DeviceName);
 TYPED_TEST(ActivateTest, EqualsReferenceFromTinyToHugeNumbers) {
   this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t columns) {
     for (const Activation activation :
-         {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
+         {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu, Activation::kRelu2}) {
       for (const bool biased : {false, true}) {
         Random random(8);
         const int64_t tokens = 3;

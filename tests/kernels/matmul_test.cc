@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "kernels/embedding.h"
-#include "tests/kernels/reference.h"
 #include "tests/kernels/packed_case.h"
+#include "tests/kernels/reference.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"
 

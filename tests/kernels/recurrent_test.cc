@@ -6,9 +6,12 @@
 #include <numeric>
 
 #include "kernels/causal_conv.h"
+#include "kernels/gate_squares.h"
 #include "kernels/gated_delta.h"
 #include "kernels/gated_norm.h"
 #include "kernels/sigmoid_gate.h"
+#include "kernels/state_space.h"
+#include "kernels/wide_norm.h"
 #include "tests/kernels/reference.h"
 #include "tests/support/expect_near.h"
 #include "tests/support/random.h"
@@ -121,7 +124,8 @@ struct ConvCase {
 };
 
 /// The outputs of all sequences, and that no byte beside their states changed.
-Floats Convolve(const ConvCase& c, const Floats& rows, const Floats& weight, bool whole, int64_t block_bytes) {
+Floats Convolve(const ConvCase& c, const Floats& rows, const Floats& weight, const Floats& bias, bool whole,
+                int64_t block_bytes) {
   const int64_t bytes = CausalConvStateBytes(c.channels, c.taps), width = 3 * c.channels;
   States states(bytes, 24, block_bytes);
   Random random(3);
@@ -138,6 +142,7 @@ Floats Convolve(const ConvCase& c, const Floats& rows, const Floats& weight, boo
                         .out = made.data(),
                         .out_stride = c.channels,
                         .weight = weight.data(),
+                        .bias = bias.empty() ? nullptr : bias.data(),
                         .channels = c.channels,
                         .taps = c.taps,
                         .silu = c.silu,
@@ -155,21 +160,23 @@ TEST(CausalConvTest, EqualsReferenceHoweverSequencesAreCut) {
     Random random(static_cast<uint64_t>(c.channels));
     const int64_t width = 3 * c.channels;
     const Floats rows = RandomFloats(AllRows() * width, random, 2),
-                 weight = RandomFloats(c.taps * c.channels, random, 1);
+                 weight = RandomFloats(c.taps * c.channels, random, 1),
+                 bias = RandomFloats(c.silu ? c.channels : 0, random, 1);
     Doubles expected;
     for (int64_t s = 0; s < kSequences; ++s) {
       Doubles in = Columns(rows, width, s, 2 * c.channels, c.channels);
       const Doubles in_gate = Columns(rows, width, s, 0, c.channels),
                     out_gate = Columns(rows, width, s, c.channels, c.channels);
       for (size_t i = 0; c.gated && i < in.size(); ++i) in[i] *= in_gate[i];
-      Doubles out = reference::CausalConv(in, {weight.begin(), weight.end()}, c.channels, c.taps, c.silu);
+      Doubles out = reference::CausalConv(in, {weight.begin(), weight.end()}, {bias.begin(), bias.end()}, c.channels,
+                                          c.taps, c.silu);
       for (size_t i = 0; c.gated && i < out.size(); ++i) out[i] *= out_gate[i];
       expected.insert(expected.end(), out.begin(), out.end());
     }
-    const Floats whole = Convolve(c, rows, weight, true, 1 << 20);
+    const Floats whole = Convolve(c, rows, weight, bias, true, 1 << 20);
     ExpectNear(whole, expected, 3e-6, "convolved");
-    EXPECT_EQ(Convolve(c, rows, weight, false, 1 << 20), whole) << "in steps";
-    EXPECT_EQ(Convolve(c, rows, weight, false, 30), whole) << "in blocks that cut numbers";
+    EXPECT_EQ(Convolve(c, rows, weight, bias, false, 1 << 20), whole) << "in steps";
+    EXPECT_EQ(Convolve(c, rows, weight, bias, false, 30), whole) << "in blocks that cut numbers";
   }
 }
 
@@ -183,7 +190,7 @@ TEST(CausalConvTest, WorksInPlace) {
     States states(CausalConvStateBytes(channels, taps), 0, 64);
     InSteps(states, true, random, [&](const std::vector<int64_t>&, const StateView& view) {
       CausalConv(CpuStream(1), {NumberType::kF32, rows.data(), nullptr, nullptr, channels, to, channels, weight.data(),
-                                channels, taps, true, view});
+                                nullptr, channels, taps, true, view});
     });
   }
   EXPECT_EQ(rows, out);
@@ -199,7 +206,7 @@ struct DeltaCase {
 
 Floats Recur(const DeltaCase& c, const Floats& rows, const Floats& rate, const Floats& bias, bool whole,
              int64_t block_bytes) {
-  const int64_t bytes = GatedDeltaStateBytes(c.value_heads, c.key_dim, c.value_dim);
+  const int64_t bytes = HeadStateBytes(c.value_heads, c.key_dim, c.value_dim);
   States states(bytes, 12, block_bytes);
   Random random(5);
   Floats out(static_cast<size_t>(AllRows() * c.values()));
@@ -259,6 +266,139 @@ TEST(GatedDeltaTest, EqualsReferenceHoweverSequencesAreCut) {
     EXPECT_EQ(Recur(c, rows, rate, bias, false, 1 << 20), whole) << "in steps";
     EXPECT_EQ(Recur(c, rows, rate, bias, false, 999), whole) << "in blocks that cut numbers";
   }
+}
+
+/// Value heads [first, first + value_heads) of those of all key heads.
+struct SpaceCase {
+  int64_t heads_per_key, first, value_heads, key_dim, value_dim;
+
+  int64_t key_heads() const { return (first + value_heads - 1) / heads_per_key + 1; }
+  int64_t keys() const { return key_heads() * key_dim; }
+  int64_t values() const { return value_heads * value_dim; }
+  int64_t width() const { return 2 * keys() + values() + value_heads; }
+};
+
+struct SpaceWeights {
+  Floats rate, bias, skip;
+};
+
+Floats Scan(const SpaceCase& c, const Floats& rows, const SpaceWeights& w, bool whole, int64_t block_bytes) {
+  const int64_t bytes = HeadStateBytes(c.value_heads, c.key_dim, c.value_dim);
+  States states(bytes, 20, block_bytes);
+  Random random(6);
+  Floats out(static_cast<size_t>(AllRows() * c.values()));
+  CpuStream stream(2);
+  InSteps(states, whole, random, [&](const std::vector<int64_t>& step, const StateView& view) {
+    Floats in = Gather(rows, c.width(), step), made(step.size() * static_cast<size_t>(c.values()));
+    StateSpace(stream, {.dtype = NumberType::kF32,
+                        .queries = in.data(),
+                        .keys = in.data() + c.keys(),
+                        .values = in.data() + 2 * c.keys(),
+                        .row_stride = c.width(),
+                        .steps = in.data() + 2 * c.keys() + c.values(),
+                        .rate = w.rate.data(),
+                        .bias = w.bias.data(),
+                        .skip = w.skip.data(),
+                        .out = made.data(),
+                        .value_heads = c.value_heads,
+                        .heads_per_key = c.heads_per_key,
+                        .first_head = c.first,
+                        .key_dim = c.key_dim,
+                        .value_dim = c.value_dim,
+                        .state = view});
+    Scatter(made, c.values(), step, out);
+  });
+  EXPECT_TRUE(states.OthersUntouched(bytes));
+  return out;
+}
+
+TEST(StateSpaceTest, EqualsReferenceHoweverSequencesAreCut) {
+  for (const SpaceCase& c :
+       {SpaceCase{1, 0, 1, 1, 1}, {3, 2, 5, 12, 10}, {7, 0, 3, 16, 33}, {4, 3, 1, 9, 64}, {2, 0, 4, 128, 70}}) {
+    SCOPED_TRACE(c.value_dim);
+    Random random(static_cast<uint64_t>(c.value_dim));
+    const Floats rows = RandomFloats(AllRows() * c.width(), random, 1);
+    SpaceWeights w = {RandomFloats(c.value_heads, random, 0.4f), RandomFloats(c.value_heads, random, 1),
+                      RandomFloats(c.value_heads, random, 2)};
+    for (float& r : w.rate) r = std::abs(r);
+    Doubles expected(static_cast<size_t>(AllRows() * c.values()));
+    for (int64_t s = 0; s < kSequences; ++s) {
+      for (int64_t h = 0; h < c.value_heads; ++h) {
+        const auto i = static_cast<size_t>(h);
+        const int64_t key_at = (c.first + h) / c.heads_per_key * c.key_dim;
+        const auto column = [&](int64_t first, int64_t count) { return Columns(rows, c.width(), s, first, count); };
+        const Doubles out = reference::StateSpace(column(key_at, c.key_dim), column(c.keys() + key_at, c.key_dim),
+                                                  column(2 * c.keys() + h * c.value_dim, c.value_dim),
+                                                  column(2 * c.keys() + c.values() + h, 1), w.rate[i], w.bias[i],
+                                                  w.skip[i], c.key_dim, c.value_dim);
+        for (int64_t at = 0; at < std::ssize(out); ++at) {
+          const int64_t row = FirstRow(s) + at / c.value_dim;
+          expected[static_cast<size_t>(row * c.values() + h * c.value_dim + at % c.value_dim)] =
+              out[static_cast<size_t>(at)];
+        }
+      }
+    }
+    const Floats whole = Scan(c, rows, w, true, 1 << 20);
+    ExpectNear(whole, expected, 4e-6, "out");
+    EXPECT_EQ(Scan(c, rows, w, false, 1 << 20), whole) << "in steps";
+    EXPECT_EQ(Scan(c, rows, w, false, 999), whole) << "in blocks that cut numbers";
+  }
+}
+
+TEST(GateSquaresTest, PartsOfRanksMakeANormOverGroups) {
+  const int64_t tokens = 5, group_size = 21, groups = 3, all = group_size * groups, stride = 70;
+  Random random(8);
+  const Floats rows = RandomFloats(tokens * all, random, 3), gates = RandomFloats(tokens * stride, random, 30),
+               weight = RandomFloats(all, random, 1);
+  Doubles expected;
+  for (int64_t i = 0; i < tokens * all; i += group_size) {
+    Doubles gated;
+    for (int64_t at = i; at < i + group_size; ++at) {
+      const double gate = gates[static_cast<size_t>(at / all * stride + at % all)];
+      gated.push_back(rows[static_cast<size_t>(at)] * reference::Activate(gate, Activation::kSilu));
+    }
+    const auto first = weight.begin() + i % all;
+    const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
+    expected.insert(expected.end(), normed.begin(), normed.end());
+  }
+  // Ranks with a part of a group, with all of one and parts of two, with nothing, and with the rest.
+  const int64_t ends[] = {0, 10, 50, 50, all};
+  std::vector<Floats> parts;
+  Floats squares(static_cast<size_t>(tokens * groups));
+  const auto params = [&](size_t rank, Floats& part) {
+    return GateSquaresParams{.dtype = NumberType::kF32,
+                             .rows = part.data(),
+                             .gates = gates.data() + ends[rank],
+                             .num_tokens = tokens,
+                             .columns = ends[rank + 1] - ends[rank],
+                             .gate_stride = stride,
+                             .first = ends[rank],
+                             .group_size = group_size,
+                             .num_groups = groups};
+  };
+  for (size_t rank = 0; rank + 1 < std::size(ends); ++rank) {
+    Floats part, sums(squares.size(), NAN);
+    for (int64_t t = 0; t < tokens; ++t)
+      part.insert(part.end(), rows.begin() + t * all + ends[rank], rows.begin() + t * all + ends[rank + 1]);
+    GateSquaresParams p = params(rank, part);
+    p.squares = sums.data();
+    GateSquares(CpuStream(2), p);
+    for (size_t i = 0; i < sums.size(); ++i) squares[i] += sums[i];
+    parts.push_back(part);
+  }
+  Floats normed(rows.size());
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    const GateSquaresParams p = params(rank, parts[rank]);
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t begin = p.begin(g), count = p.begin(g + 1) - begin;
+      WideNorm(CpuStream(2), {parts[rank].data() + begin, weight.data() + ends[rank] + begin, squares.data() + g,
+                              tokens, count, p.columns, groups, group_size, 1e-5f});
+    }
+    for (int64_t i = 0; i < tokens * p.columns; ++i)
+      normed[static_cast<size_t>(i / p.columns * all + ends[rank] + i % p.columns)] =
+          parts[rank][static_cast<size_t>(i)];
+  }
+  ExpectNear(normed, expected, 3e-6, "normed");
 }
 
 TEST(GatedNormTest, NormsHeadsAndMultipliesByTheirGates) {

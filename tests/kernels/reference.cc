@@ -117,6 +117,8 @@ double Activate(double x, Activation activation) {
       return x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))) / 2;
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kRelu2:
+      return std::max(x, 0.0) * std::max(x, 0.0);
     case Activation::kClampedSilu:  // of gates only: GateMul
       break;
   }
@@ -211,13 +213,13 @@ std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& 
   return chosen;
 }
 
-std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight, int64_t channels,
-                               int64_t taps, bool silu) {
+std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight,
+                               const std::vector<double>& bias, int64_t channels, int64_t taps, bool silu) {
   std::vector<double> out;
   const int64_t tokens = std::ssize(x) / channels;
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t c = 0; c < channels; ++c) {
-      double sum = 0;
+      double sum = bias.empty() ? 0 : bias[static_cast<size_t>(c)];
       for (int64_t i = 0; i < taps; ++i) {
         const int64_t from = t - taps + 1 + i;
         if (from >= 0)
@@ -255,6 +257,28 @@ std::vector<double> GatedDelta(const std::vector<double>& q, const std::vector<d
         double& s = state[static_cast<size_t>(i * value_dim + j)];
         s += change * at(k, t, key_dim, i) / std::sqrt(k_squares);
         result += s * at(q, t, key_dim, i) / std::sqrt(q_squares * static_cast<double>(key_dim));
+      }
+      out.push_back(result);
+    }
+  }
+  return out;
+}
+
+std::vector<double> StateSpace(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
+                               const std::vector<double>& a, double rate, double bias, double skip, int64_t key_dim,
+                               int64_t value_dim) {
+  std::vector<double> out, state(static_cast<size_t>(key_dim * value_dim));
+  for (size_t t = 0; t < a.size(); ++t) {
+    const double step = std::log1p(std::exp(a[t] + bias));
+    for (double& s : state) s *= std::exp(-rate * step);
+    for (int64_t j = 0; j < value_dim; ++j) {
+      const double value = v[t * static_cast<size_t>(value_dim) + static_cast<size_t>(j)];
+      double result = skip * value;
+      for (int64_t i = 0; i < key_dim; ++i) {
+        const size_t at = t * static_cast<size_t>(key_dim) + static_cast<size_t>(i);
+        double& s = state[static_cast<size_t>(i * value_dim + j)];
+        s += k[at] * step * value;
+        result += s * q[at];
       }
       out.push_back(result);
     }

@@ -38,15 +38,20 @@ std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& 
 std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up,
                             Activation activation = Activation::kSilu, double limit = 0);
 
-/// x [tokens, channels] of a sequence from its beginning on; weight [taps, channels].
-std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight, int64_t channels,
-                               int64_t taps, bool silu);
+/// x [tokens, channels] of a sequence from its beginning on; weight [taps, channels]; bias [channels] or empty.
+std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight,
+                               const std::vector<double>& bias, int64_t channels, int64_t taps, bool silu);
 
 /// One value head of a sequence from its beginning on: q and k [tokens, key_dim], v [tokens, value_dim], b and a
 /// [tokens]. Returns [tokens, value_dim].
 std::vector<double> GatedDelta(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
                                const std::vector<double>& b, const std::vector<double>& a, double rate, double bias,
                                int64_t key_dim, int64_t value_dim);
+
+/// Likewise: q and k [tokens, key_dim], v [tokens, value_dim], a [tokens]. Returns [tokens, value_dim].
+std::vector<double> StateSpace(const std::vector<double>& q, const std::vector<double>& k, const std::vector<double>& v,
+                               const std::vector<double>& a, double rate, double bias, double skip, int64_t key_dim,
+                               int64_t value_dim);
 
 /// scale * x and, with a cap, cap * tanh(that / cap).
 double Capped(double x, double scale, double cap);

@@ -24,6 +24,7 @@ FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/api/http/connection.cc", "coordinator/api/http/http_server.cc"
 TYPES, SIZING = "coordinator/api/http/http_types.h", "coordinator/cluster/launch/engine_settings.cc"
+PLACES = "coordinator/api/http/connection_places.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/api/http/byte_budget.cc"
 POOL, WRITING, MESSAGES = "coordinator/api/http/work_pool.cc", "coordinator/api/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
 
@@ -266,10 +267,9 @@ LIMITS = [
            limits("TimeTest.test_stalled_write")),
     Mutant("limit: what waits for a client is not bounded", "coordinator/api/openai/event_queue.h", "kMaxBytes = 256 << 10", "kMaxBytes = 256 << 20",
            limits("SizeTest.test_events_that_wait_for_a_client_that_reads_nothing")),
-    Mutant("limit: one connection more", SERVER, "connections >= limits.chosen.connections ||", "connections > limits.chosen.connections ||",
+    Mutant("limit: one connection more", PLACES, "taken_ >= most_ &&", "taken_ > most_ &&",
            limits("WaitingTest.test_connections")),
-    Mutant("limit: one connection more from an address", SERVER, "it->second >= limits.chosen.connections_per_address",
-           "it->second > limits.chosen.connections_per_address", limits("AddressTest")),
+    Mutant("limit: one connection more from an address", PLACES, "same->second >= most_per_address_", "same->second > most_per_address_", limits("AddressTest")),
     Mutant("limit: one descriptor fewer is left", SERVER, "kReservedDescriptors = 512", "kReservedDescriptors = 511", limits("DescriptorTest")),
     Mutant("limit: one request less may wait", DATA, "places_.RoomFor(client) < choices_to_come",
            "places_.RoomFor(client) <= choices_to_come", limits("WaitingTest.test_requests")),

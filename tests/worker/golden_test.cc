@@ -209,7 +209,9 @@ TEST_P(TinyHybridTest, OneTokenPerStepMatches) {
   ExpectGolden(files_, {cases_.begin(), cases_.begin() + 6}, {.max_step_tokens = 1, .max_running = 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest, testing::Values("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe"),
+INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest,
+                         testing::Values("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "granitehybrid",
+                                         "granitehybridmoe", "bamba", "nemotronh"),
                          [](const testing::TestParamInfo<std::string>& model) { return model.param; });
 
 TEST(HybridFilesTest, TheTextModelIsTakenOutOfFilesThatHaveMore) {

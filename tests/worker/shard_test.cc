@@ -219,7 +219,7 @@ TEST(ShardTest, KeyHeadsOfTheDeltaRuleGoOutWholeAndSomeRanksHaveNone) {
     int64_t heads = 0, least = INT64_MAX, most = 0, state = 0;
     for (const RankShard& s : PlanShards(c, std::vector<double>(ranks, 1.0))) {
       EXPECT_EQ(s.key_heads.begin, heads);
-      EXPECT_EQ(s.value_heads(c.recurrence).size(), 2 * s.key_heads.size());
+      EXPECT_EQ(s.value_heads.size(), 2 * s.key_heads.size());
       heads = s.key_heads.end;
       least = std::min(least, s.key_heads.size());
       most = std::max(most, s.key_heads.size());
@@ -230,6 +230,27 @@ TEST(ShardTest, KeyHeadsOfTheDeltaRuleGoOutWholeAndSomeRanksHaveNone) {
     EXPECT_LE(most - least, 1);
     // Of each of 23 layers 3 tokens of queries, keys and values, and 6 heads' states; all parts are multiples of 64.
     EXPECT_EQ(state, 23 * 4 * (3 * (2 * 3 * 32 + 6 * 48) + 6 * 32 * 48)) << ranks << " ranks";
+  }
+}
+
+TEST(ShardTest, HeadsOfAStateSpaceGoOutOneByOneWithTheKeyHeadsTheyNeed) {
+  ModelSpec c = SmolLm2();
+  c.architecture = "bamba";
+  for (size_t i = 0; i < c.layers.size(); ++i) c.layers[i].mixer = i % 4 == 3 ? Mixer::kAttention : Mixer::kStateSpace;
+  c.recurrence = {.taps = 4, .key_heads = 2, .value_heads = 10, .key_dim = 32, .value_dim = 48};
+  for (const size_t ranks : {1, 2, 3, 5}) {
+    int64_t heads = 0, least = INT64_MAX, most = 0;
+    for (const RankShard& s : PlanShards(c, std::vector<double>(ranks, 1.0))) {
+      EXPECT_EQ(s.value_heads.begin, heads);
+      EXPECT_EQ(s.key_heads.begin, s.value_heads.begin / 5);
+      EXPECT_EQ(s.key_heads.end, (s.value_heads.end + 4) / 5);
+      heads = s.value_heads.end;
+      least = std::min(least, s.value_heads.size());
+      most = std::max(most, s.value_heads.size());
+      EXPECT_EQ(ConvolvedChannels(c, s), 2 * 32 * s.key_heads.size() + 48 * s.value_heads.size());
+    }
+    EXPECT_EQ(heads, 10);
+    EXPECT_LE(most - least, 1);
   }
 }
 

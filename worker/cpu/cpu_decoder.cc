@@ -46,7 +46,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       alibi_slopes_(LocalSlopes(spec_, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens),
-      mixers_(spec_, shard_, stream, sizes.max_step_tokens) {
+      mixers_(spec_, shard_, stream, collective, sizes.max_step_tokens) {
   if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
     ropes_.push_back(RopeTable(spec_, rope, sizes.max_model_len));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/collective/collective.h"
 #include "kernels/state_view.h"
 #include "kernels/stream.h"
 #include "worker/cpu/kv_cache.h"
@@ -16,8 +17,9 @@ namespace quire {
 /// meanwhile. Of models without such layers, and of ranks that have none of their heads, nothing is kept or done.
 class CpuMixers {
  public:
-  /// `spec`, `shard` and `stream` outlive it.
-  CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream, int64_t max_tokens);
+  /// The references outlive it.
+  CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
+            int64_t max_tokens);
 
   /// Of one sequence's state on this rank.
   int64_t state_bytes() const { return states_.bytes; }
@@ -27,7 +29,7 @@ class CpuMixers {
   int64_t in_width() const { return in_width_; }
 
   /// out = what the layer makes of `in` and of the states of the step's sequences, which go on to those after their
-  /// new tokens.
+  /// new tokens. Ranks norm what state spaces give together: all of them make the call.
   void Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache);
 
   /// [T, local channels, or local value heads times value_dim]
@@ -35,14 +37,24 @@ class CpuMixers {
 
  private:
   void Convolve(const MixerWeights& weights, const kernels::StateView& state);
-  void Recur(const MixerWeights& weights, const kernels::StateView& convolution, const kernels::StateView& heads);
+  /// Where a row of `in_` has what, in numbers; of heads that keep a state.
+  struct Places {
+    int64_t keys, values, gates, betas, decays;  // queries are at 0
+  };
+  Places PlacesOfHeads() const;
+  void ConvolveHeads(const MixerWeights& weights, const kernels::StateView& state);
+  void LearnByDelta(const MixerWeights& weights, const kernels::StateView& heads);
+  void ScanStates(const MixerWeights& weights, const kernels::StateView& heads);
+  void NormGroups(const std::vector<float>& weight, int64_t tokens);
 
   const ModelSpec& spec_;
   const RankShard& shard_;
   const kernels::CpuStream& stream_;
+  Collective& collective_;
   StateLayout states_;
   int64_t in_width_ = 0, out_width_ = 0;
   std::vector<float> in_, out_;
+  std::vector<float> squares_;  // of state spaces, [T, groups] twice: this rank's part, and the sum
 };
 
 }  // namespace quire

@@ -155,17 +155,23 @@ MixerWeights ModelWeights::LoadMixer(const ModelFiles& files, const RankShard& s
     out.taps = ReadTaps(files, shard, {Role::kConvTaps}, layer);
     return out;
   }
-  for (const Role role : {Role::kDeltaQuery, Role::kDeltaKey, Role::kDeltaValue, Role::kDeltaGate})
+  for (const Role role : {Role::kStateQuery, Role::kStateKey, Role::kStateValue, Role::kStateGate})
     out.in.push_back(matrix(role));
   const auto wanted = std::exchange(wanted_, std::nullopt);
-  for (const Role role : {Role::kDeltaBeta, Role::kDeltaDecay}) out.in.push_back(matrix(role));
+  if (files.Has(Role::kStateBeta, layer)) out.in.push_back(matrix(Role::kStateBeta));
+  out.in.push_back(matrix(Role::kStateDecay));
   wanted_ = wanted;
-  out.out = {matrix(Role::kDeltaOut)};
-  out.taps = ReadTaps(files, shard, {Role::kDeltaQueryTaps, Role::kDeltaKeyTaps, Role::kDeltaValueTaps}, layer);
-  out.rate = ReadVector(files, shard, Role::kDeltaRate, layer);
+  out.out = {matrix(Role::kStateOut)};
+  out.taps = ReadTaps(files, shard, {Role::kStateQueryTaps, Role::kStateKeyTaps, Role::kStateValueTaps}, layer);
+  for (const Role role : {Role::kStateQueryTapsBias, Role::kStateKeyTapsBias, Role::kStateValueTapsBias}) {
+    const std::vector<float> bias = ReadVector(files, shard, role, layer);
+    out.taps_bias.insert(out.taps_bias.end(), bias.begin(), bias.end());
+  }
+  out.rate = ReadVector(files, shard, Role::kStateRate, layer);
   for (float& rate : out.rate) rate = std::exp(rate);
-  out.decay_bias = ReadVector(files, shard, Role::kDeltaDecayBias, layer);
-  out.norm = ReadVector(files, shard, Role::kDeltaNorm, layer);
+  out.decay_bias = ReadVector(files, shard, Role::kStateDecayBias, layer);
+  out.skip = ReadVector(files, shard, Role::kStateSkip, layer);
+  out.norm = ReadVector(files, shard, Role::kStateNorm, layer);
   return out;
 }
 
@@ -180,7 +186,7 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
   out.mlp_after_norm = vector(Role::kMlpAfterNorm);
   if (l.has_attention()) {
     LoadAttention(files, shard, layer, out);
-  } else {
+  } else if (l.has_state()) {
     out.mixer = LoadMixer(files, shard, layer);
   }
   if (files.spec().layer_input_size > 0) {
@@ -193,6 +199,7 @@ LayerWeights ModelWeights::LoadLayer(const ModelFiles& files, const RankShard& s
     out.mixture = LoadMixture(files, shard, layer);
     return out;
   }
+  if (!l.mlp) return out;
   if (files.spec().gated_mlp) out.mlp_in.push_back(matrix(Role::kGate));
   out.mlp_in.push_back(matrix(Role::kUp));
   out.up_bias = vector(Role::kUpBias);

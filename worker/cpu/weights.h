@@ -36,13 +36,14 @@ struct MixtureWeights {
 /// One rank's weights of a layer that keeps a state.
 struct MixerWeights {
   /// Of a short convolution gates of what goes in, gates of what comes out, inputs: [local channels, hidden] each. Of
-  /// the gated delta rule queries, keys, values, gates of what comes out: of local key heads or value heads, [* size of
-  /// a head, hidden]; betas and decays: [local value heads, hidden].
+  /// heads that keep a state queries, keys, values, gates of what comes out: of local key heads or value heads, [* size
+  /// of a head, hidden]; of the gated delta rule betas, and of both rules decays: [local value heads, hidden].
   Matrices in;
-  Matrices out;                         // [hidden, local channels or values]
-  std::vector<float> taps;              // [taps, ConvolvedChannels], the oldest token's first
-  std::vector<float> rate, decay_bias;  // of the gated delta rule, [local value heads]
-  std::vector<float> norm;              // likewise, [value_dim]
+  Matrices out;                               // [hidden, local channels or values]
+  std::vector<float> taps;                    // [taps, ConvolvedChannels], the oldest token's first
+  std::vector<float> taps_bias;               // [ConvolvedChannels]; empty for none
+  std::vector<float> rate, decay_bias, skip;  // [local value heads] of heads that keep a state; skip of state spaces
+  std::vector<float> norm;                    // [value_dim], or of state spaces [local values]
 };
 
 /// One rank's weights of one layer.

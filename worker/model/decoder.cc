@@ -28,7 +28,7 @@ void Decode(const ModelSpec& spec, DecoderOps& ops) {
         continue;
       }
       ops.AddAttention(layer);
-    } else {
+    } else if (kind.has_state()) {
       ops.NormMixerIn(layer);
       ops.MixTokens(layer);
       ops.AddMixed(layer);
@@ -37,7 +37,7 @@ void Decode(const ModelSpec& spec, DecoderOps& ops) {
     if (kind.mixture) {
       ops.NormRoute(layer);
       ops.AddExperts(layer);
-    } else {
+    } else if (kind.mlp) {
       ops.NormMlpIn(layer);
       ops.AddMlp(layer);
     }

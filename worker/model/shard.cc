@@ -106,13 +106,28 @@ std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   return numbers;
 }
 
-/// What a key head of the gated delta rule costs, its value heads counted in, in units of hidden_size numbers.
-double CostOfKeyHead(const ModelSpec& spec) {
+/// Value heads of heads that keep a state go out with the key head that they share, all of them; those of a state space
+/// one by one, since a model may have a single key head. In units of hidden_size numbers.
+struct StateHeads {
+  int64_t at_once;
+  double cost;  // of so many
+};
+
+StateHeads StateHeadsOf(const ModelSpec& spec) {
   const Recurrence& r = spec.recurrence;
-  const int64_t numbers = r.key_dim * MatrixNumbersPerUnit(spec, Axis::kDeltaKeys) +
-                          r.heads_per_key() * (r.value_dim * MatrixNumbersPerUnit(spec, Axis::kDeltaValues) +
-                                               MatrixNumbersPerUnit(spec, Axis::kDeltaHeads));
-  return static_cast<double>(numbers) / static_cast<double>(spec.hidden_size);
+  const bool by_key =
+      std::ranges::any_of(spec.layers, [](const LayerSpec& l) { return l.mixer == Mixer::kGatedDelta; });
+  const int64_t heads = by_key ? r.heads_per_key() : 1;
+  const int64_t of_keys = by_key ? r.key_dim * MatrixNumbersPerUnit(spec, Axis::kStateKeys) : 0;
+  const int64_t of_values = heads * (r.value_dim * MatrixNumbersPerUnit(spec, Axis::kStateValues) +
+                                     MatrixNumbersPerUnit(spec, Axis::kStateHeads));
+  return {heads, static_cast<double>(of_keys + of_values) / static_cast<double>(spec.hidden_size)};
+}
+
+/// The key heads that these value heads need, `group` of which share one.
+Range KeyHeadsOf(const Range& value_heads, int64_t group) {
+  if (value_heads.size() == 0) return {value_heads.begin / group, value_heads.begin / group};
+  return {value_heads.begin / group, (value_heads.end - 1) / group + 1};
 }
 
 }  // namespace
@@ -133,7 +148,7 @@ int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
 int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard) {
   const Recurrence& r = spec.recurrence;
   if (r.channels > 0) return shard.channels.size();
-  return 2 * shard.key_heads.size() * r.key_dim + shard.value_heads(r).size() * r.value_dim;
+  return 2 * shard.key_heads.size() * r.key_dim + shard.value_heads.size() * r.value_dim;
 }
 
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares) {
@@ -171,8 +186,13 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
   };
   fill_all(Axis::kChannels, UnitOf(spec.recurrence.channels), &RankShard::channels);
   if (spec.recurrence.key_heads > 0) {
-    const std::vector<Range> ranges = fill(spec.recurrence.key_heads, 1, CostOfKeyHead(spec));
-    for (size_t r = 0; r < shards.size(); ++r) shards[r].key_heads = ranges[r];
+    const auto [at_once, cost_of_heads] = StateHeadsOf(spec);
+    const std::vector<Range> ranges =
+        fill(spec.recurrence.value_heads, at_once, cost_of_heads / static_cast<double>(at_once));
+    for (size_t r = 0; r < shards.size(); ++r) {
+      shards[r].value_heads = ranges[r];
+      shards[r].key_heads = KeyHeadsOf(ranges[r], spec.recurrence.heads_per_key());
+    }
   }
   fill_all(Axis::kExpertMlp, UnitOf(spec.mixture.intermediate_size), &RankShard::expert_mlp);
   fill_all(Axis::kSharedMlp, UnitOf(spec.mixture.shared_intermediate_size), &RankShard::shared_mlp);

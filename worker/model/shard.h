@@ -25,19 +25,15 @@ struct LayerShard {
 
 /// What one rank of a tensor-parallel group holds.
 struct RankShard {
-  Range heads;       // query heads of every layer (Axis::kQueries)
-  Range expert_mlp;  // Axis::kExpertMlp, the same columns of every expert
-  Range shared_mlp;  // Axis::kSharedMlp
-  Range channels;    // of short convolutions (Axis::kChannels)
-  Range key_heads;   // of the gated delta rule (Axis::kDeltaKeys); may be none
-  Range vocab;       // Axis::kVocab
+  Range heads;        // query heads of every layer (Axis::kQueries)
+  Range expert_mlp;   // Axis::kExpertMlp, the same columns of every expert
+  Range shared_mlp;   // Axis::kSharedMlp
+  Range channels;     // of short convolutions (Axis::kChannels)
+  Range value_heads;  // of heads that keep a state (Axis::kStateValues); may be none
+  Range key_heads;    // those that they need; of state spaces, ranks may hold the same one
+  Range vocab;        // Axis::kVocab
   std::vector<LayerShard> layers;
 
-  /// Value heads of the gated delta rule: those of the key heads.
-  Range value_heads(const Recurrence& recurrence) const {
-    if (key_heads.size() == 0) return {};
-    return {key_heads.begin * recurrence.heads_per_key(), key_heads.end * recurrence.heads_per_key()};
-  }
   const LayerShard& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 };
 
@@ -49,8 +45,8 @@ int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t la
 /// values of its own, those heads.
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
-/// Channels of a rank that go through a layer's causal convolution: of short convolutions all, of the gated delta rule
-/// queries, keys and values.
+/// Channels of a rank that go through a layer's causal convolution: of short convolutions all, of heads that keep a
+/// state their queries, keys and values.
 int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard);
 
 /// Columns of the MLPs are dealt out in pieces of this many (where the size allows), so that quantisation blocks stay
@@ -58,7 +54,7 @@ int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard);
 inline constexpr int64_t kMlpUnit = 32;
 
 /// Splits a model over shares.size() ranks in proportion to the shares (all positive). Any count up to the number of
-/// query heads works: heads go out whole, and channels of convolutions, key heads of the gated delta rule, MLP columns
+/// query heads works: heads go out whole, and channels of convolutions, heads that keep a state, MLP columns
 /// (of experts, the same of each), then vocabulary rows, fill up what the heads leave uneven, so that every rank reads
 /// about its share of the weights in a step of one token. Throws Error when there are more ranks than heads.
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares);

@@ -1,7 +1,7 @@
 #include "worker/model/state_layout.h"
 
 #include "kernels/causal_conv.h"
-#include "kernels/gated_delta.h"
+#include "kernels/state_view.h"
 
 namespace quire {
 
@@ -16,8 +16,8 @@ StateLayout::StateLayout(const ModelSpec& spec, const RankShard& shard) {
     Layer& place = layers.emplace_back();
     if (!layer.has_state()) continue;
     place.convolution_at = take(kernels::CausalConvStateBytes(ConvolvedChannels(spec, shard), r.taps));
-    if (layer.mixer == Mixer::kGatedDelta)
-      place.heads_at = take(kernels::GatedDeltaStateBytes(shard.value_heads(r).size(), r.key_dim, r.value_dim));
+    if (layer.has_state_heads())
+      place.heads_at = take(kernels::HeadStateBytes(shard.value_heads.size(), r.key_dim, r.value_dim));
   }
 }
 

@@ -9,7 +9,7 @@ namespace quire {
 
 /// Where the states of a rank's layers are in a sequence's state, in bytes from its beginning: [layers that keep
 /// one][what its convolution saw last, the state of its heads]. What each takes is in kernels/causal_conv.h and
-/// kernels/gated_delta.h. Parts begin at multiples of 64 bytes.
+/// kernels/state_view.h. Parts begin at multiples of 64 bytes.
 struct StateLayout {
   struct Layer {
     int64_t convolution_at = 0, heads_at = 0;

@@ -30,12 +30,12 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
       return shard.vocab;
     case Axis::kChannels:
       return shard.channels;
-    case Axis::kDeltaHeads:
-      return shard.value_heads(r);
-    case Axis::kDeltaKeys:
+    case Axis::kStateHeads:
+      return shard.value_heads;
+    case Axis::kStateKeys:
       return {shard.key_heads.begin * r.key_dim, shard.key_heads.end * r.key_dim};
-    case Axis::kDeltaValues:
-      return {shard.value_heads(r).begin * r.value_dim, shard.value_heads(r).end * r.value_dim};
+    case Axis::kStateValues:
+      return {shard.value_heads.begin * r.value_dim, shard.value_heads.end * r.value_dim};
     case Axis::kOne:
     case Axis::kHidden:
     case Axis::kLayerInput:
@@ -44,7 +44,7 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
     case Axis::kTokens:
     case Axis::kPositionRows:
     case Axis::kExperts:
-    case Axis::kDeltaHeadDim:
+    case Axis::kStateHeadDim:
     case Axis::kTaps:
       return {0, Extent(spec, axis, layer)};
   }
@@ -99,6 +99,8 @@ kernels::Activation AsKernel(Activation activation) {
       return kernels::Activation::kGeluTanh;
     case Activation::kRelu:
       return kernels::Activation::kRelu;
+    case Activation::kRelu2:
+      return kernels::Activation::kRelu2;
     case Activation::kClampedSilu:
       return kernels::Activation::kClampedSilu;
   }

@@ -8,7 +8,7 @@ namespace quire::architectures {
 extern const Architecture kLlama, kMistral, kMinistral, kMinistral3;  // llama.cc
 extern const Architecture kQwen2, kQwen3;                             // qwen.cc
 extern const Architecture kPhi3;                                      // phi3.cc
-extern const Architecture kGranite, kGraniteMoe;                      // granite.cc
+extern const Architecture kGranite, kGraniteMoe, kGraniteHybrid;      // granite.cc
 extern const Architecture kSmolLm3;                                   // smollm3.cc
 extern const Architecture kOlmo2, kOlmo3;                             // olmo.cc
 extern const Architecture kGemma, kGemma2, kGemma3;                   // gemma.cc
@@ -35,6 +35,8 @@ extern const Architecture kErnie, kErnieMoe;                          // ernie.c
 extern const Architecture kLfm2, kLfm2Moe;                            // lfm2.cc
 extern const Architecture kQwen3Next, kQwen35, kQwen35Moe;            // qwen_hybrid.cc
 extern const Architecture kQwen35Text, kQwen35MoeText;                // qwen_hybrid.cc
+extern const Architecture kBamba;                                     // bamba.cc
+extern const Architecture kNemotronH;                                 // nemotron_h.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 
 }  // namespace quire::architectures

@@ -1,8 +1,10 @@
-// Granite 3, dense: Llama with multipliers of the embedding, the scores of attention, what is added to the residual,
-// and the logits.
+// Granite 3: Llama with multipliers of the embedding, the scores of attention, what is added to the residual, and the
+// logits; MLPs or mixtures. Granite 4: with Mamba-2's state spaces in most layers, too, and attention without
+// positions.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mamba.h"
 #include "comm/model/architectures/mixtures.h"
 
 namespace quire::architectures {
@@ -35,18 +37,48 @@ ModelSpec GraniteFromGguf(const GgufConfig& config) {
 }
 
 constexpr const char* kInputs = "model.layers.{}.block_sparse_moe.input_linear.weight";
+constexpr const char* kShared = "model.layers.{}.shared_mlp.input_linear.weight";
+constexpr const char* kSharedDown = "model.layers.{}.shared_mlp.output_linear.weight";
 constexpr MixtureNames kMixtureNames = {.router = "model.layers.{}.block_sparse_moe.router.layer.weight",
                                         .gate = kInputs,
                                         .up = kInputs,
-                                        .down = "model.layers.{}.block_sparse_moe.output_linear.weight"};
+                                        .down = "model.layers.{}.block_sparse_moe.output_linear.weight",
+                                        .shared_gate = kShared,
+                                        .shared_up = kShared,
+                                        .shared_down = kSharedDown};
+
+Mixture GraniteMixtureFromHf(const HfConfig& config) {
+  Mixture mixture = MixtureFromHf(config, "intermediate_size");
+  mixture.score = RouterScore::kSoftmaxOfChosen;
+  mixture.file_rows = GateUpRows::kInOrder;
+  return mixture;
+}
 
 /// Granite where every MLP is a mixture.
 ModelSpec GraniteMoeFromHf(const HfConfig& config) {
   ModelSpec spec = GraniteFromHf(config);
-  Mixture mixture = MixtureFromHf(config, "intermediate_size");
-  mixture.score = RouterScore::kSoftmaxOfChosen;
-  mixture.file_rows = GateUpRows::kInOrder;
-  SetMixture(spec, mixture);
+  SetMixture(spec, GraniteMixtureFromHf(config));
+  return spec;
+}
+
+/// Where there are no experts, what all tokens go through is the MLP.
+ModelSpec GraniteHybridFromHf(const HfConfig& config) {
+  ModelSpec spec = GraniteFromHf(config);
+  const std::string positions = config.Text("position_embedding_type", "nope");
+  if (positions != "nope" && positions != "rope")
+    Fail("{}: position_embedding_type = \"{}\" is not supported", config.path(), positions.substr(0, 100));
+  spec.SetAll(&LayerSpec::rope, positions == "rope" ? 0 : -1);
+  const int64_t shared = config.Count("shared_intermediate_size", 1024);
+  if (config.Count("num_local_experts", 8) > 0) {
+    Mixture mixture = GraniteMixtureFromHf(config);
+    mixture.shared_intermediate_size = shared;
+    SetMixture(spec, mixture);
+  } else {
+    spec.SetAll(&LayerSpec::intermediate_size, shared);
+  }
+  const std::vector<std::string> kinds = KindsOfLayers(config, spec);
+  SetStateSpaces(config, kinds.empty() ? std::vector<std::string>(spec.layers.size(), "mamba") : kinds, spec);
+  if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromHf(config, kMambaKeys);
   return spec;
 }
 
@@ -64,8 +96,19 @@ std::vector<WeightSpec> GraniteMoeWeights(const ModelSpec& spec) {
   return weights;
 }
 
+std::vector<WeightSpec> GraniteHybridWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Fuse(weights, {Role::kGate, Role::kUp}, kShared, nullptr);
+  Rename(weights, Role::kDown, kSharedDown);
+  AddStateSpaceWeights(spec, kMambaNames, weights);
+  AddMixtureWeights(spec, kMixtureNames, weights);
+  return weights;
+}
+
 }  // namespace
 
+constexpr Architecture kGraniteHybrid = {"granitemoehybrid", nullptr, GraniteHybridFromHf, nullptr,
+                                         GraniteHybridWeights};
 constexpr Architecture kGraniteMoe = {"granitemoe", "granitemoe", GraniteMoeFromHf, GraniteMoeFromGguf,
                                       GraniteMoeWeights};
 constexpr Architecture kGranite = {"granite", "granite", GraniteFromHf, GraniteFromGguf, LlamaWeights};

@@ -37,6 +37,9 @@ void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const st
 /// those or, without the list, to all but each `full_every`-th.
 void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every);
 
+/// What the final norm is called in safetensors of families that do not call it model.norm.
+inline constexpr const char* kFinalLayerNorm = "model.final_layernorm.weight";
+
 /// One of the weights. Aborts where there is none of this role.
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
 /// `weights` with another name for one of them in safetensors.

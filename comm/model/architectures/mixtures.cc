@@ -175,8 +175,10 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::ve
     if (weight.rows == kExpertMlp) weight.fusion = FusionOf(m.file_rows);
   }
   if (m.shared_intermediate_size > 0) {
-    mine.push_back({Role::kSharedGate, names.shared_gate, kSharedMlp, kHidden});
-    mine.push_back({Role::kSharedUp, names.shared_up, kSharedMlp, kHidden});
+    const bool one = std::string_view(names.shared_gate) == names.shared_up;
+    const Fusion fusion = one ? Fusion::kInOrder : Fusion::kNone;
+    mine.push_back({Role::kSharedGate, names.shared_gate, kSharedMlp, kHidden, false, fusion});
+    mine.push_back({Role::kSharedUp, names.shared_up, kSharedMlp, kHidden, false, fusion});
     mine.push_back({Role::kSharedDown, names.shared_down, kHidden, kSharedMlp});
   }
   if (m.shared_gate) {

@@ -28,7 +28,7 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
   Rename(weights, kAttentionOut, "model.layers.{}.self_attn.dense.weight");
   Rename(weights, kUp, "model.layers.{}.mlp.fc1.weight");
   Rename(weights, kDown, "model.layers.{}.mlp.fc2.weight");
-  Rename(weights, kFinalNorm, "model.final_layernorm.weight");
+  Rename(weights, kFinalNorm, kFinalLayerNorm);
   AddNormBiases(weights, "model.final_layernorm.bias");
   AddQkvBiases(weights, true);
   weights.insert(weights.end(), {{kAttentionOutBias, "model.layers.{}.self_attn.dense.bias", kHidden, kOne},

@@ -100,19 +100,19 @@ std::vector<WeightSpec> HybridWeights(const ModelSpec& spec, Projections project
     return WeightSpec{role, name, rows, cols, false, fusion};
   };
   const WeightSpec delta[] = {
-      weight(Role::kDeltaQuery, qkv, kDeltaKeys, kHidden, fused),
-      weight(Role::kDeltaKey, qkv, kDeltaKeys, kHidden, fused),
-      weight(Role::kDeltaValue, qkv, kDeltaValues, kHidden, fused),
-      weight(Role::kDeltaGate, z, kDeltaValues, kHidden, apart),
-      weight(Role::kDeltaBeta, b, kDeltaHeads, kHidden, apart),
-      weight(Role::kDeltaDecay, a, kDeltaHeads, kHidden, apart),
-      weight(Role::kDeltaQueryTaps, taps, kDeltaKeys, kTaps, Fusion::kInOrder),
-      weight(Role::kDeltaKeyTaps, taps, kDeltaKeys, kTaps, Fusion::kInOrder),
-      weight(Role::kDeltaValueTaps, taps, kDeltaValues, kTaps, Fusion::kInOrder),
-      weight(Role::kDeltaRate, "model.layers.{}.linear_attn.A_log", kDeltaHeads, kOne),
-      weight(Role::kDeltaDecayBias, "model.layers.{}.linear_attn.dt_bias", kDeltaHeads, kOne),
-      weight(Role::kDeltaNorm, "model.layers.{}.linear_attn.norm.weight", kDeltaHeadDim, kOne),
-      weight(Role::kDeltaOut, "model.layers.{}.linear_attn.out_proj.weight", kHidden, kDeltaValues)};
+      weight(Role::kStateQuery, qkv, kStateKeys, kHidden, fused),
+      weight(Role::kStateKey, qkv, kStateKeys, kHidden, fused),
+      weight(Role::kStateValue, qkv, kStateValues, kHidden, fused),
+      weight(Role::kStateGate, z, kStateValues, kHidden, apart),
+      weight(Role::kStateBeta, b, kStateHeads, kHidden, apart),
+      weight(Role::kStateDecay, a, kStateHeads, kHidden, apart),
+      weight(Role::kStateQueryTaps, taps, kStateKeys, kTaps, Fusion::kInOrder),
+      weight(Role::kStateKeyTaps, taps, kStateKeys, kTaps, Fusion::kInOrder),
+      weight(Role::kStateValueTaps, taps, kStateValues, kTaps, Fusion::kInOrder),
+      weight(Role::kStateRate, "model.layers.{}.linear_attn.A_log", kStateHeads, kOne),
+      weight(Role::kStateDecayBias, "model.layers.{}.linear_attn.dt_bias", kStateHeads, kOne),
+      weight(Role::kStateNorm, "model.layers.{}.linear_attn.norm.weight", kStateHeadDim, kOne),
+      weight(Role::kStateOut, "model.layers.{}.linear_attn.out_proj.weight", kHidden, kStateValues)};
   weights.insert(weights.begin() + 1, std::begin(delta), std::end(delta));
   AddMixtureWeights(spec, kQwenMixtureNames, weights);
   return weights;

@@ -21,7 +21,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
              PortTurns& turns, const HttpLimits& limits, const HttpService& service);
 
-  /// Requests one after another, until either side ends it or its place is somebody else's.
+  /// Requests one after another, until either side ends it or its place is given away.
   boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
   /// Ends a connection whose client is to send something.
   void GiveWay();
@@ -62,10 +62,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   HttpResponse HeadError(boost::beast::error_code error) const;
   HttpResponse BodyError(boost::beast::error_code error) const;
   boost::asio::awaitable<void> Begin(std::string head);
-  void BeginAnswer() {
-    waited_ = {};
-    taken_ = 0;
-  }
+  void BeginAnswer();
   std::string LastLines() const;  // that every answer has, and the empty one that ends its head
   void Tell();                    // of the request that is over
   void SetDeadline(Clock::time_point when);
@@ -91,11 +88,10 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;
-  Clock::time_point begin_ = Clock::now();  // of the request
-  Clock::duration waited_{};                // for the client to take more of the answer
-  size_t taken_ = 0;                        // of the answer, since it was first waited for
-  uint64_t deadline_number_ = 0;            // tells a deadline that is over from the one that is set
-  HandshakeTurns::Ticket handshake_ticket_ = 0;
+  Clock::time_point begin_ = Clock::now();               // of the request
+  Clock::duration waited_{};                             // for the client to take more of the answer
+  size_t taken_ = 0;                                     // of the answer, since it was first waited for
+  uint64_t deadline_number_ = 0, handshake_ticket_ = 0;  // of the deadline that is set, and of its turn
   bool keep_alive_ = true, chunked_ = true, head_only_ = false, served_one_ = false, watching_ = false, gone_ = false;
   bool timed_out_ = false, stalled_ = false, reading_early_ = false, said_goodbye_ = false;
   char early_ = 0;  // what ReadEarly read

@@ -29,6 +29,11 @@ std::string Connection::LastLines() const {
   return lines;
 }
 
+void Connection::BeginAnswer() {
+  waited_ = {};
+  taken_ = 0;
+}
+
 /// An answer that has begun cannot become another one: the connection ends without the last chunk, so that the client
 /// sees that it is not whole.
 asio::awaitable<void> Connection::Send(HttpResponse response) {

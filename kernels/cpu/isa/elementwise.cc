@@ -112,6 +112,8 @@ void WithActivation(Activation activation, const Use& use) {
       return use([](Vec x) QUIRE_INLINE { return Gelu(x); });
     case Activation::kGeluTanh:
       return use([](Vec x) QUIRE_INLINE { return GeluTanh(x); });
+    case Activation::kRelu2:
+      return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x * x; });
     case Activation::kRelu:
     case Activation::kClampedSilu:                                           // of gates only: ClampedGateRow
       return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x; });  // NaN stays one

@@ -1,4 +1,5 @@
-// The inner parts of layers that keep a state: convolutions along the tokens, the gated delta rule, and gates.
+// The inner parts of layers that keep a state: convolutions along the tokens, the gated delta rule, state spaces, and
+// gates.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/recurrent_table.h"
 #include "kernels/cpu/isa/state_bytes.h"
@@ -29,6 +30,9 @@ struct Panel {
     Panel panel;
     __builtin_memcpy(&panel.part, p, static_cast<unsigned long>(count) * sizeof(float));
     return panel;
+  }
+  void StoreTo(float* p, int64_t count) const {
+    __builtin_memcpy(p, &part, static_cast<unsigned long>(count) * sizeof(float));
   }
 };
 
@@ -71,10 +75,32 @@ Panel Learn(float* state, const float* query, const float* key, const Panel& cha
   return sums.Total();
 }
 
-/// Where column `first` of row i of a head's state is, in bytes.
-int64_t StatePlace(const GatedDeltaParams& p, int64_t head, int64_t i, int64_t first) {
-  return ((head * p.key_dim + i) * p.value_dim + first) * kFloatBytes;
-}
+/// A panel of a value head's state: columns [first, first + count) of all rows.
+struct StatePanel {
+  const StateView& state;
+  int64_t sequence, head, key_dim, value_dim;
+  int64_t first, count;
+
+  StatePanel(const StateView& states, int64_t sequence_, int64_t head_, int64_t keys, int64_t values, int64_t panel)
+      : state(states),
+        sequence(sequence_),
+        head(head_),
+        key_dim(keys),
+        value_dim(values),
+        first(panel * kPanel),
+        count(Least(kPanel, values - first)) {}
+
+  /// Into [key_dim, kPanel], with zeros beside the columns that are there.
+  void Read(float* scratch) const {
+    __builtin_memset(scratch, 0, static_cast<unsigned long>(key_dim * kPanel) * sizeof(float));
+    for (int64_t i = 0; i < key_dim; ++i) ReadState(state, sequence, Place(i), count, scratch + i * kPanel);
+  }
+  void Write(const float* scratch) const {
+    for (int64_t i = 0; i < key_dim; ++i) WriteState(state, sequence, Place(i), count, scratch + i * kPanel);
+  }
+  /// Where row i is, in bytes.
+  int64_t Place(int64_t i) const { return ((head * key_dim + i) * value_dim + first) * kFloatBytes; }
+};
 
 int64_t ConvPanels(const CausalConvParams& p) { return (p.channels + kLanes - 1) / kLanes; }
 
@@ -83,6 +109,7 @@ void CausalConvPanel(const CausalConvParams& p, int64_t sequence, int64_t panel)
   const auto place = [&](int64_t i) { return (i * p.channels + first) * kFloatBytes; };
   Vec weight[kMaxTaps] = {}, in[kMaxTaps] = {};  // the oldest first
   for (int64_t i = 0; i < p.taps; ++i) weight[i] = LoadUpTo(p.weight + i * p.channels + first, count);
+  const Vec bias = p.bias == nullptr ? Vec{} : LoadUpTo(p.bias + first, count);
   for (int64_t i = 0; i < past; ++i) {
     float numbers[kLanes] = {};
     ReadState(p.state, sequence, place(i), count, numbers);
@@ -94,7 +121,7 @@ void CausalConvPanel(const CausalConvParams& p, int64_t sequence, int64_t panel)
   for (int64_t t = p.state.query_start[sequence]; t < p.state.query_start[sequence + 1]; ++t) {
     in[past] = row_of(p.x, t);
     if (p.in_gate != nullptr) in[past] *= row_of(p.in_gate, t);
-    Vec y = {};
+    Vec y = bias;
     for (int64_t i = 0; i < p.taps; ++i) y = MulAdd(weight[i], in[i], y);
     if (p.silu) y *= Sigmoid(y);
     if (p.out_gate != nullptr) y *= row_of(p.out_gate, t);
@@ -108,31 +135,46 @@ void CausalConvPanel(const CausalConvParams& p, int64_t sequence, int64_t panel)
   }
 }
 
-int64_t DeltaPanels(const GatedDeltaParams& p) { return (p.value_dim + kPanel - 1) / kPanel; }
+int64_t StatePanels(int64_t value_dim) { return (value_dim + kPanel - 1) / kPanel; }
 
-int64_t DeltaScratch(const GatedDeltaParams& p) { return p.key_dim * kPanel; }
+int64_t StateScratch(int64_t key_dim) { return key_dim * kPanel; }
 
 void GatedDeltaPanel(const GatedDeltaParams& p, int64_t sequence, int64_t head, int64_t panel, float* scratch) {
-  const int64_t first = panel * kPanel, count = Least(kPanel, p.value_dim - first);
+  const StatePanel place(p.state, sequence, head, p.key_dim, p.value_dim, panel);
   const int64_t key_head = head / (p.value_heads / p.key_heads);
-  __builtin_memset(scratch, 0, static_cast<unsigned long>(p.key_dim * kPanel) * sizeof(float));
-  for (int64_t i = 0; i < p.key_dim; ++i)
-    ReadState(p.state, sequence, StatePlace(p, head, i, first), count, scratch + i * kPanel);
+  place.Read(scratch);
   for (int64_t t = p.state.query_start[sequence]; t < p.state.query_start[sequence + 1]; ++t) {
     const float* query = static_cast<const float*>(p.queries) + t * p.row_stride + key_head * p.key_dim;
     const float* key = static_cast<const float*>(p.keys) + t * p.row_stride + key_head * p.key_dim;
-    const float* value = static_cast<const float*>(p.values) + t * p.row_stride + head * p.value_dim + first;
+    const float* value = static_cast<const float*>(p.values) + t * p.row_stride + head * p.value_dim + place.first;
     const float beta = static_cast<const float*>(p.betas)[t * p.gate_stride + head];
     const float decay = static_cast<const float*>(p.decays)[t * p.gate_stride + head];
-    Panel change = Panel::Of(value, count);
+    Panel change = Panel::Of(value, place.count);
     const Panel recalled = Recall(scratch, key, p.key_dim);
     for (int64_t v = 0; v < kPanelVecs; ++v) change.part[v] = (change.part[v] - recalled.part[v] * decay) * beta;
     const Panel out = Learn(scratch, query, key, change, decay, p.key_dim);
-    __builtin_memcpy(static_cast<float*>(p.out) + (t * p.value_heads + head) * p.value_dim + first, &out.part,
-                     static_cast<unsigned long>(count) * sizeof(float));
+    out.StoreTo(static_cast<float*>(p.out) + (t * p.value_heads + head) * p.value_dim + place.first, place.count);
   }
-  for (int64_t i = 0; i < p.key_dim; ++i)
-    WriteState(p.state, sequence, StatePlace(p, head, i, first), count, scratch + i * kPanel);
+  place.Write(scratch);
+}
+
+void StateSpacePanel(const StateSpaceParams& p, int64_t sequence, int64_t head, int64_t panel, float* scratch) {
+  const StatePanel place(p.state, sequence, head, p.key_dim, p.value_dim, panel);
+  const int64_t key_at = p.key_head(head) * p.key_dim;
+  place.Read(scratch);
+  for (int64_t t = p.state.query_start[sequence]; t < p.state.query_start[sequence + 1]; ++t) {
+    const float* query = static_cast<const float*>(p.queries) + t * p.row_stride + key_at;
+    const float* key = static_cast<const float*>(p.keys) + t * p.row_stride + key_at;
+    const float step = static_cast<const float*>(p.steps)[t * p.row_stride + head];
+    const Panel value = Panel::Of(
+        static_cast<const float*>(p.values) + t * p.row_stride + head * p.value_dim + place.first, place.count);
+    Panel change = value;
+    for (int64_t v = 0; v < kPanelVecs; ++v) change.part[v] *= step;
+    Panel out = Learn(scratch, query, key, change, Exp1(-p.rate[head] * step), p.key_dim);
+    for (int64_t v = 0; v < kPanelVecs; ++v) out.part[v] = MulAdd(Splat(p.skip[head]), value.part[v], out.part[v]);
+    out.StoreTo(static_cast<float*>(p.out) + (t * p.value_heads + head) * p.value_dim + place.first, place.count);
+  }
+  place.Write(scratch);
 }
 
 void GatedNormRows(const GatedNormParams& p, int64_t row_begin, int64_t row_end) {
@@ -144,6 +186,23 @@ void GatedNormRows(const GatedNormParams& p, int64_t row_begin, int64_t row_end)
       const int64_t count = p.num_heads * p.head_dim - i;
       const Vec gate = LoadUpTo(gates + i, count);
       StoreUpTo(heads + i, LoadUpTo(heads + i, count) * gate * Sigmoid(gate), count);
+    }
+  }
+}
+
+void GateSquaresRows(const GateSquaresParams& p, int64_t row_begin, int64_t row_end) {
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    float* numbers = static_cast<float*>(p.rows) + row * p.columns;
+    const float* gates = static_cast<const float*>(p.gates) + row * p.gate_stride;
+    for (int64_t group = 0; group < p.num_groups; ++group) {
+      Vec squares = {};
+      for (int64_t i = p.begin(group), end = p.begin(group + 1); i < end; i += kLanes) {
+        const Vec gate = LoadUpTo(gates + i, end - i);
+        const Vec gated = LoadUpTo(numbers + i, end - i) * gate * Sigmoid(gate);
+        StoreUpTo(numbers + i, gated, end - i);
+        squares = MulAdd(gated, gated, squares);
+      }
+      p.squares[row * p.num_groups + group] = Sum(squares);
     }
   }
 }
@@ -162,8 +221,9 @@ void SigmoidGateRows(const SigmoidGateParams& p, int64_t row_begin, int64_t row_
 }  // namespace
 
 const RecurrentTable& Recurrent() {
-  static const RecurrentTable table = {ConvPanels,      CausalConvPanel, DeltaPanels,    DeltaScratch,
-                                       GatedDeltaPanel, GatedNormRows,   SigmoidGateRows};
+  static const RecurrentTable table = {ConvPanels,    CausalConvPanel, StatePanels,
+                                       StateScratch,  GatedDeltaPanel, StateSpacePanel,
+                                       GatedNormRows, GateSquaresRows, SigmoidGateRows};
   return table;
 }
 

@@ -2,8 +2,10 @@
 
 #include "kernels/causal_conv.h"
 #include "kernels/gated_delta.h"
+#include "kernels/gate_squares.h"
 #include "kernels/gated_norm.h"
 #include "kernels/sigmoid_gate.h"
+#include "kernels/state_space.h"
 
 namespace quire::kernels {
 
@@ -12,10 +14,12 @@ namespace quire::kernels {
 struct RecurrentTable {
   int64_t (*conv_panels)(const CausalConvParams&);  // of a sequence
   void (*causal_conv)(const CausalConvParams&, int64_t sequence, int64_t panel);
-  int64_t (*delta_panels)(const GatedDeltaParams&);   // of a sequence and a value head
-  int64_t (*delta_scratch)(const GatedDeltaParams&);  // floats
+  int64_t (*state_panels)(int64_t value_dim);  // of a sequence and a value head
+  int64_t (*state_scratch)(int64_t key_dim);   // floats, of a panel
   void (*gated_delta)(const GatedDeltaParams&, int64_t sequence, int64_t head, int64_t panel, float* scratch);
+  void (*state_space)(const StateSpaceParams&, int64_t sequence, int64_t head, int64_t panel, float* scratch);
   void (*gated_norm)(const GatedNormParams&, int64_t row_begin, int64_t row_end);
+  void (*gate_squares)(const GateSquaresParams&, int64_t row_begin, int64_t row_end);
   void (*sigmoid_gate)(const SigmoidGateParams&, int64_t row_begin, int64_t row_end);
 };
 

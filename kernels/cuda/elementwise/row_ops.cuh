@@ -119,6 +119,8 @@ __device__ inline float Activated(float x, Activation activation) {
       return Gelu(x);
     case Activation::kGeluTanh:
       return x / (1 + simt::Exp(-x * (x * x * kGeluCubic + kGeluLinear)));
+    case Activation::kRelu2:
+      return x < 0 ? 0 : x * x;
     default:
       return x < 0 ? 0 : x;  // NaN stays one
   }

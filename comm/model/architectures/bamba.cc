@@ -1,0 +1,40 @@
+// Bamba: Mamba-2's state spaces in most layers, attention that rotates half of each head in the others.
+#include "comm/base/error.h"
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mamba.h"
+
+namespace quire::architectures {
+
+namespace {
+
+ModelSpec BambaFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.partial = 0.5});
+  spec.SetAll(&LayerSpec::rope, 0);
+  std::vector<std::string> kinds(spec.layers.size(), "mamba");
+  for (const double index : config.Reals("attn_layer_indices")) {
+    if (!(index >= 0 && index < static_cast<double>(kinds.size())))
+      Fail("{}: attn_layer_indices names layer {} of {}", config.path(), index, kinds.size());
+    kinds[static_cast<size_t>(index)] = "attention";
+  }
+  SetStateSpaces(config, kinds, spec);
+  if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromHf(config, kMambaKeys);
+  return spec;
+}
+
+std::vector<WeightSpec> BambaWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = LlamaWeights(spec);
+  Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_ff_layernorm.weight");
+  Rename(weights, Role::kGate, "model.layers.{}.feed_forward.gate_proj.weight");
+  Rename(weights, Role::kUp, "model.layers.{}.feed_forward.up_proj.weight");
+  Rename(weights, Role::kDown, "model.layers.{}.feed_forward.down_proj.weight");
+  Rename(weights, Role::kFinalNorm, kFinalLayerNorm);
+  AddStateSpaceWeights(spec, kMambaNames, weights);
+  return weights;
+}
+
+}  // namespace
+
+constexpr Architecture kBamba = {"bamba", nullptr, BambaFromHf, nullptr, BambaWeights};
+
+}  // namespace quire::architectures
