@@ -35,7 +35,7 @@ namespace {
 constexpr auto kDrainLimit = std::chrono::seconds(30);
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
-constexpr int64_t kAdminMemoryBytes = 64 << 20;  // of requests to the admin port
+constexpr int64_t kAdminMemoryBytes = 256 << 20;  // of requests to the admin port, and of answers
 
 /// One server: listeners first (so that a taken port is known at once), then the workers, then the APIs behind the
 /// listeners. The I/O thread runs throughout.
@@ -65,7 +65,7 @@ class Server {
                                                 HttpLimits{.chosen = topology.limits}, gates_->data.Guard(on_data),
                                                 gates_->data_certificate.get());
     admin_server_ =
-        std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), HttpLimits{},
+        std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), AdminLimits(),
                                      logs_.Audit(gates_->admin.Guard(on_admin)), gates_->admin_certificate.get());
     if (!topology.metrics.listen.empty()) {
       metrics_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.metrics.listen), MetricsLimits(),

@@ -1,7 +1,6 @@
 #include "coordinator/plan/request_trace.h"
 
 #include <algorithm>
-#include <climits>
 #include <fstream>
 
 #include "comm/base/error.h"
@@ -12,6 +11,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostRequests = 1'000'000;
+constexpr int64_t kMostTokens = 1 << 22;  // of a prompt or an answer: no model takes so many
 constexpr int64_t kMostMillis = int64_t{1} << 40;
 
 int64_t CountOf(const Json& line, const char* name, int64_t least, int64_t most, const std::string& place) {
@@ -28,8 +28,8 @@ TracedRequest RequestOf(const Json& line, const std::string& place) {
   if (!line.is_object()) Fail("{}: is no object", place);
   TracedRequest request;
   request.seconds = static_cast<double>(CountOf(line, "timestamp", 0, kMostMillis, place)) / 1000;
-  request.prompt_tokens = static_cast<int>(CountOf(line, "input_length", 1, INT_MAX / 4, place));
-  request.tokens = static_cast<int>(CountOf(line, "output_length", 1, INT_MAX / 4, place));
+  request.prompt_tokens = static_cast<int>(CountOf(line, "input_length", 1, kMostTokens, place));
+  request.tokens = static_cast<int>(CountOf(line, "output_length", 1, kMostTokens, place));
   const auto hashes = line.find("hash_ids");
   if (hashes == line.end()) return request;
   const bool whole = hashes->is_array() && std::ranges::all_of(*hashes, &Json::is_number_integer);

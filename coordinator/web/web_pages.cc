@@ -60,14 +60,14 @@ std::vector<std::string> WebPaths(WebPage page) {
 HttpResponse OpenApiDocument() {
   const auto files = EmbeddedFiles();
   const auto document = std::ranges::find(files, std::string_view("openapi.json"), &EmbeddedFile::path);
-  return {200, "application/json", std::string(document->content), {}};
+  return {.content_type = "application/json", .fixed = document->content};
 }
 
 HttpResponse WebFile(WebPage page, std::string_view path) {
   const std::string wanted = FileOf(page, path);
   for (const EmbeddedFile& file : EmbeddedFiles()) {
     if (file.path != wanted) continue;
-    return {200, TypeOf(file.path), std::string(file.content), Protections()};
+    return {.content_type = TypeOf(file.path), .headers = Protections(), .fixed = file.content};
   }
   return ErrorResponse(404, "no such file");
 }

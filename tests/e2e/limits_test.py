@@ -627,13 +627,13 @@ class AddressTest(LimitCase):
             s.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertEqual(answer_of(s)[0], 200)
 
-    def hold(self, ask):
+    def hold(self, ask, **keywords):
         """Three connections from each of four addresses: all that there may be."""
         wait_until(lambda: not states_of(self.server.port))
         held = []
         for address in self.OTHERS[:4]:
             for _ in range(3):
-                held.append(self.connect(NETWORK, source=address))
+                held.append(self.connect(NETWORK, source=address, **keywords))
                 ask(held[-1])
         return held
 
@@ -654,6 +654,16 @@ class AddressTest(LimitCase):
                 status = None
             # Of addresses that have as many, the one that was silent last gives way, with what has been so for longest.
             self.assertEqual(status, None if i in (6, 9) else 200, i)
+
+    def test_who_does_not_take_answers_gives_way(self):
+        """Without a key: documents of the port, asked for again and again and never read."""
+        asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40
+        held = self.hold(lambda s: s.sendall(asked), receive_buffer=4096)
+        time.sleep(0.5)  # until the kernel's buffers are full
+        newcomer = self.connect(NETWORK, source=self.OTHERS[4])
+        newcomer.sendall(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(answer_of(newcomer)[0], 200)
+        self.assertEqual(len(states_of(self.server.port)), len(held))
 
     def test_who_is_being_answered_keeps_the_place(self):
         request = post(json.dumps(GOOD).encode(), f"Authorization: Bearer {self.key}")

@@ -33,6 +33,9 @@ std::string Unsupported(const ModelSpec& spec) {
     return fmt::format("the CUDA engine has no kernels for layers that keep states, which models of the kind {} have",
                        spec.architecture);
   }
+  const auto is_whole = [](const LayerSpec& layer) { return layer.mixer != Mixer::kNone && layer.mlp; };
+  if (!std::ranges::all_of(spec.layers, is_whole))
+    return "the CUDA engine has no layers that are attention or an MLP alone";
   if (spec.attention_gate) return "the CUDA engine has no kernels for gates of attention";
   for (const LayerSpec& layer : spec.layers) {
     constexpr int64_t kHeads[] = {64, 80, 96, 128, 256, 512};

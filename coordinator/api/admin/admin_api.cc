@@ -22,6 +22,13 @@ constexpr size_t kLongestOrder = 4 << 10;       // bodies of everything but pins
 
 }  // namespace
 
+HttpLimits AdminLimits() {
+  HttpLimits limits;
+  limits.chosen.connections = 128;
+  limits.chosen.connections_per_address = 64;
+  return limits;
+}
+
 AdminApi::AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, const Tokenizer& tokenizer,
                    AdminControl& control, WorkPool& pool)
     : client_of_key_(std::move(options.client_of_key)),
@@ -131,8 +138,12 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
   } catch (const Error& error) {
     response = ErrorResponse(400, error.what());
   }
-  const bool streamed = responder.record.status != 0;  // it was the answer
-  if (!streamed) co_await responder.Send(std::move(response));
+  if (responder.record.status != 0) co_return;  // a stream was the answer
+  // Long lists that nobody takes are held until they are given up: they count.
+  const auto held = static_cast<int64_t>(request.body.capacity() + response.body.capacity());
+  if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken)
+    response = ErrorResponse(429, "answers that wait to be taken fill this port's memory; try again later");
+  co_await responder.Send(std::move(response));
 }
 
 }  // namespace quire

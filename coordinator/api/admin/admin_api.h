@@ -14,6 +14,10 @@
 
 namespace quire {
 
+/// Bounds of the admin port's connections. Operators are few; with these the ports together keep to the descriptors
+/// that clients leave.
+HttpLimits AdminLimits();
+
 /// The admin port: what the server is doing, and the numbers. Answers come from one moment between two steps.
 class AdminApi {
  public:

@@ -37,6 +37,7 @@ HttpLimits MetricsLimits() {
   HttpLimits limits;
   // Whoever reaches the port needs no key: few connections, none of which keeps a collector out for long.
   limits.chosen.connections = 64;
+  limits.chosen.connections_per_address = 16;
   limits.chosen.head_seconds = limits.chosen.idle_seconds = 5;
   return limits;
 }

@@ -62,6 +62,7 @@ Connection::Connection(tcp::socket socket, const std::shared_ptr<asio::ssl::cont
 }
 
 asio::awaitable<void> Connection::Serve(ConnectionPlaces::Place& place) {
+  place_ = &place;
   if (socket_.encrypted()) {
     const bool secure = co_await Secure();
     keep_alive_ = keep_alive_ && secure;
@@ -84,6 +85,12 @@ asio::awaitable<void> Connection::Serve(ConnectionPlaces::Place& place) {
   }
   if (socket_.encrypted()) co_await SayGoodbye();
   Close();
+  place_ = nullptr;
+}
+
+void Connection::ForgetContent() {
+  request_.body = std::string();
+  request_.headers.clear();
 }
 
 asio::awaitable<void> Connection::TurnAway() {
@@ -100,7 +107,7 @@ void Connection::Tell() {
 }
 
 void Connection::GiveWay() {
-  gone_ = true;
+  MarkGone();
   turns_.handshakes.Leave(handshake_ticket_, peer_);
   Close();
 }

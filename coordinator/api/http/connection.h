@@ -23,7 +23,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   /// Requests one after another, until either side ends it or its place is given away.
   boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
-  /// Ends a connection whose client is to send something.
+  /// Ends a connection whose client is to send something, or to take something.
   void GiveWay();
   /// Says that the server is full, whatever is asked, and ends.
   boost::asio::awaitable<void> TurnAway();
@@ -35,10 +35,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> BeginPieces() override;
   boost::asio::awaitable<void> Write(std::string text) override;
   boost::asio::awaitable<void> EndStream() override;
-  void ForgetContent() override {
-    request_.body = std::string();
-    request_.headers.clear();
-  }
+  void ForgetContent() override;
   bool gone() const override { return gone_; }
   bool stalled() const override { return stalled_; }
 
@@ -58,6 +55,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<HttpResponse> ParseHead(HttpParser& parser);
   boost::asio::awaitable<bool> ReadBody(HttpParser& parser);
   boost::asio::awaitable<void> WriteRaw(std::string bytes);
+  boost::asio::awaitable<void> WriteFrom(std::string_view bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
   HttpResponse HeadError(boost::beast::error_code error) const;
   HttpResponse BodyError(boost::beast::error_code error) const;
@@ -84,7 +82,8 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   std::unique_ptr<boost::asio::steady_timer> poll_timer_;  // only where it is needed
   boost::beast::flat_buffer buffer_;                       // bounded: it also bounds chunk extensions and trailers
   PortTurns& turns_;
-  boost::asio::ip::address peer_;  // unspecified: it had gone before it was asked for
+  boost::asio::ip::address peer_;             // unspecified: it had gone before it was asked for
+  ConnectionPlaces::Place* place_ = nullptr;  // while it is served
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;

@@ -10,10 +10,11 @@
 
 namespace quire {
 
-/// Who has a place among a port's connections. When all are taken, a newcomer gets the place of a connection whose
-/// client is to send something, so that nobody with many addresses keeps others out by connections that cost nothing:
-/// of the network that has most of those the one that has been silent for longest, as long as they are more than all
-/// that the newcomer's network has. Networks are those that take turns (network_turns.h). Not thread-safe.
+/// Who has a place among a port's connections. When all are taken, a newcomer gets the place of a silent one, whose
+/// client is to send something or to take something, so that nobody with many addresses keeps others out by connections
+/// that cost nothing: of the network that has most of those the one that has been silent for longest, as long as they
+/// are more than all that the newcomer's network has. Networks are those that take turns (network_turns.h). Not
+/// thread-safe.
 class ConnectionPlaces {
  public:
   class Place;
@@ -56,10 +57,11 @@ class ConnectionPlaces::Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  /// The client is to send something: a hello, a request, the rest of one.
+  /// The client is to send something, a hello, a request, the rest of one; or to take more of its answer.
   void AwaitClient();
-  /// The client has sent it: nobody else gets the place until it is to send something again.
+  /// It has done so: nobody else gets the place until it is waited for again.
   void ServeClient();
+  bool silent() const { return silent_; }
 
  private:
   friend class ConnectionPlaces;

@@ -49,7 +49,7 @@ asio::awaitable<void> Connection::Send(HttpResponse response) {
                                  std::string_view(reason.data(), reason.size()));
   if (response.status != 204)  // which has no content
     text += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.content_type,
-                        response.length.value_or(response.body.size()));
+                        response.length.value_or(response.body.size() + response.fixed.size()));
   for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
   text += LastLines();
   if (!head_only_ && response.body.size() <= kOneWriteBytes) {
@@ -59,6 +59,7 @@ asio::awaitable<void> Connection::Send(HttpResponse response) {
   co_await WriteRaw(std::move(text));
   if (head_only_) co_return;
   co_await WriteRaw(std::move(response.body));
+  co_await WriteFrom(response.fixed);
 }
 
 asio::awaitable<void> Connection::BeginStream() {
@@ -96,9 +97,12 @@ asio::awaitable<void> Connection::EndStream() {
   co_await WriteRaw(std::move(last));
 }
 
+asio::awaitable<void> Connection::WriteRaw(std::string bytes) { co_await WriteFrom(bytes); }
+
 /// Most writes fit the kernel's buffer and wait for nothing. A client that takes nothing for write_seconds, or that was
-/// waited for longer than that and took less than write_bytes_per_second meanwhile, loses the connection.
-asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
+/// waited for longer than that and took less than write_bytes_per_second meanwhile, loses the connection. While it is
+/// waited for, its place is one of those that give way to newcomers.
+asio::awaitable<void> Connection::WriteFrom(std::string_view bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
   for (size_t done = 0; done < bytes.size() && !gone_;) {
     const auto rest = asio::buffer(bytes.data() + done, bytes.size() - done);
@@ -108,6 +112,8 @@ asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
     if (!socket_.encrypted()) sent = socket_.tcp().write_some(rest, error);
     if (error == asio::error::would_block) {
       stalled_ = true;
+      const bool served = place_ != nullptr && !place_->silent();
+      if (served) place_->AwaitClient();
       const Clock::time_point now = Clock::now();
       const auto allowed = TimeFor(taken_, limits_.chosen.write_bytes_per_second, patience, kLongestWrite) - waited_;
       SetDeadline(now + std::min<Clock::duration>(patience, allowed));
@@ -122,6 +128,7 @@ asio::awaitable<void> Connection::WriteRaw(std::string bytes) {
       ClearDeadline();
       waited_ += Clock::now() - now;
       stalled_ = false;
+      if (served) place_->ServeClient();
     }
     done += sent;
     if (waited_before) taken_ += sent;

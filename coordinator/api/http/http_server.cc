@@ -31,7 +31,7 @@ namespace {
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr int kReservedDescriptors = 512;  // of the process, for everything but clients
 constexpr int kFewestConnections = 16;     // whatever the number of descriptors
-constexpr int kMaxTurnedAway = 256;        // connections that are being told that there are too many
+constexpr int kMaxTurnedAway = 64;         // connections that are being told that there are too many
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr int kAcceptedAtOnce = 64;  // between two looks at other sockets: the kernel's queue must not overflow
 constexpr int kAcceptQueue = 4096;   // of the kernel's, which may have a lower bound of its own

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/topology/topology.h"
@@ -38,6 +39,7 @@ struct HttpResponse {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
   std::optional<size_t> length = {};  // of the body that was not made for a HEAD
+  std::string_view fixed = {};        // instead of a body: text that outlives every connection, sent from where it is
 };
 
 /// How a handler answers. One of Send or (BeginStream, Write..., EndStream).

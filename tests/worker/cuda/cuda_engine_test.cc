@@ -620,7 +620,7 @@ TEST(CudaEngineRefusalTest, SaysWhatItCannotComputeAndWhatToDo) {
   EXPECT_THAT(refusal({.head_dim = 48}, 16),
               testing::HasSubstr("heads of 64, 80, 96, 128, 256, 512 numbers, the model's have 48"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
-  for (const char* hybrid : {"lfm2", "qwen3next", "qwen35"}) {
+  for (const char* hybrid : {"lfm2", "qwen3next", "qwen35", "granitehybrid", "nemotronh"}) {
     const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);
     EXPECT_THAT(
         [&] {
