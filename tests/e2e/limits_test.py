@@ -81,7 +81,7 @@ class LimitCase(unittest.TestCase):
     def tearDownClass(cls):
         cls.files.close()
 
-    def connect(self, address=LOOPBACK, receive_buffer=None, source=None):
+    def connect(self, address=LOOPBACK, receive_buffer=None, source=None, port=None):
         s = socket.socket()
         self.addCleanup(s.close)
         if source:
@@ -89,7 +89,7 @@ class LimitCase(unittest.TestCase):
         if receive_buffer:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         s.settimeout(60)
-        s.connect((address, self.server.port))
+        s.connect((address, port or self.server.port))
         return s
 
     def ask(self, data):
@@ -591,6 +591,18 @@ class DescriptorTest(LimitCase):
         self.start("{}", prefix=("prlimit", "--nofile=600:600"))
         self.assertEqual(self.status()["settings"]["limits"]["connections"], 88)
         self.full(88)
+
+
+class AdminPortTest(LimitCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.start()
+
+    def test_it_has_128_connections(self):
+        for i in range(129):
+            s = self.connect(port=self.server.admin_port)
+            s.sendall(b"GET /admin/help HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(answer_of(s)[0], 200 if i < 128 else 503, i)
 
 
 class AddressTest(LimitCase):
