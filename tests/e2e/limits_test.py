@@ -668,8 +668,8 @@ class AddressTest(LimitCase):
             self.assertEqual(status, None if i in (6, 9) else 200, i)
 
     def test_who_does_not_take_answers_gives_way(self):
-        """Without a key: documents of the port, asked for again and again and never read."""
-        asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40
+        """A file of the chat page, which needs no key, asked for again and again and never read."""
+        asked = b"GET /web/chat/main.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
         held = self.hold(lambda s: s.sendall(asked), receive_buffer=4096)
         time.sleep(0.5)  # until the kernel's buffers are full
         newcomer = self.connect(NETWORK, source=self.OTHERS[4])
