@@ -32,6 +32,7 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kQwen3Next,     &architectures::kQwen35Text,  &architectures::kQwen35MoeText,
     &architectures::kQwen35,        &architectures::kQwen35Moe,   &architectures::kLfm2Moe,
     &architectures::kGraniteHybrid, &architectures::kBamba,       &architectures::kNemotronH,
+    &architectures::kNemotronHMoe,
 };
 
 /// The family with this name in such files. `path` is for the error.

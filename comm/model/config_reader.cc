@@ -240,6 +240,11 @@ std::string GgufConfig::Text(const char* key, const std::string& otherwise) cons
   return value != nullptr ? *value : otherwise;
 }
 
+bool GgufConfig::IsList(const char* key) const {
+  const auto found = gguf_.metadata.find(Full(key));
+  return found != gguf_.metadata.end() && std::holds_alternative<std::vector<int64_t>>(found->second);
+}
+
 std::vector<int64_t> GgufConfig::Counts(const char* key) const {
   const auto* values = gguf_.Find<std::vector<int64_t>>(Full(key));
   return values != nullptr ? *values : std::vector<int64_t>();

@@ -57,6 +57,7 @@ class GgufConfig {
   bool Flag(const char* key, bool otherwise) const { return Has(key) ? gguf_.Get<bool>(Full(key)) : otherwise; }
   std::string Text(const char* key, const std::string& otherwise) const;
   std::vector<int64_t> Counts(const char* key) const;  // of a list; none: an empty one
+  bool IsList(const char* key) const;                  // of integers
 
   const GgufFile& file() const { return gguf_; }
   const std::string& path() const { return gguf_.path; }

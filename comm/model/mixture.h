@@ -25,7 +25,7 @@ enum class GateUpRows : uint8_t {
 
 /// An MLP that is made of experts, of which a router chooses some for every token. It gives
 ///   sum of weight * expert(x) over the chosen ones + sigmoid(x * shared gate^T) * shared(x),
-/// where the shared expert, and its gate, may be missing. Experts are gated MLPs.
+/// where the shared expert, and its gate, may be missing. Experts are MLPs, gated or not as ModelSpec::gated_mlp says.
 struct Mixture {
   int64_t experts = 0;  // 0: the model has no mixture
   int64_t experts_per_token = 0;

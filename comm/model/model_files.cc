@@ -26,12 +26,14 @@ constexpr size_t kMaxJsonBytes = 64 << 20;
 constexpr const char* kConfig = "config.json";
 constexpr size_t kSampleBytes = 64;  // of every tensor, for the fingerprint
 
-/// Some files have a matrix of one row as a vector, or a vector as a matrix of one row.
-bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& wanted) {
+/// Some files have a matrix of one row as a vector, or a vector as a matrix of one row; GGUF has vectors of heads as
+/// columns, and norms of groups as a row for each.
+bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& wanted, Naming naming) {
   const auto is_row = [](const std::vector<int64_t>& matrix, const std::vector<int64_t>& vector) {
     return matrix.size() == 2 && matrix[0] == 1 && vector == std::vector{matrix[1]};
   };
-  return found == wanted || is_row(wanted, found) || is_row(found, wanted);
+  if (found == wanted || is_row(wanted, found) || is_row(found, wanted)) return true;
+  return naming == Naming::kGguf && found.size() == 2 && wanted == std::vector{found[0] * found[1]};
 }
 
 /// Whether the engines can read it as that weight: some types are parts of others, and a matrix with scales beside it
@@ -168,12 +170,11 @@ void ModelFiles::OpenGguf() {
 }
 
 void ModelFiles::PlaceTensors() {
-  const Naming naming = gguf_ ? Naming::kGguf : Naming::kHf;
   weights_ = WeightsOf(spec_);
   placed_.assign(static_cast<size_t>(spec_.num_layers()) * kNumRoles, {});
   TensorMismatch mismatch;
   std::set<std::string_view> expected;
-  for (const ExpectedTensor& wanted : ExpectedTensors(spec_, weights_, naming)) {
+  for (const ExpectedTensor& wanted : ExpectedTensors(spec_, weights_, naming())) {
     const auto found = tensors_.find(wanted.name);
     if (found == tensors_.end()) {
       mismatch.missing.push_back(wanted.name);
@@ -183,7 +184,7 @@ void ModelFiles::PlaceTensors() {
     std::vector<const Tensor*>& places = placed_[PlaceOf(wanted.role, wanted.layer)];
     if (!IsWeight(found->second, weight(wanted.role))) {
       mismatch.misshapen.push_back(fmt::format("{} of {}", wanted.name, LayoutOf(found->second.type).name));
-    } else if (SaySame(found->second.shape, wanted.shape)) {
+    } else if (SaySame(found->second.shape, wanted.shape, naming())) {
       if (IsOfExpert(wanted.role) && wanted.expert == kAllExperts) {
         PlaceExperts(found->second, places);
       } else {
@@ -195,7 +196,7 @@ void ModelFiles::PlaceTensors() {
     }
   }
   for (const auto& [name, tensor] : tensors_) {
-    if (!expected.contains(name) && !MayBePresent(spec_, name, naming) && !IsUnusedBias(spec_, name, tensor)) {
+    if (!expected.contains(name) && !MayBePresent(spec_, name, naming()) && !IsUnusedBias(spec_, name, tensor)) {
       mismatch.unexpected.push_back(name.substr(0, 100));
     }
   }
@@ -230,7 +231,7 @@ const WeightSpec& ModelFiles::weight(Role role) const {
 }
 
 RowPlaces ModelFiles::PlacesOf(Role role, int64_t layer) const {
-  return quire::PlacesOf(spec_, weights_, weight(role), layer);
+  return quire::PlacesOf(spec_, weights_, weight(role), layer, naming());
 }
 
 const Tensor& ModelFiles::Get(Role role, int64_t layer, int64_t expert) const {

@@ -61,6 +61,7 @@ class ModelFiles {
 
  private:
   ModelFiles() = default;
+  Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
   void OpenHf();
   void MakeUp();
   void OpenGguf();

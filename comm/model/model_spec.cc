@@ -94,7 +94,8 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
   if (clamps && !(s.gate_limit >= 1e-3 && s.gate_limit <= 1e6)) {
     Fail("{}: a limit of gates of {} is out of range", path, s.gate_limit);
   }
-  QUIRE_CHECK(s.gated_mlp && !s.mlp_bias && !s.parallel_block && !s.shared_norm, "{}: a mixture of such MLPs", path);
+  QUIRE_CHECK(!s.mlp_bias && !s.parallel_block && !s.shared_norm, "{}: a mixture of such MLPs", path);
+  QUIRE_CHECK(s.gated_mlp || (!clamps && !s.mixture.expert_biases), "{}: such experts without gates", path);
 }
 
 void CheckMixers(const ModelSpec& s, const std::string& path) {

@@ -25,8 +25,10 @@ void CheckRecurrence(const Recurrence& r, const std::string& path) {
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const Recurrence& recurrence) {
-  const auto& [taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias] = recurrence;
-  return fmt::format("{} {} {} {} {} {} {}", taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias);
+  const auto& [taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias, gates, betas, tiled, negated] =
+      recurrence;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {}", taps, channels, key_heads, value_heads, key_dim, value_dim,
+                     taps_bias, gates, betas, tiled, negated);
 }
 
 }  // namespace quire

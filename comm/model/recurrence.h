@@ -18,6 +18,11 @@ struct Recurrence {
   int64_t key_heads = 0, value_heads = 0;
   int64_t key_dim = 0, value_dim = 0;
   bool taps_bias = false;  // their convolutions have biases
+  // How the file has them. Of the gated delta rule, gates are rows of the tensor of queries, keys and values, or betas
+  // and decays those of one tensor, both key head by key head; elsewhere they are tensors of their own.
+  bool gates_by_key_head = false, betas_by_key_head = false;
+  bool values_tiled = false;   // the first value head of every key head, then the second ones, and so on
+  bool rates_negated = false;  // the negatives of rates, not their logarithms
 
   int64_t heads_per_key() const { return value_heads / key_heads; }
 };

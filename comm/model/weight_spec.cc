@@ -25,8 +25,9 @@ bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != 
 /// The tensor, or one for each expert.
 void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight, int64_t layer,
             Naming naming, std::vector<ExpectedTensor>& expected) {
-  std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer).total};
-  if (weight.cols == Axis::kTaps) shape.push_back(1);  // as files have convolutions of single channels
+  std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer, naming).total};
+  // As HF's files have convolutions of single channels.
+  if (weight.cols == Axis::kTaps && naming == Naming::kHf) shape.push_back(1);
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
   const bool apart = HasPlaceForExpert(PatternOf(weight, naming));
@@ -113,14 +114,15 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
 }
 
 RowPlaces PlacesOf(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight,
-                   int64_t layer) {
+                   int64_t layer, Naming naming) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
   const int64_t rows = Extent(spec, weight.rows, layer);
   if (weight.fusion == Fusion::kNone) return {0, std::max<int64_t>(1, rows), std::max<int64_t>(1, rows), rows};
+  const std::string_view name = PatternOf(weight, naming);
   const int64_t groups = GroupsOf(spec, l, weight.fusion, rows);
   int64_t before = 0, total = 0;
   for (const WeightSpec& other : weights) {
-    if (std::string_view(other.hf) != weight.hf || !HasRole(l, other.role)) continue;
+    if (!HasRole(l, other.role) || PatternOf(other, naming) != name) continue;
     if (other.role == weight.role) before = total;
     total += Extent(spec, other.rows, layer);
   }

@@ -158,7 +158,8 @@ enum class Axis : uint8_t {
   kTaps,          // of convolutions, whole on every rank
 };
 
-/// How several weights are the rows of one tensor of a file: those of the list that have its name, in their order.
+/// How several weights are the rows of one tensor of a file: those of the list that have its name there, in their
+/// order. A weight whose name no other has is a tensor of its own, whatever is said here.
 enum class Fusion : uint8_t {
   kNone,         // a tensor of its own, or one of the same numbers: the head of a model whose embedding it is
   kInOrder,      // all rows of one after all rows of another
@@ -212,7 +213,7 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer);
 
 /// Where a weight of the list is in its tensor of this layer.
 RowPlaces PlacesOf(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight,
-                   int64_t layer);
+                   int64_t layer, Naming naming);
 
 /// In the order of the list, a layer's weights layer by layer. Weights of one name are one tensor.
 std::vector<ExpectedTensor> ExpectedTensors(const ModelSpec& spec, const std::vector<WeightSpec>& weights,

@@ -52,6 +52,7 @@ void Scheduler::MakeStep() {
   use_counted_ = false;
   if (!queue_.empty()) queue_.BeginPlan();
   const bool in_company = queue_.num_active() > 1;
+  if (in_company) company_left_ = kCompanyKept;
   StepDraft& draft = draft_;
   draft.Begin(in_company, in_company ? limits_.max_step_tokens : TokensAlone());
   if (in_company && !ShareOut(draft)) return;

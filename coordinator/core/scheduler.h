@@ -229,6 +229,8 @@ class Scheduler {
   std::vector<Request*> running_;  // most senior first
   int64_t num_steps_ = 0;
   LearnedCost cost_;
+  static constexpr double kCompanyKept = 3;  // seconds
+  double company_left_ = 0;                  // of steps, for which a client alone keeps to steps as short as in company
   DecisionLog* log_ = nullptr;
   Decision last_held_{};  // not told again while nothing changes
   StepPlan plan_;

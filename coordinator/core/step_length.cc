@@ -18,7 +18,9 @@ struct StepLength {
 
 /// One client alone loses next to nothing: what every step costs, however many tokens it has, is far less than this.
 constexpr StepLength kAlone = {0.8, 256};
-/// All clients wait for each other's work: a tenth of a second between two tokens still reads as a stream.
+/// All clients wait for each other's work: a tenth of a second between two tokens still reads as a stream. Who was
+/// there a moment ago comes again, in a conversation or with one small request after the other, and would find two long
+/// steps before each of them: whoever is alone after it keeps to such steps for a while.
 constexpr StepLength kInCompany = {0.1, 64};
 
 /// Tokens that may be computed behind a context of so many.
@@ -36,9 +38,10 @@ int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t cont
 /// Tokens of a step while one client is alone: its decodes, and as much of its prompts as a step has time for.
 int Scheduler::TokensAlone() const {
   const int limit = limits_.max_step_tokens;
-  if (TokensWithin(kAlone, cost_, MaxContext()) >= limit) return limit;
+  const StepLength& length = company_left_ > 0 ? kInCompany : kAlone;
+  if (TokensWithin(length, cost_, MaxContext()) >= limit) return limit;
   const StepWork work = CountWork();
-  return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
+  return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(length, cost_, work.deepest_chunk));
 }
 
 /// Tokens of a step that has work of several clients.

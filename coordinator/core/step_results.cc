@@ -46,6 +46,7 @@ std::optional<RequestId> Scheduler::RequestOf(SlotId slot) const {
 void Scheduler::ObserveStep(double seconds, double swap_seconds) {
   const OutstandingStep& step = steps_.oldest();
   cost_.Observe(step.cost(), step.mean_context(), step.num_moved_blocks, seconds, swap_seconds);
+  company_left_ = std::max(0.0, company_left_ - seconds);
 }
 
 std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {

@@ -418,7 +418,7 @@ TEST(ArchitectureTest, RowsOfFusedWeightsLieInOrderOrByHead) {
     }
     std::vector<std::vector<int64_t>> rows;
     for (const WeightSpec& weight : weights) {
-      const RowPlaces in_tensor = PlacesOf(spec, weights, weight, 0);
+      const RowPlaces in_tensor = PlacesOf(spec, weights, weight, 0, Naming::kHf);
       EXPECT_EQ(in_tensor.total, 128);
       rows.emplace_back();
       for (int64_t row = 0; row < Extent(spec, weight.rows, 0); ++row) rows.back().push_back(in_tensor.Of(row));

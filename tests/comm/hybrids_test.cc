@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <set>
 
 #include "comm/base/error.h"
@@ -105,15 +106,107 @@ TEST(HybridsTest, LayersOfNemotronHAreOneThingAlone) {
     EXPECT_EQ(has("_proj.") && tensor.layer == 1, has("up_proj") || has("down_proj")) << tensor.name;
     EXPECT_EQ(has("layers.2.mixer."), has("q_proj") || has("k_proj") || has("v_proj") || has("o_proj")) << tensor.name;
   }
+  const Json experts = {{"n_routed_experts", 4},
+                        {"num_experts_per_tok", 2},
+                        {"moe_intermediate_size", 8},
+                        {"moe_shared_expert_intermediate_size", 12},
+                        {"hybrid_override_pattern", "M-*E"}};
+  for (const ExpectedTensor& tensor : ExpectedTensors(read(experts), WeightsOf(read(experts)), Naming::kHf))
+    EXPECT_EQ(tensor.name.find("gate_proj"), std::string::npos) << tensor.name;
+  EXPECT_TRUE(read(experts).layers[3].mixture);
+  EXPECT_FALSE(read(experts).layers[1].mixture);
   EXPECT_THAT(ErrorOf([&] {
-                read({{"hybrid_override_pattern", "M-*E"}});
+                Json latent = experts;
+                latent["moe_latent_size"] = 16;
+                read(latent);
               }),
-              HasSubstr("layer 3 is a mixture of experts without gates"));
+              HasSubstr("a space of their own (moe_latent_size) are not supported"));
   EXPECT_THAT(ErrorOf([&] { read({{"hybrid_override_pattern", "M-*?"}}); }), HasSubstr("\"?\" is not supported"));
   EXPECT_THAT(ErrorOf([&] {
                 read({{"hybrid_override_pattern", "M*"}, {"mlp_hidden_act", "relu"}});
               }),
               HasSubstr("mlp_hidden_act = \"relu\""));
+}
+
+GgufFile FileOf(const std::string& architecture, const std::map<std::string, GgufValue>& changes) {
+  GgufFile gguf{{}, {}, "file.gguf"};
+  const std::map<std::string, GgufValue> usual = {{"context_length", int64_t{512}},
+                                                  {"embedding_length", int64_t{64}},
+                                                  {"block_count", int64_t{4}},
+                                                  {"feed_forward_length", int64_t{96}},
+                                                  {"attention.head_count", int64_t{4}},
+                                                  {"attention.head_count_kv", int64_t{2}},
+                                                  {"attention.layer_norm_rms_epsilon", 1e-5},
+                                                  {"ssm.conv_kernel", int64_t{4}},
+                                                  {"ssm.state_size", int64_t{8}},
+                                                  {"ssm.group_count", int64_t{2}},
+                                                  {"ssm.time_step_rank", int64_t{6}},
+                                                  {"ssm.inner_size", int64_t{60}}};
+  for (const auto* values : {&usual, &changes}) {
+    for (const auto& [key, value] : *values) gguf.metadata[architecture + "." + key] = value;
+  }
+  gguf.metadata["general.architecture"] = architecture;
+  gguf.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>(100);
+  return gguf;
+}
+
+std::string RefusalOf(const std::string& architecture, const std::map<std::string, GgufValue>& changes) {
+  return ErrorOf([&] { SpecFromGguf(FileOf(architecture, changes)); });
+}
+
+using Counts = std::vector<int64_t>;
+
+TEST(HybridGgufTest, ListsSayWhichLayersAreWhat) {
+  const ModelSpec spec = SpecFromGguf(FileOf(
+      "nemotron_h", {{"attention.head_count_kv", Counts{0, 0, 2, 0}}, {"feed_forward_length", Counts{0, 96, 0, 0}}}));
+  EXPECT_THAT(Attending(spec), ElementsAre(false, false, true, false));
+  EXPECT_EQ(spec.layers[1].mixer, Mixer::kNone);
+  EXPECT_TRUE(spec.layers[1].mlp);
+  EXPECT_EQ(spec.layers[3].mixer, Mixer::kStateSpace);
+  EXPECT_FALSE(spec.layers[3].mlp);
+  EXPECT_EQ(spec.recurrence.value_dim, 10);
+  EXPECT_THAT(RefusalOf("lfm2", {{"attention.head_count_kv", Counts{0, 2, 4, 0}}}),
+              HasSubstr("layers of several sizes are not supported: attention.head_count_kv is 2 and 4"));
+  EXPECT_THAT(RefusalOf("lfm2", {{"attention.head_count_kv", Counts{0, 2}}, {"shortconv.l_cache", int64_t{3}}}),
+              HasSubstr("lists 2 layers of 4"));
+  EXPECT_THAT(RefusalOf("nemotron_h", {{"attention.head_count_kv", Counts{0, 0, 2, 0}},
+                                       {"feed_forward_length", Counts{0, 96, 0, 0}},
+                                       {"ssm.time_step_rank", int64_t{7}}}),
+              HasSubstr("ssm.inner_size = 60 does not divide over 7 heads"));
+}
+
+TEST(HybridGgufTest, LayersThatPredictFurtherAreLeftOut) {
+  const ModelSpec spec =
+      SpecFromGguf(FileOf("qwen35", {{"nextn_predict_layers", int64_t{1}}, {"full_attention_interval", int64_t{2}}}));
+  EXPECT_THAT(Attending(spec), ElementsAre(false, true, false));
+  EXPECT_THAT(RefusalOf("qwen35", {{"nextn_predict_layers", int64_t{4}}}), HasSubstr("nextn_predict_layers = 4 of 4"));
+  EXPECT_THAT(RefusalOf("qwen35", {{"full_attention_interval", int64_t{0}}}),
+              HasSubstr("interval = 0 is out of range"));
+}
+
+TEST(HybridGgufTest, WhatGgufOfBambaMixesUpIsRefused) {
+  const std::map<std::string, GgufValue> hybrid = {{"attention.head_count_kv", Counts{0, 2, 0, 0}},
+                                                   {"rope.scaling.finetuned", true}};
+  EXPECT_EQ(RefusalOf("granitehybrid", hybrid), "");
+  std::map<std::string, GgufValue> partial = hybrid;
+  partial["rope.dimension_count"] = int64_t{8};
+  EXPECT_THAT(RefusalOf("granitehybrid", partial), HasSubstr("rope.dimension_count of a part of each head"));
+}
+
+TEST(HybridGgufTest, MixturesOfNemotronSayAllThatCounts) {
+  const std::map<std::string, GgufValue> mixture = {{"attention.head_count_kv", Counts{0, 0, 2, 0}},
+                                                    {"feed_forward_length", Counts{0, 8, 0, 0}},
+                                                    {"expert_count", int64_t{4}},
+                                                    {"expert_used_count", int64_t{2}},
+                                                    {"expert_feed_forward_length", int64_t{8}},
+                                                    {"expert_shared_feed_forward_length", int64_t{12}}};
+  EXPECT_EQ(RefusalOf("nemotron_h_moe", mixture), "");
+  std::map<std::string, GgufValue> other = mixture;
+  other["expert_group_count"] = int64_t{2};
+  EXPECT_THAT(RefusalOf("nemotron_h_moe", other), HasSubstr("it is not said how many a token chooses"));
+  other = mixture;
+  other["moe_latent_size"] = int64_t{16};
+  EXPECT_THAT(RefusalOf("nemotron_h_moe", other), HasSubstr("a space of their own"));
 }
 
 TEST(HybridsTest, PythonsInfinitiesAreRead) {
@@ -177,7 +270,7 @@ std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);
   const int64_t layer = IsOfAttention(role) ? 3 : 0;
-  const RowPlaces places = PlacesOf(spec, weights, *weight, layer);
+  const RowPlaces places = PlacesOf(spec, weights, *weight, layer, Naming::kHf);
   return {places.Of(0), places.Of(Extent(spec, weight->rows, layer) - 1)};
 }
 

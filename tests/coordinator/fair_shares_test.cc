@@ -213,6 +213,25 @@ TEST_F(FairSharesTest, InCompanyStepsAreShortAndTheSequencesOfOneClientTakeTurns
   EXPECT_GE(fewest(), before + 5) << "19 steps of 63 or 54 tokens for 190 sequences";
 }
 
+TEST_F(FairSharesTest, WhoeverIsAloneKeepsToShortStepsForAWhile) {
+  Make(60'000, 200, 512);
+  const auto microseconds = [](int tokens) { return static_cast<uint32_t>(2'000 * tokens); };
+  const auto step = [&] {
+    const StepPlan* plan = Plan();
+    const int tokens = Computed(*plan, 1) + Computed(*plan, 2);
+    Commit({microseconds(tokens), 0});
+    return tokens;
+  };
+  ASSERT_FALSE(Submit(1, "a", 9000, 5));
+  step();
+  EXPECT_EQ(step(), 400) << "0.8 s";
+  ASSERT_FALSE(Submit(2, "b", 5, 3));
+  while (TokensOf(2) < 3) EXPECT_EQ(step(), 64);
+  for (double seconds = 0; seconds < 2.8; seconds += 0.128) EXPECT_EQ(step(), 64) << seconds;
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(step(), 400) << "nobody has come";
+}
+
 TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4000, 5));

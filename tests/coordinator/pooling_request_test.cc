@@ -147,7 +147,11 @@ TEST(PooledAnswerTest, TextsArePutTogetherOfPieces) {
   const auto whole = [&](PoolingTerms terms, std::vector<std::vector<float>> vectors) {
     const auto answer = PooledAnswer(envelope, std::move(terms), std::move(vectors), usage);
     std::string text;
-    while (!answer->done()) text += answer->Next(1);
+    while (!answer->done()) {
+      const size_t most = answer->most_bytes();
+      text += answer->Next(1);
+      EXPECT_LE(answer->made_bytes(), most);
+    }
     return Json::parse(text);
   };
   PoolingTerms terms;

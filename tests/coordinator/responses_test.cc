@@ -98,15 +98,22 @@ TEST(ResponsesAnswerTest, WhatIsKeptGoesOnAndIsWhatWasGiven) {
   const auto keep = [&](std::string response, std::string so_far) {
     kept = std::move(response);
     conversation = std::move(so_far);
-    return kept.size() < 1000;
+    return kept.size() < 2000;
   };
   for (const size_t length : {size_t{3}, size_t{2000}}) {
-    ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", R"([{"role":"user","content":"a"}])", true},
-                       ToolFormat::kNone, keep);
+    const std::string settings = R"("user":")" + std::string(1000, 'u') + '"';
+    ResponsesForm form({"resp_1", "m", 5}, {settings, R"([{"role":"user","content":"a"}])", true}, ToolFormat::kNone,
+                       keep);
+    EXPECT_GE(form.repeated_bytes(), 1000);
     AnswerChoice choice;
     choice.text = std::string(length, '"');
     choice.finished = FinishReason::kStop;
-    const std::string given = form.Whole(choice, {7, 3, 2})->Next(SIZE_MAX);
+    const auto whole = form.Whole(choice, {7, 3, 2});
+    const size_t most = whole->most_bytes();
+    std::string given = whole->Next(1);
+    EXPECT_LE(whole->made_bytes(), most);
+    EXPECT_LT(form.repeated_bytes(), 100) << "what was repeated is in the text now";
+    given += whole->Next(SIZE_MAX);
     const Json json = Json::parse(given);
     EXPECT_EQ(json["output"][0]["content"][0]["text"], choice.text);
     EXPECT_EQ(json["usage"]["input_tokens_details"]["cached_tokens"], 2);
@@ -122,10 +129,15 @@ TEST(ResponsesAnswerTest, EndingsAreTheSameInPiecesOfAnySize) {
     ResponsesForm form({"resp_1", "m", 5}, {R"("user":null)", "[1]", false}, ToolFormat::kNone, {});
     CallEvent event;
     event.finished = FinishReason::kLength;
-    std::string text = form.Opening({}) + form.Delta({{AnswerPart::kContent, std::string(100, 'x'), -1}}, event);
+    std::string text = form.Opening({})->Next(SIZE_MAX);
+    text += form.Delta({{AnswerPart::kContent, std::string(100, 'x'), -1}}, event);
     EXPECT_GE(form.held_bytes(), 100);
     const auto rest = form.Ending({7, 3, 2});
-    while (!rest->done()) text += rest->Next(piece);
+    while (!rest->done()) {
+      const size_t most = rest->most_bytes();
+      text += rest->Next(piece);
+      EXPECT_LE(rest->made_bytes(), most);
+    }
     return text;
   };
   EXPECT_EQ(ending(1), ending(SIZE_MAX));

@@ -131,6 +131,14 @@ TEST_P(WholeAnswerTest, APromptThatChoicesShareIsCountedOnce) {
   EXPECT_LT(with, 1000);
 }
 
+TEST_P(WholeAnswerTest, SaysBeforehandWhatAPieceMayTake) {
+  std::vector<AnswerChoice> choices = Choices(3, 0, 0);
+  for (AnswerChoice& choice : choices) choice.text = std::string(100'000, '\1');  // \u0001
+  WholeAnswer answer(Builder(), std::move(choices), false, {5, 6, 1});
+  for (size_t most = answer.most_bytes(); !answer.done(); most = answer.most_bytes())
+    EXPECT_LE(answer.Next(kPieceBytes).size(), most + kPieceBytes);
+}
+
 TEST_P(WholeAnswerTest, NoPieceIsMuchLongerThanWhatWasAskedFor) {
   size_t longest = 0;
   const std::string text = Text(10'000, 20, 200, true, &longest);
@@ -184,6 +192,30 @@ TEST(AnswerMemoryTest, RecordsOfAnAnswerFitWhatWasChargedForThem) {
     choice.text.resize(10'000);
   }
   EXPECT_LE(RecordBytes(choices) + kSendBytes, HeldBytes(prepared, 1000) + TextBytes(prepared, 1000));
+}
+
+TEST(PartedTextTest, APartIsMadeAtItsTurnAndGivenInPieces) {
+  const auto source = std::make_shared<std::string>(1000, 'x');
+  std::vector<PartedText::Part> parts;
+  parts.push_back({[] { return std::string("begin "); }, 6});
+  parts.push_back({[] { return std::string(); }, 0});
+  parts.push_back({[source] { return *source; }, 1000});
+  parts.push_back({[] { return std::string(" end"); }, 4});
+  PartedText text(std::move(parts), 1010);
+  EXPECT_EQ(text.most_bytes(), 6u);
+  EXPECT_EQ(text.Next(6), "begin ");
+  EXPECT_EQ(text.made_bytes(), 0u) << "what was given is held no more";
+  EXPECT_EQ(text.Next(10), std::string(10, 'x'));
+  EXPECT_EQ(source.use_count(), 1) << "nor what a part was made of";
+  EXPECT_EQ(text.most_bytes(), 1000u);
+  EXPECT_EQ(text.made_bytes(), 1000u);
+  std::string rest;
+  while (!text.done()) {
+    const std::string piece = text.Next(64);
+    EXPECT_LE(piece.size(), 64u);
+    rest += piece;
+  }
+  EXPECT_EQ(rest, std::string(990, 'x') + " end");
 }
 
 }  // namespace

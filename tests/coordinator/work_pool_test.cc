@@ -3,7 +3,9 @@
 #include "coordinator/api/http/work_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -78,6 +80,13 @@ TEST(WorkPoolTest, LargeJobsLeaveAThreadToSmallOnes) {
   done.get_future().wait();  // for ever, if both threads were taken
   EXPECT_EQ(pool.num_waiting(), 9u);
   gate.Open();
+}
+
+TEST(WorkPoolTest, ItsThreadsGiveWayToWorkers) {
+  WorkPool pool({.threads = 2});
+  std::promise<int> nice;
+  pool.Add("a", kSmall, [&](const std::stop_token&) { nice.set_value(getpriority(PRIO_PROCESS, 0)); });
+  EXPECT_EQ(nice.get_future().get(), std::min(19, getpriority(PRIO_PROCESS, 0) + 5));
 }
 
 TEST(WorkPoolTest, WhatWaitsIsBoundedForOneAndForAll) {

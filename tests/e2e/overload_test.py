@@ -380,5 +380,49 @@ class SlowReaderTest(OverloadCase):
             self.assertEqual(wait_gone([server.process.pid], 10), [])
 
 
+class RepeatedAnswerTest(OverloadCase):
+    """Answers that repeat much of their request, to clients that do not read: what they hold is charged to the last byte."""
+    DESCRIPTION = 1_900_000  # bytes, which every answer of /v1/responses repeats, and a stream twice
+    CLIENTS = 60
+
+    @classmethod
+    def setUpClass(cls):
+        cls.start("scheduler: {max_running: 4}\n", flags=("--pooling", "last", "--scoring", "cosine"))
+
+    def hold(self, path, body):
+        """So many clients ask, and read no more than the status."""
+        raw = request_bytes(path, json.dumps(body).encode())
+        statuses = []
+        before = self.memory("VmRSS")
+        for _ in range(self.CLIENTS):
+            s = self.connect(receive_buffer=4096)
+            s.sendall(raw)
+            statuses.append(s.recv(13)[9:12])
+        memory = self.server.get("/admin/status", admin=True)["request_memory"]
+        grown = self.memory("VmRSS") - before
+        print(f"{self.id().split('.')[-1]}: {statuses.count(b'200')} of {self.CLIENTS}, {memory['taken_bytes'] / MIB:.0f} MiB charged, {grown / MIB:.0f} MiB more")
+        self.assertEqual(set(statuses), {b"200", b"429"})
+        self.assertGreater(memory["taken_bytes"], statuses.count(b"200") * self.DESCRIPTION)
+        self.assertLess(grown, self.MEMORY + self.WORK)
+        self.doCleanups()
+        deadline = time.monotonic() + 20
+        while self.server.get("/admin/status", admin=True)["request_memory"]["taken_bytes"] > 0:
+            self.assertLess(time.monotonic(), deadline, "nothing is held any more")
+            time.sleep(0.05)
+
+    def response(self, stream):
+        form = {"type": "json_schema", "name": "x", "description": "t" * self.DESCRIPTION, "schema": {"type": "integer"}}
+        return {"input": "hi", "max_output_tokens": 1, "store": False, "stream": stream, "text": {"format": form}}
+
+    def test_whole_responses(self):
+        self.hold("/v1/responses", self.response(False))
+
+    def test_streamed_responses(self):
+        self.hold("/v1/responses", self.response(True))
+
+    def test_documents_of_a_ranking(self):
+        self.hold("/v1/rerank", {"query": "q", "documents": ["t " * (self.DESCRIPTION // 2)], "return_documents": True, "truncate_prompt_tokens": 2})
+
+
 if __name__ == "__main__":
     verdict.run_tests()

@@ -59,6 +59,10 @@ TINY = {
     "nemotronh": dict(kind="NemotronH", hidden_size=40, layers_block_type=[LINEAR, "mlp", LINEAR, FULL, "mlp"], num_attention_heads=5,
                       num_key_value_heads=1, head_dim=12, intermediate_size=50, vocab_size=131, ssm_state_size=10, mamba_num_heads=6,
                       mamba_head_dim=11, n_groups=2, conv_kernel=4),
+    "nemotronhmoe": dict(kind="NemotronH", hidden_size=40, layers_block_type=[LINEAR, "moe", FULL, "moe", LINEAR], num_attention_heads=4,
+                         num_key_value_heads=2, head_dim=12, intermediate_size=50, vocab_size=137, ssm_state_size=12, mamba_num_heads=4,
+                         mamba_head_dim=10, n_groups=2, conv_kernel=4, n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1,
+                         moe_intermediate_size=20, moe_shared_expert_intermediate_size=24, routed_scaling_factor=2.5),
 }
 make_golden.CACHE_TOLERANCE = 3e-4  # HF computes tokens after a cache by one formula, and whole texts by another
 
@@ -73,7 +77,7 @@ def spread_out(model):
         if name.endswith((".dt_bias", ".D")):
             parameter.uniform_(-1, 1)
     for name, buffer in model.named_buffers():
-        if name.endswith("expert_bias"):
+        if name.endswith(("expert_bias", "e_score_correction_bias")):
             buffer += 0.1 * torch.randn_like(buffer)
 
 
@@ -123,7 +127,7 @@ def make(name):
     spread_out(model)
     directory = f"{HERE}/models/{name}"
     model.to(torch.float16).save_pretrained(directory)
-    mixture = "num_experts" in shape or shape.get("num_local_experts", 0) > 0
+    mixture = "num_experts" in shape or shape.get("num_local_experts", 0) > 0 or "n_routed_experts" in shape
     eager = dict(attn_implementation="eager", **(dict(experts_implementation="eager") if mixture else {}))
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **eager).eval()
     if kind == "Bamba":

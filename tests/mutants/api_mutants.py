@@ -81,7 +81,7 @@ FIELDS = [
     Mutant("echo is ignored", ANSWER, "if (!echo.empty()) prompts[index]->text = echo[index];", "", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("answers without a text come at their end", "coordinator/api/openai/running_call.cc", "!out.text.empty() || out.stopped || !detokenizes_", "!out.text.empty() || out.stopped",
            fields("CompletionTest.test_detokenize_false_leaves_the_text_out")),
-    Mutant("echo is ignored by streams", ANSWER, "call.chat || !exchange.echo.empty() || call.return_token_ids", "call.chat || call.return_token_ids",
+    Mutant("echo is ignored by streams", "coordinator/api/openai/piece_sending.cc", "exchange.echo.empty() && !call.return_token_ids", "!call.return_token_ids",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
     Mutant("fields: bad words are told behind a space alone", "coordinator/api/openai/call_preparer.cc",
            "if (!alone.empty()) words.push_back(alone);", "", fields("CompletionTest.test_bad_words_never_come_to_stand_in_the_text")),
@@ -231,6 +231,18 @@ TOOLS = [
 ]
 
 LIMITS = [
+    Mutant("a part of an answer is kept after it was made", "coordinator/api/http/piecewise_text.h", "parts_[next_++].make = nullptr;", "next_++;",
+           ["coordinator/whole_answer_test:PartedTextTest*"]),
+    Mutant("a part of an answer is one piece", "coordinator/api/http/piecewise_text.h", "std::min(bytes - text.size(), made_.size() - given_)", "made_.size() - given_",
+           ["coordinator/whole_answer_test:PartedTextTest*"]),
+    Mutant("texts of answers are charged as they are", "coordinator/api/openai/whole_answer.cc", "(1 + kEscapedBytes) * bytes", "0 * bytes",
+           ["coordinator/whole_answer_test:*SaysBeforehand*"]),
+    Mutant("an answer's text waits for its client uncharged", "coordinator/api/openai/piece_sending.cc", "(void)exchange.HoldMade(text->made_bytes() + piece->size());",
+           "(void)exchange.HoldMade(0);", overload("RepeatedAnswerTest.test_documents_of_a_ranking")),
+    Mutant("settings that answers repeat stay after the last one", "coordinator/api/openai/responses_answer.cc", "std::string().swap(terms.settings);", "",
+           ["coordinator/responses_test:ResponsesAnswerTest*"]),
+    Mutant("work beside the I/O thread takes the workers' processors", "coordinator/api/http/work_pool.cc", "nice + kNicer", "nice + 0",
+           ["coordinator/work_pool_test:*GiveWay*"]),
     Mutant("limit: 1,025 messages", MESSAGES, "kMaxMessages = 1024", "kMaxMessages = 1025", limits("SizeTest.test_messages")),
     Mutant("limit: 21 log-probabilities", REQUEST, "kMaxLogprobs = 20", "kMaxLogprobs = 21", limits("SizeTest.test_logprobs")),
     Mutant("limit: 21 beams", REQUEST, "kMaxBeams = 20", "kMaxBeams = 21", limits("SizeTest.test_beams")),

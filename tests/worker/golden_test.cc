@@ -120,6 +120,12 @@ Setup For(const std::string& model, Setup setup) {
   return setup;
 }
 
+/// Of tests.
+std::string NameOf(std::string model) {
+  std::ranges::replace(model, '.', '_');
+  return model;
+}
+
 /// A directory NAME, or its twin NAME.gguf, of which the same is expected (tests/golden/make_gguf_twins.py).
 class TinyModelTest : public testing::TestWithParam<std::string> {
  protected:
@@ -165,11 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "mixtral.gguf", "qwen3moe.gguf", "qwen2moe_all.gguf", "olmoe.gguf", "phimoe", "dots1", "dots1.gguf",
                     "minimaxm2", "minimaxm2.gguf", "ernie", "ernie.gguf", "erniemoe", "erniemoe.gguf", "gptq",
                     "gptq_act", "gptq_asym", "gptq_v2", "awq", "packed", "int8", "fp8", "fp8_tensor", "fp8_channel"),
-    [](const testing::TestParamInfo<std::string>& model) {
-      std::string name = model.param;
-      std::ranges::replace(name, '.', '_');
-      return name;
-    });
+    [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 /// Models whose layers keep states, which take blocks of the pool, too.
 class TinyHybridTest : public TinyModelTest {};
@@ -211,8 +213,11 @@ TEST_P(TinyHybridTest, OneTokenPerStepMatches) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest,
                          testing::Values("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "granitehybrid",
-                                         "granitehybridmoe", "bamba", "nemotronh"),
-                         [](const testing::TestParamInfo<std::string>& model) { return model.param; });
+                                         "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe", "lfm2.gguf",
+                                         "lfm2moe.gguf", "qwen3next.gguf", "qwen3next.older.gguf", "qwen35.gguf",
+                                         "qwen35moe.gguf", "granitehybrid.gguf", "granitehybridmoe.gguf",
+                                         "nemotronh.gguf", "nemotronhmoe.gguf"),
+                         [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 TEST(HybridFilesTest, TheTextModelIsTakenOutOfFilesThatHaveMore) {
   for (const std::string name : {"qwen35", "qwen35moe"}) {

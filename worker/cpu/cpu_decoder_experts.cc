@@ -1,4 +1,5 @@
 // Mixtures of experts on the CPU.
+#include "kernels/activation.h"
 #include "kernels/combine_experts.h"
 #include "kernels/expert_matmul.h"
 #include "kernels/gate_mul.h"
@@ -12,12 +13,27 @@ namespace {
 /// What a router's product has per token: a logit of every expert and that of the shared one's gate.
 int64_t RouterWidth(const Mixture& mixture) { return mixture.experts + (mixture.shared_gate ? 1 : 0); }
 
+/// What experts make of their products, gates and ups: into `out`, which the products of those without gates are in
+/// already.
+void Activate(const kernels::CpuStream& stream, const ModelSpec& spec, const std::vector<float>& in,
+              std::vector<float>& out, int64_t rows, int64_t columns) {
+  const kernels::Activation activation = AsKernel(spec.activation);
+  if (columns == 0) return;
+  if (spec.gated_mlp) {
+    kernels::GateMul(stream, {NumberType::kF32, in.data(), out.data(), rows, columns, false, activation,
+                              static_cast<float>(spec.gate_limit)});
+  } else {
+    kernels::Activate(stream, {NumberType::kF32, out.data(), nullptr, rows, columns, activation});
+  }
+}
+
 }  // namespace
 
 ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens) {
   if (spec.num_mixture_layers() == 0) return;
   const Mixture& m = spec.mixture;
   const int64_t pairs = max_tokens * m.experts_per_token, columns = shard.expert_mlp.size();
+  const int64_t gates = spec.gated_mlp ? 1 : 0;
   const auto make = [](auto& list, int64_t count) { list.resize(static_cast<size_t>(count)); };
   make(logits, max_tokens * RouterWidth(m));
   make(chosen, pairs);
@@ -25,11 +41,11 @@ ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& sha
   make(start, m.experts + 1);
   make(pair_of_row, pairs);
   make(row_of_pair, pairs);
-  make(gate_up, pairs * 2 * columns);
+  make(gate_up, gates * pairs * 2 * columns);
   make(activated, pairs * columns);
   make(out, pairs * spec.hidden_size);
   if (m.shared_intermediate_size > 0) {
-    make(shared_gate_up, max_tokens * 2 * shard.shared_mlp.size());
+    make(shared_gate_up, gates * max_tokens * 2 * shard.shared_mlp.size());
     make(shared_activated, max_tokens * shard.shared_mlp.size());
     make(shared, max_tokens * spec.hidden_size);
   }
@@ -60,6 +76,7 @@ void CpuDecoder::AddExperts(int64_t layer) {
   const MixtureWeights& w = weights(layer).mixture;
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.expert_mlp.size();
+  std::vector<float>& in = spec_.gated_mlp ? a.gate_up : a.activated;
   kernels::ExpertMatmul(stream_, {.x = experts_in_,
                                   .x_stride = spec_.hidden_size,
                                   .pair_of_row = a.pair_of_row.data(),
@@ -67,12 +84,11 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .start = a.start.data(),
                                   .weights = w.in.data(),
                                   .num_experts = m.experts,
-                                  .num_weights = 2,
+                                  .num_weights = spec_.gated_mlp ? 2 : 1,
                                   .bias = DataOf(w.in_bias),
-                                  .y = a.gate_up.data(),
+                                  .y = in.data(),
                                   .activations = activations_});
-  kernels::GateMul(stream_, {NumberType::kF32, a.gate_up.data(), a.activated.data(), tokens_ * m.experts_per_token,
-                             columns, false, AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
+  Activate(stream_, spec_, in, a.activated, tokens_ * m.experts_per_token, columns);
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
                                   .pair_of_row = nullptr,
@@ -102,9 +118,9 @@ void CpuDecoder::AddExperts(int64_t layer) {
 void CpuDecoder::MultiplyShared(const MixtureWeights& w) {
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.shared_mlp.size();
-  Matmul(experts_in_, w.shared_in, a.shared_gate_up.data(), 2 * columns, tokens_, activations_);
-  kernels::GateMul(stream_, {NumberType::kF32, a.shared_gate_up.data(), a.shared_activated.data(), tokens_, columns,
-                             false, AsKernel(spec_.activation)});
+  std::vector<float>& in = spec_.gated_mlp ? a.shared_gate_up : a.shared_activated;
+  Matmul(experts_in_, w.shared_in, in.data(), spec_.gated_mlp ? 2 * columns : columns, tokens_, activations_);
+  Activate(stream_, spec_, in, a.shared_activated, tokens_, columns);
   Matmul(a.shared_activated.data(), w.shared_down, a.shared.data(), spec_.hidden_size, tokens_, activations_);
 }
 

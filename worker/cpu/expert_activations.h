@@ -19,7 +19,7 @@ struct ExpertActivations {
   std::vector<int32_t> start;        // [experts + 1]
   std::vector<int32_t> pair_of_row;  // [T * k]
   std::vector<int32_t> row_of_pair;  // [T * k]
-  std::vector<float> gate_up;        // [T * k, 2 * local expert mlp]
+  std::vector<float> gate_up;        // [T * k, 2 * local expert mlp]; of gated experts
   std::vector<float> activated;      // [T * k, local expert mlp]
   std::vector<float> out;            // [T * k, hidden]
   std::vector<float> shared_gate_up, shared_activated;  // [T, 2 * local shared mlp], [T, local shared mlp]

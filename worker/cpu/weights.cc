@@ -1,5 +1,6 @@
 #include "worker/cpu/weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -15,9 +16,12 @@ namespace {
 /// were made.
 class RowMaker {
  public:
-  RowMaker(const Tensor& source, Range cols, NumberType type, NumberType form)
-      : source_(source), type_(type), recode_(type != source.type && type == form) {
-    // Whole blocks of the file, of which the wanted columns are a part.
+  RowMaker(const Tensor& source, const WeightSlice& slice, NumberType type, NumberType form)
+      : source_(source), type_(type), recode_(type != source.type && type == form), pieces_(slice.pieces) {
+    // Whole blocks of the file, of which the wanted columns are a part; all of them, where those are pieces.
+    const Range cols = pieces_.empty() ? slice.cols : Range{0, source.cols()};
+    joined_bytes_ = kernels::RowBytes(type, slice.cols.size());
+    if (!pieces_.empty()) joined_.resize(static_cast<size_t>(kernels::kPanelRows * joined_bytes_));
     const int64_t block = DecodeBlock(source);
     read_ = {cols.begin / block * block, (cols.end + block - 1) / block * block};
     if (type == source.type) return;
@@ -28,6 +32,22 @@ class RowMaker {
   }
 
   const std::byte* Make(int64_t row) {
+    const std::byte* made = MakeNeighbours(row);
+    if (pieces_.empty()) return made;
+    std::byte* const joined = joined_.data() + next_joined_ * joined_bytes_;
+    next_joined_ = (next_joined_ + 1) % kernels::kPanelRows;
+    std::byte* to = joined;
+    for (const Range& piece : pieces_) {
+      const int64_t bytes = kernels::RowBytes(type_, piece.size());
+      std::memcpy(to, made + kernels::RowBytes(type_, piece.begin), static_cast<size_t>(bytes));
+      to += bytes;
+    }
+    return joined;
+  }
+
+ private:
+  /// Columns that the file has side by side.
+  const std::byte* MakeNeighbours(int64_t row) {
     if (type_ == source_.type) {
       const kernels::Weight stored = AsWeight(source_);
       return stored.data + row * stored.row_bytes + kernels::RowBytes(stored.type, read_.begin);
@@ -48,7 +68,6 @@ class RowMaker {
     return out;
   }
 
- private:
   const Tensor& source_;
   NumberType type_;
   bool recode_;
@@ -57,14 +76,17 @@ class RowMaker {
   int64_t next_ = 0;                     // place of the next row in made_
   std::vector<float> numbers_;
   std::vector<std::byte> made_;
+  const std::vector<Range>& pieces_;
+  std::vector<std::byte> joined_;  // rows of pieces
+  int64_t joined_bytes_ = 0, next_joined_ = 0;
 };
 
 }  // namespace
 
 kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice& slice) {
-  const auto& [rows, cols] = slice;
+  const std::vector<int64_t>& rows = slice.rows;
   const PackedForm form = FormOf(tensor, path_.c_str());
-  kernels::PackedWeight out{TypeFor(form.type, cols), nullptr, static_cast<int64_t>(rows.size()), cols.size()};
+  kernels::PackedWeight out{TypeFor(form.type, slice), nullptr, static_cast<int64_t>(rows.size()), slice.cols.size()};
   const int64_t bytes = kernels::PackedBytes(out.type, out.rows, out.cols);
   if (bytes == 0) return out;  // nothing of it is this rank's
   if (form.widened != nullptr && out.type == form.type) ++widened_[form.widened];
@@ -73,7 +95,7 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   storage_.emplace_back(static_cast<size_t>(bytes));
   std::byte* to = storage_.back().data();
   out.data = to;
-  RowMaker maker(tensor, cols, out.type, form.type);
+  RowMaker maker(tensor, slice, out.type, form.type);
   for (size_t first = 0; first < rows.size(); first += kernels::kPanelRows) {
     const std::byte* panel[kernels::kPanelRows] = {};
     for (size_t i = 0; i < kernels::kPanelRows && first + i < rows.size(); ++i) panel[i] = maker.Make(rows[first + i]);
@@ -83,8 +105,11 @@ kernels::PackedWeight ModelWeights::Pack(const Tensor& tensor, const WeightSlice
   return out;
 }
 
-NumberType ModelWeights::TypeFor(NumberType form, Range cols) const {
-  const bool whole = cols.begin % kernels::kQuantBlock == 0 && cols.end % kernels::kQuantBlock == 0;
+NumberType ModelWeights::TypeFor(NumberType form, const WeightSlice& slice) const {
+  const auto is_whole = [](const Range& cols) {
+    return cols.begin % kernels::kQuantBlock == 0 && cols.end % kernels::kQuantBlock == 0;
+  };
+  const bool whole = is_whole(slice.cols) && std::ranges::all_of(slice.pieces, is_whole);
   if (LayoutOf(form).block_numbers > 1) return whole ? form : NumberType::kF32;
   return wanted_ && whole ? *wanted_ : form;
 }
@@ -102,6 +127,7 @@ kernels::PackedWeight ModelWeights::Load(const ModelFiles& files, const RankShar
 
 MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShard& shard, int64_t layer) {
   const Mixture& mixture = files.spec().mixture;
+  const bool gated = files.spec().gated_mlp;
   const auto matrix = [&](Role role, int64_t expert = 0) { return Load(files, shard, role, layer, expert); };
   MixtureWeights out;
   const auto wanted = std::exchange(wanted_, std::nullopt);
@@ -111,7 +137,8 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
   out.router_bias = ReadVector(files, shard, Role::kRouterBias, layer);
   out.correction = ReadVector(files, shard, Role::kRouterCorrection, layer);
   for (int64_t e = 0; e < mixture.experts; ++e) {
-    for (const Role role : {Role::kExpertGate, Role::kExpertUp}) out.in.push_back(matrix(role, e));
+    if (gated) out.in.push_back(matrix(Role::kExpertGate, e));
+    out.in.push_back(matrix(Role::kExpertUp, e));
     out.down.push_back(matrix(Role::kExpertDown, e));
     for (const auto& [role, biases] : {std::pair{Role::kExpertGateBias, &out.in_bias},
                                        {Role::kExpertUpBias, &out.in_bias},
@@ -121,7 +148,8 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
     }
   }
   if (mixture.shared_intermediate_size > 0) {
-    out.shared_in = {matrix(Role::kSharedGate), matrix(Role::kSharedUp)};
+    if (gated) out.shared_in.push_back(matrix(Role::kSharedGate));
+    out.shared_in.push_back(matrix(Role::kSharedUp));
     out.shared_down = {matrix(Role::kSharedDown)};
   }
   return out;
@@ -168,7 +196,7 @@ MixerWeights ModelWeights::LoadMixer(const ModelFiles& files, const RankShard& s
     out.taps_bias.insert(out.taps_bias.end(), bias.begin(), bias.end());
   }
   out.rate = ReadVector(files, shard, Role::kStateRate, layer);
-  for (float& rate : out.rate) rate = std::exp(rate);
+  for (float& rate : out.rate) rate = files.spec().recurrence.rates_negated ? -rate : std::exp(rate);
   out.decay_bias = ReadVector(files, shard, Role::kStateDecayBias, layer);
   out.skip = ReadVector(files, shard, Role::kStateSkip, layer);
   out.norm = ReadVector(files, shard, Role::kStateNorm, layer);

@@ -27,10 +27,10 @@ struct NormWeights {
 struct MixtureWeights {
   Matrices router;                             // [experts, hidden] and, of a gate of the shared expert, [1, hidden]
   std::vector<float> router_bias, correction;  // [experts]; empty for none
-  std::vector<float> in_bias, down_bias;       // [experts, 2 * local expert mlp], [experts, hidden]; empty for none
-  Matrices in;                                 // of each expert gate and up: [local expert mlp, hidden] each
-  Matrices down;                               // of each expert [hidden, local expert mlp]
-  Matrices shared_in, shared_down;             // of the shared expert, likewise; empty for none
+  std::vector<float> in_bias, down_bias;       // [experts, rows of in], [experts, hidden]; empty for none
+  Matrices in;                      // of each expert gate, if there is one, and up: [local expert mlp, hidden]
+  Matrices down;                    // of each expert [hidden, local expert mlp]
+  Matrices shared_in, shared_down;  // of the shared expert, likewise; empty for none
 };
 
 /// One rank's weights of a layer that keeps a state.
@@ -122,7 +122,7 @@ class ModelWeights {
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
   /// How columns of a matrix are packed that has this form.
-  NumberType TypeFor(NumberType form, Range cols) const;
+  NumberType TypeFor(NumberType form, const WeightSlice& slice) const;
 
   const Loading loading_;
   std::string path_;

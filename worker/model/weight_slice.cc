@@ -58,6 +58,26 @@ int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
   return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
+/// Where a file that has value heads tiled (Recurrence::values_tiled) keeps this one.
+int64_t TiledHead(const Recurrence& recurrence, int64_t head) {
+  return head % recurrence.heads_per_key() * recurrence.key_heads + head / recurrence.heads_per_key();
+}
+
+/// Numbers of one value head along an axis; 0 along others.
+int64_t PerValueHead(const Recurrence& recurrence, Axis axis) {
+  return axis == Axis::kStateHeads ? 1 : axis == Axis::kStateValues ? recurrence.value_dim : 0;
+}
+
+/// Where such a file keeps the numbers of value heads along an axis that is a matrix's columns.
+std::vector<Range> TiledPieces(const Recurrence& recurrence, const Range& heads) {
+  std::vector<Range> pieces;
+  for (int64_t head = heads.begin; head < heads.end; ++head) {
+    const int64_t begin = TiledHead(recurrence, head) * recurrence.value_dim;
+    pieces.push_back({begin, begin + recurrence.value_dim});
+  }
+  return pieces;
+}
+
 kernels::RouterScore AsKernel(RouterScore score) {
   switch (score) {
     case RouterScore::kSoftmax:
@@ -81,11 +101,17 @@ WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, 
   const RowPlaces places = files.PlacesOf(role, layer);
   const Range part = PartOf(spec, weight.rows, shard, layer);
   const bool interleaved = weight.rotates && spec.interleaved_rope_rows;
+  const Recurrence& r = spec.recurrence;
+  const int64_t tiled = r.values_tiled ? PerValueHead(r, weight.rows) : 0;
   WeightSlice slice{{}, PartOf(spec, weight.cols, shard, layer)};
   slice.rows.reserve(static_cast<size_t>(part.size()));
   for (int64_t row = part.begin; row < part.end; ++row) {
-    slice.rows.push_back(places.Of(interleaved ? InterleavedRow(row, l.head_dim, spec.rotated_dims(l)) : row));
+    const int64_t kept = interleaved ? InterleavedRow(row, l.head_dim, spec.rotated_dims(l))
+                         : tiled > 0 ? TiledHead(r, row / tiled) * tiled + row % tiled
+                                     : row;
+    slice.rows.push_back(places.Of(kept));
   }
+  if (r.values_tiled && weight.cols == Axis::kStateValues) slice.pieces = TiledPieces(r, shard.value_heads);
   return slice;
 }
 
@@ -145,8 +171,10 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
                               int64_t expert) {
   if (!files.Has(role, layer)) return {};
   const Tensor& tensor = files.Get(role, layer, expert);
-  std::vector<float> whole(static_cast<size_t>(tensor.cols())), part;
-  kernels::DecodeRow(AsWeight(tensor), 0, 0, tensor.cols(), whole.data());
+  const kernels::Weight stored = AsWeight(tensor);
+  std::vector<float> whole(static_cast<size_t>(tensor.rows() * tensor.cols())), part;
+  for (int64_t row = 0; row < tensor.rows(); ++row)  // more than one where the file has a vector as a matrix
+    kernels::DecodeRow(stored, row, 0, tensor.cols(), whole.data() + row * tensor.cols());
   const float add = IsNorm(role) && files.spec().norms_add_one ? 1 : 0;
   for (const int64_t row : SliceOf(files, shard, role, layer).rows) {
     part.push_back(whole[static_cast<size_t>(row)] + add);

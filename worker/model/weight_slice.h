@@ -19,11 +19,14 @@ kernels::RouteExpertsParams RoutingOf(const Mixture& mixture);
 struct WeightSlice {
   std::vector<int64_t> rows;
   Range cols;
+  /// Where the file has those columns, one piece after another, if it has them in another order; else none.
+  std::vector<Range> pieces = {};
 };
 
 /// What follows from the weight's axes and the rank's shard. Rows are counted in the file's tensor, of which other
 /// weights may have rows, too. Rows of heads come in the order in which dimension i of a head rotates with dimension i
-/// + half of those that rotate, whatever the file's is.
+/// + half of those that rotate, and value heads that keep a state beside those of the same key head, whatever the
+/// file's is.
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
 
 /// Rows for columns, in `room`, which outlives what is returned. Throws Error for quantised tensors.

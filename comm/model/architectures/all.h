@@ -36,7 +36,7 @@ extern const Architecture kLfm2, kLfm2Moe;                            // lfm2.cc
 extern const Architecture kQwen3Next, kQwen35, kQwen35Moe;            // qwen_hybrid.cc
 extern const Architecture kQwen35Text, kQwen35MoeText;                // qwen_hybrid.cc
 extern const Architecture kBamba;                                     // bamba.cc
-extern const Architecture kNemotronH;                                 // nemotron_h.cc
+extern const Architecture kNemotronH, kNemotronHMoe;                  // nemotron_h.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 
 }  // namespace quire::architectures

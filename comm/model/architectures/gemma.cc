@@ -5,6 +5,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/llama.h"
 
 namespace quire::architectures {

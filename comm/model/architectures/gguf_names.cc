@@ -8,6 +8,9 @@ namespace quire::architectures {
 
 namespace {
 
+constexpr const char *kShortConvolutionIn = "blk.{}.shortconv.in_proj.weight", *kStateTaps = "blk.{}.ssm_conv1d.weight",
+                     *kStateTapsBias = "blk.{}.ssm_conv1d.bias";
+
 constexpr std::pair<Role, const char*> kNames[] = {
     {Role::kEmbedding, "token_embd.weight"},
     {Role::kPositions, "position_embd.weight"},
@@ -46,6 +49,28 @@ constexpr std::pair<Role, const char*> kNames[] = {
     {Role::kLayerInputOut, "blk.{}.proj.weight"},
     {Role::kLayerInputNorm, "blk.{}.post_norm.weight"},
     {Role::kLayerScale, "blk.{}.layer_output_scale.weight"},
+    {Role::kConvInGate, kShortConvolutionIn},
+    {Role::kConvOutGate, kShortConvolutionIn},
+    {Role::kConvIn, kShortConvolutionIn},
+    {Role::kConvTaps, "blk.{}.shortconv.conv.weight"},
+    {Role::kConvOut, "blk.{}.shortconv.out_proj.weight"},
+    {Role::kStateQuery, kGgufQkv},
+    {Role::kStateKey, kGgufQkv},
+    {Role::kStateValue, kGgufQkv},
+    {Role::kStateGate, "blk.{}.attn_gate.weight"},
+    {Role::kStateBeta, "blk.{}.ssm_beta.weight"},
+    {Role::kStateDecay, "blk.{}.ssm_alpha.weight"},
+    {Role::kStateQueryTaps, kStateTaps},
+    {Role::kStateKeyTaps, kStateTaps},
+    {Role::kStateValueTaps, kStateTaps},
+    {Role::kStateQueryTapsBias, kStateTapsBias},
+    {Role::kStateKeyTapsBias, kStateTapsBias},
+    {Role::kStateValueTapsBias, kStateTapsBias},
+    {Role::kStateRate, "blk.{}.ssm_a"},
+    {Role::kStateDecayBias, "blk.{}.ssm_dt.bias"},
+    {Role::kStateSkip, "blk.{}.ssm_d"},
+    {Role::kStateNorm, "blk.{}.ssm_norm.weight"},
+    {Role::kStateOut, "blk.{}.ssm_out.weight"},
     {Role::kRouter, "blk.{}.ffn_gate_inp.weight"},
     {Role::kRouterBias, "blk.{}.ffn_gate_inp.bias"},
     {Role::kRouterCorrection, "blk.{}.exp_probs_b.bias"},
@@ -68,10 +93,11 @@ const char* GgufName(Role role) {
   return name == std::end(kNames) ? nullptr : name->second;
 }
 
-bool Has(const GgufConfig& config, const char* name) {
-  std::string in_first_layer = name;
-  if (const size_t place = in_first_layer.find("{}"); place != std::string::npos) in_first_layer.replace(place, 2, "0");
-  return config.file().tensors.contains(in_first_layer);
+bool Has(const GgufConfig& config, const char* name, int64_t layer) {
+  std::string in_layer = name;
+  if (const size_t place = in_layer.find("{}"); place != std::string::npos)
+    in_layer.replace(place, 2, std::to_string(layer));
+  return config.file().tensors.contains(in_layer);
 }
 
 }  // namespace quire::architectures

@@ -10,11 +10,13 @@ namespace quire::architectures {
 /// read has such a weight.
 const char* GgufName(Role role);
 
-/// Whether the file has such a weight: of a layer, in its first one.
-bool Has(const GgufConfig& config, const char* name);
-inline bool Has(const GgufConfig& config, Role role) { return Has(config, GgufName(role)); }
+/// Whether the file has such a weight: of a layer, in this one.
+bool Has(const GgufConfig& config, const char* name, int64_t layer = 0);
+inline bool Has(const GgufConfig& config, Role role, int64_t layer = 0) { return Has(config, GgufName(role), layer); }
 
 /// Queries, keys and values that are one tensor.
 inline constexpr const char *kGgufQkv = "blk.{}.attn_qkv.weight", *kGgufQkvBias = "blk.{}.attn_qkv.bias";
+/// All that projects into a state space, or into queries, keys, values and gates of the gated delta rule.
+inline constexpr const char* kGgufStateIn = "blk.{}.ssm_in.weight";
 
 }  // namespace quire::architectures

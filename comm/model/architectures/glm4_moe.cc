@@ -1,7 +1,7 @@
 // GLM-4.5 and later: Llama with biases or norms of queries and keys and a part of each head that rotates, dense layers
 // first and then mixtures with a shared expert, whose routers choose by sigmoids and a correction, group by group.
-#include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"
@@ -19,14 +19,9 @@ ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Layers that predict further tokens are counted as blocks.
 ModelSpec Glm4MoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
-  const int64_t further = config.Count("nextn_predict_layers", 0);
-  if (further < 0 || further >= spec.num_layers()) {
-    Fail("{}: nextn_predict_layers = {} of {} blocks", config.path(), further, spec.num_layers());
-  }
-  spec.layers.resize(static_cast<size_t>(spec.num_layers() - further));
+  DropFurtherLayers(config, spec);
   spec.qkv_bias = Has(config, Role::kQueryBias);
   spec.qk_norm = Has(config, Role::kQueryNorm) ? QkNorm::kHeads : QkNorm::kNone;
   SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, CorrectedMixtureFromGguf(config), config.path());

@@ -2,6 +2,7 @@
 // context that attention may spend its weight on, and mixtures of clamped gates whose weights may be MXFP4.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"

@@ -3,6 +3,7 @@
 // positions.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mamba.h"
 #include "comm/model/architectures/mixtures.h"
@@ -82,6 +83,30 @@ ModelSpec GraniteHybridFromHf(const HfConfig& config) {
   return spec;
 }
 
+/// Layers without keys are state spaces. Files made of Bamba, which rotates a part of each head, are called so, too,
+/// but their rows are in an order in which other dimensions rotate together than in the model.
+ModelSpec GraniteHybridFromGguf(const GgufConfig& config) {
+  ModelSpec spec = GraniteFromGguf(config);
+  spec.SetAll(&LayerSpec::rope, config.Flag("rope.scaling.finetuned", false) ? 0 : -1);
+  if (spec.layers[0].rope == 0 && spec.ropes[0].rotated_dims != 0)
+    Fail("{}: rope.dimension_count of a part of each head is not supported for this architecture", config.path());
+  const std::vector<bool> without_keys = LayersWithout(config, kGgufKvHeads, spec);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (without_keys[i]) spec.layers[i].mixer = Mixer::kStateSpace;
+  }
+  if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromGguf(config, spec);
+  const int64_t shared = config.Count("expert_shared_feed_forward_length", 0);
+  if (config.Count("expert_count", 0) > 0) {
+    Mixture mixture = MixtureFromGguf(config);
+    mixture.score = RouterScore::kSoftmaxOfChosen;
+    mixture.shared_intermediate_size = shared;
+    SetMixture(spec, mixture);
+  } else if (shared > 0) {
+    spec.SetAll(&LayerSpec::intermediate_size, shared);
+  }
+  return spec;
+}
+
 ModelSpec GraniteMoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = GraniteFromGguf(config);
   Mixture mixture = MixtureFromGguf(config);
@@ -107,8 +132,8 @@ std::vector<WeightSpec> GraniteHybridWeights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kGraniteHybrid = {"granitemoehybrid", nullptr, GraniteHybridFromHf, nullptr,
-                                         GraniteHybridWeights};
+constexpr Architecture kGraniteHybrid = {"granitemoehybrid", "granitehybrid", GraniteHybridFromHf,
+                                         GraniteHybridFromGguf, GraniteHybridWeights};
 constexpr Architecture kGraniteMoe = {"granitemoe", "granitemoe", GraniteMoeFromHf, GraniteMoeFromGguf,
                                       GraniteMoeWeights};
 constexpr Architecture kGranite = {"granite", "granite", GraniteFromHf, GraniteFromGguf, LlamaWeights};

@@ -2,6 +2,8 @@
 // mixtures.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"
 
@@ -72,6 +74,29 @@ ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
+/// Layers without keys are convolutions.
+ModelSpec Lfm2FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  spec.qk_norm = QkNorm::kHeads;
+  const std::vector<bool> without_keys = LayersWithout(config, kGgufKvHeads, spec);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (without_keys[i]) spec.layers[i].mixer = Mixer::kShortConvolution;
+  }
+  if (spec.num_state_layers() > 0) spec.recurrence = {config.Count("shortconv.l_cache"), spec.hidden_size};
+  return spec;
+}
+
+ModelSpec Lfm2MoeFromGguf(const GgufConfig& config) {
+  ModelSpec spec = Lfm2FromGguf(config);
+  const int64_t dense = config.Count("leading_dense_block_count", 0);
+  Mixture mixture = MixtureFromGguf(config);
+  mixture.score = RouterScore::kSigmoid;
+  mixture.renormalize = true;
+  mixture.correction_bias = Has(config, Role::kRouterCorrection, dense);
+  SetMixtureFrom(dense, spec, mixture, config.path());
+  return spec;
+}
+
 constexpr MixtureNames kNames = {.router = "model.layers.{}.feed_forward.gate.weight",
                                  .gate = "model.layers.{}.feed_forward.experts.{}.w1.weight",
                                  .up = "model.layers.{}.feed_forward.experts.{}.w3.weight",
@@ -88,6 +113,7 @@ std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
   Rename(weights, Role::kUp, "model.layers.{}.feed_forward.w3.weight");
   Rename(weights, Role::kDown, "model.layers.{}.feed_forward.w2.weight");
   Rename(weights, Role::kFinalNorm, "model.embedding_norm.weight");
+  WeightOf(weights, Role::kFinalNorm).gguf = GgufName(Role::kEmbeddingNorm);
   AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
   Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight");
   Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight");
@@ -104,7 +130,7 @@ std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kLfm2 = {"lfm2", nullptr, Lfm2FromHf, nullptr, Lfm2Weights};
-constexpr Architecture kLfm2Moe = {"lfm2_moe", nullptr, Lfm2MoeFromHf, nullptr, Lfm2Weights};
+constexpr Architecture kLfm2 = {"lfm2", "lfm2", Lfm2FromHf, Lfm2FromGguf, Lfm2Weights};
+constexpr Architecture kLfm2Moe = {"lfm2_moe", "lfm2moe", Lfm2MoeFromHf, Lfm2MoeFromGguf, Lfm2Weights};
 
 }  // namespace quire::architectures

@@ -6,6 +6,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/mixtures.h"
 
@@ -23,6 +24,13 @@ int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.h
 int64_t MlpColumns(const HfConfig& config) {
   const bool left_out = !config.Has("intermediate_size") && config.Has("moe_intermediate_size");
   return config.Count(left_out ? "moe_intermediate_size" : "intermediate_size");
+}
+
+/// Files of models all of whose MLPs are mixtures may leave out the size of others.
+int64_t MlpColumns(const GgufConfig& config) {
+  if (config.Has(kGgufMlpColumns) || !config.Has("expert_feed_forward_length"))
+    return CountOfLayers(config, kGgufMlpColumns, config.Has(kGgufMlpColumns) ? 0 : config.Count(kGgufMlpColumns));
+  return config.Count("expert_feed_forward_length");
 }
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
@@ -132,12 +140,12 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.hidden_size = config.Count("embedding_length");
   spec.layers = LayersOf(config.Count("block_count"), config.path());
   spec.num_heads = config.Count("attention.head_count");
-  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("attention.head_count_kv", spec.num_heads));
+  spec.SetAll(&LayerSpec::num_kv_heads, CountOfLayers(config, kGgufKvHeads, spec.num_heads));
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
   if (config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
   }
-  spec.SetAll(&LayerSpec::intermediate_size, config.Count("feed_forward_length"));
+  spec.SetAll(&LayerSpec::intermediate_size, MlpColumns(config));
   spec.max_position = config.Count("context_length");
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
   spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));
@@ -145,18 +153,6 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.vocab_size = static_cast<int64_t>(config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens").size());
   spec.tied_embeddings = !Has(config, Role::kHead);
   return spec;
-}
-
-void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every) {
-  const std::vector<int64_t> slides = config.Counts("attention.sliding_window_pattern");
-  if (!slides.empty() && slides.size() != spec.layers.size()) {
-    Fail("{}: attention.sliding_window_pattern lists {} layers of {}", config.path(), slides.size(),
-         spec.layers.size());
-  }
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    const bool sliding = slides.empty() ? static_cast<int64_t>(i + 1) % full_every != 0 : slides[i] != 0;
-    if (!sliding) spec.layers[i].window = 0;
-  }
 }
 
 WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* name) {

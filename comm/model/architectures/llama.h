@@ -33,10 +33,6 @@ bool IsSliding(const HfConfig& config, const std::string& kind);
 /// Gives the window to the layers that slide: those that layer_types says or, without it, `slides` of their numbers.
 void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides);
 
-/// A GGUF's window is for all layers, or for those that attention.sliding_window_pattern lists: leaves it to
-/// those or, without the list, to all but each `full_every`-th.
-void KeepWindows(const GgufConfig& config, ModelSpec& spec, int64_t full_every);
-
 /// What the final norm is called in safetensors of families that do not call it model.norm.
 inline constexpr const char* kFinalLayerNorm = "model.final_layernorm.weight";
 

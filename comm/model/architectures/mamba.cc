@@ -1,7 +1,10 @@
 #include "comm/model/architectures/mamba.h"
 
+#include <algorithm>
+
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/model/architectures/gguf_names.h"
 
 namespace quire::architectures {
 
@@ -39,6 +42,21 @@ Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys) 
   } else {
     recurrence.value_dim = config.Count(keys.head_size);
   }
+  return recurrence;
+}
+
+Recurrence StateSpaceFromGguf(const GgufConfig& config, const ModelSpec& spec) {
+  const auto first = std::ranges::find(spec.layers, Mixer::kStateSpace, &LayerSpec::mixer) - spec.layers.begin();
+  Recurrence recurrence = {.taps = config.Count("ssm.conv_kernel"),
+                           .key_heads = config.Count("ssm.group_count", 1),
+                           .value_heads = config.Count("ssm.time_step_rank"),
+                           .key_dim = config.Count("ssm.state_size"),
+                           .taps_bias = Has(config, Role::kStateValueTapsBias, first),
+                           .rates_negated = true};
+  const int64_t values = config.Count("ssm.inner_size");
+  if (recurrence.value_heads < 1 || values % recurrence.value_heads != 0)
+    Fail("{}: ssm.inner_size = {} does not divide over {} heads", config.path(), values, recurrence.value_heads);
+  recurrence.value_dim = values / recurrence.value_heads;
   return recurrence;
 }
 
@@ -84,6 +102,9 @@ void AddStateSpaceWeights(const ModelSpec& spec, const StateSpaceNames& names, s
     mine.push_back(fused(Role::kStateValueTapsBias, names.taps_bias, kStateValues, kOne));
     mine.push_back(fused(Role::kStateKeyTapsBias, names.taps_bias, kStateKeys, kOne));
     mine.push_back(fused(Role::kStateQueryTapsBias, names.taps_bias, kStateKeys, kOne));
+  }
+  for (WeightSpec& weight : mine) {
+    if (weight.hf == names.in) weight.gguf = kGgufStateIn;
   }
   weights.insert(weights.begin() + 1, mine.begin(), mine.end());
 }

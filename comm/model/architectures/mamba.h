@@ -20,6 +20,9 @@ Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys);
 /// Granite's and Bamba's.
 extern const StateSpaceKeys kMambaKeys;
 
+/// The same of GGUF, where some layer of the model has such a state. Throws Error for sizes that contradict each other.
+Recurrence StateSpaceFromGguf(const GgufConfig& config, const ModelSpec& spec);
+
 /// Gives layers the mixer that the family's names of their kinds say. Throws Error for other names.
 void SetStateSpaces(const HfConfig& config, const std::vector<std::string>& kinds, ModelSpec& spec);
 

@@ -148,7 +148,8 @@ MixtureNames Stacked(MixtureNames names) {
 void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::vector<WeightSpec>& weights) {
   using enum Axis;
   const Mixture& m = spec.mixture;
-  const bool stacked = m.file_rows == GateUpRows::kInOrder && std::string_view(usual.gate) != usual.up;
+  const bool stacked =
+      spec.gated_mlp && m.file_rows == GateUpRows::kInOrder && std::string_view(usual.gate) != usual.up;
   const MixtureNames names = stacked ? Stacked(usual) : usual;
   if (spec.num_mixture_layers() == 0) return;
   if (spec.num_mixture_layers() == spec.num_layers()) {
@@ -161,7 +162,7 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::ve
   if (m.correction_bias) {
     mine.push_back({Role::kRouterCorrection, names.correction, kExperts, kOne});
   }
-  mine.push_back({Role::kExpertGate, names.gate, kExpertMlp, kHidden});
+  if (spec.gated_mlp) mine.push_back({Role::kExpertGate, names.gate, kExpertMlp, kHidden});
   mine.push_back({Role::kExpertUp, names.up, kExpertMlp, kHidden});
   mine.push_back({Role::kExpertDown, names.down, kHidden, kExpertMlp});
   if (m.expert_biases) {
@@ -175,9 +176,9 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::ve
     if (weight.rows == kExpertMlp) weight.fusion = FusionOf(m.file_rows);
   }
   if (m.shared_intermediate_size > 0) {
-    const bool one = std::string_view(names.shared_gate) == names.shared_up;
+    const bool one = spec.gated_mlp && std::string_view(names.shared_gate) == names.shared_up;
     const Fusion fusion = one ? Fusion::kInOrder : Fusion::kNone;
-    mine.push_back({Role::kSharedGate, names.shared_gate, kSharedMlp, kHidden, false, fusion});
+    if (spec.gated_mlp) mine.push_back({Role::kSharedGate, names.shared_gate, kSharedMlp, kHidden, false, fusion});
     mine.push_back({Role::kSharedUp, names.shared_up, kSharedMlp, kHidden, false, fusion});
     mine.push_back({Role::kSharedDown, names.shared_down, kHidden, kSharedMlp});
   }

@@ -37,7 +37,7 @@ void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, cons
 
 /// Names in safetensors of a mixture's weights; those of GGUF are the same in all families.
 struct MixtureNames {
-  const char *router, *gate, *up, *down;
+  const char *router, *gate, *up, *down;  // no gate in models without gated MLPs
   const char *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr, *shared_scale = nullptr;
   const char *router_bias = nullptr, *correction = nullptr;
   const char *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;

@@ -1,9 +1,12 @@
-// Nemotron-H: every layer is one thing alone, a state space of Mamba-2, attention without positions, or an MLP with the
-// square of ReLU. Its mixtures, whose experts have no gates, are refused.
+// Nemotron-H and Nemotron 3: every layer is one thing alone, a state space of Mamba-2, attention without positions, an
+// MLP with the square of ReLU, or a mixture of such MLPs.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mamba.h"
+#include "comm/model/architectures/mixtures.h"
 
 namespace quire::architectures {
 
@@ -42,6 +45,28 @@ constexpr StateSpaceKeys kKeys = {.taps = "conv_kernel",
                                   .head_size = "mamba_head_dim",
                                   .taps_bias = "use_conv_bias"};
 
+constexpr const char* kLatent = "mixtures of experts in a space of their own (moe_latent_size) are not supported";
+
+/// The shared expert is there whatever n_shared_experts says.
+Mixture NemotronMixtureFromHf(const HfConfig& config) {
+  if (config.Has("moe_latent_size")) Fail("{}: {}", config.path(), kLatent);
+  Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
+  mixture.shared_intermediate_size = config.Count("moe_shared_expert_intermediate_size");
+  mixture.score = RouterScore::kSigmoid;
+  mixture.correction_bias = true;
+  mixture.renormalize = config.Flag("norm_topk_prob", true);
+  mixture.scale = config.Real("routed_scaling_factor", 1);
+  mixture.groups = config.Count("n_group", 1);
+  mixture.groups_per_token = config.Count("topk_group", 1);
+  return mixture;
+}
+
+/// A layer that has nothing before its MLP or mixture.
+void SetMlpAlone(bool mixture, LayerSpec& layer) {
+  layer.mixer = Mixer::kNone;
+  layer.mixture = mixture;
+}
+
 ModelSpec NemotronHFromHf(const HfConfig& config) {
   const std::vector<std::string> kinds = KindsFromHf(config);
   ModelSpec spec;
@@ -64,19 +89,52 @@ ModelSpec NemotronHFromHf(const HfConfig& config) {
   std::vector<std::string> mixers = kinds;
   for (size_t i = 0; i < kinds.size(); ++i) {
     LayerSpec& layer = spec.layers[i];
-    if (kinds[i] == "moe")
-      Fail("{}: layer {} is a mixture of experts without gates, which are not supported", config.path(), i);
-    layer.mlp = kinds[i] == "mlp";
+    layer.mlp = kinds[i] == "mlp" || kinds[i] == "moe";
     if (!layer.mlp) continue;
-    layer.mixer = Mixer::kNone;
+    SetMlpAlone(kinds[i] == "moe", layer);
     mixers[i] = "attention";
   }
+  if (spec.num_mixture_layers() > 0) spec.mixture = NemotronMixtureFromHf(config);
   SetStateSpaces(config, mixers, spec);
   RefuseOtherSteps(config);
   if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromHf(config, kKeys);
-  // Of mixtures, which no layer is.
+  // Of mixtures, where no layer is one, or of no meaning.
   for (const char* key : {"n_routed_experts", "n_shared_experts", "n_group", "topk_group"}) config.Has(key);
   config.Real("routed_scaling_factor", 1);
+  return spec;
+}
+
+/// Layers without keys that have an MLP's columns are that, the others without keys state spaces.
+ModelSpec NemotronHFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  spec.SetAll(&LayerSpec::rope, -1);
+  spec.gated_mlp = false;
+  spec.activation = Activation::kRelu2;
+  const std::vector<bool> without_keys = LayersWithout(config, kGgufKvHeads, spec);
+  const std::vector<bool> without_mlp = LayersWithout(config, kGgufMlpColumns, spec);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    LayerSpec& layer = spec.layers[i];
+    layer.mlp = !without_mlp[i];
+    if (without_keys[i]) layer.mixer = layer.mlp ? Mixer::kNone : Mixer::kStateSpace;
+  }
+  DropFurtherLayers(config, spec);
+  if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromGguf(config, spec);
+  return spec;
+}
+
+/// Its MLPs all are mixtures.
+ModelSpec NemotronHMoeFromGguf(const GgufConfig& config) {
+  ModelSpec spec = NemotronHFromGguf(config);
+  spec.architecture = kNemotronH.hf;
+  if (config.Count("moe_latent_size", 0) != 0) Fail("{}: {}", config.path(), kLatent);
+  for (LayerSpec& layer : spec.layers) layer.mixture = layer.mlp;
+  spec.mixture = MixtureFromGguf(config);
+  if (spec.mixture.groups > 1 && !config.Has("expert_group_used_count"))
+    Fail("{}: of {} groups of experts it is not said how many a token chooses", config.path(), spec.mixture.groups);
+  config.Has("expert_shared_count");  // they are one MLP, however many
+  spec.mixture.shared_intermediate_size = config.Count("expert_shared_feed_forward_length");
+  spec.mixture.score = RouterScore::kSigmoid;
+  spec.mixture.correction_bias = true;
   return spec;
 }
 
@@ -93,6 +151,14 @@ constexpr StateSpaceNames kNames = {.in = "backbone.layers.{}.mixer.in_proj.weig
                                     .norm = "backbone.layers.{}.mixer.norm.weight",
                                     .out = "backbone.layers.{}.mixer.out_proj.weight"};
 
+constexpr MixtureNames kMixtureNames = {.router = "backbone.layers.{}.mixer.gate.weight",
+                                        .gate = nullptr,
+                                        .up = "backbone.layers.{}.mixer.experts.{}.up_proj.weight",
+                                        .down = "backbone.layers.{}.mixer.experts.{}.down_proj.weight",
+                                        .shared_up = "backbone.layers.{}.mixer.shared_experts.up_proj.weight",
+                                        .shared_down = "backbone.layers.{}.mixer.shared_experts.down_proj.weight",
+                                        .correction = "backbone.layers.{}.mixer.gate.e_score_correction_bias"};
+
 std::vector<WeightSpec> NemotronHWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   for (const Role role : {Role::kEmbedding, Role::kHead}) {
@@ -100,6 +166,7 @@ std::vector<WeightSpec> NemotronHWeights(const ModelSpec& spec) {
   }
   Rename(weights, Role::kAttentionNorm, kNorm);
   Rename(weights, Role::kMlpNorm, kNorm);
+  WeightOf(weights, Role::kMlpNorm).gguf = GgufName(Role::kAttentionNorm);
   Rename(weights, Role::kQuery, "backbone.layers.{}.mixer.q_proj.weight");
   Rename(weights, Role::kKey, "backbone.layers.{}.mixer.k_proj.weight");
   Rename(weights, Role::kValue, "backbone.layers.{}.mixer.v_proj.weight");
@@ -109,16 +176,24 @@ std::vector<WeightSpec> NemotronHWeights(const ModelSpec& spec) {
   Rename(weights, Role::kFinalNorm, "backbone.norm_f.weight");
   std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kGate; });
   AddStateSpaceWeights(spec, kNames, weights);
+  AddMixtureWeights(spec, kMixtureNames, weights);
   return weights;
 }
 
 }  // namespace
 
 constexpr Architecture kNemotronH = {.hf = "nemotron_h",
-                                     .gguf = nullptr,
+                                     .gguf = "nemotron_h",
                                      .from_hf = NemotronHFromHf,
-                                     .from_gguf = nullptr,
+                                     .from_gguf = NemotronHFromGguf,
                                      .weights = NemotronHWeights,
                                      .predicts_further = true};
+/// GGUF's name of those with mixtures.
+constexpr Architecture kNemotronHMoe = {.hf = nullptr,
+                                        .gguf = "nemotron_h_moe",
+                                        .from_hf = nullptr,
+                                        .from_gguf = NemotronHMoeFromGguf,
+                                        .weights = NemotronHWeights,
+                                        .predicts_further = true};
 
 }  // namespace quire::architectures

@@ -2,6 +2,7 @@
 // Three layers of four of the third generation have a window, and the fourth rotates as longer contexts need it.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/llama.h"
 
 namespace quire::architectures {

@@ -2,6 +2,8 @@
 // gives in the others; MLPs, or mixtures with a shared expert.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
 #include "comm/model/architectures/mixtures.h"
 
@@ -38,6 +40,18 @@ ModelSpec HybridFromHf(const HfConfig& config) {
   return spec;
 }
 
+Recurrence GatedDeltaFromGguf(const GgufConfig& config) {
+  const int64_t values = config.Count("ssm.inner_size"), heads = config.Count("ssm.time_step_rank");
+  if (heads < 1 || values % heads != 0)
+    Fail("{}: ssm.inner_size = {} does not divide over {} heads", config.path(), values, heads);
+  return {.taps = config.Count("ssm.conv_kernel"),
+          .key_heads = config.Count("ssm.group_count"),
+          .value_heads = heads,
+          .key_dim = config.Count("ssm.state_size"),
+          .value_dim = values / heads,
+          .rates_negated = true};
+}
+
 void ReadMixture(const HfConfig& config, bool renormalize, ModelSpec& spec) {
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
   mixture.shared_intermediate_size = config.Count("shared_expert_intermediate_size");
@@ -48,6 +62,7 @@ void ReadMixture(const HfConfig& config, bool renormalize, ModelSpec& spec) {
 
 ModelSpec Qwen3NextFromHf(const HfConfig& config) {
   ModelSpec spec = HybridFromHf(config);
+  spec.recurrence.gates_by_key_head = spec.recurrence.betas_by_key_head = true;
   ReadMixture(config, config.Flag("norm_topk_prob", true), spec);
   return spec;
 }
@@ -57,6 +72,48 @@ ModelSpec Qwen35MoeFromHf(const HfConfig& config) {
   ReadMixture(config, true, spec);
   return spec;
 }
+
+/// Norms as what is multiplied by. Every full_attention_interval-th layer attends.
+ModelSpec HybridFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  DropFurtherLayers(config, spec);
+  config.Has("rope.dimension_sections");  // all sections agree in texts
+  spec.qk_norm = QkNorm::kHeads;
+  spec.attention_gate = true;
+  const int64_t interval = config.Count("full_attention_interval", 4);
+  if (interval < 1) Fail("{}: full_attention_interval = {} is out of range", config.path(), interval);
+  for (int64_t i = 0; i < spec.num_layers(); ++i) {
+    if ((i + 1) % interval != 0) spec.layers[static_cast<size_t>(i)].mixer = Mixer::kGatedDelta;
+  }
+  if (spec.num_state_layers() > 0) spec.recurrence = GatedDeltaFromGguf(config);
+  return spec;
+}
+
+ModelSpec WithMixture(const GgufConfig& config, ModelSpec spec) {
+  Mixture mixture = MixtureFromGguf(config);
+  mixture.shared_intermediate_size = config.Count("expert_shared_feed_forward_length");
+  mixture.shared_gate = mixture.renormalize = true;
+  spec.mixture = mixture;
+  for (int64_t i = 0; i < spec.num_layers(); ++i)
+    spec.layers[static_cast<size_t>(i)].mixture = !Has(config, Role::kUp, i);
+  return spec;
+}
+
+/// Older files have all that projects as HF's.
+ModelSpec Qwen3NextFromGguf(const GgufConfig& config) {
+  ModelSpec spec = HybridFromGguf(config);
+  spec.recurrence.gates_by_key_head = Has(config, kGgufStateIn);
+  spec.recurrence.betas_by_key_head = true;
+  return WithMixture(config, spec);
+}
+
+ModelSpec Qwen35FromGguf(const GgufConfig& config) {
+  ModelSpec spec = HybridFromGguf(config);
+  spec.recurrence.values_tiled = true;
+  return spec;
+}
+
+ModelSpec Qwen35MoeFromGguf(const GgufConfig& config) { return WithMixture(config, Qwen35FromGguf(config)); }
 
 /// The text model of one that sees, whose own configuration says all that counts for texts.
 ModelSpec TextFromHf(const HfConfig& config, ModelSpec (*from_hf)(const HfConfig&)) {
@@ -72,40 +129,48 @@ ModelSpec TextFromHf(const HfConfig& config, ModelSpec (*from_hf)(const HfConfig
 ModelSpec Qwen35OfBothFromHf(const HfConfig& config) { return TextFromHf(config, HybridFromHf); }
 ModelSpec Qwen35MoeOfBothFromHf(const HfConfig& config) { return TextFromHf(config, Qwen35MoeFromHf); }
 
-/// How files have the projections of the gated delta rule: queries, keys, values and gates in one tensor, and betas
-/// and decays in another, key head by key head; or apart, but for queries, keys and values.
-enum class Projections { kByKeyHead, kApart };
+/// What projects into the gated delta rule: Recurrence has how files differ.
+std::vector<WeightSpec> Projections(const Recurrence& recurrence) {
+  using enum Axis;
+  const bool gates = recurrence.gates_by_key_head, betas = recurrence.betas_by_key_head;
+  const char* qkv =
+      gates ? "model.layers.{}.linear_attn.in_proj_qkvz.weight" : "model.layers.{}.linear_attn.in_proj_qkv.weight";
+  const char* z = gates ? qkv : "model.layers.{}.linear_attn.in_proj_z.weight";
+  const char* b =
+      betas ? "model.layers.{}.linear_attn.in_proj_ba.weight" : "model.layers.{}.linear_attn.in_proj_b.weight";
+  const char* a = betas ? b : "model.layers.{}.linear_attn.in_proj_a.weight";
+  const char* in = gates ? kGgufStateIn : nullptr;
+  const char* ba = betas ? "blk.{}.ssm_ba.weight" : nullptr;
+  const auto weight = [](Role role, const char* hf, Axis rows, Fusion fusion, const char* gguf) {
+    return WeightSpec{role, hf, rows, kHidden, false, fusion, false, gguf};
+  };
+  const Fusion fused = gates ? Fusion::kByKeyHead : Fusion::kInOrder;
+  const auto apart = [](bool by_key_head) { return by_key_head ? Fusion::kByKeyHead : Fusion::kNone; };
+  return {weight(Role::kStateQuery, qkv, kStateKeys, fused, in),
+          weight(Role::kStateKey, qkv, kStateKeys, fused, in),
+          weight(Role::kStateValue, qkv, kStateValues, fused, in),
+          weight(Role::kStateGate, z, kStateValues, apart(gates), in),
+          weight(Role::kStateBeta, b, kStateHeads, apart(betas), ba),
+          weight(Role::kStateDecay, a, kStateHeads, apart(betas), ba)};
+}
 
-std::vector<WeightSpec> HybridWeights(const ModelSpec& spec, Projections projections) {
+std::vector<WeightSpec> HybridWeights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
+  WeightOf(weights, Role::kMlpNorm).gguf = GgufName(Role::kAttentionAfterNorm);
   AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
   const auto query = std::ranges::find(weights, Role::kQuery, &WeightSpec::role);
   query->fusion = Fusion::kByHead;
   WeightSpec gate = *query;
   gate.role = Role::kAttentionGate;
+  gate.gguf = GgufName(Role::kQuery);
   gate.rotates = false;
   weights.insert(query + 1, gate);
-  const bool by_head = projections == Projections::kByKeyHead;
-  const char* qkv =
-      by_head ? "model.layers.{}.linear_attn.in_proj_qkvz.weight" : "model.layers.{}.linear_attn.in_proj_qkv.weight";
-  const char* z = by_head ? qkv : "model.layers.{}.linear_attn.in_proj_z.weight";
-  const char* b =
-      by_head ? "model.layers.{}.linear_attn.in_proj_ba.weight" : "model.layers.{}.linear_attn.in_proj_b.weight";
-  const char* a = by_head ? b : "model.layers.{}.linear_attn.in_proj_a.weight";
   const char* taps = "model.layers.{}.linear_attn.conv1d.weight";
-  const Fusion fused = by_head ? Fusion::kByKeyHead : Fusion::kInOrder;
-  const Fusion apart = by_head ? Fusion::kByKeyHead : Fusion::kNone;
   const auto weight = [](Role role, const char* name, Axis rows, Axis cols, Fusion fusion = Fusion::kNone) {
     return WeightSpec{role, name, rows, cols, false, fusion};
   };
   const WeightSpec delta[] = {
-      weight(Role::kStateQuery, qkv, kStateKeys, kHidden, fused),
-      weight(Role::kStateKey, qkv, kStateKeys, kHidden, fused),
-      weight(Role::kStateValue, qkv, kStateValues, kHidden, fused),
-      weight(Role::kStateGate, z, kStateValues, kHidden, apart),
-      weight(Role::kStateBeta, b, kStateHeads, kHidden, apart),
-      weight(Role::kStateDecay, a, kStateHeads, kHidden, apart),
       weight(Role::kStateQueryTaps, taps, kStateKeys, kTaps, Fusion::kInOrder),
       weight(Role::kStateKeyTaps, taps, kStateKeys, kTaps, Fusion::kInOrder),
       weight(Role::kStateValueTaps, taps, kStateValues, kTaps, Fusion::kInOrder),
@@ -114,47 +179,46 @@ std::vector<WeightSpec> HybridWeights(const ModelSpec& spec, Projections project
       weight(Role::kStateNorm, "model.layers.{}.linear_attn.norm.weight", kStateHeadDim, kOne),
       weight(Role::kStateOut, "model.layers.{}.linear_attn.out_proj.weight", kHidden, kStateValues)};
   weights.insert(weights.begin() + 1, std::begin(delta), std::end(delta));
+  const std::vector<WeightSpec> projections = Projections(spec.recurrence);
+  weights.insert(weights.begin() + 1, projections.begin(), projections.end());
   AddMixtureWeights(spec, kQwenMixtureNames, weights);
   return weights;
 }
 
-std::vector<WeightSpec> Qwen3NextWeights(const ModelSpec& spec) { return HybridWeights(spec, Projections::kByKeyHead); }
-std::vector<WeightSpec> Qwen35Weights(const ModelSpec& spec) { return HybridWeights(spec, Projections::kApart); }
-
 }  // namespace
 
 constexpr Architecture kQwen3Next = {.hf = "qwen3_next",
-                                     .gguf = nullptr,
+                                     .gguf = "qwen3next",
                                      .from_hf = Qwen3NextFromHf,
-                                     .from_gguf = nullptr,
-                                     .weights = Qwen3NextWeights,
+                                     .from_gguf = Qwen3NextFromGguf,
+                                     .weights = HybridWeights,
                                      .predicts_further = true};
 constexpr const char* kText = "model.language_model.";
 constexpr Architecture kQwen35 = {.hf = "qwen3_5",
                                   .gguf = nullptr,
                                   .from_hf = Qwen35OfBothFromHf,
                                   .from_gguf = nullptr,
-                                  .weights = Qwen35Weights,
+                                  .weights = HybridWeights,
                                   .hf_text = kText,
                                   .predicts_further = true};
 constexpr Architecture kQwen35Moe = {.hf = "qwen3_5_moe",
                                      .gguf = nullptr,
                                      .from_hf = Qwen35MoeOfBothFromHf,
                                      .from_gguf = nullptr,
-                                     .weights = Qwen35Weights,
+                                     .weights = HybridWeights,
                                      .hf_text = kText,
                                      .predicts_further = true};
 constexpr Architecture kQwen35Text = {.hf = "qwen3_5_text",
-                                      .gguf = nullptr,
+                                      .gguf = "qwen35",
                                       .from_hf = HybridFromHf,
-                                      .from_gguf = nullptr,
-                                      .weights = Qwen35Weights,
+                                      .from_gguf = Qwen35FromGguf,
+                                      .weights = HybridWeights,
                                       .predicts_further = true};
 constexpr Architecture kQwen35MoeText = {.hf = "qwen3_5_moe_text",
-                                         .gguf = nullptr,
+                                         .gguf = "qwen35moe",
                                          .from_hf = Qwen35MoeFromHf,
-                                         .from_gguf = nullptr,
-                                         .weights = Qwen35Weights,
+                                         .from_gguf = Qwen35MoeFromGguf,
+                                         .weights = HybridWeights,
                                          .predicts_further = true};
 
 }  // namespace quire::architectures

@@ -88,6 +88,7 @@ asio::awaitable<void> Connection::Write(std::string text) {
   std::string chunk = chunked_ ? fmt::format("{:x}\r\n", text.size()) : "";
   chunk += text;
   if (chunked_) chunk += "\r\n";
+  std::string().swap(text);  // the client may take its time
   co_await WriteRaw(std::move(chunk));
 }
 

@@ -18,13 +18,15 @@ class AnswerForm {
   virtual std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) = 0;
 
   // A stream: Opening, Delta for every event, and Ending, or Failure in its place.
-  virtual std::string Opening(const Usage& usage) = 0;
+  virtual std::shared_ptr<PiecewiseText> Opening(const Usage& usage) = 0;
   /// parts: what the event's text brings. What was sent of a call that turns out to be none stays as it is.
   virtual std::string Delta(const AnswerParts& parts, const CallEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
-  virtual std::string Failure(const CallEvent& event) = 0;
+  virtual std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) = 0;
   /// Bytes of the texts that a stream keeps until its ending.
   virtual int64_t held_bytes() const { return 0; }
+  /// Bytes of what its texts repeat of the request.
+  virtual int64_t repeated_bytes() const { return 0; }
   /// What a quiet stream says to show that it lives.
   virtual std::string Ping() const { return ": ping\n\n"; }
 };

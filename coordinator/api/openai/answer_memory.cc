@@ -46,7 +46,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   }
   for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());
   bytes += 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
-  if (prepared.terms) bytes += 2 * prepared.terms->bytes();  // and in the answer
+  if (prepared.terms) bytes += prepared.terms->bytes();
   if (call.num_scored_top() >= 0)
     bytes += prepared.num_prompts * longest * (TokenRecordBytes(call.num_scored_top()) + kTextBytesPerToken);
   if (call.return_token_ids) bytes += prepared.num_prompts * longest * kTokenBytes;

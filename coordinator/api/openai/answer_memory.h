@@ -10,8 +10,12 @@ namespace quire {
 
 // What a call holds in memory between its admission and the last byte of its answer.
 
+constexpr size_t kSmallAnswerBytes = 16 << 10;            // made at once, without waking a thread
 constexpr size_t kPieceBytes = 64 << 10;                  // of a long answer, which is sent as it is made
 constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // one piece, its copy with a head, and the next
+
+/// Said of an answer that nothing is left for.
+constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
 /// Bytes that the texts of a whole answer are thought to take; none of a stream's, but where
 /// its last events repeat it. Texts may turn out longer.

@@ -21,11 +21,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
-constexpr size_t kSmallAnswerBytes = 16 << 10;  // made at once, without waking a thread
-
-constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // for a piece, while too much work waits
-
 // A stream that is quiet for long says that it lives, and why, if the workers are being replaced.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
@@ -59,6 +54,12 @@ std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, c
     choices[i].prompt = prompts[index];
   }
   return prompts;
+}
+
+int64_t DocumentBytes(const PoolingTerms& terms) {
+  int64_t bytes = 0;
+  for (const std::string& document : terms.documents) bytes += static_cast<int64_t>(document.size());
+  return bytes;
 }
 
 ApiError ErrorOf(const CallEvent& event) {
@@ -124,33 +125,13 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
   co_await SendWhole(std::move(choices), exchange);
 }
 
-/// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
-/// waits, so does the piece.
-asio::awaitable<std::optional<std::string>> DataPort::NextPiece(std::shared_ptr<PiecewiseText> text,
-                                                                Exchange& exchange) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  asio::steady_timer timer(executor);
-  while (!exchange.responder.gone()) {
-    std::function<std::string(const std::stop_token&)> work = [text](const std::stop_token&) {
-      return text->Next(kPieceBytes);
-    };
-    try {
-      std::optional<std::string> piece =
-          co_await OnPool(means_.pool, exchange.responder, exchange.client, kPieceBytes, std::move(work));
-      co_return piece;
-    } catch (const ApiError&) {  // too much work waits
-    }
-    timer.expires_after(kUntilThereIsRoom);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-  co_return std::nullopt;
-}
-
 /// A long answer goes out piece by piece, each of them made when the client took the one before. Meanwhile the call
 /// holds what its records take, and no place.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
-  const int64_t held = RecordBytes(choices) + kSendBytes;
+  int64_t held = RecordBytes(choices) + kSendBytes;
+  if (exchange.form) held += exchange.form->repeated_bytes();
+  if (exchange.pooling) held += DocumentBytes(*exchange.pooling);
   if (held < exchange.memory.bytes()) (void)exchange.memory.Resize(held);
   std::shared_ptr<PiecewiseText> answer;
   if (exchange.pooling) {
@@ -170,18 +151,10 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
     co_await responder.Send(std::move(response));
     co_return;
   }
+  co_await AwaitRoom(answer->most_bytes(), exchange);
   co_await responder.BeginPieces();
   co_await WritePieces(answer, exchange);
   co_await responder.EndStream();
-}
-
-/// Until the text or the client is gone.
-asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
-  while (!text->done()) {
-    std::optional<std::string> piece = co_await NextPiece(text, exchange);
-    if (!piece) co_return;  // nobody waits for it any more
-    co_await exchange.responder.Write(std::move(*piece));
-  }
 }
 
 /// What the client sees of one event: text or tokens, and the end of a choice.
@@ -209,19 +182,11 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
   const auto choices = static_cast<size_t>(running.num_choices());
   co_await AwaitAccepted(running, running.num_choices() / call.num_delivered(), responder, timer);
   co_await responder.BeginStream();
-  std::string opening;
-  if (exchange.form) opening = exchange.form->Opening(usage);
-  const bool opens = (call.chat || !exchange.echo.empty() || call.return_token_ids) && !exchange.form;
-  for (size_t i = 0; i < choices && opens; ++i) {
-    opening += exchange.ChunkText(exchange.OpeningChunk(i));
-    if (opening.size() < kPieceBytes) continue;
-    std::string piece = std::exchange(opening, {});  // prompts that are echoed for many choices are no small matter
-    co_await responder.Write(std::move(piece));
-  }
-  co_await responder.Write(std::move(opening));
+  co_await SendOpenings(choices, exchange);
 
   int quiets = 0;
   bool failed = false;
+  std::shared_ptr<PiecewiseText> failure;
   for (size_t finished = 0; finished < choices && !responder.gone();) {
     std::optional<CallEvent> event = co_await running.events().Next(kQuiet);
     quiets = event ? 0 : quiets + 1;
@@ -233,7 +198,8 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
       if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
       timer.OnEvent(*event);
       if (!event->error.empty()) {
-        text += exchange.form ? exchange.form->Failure(*event) : StreamError(*event);
+        if (exchange.form) failure = exchange.form->Failure(*event);
+        if (!exchange.form) text += StreamError(*event);
         failed = true;
         finished = choices;
         break;
@@ -252,25 +218,9 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     if (finished == choices) exchange.slot.Release();
     co_await responder.Write(std::move(text));
   }
+  if (failure != nullptr) co_await SendText(std::move(failure), exchange);
   if (!failed || !exchange.form) co_await SendEnding(exchange);
   co_await responder.EndStream();
-}
-
-/// What stands at the end of a stream.
-asio::awaitable<void> DataPort::SendEnding(Exchange& exchange) {
-  std::string last;
-  if (exchange.form) {
-    const std::shared_ptr<PiecewiseText> ending = exchange.form->Ending(exchange.usage);
-    if (ending->estimated_bytes() > kSmallAnswerBytes) {
-      co_await WritePieces(ending, exchange);
-      co_return;
-    }
-    last = ending->Next(SIZE_MAX);
-  } else {
-    if (exchange.call.include_usage) last += exchange.EventText(exchange.builder.UsageChunk(exchange.usage));
-    last += "data: [DONE]\n\n";
-  }
-  co_await exchange.responder.Write(std::move(last));
 }
 
 }  // namespace quire

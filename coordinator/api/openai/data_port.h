@@ -74,9 +74,11 @@ class DataPort {
   boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, HttpResponder& responder);
   boost::asio::awaitable<void> AnswerWhole(RunningCall& running, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
-  boost::asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
   boost::asio::awaitable<void> WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
   boost::asio::awaitable<void> AnswerStream(RunningCall& running, Exchange& exchange);
+  boost::asio::awaitable<void> SendText(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
+  boost::asio::awaitable<void> AwaitRoom(size_t bytes, Exchange& exchange);
+  boost::asio::awaitable<void> SendOpenings(size_t choices, Exchange& exchange);
   boost::asio::awaitable<void> SendEnding(Exchange& exchange);
   static std::string ChunksOf(const CallEvent& event, Exchange& exchange);
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;

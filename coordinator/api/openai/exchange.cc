@@ -13,6 +13,13 @@ bool DataPort::Exchange::HoldText(int64_t bytes) {
   return true;
 }
 
+ByteBudget::Verdict DataPort::Exchange::HoldMade(size_t bytes) {
+  const auto wanted = static_cast<int64_t>(bytes);
+  const ByteBudget::Verdict verdict = memory.Resize(memory.bytes() - made_bytes + wanted);
+  if (verdict == ByteBudget::Verdict::kTaken) made_bytes = wanted;
+  return verdict;
+}
+
 bool DataPort::Exchange::HoldEvent(const CallEvent& event) {
   const int64_t held = form ? form->held_bytes() : 0;
   return held == 0 || HoldText(2 * (held + static_cast<int64_t>(event.text.size())));

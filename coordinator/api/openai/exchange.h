@@ -52,7 +52,9 @@ struct DataPort::Exchange {
   }
   /// What is charged for texts grows with them; false: there is no memory for so much.
   bool HoldText(int64_t bytes);
-  /// The same for a stream that ends with all of its text.
+  /// What texts of the answer that are made and not sent yet take from now on.
+  ByteBudget::Verdict HoldMade(size_t bytes);
+  /// The same as HoldText for a stream that ends with all of its text.
   bool HoldEvent(const CallEvent& event);
   /// What an event brings of a chat's choice; counts tokens of thoughts.
   AnswerParts PartsOf(const CallEvent& event);
@@ -61,6 +63,13 @@ struct DataPort::Exchange {
   /// A chunk for each part that a chat's event brings.
   std::string ChatChunks(const CallEvent& event);
 
+  /// The most that the first chunk of a choice's stream takes while it is made.
+  size_t OpeningBytes(size_t choice) const {
+    constexpr size_t kBytesPerId = 24;  // in a tree of JSON, and spelled
+    const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
+    return (1 + kEscapedBytes) * EchoOf(choice).size() +
+           (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
+  }
   /// The first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const {
     Json chunk = builder.Chunk(static_cast<int>(choice), call.chat, EchoOf(choice), {}, false, std::nullopt);
@@ -84,6 +93,7 @@ struct DataPort::Exchange {
   std::vector<ChatChoice> choices;             // of a chat
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
   std::optional<PoolingTerms> pooling = {};    // of calls that generate nothing
+  int64_t made_bytes = 0;                      // charged by HoldMade
 };
 
 }  // namespace quire

@@ -68,6 +68,17 @@ OrderedJson InputOf(const std::string& arguments) {
 /// Every event says in its data, too, what it is.
 std::string Event(const OrderedJson& json) { return NamedEvent(json["type"], Dump(json)); }
 
+constexpr size_t kEventBytes = 4 << 10;  // beside its texts
+
+std::shared_ptr<PiecewiseText> Parted(PartedText::Part part, size_t estimated_bytes) {
+  return std::make_shared<PartedText>(std::vector{std::move(part)}, estimated_bytes);
+}
+
+std::shared_ptr<PiecewiseText> Small(std::string text) {
+  const size_t bytes = text.size();
+  return Parted({[text = std::move(text)] { return text; }, bytes}, bytes);
+}
+
 }  // namespace
 
 OrderedJson MessagesUsage(const Usage& usage) {
@@ -119,12 +130,12 @@ std::shared_ptr<PiecewiseText> MessagesForm::Whole(AnswerChoice choice, const Us
     const OrderedJson stop = form.StopOf(choice.finished, choice.stop_sequence, !choice.calls.empty());
     return Dump(form.Message(std::move(content), stop, usage));
   };
-  return std::make_shared<PartedText>(std::vector<PartedText::Part>{std::move(message)}, bytes);
+  return Parted({std::move(message), kEventBytes + (1 + kEscapedBytes) * bytes}, bytes);
 }
 
-std::string MessagesForm::Opening(const Usage& usage) {
+std::shared_ptr<PiecewiseText> MessagesForm::Opening(const Usage& usage) {
   const OrderedJson unknown = {{"stop_reason", nullptr}, {"stop_sequence", nullptr}};
-  return Event({{"type", "message_start"}, {"message", Message(OrderedJson::array(), unknown, usage)}}) + Ping();
+  return Small(Event({{"type", "message_start"}, {"message", Message(OrderedJson::array(), unknown, usage)}}) + Ping());
 }
 
 std::string MessagesForm::Open(AnswerPart::Kind kind, OrderedJson block) {
@@ -176,11 +187,12 @@ std::shared_ptr<PiecewiseText> MessagesForm::Ending(const Usage& usage) {
   std::string text = Close();
   text += Event({{"type", "message_delta"}, {"delta", stop_}, {"usage", MessagesUsage(usage)}});
   text += Event({{"type", "message_stop"}});
-  const size_t bytes = text.size();
-  return std::make_shared<PartedText>(std::vector<PartedText::Part>{[text = std::move(text)] { return text; }}, bytes);
+  return Small(std::move(text));
 }
 
-std::string MessagesForm::Failure(const CallEvent& event) { return Event(ErrorJson(event.error_status, event.error)); }
+std::shared_ptr<PiecewiseText> MessagesForm::Failure(const CallEvent& event) {
+  return Small(Event(ErrorJson(event.error_status, event.error)));
+}
 
 std::string MessagesForm::Ping() const { return Event({{"type", "ping"}}); }
 

@@ -18,10 +18,10 @@ class MessagesForm : public AnswerForm {
       : id_(std::move(id)), model_(std::move(model)), cut_(cut), calls_(calls) {}
 
   std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
-  std::string Opening(const Usage& usage) override;
+  std::shared_ptr<PiecewiseText> Opening(const Usage& usage) override;
   std::string Delta(const AnswerParts& parts, const CallEvent& event) override;
   std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
-  std::string Failure(const CallEvent& event) override;
+  std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) override;
   std::string Ping() const override;
 
  private:

@@ -21,7 +21,10 @@ struct AnswerHead {
   int64_t created;
 };
 
-constexpr size_t kNumberBytes = 12;  // of a number's text with its comma
+constexpr size_t kNumberBytes = 12;     // of a number's text with its comma
+constexpr size_t kMostOfNumber = 16;    // likewise
+constexpr size_t kEnvelopeBytes = 512;  // of what stands around the data
+constexpr size_t kScoreBytes = 64;      // of a score's entry without its document
 
 Json UsageJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
@@ -44,19 +47,21 @@ std::string EmbeddingText(size_t index, const PoolingTerms& terms, std::vector<f
 
 std::shared_ptr<PiecewiseText> EmbeddingsAnswer(const AnswerHead& head, const PoolingTerms& terms,
                                                 std::vector<std::vector<float>> vectors, const Usage& usage) {
-  size_t bytes = 512;
+  size_t bytes = kEnvelopeBytes;
   std::vector<PartedText::Part> parts;
-  parts.emplace_back([head] {
+  auto opening = [head] {
     const Json begin = {{"id", head.id}, {"object", "list"}, {"created", head.created}, {"model", head.model}};
     return fmt::format("{{{},\"data\":[", Members(begin));
-  });
+  };
+  parts.push_back({std::move(opening), kEnvelopeBytes + head.id.size() + kEscapedBytes * head.model.size()});
   for (size_t i = 0; i < vectors.size(); ++i) {
     bytes += vectors[i].size() * kNumberBytes;
-    parts.emplace_back([i, terms, vector = std::move(vectors[i])]() mutable {
-      return EmbeddingText(i, terms, std::exchange(vector, {}));
-    });
+    const size_t most = kEnvelopeBytes + kMostOfNumber * vectors[i].size();
+    auto embedding = [i, terms, vector = std::move(vectors[i])] { return EmbeddingText(i, terms, vector); };
+    parts.push_back({std::move(embedding), most});
   }
-  parts.emplace_back([usage] { return fmt::format("],{}}}", Members({{"usage", UsageJson(usage)}})); });
+  auto end = [usage] { return fmt::format("],{}}}", Members({{"usage", UsageJson(usage)}})); };
+  parts.push_back({std::move(end), kEnvelopeBytes});
   return std::make_shared<PartedText>(std::move(parts), bytes);
 }
 
@@ -125,15 +130,17 @@ std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms t
   AnswerHead head{envelope.at("id").get<std::string>(), envelope.at("model").get<std::string>(),
                   envelope.at("created").get<int64_t>()};
   if (terms.kind == PoolingTerms::Kind::kEmbeddings) return EmbeddingsAnswer(head, terms, std::move(vectors), usage);
-  size_t bytes = 512 + 64 * vectors.size();
-  for (const std::string& document : terms.documents) bytes += document.size();
+  size_t bytes = kEnvelopeBytes + kScoreBytes * vectors.size(), documents = 0;
+  for (const std::string& document : terms.documents) documents += document.size();
+  bytes += documents;
   for (const auto& vector : vectors) bytes += vector.size();  // a few operations for each of its numbers
   auto make = [head = std::move(head), terms = std::move(terms), vectors = std::move(vectors), usage]() mutable {
     const std::vector<double> scores = PairScores(terms, std::move(vectors));
     return DumpJson(terms.kind == PoolingTerms::Kind::kRerank ? RankingJson(head, terms, scores, usage)
                                                               : ScoresJson(head, scores, usage));
   };
-  return std::make_shared<PartedText>(std::vector<PartedText::Part>{std::move(make)}, bytes);
+  const size_t most = bytes + (1 + kEscapedBytes) * documents;  // which are a tree of JSON first
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{{std::move(make), most}}, bytes);
 }
 
 }  // namespace quire

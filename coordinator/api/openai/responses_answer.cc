@@ -12,6 +12,8 @@ namespace quire {
 
 namespace {
 
+constexpr size_t kObjectBytes = 1 << 10;  // of an event or an item, beside what is repeated in it and its texts
+
 std::string Quoted(const std::string& text) { return DumpJson(text); }
 
 /// The text as it stands between a JSON string's quotation marks.
@@ -127,8 +129,18 @@ struct ResponsesForm::Answer {
         Quoted(head.model), output, DumpJson(usage), terms.store, terms.settings);
   }
 
-  /// The whole answer, which is kept if it is to be.
+  /// The most bytes that the response object may have, with so many of texts that are not escaped yet.
+  size_t MostBytes(size_t to_come = 0) const {
+    return kObjectBytes + terms.settings.size() + 2 * (Bytes() + kEscapedBytes * to_come) + kObjectBytes * items.size();
+  }
+
+  /// The whole answer, which is kept if it is to be. Nothing is made of the terms afterwards.
   std::string Finish(const Usage& usage) {
+    std::string response = Kept(usage);
+    std::string().swap(terms.settings);
+    return response;
+  }
+  std::string Kept(const Usage& usage) {
     std::string response = Response(Status(), UsageOfResponses(usage), nullptr);
     if (!terms.store) return response;
     std::string conversation = std::move(terms.conversation);
@@ -207,10 +219,12 @@ ResponsesForm::ResponsesForm(Head head, ResponseTerms terms, ToolFormat calls, K
 ResponsesForm::~ResponsesForm() = default;
 
 int64_t ResponsesForm::held_bytes() const { return static_cast<int64_t>(answer_->Bytes()); }
+int64_t ResponsesForm::repeated_bytes() const { return answer_->terms.bytes(); }
 
 std::shared_ptr<PiecewiseText> ResponsesForm::Whole(AnswerChoice choice, const Usage& usage) {
   answer_->finished = choice.finished;
-  const size_t bytes = choice.text.size() + choice.reasoning.size() + static_cast<size_t>(answer_->terms.bytes());
+  size_t texts = choice.text.size() + choice.reasoning.size();
+  for (const AnswerCall& call : choice.calls) texts += kObjectBytes + call.arguments.size();
   auto whole = [answer = answer_, usage, choice = std::move(choice)] {
     if (!choice.reasoning.empty()) answer->AddItem(AnswerPart::kReasoning).text = Escaped(choice.reasoning);
     if (!choice.text.empty() || (choice.calls.empty() && choice.reasoning.empty()))
@@ -218,13 +232,20 @@ std::shared_ptr<PiecewiseText> ResponsesForm::Whole(AnswerChoice choice, const U
     for (const AnswerCall& call : choice.calls) answer->AddCall(call.name, call.id).text = Escaped(call.arguments);
     return answer->Finish(usage);
   };
-  return std::make_shared<PartedText>(std::vector<PartedText::Part>{std::move(whole)}, bytes);
+  const size_t bytes = texts + static_cast<size_t>(answer_->terms.bytes());
+  const size_t most = answer_->MostBytes(texts);
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{{std::move(whole), most}}, bytes);
 }
 
-std::string ResponsesForm::Opening(const Usage&) {
-  const std::string response = R"("response":)" + answer_->Response("in_progress", nullptr, nullptr);
-  std::string text = answer_->Event("response.created", response);
-  return text + answer_->Event("response.in_progress", response);
+std::shared_ptr<PiecewiseText> ResponsesForm::Opening(const Usage&) {
+  std::vector<PartedText::Part> events;
+  for (const char* type : {"response.created", "response.in_progress"}) {
+    auto event = [answer = answer_, type] {
+      return answer->Event(type, R"("response":)" + answer->Response("in_progress", nullptr, nullptr));
+    };
+    events.push_back({std::move(event), answer_->MostBytes()});
+  }
+  return std::make_shared<PartedText>(std::move(events), 2 * answer_->MostBytes());
 }
 
 std::string ResponsesForm::Delta(const AnswerParts& parts, const CallEvent& event) {
@@ -249,12 +270,17 @@ std::shared_ptr<PiecewiseText> ResponsesForm::Ending(const Usage& usage) {
     return answer->Event(type, R"("response":)" + answer->Finish(usage));
   };
   const size_t bytes = 4 * answer_->Bytes() + static_cast<size_t>(answer_->terms.bytes());
-  return std::make_shared<PartedText>(std::vector<PartedText::Part>{last_item, finished}, bytes);
+  const size_t of_item = 4 * kObjectBytes + 3 * answer_->Bytes();
+  return std::make_shared<PartedText>(
+      std::vector<PartedText::Part>{{last_item, of_item}, {finished, answer_->MostBytes() + kObjectBytes}}, bytes);
 }
 
-std::string ResponsesForm::Failure(const CallEvent& event) {
-  const Json error = {{"code", "server_error"}, {"message", event.error}};
-  return answer_->Event("response.failed", R"("response":)" + answer_->Response("failed", nullptr, error));
+std::shared_ptr<PiecewiseText> ResponsesForm::Failure(const CallEvent& event) {
+  auto failed = [answer = answer_, error = Json{{"code", "server_error"}, {"message", event.error}}] {
+    return answer->Event("response.failed", R"("response":)" + answer->Response("failed", nullptr, error));
+  };
+  const size_t most = answer_->MostBytes() + kEscapedBytes * event.error.size();
+  return std::make_shared<PartedText>(std::vector<PartedText::Part>{{std::move(failed), most}}, most);
 }
 
 }  // namespace quire

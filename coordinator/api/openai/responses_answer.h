@@ -24,11 +24,12 @@ class ResponsesForm : public AnswerForm {
   ~ResponsesForm() override;
 
   std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) override;
-  std::string Opening(const Usage& usage) override;
+  std::shared_ptr<PiecewiseText> Opening(const Usage& usage) override;
   std::string Delta(const AnswerParts& parts, const CallEvent& event) override;
   std::shared_ptr<PiecewiseText> Ending(const Usage& usage) override;
-  std::string Failure(const CallEvent& event) override;
+  std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) override;
   int64_t held_bytes() const override;
+  int64_t repeated_bytes() const override;
 
  private:
   struct Answer;

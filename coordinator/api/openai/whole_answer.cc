@@ -41,6 +41,16 @@ size_t WholeAnswer::estimated_bytes() const {
   return bytes;
 }
 
+/// Texts of a choice are a tree of JSON before they are spelled.
+size_t WholeAnswer::most_bytes() const {
+  if (choice_ == choices_.size()) return envelope_.size();
+  const AnswerChoice& choice = choices_[choice_];
+  size_t bytes = choice.text.size() + 2 * choice.reasoning.size();
+  for (const AnswerCall& call : choice.calls) bytes += call.name.size() + call.arguments.size();
+  if (choice.prompt != nullptr) bytes += choice.prompt->text.size();
+  return (1 + kEscapedBytes) * bytes + envelope_.size();
+}
+
 std::string WholeAnswer::Next(size_t bytes) {
   std::string out;
   while (out.size() < bytes && stage_ != Stage::kDone) {

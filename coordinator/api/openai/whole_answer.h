@@ -17,6 +17,7 @@ class WholeAnswer : public PiecewiseText {
   std::string Next(size_t bytes) override;
   bool done() const override { return stage_ == Stage::kDone; }
   size_t estimated_bytes() const override;
+  size_t most_bytes() const override;
 
  private:
   enum class Stage { kOpening, kChoice, kList, kPrompt, kDone };
