@@ -37,9 +37,15 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES CXX)  # executables are linked as such, too
 
+# Most of the time of a source goes into headers that its neighbours read, too. Compiling several at once is for who
+# builds once; whoever changes files builds them one by one.
+option(QUIRE_UNITY_BUILD "Compile several sources of a library at once" OFF)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+
 # quire_library(name SOURCES... DEPS targets...): a static library with the project's flags.
 function(quire_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${QUIRE_UNITY_BUILD})
   target_link_libraries(${name} PUBLIC quire_flags ${ARG_DEPS})
 endfunction()

@@ -30,10 +30,10 @@
 
 namespace {
 
-using quire::Command;
 using quire::ServerCommand;
+using quire::Subcommand;
 
-Command AddServe(CLI::App& app) {
+Subcommand AddServe(CLI::App& app) {
   const auto state = std::make_shared<ServerCommand>();
   CLI::App* serve = app.add_subcommand("serve", "Launch the workers and serve the OpenAI API");
   quire::AddServeFlags(*serve, state->flags);
@@ -45,7 +45,7 @@ Command AddServe(CLI::App& app) {
   return {serve, check, [state] { return quire::Serve(state->topology); }};
 }
 
-Command AddCheck(CLI::App& app) {
+Subcommand AddCheck(CLI::App& app) {
   struct State {
     quire::ServeFlags flags;
     bool json = false;
@@ -59,7 +59,7 @@ Command AddCheck(CLI::App& app) {
           [state] { return quire::RunCheckCommand(state->flags, state->json); }};
 }
 
-Command AddPlan(CLI::App& app) {
+Subcommand AddPlan(CLI::App& app) {
   struct State {
     ServerCommand server;
     quire::PlanCommand plan;
@@ -90,7 +90,7 @@ Command AddPlan(CLI::App& app) {
   return {plan, check, [state] { return quire::RunPlanCommand(state->server.topology, state->plan); }};
 }
 
-Command AddChat(CLI::App& app) {
+Subcommand AddChat(CLI::App& app) {
   struct State {
     quire::ChatCommand chat;
     std::optional<double> temperature, top_p;
@@ -114,7 +114,7 @@ Command AddChat(CLI::App& app) {
           }};
 }
 
-Command AddBatch(CLI::App& app) {
+Subcommand AddBatch(CLI::App& app) {
   const auto command = std::make_shared<quire::BatchCommand>();
   CLI::App* batch = app.add_subcommand("batch", "Work through a file of requests");
   batch->require_subcommand(1);
@@ -134,7 +134,7 @@ Command AddBatch(CLI::App& app) {
   return {run, [] { quire::SetUpLog(quire::LogLevel::kWarn); }, [command] { return quire::RunBatch(*command); }};
 }
 
-Command AddTop(CLI::App& app) {
+Subcommand AddTop(CLI::App& app) {
   const auto command = std::make_shared<quire::TopCommand>();
   CLI::App* top = app.add_subcommand("top", "Watch a server that runs: blocks, ranks, requests");
   top->add_option("url", command->url, "http://HOST:PORT of its admin port, or https")->capture_default_str();
@@ -145,7 +145,7 @@ Command AddTop(CLI::App& app) {
   return {top, [] { quire::SetUpLog(quire::LogLevel::kWarn); }, [command] { return quire::RunTop(*command); }};
 }
 
-Command AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
+Subcommand AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
   return {app.add_subcommand(name, help), [] {},
           [text] {
             fmt::print("{}", text());
@@ -153,7 +153,7 @@ Command AddPrinter(CLI::App& app, const char* name, const char* help, std::funct
           }};
 }
 
-Command AddCompletion(CLI::App& app) {
+Subcommand AddCompletion(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* completion =
       app.add_subcommand("completion", "Print a script that completes commands and flags in a shell");
@@ -167,7 +167,7 @@ Command AddCompletion(CLI::App& app) {
           }};
 }
 
-Command AddExplain(CLI::App& app) {
+Subcommand AddExplain(CLI::App& app) {
   struct State {
     std::string request, journal;
   };
@@ -182,7 +182,7 @@ Command AddExplain(CLI::App& app) {
           }};
 }
 
-Command AddReplay(CLI::App& app) {
+Subcommand AddReplay(CLI::App& app) {
   const auto journal = std::make_shared<std::string>();
   CLI::App* replay = app.add_subcommand("replay", "Run the scheduler again over a step journal and compare every plan");
   replay->add_option("--journal", *journal, "Directory of the step journal")->required();
@@ -200,7 +200,7 @@ Command AddReplay(CLI::App& app) {
           }};
 }
 
-Command AddKeygen(CLI::App& app) {
+Subcommand AddKeygen(CLI::App& app) {
   const auto command = std::make_shared<quire::KeygenCommand>();
   CLI::App* keygen = app.add_subcommand("keygen", "Make keys: of the workers' transport, of API clients, of the admin");
   keygen->add_option("--transport", command->transport_directory,
@@ -233,9 +233,9 @@ int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
   app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");
-  std::vector<Command> commands = {AddServe(app), AddCheck(app), AddPlan(app),
-                                   AddChat(app),  AddBatch(app), AddTop(app)};
-  for (Command& command : quire::AddBench(app)) commands.push_back(std::move(command));
+  std::vector<Subcommand> commands = {AddServe(app), AddCheck(app), AddPlan(app),
+                                      AddChat(app),  AddBatch(app), AddTop(app)};
+  for (Subcommand& command : quire::AddBench(app)) commands.push_back(std::move(command));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));
   commands.push_back(AddKeygen(app));
@@ -254,7 +254,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}\n", suggestion);
     return 2;
   }
-  const auto chosen = std::ranges::find_if(commands, [](const Command& c) { return c.app->parsed(); });
+  const auto chosen = std::ranges::find_if(commands, [](const Subcommand& c) { return c.app->parsed(); });
   try {
     if (::sodium_init() < 0) quire::Fail("libsodium cannot be initialised");
     chosen->check();

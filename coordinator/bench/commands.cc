@@ -18,7 +18,7 @@ void AddCount(CLI::App& app, const char* name, int& value, const char* help) {
   app.add_option(name, value, help)->check(CLI::Range(1, 1 << 20))->capture_default_str();
 }
 
-Command AddLatency(CLI::App& bench) {
+Subcommand AddLatency(CLI::App& bench) {
   struct State : ServerCommand {
     LatencyBench bench;
   };
@@ -34,7 +34,7 @@ Command AddLatency(CLI::App& bench) {
   return {app, [state] { state->Check(); }, [state] { return RunLatencyBench(state->topology, state->bench); }};
 }
 
-Command AddThroughput(CLI::App& bench) {
+Subcommand AddThroughput(CLI::App& bench) {
   struct State : ServerCommand {
     ThroughputBench bench;
   };
@@ -48,7 +48,7 @@ Command AddThroughput(CLI::App& bench) {
   return {app, [state] { state->Check(); }, [state] { return RunThroughputBench(state->topology, state->bench); }};
 }
 
-Command AddServeBench(CLI::App& bench) {
+Subcommand AddServeBench(CLI::App& bench) {
   const auto state = std::make_shared<ServeBench>();
   CLI::App* app = bench.add_subcommand("serve", "Streams from a server that runs already, through HTTP");
   app->add_option("--base-url", state->base_url, "http://HOST:PORT of the server, or https; an end of /v1 may stand")
@@ -68,7 +68,7 @@ Command AddServeBench(CLI::App& bench) {
   return {app, [] { SetUpLog(LogLevel::kWarn); }, [state] { return RunServeBench(*state); }};
 }
 
-Command AddTokenizer(CLI::App& bench) {
+Subcommand AddTokenizer(CLI::App& bench) {
   const auto state = std::make_shared<TokenizerBench>();
   CLI::App* app = bench.add_subcommand("tokenizer", "Text to tokens and back, with a model's tokenizer; no workers");
   app->add_option("--model", state->model, "GGUF file or HF directory")->required();
@@ -79,7 +79,7 @@ Command AddTokenizer(CLI::App& bench) {
   return {app, [] { SetUpLog(LogLevel::kWarn); }, [state] { return RunTokenizerBench(*state); }};
 }
 
-Command AddAllReduce(CLI::App& bench) {
+Subcommand AddAllReduce(CLI::App& bench) {
   const auto state = std::make_shared<AllReduceBenchCommand>();
   CLI::App* app = bench.add_subcommand("allreduce", "Sums over the ranks by size: host memory and, if there are, GPUs");
   app->add_option("--tensor-parallel-size,--ranks", state->ranks, "Ranks, also -tp")
@@ -100,7 +100,7 @@ Command AddAllReduce(CLI::App& bench) {
   return {app, [] { SetUpLog(LogLevel::kInfo); }, [state] { return RunAllReduceBenchCommand(*state); }};
 }
 
-Command AddKernels(CLI::App& bench) {
+Subcommand AddKernels(CLI::App& bench) {
   const auto app =
       bench.add_subcommand("kernels", "CUDA kernels against ceilings of the same run; flags: kernels -- --help");
   app->prefix_command();
@@ -114,7 +114,7 @@ Command AddKernels(CLI::App& bench) {
 
 }  // namespace
 
-std::vector<Command> AddBench(CLI::App& app) {
+std::vector<Subcommand> AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Measure");
   bench->require_subcommand(1);
   return {AddLatency(*bench),   AddThroughput(*bench), AddServeBench(*bench),

@@ -7,6 +7,6 @@
 namespace quire {
 
 /// `quire bench` and its subcommands.
-std::vector<Command> AddBench(CLI::App& app);
+std::vector<Subcommand> AddBench(CLI::App& app);
 
 }  // namespace quire

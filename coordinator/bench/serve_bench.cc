@@ -118,7 +118,7 @@ Latencies LatenciesOf(const std::vector<StreamTimes>& all) {
   return l;
 }
 
-Json JsonOf(const std::vector<double>& seconds) {
+Json PercentilesJson(const std::vector<double>& seconds) {
   if (seconds.empty()) return nullptr;
   return {{"p50", Percentile(seconds, 0.5)}, {"p90", Percentile(seconds, 0.9)}, {"p99", Percentile(seconds, 0.99)}};
 }
@@ -152,10 +152,10 @@ int RunServeBench(const ServeBench& bench) {
                                  {"failed", l.problems.size()},
                                  {"output_tokens_per_second", output},
                                  {"total_tokens_per_second", total},
-                                 {"first_token_seconds", JsonOf(l.first)},
-                                 {"per_token_seconds", JsonOf(l.per_token)},
-                                 {"gap_seconds", JsonOf(l.gaps)},
-                                 {"request_seconds", JsonOf(l.whole)},
+                                 {"first_token_seconds", PercentilesJson(l.first)},
+                                 {"per_token_seconds", PercentilesJson(l.per_token)},
+                                 {"gap_seconds", PercentilesJson(l.gaps)},
+                                 {"request_seconds", PercentilesJson(l.whole)},
                                  {"requests", RequestsOf(l)}}));
   } else {
     fmt::print("{} requests of {} + {} tokens in {:.2f} s, {} failed\n", bench.num_prompts, bench.input_len,

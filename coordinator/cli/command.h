@@ -10,7 +10,7 @@ namespace quire {
 
 /// A subcommand: what it was told, and what it does. Settings are checked apart from the work, because they end with
 /// another status.
-struct Command {
+struct Subcommand {
   CLI::App* app = nullptr;
   std::function<void()> check = [] {};
   std::function<int()> run;

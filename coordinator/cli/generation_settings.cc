@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxSettingsBytes = 1 << 20;
 constexpr const char* kFile = "generation_config.json";
 
 }  // namespace
@@ -21,7 +21,7 @@ SamplingDefaults SamplingDefaultsOf(const ModelFiles& model, const Topology::Mod
   const ModelTree tree(model.path());
   if (!tree.Has(kFile)) return defaults;
   const std::string path = tree.PathOf(kFile);
-  const Json config = ParseJson(tree.ReadText(kFile, kMaxFileBytes), path);
+  const Json config = ParseJson(tree.ReadText(kFile, kMaxSettingsBytes), path);
   const auto read = [&](const char* key, double low, double high, auto& setting) {
     const auto value = config.find(key);
     if (value == config.end() || value->is_null()) return;

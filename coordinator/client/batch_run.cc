@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
 constexpr JsonLimits kAnswerLimits{.max_depth = 64, .max_nodes = 20'000'000};
 // Seconds before another attempt, and where the server says how many.
 constexpr int kLongestPause = 30, kLongestPauseAsked = 600;
@@ -142,7 +142,7 @@ class BatchRun {
     asio::steady_timer timer(io_);
     for (;;) {
       timer.expires_after(progress_->interval());
-      co_await timer.async_wait(kToken);
+      co_await timer.async_wait(kErrorAsValue);
       progress_->Show(under_way_);
     }
   }
@@ -166,7 +166,7 @@ class BatchRun {
       if (attempt == command_.retries || !IsForLater(answer)) co_return answer;
       const int own = std::min(kLongestPause, 1 << std::min(attempt, 10));
       pause.expires_after(std::chrono::seconds(std::min(answer.retry_after_seconds.value_or(own), kLongestPauseAsked)));
-      co_await pause.async_wait(kToken);
+      co_await pause.async_wait(kErrorAsValue);
     }
   }
 

@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(5);  // with one answer
-constexpr JsonLimits kAnswerLimits{.max_depth = 64, .max_nodes = 1'000'000};
+constexpr JsonLimits kPageLimits{.max_depth = 64, .max_nodes = 1'000'000};
 
 /// The admin port's answers.
 class AdminPort {
@@ -63,7 +63,7 @@ class AdminPort {
       Fail("{}{}: {}{}", server_.authority(), path, RefusalOf(*answer),
            answer->status == 404 ? "; is this the admin port?" : "");
     }
-    return ParseJson(answer->body, path, kAnswerLimits);
+    return ParseJson(answer->body, path, kPageLimits);
   }
 
   ServerAddress server_;

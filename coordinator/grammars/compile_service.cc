@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-constexpr rlim_t kMostBytes = 512u << 20;  // that compiling may add to what the vocabulary takes
+constexpr rlim_t kMostToCompile = 512u << 20;  // that compiling may add to what the vocabulary takes
 constexpr size_t kMostProblemBytes = 2000;
 constexpr int kNiceness = 5;  // steps go first, but grammars come to their turn
 
@@ -29,7 +29,7 @@ rlim_t BytesOfThisProcess() {
 }
 
 void LimitMemory() {
-  const rlim_t most = BytesOfThisProcess() + kMostBytes;
+  const rlim_t most = BytesOfThisProcess() + kMostToCompile;
   const rlimit limit{most, most};
   if (::setrlimit(RLIMIT_AS, &limit) != 0) Fail("cannot limit the memory of compiling grammars");
 }
@@ -39,7 +39,7 @@ std::string WhyNot(GrammarCompiler& compiler, const GrammarSource& source) {
     compiler.Compile(source);
     return "";
   } catch (const std::bad_alloc&) {
-    return fmt::format("takes more than {} MiB to compile; make it smaller", kMostBytes >> 20);
+    return fmt::format("takes more than {} MiB to compile; make it smaller", kMostToCompile >> 20);
   } catch (const std::exception& error) {
     return std::string(error.what()).substr(0, kMostProblemBytes);
   }

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-constexpr uint64_t kMostBytes = 64u << 20;  // of a body: a vocabulary is the longest
+constexpr uint64_t kMostOfBody = 64u << 20;  // of a body: a vocabulary is the longest
 
 }  // namespace
 
@@ -44,7 +44,7 @@ bool FrameSocket::Send(const Frame& frame) const {
 std::optional<Frame> FrameSocket::Receive() const {
   Frame frame;
   uint64_t length = 0;
-  if (!Read(&frame.header, sizeof(frame.header)) || !Read(&length, sizeof(length)) || length > kMostBytes)
+  if (!Read(&frame.header, sizeof(frame.header)) || !Read(&length, sizeof(length)) || length > kMostOfBody)
     return std::nullopt;
   frame.body.resize(length);
   if (!Read(frame.body.data(), length)) return std::nullopt;

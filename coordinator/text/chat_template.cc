@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxTemplateBytes = 256 << 10;
+constexpr size_t kMaxTemplateFileBytes = 256 << 10;
 constexpr size_t kMaxArgumentDepth = 32;
 
 /// strftime_now(format): today, in UTC; templates print the date with it.
@@ -72,7 +72,8 @@ ChatTemplate::ChatTemplate(const TokenizerData& tokenizer)
       eos_token_(tokenizer.eos_token),
       pad_token_(tokenizer.pad_token) {
   if (source_.empty()) Fail("the model has no chat template; use /v1/completions");
-  if (source_.size() > kMaxTemplateBytes) Fail("the model's chat template is larger than {} bytes", kMaxTemplateBytes);
+  if (source_.size() > kMaxTemplateFileBytes)
+    Fail("the model's chat template is larger than {} bytes", kMaxTemplateFileBytes);
   parsed_->body = jinja::Parse(source_);
   traits_ = FindTraits();
 }

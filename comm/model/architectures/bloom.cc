@@ -8,10 +8,10 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "transformer.word_embeddings.weight", Axis::kTokens,
-                                    Axis::kHidden};
+constexpr WeightSpec kBloomTokenTable = {Role::kEmbedding, "transformer.word_embeddings.weight", Axis::kTokens,
+                                         Axis::kHidden};
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec BloomFromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config,
                                    {.hidden = {"n_embed", "hidden_size"},
                                     .layers = {"n_layer", "num_hidden_layers"},
@@ -28,7 +28,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec BloomFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGeluTanh;
   spec.position = Position::kAlibi;
@@ -36,7 +36,7 @@ ModelSpec FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> NormedBloomWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
   std::vector<WeightSpec> weights = BloomWeights(spec);
@@ -51,7 +51,7 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 std::vector<WeightSpec> BloomWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
-  std::vector<WeightSpec> weights = {kTokenTable,
+  std::vector<WeightSpec> weights = {kBloomTokenTable,
                                      {kAttentionOut, "transformer.h.{}.self_attention.dense.weight", kHidden, kQueries},
                                      {kAttentionOutBias, "transformer.h.{}.self_attention.dense.bias", kHidden, kOne},
                                      {kUp, "transformer.h.{}.mlp.dense_h_to_4h.weight", kMlp, kHidden},
@@ -68,10 +68,10 @@ std::vector<WeightSpec> BloomWeights(const ModelSpec& spec) {
   }
   AddFusedQkv(spec, weights, "transformer.h.{}.self_attention.query_key_value.weight",
               "transformer.h.{}.self_attention.query_key_value.bias");
-  weights.insert(weights.end(), {kTransformerFinalNorm, kTransformerFinalNormBias, HeadOf(spec, kTokenTable)});
+  weights.insert(weights.end(), {kTransformerFinalNorm, kTransformerFinalNormBias, HeadOf(spec, kBloomTokenTable)});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-constexpr Architecture kBloom = {"bloom", "bloom", FromHf, FromGguf, Weights, "transformer."};
+constexpr Architecture kBloom = {"bloom", "bloom", BloomFromHf, BloomFromGguf, NormedBloomWeights, "transformer."};
 
 }  // namespace quire::architectures

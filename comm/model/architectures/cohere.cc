@@ -10,7 +10,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr double kTheta = 500000;  // of the first generation, where a file does not say
+constexpr double kCohereTheta = 500000;  // of the first generation, where a file does not say
 
 ModelSpec CohereFromHf(const HfConfig& config, double theta) {
   ModelSpec spec = LlamaFromHf(config, {.theta = theta});
@@ -27,7 +27,7 @@ ModelSpec CohereFromHf(const HfConfig& config, double theta) {
   return spec;
 }
 
-ModelSpec FromHf(const HfConfig& config) { return CohereFromHf(config, kTheta); }
+ModelSpec CohereFromHf(const HfConfig& config) { return CohereFromHf(config, kCohereTheta); }
 
 ModelSpec SecondFromHf(const HfConfig& config) {
   constexpr int64_t kUsualPattern = 4;
@@ -40,7 +40,7 @@ ModelSpec SecondFromHf(const HfConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> CohereWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
   if (spec.qkv_bias) AddQkvBiases(weights, true);
@@ -50,7 +50,7 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kCohere = {"cohere", nullptr, FromHf, nullptr, Weights};
-constexpr Architecture kCohere2 = {"cohere2", nullptr, SecondFromHf, nullptr, Weights};
+constexpr Architecture kCohere = {"cohere", nullptr, CohereFromHf, nullptr, CohereWeights};
+constexpr Architecture kCohere2 = {"cohere2", nullptr, SecondFromHf, nullptr, CohereWeights};
 
 }  // namespace quire::architectures

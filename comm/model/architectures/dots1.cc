@@ -8,7 +8,7 @@ namespace quire::architectures {
 
 namespace {
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec Dots1FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   spec.qk_norm = QkNorm::kHeads;
   const int64_t window = config.RealOrNull("sliding_window", 4096) == 0 ? 0 : config.Count("sliding_window", 4096);
@@ -19,14 +19,14 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec Dots1FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;
   SetMixtureFrom(config.Count("leading_dense_block_count", 0), spec, CorrectedMixtureFromGguf(config), config.path());
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> Dots1Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
   AddMixtureWeights(spec, kCorrectedMixtureNames, weights);
@@ -35,6 +35,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kDots1 = {"dots1", "dots1", FromHf, FromGguf, Weights};
+constexpr Architecture kDots1 = {"dots1", "dots1", Dots1FromHf, Dots1FromGguf, Dots1Weights};
 
 }  // namespace quire::architectures

@@ -10,7 +10,7 @@ namespace quire::architectures {
 
 namespace {
 
-MixtureNames Names() {
+MixtureNames ErnieMixtureNames() {
   MixtureNames names = kCorrectedMixtureNames;
   names.correction = "model.layers.{}.mlp.moe_statics.e_score_correction_bias";
   return names;
@@ -88,7 +88,7 @@ ModelSpec ErnieMoeFromGguf(const GgufConfig& config) {
 
 std::vector<WeightSpec> MixtureWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
-  AddMixtureWeights(spec, Names(), weights);
+  AddMixtureWeights(spec, ErnieMixtureNames(), weights);
   return weights;
 }
 

@@ -34,7 +34,7 @@ void ReadBlock(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec FalconFromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config,
                                    {.layers = {"num_hidden_layers", "n_layer"},
                                     .heads = {"num_attention_heads", "n_head"},
@@ -49,7 +49,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec FalconFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGelu;
   spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
@@ -58,7 +58,7 @@ ModelSpec FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> FalconWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
   std::vector<WeightSpec> weights = BloomWeights(spec);
@@ -77,6 +77,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kFalcon = {"falcon", "falcon", FromHf, FromGguf, Weights, "transformer."};
+constexpr Architecture kFalcon = {"falcon", "falcon", FalconFromHf, FalconFromGguf, FalconWeights, "transformer."};
 
 }  // namespace quire::architectures

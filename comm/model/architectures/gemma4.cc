@@ -14,8 +14,8 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr double kTheta = 1000000, kLocalTheta = 10000;
-constexpr int64_t kFullEvery = 6, kFullHeadDim = 512;
+constexpr double kWindowTheta = 1000000, kLocalTheta = 10000;
+constexpr int64_t kGemma4FullEvery = 6, kFullHeadDim = 512;
 
 /// What one layer says of its heads; HF's newer files have such an object for each layer that differs.
 void ReadHeads(const HfConfig& config, LayerSpec& layer) {
@@ -70,7 +70,7 @@ void ShareKeysAndValues(const HfConfig& config, ModelSpec& spec) {
 }
 
 void ReadRopes(const HfConfig& config, ModelSpec& spec) {
-  spec.ropes = {Rope{.theta = kTheta}, Rope{.theta = kLocalTheta}};
+  spec.ropes = {Rope{.theta = kWindowTheta}, Rope{.theta = kLocalTheta}};
   for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
   const int64_t full_dim = RotatedDims(spec, 0), local_dim = RotatedDims(spec, 1);
   spec.ropes[0].turning_pairs = full_dim / 8;  // a quarter of the pairs
@@ -103,7 +103,7 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   }
   const int64_t window = config.Count("sliding_window", 512);
   if (window < 1) Fail("{}: sliding_window = {} is out of range", config.path(), window);
-  ReadKinds(config, spec, window, [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });
+  ReadKinds(config, spec, window, [](int64_t layer) { return (layer + 1) % kGemma4FullEvery != 0; });
   spec.layers.back().window = 0;  // whatever layer_types says of it
   const bool values_are_keys = config.Flag("attention_k_eq_v");
   for (LayerSpec& layer : spec.layers) layer.values_are_keys = values_are_keys && layer.window == 0;

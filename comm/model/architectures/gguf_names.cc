@@ -11,7 +11,7 @@ namespace {
 constexpr const char *kShortConvolutionIn = "blk.{}.shortconv.in_proj.weight", *kStateTaps = "blk.{}.ssm_conv1d.weight",
                      *kStateTapsBias = "blk.{}.ssm_conv1d.bias";
 
-constexpr std::pair<Role, const char*> kNames[] = {
+constexpr std::pair<Role, const char*> kGgufNames[] = {
     {Role::kEmbedding, "token_embd.weight"},
     {Role::kPositions, "position_embd.weight"},
     {Role::kEmbeddingNorm, "token_embd_norm.weight"},
@@ -89,8 +89,8 @@ constexpr std::pair<Role, const char*> kNames[] = {
 }  // namespace
 
 const char* GgufName(Role role) {
-  const auto* name = std::ranges::find(kNames, role, &std::pair<Role, const char*>::first);
-  return name == std::end(kNames) ? nullptr : name->second;
+  const auto* name = std::ranges::find(kGgufNames, role, &std::pair<Role, const char*>::first);
+  return name == std::end(kGgufNames) ? nullptr : name->second;
 }
 
 bool Has(const GgufConfig& config, const char* name, int64_t layer) {

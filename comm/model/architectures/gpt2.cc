@@ -6,7 +6,7 @@ namespace quire::architectures {
 
 namespace {
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec Gpt2FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config,
                                    {.hidden = {"n_embd", "hidden_size"},
                                     .layers = {"n_layer", "num_hidden_layers"},
@@ -23,14 +23,14 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec Gpt2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGeluTanh;
   spec.position = Position::kLearned;
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> Gpt2Weights(const ModelSpec& spec) {
   using enum Role;
   const auto layer = [&](Role role, const char* hf, Axis rows, Axis cols = Axis::kOne) {
     return WeightSpec{
@@ -55,10 +55,10 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 }
 
 // Masks that older files hold.
-constexpr const char* kBuffers[] = {".attn.bias", ".attn.masked_bias"};
+constexpr const char* kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
 
 }  // namespace
 
-constexpr Architecture kGpt2 = {"gpt2", "gpt2", FromHf, FromGguf, Weights, "transformer.", kBuffers};
+constexpr Architecture kGpt2 = {"gpt2", "gpt2", Gpt2FromHf, Gpt2FromGguf, Gpt2Weights, "transformer.", kGpt2Buffers};
 
 }  // namespace quire::architectures

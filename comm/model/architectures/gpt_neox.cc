@@ -8,9 +8,9 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "gpt_neox.embed_in.weight", Axis::kTokens, Axis::kHidden};
+constexpr WeightSpec kGptNeoXTokenTable = {Role::kEmbedding, "gpt_neox.embed_in.weight", Axis::kTokens, Axis::kHidden};
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec GptNeoXFromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, false);
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu");
@@ -23,7 +23,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec GptNeoXFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGelu;
   spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
@@ -31,10 +31,10 @@ ModelSpec FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> GptNeoXWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
-  std::vector<WeightSpec> weights = {kTokenTable,
+  std::vector<WeightSpec> weights = {kGptNeoXTokenTable,
                                      {kAttentionNorm, "gpt_neox.layers.{}.input_layernorm.weight", kHidden, kOne},
                                      {kAttentionNormBias, "gpt_neox.layers.{}.input_layernorm.bias", kHidden, kOne},
                                      {kAttentionOut, "gpt_neox.layers.{}.attention.dense.weight", kHidden, kQueries},
@@ -49,15 +49,16 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
               "gpt_neox.layers.{}.attention.query_key_value.bias");
   weights.insert(weights.end(), {{kFinalNorm, "gpt_neox.final_layer_norm.weight", kHidden, kOne},
                                  {kFinalNormBias, "gpt_neox.final_layer_norm.bias", kHidden, kOne},
-                                 HeadOf(spec, kTokenTable, "embed_out.weight")});
+                                 HeadOf(spec, kGptNeoXTokenTable, "embed_out.weight")});
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
 // Masks that older files hold.
-constexpr const char* kBuffers[] = {".attention.bias", ".attention.masked_bias"};
+constexpr const char* kGptNeoXBuffers[] = {".attention.bias", ".attention.masked_bias"};
 
 }  // namespace
 
-constexpr Architecture kGptNeoX = {"gpt_neox", "gptneox", FromHf, FromGguf, Weights, "gpt_neox.", kBuffers};
+constexpr Architecture kGptNeoX = {"gpt_neox",     "gptneox",   GptNeoXFromHf,  GptNeoXFromGguf,
+                                   GptNeoXWeights, "gpt_neox.", kGptNeoXBuffers};
 
 }  // namespace quire::architectures

@@ -13,7 +13,7 @@ namespace {
 
 /// Columns of the MLPs: two thirds of what the file says, times a factor, in whole multiples, unless it means what it
 /// says.
-int64_t MlpColumns(const HfConfig& config) {
+int64_t Lfm2MlpColumns(const HfConfig& config) {
   const int64_t said = config.Has("block_ff_dim") ? config.Count("block_ff_dim") : config.Count("intermediate_size");
   const int64_t multiple = config.Count("block_multiple_of", 256);
   const double factor = config.Real("block_ffn_dim_multiplier", 1);
@@ -26,7 +26,7 @@ int64_t MlpColumns(const HfConfig& config) {
 }
 
 /// What layer_types says or, in older files, the list of the layers that attend; all do where there is neither.
-void ReadMixers(const HfConfig& config, ModelSpec& spec) {
+void ReadLfm2Mixers(const HfConfig& config, ModelSpec& spec) {
   const std::vector<std::string> kinds = KindsOfLayers(config, spec);
   if (kinds.empty() && config.Has("full_attn_idxs")) {
     for (LayerSpec& layer : spec.layers) layer.mixer = Mixer::kShortConvolution;
@@ -51,14 +51,14 @@ ModelSpec MixersFromHf(const HfConfig& config) {
   spec.norm_epsilon = config.Real("norm_eps", 1e-5);
   spec.tied_embeddings = config.Flag("tie_embedding", config.Flag("tie_word_embeddings", true));
   spec.qk_norm = QkNorm::kHeads;
-  ReadMixers(config, spec);
+  ReadLfm2Mixers(config, spec);
   if (spec.num_state_layers() > 0) spec.recurrence = {config.Count("conv_L_cache", 3), spec.hidden_size};
   return spec;
 }
 
 ModelSpec Lfm2FromHf(const HfConfig& config) {
   ModelSpec spec = MixersFromHf(config);
-  spec.SetAll(&LayerSpec::intermediate_size, MlpColumns(config));
+  spec.SetAll(&LayerSpec::intermediate_size, Lfm2MlpColumns(config));
   return spec;
 }
 
@@ -97,11 +97,11 @@ ModelSpec Lfm2MoeFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-constexpr MixtureNames kNames = {.router = "model.layers.{}.feed_forward.gate.weight",
-                                 .gate = "model.layers.{}.feed_forward.experts.{}.w1.weight",
-                                 .up = "model.layers.{}.feed_forward.experts.{}.w3.weight",
-                                 .down = "model.layers.{}.feed_forward.experts.{}.w2.weight",
-                                 .correction = "model.layers.{}.feed_forward.expert_bias"};
+constexpr MixtureNames kLfm2MixtureNames = {.router = "model.layers.{}.feed_forward.gate.weight",
+                                            .gate = "model.layers.{}.feed_forward.experts.{}.w1.weight",
+                                            .up = "model.layers.{}.feed_forward.experts.{}.w3.weight",
+                                            .down = "model.layers.{}.feed_forward.experts.{}.w2.weight",
+                                            .correction = "model.layers.{}.feed_forward.expert_bias"};
 
 std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
   using enum Axis;
@@ -124,7 +124,7 @@ std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
                                     {Role::kConvTaps, "model.layers.{}.conv.conv.weight", kChannels, kTaps},
                                     {Role::kConvOut, "model.layers.{}.conv.out_proj.weight", kHidden, kChannels}};
   weights.insert(weights.begin() + 1, std::begin(convolution), std::end(convolution));
-  AddMixtureWeights(spec, kNames, weights);
+  AddMixtureWeights(spec, kLfm2MixtureNames, weights);
   return weights;
 }
 

@@ -32,7 +32,7 @@ double PartThatRotates(const HfConfig& config, int64_t head_dim) {
   return static_cast<double>(rotated) / static_cast<double>(head_dim);
 }
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec MiniMaxM2FromHf(const HfConfig& config) {
   const int64_t head_dim = config.Count("head_dim", 128);
   ModelSpec spec = LlamaFromHf(config, {.theta = 5000000, .partial = PartThatRotates(config, head_dim)});
   spec.SetAll(&LayerSpec::head_dim, head_dim);
@@ -42,13 +42,13 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec MiniMaxM2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   SetRouter(spec, MixtureFromGguf(config));
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> MiniMaxM2Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddQueryKeyNorms(weights, Axis::kQueries, Axis::kKeyValues);
   AddMixtureWeights(spec, Names(), weights);
@@ -57,6 +57,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kMiniMaxM2 = {"minimax_m2", "minimax-m2", FromHf, FromGguf, Weights};
+constexpr Architecture kMiniMaxM2 = {"minimax_m2", "minimax-m2", MiniMaxM2FromHf, MiniMaxM2FromGguf, MiniMaxM2Weights};
 
 }  // namespace quire::architectures

@@ -20,7 +20,7 @@ void CheckAttention(const HfConfig& config) {
   attention.RefuseWhatNobodyRead();
 }
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec MptFromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config,
                                    {.hidden = {"d_model", "hidden_size"},
                                     .layers = {"n_layers", "num_hidden_layers"},
@@ -39,7 +39,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec MptFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGelu;
   spec.position = Position::kAlibi;
@@ -47,7 +47,7 @@ ModelSpec FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> MptWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
   std::vector<WeightSpec> weights = {kTransformerTokens,
@@ -64,6 +64,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kMpt = {"mpt", "mpt", FromHf, FromGguf, Weights, "transformer."};
+constexpr Architecture kMpt = {"mpt", "mpt", MptFromHf, MptFromGguf, MptWeights, "transformer."};
 
 }  // namespace quire::architectures

@@ -142,22 +142,23 @@ constexpr const char* kEmbeddings = "backbone.embeddings.weight";
 /// A layer's norm has one name, whatever the layer is.
 constexpr const char* kNorm = "backbone.layers.{}.norm.weight";
 
-constexpr StateSpaceNames kNames = {.in = "backbone.layers.{}.mixer.in_proj.weight",
-                                    .taps = "backbone.layers.{}.mixer.conv1d.weight",
-                                    .taps_bias = "backbone.layers.{}.mixer.conv1d.bias",
-                                    .rate = "backbone.layers.{}.mixer.A_log",
-                                    .step_bias = "backbone.layers.{}.mixer.dt_bias",
-                                    .skip = "backbone.layers.{}.mixer.D",
-                                    .norm = "backbone.layers.{}.mixer.norm.weight",
-                                    .out = "backbone.layers.{}.mixer.out_proj.weight"};
+constexpr StateSpaceNames kNemotronStateNames = {.in = "backbone.layers.{}.mixer.in_proj.weight",
+                                                 .taps = "backbone.layers.{}.mixer.conv1d.weight",
+                                                 .taps_bias = "backbone.layers.{}.mixer.conv1d.bias",
+                                                 .rate = "backbone.layers.{}.mixer.A_log",
+                                                 .step_bias = "backbone.layers.{}.mixer.dt_bias",
+                                                 .skip = "backbone.layers.{}.mixer.D",
+                                                 .norm = "backbone.layers.{}.mixer.norm.weight",
+                                                 .out = "backbone.layers.{}.mixer.out_proj.weight"};
 
-constexpr MixtureNames kMixtureNames = {.router = "backbone.layers.{}.mixer.gate.weight",
-                                        .gate = nullptr,
-                                        .up = "backbone.layers.{}.mixer.experts.{}.up_proj.weight",
-                                        .down = "backbone.layers.{}.mixer.experts.{}.down_proj.weight",
-                                        .shared_up = "backbone.layers.{}.mixer.shared_experts.up_proj.weight",
-                                        .shared_down = "backbone.layers.{}.mixer.shared_experts.down_proj.weight",
-                                        .correction = "backbone.layers.{}.mixer.gate.e_score_correction_bias"};
+constexpr MixtureNames kNemotronMixtureNames = {
+    .router = "backbone.layers.{}.mixer.gate.weight",
+    .gate = nullptr,
+    .up = "backbone.layers.{}.mixer.experts.{}.up_proj.weight",
+    .down = "backbone.layers.{}.mixer.experts.{}.down_proj.weight",
+    .shared_up = "backbone.layers.{}.mixer.shared_experts.up_proj.weight",
+    .shared_down = "backbone.layers.{}.mixer.shared_experts.down_proj.weight",
+    .correction = "backbone.layers.{}.mixer.gate.e_score_correction_bias"};
 
 std::vector<WeightSpec> NemotronHWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
@@ -175,8 +176,8 @@ std::vector<WeightSpec> NemotronHWeights(const ModelSpec& spec) {
   Rename(weights, Role::kDown, "backbone.layers.{}.mixer.down_proj.weight");
   Rename(weights, Role::kFinalNorm, "backbone.norm_f.weight");
   std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kGate; });
-  AddStateSpaceWeights(spec, kNames, weights);
-  AddMixtureWeights(spec, kMixtureNames, weights);
+  AddStateSpaceWeights(spec, kNemotronStateNames, weights);
+  AddMixtureWeights(spec, kNemotronMixtureNames, weights);
   return weights;
 }
 

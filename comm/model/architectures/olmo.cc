@@ -9,7 +9,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr int64_t kFullEvery = 4;
+constexpr int64_t kOlmoFullEvery = 4;
 
 void AddNorms(ModelSpec& spec) {
   spec.norms_before = false;
@@ -39,7 +39,7 @@ ModelSpec Olmo3FromHf(const HfConfig& config) {
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   AddNorms(spec);
   ReadKinds(config, spec, config.Count("sliding_window", 4096),
-            [](int64_t layer) { return (layer + 1) % kFullEvery != 0; });
+            [](int64_t layer) { return (layer + 1) % kOlmoFullEvery != 0; });
   const std::optional<RopesOfKinds> ropes = RopesOfKindsFromHf(config, spec.layers[0].head_dim, kTheta, kTheta);
   if (!ropes) {
     GiveRopes(spec);
@@ -54,7 +54,7 @@ ModelSpec Olmo3FromHf(const HfConfig& config) {
 ModelSpec Olmo2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   AddNorms(spec);
-  KeepWindows(config, spec, kFullEvery);
+  KeepWindows(config, spec, kOlmoFullEvery);
   if (spec.layers[0].window > 0) GiveRopes(spec);
   return spec;
 }

@@ -8,10 +8,10 @@ namespace quire::architectures {
 namespace {
 
 constexpr int64_t kPositionOffset = 2;
-constexpr WeightSpec kTokenTable = {Role::kEmbedding, "model.decoder.embed_tokens.weight", Axis::kTokens,
-                                    Axis::kHidden};
+constexpr WeightSpec kOptTokenTable = {Role::kEmbedding, "model.decoder.embed_tokens.weight", Axis::kTokens,
+                                       Axis::kHidden};
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec OptFromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, true);
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("ffn_dim"));
   spec.activation = ActivationFromHf(config, "activation_function", "relu");
@@ -26,11 +26,11 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> OptWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
   return WithoutMissingBiases(spec,
-                              {kTokenTable,
+                              {kOptTokenTable,
                                {Role::kPositions, "model.decoder.embed_positions.weight", Axis::kPositionRows, kHidden},
                                {kAttentionNorm, "model.decoder.layers.{}.self_attn_layer_norm.weight", kHidden, kOne},
                                {kAttentionNormBias, "model.decoder.layers.{}.self_attn_layer_norm.bias", kHidden, kOne},
@@ -50,11 +50,11 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
                                {kDownBias, "model.decoder.layers.{}.fc2.bias", kHidden, kOne},
                                {kFinalNorm, "model.decoder.final_layer_norm.weight", kHidden, kOne},
                                {kFinalNormBias, "model.decoder.final_layer_norm.bias", kHidden, kOne},
-                               HeadOf(spec, kTokenTable)});
+                               HeadOf(spec, kOptTokenTable)});
 }
 
 }  // namespace
 
-constexpr Architecture kOpt = {"opt", nullptr, FromHf, nullptr, Weights, "model."};
+constexpr Architecture kOpt = {"opt", nullptr, OptFromHf, nullptr, OptWeights, "model."};
 
 }  // namespace quire::architectures

@@ -8,7 +8,7 @@ namespace quire::architectures {
 
 namespace {
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec PhiFromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, false);
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", spec.num_heads));
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
@@ -20,7 +20,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> PhiWeights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
@@ -40,6 +40,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kPhi = {"phi", nullptr, FromHf, nullptr, Weights};
+constexpr Architecture kPhi = {"phi", nullptr, PhiFromHf, nullptr, PhiWeights};
 
 }  // namespace quire::architectures

@@ -25,7 +25,7 @@ void ReadScales(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec PhiMoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.theta = 1000000, .calls_longrope_otherwise = true});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.norm = NormKind::kLayer;
@@ -45,7 +45,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> PhiMoeWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddQkvBiases(weights, true);
   AddAttentionOutBias(weights);
@@ -57,6 +57,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kPhiMoe = {"phimoe", nullptr, FromHf, nullptr, Weights};
+constexpr Architecture kPhiMoe = {"phimoe", nullptr, PhiMoeFromHf, nullptr, PhiMoeWeights};
 
 }  // namespace quire::architectures

@@ -8,7 +8,7 @@ namespace quire::architectures {
 
 namespace {
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec StableLmFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.partial = 0.25});
   spec.norm_epsilon = config.Real("layer_norm_eps", 1e-5);
   spec.norm = NormKind::kLayer;
@@ -19,7 +19,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> StableLmWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   if (spec.shared_norm) std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
   AddNormBiases(weights);
@@ -29,6 +29,6 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kStableLm = {"stablelm", nullptr, FromHf, nullptr, Weights};
+constexpr Architecture kStableLm = {"stablelm", nullptr, StableLmFromHf, nullptr, StableLmWeights};
 
 }  // namespace quire::architectures

@@ -8,7 +8,7 @@ namespace quire::architectures {
 
 namespace {
 
-ModelSpec FromHf(const HfConfig& config) {
+ModelSpec StarCoder2FromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {.max_position_otherwise = 4096, .epsilon = "norm_epsilon"}, true);
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 2));
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
@@ -20,7 +20,7 @@ ModelSpec FromHf(const HfConfig& config) {
   return spec;
 }
 
-ModelSpec FromGguf(const GgufConfig& config) {
+ModelSpec StarCoder2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.activation = Activation::kGeluTanh;
   spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
@@ -28,7 +28,7 @@ ModelSpec FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-std::vector<WeightSpec> Weights(const ModelSpec& spec) {
+std::vector<WeightSpec> StarCoder2Weights(const ModelSpec& spec) {
   using enum Role;
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
@@ -45,6 +45,7 @@ std::vector<WeightSpec> Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kStarCoder2 = {"starcoder2", "starcoder2", FromHf, FromGguf, Weights};
+constexpr Architecture kStarCoder2 = {"starcoder2", "starcoder2", StarCoder2FromHf, StarCoder2FromGguf,
+                                      StarCoder2Weights};
 
 }  // namespace quire::architectures

@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kWordBits = 32;
+constexpr int64_t kPackedWordBits = 32;
 constexpr uint8_t kSigned = 0x80;
 
 /// For any number that a file may say.
@@ -95,7 +95,7 @@ std::pair<int64_t, int64_t> ShapeOf(QuantizedParts& parts, const std::string& mo
 /// Bits of the integers of which so many columns take so many words; 0: none that are supported.
 int BitsOf(int64_t cols, int64_t words) {
   for (const int bits : {4, 8}) {
-    if (cols > 0 && words == Blocks(cols, kWordBits / bits)) return bits;
+    if (cols > 0 && words == Blocks(cols, kPackedWordBits / bits)) return bits;
   }
   return 0;
 }
@@ -116,7 +116,7 @@ void JoinPacked(QuantizedParts& parts, const StoredQuants& quants, const std::st
   matrix.ints = {.data = words.data.data(), .bits = bits, .row_stride = words.shape[1], .col_stride = 1};
   matrix.zero = 1 << (bits - 1);
   if (const std::optional<Tensor> zeros = parts.TakeIf(module, "weight_zero_point")) {
-    const int64_t per_word = kWordBits / bits, groups = matrix.groups();
+    const int64_t per_word = kPackedWordBits / bits, groups = matrix.groups();
     parts.Require(module, "weight_zero_point", *zeros, {NumberType::kInt32}, {Blocks(rows, per_word), groups});
     matrix.zero = 0;
     matrix.zeros = {

@@ -24,7 +24,7 @@ enum ValueType : uint32_t {
   kInt64,
   kFloat64
 };
-constexpr uint64_t kMaxNameBytes = 65535;
+constexpr uint64_t kMaxKeyBytes = 65535;
 constexpr uint64_t kMaxDimensions = 4;
 
 /// Reads little-endian values and never past the end.
@@ -168,7 +168,7 @@ struct Pending {
 
 Pending ReadTensorInfo(Cursor& in, const std::string& path) {
   Pending info;
-  info.name = in.ReadString(kMaxNameBytes);
+  info.name = in.ReadString(kMaxKeyBytes);
   const std::string what = path + ": tensor " + info.name.substr(0, 100);
   const auto dimensions = in.Read<uint32_t>();
   if (dimensions > kMaxDimensions) Fail("{}: {} dimensions", what, dimensions);
@@ -206,7 +206,7 @@ GgufFile ReadGguf(std::span<const std::byte> bytes, const std::string& path) {
   GgufFile gguf;
   gguf.path = path;
   for (uint64_t i = 0; i < num_values; ++i) {
-    const std::string key = in.ReadString(kMaxNameBytes);
+    const std::string key = in.ReadString(kMaxKeyBytes);
     const std::string what = path + ": metadata " + key.substr(0, 100);
     if (!gguf.metadata.emplace(key, ReadValue(in, what)).second) Fail("{}: given twice", what);
   }

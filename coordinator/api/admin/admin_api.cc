@@ -5,6 +5,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "coordinator/api/access/client_id.h"
+#include "coordinator/api/admin/admin_reports.h"
 #include "coordinator/api/admin/pin_order.h"
 #include "coordinator/api/openai/on_engine.h"
 #include "coordinator/api/openai/on_pool.h"
@@ -17,8 +18,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr const char* kPoolClient = "(admin)";  // no API key has such a name
-constexpr size_t kLongestOrder = 4 << 10;       // bodies of everything but pins
+constexpr size_t kLongestOrder = 4 << 10;  // bodies of everything but pins
 
 }  // namespace
 

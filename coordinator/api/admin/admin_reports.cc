@@ -19,7 +19,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr const char* kPoolClient = "(admin)";  // no API key has such a name
 constexpr size_t kPageBytes = 64 << 10;
 constexpr size_t kDefaultListed = 200, kMostListed = 1000;
 constexpr std::string_view kRequestPath = "/admin/requests/";

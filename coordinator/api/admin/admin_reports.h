@@ -15,6 +15,9 @@
 
 namespace quire {
 
+/// Whose work this port's is on the pool: no API key has such a name.
+inline constexpr const char* kPoolClient = "(admin)";
+
 /// What the admin port tells of requests, blocks, the cluster and the settings. Engines' threads only take down what
 /// they have. What grows with requests or blocks is spelled out on the pool, the rest on the one thread that this
 /// belongs to, the I/O thread.

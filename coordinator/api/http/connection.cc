@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
 #include <optional>
 
 #include "comm/base/error.h"
+#include "coordinator/api/http/await_token.h"
 
 // House rule for coroutines: g++ 12 miscompiles several shapes of co_await expressions, so a co_await stands only as
 // the whole right side of a declaration or statement, and its arguments are named locals or plain values.
@@ -25,7 +24,6 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr int kNothing = 0, kLeft = -1;     // instead of a refusal's status: all is well; there is nobody to tell
 constexpr size_t kReadBytes = 2048;         // of a head, at once
 constexpr int kReadsInTurn = 8;             // before a request stands in line again: clients' heads come in fewer

@@ -2,9 +2,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
+#include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 
 // How a connection begins under TLS, and how either side ends it. The house rule of connection.cc for coroutines holds
@@ -18,7 +17,6 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
 constexpr auto kGoodbye = std::chrono::seconds(1);
 constexpr unsigned char kHandshake = 0x16;  // what every TLS connection begins with

@@ -1,8 +1,7 @@
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
 
 #include "comm/base/error.h"
+#include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 
 // The writing half of a connection. The house rule of connection.cc for coroutines holds here, too.
@@ -16,7 +15,6 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kOneWriteBytes = 64 << 10;                               // an answer of that size leaves with its head
 constexpr std::chrono::hours kLongestWrite = std::chrono::hours(7 * 24);  // whatever the rate
 

@@ -7,13 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "comm/base/error.h"
+#include "coordinator/api/http/await_token.h"
 #include "coordinator/api/http/connection.h"
 #include "coordinator/api/http/connection_places.h"
 
@@ -28,7 +27,6 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr int kReservedDescriptors = 512;  // of the process, for everything but clients
 constexpr int kFewestConnections = 16;     // whatever the number of descriptors
 constexpr int kMaxTurnedAway = 64;         // connections that are being told that there are too many

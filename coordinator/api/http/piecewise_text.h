@@ -53,9 +53,7 @@ class PartedText : public PiecewiseText {
   }
   bool done() const override { return next_ == parts_.size() && given_ == made_.size(); }
   size_t estimated_bytes() const override { return estimated_bytes_; }
-  size_t most_bytes() const override {
-    return std::max(made_.size(), next_ < parts_.size() ? parts_[next_].most : 0);
-  }
+  size_t most_bytes() const override { return std::max(made_.size(), next_ < parts_.size() ? parts_[next_].most : 0); }
   size_t made_bytes() const override { return made_.size(); }
 
  private:

@@ -25,7 +25,7 @@ namespace ssl = boost::asio::ssl;
 
 namespace {
 
-constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxPemBytes = 1 << 20;
 constexpr int kMostRsaBits = 4096;
 // Of a handshake, what is no signature: two products on a curve, keys, a dozen system calls.
 constexpr std::chrono::microseconds kBesideSigning(300);
@@ -147,8 +147,8 @@ std::chrono::nanoseconds SigningTime(EVP_PKEY* key, const std::string& key_file)
 }
 
 std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const std::string& key_file) {
-  const std::string chain = ReadTextFile(certificate_file, kMaxFileBytes);
-  const Secret key = ReadGuardedFile(key_file, FileAccess::kOwnerOnly, kMaxFileBytes);
+  const std::string chain = ReadTextFile(certificate_file, kMaxPemBytes);
+  const Secret key = ReadGuardedFile(key_file, FileAccess::kOwnerOnly, kMaxPemBytes);
   auto context = std::make_shared<ssl::context>(ssl::context::tls_server);
   SetRules(context->native_handle());
   boost::system::error_code error;

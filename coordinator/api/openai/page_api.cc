@@ -15,7 +15,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr size_t kWorkHereBytes = 4 << 10;
+constexpr size_t kCheapBytes = 4 << 10;
 constexpr std::string_view kModels = "/v1/models/";
 
 }  // namespace
@@ -105,7 +105,7 @@ asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, Htt
   std::function<std::string(const std::stop_token&)> work =
       [&page, body = std::exchange(request.body, {})](const std::stop_token& stop) { return page.make(body, stop); };
   std::optional<std::string> text;
-  if (page.cheap && size <= kWorkHereBytes) {
+  if (page.cheap && size <= kCheapBytes) {
     text = work({});
   } else {
     text = co_await OnPool(pool_, responder, request.client, size, std::move(work));

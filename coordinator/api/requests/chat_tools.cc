@@ -6,26 +6,27 @@ namespace quire {
 
 namespace {
 
-[[noreturn]] void Refuse(const std::string& field, const std::string& reason) {
+[[noreturn]] void RefuseTool(const std::string& field, const std::string& reason) {
   throw ApiError(400, fmt::format("{} {}", field, reason), field.substr(0, field.find_first_of("[.")));
 }
 
 Tool ReadTool(const OrderedJson& json, const std::string& field) {
   if (!json.is_object() || json.value("type", OrderedJson()) != "function")
-    Refuse(field, "must be an object of the type function; no other tools are known here");
+    RefuseTool(field, "must be an object of the type function; no other tools are known here");
   const auto function = json.find("function");
-  if (function == json.end() || !function->is_object()) Refuse(field + ".function", "must be an object");
+  if (function == json.end() || !function->is_object()) RefuseTool(field + ".function", "must be an object");
   Tool tool;
   tool.definition = json;
   const auto member = [&](const char* name) {
     const auto found = function->find(name);
     return found == function->end() ? OrderedJson() : *found;
   };
-  if (!member("name").is_string()) Refuse(field + ".function.name", "must be a string");
+  if (!member("name").is_string()) RefuseTool(field + ".function.name", "must be a string");
   tool.name = member("name").get<std::string>();
   const OrderedJson description = member("description"), strict = member("strict");
-  if (!description.is_null() && !description.is_string()) Refuse(field + ".function.description", "must be a string");
-  if (!strict.is_null() && !strict.is_boolean()) Refuse(field + ".function.strict", "must be true or false");
+  if (!description.is_null() && !description.is_string())
+    RefuseTool(field + ".function.description", "must be a string");
+  if (!strict.is_null() && !strict.is_boolean()) RefuseTool(field + ".function.strict", "must be true or false");
   tool.strict = strict == true;
   tool.parameters = member("parameters");
   return CheckedTool(std::move(tool), field + ".function");
@@ -61,13 +62,13 @@ ToolChoice ReadChoice(const Json* choice, const ToolUse& use) {
 
 Tool CheckedTool(Tool tool, const std::string& field) {
   if (tool.name.empty() || tool.name.size() > kMaxToolNameBytes || !std::ranges::all_of(tool.name, IsToolNameByte)) {
-    Refuse(field + ".name",
-           fmt::format("must be 1 to {} letters, digits and _ - . : /, so that calls can be told", kMaxToolNameBytes));
+    RefuseTool(field + ".name", fmt::format("must be 1 to {} letters, digits and _ - . : /, so that calls can be told",
+                                            kMaxToolNameBytes));
   }
   if (tool.parameters.is_null()) return tool;
   const bool of_object =
       tool.parameters.is_object() && (!tool.parameters.contains("type") || tool.parameters["type"] == "object");
-  if (!of_object) Refuse(field + ".parameters", "must be a JSON schema of the type object");
+  if (!of_object) RefuseTool(field + ".parameters", "must be a JSON schema of the type object");
   return tool;
 }
 
@@ -79,7 +80,7 @@ ToolUse ReadTools(const RequestBody& body, const JsonFields& fields) {
     const OrderedJson in_order = tools->empty() ? OrderedJson::array() : body.InOrder()["tools"];
     for (size_t i = 0; i < in_order.size(); ++i) {
       Tool tool = ReadTool(in_order[i], fmt::format("tools[{}]", i));
-      if (use.Find(tool.name) != nullptr) Refuse(fmt::format("tools[{}].function.name", i), "is there twice");
+      if (use.Find(tool.name) != nullptr) RefuseTool(fmt::format("tools[{}].function.name", i), "is there twice");
       use.tools.push_back(std::move(tool));
     }
   }

@@ -12,16 +12,16 @@ struct Name {
   Dialect dialect;
 };
 
-constexpr Name kNames[] = {{"/v1/completions", Dialect::kCompletions},
-                           {"/v1/chat/completions", Dialect::kChat},
-                           {"/v1/messages", Dialect::kMessages},
-                           {"/v1/responses", Dialect::kResponses},
-                           {"/v1/embeddings", Dialect::kEmbeddings},
-                           {"/v1/rerank", Dialect::kRerank},
-                           {"/v2/rerank", Dialect::kRerank},
-                           {"/rerank", Dialect::kRerank},
-                           {"/v1/score", Dialect::kScore},
-                           {"/score", Dialect::kScore}};
+constexpr Name kDialectNames[] = {{"/v1/completions", Dialect::kCompletions},
+                                  {"/v1/chat/completions", Dialect::kChat},
+                                  {"/v1/messages", Dialect::kMessages},
+                                  {"/v1/responses", Dialect::kResponses},
+                                  {"/v1/embeddings", Dialect::kEmbeddings},
+                                  {"/v1/rerank", Dialect::kRerank},
+                                  {"/v2/rerank", Dialect::kRerank},
+                                  {"/rerank", Dialect::kRerank},
+                                  {"/v1/score", Dialect::kScore},
+                                  {"/score", Dialect::kScore}};
 
 /// A field of a chat request and what it is here. What begins with another comes before it.
 struct Field {
@@ -46,7 +46,7 @@ constexpr Field kOfPairs[] = {{"prompt", "documents"}};
 }  // namespace
 
 std::optional<Dialect> DialectOf(std::string_view path) {
-  for (const Name& name : kNames) {
+  for (const Name& name : kDialectNames) {
     if (name.path == path) return name.dialect;
   }
   return std::nullopt;

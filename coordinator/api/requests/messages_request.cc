@@ -13,15 +13,14 @@ namespace quire {
 namespace {
 
 /// Change nothing about the answer of a server that has one class of service and caches by itself.
-constexpr const char* kHarmless[] = {"metadata", "service_tier", "cache_control", "user_profile_id"};
-constexpr const char* kTranslated[] = {"messages",    "system",        "stop_sequences", "tools",
-                                       "tool_choice", "output_config", "output_format",  "thinking"};
+constexpr const char* kHarmlessInMessages[] = {"metadata", "service_tier", "cache_control", "user_profile_id"};
+constexpr const char* kTranslatedMessages[] = {"messages",    "system",        "stop_sequences", "tools",
+                                               "tool_choice", "output_config", "output_format",  "thinking"};
 
-bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
-
-void RefuseUnknown(const JsonObject& body) {
+void RefuseUnknownInMessage(const JsonObject& body) {
   for (const auto& [name, value] : body.value().items()) {
-    const bool known = IsPassedOn(name) || name == "max_tokens" || IsIn(name, kHarmless) || IsIn(name, kTranslated);
+    const bool known =
+        IsPassedOn(name) || name == "max_tokens" || IsIn(name, kHarmlessInMessages) || IsIn(name, kTranslatedMessages);
     if (!known && !value.is_null()) body.Refuse(name.substr(0, 100), "is not supported by this server");
   }
 }
@@ -189,7 +188,7 @@ void AddThinking(const JsonObject& thinking, OrderedJson& chat) {
 
 OrderedJson ChatOfMessages(const OrderedJson& json) {
   const JsonObject body(json, "");
-  RefuseUnknown(body);
+  RefuseUnknownInMessage(body);
   OrderedJson chat = OrderedJson::object();
   PassOn(body, chat);
   if (const OrderedJson* most = body.Find("max_tokens")) chat["max_tokens"] = *most;

@@ -7,31 +7,31 @@ namespace quire {
 namespace {
 
 /// The first ones are theirs, too.
-constexpr const char* kNames[] = {"model",
-                                  "temperature",
-                                  "top_p",
-                                  "stream",
-                                  "top_k",
-                                  "min_p",
-                                  "repetition_penalty",
-                                  "presence_penalty",
-                                  "frequency_penalty",
-                                  "seed",
-                                  "logit_bias",
-                                  "min_tokens",
-                                  "ignore_eos",
-                                  "stop_token_ids",
-                                  "priority",
-                                  "deadline_seconds",
-                                  "cache_salt",
-                                  "structured_outputs"};
+constexpr const char* kPassedOn[] = {"model",
+                                     "temperature",
+                                     "top_p",
+                                     "stream",
+                                     "top_k",
+                                     "min_p",
+                                     "repetition_penalty",
+                                     "presence_penalty",
+                                     "frequency_penalty",
+                                     "seed",
+                                     "logit_bias",
+                                     "min_tokens",
+                                     "ignore_eos",
+                                     "stop_token_ids",
+                                     "priority",
+                                     "deadline_seconds",
+                                     "cache_salt",
+                                     "structured_outputs"};
 
 }  // namespace
 
-bool IsPassedOn(std::string_view name) { return std::ranges::find(kNames, name) != std::end(kNames); }
+bool IsPassedOn(std::string_view name) { return IsIn(name, kPassedOn); }
 
 void PassOn(const JsonObject& body, OrderedJson& chat) {
-  for (const char* name : kNames) {
+  for (const char* name : kPassedOn) {
     if (const OrderedJson* value = body.Find(name)) chat[name] = *value;
   }
 }

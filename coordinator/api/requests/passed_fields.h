@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "comm/base/json.h"
@@ -11,6 +13,9 @@ namespace quire {
 /// Whether a setting means the same in requests of OpenAI's Responses and Anthropic's Messages, of the field itself or
 /// as one of ours that they do not know.
 bool IsPassedOn(std::string_view name);
+
+/// Whether a list of names has this one.
+bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
 /// Copies those that the body has.
 void PassOn(const JsonObject& body, OrderedJson& chat);

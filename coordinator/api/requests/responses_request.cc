@@ -22,8 +22,6 @@ constexpr std::string_view kTranslated[] = {
     "input", "instructions", "max_output_tokens", "previous_response_id", "reasoning", "store",
     "text",  "tools",        "tool_choice",       "parallel_tool_calls",  "stop"};
 
-bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
-
 /// Fields that this server takes with values that ask for nothing.
 bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   if (name == "background") return value == false;

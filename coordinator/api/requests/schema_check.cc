@@ -47,7 +47,7 @@ const char* TypeOf(const OrderedJson& value) {
 }
 
 /// Looks through a schema and all those inside it; keeps the first thing that is wrong.
-class Checker {
+class SchemaChecker {
  public:
   std::string problem;
 
@@ -268,7 +268,7 @@ OrderedJson WithoutLengths(OrderedJson schema) {
 }
 
 std::string WhyNotKept(const OrderedJson& schema) {
-  Checker checker;
+  SchemaChecker checker;
   checker.Check(schema, "");
   return checker.problem;
 }

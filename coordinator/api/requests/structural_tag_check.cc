@@ -104,7 +104,7 @@ bool IsListOf(const OrderedJson& value, bool (*is)(const OrderedJson&)) {
 }
 
 /// Looks through a format and all those inside it; keeps the first thing that is wrong.
-class Checker {
+class TagChecker {
  public:
   std::string problem;
 
@@ -239,7 +239,7 @@ std::string WhyTagNotKept(const OrderedJson& tag) {
   if (type != tag.end() && *type != "structural_tag") return "type must be structural_tag";
   const auto format = tag.find("format");
   if (format == tag.end()) return "format is missing";
-  Checker checker;
+  TagChecker checker;
   checker.Check(*format, "format", 1);
   return checker.problem;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/json.h"
+#include "coordinator/text/answers/json_scanner.h"
 
 namespace quire {
 
@@ -17,7 +18,6 @@ bool IsKnown(const std::string& key) {
   static const std::set<std::string, std::less<>> kKnown = {"name", "arguments", "parameters", "id", "type", "index"};
   return kKnown.contains(key);
 }
-bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 }  // namespace
 
@@ -46,7 +46,7 @@ JsonCall::Status JsonCall::OnByte(char c, bool was_in_string) {
       if (c == ':') phase_ = Phase::kBeforeValue;
       return Status::kMore;
     case Phase::kBeforeValue:
-      return IsSpace(c) ? Status::kMore : BeginValue(c);
+      return IsJsonSpace(c) ? Status::kMore : BeginValue(c);
     case Phase::kValue:
       return InValue(c, was_in_string);
   }
@@ -65,7 +65,7 @@ JsonCall::Status JsonCall::BeginValue(char c) {
 
 JsonCall::Status JsonCall::InValue(char c, bool was_in_string) {
   const bool inside = scanner_.depth() > 1 || scanner_.in_string();
-  const bool over = !inside && (ended_ || c == ',' || IsSpace(c));
+  const bool over = !inside && (ended_ || c == ',' || IsJsonSpace(c));
   if (!over) {
     std::string& to = in_arguments_ ? arguments_ : value_;
     if (was_in_string) {

@@ -13,7 +13,6 @@ namespace {
 
 constexpr size_t kMaxScalarBytes = 512;
 
-bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool IsScalarByte(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '+' || c == '.';
 }
@@ -52,7 +51,7 @@ JsonScanner::Status JsonScanner::Next(char c) {
 }
 
 JsonScanner::Status JsonScanner::Structure(char c) {
-  if (IsSpace(c)) return Status::kMore;
+  if (IsJsonSpace(c)) return Status::kMore;
   switch (expects_) {
     case Expects::kObject:
       return c == '{' ? BeginValue(c) : Status::kError;
@@ -107,14 +106,13 @@ JsonScanner::Status JsonScanner::Close(char c) {
 bool JsonScanner::ScalarIsWhole() const { return Json::accept(scalar_); }
 
 bool IsJsonObject(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  text.remove_prefix(std::min(text.find_first_not_of(kJsonSpace), text.size()));
   JsonScanner scanner;
   for (size_t i = 0; i < text.size(); ++i) {
     const JsonScanner::Status status = scanner.Next(text[i]);
     if (status == JsonScanner::Status::kError) return false;
     if (status == JsonScanner::Status::kDone)
-      return text.find_first_not_of(kSpace, i + 1) == std::string_view::npos && Json::accept(text);
+      return text.find_first_not_of(kJsonSpace, i + 1) == std::string_view::npos && Json::accept(text);
   }
   return false;
 }

@@ -5,6 +5,10 @@
 
 namespace quire {
 
+/// What may stand between JSON's words, and around what models write.
+inline constexpr std::string_view kJsonSpace = " \t\r\n";
+inline bool IsJsonSpace(char c) { return kJsonSpace.find(c) != std::string_view::npos; }
+
 /// Follows the text of one JSON object byte by byte. Line breaks and other control characters may stand in its strings
 /// as they are: models write them.
 class JsonScanner {

@@ -3,12 +3,11 @@
 #include <utility>
 
 #include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/json_scanner.h"
 
 namespace quire {
 
 namespace {
-
-constexpr std::string_view kSpace = " \t\r\n";
 
 class ReasoningParser : public AnswerParser {
  public:
@@ -56,7 +55,7 @@ class ReasoningParser : public AnswerParser {
 
   /// An answer that does not open its thoughts at once has none.
   bool Before() {
-    const size_t first = waiting_.find_first_not_of(kSpace);
+    const size_t first = waiting_.find_first_not_of(kJsonSpace);
     if (first == std::string::npos) return false;
     const std::string_view text = std::string_view(waiting_).substr(first);
     for (const std::string& mark : marks_.open) {
@@ -92,7 +91,7 @@ class ReasoningParser : public AnswerParser {
 
   /// What separates the answer from the thoughts is neither's.
   bool After() {
-    const size_t first = waiting_.find_first_not_of(kSpace);
+    const size_t first = waiting_.find_first_not_of(kJsonSpace);
     waiting_.erase(0, first == std::string::npos ? waiting_.size() : first);
     if (waiting_.empty()) return false;
     if (format_ == ReasoningFormat::kGranite) {
@@ -132,10 +131,10 @@ class ReasoningParser : public AnswerParser {
 
   /// Whitespace around thoughts is left out.
   void Thoughts(std::string_view text, AnswerParts& out) {
-    if (!thought_) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kSpace)));
+    if (!thought_) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
     if (text.empty()) return;
     thought_ = true;
-    const size_t last = text.find_last_not_of(kSpace);
+    const size_t last = text.find_last_not_of(kJsonSpace);
     if (last == std::string_view::npos) {
       space_ += text;
       return;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "coordinator/text/answers/format_parsers.h"
+#include "coordinator/text/answers/json_scanner.h"
 #include "coordinator/text/answers/tool.h"
 
 namespace quire {
@@ -12,7 +13,6 @@ namespace {
 
 constexpr int kMaxCalls = 128;
 constexpr size_t kDrop = 4096;  // bytes that are taken stay until there are so many of them
-constexpr std::string_view kSpace = " \t\r\n";
 
 /// Bytes at the end of `text` that may be the beginning of `mark`.
 size_t OverlapAtEnd(std::string_view text, std::string_view mark) {
@@ -54,7 +54,7 @@ void StepParser::Run(AnswerParts& out) {
 }
 
 bool StepParser::SkipSpace() {
-  const size_t first = rest().find_first_not_of(kSpace);
+  const size_t first = rest().find_first_not_of(kJsonSpace);
   Skip(first == std::string_view::npos ? rest().size() : first);
   return !rest().empty();
 }
@@ -109,18 +109,18 @@ void StepParser::Append(AnswerPart::Kind kind, std::string_view text, int call) 
 
 /// Whitespace waits for what follows: next to calls it is content between words only.
 void StepParser::EmitContent(std::string_view text) {
-  if (after_call_ && !space_.empty()) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kSpace)));
+  if (after_call_ && !space_.empty()) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
   if (text.empty()) return;
-  const size_t last = text.find_last_not_of(kSpace);
+  const size_t last = text.find_last_not_of(kJsonSpace);
   if (last == std::string_view::npos) {
     space_ += text;
     return;
   }
   if (after_call_ && !has_content_) {
     space_.clear();
-    text.remove_prefix(text.find_first_not_of(kSpace));
+    text.remove_prefix(text.find_first_not_of(kJsonSpace));
   }
-  const size_t length = text.find_last_not_of(kSpace) + 1;
+  const size_t length = text.find_last_not_of(kJsonSpace) + 1;
   Append(AnswerPart::kContent, std::exchange(space_, std::string(text.substr(length))), -1);
   Append(AnswerPart::kContent, text.substr(0, length), -1);
   after_call_ = false;

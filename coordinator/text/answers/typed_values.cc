@@ -14,11 +14,9 @@ namespace {
 
 constexpr int kMaxDepth = 32;
 
-bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
+  while (!text.empty() && IsJsonSpace(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsJsonSpace(text.back())) text.remove_suffix(1);
   return text;
 }
 
@@ -69,7 +67,7 @@ class PythonReader {
 
  private:
   void SkipSpace() {
-    while (at_ < text_.size() && IsSpace(text_[at_])) ++at_;
+    while (at_ < text_.size() && IsJsonSpace(text_[at_])) ++at_;
   }
   bool Take(char c) {
     if (at_ == text_.size() || text_[at_] != c) return false;
@@ -150,7 +148,7 @@ class PythonReader {
 
   bool Word(std::string& out) {
     const size_t begin = at_;
-    while (at_ < text_.size() && !IsSpace(text_[at_]) &&
+    while (at_ < text_.size() && !IsJsonSpace(text_[at_]) &&
            std::string_view(",)]}:").find(text_[at_]) == std::string_view::npos)
       ++at_;
     const std::string word(text_.substr(begin, at_ - begin));

@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxKeyBytes = 256;
+constexpr size_t kMaxParameterBytes = 256;
 constexpr std::string_view kFunction = "<function=";
 
 class XmlCallsParser : public StepParser {
@@ -53,7 +53,7 @@ class XmlCallsParser : public StepParser {
   /// The text before a mark; nothing when it is not there yet, or when this is no call, which `failed` tells.
   std::optional<std::string> Bounded(std::string_view mark, bool& failed) {
     auto text = TakeUntil(mark);
-    failed = text ? text->size() > kMaxKeyBytes : rest().size() > kMaxKeyBytes + mark.size() || at_end();
+    failed = text ? text->size() > kMaxParameterBytes : rest().size() > kMaxParameterBytes + mark.size() || at_end();
     if (failed) Fail();
     return failed ? std::nullopt : text;
   }
@@ -105,7 +105,7 @@ class GlmParser : public XmlCallsParser {
   bool Head() override {
     if (!SkipSpace()) return false;
     const size_t end = rest().find_first_of("<\n");
-    if (end == std::string_view::npos) return rest().size() > kMaxKeyBytes ? Fail() : false;
+    if (end == std::string_view::npos) return rest().size() > kMaxParameterBytes ? Fail() : false;
     const std::string name(rest().substr(0, end));
     Skip(end);
     return Begin(name);
@@ -178,7 +178,7 @@ class Qwen3CoderParser : public XmlCallsParser {
     const Match opens = Peek(kFunction);
     if (opens != Match::kYes) return opens == Match::kUnknown ? false : Fail();
     const size_t end = rest().find('>');
-    if (end == std::string_view::npos && rest().size() <= kMaxKeyBytes && !at_end()) return false;
+    if (end == std::string_view::npos && rest().size() <= kMaxParameterBytes && !at_end()) return false;
     if (end == std::string_view::npos) {
       Skip(kFunction.size());
       return Fail();

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace quire {
+
+/// What coroutines wait with: errors are values, auto [error, count] = co_await socket.async_read_some(buffer, kToken).
+inline constexpr auto kToken = boost::asio::as_tuple(boost::asio::use_awaitable);
+
+}  // namespace quire
