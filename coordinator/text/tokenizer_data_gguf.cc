@@ -27,7 +27,22 @@ struct PreTokenizer {
   std::vector<std::string> patterns;
   bool nfc = false;
   bool whole_words_first = false;
+  bool begins = false;  // llama.cpp puts the token of beginning before texts unless the file says that it does not
 };
+
+constexpr const char* kQwen35Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
+
+/// Cuts words where small letters are followed by capital ones: that of o200k, with `ends` of English words and so many
+/// digits together, and Tekken's.
+std::string WordsByCase(const char* ends, const char* digits) {
+  constexpr const char *kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", *kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
+  return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
+                     R"(| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                     kUpper, kLower, ends, digits);
+}
 
 const std::vector<PreTokenizer>& PreTokenizers() {
   static const std::string kDigit = R"(\p{N})";
@@ -36,21 +51,32 @@ const std::vector<PreTokenizer>& PreTokenizers() {
       {{"mpt", "olmo"}, {kGpt2Pattern}, true},  // GPT-NeoX's
       {{"smollm", "starcoder", "refact", "codeshell"}, {kDigit, kGpt2Pattern}},
       {{"command-r"}, {kDigit, kGpt2Pattern}, true},
-      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "lfm2"}, {kLlama3Pattern}, false, true},
-      {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {kLlama3Pattern}},
+      {{"falcon"}, {R"([\p{P}$+<=>^`|~]+)", kGpt2Pattern, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"},
+       {kLlama3Pattern},
+       false,
+       true,
+       true},
+      {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {kLlama3Pattern}},
       {{"qwen2"}, {kQwen2Pattern}, true},
+      {{"deepseek-r1-qwen"}, {kQwen2Pattern}},
+      {{"qwen35"}, {kQwen35Pattern}, true},
+      {{"gpt-4o", "llama4", "minimax-m2"}, {WordsByCase(kEnglishEnds, "{1,3}")}},
+      {{"tekken"}, {WordsByCase("", "")}, false, true, true},
+      {{"bloom"}, {" ?[^(\\s|.,!?…。，、।۔،)]+"}},
   };
   return kAll;
 }
 
-void SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
+/// Whether texts begin with the token of beginning where the file says nothing.
+bool SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
   std::string known;
   for (const PreTokenizer& pre : PreTokenizers()) {
     if (std::ranges::find(pre.names, name) != pre.names.end()) {
       data.split_patterns = pre.patterns;
       data.nfc = pre.nfc;
       data.whole_words_first = pre.whole_words_first;
-      return;
+      return pre.begins;
     }
     for (const std::string_view other : pre.names) known += fmt::format("{}{}", known.empty() ? "" : ", ", other);
   }
@@ -72,20 +98,22 @@ const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const
   return numbers;
 }
 
-void ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
+/// What SetPreTokenizer says.
+bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
-  SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
+  const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
   for (const std::string& merge : gguf.Get<std::vector<std::string>>("tokenizer.ggml.merges")) {
     const size_t space = merge.find(' ', 1);
     if (space == std::string::npos) Fail("{}: merge \"{}\" is not a pair", gguf.path, merge.substr(0, 100));
     const auto rank = static_cast<int>(data.merges.size());
     data.merges.push_back({merge.substr(0, space), merge.substr(space + 1), rank});
   }
+  return begins;
 }
 
 /// SentencePiece's BPE has no list of merges: two neighbours are joined when the vocabulary has what they spell
-/// together, the token of the highest score first.
-void ReadScores(const GgufFile& gguf, TokenizerData& data) {
+/// together, the token of the highest score first. Texts begin as ReadByteLevel says.
+bool ReadScores(const GgufFile& gguf, TokenizerData& data) {
   const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
   const bool has_front = front == nullptr || *front;
   data.metaspace.emplace().front = has_front ? Metaspace::Front::kAlways : Metaspace::Front::kNone;
@@ -111,6 +139,7 @@ void ReadScores(const GgufFile& gguf, TokenizerData& data) {
       data.merges.push_back({std::string(text.substr(0, at)), std::string(text.substr(at)), rank});
     }
   }
+  return true;
 }
 
 }  // namespace
@@ -123,7 +152,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  model == "gpt2" ? ReadByteLevel(gguf, data) : ReadScores(gguf, data);
+  const bool usually = model == "gpt2" ? ReadByteLevel(gguf, data) : ReadScores(gguf, data);
   if (const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data)) {
     for (size_t id = 0; id < types->size(); ++id) {
       if ((*types)[id] != kControl && (*types)[id] != kUserDefined) continue;
@@ -132,7 +161,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   const bool* add_bos = gguf.Find<bool>("tokenizer.ggml.add_bos_token");
   const int64_t* bos = gguf.Find<int64_t>("tokenizer.ggml.bos_token_id");
-  const bool begins = add_bos != nullptr ? *add_bos : model == "llama";  // as llama.cpp has it
+  const bool begins = add_bos != nullptr ? *add_bos : usually;
   if (begins && bos != nullptr && *bos >= 0 && *bos < INT32_MAX) data.prefix = {static_cast<TokenId>(*bos)};
   const bool* add_eos = gguf.Find<bool>("tokenizer.ggml.add_eos_token");
   const int64_t* eos = gguf.Find<int64_t>("tokenizer.ggml.eos_token_id");

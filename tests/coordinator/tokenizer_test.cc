@@ -14,6 +14,7 @@
 #include "comm/model/formats/mapped_file.h"
 #include "coordinator/text/byte_level.h"
 #include "coordinator/text/detokenizer.h"
+#include "coordinator/text/splitter.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire {
@@ -186,6 +187,45 @@ GgufFile ByteLevelGguf(const std::string& pre) {
   gguf.metadata["tokenizer.ggml.merges"] = std::vector<std::string>{"1 2"};
   gguf.metadata["tokenizer.ggml.pre"] = pre;
   return gguf;
+}
+
+/// What patterns, one after another, cut the text into.
+std::vector<std::string> Cut(const std::vector<std::string>& patterns, const std::string& text) {
+  SplitBudget budget(text.size() * patterns.size());
+  std::vector<std::string_view> pieces = {text};
+  for (const std::string& pattern : patterns) {
+    std::vector<std::string_view> smaller;
+    for (const std::string_view piece : pieces) Splitter(pattern).Split(piece, smaller, budget);
+    pieces = smaller;
+  }
+  return {pieces.begin(), pieces.end()};
+}
+
+TEST(GgufTokenizerTest, PreTokenizersCutAsHfs) {
+  const Json golden =
+      ParseJson(ReadTextFile(std::string(QUIRE_TEST_DATA) + "/pre_tokenizers.json", 1 << 20), "pre_tokenizers.json");
+  EXPECT_GE(golden.size(), 15u);
+  for (const auto& [name, kind] : golden.items()) {
+    const TokenizerData data = TokenizerDataFromGguf(ByteLevelGguf(name));
+    EXPECT_EQ(data.nfc, kind["nfc"].get<bool>()) << name;
+    for (const Json& expected : kind["cases"])
+      EXPECT_EQ(Cut(data.split_patterns, expected[0]), expected[1].get<std::vector<std::string>>()) << name;
+  }
+}
+
+TEST(GgufTokenizerTest, TextsBeginAsLlamaCppHasThemBegin) {
+  const auto begins = [](const std::string& pre, std::optional<bool> said) {
+    GgufFile gguf = ByteLevelGguf(pre);
+    gguf.metadata["tokenizer.ggml.bos_token_id"] = int64_t{7};
+    if (said) gguf.metadata["tokenizer.ggml.add_bos_token"] = *said;
+    return !TokenizerDataFromGguf(gguf).prefix.empty();
+  };
+  for (const char* pre : {"llama-bpe", "tekken"}) {
+    EXPECT_TRUE(begins(pre, std::nullopt)) << pre;
+    EXPECT_FALSE(begins(pre, false)) << pre;
+  }
+  EXPECT_FALSE(begins("qwen2", std::nullopt));
+  EXPECT_TRUE(begins("qwen2", true));
 }
 
 TEST(GgufTokenizerTest, PreTokenizersCutAndNormaliseAsTheirFamiliesDo) {

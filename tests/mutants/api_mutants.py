@@ -231,6 +231,10 @@ TOOLS = [
 ]
 
 LIMITS = [
+    Mutant("texts of Llama 3's GGUF begin with nothing", "coordinator/text/tokenizer_data_gguf.cc", "return pre.begins;", "return false;",
+           ["coordinator/tokenizer_test:GgufTokenizerTest*"]),
+    Mutant("Tekken takes three digits together", "coordinator/text/tokenizer_data_gguf.cc", 'WordsByCase("", "")', 'WordsByCase("", "{1,3}")',
+           ["coordinator/tokenizer_test:GgufTokenizerTest*"]),
     Mutant("a part of an answer is kept after it was made", "coordinator/api/http/piecewise_text.h", "parts_[next_++].make = nullptr;", "next_++;",
            ["coordinator/whole_answer_test:PartedTextTest*"]),
     Mutant("a part of an answer is one piece", "coordinator/api/http/piecewise_text.h", "std::min(bytes - text.size(), made_.size() - given_)", "made_.size() - given_",

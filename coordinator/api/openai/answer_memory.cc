@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "coordinator/api/http/piecewise_text.h"
+
 namespace quire {
 
 namespace {
@@ -31,6 +33,13 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
   return int64_t{prepared.num_prompts} * prepared.call.num_delivered() * max_tokens * kTextBytesPerToken;
 }
 
+int64_t ReservedBytes(const PreparedCall& prepared) {
+  int64_t bytes = prepared.terms ? prepared.terms->bytes() : 0;
+  // A tree of JSON, and its text.
+  for (const std::string& echo : prepared.echo) bytes += int64_t{1 + kEscapedBytes} * static_cast<int64_t>(echo.size());
+  return bytes;
+}
+
 int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   const GenerateCall& call = prepared.call;
   const auto longest = static_cast<int64_t>(prepared.longest_prompt);
@@ -47,6 +56,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());
   bytes += 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
   if (prepared.terms) bytes += prepared.terms->bytes();
+  bytes += ReservedBytes(prepared);
   if (call.num_scored_top() >= 0)
     bytes += prepared.num_prompts * longest * (TokenRecordBytes(call.num_scored_top()) + kTextBytesPerToken);
   if (call.return_token_ids) bytes += prepared.num_prompts * longest * kTokenBytes;

@@ -14,7 +14,7 @@ constexpr size_t kSmallAnswerBytes = 16 << 10;            // made at once, witho
 constexpr size_t kPieceBytes = 64 << 10;                  // of a long answer, which is sent as it is made
 constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // one piece, its copy with a head, and the next
 
-/// Said of an answer that nothing is left for.
+/// Said of an answer that there is no room for.
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
 /// Bytes that the texts of a whole answer are thought to take; none of a stream's, but where
@@ -24,6 +24,9 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 /// The most that a call may come to hold, its texts excepted: tokens in the engine, records of log-probabilities, what
 /// waits to be sent.
 int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
+
+/// The part of it that is for texts which wait to be sent and repeat the request.
+int64_t ReservedBytes(const PreparedCall& prepared);
 
 /// What the choices of a finished answer hold.
 int64_t RecordBytes(const std::vector<AnswerChoice>& choices);

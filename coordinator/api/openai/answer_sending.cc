@@ -132,7 +132,6 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
   int64_t held = RecordBytes(choices) + kSendBytes;
   if (exchange.form) held += exchange.form->repeated_bytes();
   if (exchange.pooling) held += DocumentBytes(*exchange.pooling);
-  if (held < exchange.memory.bytes()) (void)exchange.memory.Resize(held);
   std::shared_ptr<PiecewiseText> answer;
   if (exchange.pooling) {
     std::vector<std::vector<float>> vectors;
@@ -145,7 +144,10 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
     answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices), exchange.call.num_top_logprobs >= 0,
                                            exchange.usage);
   }
+  // What was charged beyond is for the answer's texts, before others get it.
+  exchange.made_bytes = std::max<int64_t>(0, exchange.memory.bytes() - held);
   if (answer->estimated_bytes() <= kSmallAnswerBytes) {
+    (void)exchange.HoldMade(0);
     HttpResponse response;
     response.body = answer->Next(SIZE_MAX);
     co_await responder.Send(std::move(response));
@@ -218,7 +220,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     if (finished == choices) exchange.slot.Release();
     co_await responder.Write(std::move(text));
   }
-  if (failure != nullptr) co_await SendText(std::move(failure), exchange);
+  if (failure != nullptr) co_await SendText(failure, exchange);
   if (!failed || !exchange.form) co_await SendEnding(exchange);
   co_await responder.EndStream();
 }

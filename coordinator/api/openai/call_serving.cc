@@ -130,6 +130,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   std::vector<std::vector<TokenId>> prompt_ids;
   if (call.return_token_ids) prompt_ids = prepared->prompts;
+  const int64_t reserved = ReservedBytes(*prepared);
   RunningCall running(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
   Exchange exchange{call,
                     request.client,
@@ -147,6 +148,8 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
     exchange.choices.emplace_back(call.shape, call.include_reasoning);
   exchange.form = FormOf(dialect, *prepared, max_tokens, name, options_.model_name, responses_.store());
   exchange.pooling = std::move(prepared->pooling);
+  exchange.made_bytes = reserved;
+  if (exchange.form && call.stream) exchange.kept_bytes = reserved;
   exchange.builder.ShowIds(call.return_token_ids, call.tokens_as_ids);
   const GoneHook hook(responder, running, memory);
   if (call.stream) {

@@ -14,7 +14,7 @@ bool DataPort::Exchange::HoldText(int64_t bytes) {
 }
 
 ByteBudget::Verdict DataPort::Exchange::HoldMade(size_t bytes) {
-  const auto wanted = static_cast<int64_t>(bytes);
+  const int64_t wanted = std::max(static_cast<int64_t>(bytes), kept_bytes);
   const ByteBudget::Verdict verdict = memory.Resize(memory.bytes() - made_bytes + wanted);
   if (verdict == ByteBudget::Verdict::kTaken) made_bytes = wanted;
   return verdict;

@@ -52,7 +52,7 @@ struct DataPort::Exchange {
   }
   /// What is charged for texts grows with them; false: there is no memory for so much.
   bool HoldText(int64_t bytes);
-  /// What texts of the answer that are made and not sent yet take from now on.
+  /// What texts of the answer that are made and not sent yet take from now on; what is kept for later ones stays.
   ByteBudget::Verdict HoldMade(size_t bytes);
   /// The same as HoldText for a stream that ends with all of its text.
   bool HoldEvent(const CallEvent& event);
@@ -93,7 +93,8 @@ struct DataPort::Exchange {
   std::vector<ChatChoice> choices;             // of a chat
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
   std::optional<PoolingTerms> pooling = {};    // of calls that generate nothing
-  int64_t made_bytes = 0;                      // charged by HoldMade
+  int64_t made_bytes = 0;                      // charged for HoldMade
+  int64_t kept_bytes = 0;                      // of those, for texts to come
 };
 
 }  // namespace quire

@@ -16,8 +16,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kUntilThereIsRoom =
-    std::chrono::milliseconds(50);  // for a piece, while too much work or memory is taken
+constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // for a piece, while too much is taken
+constexpr int kMostWaits = 200;                                    // for memory, which others may wait for, too
 
 /// Nothing when the client went meanwhile. An answer that has begun cannot be refused any more: while too much work
 /// waits, so does the piece.
@@ -54,14 +54,15 @@ asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text,
   (void)exchange.HoldMade(0);
 }
 
-/// Charges what a text may come to hold. While there is no room, it is not made: an answer that has begun cannot be
-/// refused any more. What can never fit ends it (503, or its connection).
+/// Charges what a text may come to hold. While there is no room, it is not made. What does not fit for long ends the
+/// answer: 503, or its connection where it has begun.
 asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
-  asio::steady_timer timer(co_await asio::this_coro::executor);
-  while (!exchange.responder.gone()) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor);
+  for (int waits = 0; !exchange.responder.gone(); ++waits) {
     const ByteBudget::Verdict verdict = exchange.HoldMade(bytes);
     if (verdict == ByteBudget::Verdict::kTaken) co_return;
-    if (verdict == ByteBudget::Verdict::kNever) throw ApiError(503, kTooLong);
+    if (verdict == ByteBudget::Verdict::kNever || waits == kMostWaits) throw ApiError(503, kTooLong);
     timer.expires_after(kUntilThereIsRoom);
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -82,14 +83,15 @@ asio::awaitable<void> DataPort::SendText(std::shared_ptr<PiecewiseText> text, Ex
 asio::awaitable<void> DataPort::SendOpenings(size_t choices, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   if (exchange.form) {
-    co_await SendText(exchange.form->Opening(exchange.usage), exchange);
+    const std::shared_ptr<PiecewiseText> opening = exchange.form->Opening(exchange.usage);
+    co_await SendText(opening, exchange);
     co_return;
   }
   if (!call.chat && exchange.echo.empty() && !call.return_token_ids) co_return;
   std::string opening;
   for (size_t i = 0; i < choices; ++i) {
-    if (const size_t most = exchange.OpeningBytes(i); most > kSmallAnswerBytes)
-      co_await AwaitRoom(opening.capacity() + most, exchange);
+    const size_t most = exchange.OpeningBytes(i);
+    if (most > kSmallAnswerBytes) co_await AwaitRoom(opening.capacity() + most, exchange);
     opening += exchange.ChunkText(exchange.OpeningChunk(i));
     if (opening.size() < kPieceBytes) continue;
     std::string piece = std::exchange(opening, {});
@@ -102,7 +104,9 @@ asio::awaitable<void> DataPort::SendOpenings(size_t choices, Exchange& exchange)
 /// What stands at the end of a stream.
 asio::awaitable<void> DataPort::SendEnding(Exchange& exchange) {
   if (exchange.form) {
-    co_await SendText(exchange.form->Ending(exchange.usage), exchange);
+    const std::shared_ptr<PiecewiseText> ending = exchange.form->Ending(exchange.usage);
+    exchange.kept_bytes = 0;
+    co_await SendText(ending, exchange);
     co_return;
   }
   std::string last;
