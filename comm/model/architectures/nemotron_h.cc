@@ -50,14 +50,8 @@ constexpr const char* kLatent = "mixtures of experts in a space of their own (mo
 /// The shared expert is there whatever n_shared_experts says.
 Mixture NemotronMixtureFromHf(const HfConfig& config) {
   if (config.Has("moe_latent_size")) Fail("{}: {}", config.path(), kLatent);
-  Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
+  Mixture mixture = CorrectedMixtureFromHf(config, true);
   mixture.shared_intermediate_size = config.Count("moe_shared_expert_intermediate_size");
-  mixture.score = RouterScore::kSigmoid;
-  mixture.correction_bias = true;
-  mixture.renormalize = config.Flag("norm_topk_prob", true);
-  mixture.scale = config.Real("routed_scaling_factor", 1);
-  mixture.groups = config.Count("n_group", 1);
-  mixture.groups_per_token = config.Count("topk_group", 1);
   return mixture;
 }
 
@@ -128,13 +122,11 @@ ModelSpec NemotronHMoeFromGguf(const GgufConfig& config) {
   spec.architecture = kNemotronH.hf;
   if (config.Count("moe_latent_size", 0) != 0) Fail("{}: {}", config.path(), kLatent);
   for (LayerSpec& layer : spec.layers) layer.mixture = layer.mlp;
-  spec.mixture = MixtureFromGguf(config);
+  spec.mixture = CorrectedMixtureFromGguf(config);
   if (spec.mixture.groups > 1 && !config.Has("expert_group_used_count"))
     Fail("{}: of {} groups of experts it is not said how many a token chooses", config.path(), spec.mixture.groups);
-  config.Has("expert_shared_count");  // they are one MLP, however many
+  // One MLP, however many are counted.
   spec.mixture.shared_intermediate_size = config.Count("expert_shared_feed_forward_length");
-  spec.mixture.score = RouterScore::kSigmoid;
-  spec.mixture.correction_bias = true;
   return spec;
 }
 
