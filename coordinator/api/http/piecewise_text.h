@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,16 @@ namespace quire {
 
 /// What a byte of a text may take in JSON, as \u0001.
 inline constexpr size_t kEscapedBytes = 6;
+
+/// What a text takes in JSON at the most.
+inline size_t SpelledBytes(std::string_view text) {
+  size_t bytes = text.size();
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) bytes += kEscapedBytes - 1;
+    if (c == '"' || c == '\\') ++bytes;
+  }
+  return bytes;
+}
 
 /// A text that is made while it is sent, so that there is never more of it than a piece, or than one of its parts. Used
 /// by one thread at a time.

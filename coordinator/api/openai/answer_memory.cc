@@ -50,7 +50,8 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   bytes += delivered * kChoiceBytes;
   if (prepared.pooling) {  // vectors come twice: from the engine, and as they are told
     bytes += 2 * prepared.num_prompts * prepared.vector_bytes;
-    for (const std::string& document : prepared.pooling->documents) bytes += 2 * static_cast<int64_t>(document.size());
+    // Documents as they came and, where the answer repeats them, as a tree of JSON and as its text.
+    for (const std::string& document : prepared.pooling->documents) bytes += 3 * static_cast<int64_t>(document.size());
     return bytes + std::min(bytes, kSendBytes);
   }
   for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());

@@ -130,16 +130,18 @@ std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms t
   AnswerHead head{envelope.at("id").get<std::string>(), envelope.at("model").get<std::string>(),
                   envelope.at("created").get<int64_t>()};
   if (terms.kind == PoolingTerms::Kind::kEmbeddings) return EmbeddingsAnswer(head, terms, std::move(vectors), usage);
-  size_t bytes = kEnvelopeBytes + kScoreBytes * vectors.size(), documents = 0;
-  for (const std::string& document : terms.documents) documents += document.size();
-  bytes += documents;
+  size_t bytes = kEnvelopeBytes + kScoreBytes * vectors.size();
+  size_t most = bytes;
+  for (const std::string& document : terms.documents) {
+    bytes += document.size();
+    most += document.size() + SpelledBytes(document);  // a tree of JSON, and its text
+  }
   for (const auto& vector : vectors) bytes += vector.size();  // a few operations for each of its numbers
   auto make = [head = std::move(head), terms = std::move(terms), vectors = std::move(vectors), usage]() mutable {
     const std::vector<double> scores = PairScores(terms, std::move(vectors));
     return DumpJson(terms.kind == PoolingTerms::Kind::kRerank ? RankingJson(head, terms, scores, usage)
                                                               : ScoresJson(head, scores, usage));
   };
-  const size_t most = bytes + (1 + kEscapedBytes) * documents;  // which are a tree of JSON first
   return std::make_shared<PartedText>(std::vector<PartedText::Part>{{std::move(make), most}}, bytes);
 }
 
