@@ -383,7 +383,7 @@ class SlowReaderTest(OverloadCase):
 class RepeatedAnswerTest(OverloadCase):
     """Answers that repeat much of their request, to clients that do not read: what they hold is charged to the last byte."""
     DESCRIPTION = 1_900_000  # bytes, which every answer of /v1/responses repeats, and a stream twice
-    CLIENTS = 60
+    CLIENTS = 40
 
     @classmethod
     def setUpClass(cls):
