@@ -112,8 +112,8 @@ bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
 }
 
 /// SentencePiece's BPE has no list of merges: two neighbours are joined when the vocabulary has what they spell
-/// together, the token of the highest score first. Texts begin as ReadByteLevel says.
-bool ReadScores(const GgufFile& gguf, TokenizerData& data) {
+/// together, the token of the highest score first.
+void ReadScores(const GgufFile& gguf, TokenizerData& data) {
   const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
   const bool has_front = front == nullptr || *front;
   data.metaspace.emplace().front = has_front ? Metaspace::Front::kAlways : Metaspace::Front::kNone;
@@ -139,7 +139,6 @@ bool ReadScores(const GgufFile& gguf, TokenizerData& data) {
       data.merges.push_back({std::string(text.substr(0, at)), std::string(text.substr(at)), rank});
     }
   }
-  return true;
 }
 
 }  // namespace
@@ -152,16 +151,20 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  const bool usually = model == "gpt2" ? ReadByteLevel(gguf, data) : ReadScores(gguf, data);
+  bool begins = true;  // as llama.cpp has it where the file does not say
+  if (model == "gpt2") {
+    begins = ReadByteLevel(gguf, data);
+  } else {
+    ReadScores(gguf, data);
+  }
   if (const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data)) {
     for (size_t id = 0; id < types->size(); ++id) {
       if ((*types)[id] != kControl && (*types)[id] != kUserDefined) continue;
       data.added.push_back({static_cast<TokenId>(id), data.tokens[id], (*types)[id] == kControl, false, false, false});
     }
   }
-  const bool* add_bos = gguf.Find<bool>("tokenizer.ggml.add_bos_token");
+  if (const bool* add_bos = gguf.Find<bool>("tokenizer.ggml.add_bos_token")) begins = *add_bos;
   const int64_t* bos = gguf.Find<int64_t>("tokenizer.ggml.bos_token_id");
-  const bool begins = add_bos != nullptr ? *add_bos : usually;
   if (begins && bos != nullptr && *bos >= 0 && *bos < INT32_MAX) data.prefix = {static_cast<TokenId>(*bos)};
   const bool* add_eos = gguf.Find<bool>("tokenizer.ggml.add_eos_token");
   const int64_t* eos = gguf.Find<int64_t>("tokenizer.ggml.eos_token_id");

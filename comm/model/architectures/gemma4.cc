@@ -14,7 +14,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr double kWindowTheta = 1000000, kLocalTheta = 10000;
+constexpr double kFullTheta = 1000000, kLocalTheta = 10000;
 constexpr int64_t kGemma4FullEvery = 6, kFullHeadDim = 512;
 
 /// What one layer says of its heads; HF's newer files have such an object for each layer that differs.
@@ -70,7 +70,7 @@ void ShareKeysAndValues(const HfConfig& config, ModelSpec& spec) {
 }
 
 void ReadRopes(const HfConfig& config, ModelSpec& spec) {
-  spec.ropes = {Rope{.theta = kWindowTheta}, Rope{.theta = kLocalTheta}};
+  spec.ropes = {Rope{.theta = kFullTheta}, Rope{.theta = kLocalTheta}};
   for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;
   const int64_t full_dim = RotatedDims(spec, 0), local_dim = RotatedDims(spec, 1);
   spec.ropes[0].turning_pairs = full_dim / 8;  // a quarter of the pairs

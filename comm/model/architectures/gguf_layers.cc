@@ -4,8 +4,8 @@
 
 namespace quire::architectures {
 
-int64_t CountOfLayers(const GgufConfig& config, const char* key, int64_t otherwise) {
-  if (!config.IsList(key)) return config.Count(key, otherwise);
+int64_t CountOfLayers(const GgufConfig& config, const char* key, std::optional<int64_t> otherwise) {
+  if (!config.IsList(key)) return otherwise ? config.Count(key, *otherwise) : config.Count(key);
   int64_t count = 0;
   for (const int64_t of_layer : config.Counts(key)) {
     if (of_layer == 0 || of_layer == count) continue;
@@ -24,6 +24,25 @@ std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const
     Fail("{}: {} lists {} layers of {}", config.path(), key, counts.size(), without.size());
   for (size_t i = 0; i < without.size(); ++i) without[i] = counts[i] == 0;
   return without;
+}
+
+void SetMixerWithoutKeys(const GgufConfig& config, Mixer mixer, ModelSpec& spec) {
+  const std::vector<bool> without_keys = LayersWithout(config, kGgufKvHeads, spec);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    if (without_keys[i]) spec.layers[i].mixer = mixer;
+  }
+}
+
+Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads) {
+  const int64_t values = config.Count("ssm.inner_size"), heads = config.Count("ssm.time_step_rank");
+  if (heads < 1 || values % heads != 0)
+    Fail("{}: ssm.inner_size = {} does not divide over {} heads", config.path(), values, heads);
+  return {.taps = config.Count("ssm.conv_kernel"),
+          .key_heads = key_heads,
+          .value_heads = heads,
+          .key_dim = config.Count("ssm.state_size"),
+          .value_dim = values / heads,
+          .rates_negated = true};
 }
 
 void DropFurtherLayers(const GgufConfig& config, ModelSpec& spec) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/model/config_reader.h"
@@ -11,11 +12,18 @@ namespace quire::architectures {
 inline constexpr const char *kGgufKvHeads = "attention.head_count_kv", *kGgufMlpColumns = "feed_forward_length";
 
 /// What the file says once for all layers, or for each in a list, where 0 stands for layers that have no such thing.
-/// Throws Error where layers that have it differ.
-int64_t CountOfLayers(const GgufConfig& config, const char* key, int64_t otherwise);
+/// Throws Error where layers that have it differ, and where nothing is said and there is no `otherwise`.
+int64_t CountOfLayers(const GgufConfig& config, const char* key, std::optional<int64_t> otherwise = {});
 
 /// Layers to which a list gives 0; none without a list.
 std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const ModelSpec& spec);
+
+/// Layers without keys have this mixer.
+void SetMixerWithoutKeys(const GgufConfig& config, Mixer mixer, ModelSpec& spec);
+
+/// Sizes of layers whose heads keep a state, of so many key heads, and how such files have rates. Throws Error where
+/// sizes contradict each other.
+Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads);
 
 /// Layers that predict further tokens are counted as blocks, the last ones: leaves them out.
 void DropFurtherLayers(const GgufConfig& config, ModelSpec& spec);

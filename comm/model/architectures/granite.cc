@@ -90,10 +90,7 @@ ModelSpec GraniteHybridFromGguf(const GgufConfig& config) {
   spec.SetAll(&LayerSpec::rope, config.Flag("rope.scaling.finetuned", false) ? 0 : -1);
   if (spec.layers[0].rope == 0 && spec.ropes[0].rotated_dims != 0)
     Fail("{}: rope.dimension_count of a part of each head is not supported for this architecture", config.path());
-  const std::vector<bool> without_keys = LayersWithout(config, kGgufKvHeads, spec);
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    if (without_keys[i]) spec.layers[i].mixer = Mixer::kStateSpace;
-  }
+  SetMixerWithoutKeys(config, Mixer::kStateSpace, spec);
   if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromGguf(config, spec);
   const int64_t shared = config.Count("expert_shared_feed_forward_length", 0);
   if (config.Count("expert_count", 0) > 0) {

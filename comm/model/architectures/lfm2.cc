@@ -78,10 +78,7 @@ ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
 ModelSpec Lfm2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;
-  const std::vector<bool> without_keys = LayersWithout(config, kGgufKvHeads, spec);
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    if (without_keys[i]) spec.layers[i].mixer = Mixer::kShortConvolution;
-  }
+  SetMixerWithoutKeys(config, Mixer::kShortConvolution, spec);
   if (spec.num_state_layers() > 0) spec.recurrence = {config.Count("shortconv.l_cache"), spec.hidden_size};
   return spec;
 }

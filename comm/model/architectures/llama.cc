@@ -28,9 +28,8 @@ int64_t MlpColumns(const HfConfig& config) {
 
 /// Files of models all of whose MLPs are mixtures may leave out the size of others.
 int64_t MlpColumns(const GgufConfig& config) {
-  if (config.Has(kGgufMlpColumns) || !config.Has("expert_feed_forward_length"))
-    return CountOfLayers(config, kGgufMlpColumns, config.Has(kGgufMlpColumns) ? 0 : config.Count(kGgufMlpColumns));
-  return config.Count("expert_feed_forward_length");
+  const bool left_out = !config.Has(kGgufMlpColumns) && config.Has("expert_feed_forward_length");
+  return left_out ? config.Count("expert_feed_forward_length") : CountOfLayers(config, kGgufMlpColumns);
 }
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";

@@ -4,6 +4,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"
 
 namespace quire::architectures {
@@ -47,16 +48,8 @@ Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys) 
 
 Recurrence StateSpaceFromGguf(const GgufConfig& config, const ModelSpec& spec) {
   const auto first = std::ranges::find(spec.layers, Mixer::kStateSpace, &LayerSpec::mixer) - spec.layers.begin();
-  Recurrence recurrence = {.taps = config.Count("ssm.conv_kernel"),
-                           .key_heads = config.Count("ssm.group_count", 1),
-                           .value_heads = config.Count("ssm.time_step_rank"),
-                           .key_dim = config.Count("ssm.state_size"),
-                           .taps_bias = Has(config, Role::kStateValueTapsBias, first),
-                           .rates_negated = true};
-  const int64_t values = config.Count("ssm.inner_size");
-  if (recurrence.value_heads < 1 || values % recurrence.value_heads != 0)
-    Fail("{}: ssm.inner_size = {} does not divide over {} heads", config.path(), values, recurrence.value_heads);
-  recurrence.value_dim = values / recurrence.value_heads;
+  Recurrence recurrence = StateHeadsFromGguf(config, config.Count("ssm.group_count", 1));
+  recurrence.taps_bias = Has(config, Role::kStateValueTapsBias, first);
   return recurrence;
 }
 

@@ -55,12 +55,6 @@ Mixture NemotronMixtureFromHf(const HfConfig& config) {
   return mixture;
 }
 
-/// A layer that has nothing before its MLP or mixture.
-void SetMlpAlone(bool mixture, LayerSpec& layer) {
-  layer.mixer = Mixer::kNone;
-  layer.mixture = mixture;
-}
-
 ModelSpec NemotronHFromHf(const HfConfig& config) {
   const std::vector<std::string> kinds = KindsFromHf(config);
   ModelSpec spec;
@@ -83,9 +77,10 @@ ModelSpec NemotronHFromHf(const HfConfig& config) {
   std::vector<std::string> mixers = kinds;
   for (size_t i = 0; i < kinds.size(); ++i) {
     LayerSpec& layer = spec.layers[i];
-    layer.mlp = kinds[i] == "mlp" || kinds[i] == "moe";
+    layer.mixture = kinds[i] == "moe";
+    layer.mlp = layer.mixture || kinds[i] == "mlp";
     if (!layer.mlp) continue;
-    SetMlpAlone(kinds[i] == "moe", layer);
+    layer.mixer = Mixer::kNone;
     mixers[i] = "attention";
   }
   if (spec.num_mixture_layers() > 0) spec.mixture = NemotronMixtureFromHf(config);

@@ -40,18 +40,6 @@ ModelSpec HybridFromHf(const HfConfig& config) {
   return spec;
 }
 
-Recurrence GatedDeltaFromGguf(const GgufConfig& config) {
-  const int64_t values = config.Count("ssm.inner_size"), heads = config.Count("ssm.time_step_rank");
-  if (heads < 1 || values % heads != 0)
-    Fail("{}: ssm.inner_size = {} does not divide over {} heads", config.path(), values, heads);
-  return {.taps = config.Count("ssm.conv_kernel"),
-          .key_heads = config.Count("ssm.group_count"),
-          .value_heads = heads,
-          .key_dim = config.Count("ssm.state_size"),
-          .value_dim = values / heads,
-          .rates_negated = true};
-}
-
 void ReadMixture(const HfConfig& config, bool renormalize, ModelSpec& spec) {
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
   mixture.shared_intermediate_size = config.Count("shared_expert_intermediate_size");
@@ -85,7 +73,7 @@ ModelSpec HybridFromGguf(const GgufConfig& config) {
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
     if ((i + 1) % interval != 0) spec.layers[static_cast<size_t>(i)].mixer = Mixer::kGatedDelta;
   }
-  if (spec.num_state_layers() > 0) spec.recurrence = GatedDeltaFromGguf(config);
+  if (spec.num_state_layers() > 0) spec.recurrence = StateHeadsFromGguf(config, config.Count("ssm.group_count"));
   return spec;
 }
 

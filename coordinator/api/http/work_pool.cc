@@ -9,6 +9,19 @@
 
 namespace quire {
 
+namespace {
+
+/// Whoever floods the pool with work, be it only to be refused, must not take the workers' processors from others'
+/// tokens: this thread has a third of their weight where all want one.
+void GiveWay() {
+  constexpr int kNicer = 5;
+  errno = 0;
+  const int nice = getpriority(PRIO_PROCESS, 0);  // of the calling thread
+  if (errno == 0) (void)setpriority(PRIO_PROCESS, 0, nice + kNicer);
+}
+
+}  // namespace
+
 struct WorkPool::Job {
   std::string client;
   bool large = false;
@@ -62,15 +75,6 @@ bool WorkPool::Cancel(const JobPtr& job) {
   job->state = Job::State::kOver;
   dropped = std::move(job->work);
   return true;
-}
-
-/// Whoever floods the pool with work, be it only to be refused, must not take the workers' processors from others'
-/// tokens: this thread has a third of their weight where all want one.
-void WorkPool::GiveWay() {
-  constexpr int kNicer = 5;
-  errno = 0;
-  const int nice = getpriority(PRIO_PROCESS, 0);  // of the calling thread
-  if (errno == 0) (void)setpriority(PRIO_PROCESS, 0, nice + kNicer);
 }
 
 /// The first job of the client whose turn it is; null when there is none that may begin. The caller holds the lock.

@@ -46,7 +46,6 @@ class WorkPool {
  private:
   using Queue = std::list<JobPtr>;
 
-  static void GiveWay();
   void RunJobs();
   JobPtr TakeNext();
   void Forget(const JobPtr& job);

@@ -33,6 +33,12 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
   return int64_t{prepared.num_prompts} * prepared.call.num_delivered() * max_tokens * kTextBytesPerToken;
 }
 
+int64_t DocumentBytes(const PoolingTerms& terms) {
+  int64_t bytes = 0;
+  for (const std::string& document : terms.documents) bytes += static_cast<int64_t>(document.size());
+  return bytes;
+}
+
 int64_t ReservedBytes(const PreparedCall& prepared) {
   int64_t bytes = prepared.terms ? prepared.terms->bytes() : 0;
   // A tree of JSON, and its text.
@@ -51,7 +57,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   if (prepared.pooling) {  // vectors come twice: from the engine, and as they are told
     bytes += 2 * prepared.num_prompts * prepared.vector_bytes;
     // Documents as they came and, where the answer repeats them, as a tree of JSON and as its text.
-    for (const std::string& document : prepared.pooling->documents) bytes += 3 * static_cast<int64_t>(document.size());
+    bytes += 3 * DocumentBytes(*prepared.pooling);
     return bytes + std::min(bytes, kSendBytes);
   }
   for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());

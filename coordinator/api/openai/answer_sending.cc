@@ -56,12 +56,6 @@ std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, c
   return prompts;
 }
 
-int64_t DocumentBytes(const PoolingTerms& terms) {
-  int64_t bytes = 0;
-  for (const std::string& document : terms.documents) bytes += static_cast<int64_t>(document.size());
-  return bytes;
-}
-
 ApiError ErrorOf(const CallEvent& event) {
   ApiError error(event.error_status, event.error);
   error.retry_in_vain = event.retry_in_vain;
@@ -187,7 +181,6 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
   co_await SendOpenings(choices, exchange);
 
   int quiets = 0;
-  bool failed = false;
   std::shared_ptr<PiecewiseText> failure;
   for (size_t finished = 0; finished < choices && !responder.gone();) {
     std::optional<CallEvent> event = co_await running.events().Next(kQuiet);
@@ -200,9 +193,11 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
       if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
       timer.OnEvent(*event);
       if (!event->error.empty()) {
-        if (exchange.form) failure = exchange.form->Failure(*event);
-        if (!exchange.form) text += StreamError(*event);
-        failed = true;
+        if (exchange.form) {
+          failure = exchange.form->Failure(*event);
+        } else {
+          text += StreamError(*event);
+        }
         finished = choices;
         break;
       }
@@ -220,8 +215,11 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     if (finished == choices) exchange.slot.Release();
     co_await responder.Write(std::move(text));
   }
-  if (failure != nullptr) co_await SendText(failure, exchange);
-  if (!failed || !exchange.form) co_await SendEnding(exchange);
+  if (failure != nullptr) {
+    co_await SendText(failure, exchange);
+  } else {
+    co_await SendEnding(exchange);
+  }
   co_await responder.EndStream();
 }
 

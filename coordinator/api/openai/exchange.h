@@ -67,8 +67,8 @@ struct DataPort::Exchange {
   size_t OpeningBytes(size_t choice) const {
     constexpr size_t kBytesPerId = 24;  // in a tree of JSON, and spelled
     const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
-    return (1 + kEscapedBytes) * EchoOf(choice).size() +
-           (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
+    const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
+    return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
   }
   /// The first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const {

@@ -57,7 +57,9 @@ std::shared_ptr<PiecewiseText> EmbeddingsAnswer(const AnswerHead& head, const Po
   for (size_t i = 0; i < vectors.size(); ++i) {
     bytes += vectors[i].size() * kNumberBytes;
     const size_t most = kEnvelopeBytes + kMostOfNumber * vectors[i].size();
-    auto embedding = [i, terms, vector = std::move(vectors[i])] { return EmbeddingText(i, terms, vector); };
+    auto embedding = [i, terms, vector = std::move(vectors[i])]() mutable {
+      return EmbeddingText(i, terms, std::move(vector));
+    };
     parts.push_back({std::move(embedding), most});
   }
   auto end = [usage] { return fmt::format("],{}}}", Members({{"usage", UsageJson(usage)}})); };
