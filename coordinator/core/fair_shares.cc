@@ -1,5 +1,5 @@
 // Places, blocks and steps between clients. Nothing here touches a client that is alone: Schedule comes here while
-// several are active.
+// several are active, and for kCompanyKept after.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,8 @@ bool Decodes(const Request& request, const Sequence& sequence) { return request.
 
 /// False when the step must wait for results, because somebody has to give way first.
 bool Scheduler::ShareOut(StepDraft& draft) {
-  if (!SharePlaces(draft)) return false;
+  const bool may_give_way = queue_.num_active() > 1;
+  if (may_give_way && !SharePlaces(draft)) return false;
   draft.budget = ShareStep(draft);
   return true;
 }
@@ -192,14 +193,13 @@ int Scheduler::ShareStep(StepDraft& draft) {
   for (Request* request : running_) CountDemand(*request);
   for (Request* request : draft.returning) CountDemand(*request);
   draft.sharers.clear();
-  int beams = 0, clients = 0;
+  int beams = 0;
   for (auto& [name, account] : queue_.clients()) {
     beams += account.use.beams;
-    clients += account.use.beams + account.use.demand() > 0;
     if (account.use.demand() > 0) draft.sharers.push_back(&account);
   }
   const int least = beams + static_cast<int>(draft.sharers.size());  // no more than may run
-  const int tokens = clients > 1 ? std::clamp(TokensInCompany(), least, draft.budget) : draft.budget;
+  const int tokens = std::clamp(TokensInCompany(), least, draft.budget);
   SplitStep(tokens - beams, draft.sharers);
   return tokens;
 }

@@ -51,8 +51,8 @@ void Scheduler::MakeStep() {
   steps_.making().Clear();
   use_counted_ = false;
   if (!queue_.empty()) queue_.BeginPlan();
-  const bool in_company = queue_.num_active() > 1;
-  if (in_company) company_left_ = kCompanyKept;
+  if (queue_.num_active() > 1) company_left_ = kCompanyKept;
+  const bool in_company = company_left_ > 0;
   StepDraft& draft = draft_;
   draft.Begin(in_company, in_company ? limits_.max_step_tokens : TokensAlone());
   if (in_company && !ShareOut(draft)) return;

@@ -230,7 +230,7 @@ class Scheduler {
   int64_t num_steps_ = 0;
   LearnedCost cost_;
   static constexpr double kCompanyKept = 3;  // seconds
-  double company_left_ = 0;                  // of steps, for which a client alone keeps to steps as short as in company
+  double company_left_ = 0;                  // of steps, for which they are made as in company
   DecisionLog* log_ = nullptr;
   Decision last_held_{};  // not told again while nothing changes
   StepPlan plan_;

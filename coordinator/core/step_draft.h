@@ -11,7 +11,7 @@ namespace quire {
 /// What is true only while one step is planned: Scheduler::Schedule makes it and hands it down. The lists keep their
 /// memory from step to step.
 struct StepDraft {
-  bool in_company = false;              // several clients are active
+  bool in_company = false;              // several clients are active, or were a moment ago
   int budget = 0;                       // tokens that the step may still compute
   int64_t added_bytes = 0;              // of the sequences that are sent whole
   int reserved_blocks = 0;              // that those that run may need: no state is kept instead

@@ -38,13 +38,12 @@ int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t cont
 /// Tokens of a step while one client is alone: its decodes, and as much of its prompts as a step has time for.
 int Scheduler::TokensAlone() const {
   const int limit = limits_.max_step_tokens;
-  const StepLength& length = company_left_ > 0 ? kInCompany : kAlone;
-  if (TokensWithin(length, cost_, MaxContext()) >= limit) return limit;
+  if (TokensWithin(kAlone, cost_, MaxContext()) >= limit) return limit;
   const StepWork work = CountWork();
-  return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(length, cost_, work.deepest_chunk));
+  return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
 }
 
-/// Tokens of a step that has work of several clients.
+/// Tokens of a step while several clients are active, and for a while after: decodes are among them, and take turns.
 int Scheduler::TokensInCompany() const {
   const int limit = limits_.max_step_tokens;
   if (TokensWithin(kInCompany, cost_, MaxContext()) >= limit) return limit;

@@ -232,6 +232,19 @@ TEST_F(FairSharesTest, WhoeverIsAloneKeepsToShortStepsForAWhile) {
   EXPECT_EQ(step(), 400) << "nobody has come";
 }
 
+TEST_F(FairSharesTest, AStepPlannedBehindTheLastTokenOfSomebodyIsShort) {
+  Make(60'000, 200, 512, true);
+  ASSERT_FALSE(Submit(1, "a", 9000, 5));
+  Step({1'024'000, 0});
+  ASSERT_FALSE(Submit(2, "b", 5, 1));
+  const StepPlan* last_of_b = Plan();
+  ASSERT_EQ(Computed(*last_of_b, 2), 5);
+  const StepPlan* behind = Plan();
+  ASSERT_NE(behind, nullptr);
+  EXPECT_EQ(Computed(*behind, 2), 0) << "its token is on its way";
+  EXPECT_EQ(Computed(*behind, 1), 64) << "it may come again";
+}
+
 TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4000, 5));

@@ -147,6 +147,8 @@ void Simulation::Act() {
 
 bool Simulation::Plan() {
   watcher_.BeginPlan();
+  constexpr double kCompanyKept = 3;
+  if (turns_.NumActive() > 1) company_left_ = kCompanyKept;
   const StepPlan* plan = engine_.NextPlan(now_);
   turns_.NoteCached(engine_.requests());
   outcome_.pins_broken += watcher_.pins_broken;

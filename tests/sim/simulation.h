@@ -125,7 +125,8 @@ class Simulation {
   double now_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
-  bool left_out_ = false;  // by the last plan: somebody for whom there was no room ahead
+  double company_left_ = 0;  // seconds of steps, for which steps are shared out though one client is alone
+  bool left_out_ = false;    // by the last plan: somebody for whom there was no room ahead
   int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; those that somebody wants; tokens in plans
   Outcome outcome_;
 };

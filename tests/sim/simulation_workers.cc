@@ -94,7 +94,8 @@ void Simulation::CheckLeftOut(int num_tokens) {
            });
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
-  const bool one_client = turns_.NumActive() == 1;  // of several, some sit out although there is room
+  // Of several, and a while after, some sit out although there is room.
+  const bool one_client = turns_.NumActive() == 1 && company_left_ <= 0;
   left_out_ = one_client && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
 
@@ -171,6 +172,7 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
     if (drawn) turns_.Drew(member.request);
   }
   Expect(broken, [&] { engine_.CommitStep(tokens, times, scores_); });
+  company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 
 /// Sometimes the model computes no numbers for one of those that draw, or its grammar takes too much or has a dead end.
