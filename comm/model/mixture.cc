@@ -30,8 +30,8 @@ void CheckMixture(const Mixture& m, const std::string& path) {
   if (!(m.tolerance >= 0 && m.tolerance <= 1e6))
     Fail("{}: a router's tolerance of {} is out of range", path, m.tolerance);
   const bool of_logits = m.score == RouterScore::kSoftmaxOfChosen || m.score == RouterScore::kSparseMixer;
-  QUIRE_CHECK(!of_logits || (!m.correction_bias && m.groups == 1),
-              "{}: logits that are compared otherwise than they are weighed", path);
+  if (of_logits && (m.correction_bias || m.groups > 1))
+    Fail("{}: experts that are weighed by their logits and compared otherwise are not supported", path);
 }
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.

@@ -228,6 +228,29 @@ TEST(HybridsTest, ColumnsOfLfm2sMlpsAreAdjusted) {
   EXPECT_THAT(ErrorOf([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
 }
 
+TEST(HybridsTest, MixturesMayHaveNoSharedExpert) {
+  Json experts = {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 8}};
+  for (const int64_t shared : {0, 12}) {
+    experts["shared_expert_intermediate_size"] = shared;
+    const ModelSpec of_hf = Read("qwen3_next", experts);
+    EXPECT_EQ(of_hf.mixture.shared_gate, shared > 0);
+    const ModelSpec of_gguf = SpecFromGguf(FileOf("qwen35moe", {{"expert_count", int64_t{4}},
+                                                                {"expert_used_count", int64_t{2}},
+                                                                {"expert_feed_forward_length", int64_t{8}},
+                                                                {"expert_shared_feed_forward_length", shared}}));
+    EXPECT_EQ(of_gguf.mixture.shared_gate, shared > 0);
+  }
+}
+
+TEST(HybridGgufTest, ExpertsThatAreWeighedAndComparedOtherwiseAreRefused) {
+  const std::map<std::string, GgufValue> of_groups = {{"expert_count", int64_t{4}},
+                                                      {"expert_used_count", int64_t{2}},
+                                                      {"expert_feed_forward_length", int64_t{8}},
+                                                      {"expert_gating_func", int64_t{3}},
+                                                      {"expert_group_count", int64_t{2}}};
+  EXPECT_THAT(RefusalOf("qwen2moe", of_groups), HasSubstr("weighed by their logits and compared otherwise"));
+}
+
 TEST(HybridsTest, WhatIsOutOfRangeOrNotSupportedIsRefusedByName) {
   const auto delta = [](const Json& changes) { return ErrorOf([&] { Read("qwen3_5_text", changes); }); };
   EXPECT_THAT(ErrorOf([] { Read("lfm2", {{"conv_bias", true}}); }), HasSubstr("conv_bias = true is not supported"));

@@ -43,7 +43,7 @@ ModelSpec HybridFromHf(const HfConfig& config) {
 void ReadMixture(const HfConfig& config, bool renormalize, ModelSpec& spec) {
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
   mixture.shared_intermediate_size = config.Count("shared_expert_intermediate_size");
-  mixture.shared_gate = true;
+  mixture.shared_gate = mixture.shared_intermediate_size > 0;
   mixture.renormalize = renormalize;
   SetMixtureWhereSparse(config, spec, mixture);
 }
@@ -80,7 +80,8 @@ ModelSpec HybridFromGguf(const GgufConfig& config) {
 ModelSpec WithMixture(const GgufConfig& config, ModelSpec spec) {
   Mixture mixture = MixtureFromGguf(config);
   mixture.shared_intermediate_size = config.Count("expert_shared_feed_forward_length");
-  mixture.shared_gate = mixture.renormalize = true;
+  mixture.shared_gate = mixture.shared_intermediate_size > 0;
+  mixture.renormalize = true;
   spec.mixture = mixture;
   for (int64_t i = 0; i < spec.num_layers(); ++i)
     spec.layers[static_cast<size_t>(i)].mixture = !Has(config, Role::kUp, i);
