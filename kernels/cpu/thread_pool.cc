@@ -11,12 +11,15 @@ namespace {
 
 // Jobs of one step follow each other within microseconds; past that the thread sleeps, so that idling costs nothing.
 constexpr int kSpins = 4000;
+// Where there are more threads than processors the one that is waited for may need this one's.
+constexpr int kSpinsBetweenYields = 64;
 
 template <class T>
 void AwaitChange(std::atomic<T>& value, T old) {
-  for (int i = 0; i < kSpins; ++i) {
+  for (int i = 1; i <= kSpins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     __builtin_ia32_pause();
+    if (i % kSpinsBetweenYields == 0) std::this_thread::yield();
   }
   value.wait(old, std::memory_order_acquire);
 }
