@@ -1,5 +1,5 @@
-// Places, blocks and steps between clients. Nothing here touches a client that is alone: Schedule comes here while
-// several are active, and for kCompanyKept after.
+// Places and blocks between clients; steps: step_shares.cc. Nothing here touches a client that is alone: Schedule comes
+// here while several are active, and for kCompanyKept after.
 #include <algorithm>
 #include <cmath>
 
@@ -7,12 +7,6 @@
 #include "coordinator/core/scheduler.h"
 
 namespace quire {
-
-namespace {
-
-bool Decodes(const Request& request, const Sequence& sequence) { return request.TokensToCompute(sequence) == 1; }
-
-}  // namespace
 
 /// False when the step must wait for results, because somebody has to give way first.
 bool Scheduler::ShareOut(StepDraft& draft) {
@@ -180,95 +174,6 @@ int Scheduler::MostToGrow() const {
     }
   }
   return most;
-}
-
-/// Splits the step evenly between the clients that have work in it, and keeps it short. What a client leaves the others
-/// take. Beams draw together or not at all, so they compute whatever their client's part is. Returns the tokens of the
-/// step.
-int Scheduler::ShareStep(StepDraft& draft) {
-  for (auto& [name, account] : queue_.clients()) {
-    account.use.decodes = account.use.beams = account.use.chunks_left = 0;
-    account.use.chunks = 0;
-  }
-  for (Request* request : running_) CountDemand(*request);
-  for (Request* request : draft.returning) CountDemand(*request);
-  draft.sharers.clear();
-  int beams = 0;
-  for (auto& [name, account] : queue_.clients()) {
-    beams += account.use.beams;
-    if (account.use.demand() > 0) draft.sharers.push_back(&account);
-  }
-  const int least = beams + static_cast<int>(draft.sharers.size());  // no more than may run
-  const int tokens = std::clamp(TokensInCompany(), least, draft.budget);
-  SplitStep(tokens - beams, draft.sharers);
-  return tokens;
-}
-
-void Scheduler::CountDemand(Request& request) {
-  ClientAccount::Use& use = request.account->use;
-  for (Sequence& sequence : request.sequences) sequence.sits_out = false;
-  const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
-  if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;  // waits for results
-  if (const Sequence* leader = request.LeaderAtWork()) {
-    const int start = leader->num_planned();
-    use.chunks += request.StepCost(start, request.num_prompt_tokens() - 1 - start);
-    return;
-  }
-  for (const Sequence& sequence : request.sequences) {
-    const int tokens = request.TokensToCompute(sequence);
-    if (tokens > 1) use.chunks += request.StepCost(sequence.num_planned(), tokens);
-    if (tokens == 1) ++(request.beams != nullptr ? use.beams : use.decodes);
-  }
-}
-
-/// Max-min fair: whoever wants least is served first and never gets more than an even part of what is left. Of its part
-/// a client's decodes and its chunks take half each, and what the others do not need.
-void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
-  std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });
-  auto left = static_cast<int>(sharers.size());
-  for (ClientAccount* account : sharers) {
-    ClientAccount::Use& use = account->use;
-    const int part = static_cast<int>(std::min<int64_t>(use.demand(), tokens / left--));
-    tokens -= part;
-    use.chunks_left = static_cast<int>(std::min<int64_t>(use.chunks, std::max((part + 1) / 2, part - use.decodes)));
-    const int decodes = part - use.chunks_left;
-    if (decodes < use.decodes) TakeTurns(*account, decodes);
-  }
-}
-
-/// Only so many of the client's sequences compute their next token: those that did not for the longest time. The most
-/// senior request of all never sits out.
-void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
-  std::vector<Sequence*> waiting;
-  for (Request* request : running_) {
-    if (request->account != &account || request->beams != nullptr || request->LeaderAtWork() != nullptr) continue;
-    for (Sequence& sequence : request->sequences) {
-      if (Decodes(*request, sequence)) waiting.push_back(&sequence);
-    }
-  }
-  auto turn = waiting.begin();
-  if (!waiting.empty() && running_.front()->account == &account) ++turn;
-  const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // of equals the shorter one
-  std::stable_sort(turn, waiting.end(), [&](const Sequence* a, const Sequence* b) { return key(a) < key(b); });
-  for (auto i = static_cast<size_t>(std::max(decodes, 1)); i < waiting.size(); ++i) waiting[i]->sits_out = true;
-}
-
-/// Tokens that the request may compute in the step being made.
-int Scheduler::Allowance(const Request& request, const StepDraft& draft) const {
-  if (!draft.in_company) return draft.budget;
-  int tokens = request.account->use.chunks_left;
-  for (const Sequence& sequence : request.sequences) tokens += !sequence.sits_out && Decodes(request, sequence);
-  return std::min(tokens, draft.budget);
-}
-
-/// What the work takes of its client's part.
-void Scheduler::ChargeStep(const Request& request, std::span<const GrowTarget> work) {
-  int& left = request.account->use.chunks_left;
-  for (const auto& [sequence, end] : work) {
-    if (Decodes(request, *sequence)) continue;
-    const int start = sequence->num_planned();
-    left = std::max(0, left - request.StepCost(start, end - start));
-  }
 }
 
 std::map<std::string, Scheduler::ClientReport> Scheduler::Clients() const {

@@ -193,7 +193,7 @@ class Scheduler {
   int TokensAlone() const;
   int TokensInCompany() const;
 
-  // Between clients (fair_shares.cc).
+  // Between clients (fair_shares.cc, step_shares.cc).
   bool ShareOut(StepDraft& draft);
   bool SharePlaces(StepDraft& draft);
   int ShareStep(StepDraft& draft);
@@ -209,6 +209,7 @@ class Scheduler {
   void CountReserves(Crowd& crowd) const;
   void OrderForService(StepDraft& draft);
   int MostToGrow() const;
+  int BeamsTakeTurns(int tokens);
   void CountDemand(Request& request);
   void SplitStep(int tokens, std::span<ClientAccount*> sharers);
   void TakeTurns(const ClientAccount& account, int decodes);

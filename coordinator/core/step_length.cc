@@ -26,7 +26,7 @@ constexpr StepLength kInCompany = {0.1, 64};
 /// Tokens that may be computed behind a context of so many.
 int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t context) {
   const double token = cost.TokenSeconds(static_cast<double>(context));
-  if (!(token > 0)) return std::numeric_limits<int>::max();  // nothing was measured
+  if (!(token > 0)) return length.tokens;  // nothing was measured
   const double seconds = std::max(length.seconds, length.tokens * cost.TokenSeconds(0));
   // So few tokens would teach nothing about the cost of the next step.
   return static_cast<int>(

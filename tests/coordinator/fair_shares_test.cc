@@ -40,6 +40,14 @@ class FairSharesTest : public testing::Test {
     return engine_->Submit(std::move(request));
   }
 
+  std::optional<std::string> SubmitBeams(RequestId id, const std::string& client, int width) {
+    auto request = MakeRequest(id, std::vector<TokenId>(5, 5), 100, sinks_[id], width);
+    request->client = client;
+    request->arrival_seconds = static_cast<double>(id);
+    request->beams = std::make_unique<BeamSearch>(BeamOptions{width, width}, std::vector<TokenId>(), 100);
+    return engine_->Submit(std::move(request));
+  }
+
   const StepPlan* Plan() {
     const StepPlan* plan = engine_->NextPlan(0);
     engine_->scheduler().CheckIntegrity();
@@ -63,12 +71,12 @@ class FairSharesTest : public testing::Test {
 
   std::vector<SampledToken> DrawsOf(const StepPlan& plan) const {
     std::vector<SampledToken> out;
-    for (const SlotId slot : plan.decodes) out.push_back({slot, 9, 0, {}});
+    for (const SlotId slot : plan.decodes) out.push_back({slot, 9, 0, top_});
     for (const Chunk& chunk : plan.chunks) {
       for (const Request* request : engine_->scheduler().running()) {
         for (const Sequence& s : request->sequences) {
           if (s.slot == chunk.slot && chunk.start + chunk.count == s.num_tokens())
-            out.push_back({chunk.slot, 9, 0, {}});
+            out.push_back({chunk.slot, 9, 0, top_});
         }
       }
     }
@@ -95,6 +103,7 @@ class FairSharesTest : public testing::Test {
   std::unique_ptr<Engine> engine_;
   std::map<RequestId, CollectingSink> sinks_;
   std::vector<std::vector<SampledToken>> draws_;
+  std::vector<std::pair<TokenId, float>> top_;  // of every draw
 };
 
 TEST_F(FairSharesTest, AFullHouseMakesWayForANewcomerAtOnce) {
@@ -245,17 +254,45 @@ TEST_F(FairSharesTest, AStepPlannedBehindTheLastTokenOfSomebodyIsShort) {
   EXPECT_EQ(Computed(*behind, 1), 64) << "it may come again";
 }
 
+TEST_F(FairSharesTest, RequestsWithBeamsTakeTurnsInCompany) {
+  Make(60'000, 200, 512);
+  for (TokenId token = 9; token < 29; ++token) top_.emplace_back(token, -0.1F * static_cast<float>(token));
+  constexpr RequestId kWithBeams = 8, kOther = 9, kShort = 10;
+  for (RequestId id = 1; id <= kWithBeams; ++id) ASSERT_FALSE(SubmitBeams(id, "a", 20));
+  const auto of_beams = [&](const StepPlan& plan) {
+    int tokens = 0;
+    for (RequestId id = 1; id <= kWithBeams; ++id) tokens += Computed(plan, id);
+    return tokens;
+  };
+  for (int i = 0; i < 5; ++i) Step({320'000, 0});  // 2 ms for a token
+  EXPECT_EQ(of_beams(Step({320'000, 0})), 160) << "of a client alone";
+  ASSERT_FALSE(SubmitBeams(kOther, "b", 20));
+  ASSERT_FALSE(Submit(kShort, "c", 5, 1000));
+  for (int i = 0; i < 3; ++i) Step({128'000, 0});
+  std::map<RequestId, int> drawn;
+  constexpr int kSteps = 21;
+  for (int i = 0; i < kSteps; ++i) {
+    const StepPlan plan = Step({128'000, 0});
+    EXPECT_EQ(Computed(plan, kShort), 1);
+    EXPECT_LE(of_beams(plan) + Computed(plan, kOther), 40) << "the most senior of all, and one more";
+    for (RequestId id = 1; id <= kOther; ++id) drawn[id] += Computed(plan, id) / 20;
+  }
+  EXPECT_EQ(drawn[1], kSteps);
+  for (RequestId id = 2; id <= kWithBeams; ++id) EXPECT_GE(drawn[id], 1) << id;
+  EXPECT_GE(drawn[kOther], 10) << "the other client's go in turns with all of the first one's";
+}
+
 TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
   Make(60'000, 200, 512);
-  ASSERT_FALSE(Submit(1, "a", 4000, 5));
+  ASSERT_FALSE(Submit(1, "a", 4500, 5));
+  EXPECT_EQ(Computed(Step({245'000, 0}), 1), 256) << "nothing is known of its speed";
   for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({490'000, 0}), 1), 512);
 }
 
 TEST_F(FairSharesTest, ASlowMachineStillComputesBatches) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4000, 5));
-  EXPECT_EQ(Computed(Step({5'120'000, 0}), 1), 512) << "nothing is known yet";
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(Computed(Step({2'560'000, 0}), 1), 256);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(Computed(Step({2'560'000, 0}), 1), 256);
 }
 
 /// A token takes half a millisecond, and as much again for every 1,000 before it.

@@ -219,7 +219,7 @@ MUTANTS = [
     ("fair_shares.cc", "a newcomer waits until a large request fits",
      "others_held && (Has(account, Resource::kSlots) > 0 || !IsWithinShare(account.head()))", "others_held"),
     ("fair_shares.cc", "a share is everything", "all / std::max(1, queue_.num_active())", "all"),
-    ("fair_shares.cc", "the most senior client takes the whole step", "std::min(tokens, draft.budget)", "draft.budget"),
+    ("step_shares.cc", "the most senior client takes the whole step", "std::min(tokens, draft.budget)", "draft.budget"),
     ("fair_shares.cc", "blocks are not shared", "excess(a) < excess(b)", "excess(a) > excess(b)"),
     ("fair_shares.cc", "a client with a limit runs one sequence too many",
      "account.use.sequences + n > limits.max_running_seqs", "account.use.sequences + n > limits.max_running_seqs + 1"),
