@@ -103,8 +103,9 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
   spec.architecture = architecture.hf;
   if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
   if (!generation_json.empty()) {
-    const Json generation = ParseJson(generation_json, path + " (generation_config.json)");
-    const auto ids = HfConfig(generation, path).TokenIds("eos_token_id");
+    const std::string name = path + " (generation_config.json)";
+    const Json generation = ParseJson(generation_json, name);
+    const auto ids = HfConfig(generation, name).TokenIds("eos_token_id");
     if (!ids.empty()) spec.eos_token_ids = ids;
   }
   CheckSpec(spec, path);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one client waits while another one floods the server: docs/benchmarks/2026-11-22-fairness.md.
 
-  fairness.py MODEL [BUILD_DIR] [FLOOD ...]    FLOOD: choices, requests, prompts, long; all of them if none is named
+  fairness.py MODEL [BUILD_DIR] [FLOOD ...]    FLOOD: choices, requests, prompts, beams, long; all of them if none is named
 
 Serves MODEL (TP 2, one thread a rank, defaults else) once for every flood of client A, waits until the flood is being
 computed, and then sends ten requests of 5 tokens as client B, one after the other. Prints for each flood the seconds
@@ -31,6 +31,7 @@ FLOODS = {
     "choices": [call(n=128)] * 2,
     "requests": [call() for _ in range(256)],
     "prompts": [call(n=16, prompts=16)],
+    "beams": [{**call(n=16, prompts=8, max_tokens=200), "use_beam_search": True}] * 4,
     "long": [{**call(prompt=LONG, max_tokens=16), "prompt": f"{i} " + LONG} for i in range(20)],
 }
 

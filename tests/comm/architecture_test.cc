@@ -561,6 +561,14 @@ TEST(ArchitectureTest, FilesOfGemma4MayHaveWhatTheTextModelDoesNotUse) {
       << "its values are its keys";
 }
 
+TEST(ArchitectureTest, WhatIsWrongInTheGenerationConfigurationIsSaidOfThatFile) {
+  for (const char* generation : {"[]", R"({"eos_token_id": -5})", "{"}) {
+    EXPECT_THAT(ErrorOf([&] { SpecFromHf(SmallConfig("llama").dump(), generation, "config.json"); }),
+                HasSubstr("(generation_config.json)"))
+        << generation;
+  }
+}
+
 TEST(ArchitectureTest, TheWholeGemma4SaysItsTextModelWithin) {
   const Json text = SmallConfig("gemma4_text");
   const auto read = [&](const Json& config) { return SpecFromHf(config.dump(), "", "config.json"); };

@@ -265,6 +265,22 @@ TEST(AnswerParserTest, DepthOfArgumentsThatAreATextIsBounded) {
   EXPECT_EQ(call(200'000).calls.size(), 0u);
 }
 
+TEST(JsonScannerTest, KnowsNumbersHoweverLarge) {
+  const auto status = [](const std::string& scalar) {
+    JsonScanner scanner;
+    JsonScanner::Status last = JsonScanner::Status::kMore;
+    for (const char c : "{\"a\": " + scalar + "}") {
+      if (last == JsonScanner::Status::kMore) last = scanner.Next(c);
+    }
+    return last;
+  };
+  for (const char* whole : {"0", "-0", "12", "-1.50", "2E5", "2e-05", "-1E95556", "0.1e+9", "true", "false", "null"})
+    EXPECT_EQ(status(whole), JsonScanner::Status::kDone) << whole;
+  for (const char* none :
+       {"-", "01", "1.", ".5", "+1", "1e", "1e+", "0x1", "1-1", "True", "nul", "NaN", "--1", "1.2.3"})
+    EXPECT_EQ(status(none), JsonScanner::Status::kError) << none;
+}
+
 TEST(JsonScannerTest, KnowsObjects) {
   for (const char* object : {"{}", " {\"a\": [1, {\"b\": \"}\"}]}\n"}) EXPECT_TRUE(IsJsonObject(object)) << object;
   for (const char* none : {"", " ", "[]", "{", "{}}", "{} 1", "{\"a\":}", "{\"a\": \"\n\"}", "\"{}\""})

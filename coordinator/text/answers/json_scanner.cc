@@ -17,6 +17,29 @@ bool IsScalarByte(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '+' || c == '.';
 }
 
+/// As JSON spells them, however large: grammars of numbers know no largest one.
+bool IsNumber(std::string_view text) {
+  const auto passes = [&](std::string_view any) {
+    const bool found = !text.empty() && any.find(text.front()) != std::string_view::npos;
+    if (found) text.remove_prefix(1);
+    return found;
+  };
+  constexpr std::string_view kDigits = "0123456789";
+  const auto passes_digits = [&] {
+    const size_t count = std::min(text.find_first_not_of(kDigits), text.size());
+    text.remove_prefix(count);
+    return count > 0;
+  };
+  passes("-");
+  if (!passes("0") && !passes_digits()) return false;
+  if (passes(".") && !passes_digits()) return false;
+  if (passes("eE")) {
+    passes("+-");
+    if (!passes_digits()) return false;
+  }
+  return text.empty();
+}
+
 }  // namespace
 
 JsonScanner::Status JsonScanner::Next(char c) {
@@ -103,7 +126,9 @@ JsonScanner::Status JsonScanner::Close(char c) {
   return open_.empty() ? Status::kDone : Status::kMore;
 }
 
-bool JsonScanner::ScalarIsWhole() const { return Json::accept(scalar_); }
+bool JsonScanner::ScalarIsWhole() const {
+  return scalar_ == "true" || scalar_ == "false" || scalar_ == "null" || IsNumber(scalar_);
+}
 
 bool IsJsonObject(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kJsonSpace), text.size()));
