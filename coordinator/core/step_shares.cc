@@ -1,6 +1,7 @@
 // What each client has of a step.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "coordinator/core/scheduler.h"
 
@@ -69,7 +70,7 @@ int Scheduler::ShareStep(StepDraft& draft) {
   }
   const int most = TokensInCompany(), others = static_cast<int>(draft.sharers.size());
   const int beams = BeamsTakeTurns(others > 0 ? most / 2 : most);
-  const int tokens = std::clamp(most, beams + others, draft.budget);  // no more than may run
+  const int tokens = std::min(std::max(most, beams + others + 1), draft.budget);
   SplitStep(tokens - beams, draft.sharers);
   return tokens;
 }
@@ -116,15 +117,22 @@ void Scheduler::CountDemand(Request& request) {
 }
 
 /// Max-min fair: whoever wants least is served first and never gets more than an even part of what is left. Of its part
-/// a client's decodes and its chunks take half each, and what the others do not need.
+/// a client's decodes and its chunks take half each, and what the others do not need; an odd token goes to either in
+/// turn. The client of the most senior request of all has a token more, so that this one computes something in every
+/// step. No more is given out than there is: the youngest would find nothing, step after step.
 void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
   std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });
   auto left = static_cast<int>(sharers.size());
+  const ClientAccount* first = running_.empty() ? nullptr : running_.front()->account;
+  int more = tokens > left ? 1 : 0;
+  tokens -= more;
+  const auto odd = static_cast<int>(num_steps_ % 2);
   for (ClientAccount* account : sharers) {
     ClientAccount::Use& use = account->use;
-    const int part = static_cast<int>(std::min<int64_t>(use.demand(), tokens / left--));
+    auto part = static_cast<int>(std::min<int64_t>(use.demand(), tokens / left--));
     tokens -= part;
-    use.chunks_left = static_cast<int>(std::min<int64_t>(use.chunks, std::max((part + 1) / 2, part - use.decodes)));
+    if (account == first && use.demand() > part) part += std::exchange(more, 0);
+    use.chunks_left = static_cast<int>(std::min<int64_t>(use.chunks, std::max((part + odd) / 2, part - use.decodes)));
     const int decodes = part - use.chunks_left;
     if (decodes < use.decodes) TakeTurns(*account, decodes);
   }
@@ -140,11 +148,12 @@ void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
       if (Decodes(*request, sequence)) waiting.push_back(&sequence);
     }
   }
-  auto turn = waiting.begin();
-  if (!waiting.empty() && running_.front()->account == &account) ++turn;
+  const bool has_first = !waiting.empty() && running_.front()->account == &account;
+  auto turn = waiting.begin() + has_first;
   const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // of equals the shorter one
   std::stable_sort(turn, waiting.end(), [&](const Sequence* a, const Sequence* b) { return key(a) < key(b); });
-  for (auto i = static_cast<size_t>(std::max(decodes, 1)); i < waiting.size(); ++i) waiting[i]->sits_out = true;
+  for (auto i = static_cast<size_t>(std::max<int>(decodes, has_first)); i < waiting.size(); ++i)
+    waiting[i]->sits_out = true;
 }
 
 /// Tokens that the request may compute in the step being made.

@@ -282,6 +282,33 @@ TEST_F(FairSharesTest, RequestsWithBeamsTakeTurnsInCompany) {
   EXPECT_GE(drawn[kOther], 10) << "the other client's go in turns with all of the first one's";
 }
 
+TEST_F(FairSharesTest, InACrowdNobodyIsPassedOver) {
+  Make(60'000, 200, 512);
+  constexpr RequestId kClients = 44, kNewcomer = 100;
+  for (RequestId i = 1; i <= kClients; ++i) ASSERT_FALSE(Submit(i, "client " + std::to_string(i), 5, 1000));
+  for (int i = 0; i < 20; ++i) Step({128'000, 0});
+  for (RequestId i = 1; i <= kClients; ++i) ASSERT_FALSE(Submit(200 + i, "client " + std::to_string(i), 1500, 5));
+  for (int i = 0; i < 4; ++i) Step({128'000, 0});
+  ASSERT_FALSE(Submit(kNewcomer, "another", 5, 1000));
+  std::map<RequestId, int> computed;
+  constexpr int kSteps = 40;
+  for (int i = 0; i < kSteps; ++i) {
+    const StepPlan plan = Step({128'000, 0});
+    int all = 0;
+    for (const Request* request : engine_->scheduler().running()) {
+      const int tokens = Computed(plan, request->id);
+      computed[request->id] += tokens;
+      all += tokens;
+    }
+    EXPECT_LE(all, 64);
+  }
+  EXPECT_GE(TokensOf(kNewcomer), kSteps - 6) << "5 tokens of a prompt, one by one, and then one in each step";
+  for (RequestId i = 1; i <= kClients; ++i) {
+    EXPECT_GE(computed[i], kSteps / 2 - 1) << "the stream of client " << i;
+    EXPECT_GE(computed[200 + i], kSteps / 2 - 1) << "the prompt of client " << i;
+  }
+}
+
 TEST_F(FairSharesTest, AClientAloneHasTheWholeStep) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 4500, 5));
