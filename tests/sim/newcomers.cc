@@ -8,7 +8,8 @@
 namespace quire::sim {
 
 /// What is asked for is within a client's share of the places, of the blocks and of what beams, which always draw
-/// together, leave of the shortest step; nothing is pinned.
+/// together, and the most senior request of all, which has a token of its own, leave of the shortest step; nothing is
+/// pinned.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();
@@ -18,7 +19,7 @@ bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   for (const Request* request : engine_.scheduler().running())
     beams += request->beams != nullptr ? static_cast<int>(request->sequences.size()) : 0;
   const int usable = blocks.num_usable() - static_cast<int>(options.blocks.watermark * blocks.num_usable());
-  return num_clients <= options.scheduler.max_running && wait.prompt <= (step - beams) / num_clients &&
+  return num_clients <= options.scheduler.max_running && wait.prompt <= (step - beams - 1) / num_clients &&
          blocks.BlocksFor(wait.prompt) + blocks.sizes().state_blocks <= usable / num_clients &&
          blocks.pins().all().empty();
 }
