@@ -168,6 +168,8 @@ TEST(AnswerMemoryTest, GrowsWithEverythingThatAnAnswerHolds) {
   EXPECT_GT(more([](PreparedCall& p) { p.num_prompts = 2; }), 0);
   EXPECT_GT(more([](PreparedCall& p) { p.call.num_top_logprobs = 0; }), 50 * 8);
   EXPECT_GT(more([](PreparedCall& p) { p.call.num_top_logprobs = 20; }), 50 * 20 * 8);
+  EXPECT_GE(more([](PreparedCall& p) { p.call.tools_bytes = 1000; }), 1000);
+  EXPECT_GE(more([](PreparedCall& p) { p.call.sampling.grammar.text.resize(1000); }), 3000);
   EXPECT_GT(HeldBytes(plain, 51), HeldBytes(plain, 50));
   PreparedCall stream;
   stream.longest_prompt = 100;

@@ -6,6 +6,7 @@ import signal
 import tempfile
 import threading
 import unittest
+import urllib.request
 
 import jsonschema
 import openai
@@ -394,6 +395,26 @@ class FormatTest(ToolCase):
         with Server("--threads-per-worker", "1", "--tool-call-parser", "pythonic", model=self.model) as server:
             status, answer = server.post("/v1/chat/completions", {"messages": ASK, "tools": TOOLS, "tool_choice": "required"})
         self.assertEqual((status, answer["error"]["param"]), (400, "tool_choice"))
+
+
+class KeptSchemasTest(ToolCase):
+    """Of tools whose calls are written without types the schemas are kept until the answer's end."""
+    TEMPLATE, FLAGS = PLAIN.replace("assistant: ", "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}assistant: "), ()
+
+    def taken(self, parser, tools):
+        with Server("--threads-per-worker", "1", "--tool-call-parser", parser, model=self.model) as server:
+            body = {"messages": ASK, "max_tokens": 400, "ignore_eos": True, "stream": True, "tools": tools}
+            request = urllib.request.Request(server.url + "/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                answer.readline()
+                return server.get("/admin/status", admin=True)["request_memory"]["taken_bytes"]
+
+    def test_they_are_charged(self):
+        properties = {f"name{i}": {"type": "string"} for i in range(200)}
+        tools = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"type": "object", "properties": properties}}} for i in range(40)]
+        schemas = sum(len(json.dumps(tool["function"]["parameters"])) for tool in tools)
+        self.assertGreater(self.taken("glm45", tools), 4 * schemas)
+        self.assertLess(self.taken("hermes", tools), schemas)
 
 
 class ClientTest(ToolCase):

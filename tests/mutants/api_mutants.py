@@ -212,6 +212,8 @@ PARSERS = ["coordinator/answer_parser_test"]
 TOOLS = [
     Mutant("tools: marks are not held back", "coordinator/text/answers/step_parser.cc", "if (!at_end_) keep = std::max(keep, OverlapAtEnd(rest(), marks[i]));", "", PARSERS),
     Mutant("tools: escapes end strings", "coordinator/text/answers/json_scanner.cc", "if (c == '\\\\') expects_ = Expects::kEscape;", "", PARSERS),
+    Mutant("memory: schemas of tools that are kept are charged nowhere", "coordinator/api/openai/answer_memory.cc", "return call.tools_bytes + ", "return ",
+           ["coordinator/whole_answer_test:*GrowsWith*"]),
     Mutant("tools: a number beyond a double is none", "coordinator/text/answers/json_scanner.cc", "|| IsNumber(scalar_)", "|| Json::accept(scalar_)", ["coordinator/answer_parser_test:*Numbers*"]),
     Mutant("tools: line breaks stay in strings", "coordinator/text/answers/step_parser.cc", "AppendInsideString(text[taken], piece);", "piece += text[taken];", PARSERS),
     Mutant("tools: functions that were not offered are called", "coordinator/text/answers/step_parser.cc", "if (tool_ == nullptr) return false;",

@@ -33,6 +33,10 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
   return int64_t{prepared.num_prompts} * prepared.call.num_delivered() * max_tokens * kTextBytesPerToken;
 }
 
+int64_t KeptBytes(const GenerateCall& call) {
+  return call.tools_bytes + static_cast<int64_t>(call.sampling.grammar.text.size());
+}
+
 int64_t DocumentBytes(const PoolingTerms& terms) {
   int64_t bytes = 0;
   for (const std::string& document : terms.documents) bytes += static_cast<int64_t>(document.size());
@@ -61,7 +65,7 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
     return bytes + std::min(bytes, kSendBytes);
   }
   for (const std::string& echo : prepared.echo) bytes += static_cast<int64_t>(echo.size());
-  bytes += 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
+  bytes += KeptBytes(call) + 2 * static_cast<int64_t>(call.sampling.grammar.text.size()) * prepared.num_prompts;
   if (prepared.terms) bytes += prepared.terms->bytes();
   bytes += ReservedBytes(prepared);
   if (call.num_scored_top() >= 0)

@@ -28,6 +28,9 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
 /// The part of it that is for texts which wait to be sent and repeat the request.
 int64_t ReservedBytes(const PreparedCall& prepared);
 
+/// What the call keeps until its answer is sent.
+int64_t KeptBytes(const GenerateCall& call);
+
 /// Bytes of the documents that a ranking is asked for with.
 int64_t DocumentBytes(const PoolingTerms& terms);
 

@@ -123,7 +123,7 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
 /// holds what its records take, and no place.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
-  int64_t held = RecordBytes(choices) + kSendBytes;
+  int64_t held = RecordBytes(choices) + KeptBytes(exchange.call) + exchange.PromptBytes() + kSendBytes;
   if (exchange.form) held += exchange.form->repeated_bytes();
   if (exchange.pooling) held += DocumentBytes(*exchange.pooling);
   std::shared_ptr<PiecewiseText> answer;

@@ -27,6 +27,21 @@ ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   return out;
 }
 
+/// What a tree of JSON takes: each value has 16 bytes, objects and lists keep theirs in one allocation, texts of more
+/// than 15 bytes in one of their own.
+int64_t TreeBytes(const OrderedJson& tree) {
+  constexpr int64_t kAllocation = 16, kText = 32;
+  const auto text_bytes = [](const std::string& text) {
+    return kText + (text.size() > 15 ? kAllocation + static_cast<int64_t>(text.capacity()) : 0);
+  };
+  int64_t bytes = sizeof(OrderedJson);
+  if (const auto* text = tree.get_ptr<const OrderedJson::string_t*>()) bytes += kAllocation + text_bytes(*text);
+  if (!tree.is_structured()) return bytes;
+  bytes += 2 * kAllocation;
+  for (const auto& [key, value] : tree.items()) bytes += (tree.is_object() ? text_bytes(key) : 0) + TreeBytes(value);
+  return bytes;
+}
+
 /// Puts a text behind the system message's own, or makes one.
 void AddToSystem(const std::string& text, OrderedJson& messages) {
   OrderedJson& first = messages.front();
@@ -130,6 +145,8 @@ void ChatFit::ShapeAnswer(std::string_view prompt, GenerateCall& call) const {
   if (call.tools.active()) {
     shape.format.tools = format_.tools;
     shape.tools = std::make_shared<const ToolUse>(WhatParsersRead(call.tools, format_.tools));
+    for (const Tool& tool : shape.tools->tools)
+      call.tools_bytes += static_cast<int64_t>(sizeof(Tool) + tool.name.size()) + TreeBytes(tool.parameters);
   }
   if (!shape.is_plain()) call.shown_tokens = shown_tokens_;
   Constrain(call);

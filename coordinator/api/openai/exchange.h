@@ -70,6 +70,13 @@ struct DataPort::Exchange {
     const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
   }
+  /// What is kept of the prompts for an answer that repeats them: their ids twice, for its records have them, too.
+  int64_t PromptBytes() const {
+    size_t bytes = 0;
+    for (const std::string& text : echo) bytes += text.size();
+    for (const auto& ids : prompt_ids) bytes += 2 * sizeof(TokenId) * ids.size();
+    return static_cast<int64_t>(bytes);
+  }
   /// The first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const {
     Json chunk = builder.Chunk(static_cast<int>(choice), call.chat, EchoOf(choice), {}, false, std::nullopt);

@@ -30,6 +30,7 @@ struct GenerateCall {
   bool include_reasoning = true;                             // thoughts are a part of the answer
   AnswerShape shape;                                         // filled in later
   std::shared_ptr<const std::vector<TokenId>> shown_tokens;  // control tokens that stay in the text; likewise
+  int64_t tools_bytes = 0;                                   // that the shape keeps of the tools; likewise
   bool continue_final_message = false;                       // the answer goes on where the last message ends
   bool framed = false;  // prompts are pairs of texts, and stand between what the model was trained with around pairs
   int truncate_prompt_tokens = 0;  // so many of a prompt's last tokens are kept; -1: what there is room for; 0: all
