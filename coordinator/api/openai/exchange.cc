@@ -6,6 +6,21 @@
 
 namespace quire {
 
+int64_t DataPort::Exchange::PromptBytes() const {
+  size_t bytes = 0;
+  for (const std::string& text : echo) bytes += text.size();
+  for (const auto& ids : prompt_ids) bytes += 2 * sizeof(TokenId) * ids.size();
+  return static_cast<int64_t>(bytes);
+}
+
+Json DataPort::Exchange::OpeningChunk(size_t choice) const {
+  Json chunk = builder.Chunk(static_cast<int>(choice), call.chat, EchoOf(choice), {}, false, std::nullopt);
+  if (prompt_ids.empty()) return chunk;
+  Json& place = call.chat ? chunk : chunk["choices"][0];
+  place["prompt_token_ids"] = prompt_ids[choice / static_cast<size_t>(call.num_delivered())];
+  return chunk;
+}
+
 bool DataPort::Exchange::HoldText(int64_t bytes) {
   if (bytes <= text_bytes) return true;
   if (memory.Resize(memory.bytes() + bytes) != ByteBudget::Verdict::kTaken) return false;

@@ -71,20 +71,9 @@ struct DataPort::Exchange {
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
   }
   /// What is kept of the prompts for an answer that repeats them: their ids twice, for its records have them, too.
-  int64_t PromptBytes() const {
-    size_t bytes = 0;
-    for (const std::string& text : echo) bytes += text.size();
-    for (const auto& ids : prompt_ids) bytes += 2 * sizeof(TokenId) * ids.size();
-    return static_cast<int64_t>(bytes);
-  }
+  int64_t PromptBytes() const;
   /// The first chunk of a choice's stream.
-  Json OpeningChunk(size_t choice) const {
-    Json chunk = builder.Chunk(static_cast<int>(choice), call.chat, EchoOf(choice), {}, false, std::nullopt);
-    if (prompt_ids.empty()) return chunk;
-    Json& place = call.chat ? chunk : chunk["choices"][0];
-    place["prompt_token_ids"] = prompt_ids[choice / static_cast<size_t>(call.num_delivered())];
-    return chunk;
-  }
+  Json OpeningChunk(size_t choice) const;
 
   const GenerateCall& call;
   const std::string client;
