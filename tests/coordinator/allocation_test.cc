@@ -58,7 +58,7 @@ TEST_P(AllocationTest, SteadyDecodingAllocatesNothing) {
     for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
       if (m.draws) tokens.push_back({m.slot, static_cast<TokenId>(m.slot % 100), 0, {}});
     }
-    engine.CommitStep(tokens);
+    engine.CommitStep(tokens, {1'000, 0});
     return decodes;
   };
   if (GetParam()) engine.NextPlan(0);

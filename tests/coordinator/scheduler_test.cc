@@ -461,7 +461,7 @@ TEST_F(SchedulerTest, APlanIsNeverLargerThanAFrame) {
     size_t bytes = 0;
     for (const AddedSequence& a : plan->added) bytes += 4 * (a.tokens.size() + a.blocks.size());
     largest = std::max(largest, bytes);
-    engine_->CommitStep(Draws(*plan, 9));
+    engine_->CommitStep(Draws(*plan, 9), {1'000, 0});
   }
   EXPECT_GT(largest, 10u << 20) << "many did come together";
   EXPECT_LE(largest, 16u << 20);
