@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
 #include "comm/base/error.h"
 #include "comm/model/formats/mapped_file.h"
 
@@ -77,6 +81,87 @@ TEST(ChatTemplateTest, EqualsJinja2OnConversationsWithTools) {
     }
   }
 }
+
+/// Every method, filter, test and operator on values of every kind.
+TEST(ChatTemplateTest, EqualsJinja2OnExpressions) {
+  const std::string path = std::string(QUIRE_TEST_DATA) + "/expressions.json";
+  const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
+  ASSERT_GT(golden["cases"].size(), 2000u);
+  for (const OrderedJson& c : golden["cases"]) {
+    Conversation conversation;
+    conversation.variables = golden["variables"];
+    std::string text;
+    bool refused = false;
+    try {
+      text = ChatTemplate(WithTemplate(c[0])).Render(conversation).text;
+    } catch (const Error& error) {
+      text = error.what();
+      refused = true;
+    }
+    EXPECT_EQ(refused, c[1].is_null()) << c[0] << "\n" << text;
+    if (!refused && !c[1].is_null()) {
+      EXPECT_EQ(text, c[1].get<std::string>()) << c[0];
+    }
+  }
+}
+
+/// Templates of released models, in a file that tests/golden/compare_templates.py makes. There is none in a run of all
+/// tests.
+OrderedJson ReleasedTemplates() {
+  const char* path = std::getenv("QUIRE_TEST_TEMPLATES");
+  return path == nullptr ? OrderedJson() : OrderedJson::parse(ReadTextFile(path, size_t{1} << 30));
+}
+
+std::vector<std::string> NamesOfReleasedTemplates() {
+  std::vector<std::string> names;
+  const OrderedJson released = ReleasedTemplates();
+  if (!released.is_null()) {
+    for (const auto& [name, source] : released["templates"].items()) names.push_back(name);
+  }
+  return names;
+}
+
+class ReleasedTemplateTest : public testing::TestWithParam<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReleasedTemplateTest);
+
+TEST_P(ReleasedTemplateTest, EqualsHf) {
+  const OrderedJson released = ReleasedTemplates();
+  const ChatTemplate chat(WithTemplate(released["templates"][GetParam()]));
+  const size_t way = (chat.traits().null_content ? 2 : 0) + (chat.traits().text_arguments ? 1 : 0);
+  for (const OrderedJson& c : released["cases"]) {
+    if (c["template"] != GetParam()) continue;
+    Conversation conversation;
+    conversation.messages = c["messages"];
+    conversation.tools = c["tools"];
+    conversation.variables = c["settings"];
+    if (conversation.variables.contains("add_generation_prompt")) {
+      conversation.add_generation_prompt = conversation.variables["add_generation_prompt"];
+    }
+    if (conversation.variables.contains("documents")) conversation.documents = conversation.variables["documents"];
+    conversation.variables.erase("documents");
+    const OrderedJson& expected = c["texts"][way];
+    std::string text;
+    bool refused = false;
+    try {
+      text = chat.Render(conversation).text;
+    } catch (const Error& error) {
+      text = error.what();
+      refused = true;
+    }
+    ASSERT_EQ(refused, expected.is_null()) << text << "\n" << c["messages"].dump() << c["settings"].dump();
+    if (!refused) {
+      ASSERT_EQ(text, expected.get<std::string>()) << c["messages"].dump() << c["settings"].dump();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfReleasedTemplates()),
+                         [](const auto& name) {
+                           std::string word = name.param;
+                           std::ranges::replace_if(
+                               word, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+                           return word;
+                         });
 
 TEST(ChatTemplateTest, TemplatesTellWhatTheyShow) {
   const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };

@@ -125,8 +125,7 @@ TEST(TemplateDepthTest, DeepValuesArePrintedComparedAndDestroyedWithinTheBound) 
 TEST(TemplateDepthTest, TheParserRefusesWhatItWouldRecurseInto) {
   EXPECT_THAT(ErrorOnSmallStack("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
               HasSubstr("nested too deep"));
-  EXPECT_THAT(ErrorOnSmallStack("{{ 1" + Repeated("**1", 50000) + " }}"), HasSubstr("nested too deep"));
-  for (const std::string link : {"+1", "[0]", ".a", "|abs", " is odd", " if 1", "~1", "()"})
+  for (const std::string link : {"+1", "[0]", ".a", "|abs", " is odd", " if 1", "~1", "()", "**1"})
     EXPECT_THAT(ErrorOnSmallStack("{{ 1" + Repeated(link, 30000) + " }}"), HasSubstr("too long")) << link;
   EXPECT_THAT(ErrorOnSmallStack("{{ " + Repeated("not ", 20000) + "1 }}"), HasSubstr("too long"));
   EXPECT_THAT(ErrorOnSmallStack("{{ " + std::string(5000, '-') + "1 }}"), StartsWith("template:"));

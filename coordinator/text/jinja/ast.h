@@ -18,6 +18,7 @@ struct Expression {
     kLiteral,      // value
     kName,         // text
     kList,         // operands
+    kTuple,        // operands
     kDict,         // operands: key, value, key, value, ...
     kAttribute,    // operands[0].text
     kSubscript,    // operands[0][operands[1]]
@@ -26,7 +27,8 @@ struct Expression {
     kFilter,       // operands[0] | text(operands[1..], named)
     kTest,         // operands[0] is text(operands[1..])
     kUnary,        // text operands[0]
-    kBinary,       // operands[0] text operands[1]; "and", "or", "in", "not in", comparisons, arithmetic, "~"
+    kBinary,       // operands[0] text operands[1]; "and", "or", arithmetic, "~"
+    kComparison,   // operands[0] operators[0] operands[1] operators[1] ..., each with its neighbours
     kConditional,  // operands[0] if operands[1] else operands[2] (may be null)
   };
   Kind kind;
@@ -35,20 +37,26 @@ struct Expression {
   std::string text;
   Value value;
   std::vector<ExpressionPtr> operands;
+  std::vector<std::string> operators;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
 };
+
+/// The name that the rendered body of a block has in the expression that filters it; no template can write it.
+inline constexpr const char* kRenderedBody = "";
 
 struct Statement;
 using Body = std::vector<std::unique_ptr<Statement>>;
 
 struct Statement {
   enum class Kind {
-    kText,   // text
-    kPrint,  // expression
-    kIf,     // branches: condition (null for else) and body
-    kFor,    // targets in expression, if condition: body, else otherwise
-    kSet,    // targets (or target.attribute) = expression, or = rendered body
-    kMacro,  // text(parameters): body
+    kText,    // text
+    kPrint,   // expression
+    kIf,      // branches: condition (null for else) and body
+    kFor,     // targets in expression, if condition: body, else otherwise
+    kSet,     // targets (or target.attribute) = expression, or = rendered body, or = expression of it (kRenderedBody)
+    kFilter,  // expression of the rendered body
+    kWith,    // parameters: body
+    kMacro,   // text(parameters): body
     kBreak,
     kContinue,
   };
@@ -58,7 +66,7 @@ struct Statement {
   ExpressionPtr expression, condition;
   std::vector<std::string> targets;
   std::string attribute;                                          // of a set on a namespace
-  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, or null
+  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults, or null; of kWith with values
   std::vector<std::pair<ExpressionPtr, Body>> branches;
   Body body, otherwise;
 };

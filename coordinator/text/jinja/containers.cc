@@ -1,41 +1,73 @@
-// Lists and mappings of templates: what they hold, and how they end.
+// Lists and mappings of templates: what they hold, how they are walked over, and how they end.
 #include <iterator>
 #include <set>
 
-#include "coordinator/text/jinja/value.h"
+#include "comm/base/error.h"
+#include "coordinator/text/jinja/builtins.h"
+#include "coordinator/text/jinja/text_functions.h"
 
 namespace quire::jinja {
 
 namespace {
 constexpr size_t kEntriesPerUnit = 8;  // that are compared
+
+std::optional<double> NumberOf(const Key& key) {
+  if (const bool* b = std::get_if<bool>(&key)) return *b ? 1 : 0;
+  if (const int64_t* i = std::get_if<int64_t>(&key)) return static_cast<double>(*i);
+  if (const double* d = std::get_if<double>(&key)) return *d;
+  return std::nullopt;
+}
+
+bool SameKey(const Key& a, const Key& b) {
+  const auto *x = std::get_if<std::string>(&a), *y = std::get_if<std::string>(&b);
+  if (x != nullptr || y != nullptr) return x != nullptr && y != nullptr && *x == *y;
+  return NumberOf(a) == NumberOf(b);  // both without one are none
+}
+
 }  // namespace
 
 const Value* Dict::Find(const std::string& key, Budget& budget) const {
   budget.Work(1 + entries.size() / kEntriesPerUnit);
   for (const auto& [name, value] : entries) {
-    if (name == key) return &value;
+    if (const auto* text = std::get_if<std::string>(&name); text != nullptr && *text == key) return &value;
   }
   return nullptr;
 }
 
-void Dict::Set(const std::string& key, Value value, Budget& budget) {
+const Value* Dict::Find(const Key& key, Budget& budget) const {
+  if (const auto* text = std::get_if<std::string>(&key)) return Find(*text, budget);
+  budget.Work(1 + entries.size() / kEntriesPerUnit);
+  for (const auto& [name, value] : entries) {
+    if (SameKey(name, key)) return &value;
+  }
+  return nullptr;
+}
+
+void Dict::Set(Key key, Value value, Budget& budget) {
   budget.Work(1 + entries.size() / kEntriesPerUnit);
   for (auto& [name, old] : entries) {
-    if (name == key) {
+    if (SameKey(name, key)) {
       old = std::move(value);
       return;
     }
   }
+  const auto* text = std::get_if<std::string>(&key);
   budget.MakeItems(1);
-  budget.MakeText(key.size());
-  entries.emplace_back(key, std::move(value));
+  budget.MakeText(text != nullptr ? text->size() : 0);
+  entries.emplace_back(std::move(key), std::move(value));
 }
 
 /// Only when nobody else has the container.
 void Value::MoveChildrenTo(List& out) {
-  if (auto* list = std::get_if<std::shared_ptr<List>>(&data_); list != nullptr && list->use_count() == 1) {
-    std::move((*list)->begin(), (*list)->end(), std::back_inserter(out));
-    (*list)->clear();
+  const auto move_items = [&](auto& list) {
+    if (list.use_count() != 1) return;
+    std::move(list->begin(), list->end(), std::back_inserter(out));
+    list->clear();
+  };
+  if (auto* list = std::get_if<std::shared_ptr<List>>(&data_)) {
+    move_items(*list);
+  } else if (auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&data_)) {
+    move_items(*tuple);
   } else if (auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_); dict != nullptr && dict->use_count() == 1) {
     for (auto& [key, value] : (*dict)->entries) out.push_back(std::move(value));
     (*dict)->entries.clear();
@@ -73,6 +105,48 @@ bool Value::Reaches(const void* container, Budget& budget) const {
     }
   }
   return false;
+}
+
+std::optional<Key> KeyOf(const Value& value) {
+  if (const MarkedText* text = value.AsText()) return Key(text->text);
+  if (const bool* b = value.As<bool>()) return Key(*b);
+  if (const int64_t* i = value.As<int64_t>()) return Key(*i);
+  if (const double* d = value.As<double>()) return Key(*d);
+  if (value.IsNone()) return Key(None());
+  return std::nullopt;
+}
+
+Value KeyValue(const Key& key, Budget& budget) {
+  if (const auto* text = std::get_if<std::string>(&key)) {
+    budget.MakeText(text->size());
+    return Value(MarkedText(*text, MarkedText::kFromUser));
+  }
+  if (const bool* b = std::get_if<bool>(&key)) return Value(*b);
+  if (const int64_t* i = std::get_if<int64_t>(&key)) return Value(*i);
+  if (const double* d = std::get_if<double>(&key)) return Value(*d);
+  return Value();
+}
+
+Value DictItems(const Value& value, Budget& budget) {
+  if (value.AsDict() == nullptr) Fail("items: expected a mapping, got {}", value.TypeName());
+  const auto& entries = value.AsDict()->entries;
+  budget.MakeItems(3 * entries.size());
+  List out;
+  for (const auto& [key, item] : entries) out.emplace_back(Tuple{{KeyValue(key, budget), item}});
+  return Value(std::move(out));
+}
+
+List Items(const Value& value, Budget& budget) {
+  if (const List* list = value.AsList()) return budget.MakeItems(list->size()), *list;
+  if (const MarkedText* text = value.AsText()) return Characters(*text, budget);
+  if (value.IsUndefined()) return {};
+  if (const Dict* dict = value.AsDict()) {
+    budget.MakeItems(dict->entries.size());
+    List keys;
+    for (const auto& [key, item] : dict->entries) keys.push_back(KeyValue(key, budget));
+    return keys;
+  }
+  Fail("{} is not iterable", value.TypeName());
 }
 
 }  // namespace quire::jinja

@@ -40,9 +40,14 @@ void ExpressionParser::AddOperand(Expression& e, ExpressionPtr operand) const {
 ExpressionPtr ExpressionParser::ParseTuple() {
   ExpressionPtr first = ParseExpression();
   if (!in_.IsOperator(",")) return first;
-  auto list = Make(Kind::kList, "", std::move(first));
-  while (in_.TakeOperator(",")) AddOperand(*list, ParseExpression());
-  return list;
+  auto tuple = Make(Kind::kTuple, "", std::move(first));
+  while (in_.TakeOperator(",") && !EndsTuple()) AddOperand(*tuple, ParseExpression());
+  return tuple;
+}
+
+/// Behind a comma that nothing more follows.
+bool ExpressionParser::EndsTuple() const {
+  return in_.IsOperator(")") || in_.Peek().kind == TokenKind::kPrintEnd || in_.Peek().kind == TokenKind::kBlockEnd;
 }
 
 ExpressionPtr ExpressionParser::ParseExpression() {
@@ -77,30 +82,40 @@ ExpressionPtr ExpressionParser::ParseNot() {
   return e;
 }
 
-ExpressionPtr ExpressionParser::ParseComparison() {
-  ExpressionPtr e = ParseSum();
-  for (;;) {
-    std::string op;
-    for (const char* candidate : {"==", "!=", "<=", ">=", "<", ">"}) {
-      if (op.empty() && in_.TakeOperator(candidate)) op = candidate;
-    }
-    if (op.empty() && in_.TakeName("in")) op = "in";
-    if (op.empty() && in_.IsName("not") && in_.IsName("in", 1)) in_.Next(), in_.Next(), op = "not in";
-    if (op.empty()) return e;
-    e = Make(Kind::kBinary, op, std::move(e), ParseSum());
+std::string ExpressionParser::TakeOneOf(std::initializer_list<const char*> operators) {
+  for (const char* op : operators) {
+    if (in_.TakeOperator(op)) return op;
   }
+  return "";
+}
+
+std::string ExpressionParser::TakeComparison() {
+  const std::string op = TakeOneOf({"==", "!=", "<=", ">=", "<", ">"});
+  if (!op.empty()) return op;
+  if (in_.TakeName("in")) return "in";
+  if (!in_.IsName("not") || !in_.IsName("in", 1)) return "";
+  in_.Next();
+  in_.Next();
+  return "not in";
+}
+
+ExpressionPtr ExpressionParser::ParseComparison() {
+  ExpressionPtr first = ParseSum();
+  std::string op = TakeComparison();
+  if (op.empty()) return first;
+  auto comparison = Make(Kind::kComparison, "", std::move(first));
+  for (; !op.empty(); op = TakeComparison()) {
+    comparison->operators.push_back(op);
+    AddOperand(*comparison, ParseSum());
+  }
+  return comparison;
 }
 
 ExpressionPtr ExpressionParser::ParseSum() {
   ExpressionPtr e = ParseConcatenation();
-  for (;;) {
-    if (in_.TakeOperator("+"))
-      e = Make(Kind::kBinary, "+", std::move(e), ParseConcatenation());
-    else if (in_.TakeOperator("-"))
-      e = Make(Kind::kBinary, "-", std::move(e), ParseConcatenation());
-    else
-      return e;
-  }
+  for (std::string op = TakeOneOf({"+", "-"}); !op.empty(); op = TakeOneOf({"+", "-"}))
+    e = Make(Kind::kBinary, op, std::move(e), ParseConcatenation());
+  return e;
 }
 
 ExpressionPtr ExpressionParser::ParseConcatenation() {
@@ -112,10 +127,7 @@ ExpressionPtr ExpressionParser::ParseConcatenation() {
 ExpressionPtr ExpressionParser::ParseProduct() {
   ExpressionPtr e = ParseUnary();
   for (;;) {
-    std::string op;
-    for (const char* candidate : {"//", "*", "/", "%"}) {
-      if (op.empty() && in_.TakeOperator(candidate)) op = candidate;
-    }
+    const std::string op = TakeOneOf({"//", "*", "/", "%"});
     if (op.empty()) return e;
     e = Make(Kind::kBinary, op, std::move(e), ParseUnary());
   }
@@ -123,23 +135,29 @@ ExpressionPtr ExpressionParser::ParseProduct() {
 
 ExpressionPtr ExpressionParser::ParseUnary() {
   if (in_.TakeOperator("-")) return ParseFilters(Make(Kind::kUnary, "-", ParsePower()));
-  if (in_.TakeOperator("+")) return ParseFilters(ParsePower());
+  in_.TakeOperator("+");
   return ParseFilters(ParsePower());
 }
 
 ExpressionPtr ExpressionParser::ParsePower() {
   in_.Enter();
   ExpressionPtr e = ParsePostfix(ParsePrimary());
-  if (in_.TakeOperator("**")) e = Make(Kind::kBinary, "**", std::move(e), ParseUnary());
+  while (in_.TakeOperator("**")) e = Make(Kind::kBinary, "**", std::move(e), ParseExponent());
   in_.Leave();
   return e;
+}
+
+/// With a sign, and without what binds it further: Jinja's powers go from left to right.
+ExpressionPtr ExpressionParser::ParseExponent() {
+  const bool negative = in_.TakeOperator("-");
+  ExpressionPtr e = ParsePostfix(ParsePrimary());
+  return negative ? Make(Kind::kUnary, "-", std::move(e)) : std::move(e);
 }
 
 ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr e) {
   for (;;) {
     if (in_.TakeOperator("|")) {
-      e = Make(Kind::kFilter, in_.ExpectName(), std::move(e));
-      if (in_.TakeOperator("(")) ParseArguments(*e);
+      e = ParseFilter(std::move(e));
     } else if (in_.TakeName("is")) {
       const bool negated = in_.TakeName("not");
       e = Make(Kind::kTest, in_.ExpectName(), std::move(e));
@@ -155,130 +173,25 @@ ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr e) {
   }
 }
 
+ExpressionPtr ExpressionParser::ParseFilter(ExpressionPtr input) {
+  ExpressionPtr filter = Make(Kind::kFilter, in_.ExpectName(), std::move(input));
+  if (in_.TakeOperator("(")) ParseArguments(*filter);
+  return filter;
+}
+
+ExpressionPtr ExpressionParser::ParseBlockFilters() {
+  ExpressionPtr e = ParseFilter(Make(Kind::kName, kRenderedBody));
+  while (in_.TakeOperator("|")) e = ParseFilter(std::move(e));
+  return e;
+}
+
 bool ExpressionParser::StartsTestArgument() const {
   const Token& t = in_.Peek();
   if (t.kind == TokenKind::kString || t.kind == TokenKind::kInteger || t.kind == TokenKind::kFloat) return true;
-  if (t.kind == TokenKind::kOperator) return t.text == "[";
+  if (t.kind == TokenKind::kOperator) return t.text == "[" || t.text == "{";
   static const std::vector<std::string> kNotArguments = {"and", "or", "else", "if", "is", "in", "not"};
   return t.kind == TokenKind::kName &&
          std::find(kNotArguments.begin(), kNotArguments.end(), t.text) == kNotArguments.end();
-}
-
-/// After "(".
-void ExpressionParser::ParseArguments(Expression& call) {
-  while (!in_.TakeOperator(")")) {
-    if (in_.Peek().kind == TokenKind::kName && in_.Peek(1).kind == TokenKind::kOperator && in_.Peek(1).text == "=") {
-      std::string name = in_.Next().text;
-      in_.Next();
-      call.named.emplace_back(std::move(name), ParseExpression());
-      Raise(call, call.named.back().second.get());
-    } else {
-      AddOperand(call, ParseExpression());
-    }
-    if (!in_.IsOperator(")")) in_.ExpectOperator(",");
-  }
-}
-
-ExpressionPtr ExpressionParser::ParsePostfix(ExpressionPtr e) {
-  for (;;) {
-    if (in_.TakeOperator(".")) {
-      if (in_.Peek().kind == TokenKind::kInteger) {
-        auto index = Make(Kind::kLiteral);
-        index->value = Value(static_cast<int64_t>(std::stoll(in_.Next().text)));
-        e = Make(Kind::kSubscript, "", std::move(e), std::move(index));
-      } else {
-        e = Make(Kind::kAttribute, in_.ExpectName(), std::move(e));
-      }
-    } else if (in_.TakeOperator("[")) {
-      e = ParseSubscript(std::move(e));
-    } else if (in_.TakeOperator("(")) {
-      e = Make(Kind::kCall, "", std::move(e));
-      ParseArguments(*e);
-    } else {
-      return e;
-    }
-  }
-}
-
-ExpressionPtr ExpressionParser::ParseSubscript(ExpressionPtr of) {
-  ExpressionPtr parts[3];
-  size_t colons = 0;
-  while (!in_.IsOperator("]")) {
-    if (in_.TakeOperator(":")) {
-      if (++colons > 2) in_.Refuse("too many ':' in a slice");
-    } else {
-      parts[colons] = ParseExpression();
-    }
-  }
-  in_.Next();
-  if (colons == 0) {
-    if (!parts[0]) in_.Refuse("an empty subscript");
-    return Make(Kind::kSubscript, "", std::move(of), std::move(parts[0]));
-  }
-  auto slice = Make(Kind::kSlice, "", std::move(of));
-  for (auto& part : parts) AddOperand(*slice, std::move(part));
-  return slice;
-}
-
-ExpressionPtr ExpressionParser::ParsePrimary() {
-  auto e = Make(Kind::kLiteral);
-  const Token token = in_.Next();
-  switch (token.kind) {
-    case TokenKind::kString:
-      e->value = Value::Trusted(AdjacentStrings(token.text));
-      return e;
-    case TokenKind::kInteger:
-      e->value = Value(static_cast<int64_t>(std::stoll(token.text)));
-      return e;
-    case TokenKind::kFloat:
-      e->value = Value(std::stod(token.text));
-      return e;
-    case TokenKind::kName:
-      return NameOrConstant(token.text, std::move(e));
-    case TokenKind::kOperator:
-      break;
-    default:
-      in_.Refuse("expected an expression");
-  }
-  if (token.text == "(") {
-    if (in_.TakeOperator(")")) return Make(Kind::kList);
-    ExpressionPtr inner = ParseTuple();
-    in_.ExpectOperator(")");
-    return inner;
-  }
-  if (token.text == "[") return ParseItems(Kind::kList, "]");
-  if (token.text == "{") return ParseItems(Kind::kDict, "}");
-  in_.Refuse(fmt::format("unexpected '{}'", token.text));
-}
-
-std::string ExpressionParser::AdjacentStrings(std::string text) {
-  while (in_.Peek().kind == TokenKind::kString) text += in_.Next().text;
-  return text;
-}
-
-ExpressionPtr ExpressionParser::NameOrConstant(const std::string& name, ExpressionPtr e) {
-  if (name == "true" || name == "True") {
-    e->value = Value(true);
-  } else if (name == "false" || name == "False") {
-    e->value = Value(false);
-  } else if (name != "none" && name != "None") {
-    e->kind = Kind::kName;
-    e->text = name;
-  }
-  return e;
-}
-
-ExpressionPtr ExpressionParser::ParseItems(Kind kind, const char* close) {
-  auto e = Make(kind);
-  while (!in_.TakeOperator(close)) {
-    AddOperand(*e, ParseExpression());
-    if (kind == Kind::kDict) {
-      in_.ExpectOperator(":");
-      AddOperand(*e, ParseExpression());
-    }
-    if (!in_.IsOperator(close)) in_.ExpectOperator(",");
-  }
-  return e;
 }
 
 }  // namespace quire::jinja

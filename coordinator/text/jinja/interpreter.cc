@@ -5,7 +5,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/text/jinja/builtins.h"
-#include "coordinator/text/utf8.h"
+#include "coordinator/text/jinja/globals.h"
 
 namespace quire::jinja {
 
@@ -14,19 +14,14 @@ namespace {
 using EKind = Expression::Kind;
 using SKind = Statement::Kind;
 
-constexpr size_t kMaxRange = 100'000;     // integers of one range
-constexpr size_t kMaxReasonBytes = 1000;  // of what a template refuses with
-constexpr size_t kLoopTurnWork = 10;      // units, for what a turn says of itself
+constexpr size_t kLoopTurnWork = 10;  // units, for what a turn says of itself
 
 enum class Flow { kNormal, kBreak, kContinue };
-
-/// Variables by name, innermost scope last.
-using Scope = std::map<std::string, Value>;
 
 class Interpreter {
  public:
   Interpreter(const std::map<std::string, Value>& variables, const Limits& limits) : budget_(limits) {
-    scopes_.push_back(Globals());
+    scopes_.push_back(Globals(budget_));
     scopes_.push_back(variables);
   }
 
@@ -37,44 +32,6 @@ class Interpreter {
   }
 
  private:
-  Scope Globals() {
-    Scope globals;
-    globals["range"] = Value(Function([this](const List& a, const NamedArguments&) { return Range(a); }));
-    globals["namespace"] = Value(Function([this](const List& a, const NamedArguments& named) {
-      Dict dict;
-      if (!a.empty() && a[0].AsDict() != nullptr) {
-        budget_.MakeItems(2 * a[0].AsDict()->entries.size());
-        dict = *a[0].AsDict();
-      }
-      for (const auto& [key, value] : named) dict.Set(key, value, budget_);
-      return Value(std::move(dict));
-    }));
-    globals["dict"] = globals["namespace"];
-    globals["raise_exception"] = Value(Function([this](const List& a, const NamedArguments&) -> Value {
-      if (a.empty()) Fail("the template refuses this conversation");
-      const std::string& reason = a[0].ToText(budget_)->text;
-      Fail("{}", reason.size() <= kMaxReasonBytes ? reason : ValidUtf8(reason.substr(0, kMaxReasonBytes)) + "...");
-    }));
-    return globals;
-  }
-
-  Value Range(const List& a) {
-    if (a.empty() || a.size() > 3) Fail("range takes one to three integers");
-    const int64_t begin = a.size() > 1 ? a[0].Integer("range") : 0;
-    const int64_t end = a[a.size() > 1 ? 1 : 0].Integer("range");
-    const int64_t step = a.size() > 2 ? a[2].Integer("range") : 1;
-    if (step == 0) Fail("range with step 0");
-    List out;
-    for (int64_t i = begin; step > 0 ? i < end : i > end;) {
-      if (out.size() >= kMaxRange) Fail("range is too long: more than {} integers", kMaxRange);
-      budget_.Work(1);
-      out.emplace_back(i);
-      if (__builtin_add_overflow(i, step, &i)) break;
-    }
-    budget_.MakeItems(out.size());
-    return Value(std::move(out));
-  }
-
   // --- statements ---
 
   Flow Execute(const Body& body, MarkedText& out) {
@@ -85,6 +42,8 @@ class Interpreter {
     return Flow::kNormal;
   }
 
+  /// Its frame is on the stack once for every level: kinds of statements with much of their own keep that to
+  /// themselves.
   Flow Execute(const Statement& s, MarkedText& out) {
     const Budget::Level level(budget_);
     line_ = s.line;
@@ -108,6 +67,11 @@ class Interpreter {
         return Flow::kContinue;
       case SKind::kFor:
         return For(s, out);
+      case SKind::kFilter:
+        Emit(*Filtered(s).ToText(budget_), out);
+        break;
+      case SKind::kWith:
+        return With(s, out);
       case SKind::kIf:
         for (const auto& [condition, body] : s.branches) {
           if (condition == nullptr || Evaluate(*condition).Truthy()) return Execute(body, out);
@@ -123,25 +87,42 @@ class Interpreter {
     out += text;
   }
 
-  void Set(const Statement& s) {
-    Value value;
-    if (s.expression != nullptr) {
-      value = Evaluate(*s.expression);
-    } else {
-      MarkedText text;
-      Execute(s.body, text);
-      value = Value(std::move(text));
-    }
+  [[gnu::noinline]] void Set(const Statement& s) {
+    const Value value = s.expression != nullptr && s.body.empty() ? Evaluate(*s.expression) : Filtered(s);
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
-      if (target.AsDict() == nullptr) Fail("{} is no namespace", s.targets[0]);
+      if (target.AsDict() == nullptr || !target.AsDict()->is_object) Fail("{} is no namespace", s.targets[0]);
       // Two hold it when no container does: the variable and `target`.
       if (target.num_holders() > 2 && value.Reaches(target.AsDict(), budget_))
         Fail("{} would hold itself", s.targets[0]);
-      target.AsDict()->Set(s.attribute, std::move(value), budget_);
+      target.AsDict()->Set(s.attribute, value, budget_);
       return;
     }
     Assign(s.targets, value, scopes_.back());
+  }
+
+  /// A block's body as a text, through the block's filters.
+  [[gnu::noinline]] Value Filtered(const Statement& s) {
+    MarkedText text;
+    scopes_.emplace_back();
+    Execute(s.body, text);
+    Value value(std::move(text));
+    if (s.expression != nullptr) {
+      scopes_.back()[kRenderedBody] = value;
+      value = Evaluate(*s.expression);
+    }
+    scopes_.pop_back();
+    return value;
+  }
+
+  [[gnu::noinline]] Flow With(const Statement& s, MarkedText& out) {
+    Scope scope;
+    budget_.MakeItems(s.parameters.size());
+    for (const auto& [name, value] : s.parameters) scope[name] = Evaluate(*value);
+    scopes_.push_back(std::move(scope));
+    const Flow flow = Execute(s.body, out);
+    scopes_.pop_back();
+    return flow;
   }
 
   void Assign(const std::vector<std::string>& targets, const Value& value, Scope& scope) {
@@ -155,7 +136,7 @@ class Interpreter {
     for (size_t i = 0; i < parts.size(); ++i) scope[targets[i]] = parts[i];
   }
 
-  Flow For(const Statement& s, MarkedText& out) {
+  [[gnu::noinline]] Flow For(const Statement& s, MarkedText& out) {
     List items = Items(Evaluate(*s.expression), budget_);
     if (s.condition != nullptr) {
       List kept;
@@ -188,6 +169,7 @@ class Interpreter {
     if (loop.num_holders() != 1) {
       budget_.MakeItems(3 * kLoopTurnWork);
       loop = Value(Dict());
+      loop.AsDict()->is_object = true;
     }
     const auto index = static_cast<int64_t>(i), size = static_cast<int64_t>(items.size());
     loop.AsDict()->entries = {{"index", Value(index + 1)},
@@ -205,7 +187,7 @@ class Interpreter {
                                }))}};
   }
 
-  void DefineMacro(const Statement& macro) {
+  [[gnu::noinline]] void DefineMacro(const Statement& macro) {
     budget_.MakeItems(1);
     scopes_.back()[macro.text] = Value(Function([this, &macro](const List& a, const NamedArguments& named) {
       // A macro sees globals, the template's top-level names, and its parameters.
@@ -223,6 +205,11 @@ class Interpreter {
 
   Scope BindParameters(const Statement& macro, const List& positional, const NamedArguments& named) {
     Scope scope;
+    for (const auto& [name, value] : named) {
+      budget_.Work(1 + macro.parameters.size());
+      if (std::ranges::find(macro.parameters, name, [](const auto& p) { return p.first; }) == macro.parameters.end())
+        Fail("macro {} has no parameter {}", macro.text, name);
+    }
     if (positional.size() > macro.parameters.size())
       Fail("macro {} takes {} arguments", macro.text, macro.parameters.size());
     for (size_t i = 0; i < macro.parameters.size(); ++i) {
@@ -263,6 +250,8 @@ class Interpreter {
         return Lookup(e.text);
       case EKind::kList:
         return Value(EvaluateAll(e.operands, 0));
+      case EKind::kTuple:
+        return Value(Tuple{EvaluateAll(e.operands, 0)});
       case EKind::kDict:
         return MakeDict(e);
       case EKind::kAttribute:
@@ -285,6 +274,8 @@ class Interpreter {
         return Unary(e);
       case EKind::kBinary:
         return Binary(e);
+      case EKind::kComparison:
+        return Value(Compare(e));
       case EKind::kConditional:
         if (Evaluate(*e.operands[1]).Truthy()) return Evaluate(*e.operands[0]);
         return e.operands[2] != nullptr ? Evaluate(*e.operands[2]) : Value(Undefined{"the missing else"});
@@ -309,13 +300,16 @@ class Interpreter {
   Value MakeDict(const Expression& e) {
     Dict dict;
     for (size_t i = 0; i + 1 < e.operands.size(); i += 2) {
-      dict.Set(Evaluate(*e.operands[i]).ToText(budget_)->text, Evaluate(*e.operands[i + 1]), budget_);
+      const std::optional<Key> key = KeyOf(Evaluate(*e.operands[i]));
+      if (!key) Fail("a mapping's key is a text, a number or none");
+      dict.Set(*key, Evaluate(*e.operands[i + 1]), budget_);
     }
     return Value(std::move(dict));
   }
 
   Value Attribute(const Value& value, const std::string& name) {
     if (const auto* undefined = value.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
+    if (value.AsDict() != nullptr && IsMethod(*value.AsDict(), name)) return Method(name);
     const Value* found = value.AsDict() != nullptr ? value.AsDict()->Find(name, budget_) : nullptr;
     return found != nullptr ? *found : Value(Undefined{name});
   }
@@ -334,7 +328,9 @@ class Interpreter {
     Value function;
     if (callee.kind == EKind::kAttribute) {
       const Value self = Evaluate(*callee.operands[0]);
-      const Value* stored = self.AsDict() != nullptr ? self.AsDict()->Find(callee.text, budget_) : nullptr;
+      const Dict* dict = self.AsDict();
+      const Value* stored =
+          dict != nullptr && !IsMethod(*dict, callee.text) ? dict->Find(callee.text, budget_) : nullptr;
       if (stored == nullptr || stored->AsFunction() == nullptr) {
         if (const auto* undefined = self.As<Undefined>()) Fail("'{}' is undefined", undefined->name);
         return CallMethod(self, callee.text, EvaluateArguments(e), budget_);
@@ -361,6 +357,17 @@ class Interpreter {
     if (e.text == "or") return left.Truthy() ? left : Evaluate(*e.operands[1]);
     const Value right = Evaluate(*e.operands[1]);
     return ApplyBinary(e.text, left, right, budget_);
+  }
+
+  /// a < b < c is a < b and b < c, with b evaluated once.
+  bool Compare(const Expression& e) {
+    Value left = Evaluate(*e.operands[0]);
+    for (size_t i = 0; i < e.operators.size(); ++i) {
+      Value right = Evaluate(*e.operands[i + 1]);
+      if (!ApplyBinary(e.operators[i], left, right, budget_).Truthy()) return false;
+      left = std::move(right);
+    }
+    return true;
   }
 
   friend MarkedText quire::jinja::Render(const Body&, const std::map<std::string, Value>&, const Limits&);

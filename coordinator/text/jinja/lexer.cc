@@ -81,6 +81,31 @@ class Lexer {
     const bool print = kind == '{';
     tokens_.push_back({print ? TokenKind::kPrintBegin : TokenKind::kBlockBegin, "", line_});
     while (!CloseTag(print)) Inside();
+    if (!print && IsRawBlock()) Raw();
+  }
+
+  bool IsRawBlock() const {
+    const size_t n = tokens_.size();
+    return tokens_[n - 2].kind == TokenKind::kName && tokens_[n - 2].text == "raw" &&
+           tokens_[n - 3].kind == TokenKind::kBlockBegin;
+  }
+
+  /// Behind {% raw %}: everything up to {% endraw %} is text.
+  void Raw() {
+    tokens_.resize(tokens_.size() - 3);
+    drop_newline_ = false;
+    for (size_t tag = source_.find("{%", at_); tag != std::string_view::npos; tag = source_.find("{%", tag + 1)) {
+      size_t at = tag + 2;
+      if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
+      while (at < source_.size() && IsBlank(source_[at])) ++at;
+      if (source_.substr(at, 6) != "endraw") continue;
+      Text(tag);
+      at_ = at + 6;
+      if (!CloseTag(false)) Fail("template:{}: expected '%}}' behind endraw", line_);
+      tokens_.pop_back();
+      return;
+    }
+    Fail("template:{}: a raw block does not end", line_);
   }
 
   bool CloseTag(bool print) {
@@ -123,15 +148,36 @@ class Lexer {
 
   void Number() {
     const size_t begin = at_;
-    while (at_ < source_.size() && IsDigit(source_[at_])) ++at_;
+    std::string digits = Digits();
     TokenKind kind = TokenKind::kInteger;
     if (at_ + 1 < source_.size() && source_[at_] == '.' && IsDigit(source_[at_ + 1])) {
       kind = TokenKind::kFloat;
-      ++at_;
-      while (at_ < source_.size() && IsDigit(source_[at_])) ++at_;
+      digits += source_[at_++];
+      digits += Digits();
+    }
+    size_t exponent = at_;
+    if (exponent < source_.size() && (source_[exponent] == 'e' || source_[exponent] == 'E')) ++exponent;
+    if (exponent > at_ && exponent < source_.size() && (source_[exponent] == '-' || source_[exponent] == '+'))
+      ++exponent;
+    if (exponent > at_ && exponent < source_.size() && IsDigit(source_[exponent])) {
+      kind = TokenKind::kFloat;
+      digits += source_.substr(at_, exponent - at_);
+      at_ = exponent;
+      digits += Digits();
     }
     if (at_ - begin > 18) Fail("template:{}: a number is too long", line_);
-    tokens_.push_back({kind, std::string(source_.substr(begin, at_ - begin)), line_});
+    tokens_.push_back({kind, digits, line_});
+  }
+
+  /// Digits, which may have "_" between them.
+  std::string Digits() {
+    std::string digits;
+    while (at_ < source_.size() &&
+           (IsDigit(source_[at_]) || (source_[at_] == '_' && at_ + 1 < source_.size() && IsDigit(source_[at_ + 1])))) {
+      if (source_[at_] != '_') digits += source_[at_];
+      ++at_;
+    }
+    return digits;
   }
 
   void String(char quote) {
@@ -149,31 +195,27 @@ class Lexer {
   }
 
   void Escape(char c, std::string& text) {
-    switch (c) {
-      case 'n':
-        text += '\n';
-        return;
-      case 't':
-        text += '\t';
-        return;
-      case 'r':
-        text += '\r';
-        return;
-      case '\\':
-      case '\'':
-      case '"':
-        text += c;
-        return;
-      case 'u': {
-        const std::string hex(source_.substr(at_ + 1, 4));
-        if (hex.size() != 4 || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
-          Fail("template:{}: bad \\u escape", line_);
-        AppendUtf8(static_cast<char32_t>(std::stoul(hex, nullptr, 16)), text);
-        at_ += 4;
-        return;
-      }
-      default:
-        text += '\\', text += c;
+    static constexpr std::string_view kNames = "abfnrtv\\'\"\n", kMeanings = "\a\b\f\n\r\t\v\\'\"";
+    if (const size_t i = kNames.find(c); i != std::string_view::npos) {
+      if (i < kMeanings.size()) text += kMeanings[i];  // a line's end that is escaped stands for nothing
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      const size_t length = c == 'x' ? 2 : c == 'u' ? 4 : 8;
+      const std::string hex(source_.substr(at_ + 1, length));
+      if (hex.size() != length || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
+        Fail("template:{}: bad \\{} escape", line_, c);
+      const auto character = static_cast<char32_t>(std::stoul(hex, nullptr, 16));
+      if (character > 0x10ffff) Fail("template:{}: no character has the number {}", line_, hex);
+      AppendUtf8(character, text);
+      at_ += length;
+    } else if (c >= '0' && c <= '7') {
+      char32_t character = 0;
+      size_t end = at_;
+      for (; end < source_.size() && end < at_ + 3 && source_[end] >= '0' && source_[end] <= '7'; ++end)
+        character = character * 8 + static_cast<char32_t>(source_[end] - '0');
+      AppendUtf8(character, text);
+      at_ = end - 1;
+    } else {
+      text += '\\', text += c;
     }
   }
 

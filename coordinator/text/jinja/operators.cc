@@ -11,6 +11,11 @@ namespace {
 
 constexpr size_t kMaxNamed = 200;  // bytes of a name that an error message repeats
 
+/// The items as a tuple if `model` is one, otherwise as a list.
+Value LikeList(const Value& model, List items) {
+  return model.AsTuple() != nullptr ? Value(Tuple{std::move(items)}) : Value(std::move(items));
+}
+
 Value Repeat(const Value& value, int64_t count, Budget& budget) {
   const MarkedText* text = value.AsText();
   const size_t each = text != nullptr ? text->text.size() : value.AsList()->size();
@@ -27,7 +32,7 @@ Value Repeat(const Value& value, int64_t count, Budget& budget) {
   const List& list = *value.AsList();
   List out;
   for (size_t i = 0; i < times; ++i) out.insert(out.end(), list.begin(), list.end());
-  return Value(std::move(out));
+  return LikeList(value, std::move(out));
 }
 
 bool IsIntegral(const Value& v) { return v.As<int64_t>() || v.As<bool>(); }
@@ -74,29 +79,42 @@ bool Contains(const Value& container, const Value& item, Budget& budget) {
     if (item.AsText() == nullptr) Fail("'in' needs a text on the left of a text, got {}", item.TypeName());
     return Find(text->text, item.AsText()->text, 0, budget) != std::string::npos;
   }
-  if (const Dict* dict = container.AsDict())
-    return item.AsText() != nullptr && dict->Find(item.AsText()->text, budget) != nullptr;
+  if (const Dict* dict = container.AsDict()) {
+    const std::optional<Key> key = KeyOf(item);
+    return key && dict->Find(*key, budget) != nullptr;
+  }
   if (const List* list = container.AsList())
     return std::ranges::any_of(*list, [&](const Value& one) { return Value::Equal(one, item, budget); });
   if (container.IsUndefined()) return false;
   Fail("'in' is not defined for {}", container.TypeName());
 }
 
-Value Concatenate(const MarkedText& left, const MarkedText& right, Budget& budget) {
+Value Concatenate(MarkedText left, const MarkedText& right, Budget& budget) {
   budget.MakeText(left.text.size() + right.text.size());
-  MarkedText out = left;
-  out += right;
+  left += right;
+  return Value(std::move(left));
+}
+
+/// What is appended to Markup, or what it is appended to, is escaped.
+Value ConcatenateMarkup(const Value& left, const Value& right, Budget& budget) {
+  const MarkedText &a = *left.AsText(), &b = *right.AsText();
+  Markup out{left.AsMarkup() != nullptr ? a : Escaped(a, budget)};
+  out += right.AsMarkup() != nullptr ? b : Escaped(b, budget);
+  budget.MakeText(out.text.size());
   return Value(std::move(out));
 }
 
 Value Add(const Value& left, const Value& right, Budget& budget) {
-  if (left.AsText() != nullptr && right.AsText() != nullptr)
+  if (left.AsText() != nullptr && right.AsText() != nullptr) {
+    if (left.AsMarkup() != nullptr || right.AsMarkup() != nullptr) return ConcatenateMarkup(left, right, budget);
     return Concatenate(*left.AsText(), *right.AsText(), budget);
-  if (left.AsList() != nullptr && right.AsList() != nullptr) {
+  }
+  if (left.AsList() != nullptr && right.AsList() != nullptr &&
+      (left.AsTuple() == nullptr) == (right.AsTuple() == nullptr)) {
     budget.MakeItems(left.AsList()->size() + right.AsList()->size());
     List out = *left.AsList();
     out.insert(out.end(), right.AsList()->begin(), right.AsList()->end());
-    return Value(std::move(out));
+    return LikeList(left, std::move(out));
   }
   return Arithmetic("+", left, right);
 }
@@ -157,20 +175,22 @@ Value ApplyBinary(const std::string& op, const Value& left, const Value& right, 
   if (op == ">=") return Value(!Value::Less(left, right, budget));
   if (op == "in") return Value(Contains(right, left, budget));
   if (op == "not in") return Value(!Contains(right, left, budget));
-  if (op == "~") return Concatenate(*left.ToText(budget), *right.ToText(budget), budget);
+  if (op == "~") return Concatenate(*left.ToText(budget), *right.ToText(budget), budget);  // escapes nothing
   if (op == "+") return Add(left, right, budget);
   if (op == "*") {
     if ((left.AsText() || left.AsList()) && IsIntegral(right)) return Repeat(left, right.Integer("'*'"), budget);
     if ((right.AsText() || right.AsList()) && IsIntegral(left)) return Repeat(right, left.Integer("'*'"), budget);
   }
-  if (op == "%" && left.AsText() != nullptr) Fail("'%' formatting of text is not supported");
+  if (op == "%" && left.AsText() != nullptr) return Value(FormatPercent(*left.AsText(), right, budget));
   return Arithmetic(op, left, right);
 }
 
 Value Subscript(const Value& value, const Value& index, Budget& budget) {
   if (const Dict* dict = value.AsDict()) {
-    const Value* found = index.AsText() != nullptr ? dict->Find(index.AsText()->text, budget) : nullptr;
+    const std::optional<Key> key = KeyOf(index);
+    const Value* found = key ? dict->Find(*key, budget) : nullptr;
     if (found != nullptr) return *found;
+    if (index.AsText() != nullptr && IsMethod(*dict, index.AsText()->text)) return Method(index.AsText()->text);
     return Value(Undefined{index.AsText() != nullptr && index.AsText()->text.size() < kMaxNamed ? index.AsText()->text
                                                                                                 : "item"});
   }
@@ -200,25 +220,7 @@ Value Slice(const Value& value, const Value* start, const Value* stop, const Val
   budget.MakeItems(range.size());
   List out;
   for (int64_t i = range.first; range.Holds(i); i += range.stride) out.push_back(items[static_cast<size_t>(i)]);
-  return Value(std::move(out));
-}
-
-List Items(const Value& value, Budget& budget) {
-  if (const List* list = value.AsList()) return budget.MakeItems(list->size()), *list;
-  if (const MarkedText* text = value.AsText()) return Characters(*text, budget);
-  if (value.IsUndefined()) return {};
-  if (const Dict* dict = value.AsDict()) {
-    budget.MakeItems(dict->entries.size());
-    List keys;
-    for (const auto& [key, item] : dict->entries) keys.push_back(KeyText(key, budget));
-    return keys;
-  }
-  Fail("{} is not iterable", value.TypeName());
-}
-
-Value KeyText(const std::string& key, Budget& budget) {
-  budget.MakeText(key.size());
-  return Value(MarkedText(key, MarkedText::kFromUser));
+  return LikeList(value, std::move(out));
 }
 
 }  // namespace quire::jinja

@@ -63,6 +63,8 @@ class Parser {
     if (name == "for") return ParseFor(s);
     if (name == "set") return ParseSet(s);
     if (name == "macro") return ParseMacro(s);
+    if (name == "filter") return ParseFilterBlock(s);
+    if (name == "with") return ParseWith(s);
     if (name == "break" || name == "continue") {
       s.kind = name == "break" ? Statement::Kind::kBreak : Statement::Kind::kContinue;
       in_.ExpectBlockEnd();
@@ -93,10 +95,17 @@ class Parser {
     return true;
   }
 
-  bool ParseFor(Statement& s) {
-    s.kind = Statement::Kind::kFor;
+  /// Names with commas between, perhaps in brackets.
+  void ParseTargets(Statement& s) {
+    const bool bracket = in_.TakeOperator("(");
     do s.targets.push_back(in_.ExpectName());
     while (in_.TakeOperator(","));
+    if (bracket) in_.ExpectOperator(")");
+  }
+
+  bool ParseFor(Statement& s) {
+    s.kind = Statement::Kind::kFor;
+    ParseTargets(s);
     if (!in_.TakeName("in")) in_.Refuse("expected 'in'");
     s.expression = expressions_.ParseOr();
     if (in_.TakeName("if")) s.condition = expressions_.ParseTuple();
@@ -114,13 +123,13 @@ class Parser {
 
   bool ParseSet(Statement& s) {
     s.kind = Statement::Kind::kSet;
-    do s.targets.push_back(in_.ExpectName());
-    while (in_.TakeOperator(","));
+    ParseTargets(s);
     if (in_.TakeOperator(".")) s.attribute = in_.ExpectName();
     if (in_.TakeOperator("=")) {
       s.expression = expressions_.ParseTuple();
       in_.ExpectBlockEnd();
     } else {
+      if (in_.TakeOperator("|")) s.expression = expressions_.ParseBlockFilters();
       in_.ExpectBlockEnd();
       s.body = ParseBody({"endset"});
       ExpectEnd("endset");
@@ -141,6 +150,29 @@ class Parser {
     in_.ExpectBlockEnd();
     s.body = ParseBody({"endmacro"});
     ExpectEnd("endmacro");
+    return true;
+  }
+
+  bool ParseFilterBlock(Statement& s) {
+    s.kind = Statement::Kind::kFilter;
+    s.expression = expressions_.ParseBlockFilters();
+    in_.ExpectBlockEnd();
+    s.body = ParseBody({"endfilter"});
+    ExpectEnd("endfilter");
+    return true;
+  }
+
+  bool ParseWith(Statement& s) {
+    s.kind = Statement::Kind::kWith;
+    while (in_.Peek().kind == TokenKind::kName) {
+      std::string name = in_.ExpectName();
+      in_.ExpectOperator("=");
+      s.parameters.emplace_back(std::move(name), expressions_.ParseExpression());
+      if (!in_.TakeOperator(",")) break;
+    }
+    in_.ExpectBlockEnd();
+    s.body = ParseBody({"endwith"});
+    ExpectEnd("endwith");
     return true;
   }
 

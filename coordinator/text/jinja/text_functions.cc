@@ -4,22 +4,15 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <set>
 
 #include "comm/base/error.h"
+#include "coordinator/text/letters.h"
 #include "coordinator/text/utf8.h"
 
 namespace quire::jinja {
 
 namespace {
-
-constexpr const char* kBlanks = " \t\n\r\f\v";
-
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-char Cased(char c, bool upper) {
-  if (upper && c >= 'a' && c <= 'z') return static_cast<char>(c - 32);
-  if (!upper && c >= 'A' && c <= 'Z') return static_cast<char>(c + 32);
-  return c;
-}
 
 /// A part of a text as a value of its own.
 Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
@@ -27,20 +20,56 @@ Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
   return Value(text.Substring(begin, count));
 }
 
-/// Without a separator: words between runs of blanks, none of them empty.
-List SplitWords(const MarkedText& text, int64_t max_splits, Budget& budget) {
-  budget.Walk(text.text.size());
-  std::vector<std::pair<size_t, size_t>> words;  // begin and length
-  for (size_t at = text.text.find_first_not_of(kBlanks); at != std::string::npos;) {
-    const bool rest = max_splits >= 0 && static_cast<int64_t>(words.size()) == max_splits;
-    const size_t end = rest ? text.text.size() : std::min(text.text.find_first_of(kBlanks, at), text.text.size());
-    words.emplace_back(at, end - at);
-    at = text.text.find_first_not_of(kBlanks, end);
+/// Where the words of a text that blanks separate begin and end, as bytes; behind `max_splits` of them (-1: however
+/// many) the rest is one, from the left or from the right.
+using Spans = std::vector<std::pair<size_t, size_t>>;
+
+Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget& budget) {
+  budget.Walk(text.size());
+  Spans words;
+  bool inside = false;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = NextUtf8(text.substr(at));
+    const bool blank = step.valid && IsBlank(step.character);
+    if (!blank && !inside) {
+      budget.MakeItems(1);
+      words.emplace_back(at, at);
+    }
+    inside = !blank;
+    at += step.length;
+    if (inside) words.back().second = at;
   }
-  budget.MakeItems(words.size());
-  List parts;
-  for (const auto& [begin, length] : words) parts.push_back(Part(text, begin, length, budget));
-  return parts;
+  if (max_splits < 0 || words.size() <= static_cast<size_t>(max_splits)) return words;
+  const auto most = static_cast<size_t>(max_splits);
+  if (from_right) {
+    words.erase(words.begin(), words.end() - 1 - static_cast<ptrdiff_t>(most));
+    words.front().first = 0;
+  } else {
+    words.resize(most + 1);
+    words.back().second = text.size();
+  }
+  return words;
+}
+
+/// Where characters begin, and the end.
+std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
+  const CharacterIndex characters(text, budget);
+  budget.MakeItems(static_cast<size_t>(characters.size()) + 1);
+  std::vector<size_t> places;
+  for (int64_t i = 0; i <= characters.size(); ++i) places.push_back(characters.Begin(i));
+  return places;
+}
+
+/// What Python's str.splitlines() ends a line at.
+bool EndsLine(char32_t c) {
+  return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
+
+/// Where the last character of a text that is not empty begins.
+size_t LastCharacter(std::string_view text) {
+  size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
 }
 
 /// Where `what` begins, from left to right without overlaps.
@@ -52,34 +81,6 @@ std::vector<size_t> Places(const std::string& text, const std::string& what, Bud
   }
   return places;
 }
-
-/// What the places of a format stand for: the next argument, the one of a number, or the one of a name.
-class FormatArguments {
- public:
-  FormatArguments(const List& positional, const NamedArguments& named) : positional_(positional), named_(named) {}
-
-  const Value& Of(const std::string& place) {
-    constexpr const char* kDigits = "0123456789";
-    const bool counted = place.empty(), numbered = !counted && place.find_first_not_of(kDigits) == std::string::npos;
-    counts_ |= counted;
-    numbers_ |= numbered;
-    if (counts_ && numbers_) Fail("format: places with a number and without one");
-    if (counted || numbered) {
-      const size_t number = counted ? next_++ : place.size() > 4 ? SIZE_MAX : std::stoul(place);
-      if (number >= positional_.size()) Fail("format: no argument for {{{}}}", place.substr(0, 20));
-      return positional_[number];
-    }
-    const auto found = std::ranges::find(named_, place, &NamedArguments::value_type::first);
-    if (found == named_.end()) Fail("format: {{{}}} has no argument or is not supported", place.substr(0, 100));
-    return found->second;
-  }
-
- private:
-  const List& positional_;
-  const NamedArguments& named_;
-  size_t next_ = 0;
-  bool counts_ = false, numbers_ = false;
-};
 
 }  // namespace
 
@@ -96,17 +97,27 @@ CharacterIndex::CharacterIndex(std::string_view bytes, Budget& budget) {
 }
 
 MarkedText Strip(const MarkedText& text, Side side, const std::string* characters, Budget& budget) {
-  const std::string_view set = characters != nullptr ? std::string_view(*characters) : kBlanks;
-  budget.Walk(text.text.size() + set.size());
-  std::array<bool, 256> strips{};
-  for (const char c : set) strips[static_cast<unsigned char>(c)] = true;
-  const auto stripped = [&](size_t i) { return strips[static_cast<unsigned char>(text.text[i])]; };
-  size_t begin = 0, end = text.text.size();
-  if (side != Side::kRight) {
-    while (begin < end && stripped(begin)) ++begin;
+  std::set<char32_t> set;
+  budget.Walk(text.text.size() + (characters != nullptr ? 4 * characters->size() : 0));
+  for (std::string_view rest = characters != nullptr ? *characters : ""; !rest.empty();) {
+    const Utf8Step step = NextUtf8(rest);
+    set.insert(step.character);
+    rest.remove_prefix(step.length);
   }
-  if (side != Side::kLeft) {
-    while (end > begin && stripped(end - 1)) --end;
+  const auto strips = [&](const Utf8Step& step) {
+    return step.valid && (characters != nullptr ? set.contains(step.character) : IsBlank(step.character));
+  };
+  const std::string_view bytes = text.text;
+  size_t begin = 0, end = bytes.size();
+  while (side != Side::kRight && begin < end) {
+    const Utf8Step step = NextUtf8(bytes.substr(begin));
+    if (!strips(step)) break;
+    begin += step.length;
+  }
+  while (side != Side::kLeft && end > begin) {
+    const size_t last = LastCharacter(bytes.substr(begin, end - begin)) + begin;
+    if (!strips(NextUtf8(bytes.substr(last, end - last)))) break;
+    end = last;
   }
   budget.MakeText(end - begin);
   return text.Substring(begin, end - begin);
@@ -123,7 +134,13 @@ size_t Find(std::string_view text, std::string_view what, size_t from, Budget& b
 }
 
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget) {
-  if (separator == nullptr || separator->empty()) return SplitWords(text, max_splits, budget);
+  if (separator == nullptr) {
+    const Spans words = WordsOf(text.text, max_splits, from_right, budget);
+    List parts;
+    for (const auto& [begin, end] : words) parts.push_back(Part(text, begin, end - begin, budget));
+    return parts;
+  }
+  if (separator->empty()) Fail("split: an empty separator");
   std::vector<size_t> cuts = Places(text.text, *separator, budget);
   if (max_splits >= 0 && cuts.size() > static_cast<size_t>(max_splits)) {
     const auto keep = static_cast<ptrdiff_t>(max_splits);
@@ -144,15 +161,42 @@ List Split(const MarkedText& text, const std::string* separator, int64_t max_spl
   return parts;
 }
 
+List Lines(const MarkedText& text, bool keep_ends, Budget& budget) {
+  budget.Walk(text.text.size());
+  const std::string_view bytes = text.text;
+  Spans lines;               // with their ends
+  std::vector<size_t> ends;  // where those begin
+  size_t begin = 0;
+  for (size_t at = 0; at < bytes.size();) {
+    const Utf8Step step = NextUtf8(bytes.substr(at));
+    const size_t end = at;
+    at += step.length;
+    if (!step.valid || !EndsLine(step.character)) continue;
+    budget.MakeItems(1);
+    if (step.character == '\r' && bytes.substr(at).starts_with('\n')) ++at;
+    lines.emplace_back(begin, at);
+    ends.push_back(end);
+    begin = at;
+  }
+  if (begin < bytes.size()) {
+    lines.emplace_back(begin, bytes.size());
+    ends.push_back(bytes.size());
+  }
+  budget.MakeItems(1);
+  List out;
+  for (size_t i = 0; i < lines.size(); ++i)
+    out.push_back(Part(text, lines[i].first, (keep_ends ? lines[i].second : ends[i]) - lines[i].first, budget));
+  return out;
+}
+
 int64_t Count(const MarkedText& text, const std::string& what, Budget& budget) {
-  if (what.empty()) return 0;
+  if (what.empty()) return CharacterIndex(text.text, budget).size() + 1;
   return static_cast<int64_t>(Places(text.text, what, budget).size());
 }
 
 MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count,
                    Budget& budget) {
-  if (from.empty()) return text;
-  std::vector<size_t> places = Places(text.text, from, budget);
+  std::vector<size_t> places = from.empty() ? Boundaries(text.text, budget) : Places(text.text, from, budget);
   if (max_count >= 0 && places.size() > static_cast<size_t>(max_count)) places.resize(static_cast<size_t>(max_count));
   MarkedText out;
   size_t begin = 0;
@@ -181,71 +225,54 @@ MarkedText Join(const List& items, const MarkedText& separator, Budget& budget) 
   return out;
 }
 
-MarkedText ToCase(const MarkedText& text, bool upper, Budget& budget) {
+MarkedText Escaped(const MarkedText& text, Budget& budget) {
+  static constexpr std::string_view kSpecial = "&<>'\"";
+  static constexpr std::array<std::string_view, 5> kEntities = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
   budget.Walk(text.text.size());
   budget.MakeText(text.text.size());
-  MarkedText out = text;
-  for (char& c : out.text) c = Cased(c, upper);
-  return out;
-}
-
-MarkedText Capitalize(const MarkedText& text, Budget& budget) {
-  MarkedText out = ToCase(text, false, budget);
-  if (!out.text.empty()) out.text[0] = Cased(out.text[0], true);
-  return out;
-}
-
-MarkedText Title(const MarkedText& text, bool as_filter, Budget& budget) {
-  budget.Walk(text.text.size());
-  budget.MakeText(text.text.size());
-  MarkedText out = text;
-  bool inside = false;
-  for (char& c : out.text) {
-    c = Cased(c, !inside);
-    inside = as_filter ? std::string_view("- \t\n\r\f\v({[<").find(c) == std::string_view::npos : IsLetter(c);
+  MarkedText out;
+  for (size_t at = 0; at < text.text.size();) {
+    const size_t special = std::min(text.text.find_first_of(kSpecial, at), text.text.size());
+    out += text.Substring(at, special - at);
+    at = special + 1;
+    if (special == text.text.size()) break;
+    out += MarkedText(kEntities[kSpecial.find(text.text[special])], text.marks[special]);
+    budget.CheckText(out.text.size());
   }
   return out;
 }
 
-MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line, Budget& budget) {
+MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line, bool blank_lines,
+                  Budget& budget) {
   const MarkedText mark(prefix, MarkedText::kTrusted), newline("\n", MarkedText::kTrusted);
-  MarkedText out;
-  const List lines = Split(text, &newline.text, -1, false, budget);
+  MarkedText whole = text;
+  whole += newline;  // so that an end of the last line is kept
+  MarkedText out = first_line ? mark : MarkedText();
+  const List lines = Lines(whole, false, budget);
   for (size_t i = 0; i < lines.size(); ++i) {
     const MarkedText& line = *lines[i].AsText();
     budget.MakeText(newline.text.size() + prefix.size() + line.text.size());
     if (i > 0) out += newline;
-    if ((i > 0 || first_line) && !line.text.empty()) out += mark;
+    if (i > 0 && (blank_lines || !line.text.empty())) out += mark;
     out += line;
     budget.CheckText(out.text.size());
   }
   return out;
 }
 
-MarkedText Format(const MarkedText& text, const List& positional, const NamedArguments& named, Budget& budget) {
-  const std::string& format = text.text;
-  FormatArguments arguments(positional, named);
-  budget.Walk(format.size());
-  budget.MakeText(format.size());
-  MarkedText out;
-  for (size_t at = 0; at < format.size();) {
-    const size_t brace = std::min(format.find_first_of("{}", at), format.size());
-    out += text.Substring(at, brace - at);
-    if (brace == format.size()) break;
-    if (format.substr(brace, 2) == std::string(2, format[brace])) {
-      out += text.Substring(brace, 1);
-      at = brace + 2;
-      continue;
-    }
-    const size_t end = format[brace] == '{' ? format.find('}', brace) : std::string::npos;
-    if (end == std::string::npos) Fail("format: a single {} stands for nothing", format[brace]);
-    const TextPointer value = arguments.Of(format.substr(brace + 1, end - brace - 1)).ToText(budget);
-    budget.MakeText(value->text.size());
-    out += *value;
-    budget.CheckText(out.text.size());
-    at = end + 1;
+int64_t NumWords(const MarkedText& text, Budget& budget) {
+  budget.Walk(text.text.size());
+  int64_t words = 0;
+  bool inside = false;
+  for (std::string_view rest = text.text; !rest.empty();) {
+    const Utf8Step step = NextUtf8(rest);
+    const bool letter =
+        step.valid && (IsLetter(step.character) || IsDecimalDigit(step.character) || step.character == '_');
+    words += letter && !inside;
+    inside = letter;
+    rest.remove_prefix(step.length);
   }
-  return out;
+  return words;
 }
 
 List Characters(const MarkedText& text, Budget& budget) {

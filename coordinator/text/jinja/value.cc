@@ -30,7 +30,7 @@ Value ValueOf(const AnyJson& json, char mark) {
     }
     case AnyJson::value_t::object: {
       Dict dict;
-      for (const auto& [key, item] : json.items()) dict.entries.emplace_back(key, ValueOf(item, mark));
+      for (const auto& [key, item] : json.items()) dict.entries.emplace_back(Key(key), ValueOf(item, mark));
       return Value(std::move(dict));
     }
     default:
@@ -73,6 +73,7 @@ const char* Value::TypeName() const {
   if (As<int64_t>()) return "integer";
   if (As<double>()) return "float";
   if (AsText()) return "string";
+  if (AsTuple()) return "tuple";
   if (AsList()) return "list";
   if (AsDict()) return "mapping";
   return "function";
@@ -100,6 +101,7 @@ bool Value::Equal(const Value& a, const Value& b, Budget& budget) {
     return a.AsText()->text == b.AsText()->text;
   }
   if (a.AsList() && b.AsList()) {
+    if ((a.AsTuple() == nullptr) != (b.AsTuple() == nullptr)) return false;
     const List &x = *a.AsList(), &y = *b.AsList();
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                       [&](const Value& p, const Value& q) { return Equal(p, q, budget); });
@@ -113,6 +115,15 @@ bool Value::Less(const Value& a, const Value& b, Budget& budget) {
   if (a.AsText() && b.AsText()) {
     budget.Scan(std::min(a.AsText()->text.size(), b.AsText()->text.size()));
     return a.AsText()->text < b.AsText()->text;
+  }
+  if (a.AsList() && b.AsList() && (a.AsTuple() == nullptr) == (b.AsTuple() == nullptr)) {
+    const Budget::Level level(budget);
+    const List &x = *a.AsList(), &y = *b.AsList();
+    budget.Work(1 + std::min(x.size(), y.size()));
+    const auto [p, q] = std::mismatch(x.begin(), x.end(), y.begin(), y.end(),
+                                      [&](const Value& l, const Value& r) { return Equal(l, r, budget); });
+    if (p == x.end() || q == y.end()) return p == x.end() && q != y.end();
+    return Less(*p, *q, budget);
   }
   Fail("{} and {} have no order", a.TypeName(), b.TypeName());
 }

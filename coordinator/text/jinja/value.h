@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,18 +21,30 @@ using NamedArguments = std::vector<std::pair<std::string, Value>>;
 using TextPointer = std::shared_ptr<const MarkedText>;
 using Function = std::function<Value(const List& positional, const NamedArguments& named)>;
 
-/// A mapping with text keys that remembers their order.
-struct Dict {
-  std::vector<std::pair<std::string, Value>> entries;
+/// A list that nobody changes, and that prints in round brackets.
+struct Tuple : List {};
 
-  const Value* Find(const std::string& key, Budget& budget) const;
-  void Set(const std::string& key, Value value, Budget& budget);
-};
+/// Text that Jinja counts as finished HTML (the filters safe and escape): whatever is appended to it is escaped for
+/// HTML.
+struct Markup : MarkedText {};
 
 struct Undefined {
   std::string name;  // for error messages
 };
 struct None {};
+
+/// What a mapping is asked for. As in Python, 1, 1.0 and true are the same key, and "1" is another.
+using Key = std::variant<std::string, None, bool, int64_t, double>;
+
+/// A mapping that remembers the order of its keys.
+struct Dict {
+  std::vector<std::pair<Key, Value>> entries;
+  bool is_object = false;  // a namespace or a loop: it has attributes, and is no mapping to a template
+
+  const Value* Find(const std::string& key, Budget& budget) const;
+  const Value* Find(const Key& key, Budget& budget) const;
+  void Set(Key key, Value value, Budget& budget);
+};
 
 /// What a template computes with. Everything of no fixed size is shared, as in Python, so that a copy costs nothing;
 /// text carries its origin. What looks into values charges the rendering's budget.
@@ -50,7 +63,9 @@ class Value {
   explicit Value(double d) : data_(d) {}
   explicit Value(MarkedText text) : data_(std::make_shared<const MarkedText>(std::move(text))) {}
   explicit Value(TextPointer text) : data_(std::move(text)) {}
+  explicit Value(Markup markup) : data_(std::make_shared<const Markup>(std::move(markup))) {}
   explicit Value(List list) : data_(std::make_shared<List>(std::move(list))) {}
+  explicit Value(Tuple tuple) : data_(std::make_shared<Tuple>(std::move(tuple))) {}
   explicit Value(Dict dict) : data_(std::make_shared<Dict>(std::move(dict))) {}
   explicit Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
 
@@ -65,8 +80,18 @@ class Value {
   const T* As() const {
     return std::get_if<T>(&data_);
   }
-  const MarkedText* AsText() const { return Pointer<const MarkedText>(); }
-  List* AsList() const { return Pointer<List>(); }
+  /// Of Markup, too.
+  const MarkedText* AsText() const {
+    const MarkedText* text = Pointer<const MarkedText>();
+    return text != nullptr ? text : AsMarkup();
+  }
+  const Markup* AsMarkup() const { return Pointer<const Markup>(); }
+  /// Of tuples, too.
+  List* AsList() const {
+    List* list = Pointer<List>();
+    return list != nullptr ? list : Pointer<Tuple>();
+  }
+  const Tuple* AsTuple() const { return Pointer<Tuple>(); }
   Dict* AsDict() const { return Pointer<Dict>(); }
   const Function* AsFunction() const { return Pointer<Function>(); }
   bool IsUndefined() const { return As<Undefined>() != nullptr; }
@@ -80,6 +105,8 @@ class Value {
   int64_t Integer(const char* what) const;
   /// As Python's str() prints it, with the marks of the texts inside.
   TextPointer ToText(Budget& budget) const;
+  /// As Python's repr() prints it.
+  TextPointer ToReprText(Budget& budget) const;
   const char* TypeName() const;
 
   static bool Equal(const Value& a, const Value& b, Budget& budget);
@@ -102,12 +129,19 @@ class Value {
   }
   void MoveChildrenTo(List& out);
 
-  std::variant<Undefined, None, bool, int64_t, double, TextPointer, std::shared_ptr<List>, std::shared_ptr<Dict>,
-               std::shared_ptr<Function>>
+  std::variant<Undefined, None, bool, int64_t, double, TextPointer, std::shared_ptr<const Markup>,
+               std::shared_ptr<List>, std::shared_ptr<Tuple>, std::shared_ptr<Dict>, std::shared_ptr<Function>>
       data_;
 };
 
-/// json.dumps(value, ensure_ascii=False, indent=...); indent < 0 is the one-line form. Texts keep their marks.
-MarkedText ToJsonText(const Value& value, int indent, Budget& budget);
+/// How json.dumps writes.
+struct JsonStyle {
+  std::optional<std::string> indent;  // of a level; none: all in one line
+  std::string comma = ", ", colon = ": ";
+  bool ensure_ascii = false, sort_keys = false;
+};
+
+/// A value as JSON. Texts keep their marks. Throws Error for what JSON has no form for.
+MarkedText ToJsonText(const Value& value, const JsonStyle& style, Budget& budget);
 
 }  // namespace quire::jinja

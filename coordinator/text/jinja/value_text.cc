@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "comm/base/error.h"
-#include "coordinator/text/jinja/value.h"
+#include "coordinator/text/jinja/builtins.h"
+#include "coordinator/text/letters.h"
+#include "coordinator/text/utf8.h"
 
 namespace quire::jinja {
 
@@ -21,9 +23,8 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// The escape sequence of a character, or nothing when it stands for itself.
-std::string EscapeOf(char c, char quote) {
-  const bool json = quote == '"';
+/// The escape of a character that JSON and Python's repr write alike but for some; nothing when it stands for itself.
+std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':
       return "\\\\";
@@ -40,20 +41,41 @@ std::string EscapeOf(char c, char quote) {
     default:
       break;
   }
-  if (c == quote) return json ? "\\\"" : "\\'";
-  if (static_cast<unsigned char>(c) < 0x20) {
-    return json ? fmt::format("\\u{:04x}", static_cast<int>(c)) : fmt::format("\\x{:02x}", static_cast<int>(c));
+  if (c == static_cast<unsigned char>(quote)) return std::string("\\") + quote;
+  const auto code = static_cast<uint32_t>(c);
+  if (json) {
+    if (code >= 0x20 && (code < 0x7f || !ascii)) return "";
+    if (code < 0x10000) return fmt::format("\\u{:04x}", code);
+    const uint32_t above = code - 0x10000;
+    return fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + (above >> 10), 0xdc00 + (above & 0x3ff));
   }
-  return "";
+  if (IsPrintable(c)) return "";
+  return code < 0x100     ? fmt::format("\\x{:02x}", code)
+         : code < 0x10000 ? fmt::format("\\u{:04x}", code)
+                          : fmt::format("\\U{:08x}", code);
+}
+
+using Entry = std::pair<Key, Value>;
+
+/// The entries of a mapping in the order of their keys, which must be of one kind.
+std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
+  std::vector<std::pair<Value, const Entry*>> keyed;
+  budget.MakeItems(2 * dict.entries.size());
+  for (const Entry& entry : dict.entries) keyed.emplace_back(KeyValue(entry.first, budget), &entry);
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [&](const auto& a, const auto& b) { return Value::Less(a.first, b.first, budget); });
+  std::vector<const Entry*> entries;
+  for (const auto& [key, entry] : keyed) entries.push_back(entry);
+  return entries;
 }
 
 /// Writes one value and what it holds. A list that holds another one twice, which holds another one twice, and so on,
 /// prints without end: every part is charged.
 class Printer {
  public:
-  /// indent: -1 for one line.
-  Printer(bool json, int indent, Budget& budget)
-      : json_(json), indent_(indent), comma_(indent < 0 ? ", " : ","), budget_(budget) {}
+  /// Without a style as Python's repr.
+  Printer(const JsonStyle* style, Budget& budget)
+      : json_(style != nullptr), style_(style != nullptr ? *style : JsonStyle()), budget_(budget) {}
 
   MarkedText Print(const Value& value) && {
     Write(value, 0);
@@ -62,62 +84,88 @@ class Printer {
   }
 
  private:
-  void Write(const Value& value, int depth) {
+  void Write(const Value& value, size_t depth) {
     const Budget::Level level(budget_);
     budget_.CheckText(out_.text.size());
-    budget_.MakeText(static_cast<size_t>(std::max(0, indent_) * depth));
+    if (style_.indent) budget_.MakeText(style_.indent->size() * depth);
     if (const MarkedText* text = value.AsText()) {
       WriteQuoted(*text);
     } else if (const List* list = value.AsList()) {
-      WriteAll('[', *list, ']', depth, [&](const Value& item) { Write(item, depth + 1); });
+      const bool round = value.AsTuple() != nullptr && !json_;
+      WriteAll(round ? "(" : "[", *list,
+               !round              ? "]"
+               : list->size() == 1 ? ",)"
+                                   : ")",
+               depth, [&](const Value& item) { Write(item, depth + 1); });
     } else if (const Dict* dict = value.AsDict()) {
-      WriteAll('{', dict->entries, '}', depth, [&](const auto& entry) {
-        WriteQuoted(MarkedText(entry.first, MarkedText::kFromUser));
-        out_ += Plain(": ");
-        Write(entry.second, depth + 1);
-      });
+      WriteMapping(*dict, depth);
     } else {
       out_ += json_ ? *JsonWord(value) : *value.ToText(budget_);
     }
   }
 
+  void WriteMapping(const Dict& dict, size_t depth) {
+    const auto write = [&](const Entry& entry) {
+      WriteKey(entry.first);
+      out_ += Plain(style_.colon);
+      Write(entry.second, depth + 1);
+    };
+    if (style_.sort_keys) {
+      WriteAll("{", SortedEntries(dict, budget_), "}", depth, [&](const auto* entry) { write(*entry); });
+    } else {
+      WriteAll("{", dict.entries, "}", depth, write);
+    }
+  }
+
+  /// JSON knows only texts as keys: others become what they are as a value, in quotes.
+  void WriteKey(const Key& key) {
+    const Value value = KeyValue(key, budget_);
+    const bool quoted = json_ && value.AsText() == nullptr;
+    if (quoted) out_ += Plain("\"");
+    Write(value, 0);
+    if (quoted) out_ += Plain("\"");
+  }
+
   template <class Items, class WriteItem>
-  void WriteAll(char open, const Items& items, char close, int depth, const WriteItem& write) {
-    out_ += Plain(std::string(1, open));
+  void WriteAll(const char* open, const Items& items, const char* close, size_t depth, const WriteItem& write) {
+    out_ += Plain(open);
     bool first = true;
     for (const auto& item : items) {
-      if (!first) out_ += Plain(comma_);
+      if (!first) out_ += Plain(style_.comma);
       first = false;
       NewLine(depth + 1);
       write(item);
     }
     if (!first) NewLine(depth);
-    out_ += Plain(std::string(1, close));
+    out_ += Plain(close);
   }
 
-  void NewLine(int level) {
-    if (indent_ < 0) return;
-    std::string line(1 + static_cast<size_t>(indent_ * level), ' ');
-    line[0] = '\n';
+  void NewLine(size_t level) {
+    if (!style_.indent) return;
+    std::string line = "\n";
+    for (size_t i = 0; i < level; ++i) line += *style_.indent;
     out_ += Plain(line);
   }
 
   /// Text in quotes with the escapes of JSON or, nearly the same, of Python's repr. Marks follow their characters.
   void WriteQuoted(const MarkedText& in) {
-    const bool has_single = in.text.find('\'') != std::string::npos;
-    const bool python_doubles = has_single && in.text.find('"') == std::string::npos;
+    const std::string_view bytes = in.text;
+    const bool python_doubles = bytes.find('\'') != bytes.npos && bytes.find('"') == bytes.npos;
     const char quote = json_ || python_doubles ? '"' : '\'';
-    budget_.Walk(in.text.size());
-    budget_.MakeText(in.text.size());
+    budget_.Walk(bytes.size());
+    budget_.MakeText(bytes.size());
     out_ += Plain(std::string(1, quote));
     size_t plain = 0;  // characters from here stand for themselves
-    for (size_t i = 0; i < in.text.size(); ++i) {
-      const std::string escape = EscapeOf(in.text[i], quote);
-      if (escape.empty()) continue;
-      out_ += in.Substring(plain, i - plain);
-      out_ += MarkedText(escape, in.marks[i]);
-      plain = i + 1;
-      budget_.CheckText(out_.text.size());
+    for (size_t at = 0; at < bytes.size();) {
+      const Utf8Step step = NextUtf8(bytes.substr(at));
+      const std::string escape = step.valid ? EscapeOf(step.character, json_, quote, style_.ensure_ascii) : "";
+      if (!escape.empty()) {
+        out_ += in.Substring(plain, at - plain);
+        out_ += MarkedText(escape, in.marks[at]);
+        plain = at + step.length;
+        budget_.CheckText(out_.text.size());
+      }
+      at += step.length;
     }
     out_ += in.Substring(plain);
     out_ += Plain(std::string(1, quote));
@@ -126,13 +174,14 @@ class Printer {
   TextPointer JsonWord(const Value& value) {
     if (value.IsNone()) return Shared("null");
     if (const bool* b = value.As<bool>()) return Shared(*b ? "true" : "false");
+    if (const double* d = value.As<double>(); d != nullptr && !std::isfinite(*d))
+      return Shared(std::isnan(*d) ? "NaN" : *d < 0 ? "-Infinity" : "Infinity");
     if (value.IsNumber()) return value.ToText(budget_);
     Fail("tojson: a value of type {} cannot be written as JSON", value.TypeName());
   }
 
   bool json_;
-  int indent_;
-  std::string comma_;
+  JsonStyle style_;
   Budget& budget_;
   MarkedText out_;
 };
@@ -141,6 +190,7 @@ class Printer {
 
 TextPointer Value::ToText(Budget& budget) const {
   if (const auto* text = std::get_if<TextPointer>(&data_)) return *text;
+  if (const auto* markup = std::get_if<std::shared_ptr<const Markup>>(&data_)) return *markup;
   budget.MakeText(0);
   if (const bool* b = As<bool>()) return Shared(*b ? "True" : "False");
   if (const int64_t* i = As<int64_t>()) return Shared(std::to_string(*i));
@@ -148,11 +198,16 @@ TextPointer Value::ToText(Budget& budget) const {
   if (IsNone()) return Shared("None");
   if (IsUndefined()) return Shared("");
   if (AsFunction() != nullptr) return Shared("<function>");
-  return std::make_shared<const MarkedText>(Printer(false, -1, budget).Print(*this));
+  return ToReprText(budget);
 }
 
-MarkedText ToJsonText(const Value& value, int indent, Budget& budget) {
-  return Printer(true, indent, budget).Print(value);
+TextPointer Value::ToReprText(Budget& budget) const {
+  if (AsText() == nullptr && AsList() == nullptr && AsDict() == nullptr) return ToText(budget);
+  return std::make_shared<const MarkedText>(Printer(nullptr, budget).Print(*this));
+}
+
+MarkedText ToJsonText(const Value& value, const JsonStyle& style, Budget& budget) {
+  return Printer(&style, budget).Print(value);
 }
 
 }  // namespace quire::jinja

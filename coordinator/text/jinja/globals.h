@@ -1,0 +1,17 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "coordinator/text/jinja/value.h"
+
+namespace quire::jinja {
+
+/// Variables by name.
+using Scope = std::map<std::string, Value>;
+
+/// What every template may call: range, namespace, dict, raise_exception. They charge the budget, which must outlive
+/// them.
+Scope Globals(Budget& budget);
+
+}  // namespace quire::jinja
