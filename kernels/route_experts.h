@@ -37,6 +37,7 @@ struct RouteExpertsParams {
   float scale = 1;
   int64_t num_groups = 1;  // of num_experts / num_groups neighbours each, at least two
   int64_t groups_per_token = 1;
+  const float* expert_scales = nullptr;  // [num_experts], multiplies weights at last; or null
 };
 void RouteExperts(const CpuStream& stream, const RouteExpertsParams& params);
 void RouteExperts(const CudaStream& stream, const RouteExpertsParams& params);

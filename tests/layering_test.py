@@ -98,6 +98,7 @@ LONG_FILES = {
     "comm/model/model_spec.h": "all that a model computes, one field after another",
     "kernels/cpu/isa/table.h": "every inner part, and what it is called with",
     "worker/cpu/weights.h": "everything that a rank keeps of a model, matrix by matrix",
+    "worker/cpu/cpu_decoder.h": "every operation of a forward pass and what it keeps",
     "worker/cuda/cuda_decoder.h": "every operation of a forward pass and what it keeps",
     "comm/model/weight_spec.h": "every role and every axis of a weight",
     "kernels/cpu/isa/paged_attention.cc": "one item from its first score to its result",

@@ -63,12 +63,12 @@ int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
-/// True of tensors of HF's files that would make a layer's keys and values, where it reads those of another.
-bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name) {
+/// True of tensors that would make a layer's keys and values, where it reads those of another.
+bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
   ModelSpec apart = spec;
   apart.SetAll(&LayerSpec::kv_from_layer, -1);
-  const std::vector<ExpectedTensor> tensors = ExpectedTensors(apart, WeightsOf(apart), Naming::kHf);
+  const std::vector<ExpectedTensor> tensors = ExpectedTensors(apart, WeightsOf(apart), naming);
   return std::ranges::find(tensors, tensor_name, &ExpectedTensor::name) != tensors.end();
 }
 
@@ -122,7 +122,8 @@ ModelSpec SpecFromGguf(const GgufFile& gguf) {
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (const auto* id = gguf.Find<int64_t>(key)) {
       // CheckSpec refuses -1.
-      spec.eos_token_ids.push_back(*id >= 0 && *id < INT32_MAX ? static_cast<TokenId>(*id) : -1);
+      const TokenId token = *id >= 0 && *id < INT32_MAX ? static_cast<TokenId>(*id) : -1;
+      if (std::ranges::find(spec.eos_token_ids, token) == spec.eos_token_ids.end()) spec.eos_token_ids.push_back(token);
     }
   }
   CheckSpec(spec, gguf.path);
@@ -159,7 +160,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_") ||
                           (naming == Naming::kHf && tensor_name.starts_with("mtp."));
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
-  if (naming == Naming::kHf && WouldMakeKeys(spec, tensor_name)) return true;
+  if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
   // The head of a model that says that it has none: HF does not look at it.
   ModelSpec untied = spec;

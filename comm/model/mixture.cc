@@ -27,6 +27,8 @@ void CheckMixture(const Mixture& m, const std::string& path) {
   }
   if (!(m.scale >= 1e-6 && m.scale <= 1e6)) Fail("{}: a scale of experts of {} is out of range", path, m.scale);
   QUIRE_CHECK(m.shared_intermediate_size > 0 || !m.shared_gate, "{}: a gate of no shared expert", path);
+  QUIRE_CHECK(!m.normed_apart || (m.shared_intermediate_size > 0 && !m.shared_gate),
+              "{}: norms of no shared expert, or of one with a gate", path);
   if (!(m.tolerance >= 0 && m.tolerance <= 1e6))
     Fail("{}: a router's tolerance of {} is out of range", path, m.tolerance);
   const bool of_logits = m.score == RouterScore::kSoftmaxOfChosen || m.score == RouterScore::kSparseMixer;
@@ -36,11 +38,13 @@ void CheckMixture(const Mixture& m, const std::string& path) {
 
 // The bindings name every member, so that a new one does not compile until it is told here, too.
 std::string TextOf(const Mixture& mixture) {
-  const auto& [experts, per_token, size, shared_size, shared_gate, score, tolerance, renormalize, scale, router_bias,
-               correction_bias, expert_biases, file_rows, groups, groups_per_token] = mixture;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", experts, per_token, size, shared_size, shared_gate,
-                     static_cast<int>(score), tolerance, renormalize, scale, router_bias, correction_bias,
-                     expert_biases, static_cast<int>(file_rows), groups, groups_per_token);
+  const auto& [experts, per_token, size, shared_size, shared_gate, score, tolerance, renormalize, scale, expert_scales,
+               router_bias, correction_bias, expert_biases, file_rows, groups, groups_per_token, normed_apart] =
+      mixture;
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", experts, per_token, size, shared_size,
+                     shared_gate, static_cast<int>(score), tolerance, renormalize, scale, expert_scales, router_bias,
+                     correction_bias, expert_biases, static_cast<int>(file_rows), groups, groups_per_token,
+                     normed_apart);
 }
 
 }  // namespace quire

@@ -35,7 +35,8 @@ struct Mixture {
   RouterScore score = RouterScore::kSoftmax;
   double tolerance = 0;          // of kSparseMixer
   bool renormalize = false;      // the weights of the chosen ones are divided by their sum
-  double scale = 1;              // multiplies the weights at last
+  double scale = 1;              // multiplies the weights
+  bool expert_scales = false;    // each weight is multiplied at last by a number of its expert
   bool router_bias = false;      // joins the logits
   bool correction_bias = false;  // joins the scores that are compared, not the weights
   bool expert_biases = false;    // gates, ups and downs of experts have biases
@@ -43,6 +44,9 @@ struct Mixture {
   /// Experts come in so many groups of equal size, neighbours together. A token chooses among those of its best groups:
   /// the ones whose two highest scores have the highest sums.
   int64_t groups = 1, groups_per_token = 1;
+  /// Router, experts and shared expert read the residual through a norm of each, the router's divided by the root of
+  /// the hidden size; and the two terms of the sum are normed, each by itself, before they are added.
+  bool normed_apart = false;
 
   int64_t group_size() const { return experts / groups; }
 };

@@ -89,14 +89,20 @@ enum class Role : uint8_t {
   kSharedUp,
   kSharedDown,
   kSharedScale,  // of the gate that a shared expert as a whole goes through
+  kExpertScale,  // [experts]: Mixture::expert_scales
+  // With Mixture::normed_apart; what the shared expert reads is normed by kMlpNorm.
+  kRouterNorm,
+  kExpertsNorm,
+  kExpertsAfterNorm,  // of what the chosen experts give together
+  kSharedAfterNorm,
 };
-inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kSharedScale) + 1;
+inline constexpr size_t kNumRoles = static_cast<size_t>(Role::kSharedAfterNorm) + 1;
 /// True of the weights, not the biases, of norms.
 constexpr bool IsNorm(Role role) {
   using enum Role;
   return role == kEmbeddingNorm || role == kFinalNorm || role == kAttentionNorm || role == kQueryNorm ||
          role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm ||
-         role == kLayerInputNorm || role == kLayerProjectionNorm;
+         role == kLayerInputNorm || role == kLayerProjectionNorm || role >= kRouterNorm;
 }
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }

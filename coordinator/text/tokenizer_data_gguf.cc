@@ -98,26 +98,35 @@ const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const
   return numbers;
 }
 
-/// What SetPreTokenizer says.
-bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
-  const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
-  const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
+void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   for (const std::string& merge : gguf.Get<std::vector<std::string>>("tokenizer.ggml.merges")) {
     const size_t space = merge.find(' ', 1);
     if (space == std::string::npos) Fail("{}: merge \"{}\" is not a pair", gguf.path, merge.substr(0, 100));
     const auto rank = static_cast<int>(data.merges.size());
     data.merges.push_back({merge.substr(0, space), merge.substr(space + 1), rank});
   }
+}
+
+/// What SetPreTokenizer says.
+bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
+  const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
+  const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
+  ReadMerges(gguf, data);
   return begins;
+}
+
+/// Spaces become marks, and perhaps one is put in front.
+void SetMetaspace(const GgufFile& gguf, TokenizerData& data) {
+  const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
+  const bool has_front = front == nullptr || *front;
+  data.metaspace.emplace().front = has_front ? Metaspace::Front::kAlways : Metaspace::Front::kNone;
+  data.metaspace->drops_first_space = has_front;
 }
 
 /// SentencePiece's BPE has no list of merges: two neighbours are joined when the vocabulary has what they spell
 /// together, the token of the highest score first.
 void ReadScores(const GgufFile& gguf, TokenizerData& data) {
-  const bool* front = gguf.Find<bool>("tokenizer.ggml.add_space_prefix");
-  const bool has_front = front == nullptr || *front;
-  data.metaspace.emplace().front = has_front ? Metaspace::Front::kAlways : Metaspace::Front::kNone;
-  data.metaspace->drops_first_space = has_front;
+  SetMetaspace(gguf, data);
   const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
   if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);
   const auto* types = PerToken<int64_t>(gguf, "tokenizer.ggml.token_type", data);
@@ -145,15 +154,20 @@ void ReadScores(const GgufFile& gguf, TokenizerData& data) {
 
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   const auto& model = gguf.Get<std::string>("tokenizer.ggml.model");
-  if (model != "gpt2" && model != "llama") {
-    Fail("{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE), llama (SentencePiece's BPE)",
-         gguf.path, model);
+  if (model != "gpt2" && model != "llama" && model != "gemma4") {
+    Fail(
+        "{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE), llama (SentencePiece's BPE), gemma4 "
+        "(the same with a list of merges)",
+        gguf.path, model);
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
   bool begins = true;  // as llama.cpp has it where the file does not say
   if (model == "gpt2") {
     begins = ReadByteLevel(gguf, data);
+  } else if (model == "gemma4") {
+    SetMetaspace(gguf, data);
+    ReadMerges(gguf, data);
   } else {
     ReadScores(gguf, data);
   }

@@ -26,14 +26,17 @@ class Router {
       if (std::isnan(compared_[e])) compared_[e] = kNever;
     }
     if (p_.num_groups > 1) LeaveBestGroups();
-    int32_t* experts = p_.experts + token * p_.experts_per_token;
-    float* weights = p_.weights + token * p_.experts_per_token;
-    const std::span<const float> compared(compared_.data(), logits.size());
-    Best(compared, std::span(experts, static_cast<size_t>(p_.experts_per_token)));
-    if (p_.score == RouterScore::kSparseMixer)
-      return Mix(std::span(experts, static_cast<size_t>(p_.experts_per_token)), weights);
-    for (int64_t j = 0; j < p_.experts_per_token; ++j) weights[j] = score_[static_cast<size_t>(experts[j])];
-    Weigh(std::span(weights, static_cast<size_t>(p_.experts_per_token)));
+    const auto count = static_cast<size_t>(p_.experts_per_token);
+    const std::span experts(p_.experts + token * p_.experts_per_token, count);
+    const std::span weights(p_.weights + token * p_.experts_per_token, count);
+    Best({compared_.data(), logits.size()}, experts);
+    if (p_.score == RouterScore::kSparseMixer) {
+      Mix(experts, weights);
+    } else {
+      for (size_t j = 0; j < count; ++j) weights[j] = score_[static_cast<size_t>(experts[j])];
+      Weigh(weights);
+    }
+    for (size_t j = 0; p_.expert_scales != nullptr && j < count; ++j) weights[j] *= p_.expert_scales[experts[j]];
   }
 
  private:
@@ -104,7 +107,7 @@ class Router {
   }
 
   /// The weights of kSparseMixer; score_ has the logits.
-  void Mix(std::span<const int32_t> experts, float* weights) const {
+  void Mix(std::span<const int32_t> experts, std::span<float> weights) const {
     for (size_t j = 0; j < experts.size(); ++j) {
       const auto before = experts.first(j);
       const float own = score_[static_cast<size_t>(experts[j])];

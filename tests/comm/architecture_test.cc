@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -168,7 +169,16 @@ TEST(ArchitectureTest, FamiliesNearLlamaReadWhatTheyHaveAndRefuseTheRest) {
       {"gemma2", {{"attention_bias", true}}, "attention_bias"},
       {"gemma3_text", {{"attn_logit_softcapping", 50.0}}, "attn_logit_softcapping"},
       {"gemma3_text", {{"rope_parameters", {{"full_attention", {{"rope_type", "dynamic"}}}}}}, "of type dynamic"},
-      {"gemma4_text", {{"enable_moe_block", true}}, "enable_moe_block = true is not supported"},
+      {"gemma4_text", {{"enable_moe_block", true}}, "num_experts is missing"},
+      {"gemma4_text",
+       {{"enable_moe_block", true},
+        {"num_experts", 4},
+        {"top_k_experts", 2},
+        {"moe_intermediate_size", 24},
+        {"use_double_wide_mlp", true},
+        {"num_kv_shared_layers", 1},
+        {"layer_types", {"full_attention", "sliding_attention", "full_attention"}}},
+       "experts beside MLPs of several sizes, 96 and 192"},
       {"gemma4_text", {{"use_bidirectional_attention", "all"}}, "use_bidirectional_attention \"all\""},
       {"gemma4_text", {{"vocab_size_per_layer_input", 50}}, "vocab_size_per_layer_input = 50 and vocab_size = 100"},
       {"gemma4_text", {{"num_kv_shared_layers", 3}}, "num_kv_shared_layers = 3 of 3 layers"},
@@ -373,6 +383,8 @@ TEST(ArchitectureTest, EveryFieldOfASpecTells) {
       [](ModelSpec& s) { s.mixture.tolerance = 0.5; },
       [](ModelSpec& s) { s.mixture.renormalize = true; },
       [](ModelSpec& s) { s.mixture.scale = 2; },
+      [](ModelSpec& s) { s.mixture.expert_scales = true; },
+      [](ModelSpec& s) { s.mixture.normed_apart = true; },
       [](ModelSpec& s) { s.mixture.router_bias = true; },
       [](ModelSpec& s) { s.mixture.correction_bias = true; },
       [](ModelSpec& s) { s.mixture.expert_biases = true; },
@@ -561,6 +573,77 @@ TEST(ArchitectureTest, FilesOfGemma4MayHaveWhatTheTextModelDoesNotUse) {
       << "its values are its keys";
 }
 
+/// A file of so few tensors is enough where only its configuration is read.
+ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vector<float> divisors) {
+  GgufFile gguf{{}, {}, "file.gguf"};
+  gguf.metadata = {{"general.architecture", "gemma4"},
+                   {"tokenizer.ggml.tokens", std::vector<std::string>{"<pad>", "<eos>", "a", "<turn|>"}},
+                   {"tokenizer.ggml.eos_token_id", int64_t{1}}};
+  const std::map<std::string, GgufValue> usual = {
+      {"context_length", int64_t{512}},
+      {"embedding_length", int64_t{64}},
+      {"block_count", int64_t{4}},
+      {"feed_forward_length", std::vector<int64_t>{96, 96, 192, 192}},
+      {"attention.head_count", int64_t{4}},
+      {"attention.head_count_kv", std::vector<int64_t>{2, 1, 2, 1}},
+      {"attention.key_length", int64_t{16}},
+      {"attention.value_length", int64_t{16}},
+      {"attention.key_length_swa", int64_t{8}},
+      {"attention.value_length_swa", int64_t{8}},
+      {"attention.layer_norm_rms_epsilon", 1e-6},
+      {"attention.sliding_window", int64_t{24}},
+      {"attention.sliding_window_pattern", std::vector<int64_t>{1, 0, 1, 0}},
+      {"attention.shared_kv_layers", int64_t{2}},
+      {"rope.dimension_count", int64_t{16}},
+      {"rope.dimension_count_swa", int64_t{8}},
+      {"rope.freq_base", 1e6},
+  };
+  for (const auto* values : {&usual, &changes}) {
+    for (const auto& [key, value] : *values) gguf.metadata["gemma4." + key] = value;
+  }
+  const auto bytes = std::as_bytes(std::span(divisors));
+  if (!divisors.empty())
+    gguf.tensors["rope_freqs.weight"] = {NumberType::kF32, {static_cast<int64_t>(divisors.size())}, bytes};
+  for (const char* name : {"blk.0.attn_v.weight", "blk.0.ffn_gate_inp.weight"}) gguf.tensors[name] = {};
+  return SpecFromGguf(gguf);
+}
+
+TEST(ArchitectureTest, GgufOfGemma4SaysWhatItsLayersDifferIn) {
+  const std::vector<float> quarter = {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f};
+  const ModelSpec spec = Gemma4OfGguf({}, quarter);
+  EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{24, 0, 24, 0}));
+  EXPECT_EQ(spec.layers[0].head_dim, 8);
+  EXPECT_EQ(spec.layers[1].head_dim, 16);
+  EXPECT_EQ(spec.layers[1].num_kv_heads, 1);
+  EXPECT_TRUE(spec.layers[1].values_are_keys) << "the file has no values of it";
+  EXPECT_FALSE(spec.layers[0].values_are_keys);
+  EXPECT_EQ(spec.layers[3].kv_from_layer, 1);
+  EXPECT_EQ(spec.layers[3].intermediate_size, 192);
+  EXPECT_EQ(spec.ropes[0].turning_pairs, 2);
+  EXPECT_EQ(spec.ropes[1].theta, 10000);
+  EXPECT_EQ(spec.eos_token_ids, (std::vector<TokenId>{1, 3})) << "the end of a turn, too";
+  EXPECT_TRUE(MayBePresent(spec, "blk.2.attn_k.weight", Naming::kGguf)) << "keys that nobody reads";
+  EXPECT_FALSE(MayBePresent(spec, "blk.1.attn_v.weight", Naming::kGguf));
+
+  EXPECT_THAT(ErrorOf([] { Gemma4OfGguf({}, {}); }), HasSubstr("rope_freqs.weight is missing"));
+  EXPECT_THAT(ErrorOf([] { Gemma4OfGguf({}, {1, 1e30f, 1, 1, 1, 1, 1, 1}); }), HasSubstr("turn behind others"));
+  EXPECT_THAT(ErrorOf([&] {
+                Gemma4OfGguf({{"attention.value_length_swa", int64_t{4}}}, quarter);
+              }),
+              HasSubstr("values of another length"));
+  EXPECT_THAT(ErrorOf([&] {
+                Gemma4OfGguf({{"attention.shared_kv_layers", int64_t{4}}}, quarter);
+              }),
+              HasSubstr("attention.shared_kv_layers = 4 of 4 layers"));
+  EXPECT_THAT(ErrorOf([&] {
+                Gemma4OfGguf({{"expert_count", int64_t{4}},
+                              {"expert_used_count", int64_t{2}},
+                              {"expert_feed_forward_length", int64_t{8}}},
+                             quarter);
+              }),
+              HasSubstr("experts beside MLPs of several sizes"));
+}
+
 TEST(ArchitectureTest, WhatIsWrongInTheGenerationConfigurationIsSaidOfThatFile) {
   for (const char* generation : {"[]", R"({"eos_token_id": -5})", "{"}) {
     EXPECT_THAT(ErrorOf([&] { SpecFromHf(SmallConfig("llama").dump(), generation, "config.json"); }),
@@ -652,6 +735,29 @@ TEST(MixtureTest, EachExpertHasTensorsOfItsOwnInSafetensorsAndAPartOfOneInGguf) 
   EXPECT_EQ(hf.count("model.layers.0.mlp.gate.weight") + hf.count("model.layers.1.mlp.up_proj.weight"), 0u);
   EXPECT_EQ(gguf.at("blk.1.ffn_down_exps.weight"), (std::vector<int64_t>{8, 64, 24}));
   EXPECT_EQ(gguf.at("blk.2.ffn_gate_inp.weight"), (std::vector<int64_t>{8, 64}));
+}
+
+TEST(MixtureTest, TheMlpBesideGemma4sExpertsIsTheirSharedExpert) {
+  ModelSpec spec = ReadMixture("gemma4_text", {{"enable_moe_block", true}, {"top_k_experts", 2}});
+  EXPECT_EQ(spec.mixture.experts_per_token, 2);
+  EXPECT_EQ(spec.mixture.shared_intermediate_size, 96);
+  const auto shapes_of = [](const ModelSpec& s, Naming naming) {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const ExpectedTensor& t : ExpectedTensors(s, WeightsOf(s), naming)) shapes[t.name] = t.shape;
+    return shapes;
+  };
+  const auto hf = shapes_of(spec, Naming::kHf), gguf = shapes_of(spec, Naming::kGguf);
+  EXPECT_EQ(hf.at("model.layers.1.mlp.down_proj.weight"), (std::vector<int64_t>{64, 96}));
+  EXPECT_EQ(hf.at("model.layers.1.experts.gate_up_proj"), (std::vector<int64_t>{8, 48, 64}));
+  EXPECT_EQ(hf.at("model.layers.2.router.per_expert_scale"), (std::vector<int64_t>{8}));
+  EXPECT_EQ(gguf.at("blk.1.ffn_down.weight"), (std::vector<int64_t>{64, 96}));
+  EXPECT_EQ(gguf.at("blk.1.ffn_gate_up_exps.weight"), (std::vector<int64_t>{8, 48, 64}));
+  EXPECT_EQ(gguf.at("blk.2.ffn_gate_inp.scale"), (std::vector<int64_t>{64}));
+  spec.mixture.file_rows = GateUpRows::kApart;  // as older GGUF files may have them
+  const auto apart = shapes_of(spec, Naming::kGguf);
+  EXPECT_EQ(apart.at("blk.1.ffn_gate_exps.weight"), (std::vector<int64_t>{8, 24, 64}));
+  EXPECT_EQ(apart.at("blk.1.ffn_up_exps.weight"), (std::vector<int64_t>{8, 24, 64}));
+  EXPECT_FALSE(apart.contains("blk.1.ffn_gate_up_exps.weight"));
 }
 
 TEST(MixtureTest, ATokenReadsTheExpertsThatItChooses) {

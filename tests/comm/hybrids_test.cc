@@ -165,8 +165,11 @@ TEST(HybridGgufTest, ListsSayWhichLayersAreWhat) {
   EXPECT_EQ(spec.layers[3].mixer, Mixer::kStateSpace);
   EXPECT_FALSE(spec.layers[3].mlp);
   EXPECT_EQ(spec.recurrence.value_dim, 10);
-  EXPECT_THAT(RefusalOf("lfm2", {{"attention.head_count_kv", Counts{0, 2, 4, 0}}}),
-              HasSubstr("layers of several sizes are not supported: attention.head_count_kv is 2 and 4"));
+  const ModelSpec several = SpecFromGguf(FileOf(
+      "nemotron_h", {{"attention.head_count_kv", Counts{0, 2, 4, 0}}, {"feed_forward_length", Counts{96, 0, 0, 48}}}));
+  EXPECT_EQ(several.layers[1].num_kv_heads, 2);
+  EXPECT_EQ(several.layers[2].num_kv_heads, 4);
+  EXPECT_EQ(several.layers[3].intermediate_size, 48);
   EXPECT_THAT(RefusalOf("lfm2", {{"attention.head_count_kv", Counts{0, 2}}, {"shortconv.l_cache", int64_t{3}}}),
               HasSubstr("lists 2 layers of 4"));
   EXPECT_THAT(RefusalOf("nemotron_h", {{"attention.head_count_kv", Counts{0, 0, 2, 0}},

@@ -61,6 +61,12 @@ TINY = {
     "erniemoe": dict(kind="Ernie4_5_Moe", hidden_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                      intermediate_size=56, moe_intermediate_size=20, vocab_size=147, moe_num_experts=6, moe_k=2,
                      moe_num_shared_experts=2, tie_word_embeddings=True),
+    # As the large one is: values of layers without a window are their keys, of which they have fewer.
+    "gemma4moe": dict(kind="Gemma4Text", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                      head_dim=12, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=37,
+                      moe_intermediate_size=15, vocab_size=137, num_experts=7, top_k_experts=3, enable_moe_block=True,
+                      hidden_size_per_layer_input=0, sliding_window=20, final_logit_softcapping=8.0, tie_word_embeddings=True,
+                      layer_types=["sliding_attention", "full_attention", "full_attention"]),
 }
 
 
@@ -71,6 +77,9 @@ def spread_out(model):
         if parameter.dim() >= 2:
             torch.nn.init.normal_(parameter, std=0.3)
     scatter_vectors(model)
+    for name, parameter in model.named_parameters():  # what Gemma's routers read is divided by the root of its size
+        if name.endswith("router.proj.weight"):
+            parameter *= parameter.shape[1] ** 0.5
     for name, buffer in model.named_buffers():
         if name.endswith("e_score_correction_bias"):
             buffer += 0.1 * torch.randn_like(buffer)
@@ -85,7 +94,7 @@ class RouterMargins:
     def __init__(self, model):
         self.least = float("inf")
         for module in model.modules():
-            if type(module).__name__.lower().endswith("topkrouter"):
+            if type(module).__name__.lower().endswith(("topkrouter", "gemma4textrouter")):
                 module.register_forward_hook(self.look)
 
     def look(self, router, inputs, outputs):
@@ -104,8 +113,9 @@ class RouterMargins:
             best = sums[1][:, :router.topk_group, None].expand(-1, -1, groups.shape[-1])
             logits = groups.gather(1, best).flatten(1)
         ordered = logits.sort(-1, descending=True)[0]
-        if router.top_k < ordered.shape[-1]:
-            self.see(ordered[:, router.top_k - 1] - ordered[:, router.top_k])
+        chosen = router.top_k if hasattr(router, "top_k") else router.config.top_k_experts
+        if chosen < ordered.shape[-1]:
+            self.see(ordered[:, chosen - 1] - ordered[:, chosen])
 
     def look_at_neighbours(self, logits, tolerance):
         """Who is just near enough to a chosen expert to join its softmax."""

@@ -28,6 +28,7 @@ struct Routing {
   int64_t groups = 1, groups_per_token = 1;
   float scale = 1;
   float tolerance = 0;
+  bool scaled = false;  // expert by expert
 };
 
 std::vector<Routing> Routings() {
@@ -44,6 +45,8 @@ std::vector<Routing> Routings() {
       {"sparse mixer", 16, 2, RouterScore::kSparseMixer, false, false, 1, 1, 1, 0.5f},
       {"sparse mixer of many", 70, 4, RouterScore::kSparseMixer, false, false, 1, 1, 1.5f, 0.9f},
       {"many", 1024, 8, RouterScore::kSoftmax, true},
+      {"scaled", 40, 5, RouterScore::kSoftmax, true, false, 1, 1, 2, 0, true},
+      {"sparse mixer, scaled", 16, 2, RouterScore::kSparseMixer, false, false, 1, 1, 1, 0.5f, true},
   };
   return routings;
 }
@@ -69,17 +72,20 @@ void ExpectRoutesLikeReference(const Stream& stream, const Routing& r, const std
                         .renormalize = r.renormalize,
                         .scale = r.scale,
                         .num_groups = r.groups,
-                        .groups_per_token = r.groups_per_token});
+                        .groups_per_token = r.groups_per_token,
+                        .expert_scales = r.scaled ? correction.data() : nullptr});
   for (int64_t t = 0; t < tokens; ++t) {
     const auto row = logits.begin() + t * stride;
     const auto want = reference::RouteExperts(
         {row, row + r.experts}, r.corrected ? std::vector<double>(bias.begin(), bias.end()) : std::vector<double>(),
         r.score, r.tolerance, r.per_token, r.renormalize, r.scale, r.groups, r.groups_per_token);
     for (int64_t j = 0; j < r.per_token; ++j) {
-      const auto [expert, weight] = want[static_cast<size_t>(j)];
+      const int32_t expert = want[static_cast<size_t>(j)].first;
+      const double of_expert = r.scaled ? bias[static_cast<size_t>(expert)] : 1;
+      const double weight = want[static_cast<size_t>(j)].second * of_expert;
       const int64_t at = t * r.per_token + j;
       EXPECT_EQ(experts[at], expert) << r.name << ": token " << t << ", choice " << j;
-      EXPECT_NEAR(weights[at], weight, 2e-6 * std::max(1.0, weight)) << r.name << ": token " << t;
+      EXPECT_NEAR(weights[at], weight, 2e-6 * std::max(1.0, std::abs(weight))) << r.name << ": token " << t;
     }
   }
 }

@@ -173,6 +173,10 @@ Json OwnKeysOf(const ModelShape& s) {
                  {"num_kv_shared_layers", s.shares_kv ? s.layers - 2 : 0},
                  {"use_double_wide_mlp", true}};
     if (!s.shares_kv) keys.update({{"attention_k_eq_v", true}, {"num_global_key_value_heads", 1}});
+    if (s.experts) {
+      keys.update(
+          {{"enable_moe_block", true}, {"num_experts", 6}, {"top_k_experts", 2}, {"moe_intermediate_size", 40}});
+    }
     return keys;
   }
   return Json::object();
@@ -213,6 +217,10 @@ Numbers NumbersOf(const ExpectedTensor& tensor) {
   // Logits far apart: experts are not chosen by rounding.
   if (tensor.role == Role::kRouter) return {0, 8 / std::sqrt(static_cast<float>(tensor.shape[1]))};
   if (tensor.role == Role::kRouterCorrection) return {0, 0.1f};
+  if (tensor.role == Role::kRouterNorm) {  // which is divided by the root of its length
+    const float root = std::sqrt(static_cast<float>(tensor.shape[0]));
+    return {root, 0.2f * root};
+  }
   if (tensor.role == Role::kSinks) return {1, 1};
   if (tensor.name.ends_with("proj_bias")) return {0, 0.5f};
   if (tensor.shape.size() == 3) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};  // [.., inputs, ..]

@@ -17,6 +17,7 @@ struct ModelShape {
   /// Of gemma4_text: all layers but the first two read keys and values of those, and layers get inputs of their own;
   /// otherwise values of every other layer are its keys, of one head.
   bool shares_kv = true;
+  bool experts = false;  // of gemma4_text, which then shares no keys
 };
 
 /// Writes config.json and model.safetensors of random weights into a new directory, which goes with the object.

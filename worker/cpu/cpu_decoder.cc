@@ -124,8 +124,7 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
 
 void CpuDecoder::AddMlp(int64_t layer) {
   MultiplyOut(buffers_.activated.data(), weights(layer).down, weights(layer).down_bias, buffers_.delta.data());
-  // With an input of its own, the layer adds once more.
-  AddToResidual(weights(layer).mlp_after_norm, spec_.layer_input_size > 0 ? 1 : weights(layer).scale);
+  AddToResidual(weights(layer).mlp_after_norm, ScaleAfterMlp(layer));
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {

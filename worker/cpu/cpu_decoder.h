@@ -61,8 +61,16 @@ class CpuDecoder final : private DecoderOps {
   /// norm(residual), or the residual itself where there is no norm, i.e. no weight.
   const float* Normed(const NormWeights& weights);
   void Norm(const NormWeights& weights, float* out);  // out = norm(residual)
-  /// What the shared expert makes of the normed rows: into shared of the activations of experts.
-  void MultiplyShared(const MixtureWeights& weights);
+  /// What the chosen experts make of experts_in_, each row by itself; and out = the sum of it and of what the shared
+  /// one gives.
+  void MultiplyExperts(const MixtureWeights& weights);
+  void CombineExperts(const float* shared, float* out);
+  /// out = what the shared expert makes of experts_in_.
+  void MultiplyShared(const MixtureWeights& weights, float* out);
+  /// AddExperts with Mixture::normed_apart.
+  void AddExpertsNormedApart(int64_t layer);
+  /// The layer's scale for what its MLP adds: with an input of its own, the layer adds once more.
+  float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   void NormQueriesAndKeys(int64_t layer);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
               kernels::Activations activations);
@@ -91,7 +99,7 @@ class CpuDecoder final : private DecoderOps {
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;
   CpuActivations buffers_;
-  const float* experts_in_ = nullptr;  // [T, hidden]: what routers and experts read, buffers_.normed or .residual
+  const float* experts_in_ = nullptr;  // [T, hidden]: what is multiplied next, buffers_.normed or .residual
   ExpertActivations experts_;          // of layers with a mixture
   CpuMixers mixers_;
   std::vector<float> logits_;  // [R, local vocab], or of the rows that were asked for last

@@ -1,8 +1,11 @@
 // Mixtures of experts on the CPU.
+#include <algorithm>
+
 #include "kernels/activation.h"
 #include "kernels/combine_experts.h"
 #include "kernels/expert_matmul.h"
 #include "kernels/gate_mul.h"
+#include "kernels/rms_norm.h"
 #include "kernels/route_experts.h"
 #include "worker/cpu/cpu_decoder.h"
 
@@ -47,8 +50,11 @@ ExpertActivations::ExpertActivations(const ModelSpec& spec, const RankShard& sha
   if (m.shared_intermediate_size > 0) {
     make(shared_gate_up, gates * max_tokens * 2 * shard.shared_mlp.size());
     make(shared_activated, max_tokens * shard.shared_mlp.size());
-    make(shared, max_tokens * spec.hidden_size);
+    make(shared, m.normed_apart ? 0 : max_tokens * spec.hidden_size);
   }
+  if (!m.normed_apart) return;
+  make(terms, 2 * max_tokens * spec.hidden_size);
+  make(sums, 2 * max_tokens * spec.hidden_size);
 }
 
 void CpuDecoder::NormRoute(int64_t layer) {
@@ -56,13 +62,14 @@ void CpuDecoder::NormRoute(int64_t layer) {
   const MixtureWeights& w = weights(layer).mixture;
   ExpertActivations& a = experts_;
   const int64_t width = RouterWidth(m);
-  experts_in_ = Normed(weights(layer).mlp_norm);
+  experts_in_ = Normed(m.normed_apart ? w.router_norm : weights(layer).mlp_norm);
   Matmul(experts_in_, w.router, a.logits.data(), width, tokens_, kernels::Activations::kInt16);
   if (!w.router_bias.empty()) AddBias(w.router_bias, a.logits.data(), tokens_, width);
   kernels::RouteExpertsParams routing = RoutingOf(m);
   routing.logits = a.logits.data();
   routing.logits_stride = width;
   routing.correction = DataOf(w.correction);
+  routing.expert_scales = DataOf(w.scales);
   routing.experts = a.chosen.data();
   routing.weights = a.weights.data();
   routing.num_tokens = tokens_;
@@ -74,6 +81,42 @@ void CpuDecoder::NormRoute(int64_t layer) {
 void CpuDecoder::AddExperts(int64_t layer) {
   const Mixture& m = spec_.mixture;
   const MixtureWeights& w = weights(layer).mixture;
+  ExpertActivations& a = experts_;
+  if (m.normed_apart) return AddExpertsNormedApart(layer);
+  MultiplyExperts(w);
+  if (!w.shared_in.empty()) MultiplyShared(w, a.shared.data());
+  CombineExperts(DataOf(a.shared), buffers_.delta.data());
+  AddToResidual(weights(layer).mlp_after_norm, ScaleAfterMlp(layer));
+}
+
+void CpuDecoder::AddExpertsNormedApart(int64_t layer) {
+  const MixtureWeights& w = weights(layer).mixture;
+  ExpertActivations& a = experts_;
+  const int64_t hidden = spec_.hidden_size, count = tokens_ * hidden;
+  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
+  experts_in_ = Normed(weights(layer).mlp_norm);
+  MultiplyShared(w, a.terms.data());
+  experts_in_ = Normed(w.experts_norm);
+  MultiplyExperts(w);
+  CombineExperts(nullptr, a.terms.data() + count);
+  float* sums = a.terms.data();
+  if (collective_.size() > 1) {
+    sums = a.sums.data();
+    std::fill_n(sums, 2 * count, 0.0f);
+    const auto both = static_cast<size_t>(2 * count);
+    collective_.AllReduceAdd({a.terms.data(), both}, {sums, both});
+  }
+  float* delta = buffers_.delta.data();
+  kernels::RmsNorm(stream_,
+                   {NumberType::kF32, sums, nullptr, w.shared_after_norm.data(), delta, tokens_, hidden, epsilon});
+  kernels::RmsNorm(stream_, {NumberType::kF32, sums + count, nullptr, w.experts_after_norm.data(), delta, tokens_,
+                             hidden, epsilon, true});
+  kernels::RmsNorm(stream_, {NumberType::kF32, delta, nullptr, weights(layer).mlp_after_norm.data(),
+                             buffers_.residual.data(), tokens_, hidden, epsilon, true, ScaleAfterMlp(layer)});
+}
+
+void CpuDecoder::MultiplyExperts(const MixtureWeights& w) {
+  const Mixture& m = spec_.mixture;
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.expert_mlp.size();
   std::vector<float>& in = spec_.gated_mlp ? a.gate_up : a.activated;
@@ -100,28 +143,31 @@ void CpuDecoder::AddExperts(int64_t layer) {
                                   .bias = collective_.rank() == 0 ? DataOf(w.down_bias) : nullptr,
                                   .y = a.out.data(),
                                   .activations = activations_});
-  if (!w.shared_in.empty()) MultiplyShared(w);
+}
+
+void CpuDecoder::CombineExperts(const float* shared, float* out) {
+  const Mixture& m = spec_.mixture;
+  const ExpertActivations& a = experts_;
   kernels::CombineExperts(stream_, {.dtype = NumberType::kF32,
                                     .rows = a.out.data(),
                                     .row_of_pair = a.row_of_pair.data(),
                                     .weights = a.weights.data(),
-                                    .shared = DataOf(a.shared),
+                                    .shared = shared,
                                     .shared_gate = m.shared_gate ? a.logits.data() + m.experts : nullptr,
                                     .shared_gate_stride = RouterWidth(m),
-                                    .out = buffers_.delta.data(),
+                                    .out = out,
                                     .num_tokens = tokens_,
                                     .experts_per_token = m.experts_per_token,
                                     .columns = spec_.hidden_size});
-  AddToResidual(weights(layer).mlp_after_norm, spec_.layer_input_size > 0 ? 1 : weights(layer).scale);
 }
 
-void CpuDecoder::MultiplyShared(const MixtureWeights& w) {
+void CpuDecoder::MultiplyShared(const MixtureWeights& w, float* out) {
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.shared_mlp.size();
   std::vector<float>& in = spec_.gated_mlp ? a.shared_gate_up : a.shared_activated;
   Matmul(experts_in_, w.shared_in, in.data(), spec_.gated_mlp ? 2 * columns : columns, tokens_, activations_);
   Activate(stream_, spec_, in, a.shared_activated, tokens_, columns);
-  Matmul(a.shared_activated.data(), w.shared_down, a.shared.data(), spec_.hidden_size, tokens_, activations_);
+  Matmul(a.shared_activated.data(), w.shared_down, out, spec_.hidden_size, tokens_, activations_);
 }
 
 }  // namespace quire

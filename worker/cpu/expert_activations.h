@@ -24,6 +24,9 @@ struct ExpertActivations {
   std::vector<float> out;            // [T * k, hidden]
   std::vector<float> shared_gate_up, shared_activated;  // [T, 2 * local shared mlp], [T, local shared mlp]
   std::vector<float> shared;                            // [T, hidden]
+  // With Mixture::normed_apart, what the shared expert gives, and behind that what the chosen ones do: of this rank, of
+  // all of them. [2 * T, hidden]
+  std::vector<float> terms, sums;
 };
 
 }  // namespace quire

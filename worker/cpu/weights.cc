@@ -136,6 +136,11 @@ MixtureWeights ModelWeights::LoadMixture(const ModelFiles& files, const RankShar
   wanted_ = wanted;
   out.router_bias = ReadVector(files, shard, Role::kRouterBias, layer);
   out.correction = ReadVector(files, shard, Role::kRouterCorrection, layer);
+  out.scales = ReadVector(files, shard, Role::kExpertScale, layer);
+  out.router_norm.weight = ReadVector(files, shard, Role::kRouterNorm, layer);
+  out.experts_norm.weight = ReadVector(files, shard, Role::kExpertsNorm, layer);
+  out.experts_after_norm = ReadVector(files, shard, Role::kExpertsAfterNorm, layer);
+  out.shared_after_norm = ReadVector(files, shard, Role::kSharedAfterNorm, layer);
   for (int64_t e = 0; e < mixture.experts; ++e) {
     if (gated) out.in.push_back(matrix(Role::kExpertGate, e));
     out.in.push_back(matrix(Role::kExpertUp, e));

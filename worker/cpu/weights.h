@@ -27,7 +27,11 @@ struct NormWeights {
 struct MixtureWeights {
   Matrices router;                             // [experts, hidden] and, of a gate of the shared expert, [1, hidden]
   std::vector<float> router_bias, correction;  // [experts]; empty for none
-  std::vector<float> in_bias, down_bias;       // [experts, rows of in], [experts, hidden]; empty for none
+  std::vector<float> scales;                   // [experts], of what they give; empty for none
+  // With Mixture::normed_apart; empty for none.
+  NormWeights router_norm, experts_norm;
+  std::vector<float> experts_after_norm, shared_after_norm;  // [hidden]
+  std::vector<float> in_bias, down_bias;                     // [experts, rows of in], [experts, hidden]; empty for none
   Matrices in;                      // of each expert gate, if there is one, and up: [local expert mlp, hidden]
   Matrices down;                    // of each expert [hidden, local expert mlp]
   Matrices shared_in, shared_down;  // of the shared expert, likewise; empty for none

@@ -58,16 +58,16 @@ class CudaDecoder final : private DecoderOps {
  private:
   struct Memory {
     Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes, Pieces pieces);
-    std::vector<float*> ropes;         // of each kind: [max_model_len, rotated_dims]
-    std::vector<float*> query_ropes;   // the same of queries that grow, or null
-    std::vector<int32_t*> head_start;  // of each kind of attention: [local kv heads + 1]
-    std::vector<int32_t*> kv_head_of;  // likewise [local heads]: the local kv head that each reads
-    float* alibi_slopes;               // of local heads, or null
-    float* head_bias;                  // [logits_width], zeros beyond the rank's vocabulary; or null
-    float* workspace;                  // of decode attention
-    float* sinks;                      // [layers, local heads], or null
-    float* router_bias;                // [layers, router_width], zeros beyond the experts; or null
-    float* correction;                 // [layers, experts], or null
+    std::vector<float*> ropes;          // of each kind: [max_model_len, rotated_dims]
+    std::vector<float*> query_ropes;    // the same of queries that grow, or null
+    std::vector<int32_t*> head_start;   // of each kind of attention: [local kv heads + 1]
+    std::vector<int32_t*> kv_head_of;   // likewise [local heads]: the local kv head that each reads
+    float* alibi_slopes;                // of local heads, or null
+    float* head_bias;                   // [logits_width], zeros beyond the rank's vocabulary; or null
+    float* workspace;                   // of decode attention
+    float* sinks;                       // [layers, local heads], or null
+    float* router_bias;                 // [layers, router_width], zeros beyond the experts; or null
+    float *correction, *expert_scales;  // [layers, experts], or null
     Activations activations;
     CudaExpertActivations experts;
     int64_t bytes;
@@ -106,6 +106,10 @@ class CudaDecoder final : private DecoderOps {
   /// What the chosen experts make of experts_in_: CudaExpertActivations::out; and the shared one: shared.
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
+  /// out = the sum of what the chosen experts gave and of `shared`, which may be null.
+  void CombineExperts(const void* shared, void* out);
+  /// AddExperts with Mixture::normed_apart.
+  void AddExpertsNormedApart(int64_t layer);
   /// Sums of squares of the step's queries and keys, of all ranks: [num_rows, 2].
   const float* SquaresOfAllRanks(int64_t layer);
   /// Makes what layers get of the step's tokens beside the residual.
@@ -148,7 +152,7 @@ class CudaDecoder final : private DecoderOps {
   const StepOnDevice* step_ = nullptr;
   const CudaKvCache* cache_ = nullptr;
   bool fused_ = false;
-  const void* experts_in_ = nullptr;  // [num_rows, hidden]: what the layer's router and experts read
+  const void* experts_in_ = nullptr;  // [num_rows, hidden]: what the layer's router or experts read next
   void* pending_ = nullptr;           // [num_rows, hidden], this rank's part of what the residual lacks; or null
 };
 

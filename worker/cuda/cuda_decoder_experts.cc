@@ -3,6 +3,7 @@
 #include "kernels/combine_experts.h"
 #include "kernels/cuda/experts/expert_matmul.h"
 #include "kernels/gate_mul.h"
+#include "kernels/rms_norm.h"
 #include "kernels/route_experts.h"
 #include "worker/cuda/cuda_decoder.h"
 #include "worker/model/weight_slice.h"
@@ -13,7 +14,7 @@ void CudaDecoder::NormRoute(int64_t layer) {
   const Mixture& m = spec_.mixture;
   const CudaLayerWeights& w = weights(layer);
   const CudaExpertActivations& e = memory_.experts;
-  experts_in_ = Normed(w.mlp_norm, w.mlp_norm_bias);
+  experts_in_ = m.normed_apart ? Normed(w.norms_apart.router, nullptr) : Normed(w.mlp_norm, w.mlp_norm_bias);
   GemmParams product = Product(experts_in_, spec_.hidden_size, w.router, e.logits, e.router_width, shape_.num_rows);
   product.float_result = true;
   products_.Run(product);
@@ -25,6 +26,7 @@ void CudaDecoder::NormRoute(int64_t layer) {
   routing.logits = e.logits;
   routing.logits_stride = e.router_width;
   routing.correction = m.correction_bias ? memory_.correction + layer * m.experts : nullptr;
+  routing.expert_scales = m.expert_scales ? memory_.expert_scales + layer * m.experts : nullptr;
   routing.experts = e.chosen;
   routing.weights = e.weights;
   routing.num_tokens = shape_.num_rows;
@@ -34,25 +36,52 @@ void CudaDecoder::NormRoute(int64_t layer) {
 }
 
 void CudaDecoder::AddExperts(int64_t layer) {
-  const Mixture& m = spec_.mixture;
   const CudaExpertActivations& e = memory_.experts;
+  if (spec_.mixture.normed_apart) return AddExpertsNormedApart(layer);
   MultiplyExperts(layer);
   if (e.shared != nullptr) MultiplyShared(layer);
+  CombineExperts(e.shared, memory_.activations.delta);
+  if (const void* norm = weights(layer).mlp_after_norm; norm != nullptr)
+    return AddNormOfDelta(norm, ScaleAfterMlp(layer));
+  pending_ = memory_.activations.delta;
+}
+
+void CudaDecoder::AddExpertsNormedApart(int64_t layer) {
+  const CudaLayerWeights& w = weights(layer);
+  const Activations& a = memory_.activations;
+  const int64_t rows = shape_.num_rows, count = rows * a.hidden;
+  const auto epsilon = static_cast<float>(spec_.norm_epsilon);
+  void* shared = memory_.experts.shared;
+  void* chosen = static_cast<std::byte*>(shared) + count * ByteSize(sizes_.dtype);
+  experts_in_ = Normed(w.mlp_norm, w.mlp_norm_bias);
+  MultiplyShared(layer);
+  experts_in_ = Normed(w.norms_apart.experts, nullptr);
+  MultiplyExperts(layer);
+  CombineExperts(nullptr, chosen);
+  if (collective_ != nullptr) collective_->AllReduceSum(shared, 2 * count, sizes_.dtype, device_.stream().handle);
+  const auto norm = [&](void* from, const void* weight, void* to, bool adds, float scale) {
+    kernels::RmsNorm(device_.stream(), {sizes_.dtype, from, nullptr, weight, to, rows, a.hidden, epsilon, adds, scale});
+  };
+  norm(shared, w.norms_apart.shared_after, a.delta, false, 1);
+  norm(chosen, w.norms_apart.experts_after, a.delta, true, 1);
+  norm(a.delta, w.mlp_after_norm, a.residual, true, ScaleAfterMlp(layer));
+}
+
+void CudaDecoder::CombineExperts(const void* shared, void* out) {
+  const Mixture& m = spec_.mixture;
+  const CudaExpertActivations& e = memory_.experts;
   kernels::CombineExperts(device_.stream(), {.dtype = sizes_.dtype,
                                              .rows = e.out,
                                              .row_of_pair = e.row_of_pair,
                                              .weights = e.weights,
-                                             .shared = e.shared,
+                                             .shared = shared,
                                              .shared_gate = m.shared_gate ? e.logits + m.experts : nullptr,
                                              .shared_gate_stride = e.router_width,
-                                             .out = memory_.activations.delta,
+                                             .out = out,
                                              .num_tokens = shape_.num_rows,
                                              .experts_per_token = m.experts_per_token,
                                              .columns = spec_.hidden_size,
                                              .scale = static_cast<float>(spec_.residual_scale)});
-  if (const void* norm = weights(layer).mlp_after_norm; norm != nullptr)
-    return AddNormOfDelta(norm, ScaleAfterMlp(layer));
-  pending_ = memory_.activations.delta;
 }
 
 void CudaDecoder::MultiplyExperts(int64_t layer) {

@@ -54,6 +54,8 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
       router_bias(spec.mixture.router_bias ? pieces.Take<float>(spec.num_layers() * CudaWeights::RouterWidth(spec))
                                            : nullptr),
       correction(spec.mixture.correction_bias ? pieces.Take<float>(spec.num_layers() * spec.mixture.experts) : nullptr),
+      expert_scales(spec.mixture.expert_scales ? pieces.Take<float>(spec.num_layers() * spec.mixture.experts)
+                                               : nullptr),
       activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
       experts(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
       bytes(pieces.taken()) {}
@@ -80,6 +82,7 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
   for (const auto& [role, to, width] :
        {std::tuple{Role::kRouterBias, memory_.router_bias, CudaWeights::RouterWidth(spec_)},
         {Role::kRouterCorrection, memory_.correction, spec_.mixture.experts},
+        {Role::kExpertScale, memory_.expert_scales, spec_.mixture.experts},
         {Role::kSinks, memory_.sinks, sizes_.shard.heads.size()}}) {
     if (to == nullptr) continue;
     std::vector<float> all;
@@ -88,7 +91,7 @@ void CudaDecoder::LoadTables(const ModelFiles& files) {
       all.insert(all.end(), of_layer.begin(), of_layer.end());
       all.resize(static_cast<size_t>((layer + 1) * width));
     }
-    CopyNow(device_, all, to, "what layers add to scores");
+    CopyNow(device_, all, to, "what layers change scores by");
   }
   for (size_t kind = 0; kind < sizes_.kinds.size(); ++kind) {
     const std::vector<int32_t>& start = sizes_.kinds[kind].head_start;

@@ -5,7 +5,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/formats/scaled_matrix.h"
-#include "kernels/cuda/products/skinny_gemm.h"
+#include "worker/cuda/gate_up_rows.h"
 #include "worker/cuda/pieces.h"
 #include "worker/cuda/uploader.h"
 #include "worker/model/weight_slice.h"
@@ -55,7 +55,8 @@ struct Layout {
                         .experts_in = mlp_if(layer.mixture, m.experts * 2 * expert, hidden),
                         .experts_down = mlp_if(layer.mixture, m.experts * hidden, expert),
                         .shared_in = mlp_if(shares, 2 * shared, hidden),
-                        .shared_down = mlp_if(shares, hidden, shared)});
+                        .shared_down = mlp_if(shares, hidden, shared),
+                        .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
     }
     embedding_norm = take_if(spec.embedding_norm, hidden);
     embedding_norm_bias = take_if(spec.embedding_norm && spec.norm_bias, hidden);
@@ -73,6 +74,11 @@ struct Layout {
     } else if (memory != nullptr) {
       head = static_cast<std::byte*>(embedding) + shard.vocab.begin * hidden * element;
     }
+  }
+
+  CudaMixtureNorms PlaceNorms(const Mixture& mixture, int64_t bytes) {
+    if (!mixture.normed_apart) return {};
+    return {pieces.Take(bytes), pieces.Take(bytes), pieces.Take(bytes), pieces.Take(bytes)};
   }
 
   Pieces pieces;
@@ -139,6 +145,10 @@ class Loader {
     if (m.shared_gate) router.push_back(Rows(Role::kSharedScale, layer).front());
     router.resize(static_cast<size_t>(CudaWeights::RouterWidth(files_.spec())));
     uploader_.Upload(to.router, router, all, hidden);
+    Vector(to.norms_apart.router, Role::kRouterNorm, layer);
+    Vector(to.norms_apart.experts, Role::kExpertsNorm, layer);
+    Vector(to.norms_apart.experts_after, Role::kExpertsAfterNorm, layer);
+    Vector(to.norms_apart.shared_after, Role::kSharedAfterNorm, layer);
     auto* in = static_cast<std::byte*>(to.experts_in);
     auto* down = static_cast<std::byte*>(to.experts_down);
     for (int64_t expert = 0; expert < m.experts; ++expert) {
@@ -220,17 +230,6 @@ class Loader {
     if (files_.spec().gated_mlp) return Alternating(Rows(Role::kGate, layer), up, width);
     up.resize(static_cast<size_t>(width));
     return up;
-  }
-
-  /// In the order of kernels::SkinnyGateUpRow.
-  static std::vector<RowSource> Alternating(const std::vector<RowSource>& gate, const std::vector<RowSource>& up,
-                                            int64_t width) {
-    std::vector<RowSource> rows(static_cast<size_t>(2 * width));
-    for (size_t i = 0; i < gate.size(); ++i) {
-      rows[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), false))] = gate[i];
-      rows[static_cast<size_t>(kernels::SkinnyGateUpRow(static_cast<int64_t>(i), true))] = up[i];
-    }
-    return rows;
   }
 
   struct TransposedTensor {

@@ -10,6 +10,11 @@
 
 namespace quire {
 
+/// [hidden] each, of Mixture::normed_apart; null for others.
+struct CudaMixtureNorms {
+  void *router = nullptr, *experts = nullptr, *experts_after = nullptr, *shared_after = nullptr;
+};
+
 /// One rank's weights of one layer in device memory. Matrices are [rows, cols] with y = x * W^T; rows and columns that
 /// only pad are zero.
 struct CudaLayerWeights {
@@ -38,7 +43,8 @@ struct CudaLayerWeights {
   void* experts_down;       // [experts, hidden, expert_width]
   void* shared_in;          // [2 * shared_width, hidden], like mlp_in; or null
   void* shared_down;        // [hidden, shared_width], or null
-  float scale = 1;          // of the residual after the layer
+  CudaMixtureNorms norms_apart;
+  float scale = 1;  // of the residual after the layer
 };
 
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of

@@ -32,7 +32,7 @@ struct CudaExpertActivations {
     if (spec.mixture.shared_intermediate_size == 0) return;
     shared_gate_up = rows(max_tokens, 2 * shared_width);
     shared_activated = rows(max_tokens, shared_width);
-    shared = rows(max_tokens, spec.hidden_size);
+    shared = rows(spec.mixture.normed_apart ? 2 * max_tokens : max_tokens, spec.hidden_size);
   }
 
   int64_t width, shared_width;  // columns of an expert's and of the shared expert's MLP
@@ -49,6 +49,7 @@ struct CudaExpertActivations {
   void* shared_gate_up = nullptr;    // [T, 2 * shared_width]
   void* shared_activated = nullptr;  // [T, shared_width]
   void* shared = nullptr;            // [T, hidden]; null where there is no shared expert
+                                     // With Mixture::normed_apart, what experts give follows: [2 * T, hidden].
 };
 
 }  // namespace quire

@@ -47,10 +47,11 @@ class DecoderOps {
   /// residual += activated * down^T + bias, likewise.
   virtual void AddMlp(int64_t layer) = 0;
   /// chosen = the experts that the layer's router chooses for each row of norm(residual), and their weights. All ranks
-  /// choose the same.
+  /// choose the same. With Mixture::normed_apart the router has a norm of its own, divided by sqrt(hidden).
   virtual void NormRoute(int64_t layer) = 0;
   /// residual += the sum of what the chosen experts make of norm(residual), each times its weight, and of what the
-  /// shared one makes of it, summed over the ranks, and then scaled or normed likewise.
+  /// shared one makes of it, summed over the ranks, and then scaled or normed likewise. With Mixture::normed_apart,
+  /// both read norms of their own, and both terms are normed after they were summed over the ranks.
   virtual void AddExperts(int64_t layer) = 0;
   /// residual += norm((activation(residual * gate^T) .* the layer's inputs) * out^T): all of it on every rank.
   virtual void AddLayerInput(int64_t layer) = 0;

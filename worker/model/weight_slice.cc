@@ -1,5 +1,6 @@
 #include "worker/model/weight_slice.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -175,9 +176,11 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
   std::vector<float> whole(static_cast<size_t>(tensor.rows() * tensor.cols())), part;
   for (int64_t row = 0; row < tensor.rows(); ++row)  // more than one where the file has a vector as a matrix
     kernels::DecodeRow(stored, row, 0, tensor.cols(), whole.data() + row * tensor.cols());
-  const float add = IsNorm(role) && files.spec().norms_add_one ? 1 : 0;
+  const ModelSpec& spec = files.spec();
+  const float add = IsNorm(role) && spec.norms_add_one ? 1 : 0;
+  const float scale = role == Role::kRouterNorm ? 1 / std::sqrt(static_cast<float>(spec.hidden_size)) : 1;
   for (const int64_t row : SliceOf(files, shard, role, layer).rows) {
-    part.push_back(whole[static_cast<size_t>(row)] + add);
+    part.push_back((whole[static_cast<size_t>(row)] + add) * scale);
   }
   return part;
 }

@@ -1,6 +1,7 @@
 // Gemma 4's text models: Gemma 3 with heads of two sizes, norms of values, scores that nothing is multiplied by, and a
 // scale of each layer. The small ones give each layer numbers of each token of its own, and their last layers read the
-// keys and values of earlier ones; in the large ones values of layers without a window are their keys.
+// keys and values of earlier ones; in the large ones values of layers without a window are their keys. A mixture has
+// its experts beside the MLP of each layer, which is their shared expert.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -8,7 +9,10 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/llama.h"
+#include "comm/model/architectures/mixtures.h"
 
 namespace quire::architectures {
 
@@ -16,6 +20,7 @@ namespace {
 
 constexpr double kFullTheta = 1000000, kLocalTheta = 10000;
 constexpr int64_t kGemma4FullEvery = 6, kFullHeadDim = 512;
+constexpr const char* kGgufExpertsIn = "blk.{}.ffn_gate_up_exps.weight";
 
 /// What one layer says of its heads; HF's newer files have such an object for each layer that differs.
 void ReadHeads(const HfConfig& config, LayerSpec& layer) {
@@ -46,27 +51,55 @@ void ReadHeadsOfLayers(const HfConfig& config, ModelSpec& spec) {
 
 /// The last `sharing` layers read the keys and values of the last layer before them that has a window as they do, or
 /// has none.
-void ShareKeysAndValues(const HfConfig& config, ModelSpec& spec) {
-  const int64_t sharing = config.Count("num_kv_shared_layers", 0), first = spec.num_layers() - sharing;
-  if (sharing < 0 || first < 1) {
-    Fail("{}: num_kv_shared_layers = {} of {} layers", config.path(), sharing, spec.num_layers());
-  }
-  const int64_t factor = config.Flag("use_double_wide_mlp") ? 2 : 1;
+void ShareKeysAndValues(int64_t sharing, const char* key, const std::string& path, ModelSpec& spec) {
+  const int64_t first = spec.num_layers() - sharing;
+  if (sharing < 0 || first < 1) Fail("{}: {} = {} of {} layers", path, key, sharing, spec.num_layers());
   for (int64_t i = first; i < spec.num_layers(); ++i) {
     LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
-    layer.intermediate_size *= factor;
+    layer.values_are_keys = false;  // it has none of its own
     for (int64_t from = first - 1; from >= 0 && layer.kv_from_layer < 0; --from) {
       const LayerSpec& owner = spec.layers[static_cast<size_t>(from)];
       if (owner.window != layer.window) continue;
       if (owner.head_dim != layer.head_dim || owner.num_kv_heads != layer.num_kv_heads)
-        Fail("{}: layer {} has other heads than layer {}, whose keys it reads", config.path(), i, from);
+        Fail("{}: layer {} has other heads than layer {}, whose keys it reads", path, i, from);
       layer.kv_from_layer = from;
     }
     if (layer.kv_from_layer < 0) {
-      Fail("{}: layer {} reads keys of an earlier layer of its kind, and num_kv_shared_layers = {} leaves none",
-           config.path(), i, sharing);
+      Fail("{}: layer {} reads keys of an earlier layer of its kind, and {} = {} leaves none", path, i, key, sharing);
     }
   }
+}
+
+void ShareKeysAndValues(const HfConfig& config, ModelSpec& spec) {
+  constexpr const char* kSharing = "num_kv_shared_layers";
+  ShareKeysAndValues(config.Count(kSharing, 0), kSharing, config.path(), spec);
+  if (!config.Flag("use_double_wide_mlp")) return;
+  for (LayerSpec& layer : spec.layers) layer.intermediate_size *= layer.has_kv() ? 1 : 2;
+}
+
+/// Experts beside the MLP of every layer. The weights of the chosen ones are divided by their sum.
+void SetExperts(ModelSpec& spec, Mixture mixture, const std::string& path) {
+  mixture.shared_intermediate_size = spec.layers[0].intermediate_size;
+  for (const LayerSpec& layer : spec.layers) {
+    if (layer.intermediate_size == mixture.shared_intermediate_size) continue;
+    Fail("{}: experts beside MLPs of several sizes, {} and {}, are not supported", path,
+         mixture.shared_intermediate_size, layer.intermediate_size);
+  }
+  mixture.renormalize = true;
+  mixture.expert_scales = true;
+  mixture.normed_apart = true;
+  SetMixture(spec, mixture);
+}
+
+void ReadExperts(const HfConfig& config, ModelSpec& spec) {
+  config.Has("num_experts");  // files without mixtures may say so, too
+  if (!config.Flag("enable_moe_block")) return;
+  SetExperts(spec,
+             {.experts = config.Count("num_experts"),
+              .experts_per_token = config.Count("top_k_experts"),
+              .intermediate_size = config.Count("moe_intermediate_size"),
+              .file_rows = GateUpRows::kInOrder},
+             config.path());
 }
 
 void ReadRopes(const HfConfig& config, ModelSpec& spec) {
@@ -86,6 +119,17 @@ void ReadRopes(const HfConfig& config, ModelSpec& spec) {
   if (local_dim > 0) read("sliding_attention", local_dim, spec.ropes[1]);
 }
 
+/// What all of its files leave unsaid.
+void MakeGemma4(ModelSpec& spec) {
+  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  spec.activation = Activation::kGeluTanh;
+  spec.attention_scale = 1;
+  spec.norms_after = true;
+  spec.qk_norm = QkNorm::kHeads;
+  spec.value_norm = true;
+  spec.layer_scales = true;
+}
+
 ModelSpec Gemma4FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.by_kind = true});
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 256));
@@ -95,7 +139,6 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   if (activation != "gelu_pytorch_tanh") {
     Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));
   }
-  if (config.Flag("enable_moe_block")) Fail("{}: enable_moe_block = true is not supported", config.path());
   // Of tokens of text alone, "vision" says nothing.
   const std::string both_ways = config.Text("use_bidirectional_attention", "vision");
   if (both_ways != "vision") {
@@ -109,15 +152,9 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   for (LayerSpec& layer : spec.layers) layer.values_are_keys = values_are_keys && layer.window == 0;
   ReadHeadsOfLayers(config, spec);
   ShareKeysAndValues(config, spec);
+  ReadExperts(config, spec);
   ReadRopes(config, spec);
-
-  spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
-  spec.activation = Activation::kGeluTanh;
-  spec.attention_scale = 1;
-  spec.norms_after = true;
-  spec.qk_norm = QkNorm::kHeads;
-  spec.value_norm = true;
-  spec.layer_scales = true;
+  MakeGemma4(spec);
   spec.logit_cap = config.Real("final_logit_softcapping", 0);
   spec.layer_input_size = config.Count("hidden_size_per_layer_input", 256);
   const int64_t tokens = config.Count("vocab_size_per_layer_input", spec.vocab_size);
@@ -141,11 +178,92 @@ ModelSpec Gemma4WholeFromHf(const HfConfig& config) {
   return spec;
 }
 
+/// Tokens that end an answer, of which such files name one.
+std::vector<TokenId> EndTokens(const GgufConfig& config) {
+  const auto& tokens = config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens");
+  std::vector<TokenId> ends;
+  for (const char* text : {"<eos>", "<turn|>", "<|tool_response>"}) {
+    const auto found = std::ranges::find(tokens, text);
+    if (found != tokens.end()) ends.push_back(static_cast<TokenId>(found - tokens.begin()));
+  }
+  return ends;
+}
+
+/// Such files make pairs keep still by dividing their frequencies by 1e30.
+void ReadTurningPairs(const std::string& path, Rope& rope) {
+  constexpr float kStill = 1e20f;
+  if (rope.divisors.empty()) Fail("{}: {} is missing", path, kRopeDivisors);
+  const auto is_still = [](float divisor) { return divisor >= kStill; };
+  const auto still = std::ranges::find_if(rope.divisors, is_still);
+  if (!std::all_of(still, rope.divisors.end(), is_still)) {
+    Fail("{}: {} lets pairs of dimensions turn behind others that keep still, which is not supported", path,
+         kRopeDivisors);
+  }
+  rope.turning_pairs = still - rope.divisors.begin();
+  std::fill(still, rope.divisors.end(), 1.0f);
+}
+
+/// Sizes of heads are those of layers without a window, and of others under keys that end with _swa. Of a layer
+/// without values of its own the file has none: they are its keys.
+ModelSpec Gemma4FromGguf(const GgufConfig& config) {
+  ModelSpec spec = LlamaFromGguf(config);
+  KeepWindows(config, spec, kGemma4FullEvery);
+  const int64_t local = config.Count("attention.key_length_swa", spec.layers[0].head_dim);
+  if (config.Count("attention.value_length_swa", local) != local)
+    Fail("{}: values of another length than keys are not supported", config.path());
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    LayerSpec& layer = spec.layers[i];
+    if (layer.window > 0) layer.head_dim = local;
+    layer.rope = layer.window > 0 ? 1 : 0;
+    layer.values_are_keys = !Has(config, Role::kValue, static_cast<int64_t>(i));
+  }
+  constexpr const char* kSharing = "attention.shared_kv_layers";
+  ShareKeysAndValues(config.Count(kSharing, 0), kSharing, config.path(), spec);
+  ReadTurningPairs(config.path(), spec.ropes[0]);
+  const int64_t rotated = config.Count("rope.dimension_count_swa", local);
+  spec.ropes.push_back(
+      {.theta = config.Real("rope.freq_base_swa", kLocalTheta), .rotated_dims = rotated == local ? 0 : rotated});
+  if (config.Count("expert_count", 0) > 0 && Has(config, Role::kRouter)) {
+    Mixture mixture = MixtureFromGguf(config);
+    if (Has(config, kGgufExpertsIn)) mixture.file_rows = GateUpRows::kInOrder;
+    SetExperts(spec, mixture, config.path());
+  }
+  MakeGemma4(spec);
+  spec.logit_cap = config.Real("final_logit_softcapping", 0);
+  spec.layer_input_size = config.Count("embedding_length_per_layer_input", 0);
+  spec.eos_token_ids = EndTokens(config);
+  return spec;
+}
+
+/// Of files that have experts stacked, and in GGUF perhaps gates apart from ups.
+void AddExperts(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
+  MixtureNames names = {.router = "model.layers.{}.router.proj.weight",
+                        .gate = "model.layers.{}.experts.gate_up_proj",
+                        .up = nullptr,
+                        .down = "model.layers.{}.experts.down_proj",
+                        .expert_scale = "model.layers.{}.router.per_expert_scale",
+                        .router_norm = "model.layers.{}.router.scale",
+                        .experts_norm = "model.layers.{}.pre_feedforward_layernorm_2.weight",
+                        .experts_after_norm = "model.layers.{}.post_feedforward_layernorm_2.weight",
+                        .shared_after_norm = "model.layers.{}.post_feedforward_layernorm_1.weight"};
+  names.up = names.gate;
+  names.shared_gate = WeightOf(weights, Role::kGate).hf;
+  names.shared_up = WeightOf(weights, Role::kUp).hf;
+  names.shared_down = WeightOf(weights, Role::kDown).hf;
+  AddMixtureWeights(spec, names, weights);
+  WeightOf(weights, Role::kSharedGate).gguf = GgufName(Role::kGate);
+  WeightOf(weights, Role::kSharedUp).gguf = GgufName(Role::kUp);
+  WeightOf(weights, Role::kSharedDown).gguf = GgufName(Role::kDown);
+  if (spec.mixture.file_rows != GateUpRows::kInOrder) return;
+  for (const Role role : {Role::kExpertGate, Role::kExpertUp}) WeightOf(weights, role).gguf = kGgufExpertsIn;
+}
+
 std::vector<WeightSpec> Gemma4Weights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddNormsAround(weights);
   AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
+  if (spec.num_mixture_layers() > 0) AddExperts(spec, weights);
   const WeightSpec of_layers[] = {
       {Role::kLayerInputGate, "model.layers.{}.per_layer_input_gate.weight", kLayerInput, kHidden},
       {Role::kLayerInputOut, "model.layers.{}.per_layer_projection.weight", kHidden, kLayerInput},
@@ -167,7 +285,7 @@ std::vector<WeightSpec> Gemma4Weights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kGemma4 = {"gemma4_text", nullptr, Gemma4FromHf, nullptr, Gemma4Weights};
+constexpr Architecture kGemma4 = {"gemma4_text", "gemma4", Gemma4FromHf, Gemma4FromGguf, Gemma4Weights};
 constexpr Architecture kGemma4Whole = {
     .hf = "gemma4",
     .gguf = nullptr,

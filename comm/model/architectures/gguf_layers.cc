@@ -1,27 +1,36 @@
 #include "comm/model/architectures/gguf_layers.h"
 
+#include <algorithm>
+
 #include "comm/base/error.h"
 
 namespace quire::architectures {
 
-int64_t CountOfLayers(const GgufConfig& config, const char* key, std::optional<int64_t> otherwise) {
-  if (!config.IsList(key)) return otherwise ? config.Count(key, *otherwise) : config.Count(key);
-  int64_t count = 0;
-  for (const int64_t of_layer : config.Counts(key)) {
-    if (of_layer == 0 || of_layer == count) continue;
-    if (count != 0)
-      Fail("{}: layers of several sizes are not supported: {} is {} and {}", config.path(), key, count, of_layer);
-    count = of_layer;
-  }
-  return count;
+namespace {
+
+/// Of all layers; the file may have others behind them.
+std::vector<int64_t> ListOf(const GgufConfig& config, const char* key, const ModelSpec& spec) {
+  std::vector<int64_t> counts = config.Counts(key);
+  if (counts.size() < spec.layers.size())
+    Fail("{}: {} lists {} layers of {}", config.path(), key, counts.size(), spec.layers.size());
+  counts.resize(spec.layers.size());
+  return counts;
+}
+
+}  // namespace
+
+void ReadCounts(const GgufConfig& config, const char* key, int64_t LayerSpec::*what, ModelSpec& spec,
+                std::optional<int64_t> otherwise) {
+  if (!config.IsList(key)) return spec.SetAll(what, otherwise ? config.Count(key, *otherwise) : config.Count(key));
+  const std::vector<int64_t> counts = ListOf(config, key, spec);
+  const int64_t largest = std::ranges::max(counts);
+  for (size_t i = 0; i < counts.size(); ++i) spec.layers[i].*what = counts[i] == 0 ? largest : counts[i];
 }
 
 std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const ModelSpec& spec) {
   std::vector<bool> without(spec.layers.size());
   if (!config.IsList(key)) return without;
-  const std::vector<int64_t> counts = config.Counts(key);
-  if (counts.size() < without.size())
-    Fail("{}: {} lists {} layers of {}", config.path(), key, counts.size(), without.size());
+  const std::vector<int64_t> counts = ListOf(config, key, spec);
   for (size_t i = 0; i < without.size(); ++i) without[i] = counts[i] == 0;
   return without;
 }

@@ -11,9 +11,11 @@ namespace quire::architectures {
 
 inline constexpr const char *kGgufKvHeads = "attention.head_count_kv", *kGgufMlpColumns = "feed_forward_length";
 
-/// What the file says once for all layers, or for each in a list, where 0 stands for layers that have no such thing.
-/// Throws Error where layers that have it differ, and where nothing is said and there is no `otherwise`.
-int64_t CountOfLayers(const GgufConfig& config, const char* key, std::optional<int64_t> otherwise = {});
+/// Gives layers what the file says once for all, or for each in a list, where 0 stands for layers that have no such
+/// thing: they get the largest of the others. Throws Error where the list is too short, and where nothing is said and
+/// there is no `otherwise`.
+void ReadCounts(const GgufConfig& config, const char* key, int64_t LayerSpec::*what, ModelSpec& spec,
+                std::optional<int64_t> otherwise = {});
 
 /// Layers to which a list gives 0; none without a list.
 std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const ModelSpec& spec);

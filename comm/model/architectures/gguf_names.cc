@@ -84,6 +84,11 @@ constexpr std::pair<Role, const char*> kGgufNames[] = {
     {Role::kSharedUp, "blk.{}.ffn_up_shexp.weight"},
     {Role::kSharedDown, "blk.{}.ffn_down_shexp.weight"},
     {Role::kSharedScale, "blk.{}.ffn_gate_inp_shexp.weight"},
+    {Role::kExpertScale, "blk.{}.ffn_down_exps.scale"},
+    {Role::kRouterNorm, "blk.{}.ffn_gate_inp.scale"},
+    {Role::kExpertsNorm, "blk.{}.pre_ffw_norm_2.weight"},
+    {Role::kExpertsAfterNorm, "blk.{}.post_ffw_norm_2.weight"},
+    {Role::kSharedAfterNorm, "blk.{}.post_ffw_norm_1.weight"},
 };
 
 }  // namespace

@@ -27,9 +27,9 @@ int64_t MlpColumns(const HfConfig& config) {
 }
 
 /// Files of models all of whose MLPs are mixtures may leave out the size of others.
-int64_t MlpColumns(const GgufConfig& config) {
+void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
   const bool left_out = !config.Has(kGgufMlpColumns) && config.Has("expert_feed_forward_length");
-  return left_out ? config.Count("expert_feed_forward_length") : CountOfLayers(config, kGgufMlpColumns);
+  ReadCounts(config, left_out ? "expert_feed_forward_length" : kGgufMlpColumns, &LayerSpec::intermediate_size, spec);
 }
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
@@ -139,12 +139,12 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.hidden_size = config.Count("embedding_length");
   spec.layers = LayersOf(config.Count("block_count"), config.path());
   spec.num_heads = config.Count("attention.head_count");
-  spec.SetAll(&LayerSpec::num_kv_heads, CountOfLayers(config, kGgufKvHeads, spec.num_heads));
+  ReadCounts(config, kGgufKvHeads, &LayerSpec::num_kv_heads, spec, spec.num_heads);
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
   if (config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
   }
-  spec.SetAll(&LayerSpec::intermediate_size, MlpColumns(config));
+  ReadMlpColumns(config, spec);
   spec.max_position = config.Count("context_length");
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("attention.sliding_window", 0);
   spec.norm_epsilon = static_cast<float>(config.Real("attention.layer_norm_rms_epsilon"));

@@ -185,6 +185,13 @@ void AddMixtureWeights(const ModelSpec& spec, const MixtureNames& usual, std::ve
   if (m.shared_gate) {
     mine.push_back({Role::kSharedScale, names.shared_scale, kOne, kHidden});
   }
+  if (m.expert_scales) mine.push_back({Role::kExpertScale, names.expert_scale, kExperts, kOne});
+  if (m.normed_apart) {
+    mine.insert(mine.end(), {{Role::kRouterNorm, names.router_norm, kHidden, kOne},
+                             {Role::kExpertsNorm, names.experts_norm, kHidden, kOne},
+                             {Role::kExpertsAfterNorm, names.experts_after_norm, kHidden, kOne},
+                             {Role::kSharedAfterNorm, names.shared_after_norm, kHidden, kOne}});
+  }
   weights.insert(weights.begin() + 1, mine.begin(), mine.end());
 }
 

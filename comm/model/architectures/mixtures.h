@@ -41,6 +41,9 @@ struct MixtureNames {
   const char *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr, *shared_scale = nullptr;
   const char *router_bias = nullptr, *correction = nullptr;
   const char *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
+  const char* expert_scale = nullptr;
+  const char *router_norm = nullptr, *experts_norm = nullptr, *experts_after_norm = nullptr,
+             *shared_after_norm = nullptr;
 };
 
 /// Names that begin with model.layers.N.mlp: Qwen's and those that follow it.

@@ -122,10 +122,16 @@ struct RouteExpertsKernel {
     for (int mask = 16; mask > 0; mask /= 2) sum += simt::ShuffleXor(sum, mask);
     if (p.score == RouterScore::kSigmoid) sum += kLeastSigmoidSum;
     if (p.renormalize || p.score == RouterScore::kSoftmaxOfChosen) weight /= sum;
-    if (lane >= count) return;
-    const int64_t at = simt::BlockX() * p.experts_per_token + lane;
-    simt::Global<int32_t>(p.experts)[at] = mine;
-    simt::Global<float>(p.weights)[at] = weight * p.scale;
+    if (lane < count) Store(p, mine, weight * p.scale);
+  }
+
+  /// This lane's choice.
+  static __device__ void Store(const Params& p, int expert, float weight) {
+    const int64_t at = simt::BlockX() * p.experts_per_token + simt::ThreadX();
+    const simt::Global<const float> scales(p.expert_scales);
+    if (p.expert_scales != nullptr) weight *= scales[expert];
+    simt::Global<int32_t>(p.experts)[at] = expert;
+    simt::Global<float>(p.weights)[at] = weight;
   }
 
   /// The weights of kSparseMixer: lane j has the j-th choice. Those that were chosen before one have higher ranks.
@@ -145,10 +151,7 @@ struct RouteExpertsKernel {
       for (int mask = 16; mask > 0; mask /= 2) sum += simt::ShuffleXor(sum, mask);
       if (lane == j) weight = p.scale / sum;
     }
-    if (lane >= count) return;
-    const int64_t at = simt::BlockX() * p.experts_per_token + lane;
-    simt::Global<int32_t>(p.experts)[at] = mine;
-    simt::Global<float>(p.weights)[at] = weight;
+    if (lane < count) Store(p, mine, weight);
   }
 };
 
