@@ -16,8 +16,8 @@ from safetensors.numpy import load_file
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 
-TWINS = ("bloom", "mpt", "neox", "gpt2", "falcon_new", "starcoder2")
-FAMILIES = {"gpt_neox": "gptneox"}  # where GGUF calls them otherwise
+TWINS = ("bloom", "mpt", "neox", "gpt2", "falcon_new", "starcoder2", "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel")
+FAMILIES = {"gpt_neox": "gptneox", "cohere": "command-r", "phi": "phi2"}  # where GGUF calls them otherwise
 FUSED_BY_HEAD = ("bloom", "gptneox", "falcon")
 
 
@@ -47,6 +47,13 @@ def add_sizes(writer, family, config):
         rope = config["rope_parameters"]
         writer.add_rope_freq_base(rope["rope_theta"])
         writer.add_rope_dimension_count(int(hidden // heads * rope.get("partial_rotary_factor", 1)))
+    if family in ("command-r", "cohere2"):
+        writer.add_logit_scale(config["logit_scale"])
+        writer.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+    if family == "cohere2":
+        writer.add_sliding_window(config["sliding_window"])
+    if family == "stablelm":
+        writer.add_parallel_residual(config["use_parallel_residual"])
     if family == "gptneox":
         writer.add_parallel_residual(config["use_parallel_residual"])
     if family == "mpt":

@@ -37,10 +37,9 @@ TINY = {
                        intermediate_size=70, vocab_size=157, sliding_window=24),
     "cohere": dict(kind="Cohere", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
                    intermediate_size=80, vocab_size=159, attention_bias=True, logit_scale=0.75),
-    # Layers 0 and 1 slide and rotate; layer 2 does neither.
-    "cohere2": dict(kind="Cohere2", hidden_size=40, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=1,
-                    intermediate_size=72, vocab_size=155, sliding_window=20, logit_scale=0.5,
-                    layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
+    # Layers 0 to 2 slide and rotate; layer 3 does neither.
+    "cohere2": dict(kind="Cohere2", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1,
+                    intermediate_size=72, vocab_size=155, sliding_window=20, logit_scale=0.5),
     "phi": dict(kind="Phi", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
                 intermediate_size=100, vocab_size=147),
     "stablelm": dict(kind="StableLm", hidden_size=48, num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=3,

@@ -276,6 +276,8 @@ MUTANTS = [
            ["comm/architecture_test:*GgufOfGemma4*"]),
     Mutant("GGUF of Gemma 4 does not end with a turn", "comm/model/architectures/gemma4.cc", '"<eos>", "<turn|>",', '"<eos>",',
            ["comm/architecture_test:*GgufOfGemma4*"]),
+    Mutant("GGUF of StableLM has one norm where it has two", "comm/model/architectures/stablelm.cc", "spec.shared_norm = !Has(config, Role::kMlpNorm)", "spec.shared_norm = true",
+           ["worker/golden_test:*AloneOneRank/stablelm_gguf"]),
     Mutant("layers of Gemma 4 read the keys of the first layer of their kind", "comm/model/architectures/gemma4.cc", "int64_t from = first - 1; from >= 0 && layer.kv_from_layer < 0; --from",
            "int64_t from = 0; from < first && layer.kv_from_layer < 0; ++from", ["worker/golden_test:*AloneOneRank/gemma4"]),
     Mutant("a layer that reads another's keys writes its own, too, on the device", "worker/cuda/cuda_decoder_attention.cc", "if (!LayerOf(layer).has_kv()) cache.num_kv_heads = 0;", "",

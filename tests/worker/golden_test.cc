@@ -166,12 +166,13 @@ INSTANTIATE_TEST_SUITE_P(
                     "smollm3.gguf", "yarn.gguf", "olmo3.gguf", "gemma2.gguf", "gemma3.gguf", "glm4.gguf", "bloom",
                     "mpt", "neox", "neox_serial", "gpt2", "opt", "falcon", "falcon_new", "falcon_serial", "starcoder2",
                     "cohere", "cohere2", "phi", "stablelm", "stablelm_parallel", "bloom.gguf", "mpt.gguf", "neox.gguf",
-                    "gpt2.gguf", "falcon_new.gguf", "starcoder2.gguf", "mixtral", "mixtral.stacked", "qwen3moe",
-                    "qwen2moe", "qwen2moe_all", "olmoe", "glm4moe", "gptoss", "gptoss.mxfp4", "gptoss.gguf",
-                    "granitemoe", "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf", "qwen3moe.gguf",
-                    "qwen2moe_all.gguf", "olmoe.gguf", "phimoe", "dots1", "dots1.gguf", "minimaxm2", "minimaxm2.gguf",
-                    "ernie", "ernie.gguf", "erniemoe", "erniemoe.gguf", "gptq", "gptq_act", "gptq_asym", "gptq_v2",
-                    "awq", "packed", "int8", "fp8", "fp8_tensor", "fp8_channel"),
+                    "gpt2.gguf", "falcon_new.gguf", "starcoder2.gguf", "cohere.gguf", "cohere2.gguf", "phi.gguf",
+                    "stablelm.gguf", "stablelm_parallel.gguf", "mixtral", "mixtral.stacked", "qwen3moe", "qwen2moe",
+                    "qwen2moe_all", "olmoe", "glm4moe", "gptoss", "gptoss.mxfp4", "gptoss.gguf", "granitemoe",
+                    "granitemoe.gguf", "glm4moe.gguf", "mixtral.gguf", "qwen3moe.gguf", "qwen2moe_all.gguf",
+                    "olmoe.gguf", "phimoe", "dots1", "dots1.gguf", "minimaxm2", "minimaxm2.gguf", "ernie", "ernie.gguf",
+                    "erniemoe", "erniemoe.gguf", "gptq", "gptq_act", "gptq_asym", "gptq_v2", "awq", "packed", "int8",
+                    "fp8", "fp8_tensor", "fp8_channel"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 /// Models whose layers keep states, which take blocks of the pool, too.

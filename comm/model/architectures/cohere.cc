@@ -3,6 +3,7 @@
 // generation only layers with a window rotate.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/llama.h"
 
@@ -11,17 +12,28 @@ namespace quire::architectures {
 namespace {
 
 constexpr double kCohereTheta = 500000;  // of the first generation, where a file does not say
+constexpr int64_t kCohereFullEvery = 4;
+
+void MakeCohere(ModelSpec& spec) {
+  spec.norm = NormKind::kLayer;
+  spec.gated_mlp = true;
+  spec.parallel_block = true;
+  spec.shared_norm = true;
+  spec.interleaved_rope_rows = true;
+}
+
+/// Layers that see all do not rotate.
+void RotateWindows(ModelSpec& spec) {
+  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 0 : -1;
+}
 
 ModelSpec CohereFromHf(const HfConfig& config, double theta) {
   ModelSpec spec = LlamaFromHf(config, {.theta = theta});
   SetHeadDim(config, spec);
   spec.norm_epsilon = config.Real("layer_norm_eps", 1e-5);
-  spec.norm = NormKind::kLayer;
-  spec.parallel_block = true;
-  spec.shared_norm = true;
+  MakeCohere(spec);
   spec.activation = ActivationFromHf(config, "hidden_act", "silu");
   spec.tied_embeddings = config.Flag("tie_word_embeddings", true);
-  spec.interleaved_rope_rows = true;
   spec.logit_scale = config.Real("logit_scale", 0.0625);
   SetBiases(spec, config.Flag("attention_bias"), false);
   return spec;
@@ -30,13 +42,28 @@ ModelSpec CohereFromHf(const HfConfig& config, double theta) {
 ModelSpec CohereFromHf(const HfConfig& config) { return CohereFromHf(config, kCohereTheta); }
 
 ModelSpec SecondFromHf(const HfConfig& config) {
-  constexpr int64_t kUsualPattern = 4;
   ModelSpec spec = CohereFromHf(config, RopeHabits().theta);
-  const int64_t full_every = config.Count("sliding_window_pattern", kUsualPattern);
+  const int64_t full_every = config.Count("sliding_window_pattern", kCohereFullEvery);
   if (full_every < 1) Fail("{}: sliding_window_pattern = {} is out of range", config.path(), full_every);
   ReadKinds(config, spec, config.Count("sliding_window", 4096),
             [&](int64_t layer) { return (layer + 1) % full_every != 0; });
-  for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 0 : -1;
+  RotateWindows(spec);
+  return spec;
+}
+
+ModelSpec CohereFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  MakeCohere(spec);
+  spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
+  spec.logit_scale = config.Real("logit_scale", 1);
+  return spec;
+}
+
+ModelSpec SecondFromGguf(const GgufConfig& config) {
+  ModelSpec spec = CohereFromGguf(config);
+  spec.SetAll(&LayerSpec::window, config.Count("attention.sliding_window"));
+  KeepWindows(config, spec, kCohereFullEvery);
+  RotateWindows(spec);
   return spec;
 }
 
@@ -50,7 +77,7 @@ std::vector<WeightSpec> CohereWeights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kCohere = {"cohere", nullptr, CohereFromHf, nullptr, CohereWeights};
-constexpr Architecture kCohere2 = {"cohere2", nullptr, SecondFromHf, nullptr, CohereWeights};
+constexpr Architecture kCohere = {"cohere", "command-r", CohereFromHf, CohereFromGguf, CohereWeights};
+constexpr Architecture kCohere2 = {"cohere2", "cohere2", SecondFromHf, SecondFromGguf, CohereWeights};
 
 }  // namespace quire::architectures

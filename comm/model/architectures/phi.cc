@@ -8,15 +8,27 @@ namespace quire::architectures {
 
 namespace {
 
+void MakePhi(ModelSpec& spec) {
+  spec.parallel_block = spec.shared_norm = true;
+  spec.head_bias = true;
+}
+
 ModelSpec PhiFromHf(const HfConfig& config) {
   ModelSpec spec = LayerNormFromHf(config, {}, false);
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", spec.num_heads));
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu_new");
   spec.ropes = {RopeFromHf(config, spec.layers[0].head_dim, {.partial = 0.5})};
-  spec.parallel_block = spec.shared_norm = true;
-  spec.head_bias = true;
+  MakePhi(spec);
   SetBiases(spec, true, true);
+  return spec;
+}
+
+ModelSpec PhiFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.activation = Activation::kGeluTanh;
+  spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
+  MakePhi(spec);
   return spec;
 }
 
@@ -40,6 +52,6 @@ std::vector<WeightSpec> PhiWeights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kPhi = {"phi", nullptr, PhiFromHf, nullptr, PhiWeights};
+constexpr Architecture kPhi = {"phi", "phi2", PhiFromHf, PhiFromGguf, PhiWeights};
 
 }  // namespace quire::architectures

@@ -1,6 +1,7 @@
 // StableLM: Llama with LayerNorm, of which a part of each head rotates; attention and MLP may share a norm side by
 // side.
 #include "comm/model/architectures/all.h"
+#include "comm/model/architectures/gguf_names.h"
 #include "comm/model/architectures/layer_norm_family.h"
 #include "comm/model/architectures/llama.h"
 
@@ -19,6 +20,19 @@ ModelSpec StableLmFromHf(const HfConfig& config) {
   return spec;
 }
 
+/// Whether attention and MLP stand side by side is told by the tensors: files say so of models that have a norm for
+/// each, too.
+ModelSpec StableLmFromGguf(const GgufConfig& config) {
+  ModelSpec spec = LayerNormFromGguf(config);
+  spec.gated_mlp = true;
+  spec.ropes = {RopeFromGguf(config, spec.layers[0].head_dim)};
+  config.Has("use_parallel_residual");
+  spec.parallel_block = spec.shared_norm = !Has(config, Role::kMlpNorm);
+  SetBiases(spec, false, false);
+  spec.qkv_bias = Has(config, Role::kQueryBias);
+  return spec;
+}
+
 std::vector<WeightSpec> StableLmWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   if (spec.shared_norm) std::erase_if(weights, [](const WeightSpec& weight) { return weight.role == Role::kMlpNorm; });
@@ -29,6 +43,6 @@ std::vector<WeightSpec> StableLmWeights(const ModelSpec& spec) {
 
 }  // namespace
 
-constexpr Architecture kStableLm = {"stablelm", nullptr, StableLmFromHf, nullptr, StableLmWeights};
+constexpr Architecture kStableLm = {"stablelm", "stablelm", StableLmFromHf, StableLmFromGguf, StableLmWeights};
 
 }  // namespace quire::architectures
