@@ -25,71 +25,50 @@ kernels::StateView StatesOf(const StepInputs& inputs, const KvCache& cache, int6
           .num_sequences = inputs.num_sequences()};
 }
 
-/// Of the layers that keep a state, which are all alike; attention where there are none.
-Mixer MixerOf(const ModelSpec& spec) {
-  const auto layer = std::ranges::find_if(spec.layers, &LayerSpec::has_state);
-  return layer == spec.layers.end() ? Mixer::kAttention : layer->mixer;
-}
-
 }  // namespace
 
 CpuMixers::CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
                      Collective& collective, int64_t max_tokens)
-    : spec_(spec), shard_(shard), stream_(stream), collective_(collective), states_(spec, shard) {
-  if (spec.num_state_layers() == 0) return;
-  const Recurrence& r = spec.recurrence;
-  if (r.channels > 0) {
-    out_width_ = shard.channels.size();
-    in_width_ = 3 * out_width_;
-  } else {
-    out_width_ = shard.value_heads.size() * r.value_dim;
-    in_width_ = PlacesOfHeads().decays + shard.value_heads.size();
-  }
-  in_.resize(static_cast<size_t>(max_tokens * in_width_));
-  out_.resize(static_cast<size_t>(max_tokens * out_width_));
-  if (MixerOf(spec) == Mixer::kStateSpace) squares_.resize(static_cast<size_t>(2 * max_tokens * r.key_heads));
-}
-
-CpuMixers::Places CpuMixers::PlacesOfHeads() const {
-  const int64_t keys = shard_.key_heads.size() * spec_.recurrence.key_dim, gates = ConvolvedChannels(spec_, shard_);
-  const int64_t num_betas = MixerOf(spec_) == Mixer::kGatedDelta ? shard_.value_heads.size() : 0;
-  const int64_t betas = gates + out_width_;
-  return {.keys = keys, .values = 2 * keys, .gates = gates, .betas = betas, .decays = betas + num_betas};
+    : spec_(spec), shard_(shard), stream_(stream), collective_(collective), states_(spec, shard), shape_(spec, shard) {
+  in_.resize(static_cast<size_t>(max_tokens * shape_.in_width));
+  out_.resize(static_cast<size_t>(max_tokens * shape_.out_width));
+  if (shape_.mixer == Mixer::kStateSpace)
+    squares_.resize(static_cast<size_t>(2 * max_tokens * spec.recurrence.key_heads));
 }
 
 void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache) {
   const StateLayout::Layer& place = states_.layer(layer);
   const kernels::StateView convolution = StatesOf(inputs, cache, place.convolution_at);
   const kernels::StateView heads = StatesOf(inputs, cache, place.heads_at);
-  switch (MixerOf(spec_)) {
+  switch (shape_.mixer) {
     case Mixer::kAttention:
       Fail("layer {} keeps no state", layer);
     case Mixer::kShortConvolution:
-      if (in_width_ > 0) Convolve(weights, convolution);
+      if (shape_.in_width > 0) Convolve(weights, convolution);
       return;
     case Mixer::kGatedDelta:
-      if (in_width_ == 0) return;
+      if (shape_.in_width == 0) return;
       ConvolveHeads(weights, convolution);
       return LearnByDelta(weights, heads);
     case Mixer::kStateSpace:
-      if (in_width_ > 0) {
+      if (shape_.in_width > 0) {
         ConvolveHeads(weights, convolution);
         ScanStates(weights, heads);
       }
-      return NormGroups(weights.norm, inputs.num_tokens());
+      return NormGroups(weights.vectors.norm, inputs.num_tokens());
   }
 }
 
 void CpuMixers::Convolve(const MixerWeights& weights, const kernels::StateView& state) {
   kernels::CausalConv(stream_, {.dtype = NumberType::kF32,
-                                .x = in_.data() + 2 * out_width_,
+                                .x = in_.data() + 2 * shape_.out_width,
                                 .in_gate = in_.data(),
-                                .out_gate = in_.data() + out_width_,
-                                .x_stride = in_width_,
+                                .out_gate = in_.data() + shape_.out_width,
+                                .x_stride = shape_.in_width,
                                 .out = out_.data(),
-                                .out_stride = out_width_,
-                                .weight = weights.taps.data(),
-                                .channels = out_width_,
+                                .out_stride = shape_.out_width,
+                                .weight = weights.vectors.taps.data(),
+                                .channels = shape_.out_width,
                                 .taps = spec_.recurrence.taps,
                                 .silu = false,
                                 .state = state});
@@ -100,11 +79,11 @@ void CpuMixers::ConvolveHeads(const MixerWeights& weights, const kernels::StateV
                                 .x = in_.data(),
                                 .in_gate = nullptr,
                                 .out_gate = nullptr,
-                                .x_stride = in_width_,
+                                .x_stride = shape_.in_width,
                                 .out = in_.data(),
-                                .out_stride = in_width_,
-                                .weight = weights.taps.data(),
-                                .bias = DataOf(weights.taps_bias),
+                                .out_stride = shape_.in_width,
+                                .weight = weights.vectors.taps.data(),
+                                .bias = DataOf(weights.vectors.taps_bias),
                                 .channels = ConvolvedChannels(spec_, shard_),
                                 .taps = spec_.recurrence.taps,
                                 .silu = true,
@@ -113,18 +92,17 @@ void CpuMixers::ConvolveHeads(const MixerWeights& weights, const kernels::StateV
 
 void CpuMixers::LearnByDelta(const MixerWeights& weights, const kernels::StateView& heads) {
   const Recurrence& r = spec_.recurrence;
-  const Places at = PlacesOfHeads();
   const int64_t value_heads = shard_.value_heads.size();
   kernels::GatedDelta(stream_, {.dtype = NumberType::kF32,
                                 .queries = in_.data(),
-                                .keys = in_.data() + at.keys,
-                                .values = in_.data() + at.values,
-                                .row_stride = in_width_,
-                                .betas = in_.data() + at.betas,
-                                .decays = in_.data() + at.decays,
-                                .gate_stride = in_width_,
-                                .rate = weights.rate.data(),
-                                .bias = weights.decay_bias.data(),
+                                .keys = in_.data() + shape_.keys,
+                                .values = in_.data() + shape_.values,
+                                .row_stride = shape_.in_width,
+                                .betas = in_.data() + shape_.betas,
+                                .decays = in_.data() + shape_.decays,
+                                .gate_stride = shape_.in_width,
+                                .rate = weights.vectors.rate.data(),
+                                .bias = weights.vectors.decay_bias.data(),
                                 .out = out_.data(),
                                 .key_heads = shard_.key_heads.size(),
                                 .value_heads = value_heads,
@@ -132,22 +110,22 @@ void CpuMixers::LearnByDelta(const MixerWeights& weights, const kernels::StateVi
                                 .value_dim = r.value_dim,
                                 .state = heads});
   const int64_t tokens = heads.query_start[heads.num_sequences];
-  kernels::GatedNorm(stream_, {NumberType::kF32, out_.data(), in_.data() + at.gates, weights.norm.data(), tokens,
-                               value_heads, r.value_dim, in_width_, static_cast<float>(spec_.norm_epsilon)});
+  kernels::GatedNorm(stream_,
+                     {NumberType::kF32, out_.data(), in_.data() + shape_.gates, weights.vectors.norm.data(), tokens,
+                      value_heads, r.value_dim, shape_.in_width, static_cast<float>(spec_.norm_epsilon)});
 }
 
 void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView& heads) {
   const Recurrence& r = spec_.recurrence;
-  const Places at = PlacesOfHeads();
   kernels::StateSpace(stream_, {.dtype = NumberType::kF32,
                                 .queries = in_.data(),
-                                .keys = in_.data() + at.keys,
-                                .values = in_.data() + at.values,
-                                .row_stride = in_width_,
-                                .steps = in_.data() + at.decays,
-                                .rate = weights.rate.data(),
-                                .bias = weights.decay_bias.data(),
-                                .skip = weights.skip.data(),
+                                .keys = in_.data() + shape_.keys,
+                                .values = in_.data() + shape_.values,
+                                .row_stride = shape_.in_width,
+                                .steps = in_.data() + shape_.decays,
+                                .rate = weights.vectors.rate.data(),
+                                .bias = weights.vectors.decay_bias.data(),
+                                .skip = weights.vectors.skip.data(),
                                 .out = out_.data(),
                                 .value_heads = shard_.value_heads.size(),
                                 .heads_per_key = r.heads_per_key(),
@@ -163,10 +141,10 @@ void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
   const int64_t groups = r.key_heads, group_size = r.heads_per_key() * r.value_dim, all = tokens * groups;
   const kernels::GateSquaresParams gated = {.dtype = NumberType::kF32,
                                             .rows = out_.data(),
-                                            .gates = in_.data() + PlacesOfHeads().gates,
+                                            .gates = in_.data() + shape_.gates,
                                             .num_tokens = tokens,
-                                            .columns = out_width_,
-                                            .gate_stride = in_width_,
+                                            .columns = shape_.out_width,
+                                            .gate_stride = shape_.in_width,
                                             .first = shard_.value_heads.begin * r.value_dim,
                                             .group_size = group_size,
                                             .num_groups = groups,
@@ -181,8 +159,8 @@ void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
   for (int64_t group = 0; group < groups; ++group) {
     const int64_t begin = gated.begin(group), count = gated.begin(group + 1) - begin;
     if (count == 0) continue;
-    kernels::WideNorm(stream_, {out_.data() + begin, weight.data() + begin, squares + group, tokens, count, out_width_,
-                                groups, group_size, static_cast<float>(spec_.norm_epsilon)});
+    kernels::WideNorm(stream_, {out_.data() + begin, weight.data() + begin, squares + group, tokens, count,
+                                shape_.out_width, groups, group_size, static_cast<float>(spec_.norm_epsilon)});
   }
 }
 

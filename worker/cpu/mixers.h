@@ -9,6 +9,7 @@
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/cpu/weights.h"
+#include "worker/model/mixer_shape.h"
 #include "worker/model/state_layout.h"
 
 namespace quire {
@@ -24,9 +25,9 @@ class CpuMixers {
   /// Of one sequence's state on this rank.
   int64_t state_bytes() const { return states_.bytes; }
 
-  /// [T, in_width]: the products of the norm with MixerWeights::in, in that order. Mix may overwrite them.
+  /// [T, in_width], in the order of MixerShape. Mix may overwrite them.
   float* in() { return in_.data(); }
-  int64_t in_width() const { return in_width_; }
+  int64_t in_width() const { return shape_.in_width; }
 
   /// out = what the layer makes of `in` and of the states of the step's sequences, which go on to those after their
   /// new tokens. Ranks norm what state spaces give together: all of them make the call.
@@ -37,11 +38,6 @@ class CpuMixers {
 
  private:
   void Convolve(const MixerWeights& weights, const kernels::StateView& state);
-  /// Where a row of `in_` has what, in numbers; of heads that keep a state.
-  struct Places {
-    int64_t keys, values, gates, betas, decays;  // queries are at 0
-  };
-  Places PlacesOfHeads() const;
   void ConvolveHeads(const MixerWeights& weights, const kernels::StateView& state);
   void LearnByDelta(const MixerWeights& weights, const kernels::StateView& heads);
   void ScanStates(const MixerWeights& weights, const kernels::StateView& heads);
@@ -52,7 +48,7 @@ class CpuMixers {
   const kernels::CpuStream& stream_;
   Collective& collective_;
   StateLayout states_;
-  int64_t in_width_ = 0, out_width_ = 0;
+  MixerShape shape_;
   std::vector<float> in_, out_;
   std::vector<float> squares_;  // of state spaces, [T, groups] twice: this rank's part, and the sum
 };

@@ -180,31 +180,15 @@ void ModelWeights::LoadAttention(const ModelFiles& files, const RankShard& shard
 }
 
 MixerWeights ModelWeights::LoadMixer(const ModelFiles& files, const RankShard& shard, int64_t layer) {
-  const auto matrix = [&](Role role) { return Load(files, shard, role, layer); };
   MixerWeights out;
-  if (files.spec().layers[static_cast<size_t>(layer)].mixer == Mixer::kShortConvolution) {
-    for (const Role role : {Role::kConvInGate, Role::kConvOutGate, Role::kConvIn}) out.in.push_back(matrix(role));
-    out.out = {matrix(Role::kConvOut)};
-    out.taps = ReadTaps(files, shard, {Role::kConvTaps}, layer);
-    return out;
+  for (const Role role : MixerInRoles(files, layer)) {
+    const bool stays = role == Role::kStateBeta || role == Role::kStateDecay;
+    const auto wanted = stays ? std::exchange(wanted_, std::nullopt) : wanted_;
+    out.in.push_back(Load(files, shard, role, layer));
+    wanted_ = wanted;
   }
-  for (const Role role : {Role::kStateQuery, Role::kStateKey, Role::kStateValue, Role::kStateGate})
-    out.in.push_back(matrix(role));
-  const auto wanted = std::exchange(wanted_, std::nullopt);
-  if (files.Has(Role::kStateBeta, layer)) out.in.push_back(matrix(Role::kStateBeta));
-  out.in.push_back(matrix(Role::kStateDecay));
-  wanted_ = wanted;
-  out.out = {matrix(Role::kStateOut)};
-  out.taps = ReadTaps(files, shard, {Role::kStateQueryTaps, Role::kStateKeyTaps, Role::kStateValueTaps}, layer);
-  for (const Role role : {Role::kStateQueryTapsBias, Role::kStateKeyTapsBias, Role::kStateValueTapsBias}) {
-    const std::vector<float> bias = ReadVector(files, shard, role, layer);
-    out.taps_bias.insert(out.taps_bias.end(), bias.begin(), bias.end());
-  }
-  out.rate = ReadVector(files, shard, Role::kStateRate, layer);
-  for (float& rate : out.rate) rate = files.spec().recurrence.rates_negated ? -rate : std::exp(rate);
-  out.decay_bias = ReadVector(files, shard, Role::kStateDecayBias, layer);
-  out.skip = ReadVector(files, shard, Role::kStateSkip, layer);
-  out.norm = ReadVector(files, shard, Role::kStateNorm, layer);
+  out.out = {Load(files, shard, MixerOutRole(files, layer), layer)};
+  out.vectors = ReadMixerVectors(files, shard, layer);
   return out;
 }
 

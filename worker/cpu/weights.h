@@ -10,6 +10,7 @@
 #include "comm/topology/compute_settings.h"
 #include "kernels/packed_weight.h"
 #include "worker/engine/memory.h"
+#include "worker/model/mixer_weights.h"
 #include "worker/model/shard.h"
 #include "worker/model/weight_slice.h"
 
@@ -39,15 +40,9 @@ struct MixtureWeights {
 
 /// One rank's weights of a layer that keeps a state.
 struct MixerWeights {
-  /// Of a short convolution gates of what goes in, gates of what comes out, inputs: [local channels, hidden] each. Of
-  /// heads that keep a state queries, keys, values, gates of what comes out: of local key heads or value heads, [* size
-  /// of a head, hidden]; of the gated delta rule betas, and of both rules decays: [local value heads, hidden].
-  Matrices in;
-  Matrices out;                               // [hidden, local channels or values]
-  std::vector<float> taps;                    // [taps, ConvolvedChannels], the oldest token's first
-  std::vector<float> taps_bias;               // [ConvolvedChannels]; empty for none
-  std::vector<float> rate, decay_bias, skip;  // [local value heads] of heads that keep a state; skip of state spaces
-  std::vector<float> norm;                    // [value_dim], or of state spaces [local values]
+  Matrices in;   // [numbers that go in, hidden], one after another in the order of MixerShape
+  Matrices out;  // [hidden, MixerShape::out_width]
+  MixerVectors vectors;
 };
 
 /// One rank's weights of one layer.
