@@ -21,7 +21,7 @@ constexpr int64_t CausalConvStateBytes(int64_t channels, int64_t taps) {
 /// The state is the last taps - 1 of `in`, the oldest first: [taps - 1, channels] fp32. A token's result has the same
 /// bits however its sequence was cut into steps.
 struct CausalConvParams {
-  NumberType dtype;      // CPU: kF32
+  NumberType dtype;      // CPU: kF32; CUDA: a float (IsFloat)
   const void* x;         // [num_tokens, channels], rows x_stride numbers apart, as those of the gates
   const void* in_gate;   // likewise, or null for none
   const void* out_gate;  // likewise, or null for none
@@ -36,5 +36,6 @@ struct CausalConvParams {
   StateView state;
 };
 void CausalConv(const CpuStream& stream, const CausalConvParams& params);
+void CausalConv(const CudaStream& stream, const CausalConvParams& params);
 
 }  // namespace quire::kernels

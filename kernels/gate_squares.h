@@ -11,7 +11,7 @@ namespace quire::kernels {
 /// result: one rank's part of a norm over groups of numbers that ranks may share, which WideNorm ends. Groups without
 /// numbers here get 0.
 struct GateSquaresParams {
-  NumberType dtype;   // CPU: kF32
+  NumberType dtype;   // CPU: kF32; CUDA: a float (IsFloat)
   void* rows;         // [num_tokens, columns] without gaps
   const void* gates;  // likewise, rows gate_stride numbers apart
   int64_t num_tokens;
@@ -29,5 +29,6 @@ struct GateSquaresParams {
   }
 };
 void GateSquares(const CpuStream& stream, const GateSquaresParams& params);
+void GateSquares(const CudaStream& stream, const GateSquaresParams& params);
 
 }  // namespace quire::kernels

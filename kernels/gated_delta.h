@@ -15,7 +15,7 @@ namespace quire::kernels {
 /// HeadStateBytes. The recurrence is computed as it stands here, one token after another, never in
 /// blocks of tokens: a token's result has the same bits however its sequence was cut into steps.
 struct GatedDeltaParams {
-  NumberType dtype;     // CPU: kF32
+  NumberType dtype;     // CPU: kF32; CUDA: a float (IsFloat)
   void* queries;        // [num_tokens, key_heads, key_dim]; holds q' afterwards, or what it held
   void* keys;           // likewise
   const void* values;   // [num_tokens, value_heads, value_dim]
@@ -28,10 +28,11 @@ struct GatedDeltaParams {
   void* out;            // [num_tokens, value_heads, value_dim] without gaps
   int64_t key_heads;
   int64_t value_heads;  // a multiple of key_heads
-  int64_t key_dim;
+  int64_t key_dim;      // CUDA: at most kMaxStateKeyDim
   int64_t value_dim;
   StateView state;
 };
 void GatedDelta(const CpuStream& stream, const GatedDeltaParams& params);
+void GatedDelta(const CudaStream& stream, const GatedDeltaParams& params);
 
 }  // namespace quire::kernels

@@ -9,7 +9,7 @@ namespace quire::kernels {
 
 /// head = head / rms(head) * weight * silu(gate) in place, head by head of every row.
 struct GatedNormParams {
-  NumberType dtype;     // CPU: kF32
+  NumberType dtype;     // CPU: kF32; CUDA: a float (IsFloat)
   void* heads;          // [num_tokens, num_heads, head_dim] without gaps
   const void* gates;    // likewise, rows gate_stride numbers apart
   const float* weight;  // [head_dim]
@@ -20,5 +20,6 @@ struct GatedNormParams {
   float epsilon;  // added to the mean of squares
 };
 void GatedNorm(const CpuStream& stream, const GatedNormParams& params);
+void GatedNorm(const CudaStream& stream, const GatedNormParams& params);
 
 }  // namespace quire::kernels

@@ -14,7 +14,7 @@ namespace quire::kernels {
 /// The state is HeadStateBytes. The recurrence is computed as it stands here, one token after another, never in blocks
 /// of tokens: a token's result has the same bits however its sequence was cut into steps.
 struct StateSpaceParams {
-  NumberType dtype;     // CPU: kF32
+  NumberType dtype;     // CPU: kF32; CUDA: a float (IsFloat)
   const void* queries;  // [num_tokens, key_heads, key_dim]
   const void* keys;     // likewise
   const void* values;   // [num_tokens, value_heads, value_dim]
@@ -27,12 +27,13 @@ struct StateSpaceParams {
   int64_t value_heads;
   int64_t heads_per_key;  // neighbouring value heads that share a key head
   int64_t first_head;     // of the value heads among those of key head 0
-  int64_t key_dim;
+  int64_t key_dim;        // CUDA: at most kMaxStateKeyDim
   int64_t value_dim;
   StateView state;
 
   int64_t key_head(int64_t value_head) const { return (first_head + value_head) / heads_per_key; }
 };
 void StateSpace(const CpuStream& stream, const StateSpaceParams& params);
+void StateSpace(const CudaStream& stream, const StateSpaceParams& params);
 
 }  // namespace quire::kernels

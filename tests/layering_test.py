@@ -67,17 +67,10 @@ READING_LIST = "docs/how-it-works.md"
 ONE_DEVICE = {
     "Rope": "CUDA rotates in RopeKvWrite",
     "HeadNorm": "CUDA norms heads in RopeKvWrite",
-    "WideNorm": "CUDA norms whole rows of heads in RopeKvWrite",
     "KvWrite": "CUDA writes keys and values in RopeKvWrite",
     "Matmul": "weights are packed here; CUDA has SkinnyGemm and the vendor's library",
     "ExpertMatmul": "weights are packed here and plain on CUDA",
     "PagedAttention": "CUDA attends to chunks and to decodes apart, after a plan of the host",
-    "CausalConv": "CUDA refuses models whose layers keep states",
-    "GatedDelta": "CUDA refuses models whose layers keep states",
-    "StateSpace": "CUDA refuses models whose layers keep states",
-    "GateSquares": "CUDA refuses models whose layers keep states",
-    "GatedNorm": "CUDA refuses models whose layers keep states",
-    "SigmoidGate": "CUDA refuses models with gates of attention",
     "MeasureCeilings": "a measurement, not an op",
 }
 

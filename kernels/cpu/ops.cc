@@ -101,6 +101,7 @@ void SumSquares(const CpuStream& stream, const SumSquaresParams& p) {
 }
 
 void WideNorm(const CpuStream& stream, const WideNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   stream.pool().ForRange(p.num_tokens, 4,
                          [&](int64_t begin, int64_t end, int) { ActiveTable().wide_norm(p, begin, end); });
 }

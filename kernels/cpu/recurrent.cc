@@ -12,11 +12,6 @@ namespace quire::kernels {
 
 namespace {
 
-/// Bytes of the states' blocks must hold what an op keeps.
-bool Holds(const StateView& state, int64_t bytes) {
-  return state.offset >= 0 && state.offset + bytes <= state.blocks_per_state * state.block_stride;
-}
-
 /// log(1 + exp(x))
 float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // beyond 20 they are the same in fp32
 
@@ -47,7 +42,7 @@ void ForPanels(const CpuStream& stream, const StateView& state, int64_t value_he
 
 void CausalConv(const CpuStream& stream, const CausalConvParams& p) {
   QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && p.taps >= 2 && p.taps <= kMaxTaps);
-  QUIRE_KERNEL_CHECK(Holds(p.state, CausalConvStateBytes(p.channels, p.taps)));
+  QUIRE_KERNEL_CHECK(p.state.Holds(CausalConvStateBytes(p.channels, p.taps)));
   const RecurrentTable& table = ActiveRecurrentTable();
   const int64_t panels = table.conv_panels(p);
   stream.pool().ForEach(p.state.num_sequences * panels,
@@ -58,7 +53,7 @@ void GatedDelta(const CpuStream& stream, const GatedDeltaParams& p) {
   QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
   if (p.value_heads == 0) return;
   QUIRE_KERNEL_CHECK(p.key_heads > 0 && p.value_heads % p.key_heads == 0);
-  QUIRE_KERNEL_CHECK(Holds(p.state, HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
+  QUIRE_KERNEL_CHECK(p.state.Holds(HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
   const auto dim = static_cast<float>(p.key_dim);
   // x / sqrt(|x|^2 + e) is what a norm of the mean of squares gives, with e / dim, times 1 / sqrt(dim).
   thread_local std::vector<float> of_keys, of_queries;
@@ -82,7 +77,7 @@ void GatedDelta(const CpuStream& stream, const GatedDeltaParams& p) {
 void StateSpace(const CpuStream& stream, const StateSpaceParams& p) {
   QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && p.heads_per_key > 0 && p.first_head >= 0);
   if (p.value_heads == 0) return;
-  QUIRE_KERNEL_CHECK(Holds(p.state, HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
+  QUIRE_KERNEL_CHECK(p.state.Holds(HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
   stream.pool().ForRange(p.state.query_start[p.state.num_sequences], 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       float* steps = static_cast<float*>(p.steps) + t * p.row_stride;

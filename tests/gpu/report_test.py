@@ -78,7 +78,7 @@ def the_json(folder):
     return os.path.join(folder, next(name for name in os.listdir(folder) if name.endswith(".json")))
 
 # Test bodies over both devices that travel (CMakeLists.txt).
-SHARED_BODIES = ("elementwise_test.cc", "route_experts_test.cc")
+SHARED_BODIES = ("elementwise_test.cc", "route_experts_test.cc", "recurrent_test.cc")
 
 
 class Folder(unittest.TestCase):

@@ -435,28 +435,31 @@ TEST(RopeTest, RotatesEveryHeadOfAStridedRowOrTheFirstDimensionsOfIt) {
   for (const int64_t rotated : {20, 12, 2, 0}) ExpectRotation(20, rotated);
 }
 
-TEST(WideNormTest, NormsARowWhoseOtherHalfIsElsewhere) {
-  Random random(7);
-  for (const int64_t columns : {1, 7, 64, 129}) {
-    const int64_t tokens = 4, stride = 2 * columns;
-    const auto before = random.Floats(tokens * stride), weight = random.Floats(stride);
-    auto rows = before;
-    std::vector<float> halves(static_cast<size_t>(2 * tokens)), squares(static_cast<size_t>(3 * tokens));
-    SumSquares(CpuStream(2), {NumberType::kF32, rows.data(), stride, tokens, columns, columns, columns, halves.data()});
-    for (int64_t t = 0; t < tokens; ++t) {
-      squares[static_cast<size_t>(3 * t + 1)] =
-          halves[static_cast<size_t>(2 * t)] + halves[static_cast<size_t>(2 * t + 1)];
+template <class Device>
+class WideNormTest : public OpTest<Device> {};
+TYPED_TEST_SUITE(WideNormTest, Devices, DeviceName);
+
+TYPED_TEST(WideNormTest, NormsARowWhoseOtherHalfIsElsewhere) {
+  this->ForEachType([&](NumberType dtype, double tolerance) {
+    for (const int64_t columns : {1, 7, 64, 300}) {
+      Random random(7);
+      const int64_t tokens = 4, stride = 2 * columns, element = ByteSize(dtype);
+      const Numbers rows = Numbers::Of(dtype, tokens * stride, random);
+      const DeviceBuffer<float> weight(random.Floats(stride)), squares(3 * tokens);
+      Doubles expected;
+      for (int64_t t = 0; t < tokens; ++t) {
+        const Doubles row = rows.Slice(t * stride, stride);
+        for (const double x : row) squares[3 * t + 1] += static_cast<float>(x * x);
+        Append(expected, reference::RmsNorm(row, {weight.data(), weight.data() + stride}, 1e-5));
+      }
+      for (const int64_t half : {0, 1}) {
+        WideNorm(this->device_.stream,
+                 {dtype, static_cast<std::byte*>(rows.data()) + half * columns * element,
+                  weight.data() + half * columns, squares.data() + 1, tokens, columns, stride, 3, stride, 1e-5f});
+      }
+      ExpectNear(rows.Floats(), expected, tolerance, "rows");
     }
-    for (const int64_t half : {0, 1}) {
-      WideNorm(CpuStream(2), {rows.data() + half * columns, weight.data() + half * columns, squares.data() + 1, tokens,
-                              columns, stride, 3, stride, 1e-5f});
-    }
-    for (int64_t t = 0; t < tokens; ++t) {
-      const auto row = before.begin() + t * stride;
-      ExpectNear({rows.data() + t * stride, static_cast<size_t>(stride)},
-                 reference::RmsNorm({row, row + stride}, {weight.begin(), weight.end()}, 1e-5), 2e-6, "row");
-    }
-  }
+  });
 }
 
 }  // namespace

@@ -64,9 +64,9 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
     std::fill_n(squares, all, 0.0f);
     collective_.AllReduceAdd({part, static_cast<size_t>(all)}, {squares, static_cast<size_t>(all)});
   }
-  kernels::WideNorm(stream_, {q, w.query_norm.data(), squares, tokens_, heads * dim, width, 2,
+  kernels::WideNorm(stream_, {NumberType::kF32, q, w.query_norm.data(), squares, tokens_, heads * dim, width, 2,
                               Extent(spec_, Axis::kQueries, layer), epsilon});
-  kernels::WideNorm(stream_, {k, w.key_norm.data(), squares + 1, tokens_, kv_heads * dim, width, 2,
+  kernels::WideNorm(stream_, {NumberType::kF32, k, w.key_norm.data(), squares + 1, tokens_, kv_heads * dim, width, 2,
                               Extent(spec_, Axis::kKeyValues, layer), epsilon});
 }
 

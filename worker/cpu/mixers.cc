@@ -139,29 +139,25 @@ void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView
 void CpuMixers::NormGroups(const std::vector<float>& weight, int64_t tokens) {
   const Recurrence& r = spec_.recurrence;
   const int64_t groups = r.key_heads, group_size = r.heads_per_key() * r.value_dim, all = tokens * groups;
-  const kernels::GateSquaresParams gated = {.dtype = NumberType::kF32,
-                                            .rows = out_.data(),
-                                            .gates = in_.data() + shape_.gates,
-                                            .num_tokens = tokens,
-                                            .columns = shape_.out_width,
-                                            .gate_stride = shape_.in_width,
-                                            .first = shard_.value_heads.begin * r.value_dim,
-                                            .group_size = group_size,
-                                            .num_groups = groups,
-                                            .squares = squares_.data()};
-  kernels::GateSquares(stream_, gated);
+  kernels::GateSquares(stream_, {.dtype = NumberType::kF32,
+                                 .rows = out_.data(),
+                                 .gates = in_.data() + shape_.gates,
+                                 .num_tokens = tokens,
+                                 .columns = shape_.out_width,
+                                 .gate_stride = shape_.in_width,
+                                 .first = shard_.value_heads.begin * r.value_dim,
+                                 .group_size = group_size,
+                                 .num_groups = groups,
+                                 .squares = squares_.data()});
   float* squares = squares_.data();
   if (collective_.size() > 1) {
     squares += all;
     std::fill_n(squares, all, 0.0f);
     collective_.AllReduceAdd({squares_.data(), static_cast<size_t>(all)}, {squares, static_cast<size_t>(all)});
   }
-  for (int64_t group = 0; group < groups; ++group) {
-    const int64_t begin = gated.begin(group), count = gated.begin(group + 1) - begin;
-    if (count == 0) continue;
-    kernels::WideNorm(stream_, {out_.data() + begin, weight.data() + begin, squares + group, tokens, count,
-                                shape_.out_width, groups, group_size, static_cast<float>(spec_.norm_epsilon)});
-  }
+  kernels::WideNorm(
+      stream_, {NumberType::kF32, out_.data(), weight.data(), squares, tokens, shape_.out_width, shape_.out_width,
+                groups, group_size, static_cast<float>(spec_.norm_epsilon), shard_.value_heads.begin * r.value_dim});
 }
 
 }  // namespace quire

@@ -157,8 +157,13 @@ void SumSquaresRows(const SumSquaresParams& p, int64_t row_begin, int64_t row_en
 
 void WideNormRows(const WideNormParams& p, int64_t row_begin, int64_t row_end) {
   for (int64_t row = row_begin; row < row_end; ++row) {
-    float* x = p.rows + row * p.row_stride;
-    ScaleRow<false>(x, p.weight, x, p.columns, NormScale(p.squares[row * p.stride], p.width, p.epsilon));
+    float* x = static_cast<float*>(p.rows) + row * p.row_stride;
+    for (int64_t begin = 0, end; begin < p.columns; begin = end) {
+      const int64_t group = (p.first + begin) / p.width;
+      end = Least((group + 1) * p.width - p.first, p.columns);
+      ScaleRow<false>(x + begin, p.weight + begin, x + begin, end - begin,
+                      NormScale(p.squares[row * p.stride + group], p.width, p.epsilon));
+    }
   }
 }
 

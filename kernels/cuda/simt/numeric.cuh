@@ -48,6 +48,8 @@ __device__ inline float Exp2(float x) {
 }
 __device__ inline float Tanh(float x) { return tanhf(x); }
 __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
+/// log(1 + x)
+__device__ inline float Log1p(float x) { return log1pf(x); }
 __device__ inline double Log(double x) { return log(x); }
 template <class T>
 __host__ __device__ T Max(T a, T b) {

@@ -1,0 +1,102 @@
+#include "kernels/check.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/recurrent/causal_conv.cuh"
+#include "kernels/cuda/recurrent/gated_delta.cuh"
+#include "kernels/cuda/recurrent/gates.cuh"
+#include "kernels/cuda/recurrent/state_space.cuh"
+
+// Checks and launches of the ops of layers that keep a state.
+namespace quire::kernels {
+
+namespace {
+
+/// Numbers of a state do not lie across blocks, and the blocks hold so many bytes of it.
+bool IsWhole(const StateView& state, int64_t bytes) {
+  return state.block_stride % 4 == 0 && state.offset % 4 == 0 && state.Holds(bytes);
+}
+
+/// Rule<T> over all sequences and value heads.
+template <template <class> class Rule, class Params>
+void LaunchHeads(const CudaStream& stream, const Params& p) {
+  QUIRE_KERNEL_CHECK(p.key_dim > 0 && p.key_dim <= kMaxStateKeyDim);
+  QUIRE_KERNEL_CHECK(IsWhole(p.state, HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
+  if (p.state.num_sequences == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto launch = [&]<class Kernel>(Kernel) {
+      const int64_t pieces = (p.value_dim + Kernel::kColumns - 1) / Kernel::kColumns;
+      simt::Launch<Kernel>({p.state.num_sequences, p.value_heads, pieces}, Kernel::Threads(p.value_dim),
+                           Kernel::kSharedSize, stream, p);
+    };
+    if (p.key_dim <= 64) {
+      launch(HeadStateKernel<Rule<T>, T, 64>{});
+    } else {
+      launch(HeadStateKernel<Rule<T>, T, kMaxStateKeyDim>{});
+    }
+  });
+}
+
+}  // namespace
+
+void CausalConv(const CudaStream& stream, const CausalConvParams& p) {
+  QUIRE_KERNEL_CHECK(p.taps >= 2 && p.taps <= kMaxTaps);
+  QUIRE_KERNEL_CHECK(IsWhole(p.state, CausalConvStateBytes(p.channels, p.taps)));
+  if (p.state.num_sequences == 0 || p.channels == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = CausalConvKernel<decltype(t)>;
+    const int64_t pieces = (p.channels + Kernel::kThreads - 1) / Kernel::kThreads;
+    simt::Launch<Kernel>({p.state.num_sequences, pieces}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void GatedDelta(const CudaStream& stream, const GatedDeltaParams& p) {
+  if (p.value_heads == 0) return;
+  QUIRE_KERNEL_CHECK(p.key_heads > 0 && p.value_heads % p.key_heads == 0);
+  LaunchHeads<GatedDeltaRule>(stream, p);
+}
+
+void StateSpace(const CudaStream& stream, const StateSpaceParams& p) {
+  QUIRE_KERNEL_CHECK(p.heads_per_key > 0 && p.first_head >= 0);
+  if (p.value_heads > 0) LaunchHeads<StateSpaceRule>(stream, p);
+}
+
+void GatedNorm(const CudaStream& stream, const GatedNormParams& p) {
+  if (p.num_tokens == 0 || p.num_heads == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = GatedNormKernel<decltype(t)>;
+    const int64_t groups = (p.num_heads + Kernel::kWarps - 1) / Kernel::kWarps;
+    simt::Launch<Kernel>({p.num_tokens, groups}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void GateSquares(const CudaStream& stream, const GateSquaresParams& p) {
+  QUIRE_KERNEL_CHECK(p.first >= 0 && p.begin(p.num_groups) == p.columns);
+  if (p.num_tokens == 0 || p.num_groups == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = GateSquaresKernel<decltype(t)>;
+    simt::Launch<Kernel>({p.num_tokens, p.num_groups}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
+  });
+}
+
+void WideNorm(const CudaStream& stream, const WideNormParams& p) {
+  QUIRE_KERNEL_CHECK(p.width > 0 && p.first >= 0);
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = WideNormKernel<decltype(t)>;
+    const int64_t pieces = (p.columns + Kernel::kThreads - 1) / Kernel::kThreads;
+    simt::Launch<Kernel>({p.num_tokens, pieces}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+void SigmoidGate(const CudaStream& stream, const SigmoidGateParams& p) {
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && p.gate_stride * ByteSize(p.dtype) % 16 == 0);
+  QUIRE_KERNEL_CHECK(Aligned(p.rows) && Aligned(p.gates));
+  if (p.num_tokens == 0 || p.columns == 0) return;
+  WithType(p.dtype, [&](auto t) {
+    using Kernel = SigmoidGateKernel<decltype(t)>;
+    const int64_t of_block = int64_t{Kernel::kThreads} * Kernel::kVec;
+    simt::Launch<Kernel>({p.num_tokens, (p.columns + of_block - 1) / of_block}, Kernel::kThreads, 0, stream, p);
+  });
+}
+
+}  // namespace quire::kernels
