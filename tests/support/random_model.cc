@@ -84,6 +84,13 @@ Json LayerNormConfigOf(const ModelShape& s) {
   return config;
 }
 
+/// Layers that keep a state, the last one twice, around one that attends.
+Json MixersOf(const ModelShape& s, const char* keeps_state) {
+  Json kinds = Json::array();
+  for (int64_t i = 0; i < s.layers; ++i) kinds.push_back(i % 3 == 1 ? "full_attention" : keeps_state);
+  return kinds;
+}
+
 /// What a family's files say beside the sizes, such that all that it has counts.
 Json OwnKeysOf(const ModelShape& s) {
   if (s.family == "phi3") {
@@ -154,6 +161,60 @@ Json OwnKeysOf(const ModelShape& s) {
             {"n_group", 4},           {"topk_group", 2},          {"routed_scaling_factor", 1.5},
             {"attention_bias", true}, {"use_qk_norm", true}};
   }
+  if (s.family == "lfm2" || s.family == "lfm2_moe") {
+    Json keys = {{"layer_types", MixersOf(s, "conv")},
+                 {"conv_L_cache", 3},
+                 {"norm_eps", 1e-5},
+                 {"block_auto_adjust_ff_dim", false}};
+    if (s.family == "lfm2") return keys;
+    keys.update({{"num_experts", 6},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", s.intermediate},
+                 {"num_dense_layers", 1}});
+    return keys;
+  }
+  if (s.family == "qwen3_next" || s.family == "qwen3_5_text") {
+    Json keys = {{"layer_types", MixersOf(s, "linear_attention")},
+                 {"linear_num_key_heads", 3},
+                 {"linear_num_value_heads", 6},
+                 {"linear_key_head_dim", 40},
+                 {"linear_value_head_dim", 24},
+                 {"linear_conv_kernel_dim", 4},
+                 {"partial_rotary_factor", 0.25}};
+    if (s.family == "qwen3_5_text") return keys;
+    keys.update({{"num_experts", 5},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", s.intermediate},
+                 {"shared_expert_intermediate_size", 40},
+                 {"norm_topk_prob", true},
+                 {"mlp_only_layers", {1}}});
+    return keys;
+  }
+  if (s.family == "granitemoehybrid" || s.family == "bamba") {
+    Json keys = {{"mamba_n_heads", 7},  {"mamba_d_head", 40},  {"mamba_expand", 2},
+                 {"mamba_n_groups", 1}, {"mamba_d_state", 20}, {"mamba_d_conv", 4}};
+    if (s.family == "bamba") {
+      keys["attn_layer_indices"] = {1};
+      return keys;
+    }
+    keys.update({{"layer_types", MixersOf(s, "linear_attention")},
+                 {"num_local_experts", 6},
+                 {"num_experts_per_tok", 2},
+                 {"shared_intermediate_size", 40},
+                 {"embedding_multiplier", 2.5},
+                 {"attention_multiplier", 0.2},
+                 {"residual_multiplier", 0.6},
+                 {"logits_scaling", 0.7}});
+    return keys;
+  }
+  if (s.family == "nemotron_h") {
+    return {{"layers_block_type", {"linear_attention", "mlp", "full_attention", "linear_attention", "mlp"}},
+            {"mamba_num_heads", 6},
+            {"mamba_head_dim", 24},
+            {"n_groups", 2},
+            {"ssm_state_size", 72},
+            {"conv_kernel", 4}};
+  }
   if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {
     return {{"query_pre_attn_scalar", 40}, {"attn_logit_softcapping", 4.0}, {"final_logit_softcapping", 6.0}};
@@ -222,6 +283,12 @@ Numbers NumbersOf(const ExpectedTensor& tensor) {
     return {root, 0.2f * root};
   }
   if (tensor.role == Role::kSinks) return {1, 1};
+  if (tensor.role == Role::kConvTaps || tensor.role == Role::kStateQueryTaps || tensor.role == Role::kStateKeyTaps ||
+      tensor.role == Role::kStateValueTaps) {
+    return {0, 1};
+  }
+  if (tensor.role == Role::kStateRate)
+    return {-2.3f, 1.5f};  // logarithms: states remember some, and others many tokens
   if (tensor.name.ends_with("proj_bias")) return {0, 0.5f};
   if (tensor.shape.size() == 3) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};  // [.., inputs, ..]
   if (tensor.shape.size() == 2) return {0, 1.7f / std::sqrt(static_cast<float>(tensor.shape[1]))};

@@ -25,7 +25,8 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
       products_(device),
       reserved_(device.Allocate(Memory(spec_, sizes, Pieces()).bytes, "the activations of a step")),
       memory_(spec_, sizes, Pieces(reserved_.as())),
-      kinds_(KindsOf(spec_)) {
+      kinds_(KindsOf(spec_)),
+      states_(spec_, sizes_.shard) {
   LoadTables(files);
   if (collective_ == nullptr) return;
   shape_.num_rows = 1;  // ranks connect at their first call
@@ -33,6 +34,8 @@ CudaDecoder::CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes,
   Norm(weights_.final_norm, weights_.final_norm_bias);
   if (spec_.norms_after) AddNormOfDelta(weights_.final_norm, 1);
   if (memory_.activations.squares != nullptr) SquaresOfAllRanks(0);
+  if (memory_.mixers.shape.mixer == Mixer::kStateSpace)
+    NormGroups(std::ranges::find_if(spec_.layers, &LayerSpec::has_state) - spec_.layers.begin());
 }
 
 bool CudaDecoder::CanFuse(int64_t num_rows) const {
@@ -40,7 +43,7 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
   const bool plain = spec_.norm == NormKind::kRms && spec_.gated_mlp && !spec_.out_bias && !spec_.mlp_bias &&
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
                      spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
-                     spec_.num_mixture_layers() == 0;
+                     spec_.num_mixture_layers() == 0 && spec_.num_state_layers() == 0;
   if (!plain || collective_ != nullptr) return false;
   int64_t narrowest = a.hidden;
   for (int64_t layer = 0; layer < spec_.num_layers(); ++layer)

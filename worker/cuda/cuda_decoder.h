@@ -5,15 +5,18 @@
 #include <set>
 
 #include "comm/model/model_files.h"
+#include "kernels/state_view.h"
 #include "kernels/weight.h"
 #include "worker/cuda/activations.h"
 #include "worker/cuda/cuda_kv_cache.h"
 #include "worker/cuda/cuda_weights.h"
 #include "worker/cuda/expert_activations.h"
+#include "worker/cuda/mixer_activations.h"
 #include "worker/cuda/norming_collective.h"
 #include "worker/cuda/products.h"
 #include "worker/cuda/step_shape.h"
 #include "worker/model/decoder.h"
+#include "worker/model/state_layout.h"
 
 namespace quire {
 
@@ -24,6 +27,7 @@ struct CudaDecoderSizes {
   int64_t logits_width;           // of a row of logits, floats: a multiple of 8, at least the vocabulary of any rank
   int64_t max_model_len;
   std::vector<AttentionSizes> kinds;  // of attention
+  int64_t state_blocks;               // that hold this rank's part of a sequence's state; 0: it has none
   AttentionBackend attention;
   int64_t decode_workspace;  // floats that the attention of decodes needs
   int threads;               // that load weights
@@ -70,6 +74,7 @@ class CudaDecoder final : private DecoderOps {
     float *correction, *expert_scales;  // [layers, experts], or null
     Activations activations;
     CudaExpertActivations experts;
+    CudaMixerActivations mixers;
     int64_t bytes;
   };
 
@@ -78,6 +83,9 @@ class CudaDecoder final : private DecoderOps {
   void PositionAndStore(int64_t layer) override;
   void Attend(int64_t layer) override;
   void AddAttention(int64_t layer) override;
+  void NormMixerIn(int64_t layer) override;
+  void MixTokens(int64_t layer) override;
+  void AddMixed(int64_t layer) override;
   void NormMlpIn(int64_t layer) override;
   void AddMlp(int64_t layer) override;
   void NormRoute(int64_t layer) override;
@@ -103,6 +111,14 @@ class CudaDecoder final : private DecoderOps {
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
+  /// Parts of the states of the step's sequences that begin so many bytes into them.
+  kernels::StateView StatesAt(int64_t offset) const;
+  void Convolve(int64_t layer);
+  void ConvolveHeads(int64_t layer);
+  void LearnByDelta(int64_t layer);
+  void ScanStates(int64_t layer);
+  /// Value heads that share a key head are normed together, also where several ranks have some of them.
+  void NormGroups(int64_t layer);
   /// What the chosen experts make of experts_in_: CudaExpertActivations::out; and the shared one: shared.
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
@@ -145,6 +161,7 @@ class CudaDecoder final : private DecoderOps {
   DeviceMemory reserved_;
   Memory memory_;
   std::vector<AttentionKind> kinds_;
+  StateLayout states_;
   std::map<int64_t, bool> fused_of_;  // by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
   // The step that is being queued.

@@ -7,6 +7,7 @@
 #include "kernels/cuda/elementwise/rope_kv_write.h"
 #include "kernels/cuda/paged/paged_decode.h"
 #include "kernels/cuda/prefill/prefill_attention.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/sum_squares.h"
 #include "worker/cuda/cuda_decoder.h"
 
@@ -58,6 +59,11 @@ void CudaDecoder::Attend(int64_t layer) {
   const auto kind = static_cast<size_t>(std::ranges::find(kinds_, KindOf(LayerOf(layer))) - kinds_.begin());
   if (shape_.num_decodes > 0) AttendDecodes(layer, kind);
   if (shape_.num_chunks > 0) AttendChunks(layer, kind);
+  if (!spec_.attention_gate) return;
+  const Activations& a = memory_.activations;
+  const int64_t width = QkvWidth(layer), columns = HeadsWidth(layer);
+  const auto* gates = static_cast<const std::byte*>(a.qkv) + (width - columns) * ByteSize(sizes_.dtype);
+  kernels::SigmoidGate(device_.stream(), {sizes_.dtype, a.attended, gates, shape_.num_rows, columns, width});
 }
 
 void CudaDecoder::AttendUnplanned(int64_t layer, size_t kind) {

@@ -19,11 +19,17 @@ void CudaDecoder::Tune(int64_t rows) {
   if (!tuned_.insert(rows).second) return;
   device_.Synchronize();  // activations may be in use
   const Activations& a = memory_.activations;
-  ProductsOfLayers qkv, attention_out, mlp_in, down;
+  const CudaMixerActivations& m = memory_.mixers;
+  ProductsOfLayers qkv, attention_out, mixer_in, mixer_out, mlp_in, down;
   for (int64_t i = 0; i < spec_.num_layers(); ++i) {
     const CudaLayerWeights& w = weights(i);
-    qkv[{QkvWidth(i), a.hidden}].push_back(w.qkv);
-    attention_out[{a.hidden, HeadsWidth(i)}].push_back(w.attention_out);
+    if (LayerOf(i).has_attention()) {
+      qkv[{QkvWidth(i), a.hidden}].push_back(w.qkv);
+      attention_out[{a.hidden, HeadsWidth(i)}].push_back(w.attention_out);
+    } else if (LayerOf(i).has_state() && m.in_stride > 0) {
+      mixer_in[{m.in_stride, a.hidden}].push_back(w.mixer.in);
+      mixer_out[{a.hidden, m.shape.out_width}].push_back(w.mixer.out);
+    }
     if (w.mlp_in == nullptr || MlpWidth(i) == 0) continue;  // a mixture, or nothing of the MLP is this rank's
     mlp_in[{spec_.gated_mlp ? 2 * MlpWidth(i) : MlpWidth(i), a.hidden}].push_back(w.mlp_in);
     down[{a.hidden, MlpWidth(i)}].push_back(w.down);
@@ -34,6 +40,8 @@ void CudaDecoder::Tune(int64_t rows) {
   };
   tune(qkv, a.normed, a.qkv);
   tune(attention_out, a.attended, a.delta);
+  tune(mixer_in, a.normed, m.in);
+  tune(mixer_out, m.out, a.delta);
   tune(mlp_in, a.normed, spec_.gated_mlp ? a.gate_up : a.activated);
   tune(down, a.activated, a.delta);
   if (rows <= sizes_.max_draws && sizes_.shard.vocab.size() > 0) {

@@ -14,6 +14,7 @@
 #include "worker/cuda/prompt_scorer.h"
 #include "worker/cuda/row_fetcher.h"
 #include "worker/cuda/step_builder.h"
+#include "worker/model/state_layout.h"
 
 namespace quire {
 
@@ -36,18 +37,18 @@ class CudaEngine final : public RankEngine {
         device_(options.device),
         sizes_(spec_, sizes, options, rank, device_),
         format_{CachedType(options), sizes.block_size},
-        decoder_(
-            files,
-            {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
-             sizes.max_model_len, sizes_.builder.attention, sizes_.attention, sizes_.decode_workspace, sizes.threads},
-            device_, collective, options.progress),
+        decoder_(files,
+                 {sizes_.shard, options.dtype, sizes_.max_tokens, sizes_.max_sequences, sizes_.logits_width,
+                  sizes.max_model_len, sizes_.builder.attention, sizes_.state_blocks, sizes_.attention,
+                  sizes_.decode_workspace, sizes.threads},
+                 device_, collective, options.progress),
         sampler_sizes_{sizes_.shards,      rank, sizes_.max_sequences, sizes.max_running, sizes.max_model_len,
                        sizes_.logits_width},
         sampler_(sampler_sizes_, device_, collective),
         scorer_(sampler_sizes_, device_, collective),
         rows_(device_, options.dtype, spec_.hidden_size),
         pooler_(spec_.hidden_size),
-        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.attention}, device_),
+        buffers_({sizes_.max_tokens, sizes_.max_sequences, sizes_.builder.attention, sizes_.state_blocks}, device_),
         edits_(device_, kEditsAtOnce, "changes of block tables"),
         tables_(device_.Allocate(sizes.max_running * sizes_.max_blocks * int64_t{4}, "block tables")) {
     device_.Synchronize();
@@ -56,6 +57,7 @@ class CudaEngine final : public RankEngine {
   std::string device() const override { return device_.name(); }
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
   int64_t block_bytes() const override { return CudaKvCache::BlockBytes(spec_, sizes_.shard, format_); }
+  int64_t state_bytes() const override { return sizes_.state_bytes; }
   int64_t available_bytes() const override {
     return std::max<int64_t>(0, device_.free_bytes() / options_.sharers - kReserveBytes);
   }
@@ -239,6 +241,7 @@ RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, c
   const RankShard shard = PlanShards(spec, sizes.shares)[static_cast<size_t>(rank)];
   return {.weight_bytes = CudaWeights::Bytes(spec, shard, options.dtype),
           .block_bytes = CudaKvCache::BlockBytes(spec, shard, {CachedType(options), sizes.block_size}),
+          .state_bytes = StateLayout(spec, shard).bytes,
           .reserved_bytes = kReserveBytes};
 }
 

@@ -6,7 +6,9 @@
 
 #include "comm/base/error.h"
 #include "kernels/cuda/paged/paged_decode.h"
+#include "kernels/state_view.h"
 #include "worker/cuda/cuda_decoder.h"
+#include "worker/model/state_layout.h"
 
 namespace quire {
 
@@ -29,17 +31,23 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
 
 /// What these kernels cannot do of the model, in one sentence; empty where they can all of it.
 std::string Unsupported(const ModelSpec& spec) {
-  if (spec.num_state_layers() > 0) {
-    return fmt::format("the CUDA engine has no kernels for layers that keep states, which models of the kind {} have",
+  if (spec.num_mixture_layers() > 0 && !spec.gated_mlp) {
+    return fmt::format("the CUDA engine has no experts without gates, which models of the kind {} have",
                        spec.architecture);
   }
-  const auto is_whole = [](const LayerSpec& layer) { return layer.mixer != Mixer::kNone && layer.mlp; };
-  if (!std::ranges::all_of(spec.layers, is_whole))
-    return "the CUDA engine has no layers that are attention or an MLP alone";
-  if (spec.attention_gate) return "the CUDA engine has no kernels for gates of attention";
+  if (spec.recurrence.channels % kMlpUnit != 0) {
+    return fmt::format("the CUDA kernels need convolutions of channels that are a multiple of {}, the model has {}",
+                       kMlpUnit, spec.recurrence.channels);
+  }
+  if (const Recurrence& r = spec.recurrence; r.key_dim > kernels::kMaxStateKeyDim || r.value_dim % 8 != 0) {
+    return fmt::format(
+        "the CUDA kernels know heads whose states are of at most {} rows and a multiple of 8 columns, the model's are "
+        "of {} and {}",
+        kernels::kMaxStateKeyDim, r.key_dim, r.value_dim);
+  }
   for (const LayerSpec& layer : spec.layers) {
     constexpr int64_t kHeads[] = {64, 80, 96, 128, 256, 512};
-    if (std::ranges::find(kHeads, layer.head_dim) != std::end(kHeads)) continue;
+    if (!layer.has_attention() || std::ranges::find(kHeads, layer.head_dim) != std::end(kHeads)) continue;
     return fmt::format("the CUDA kernels know heads of {} numbers, the model's have {}", fmt::join(kHeads, ", "),
                        layer.head_dim);
   }
@@ -86,6 +94,10 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
   const bool is_large = LargestHead(spec) > kMostPlannedDims && options.dtype != NumberType::kF32;
   attention = options.attention == AttentionBackend::kAuto && is_large ? AttentionBackend::kV2 : options.attention;
   const bool planned = attention == AttentionBackend::kAuto;
+  const int64_t block_bytes = CudaKvCache::BlockBytes(spec, shard, {CachedType(options), engine.block_size});
+  state_bytes = StateLayout(spec, shard).bytes;
+  state_blocks = (state_bytes + block_bytes - 1) / block_bytes;
+  builder.state_blocks = state_blocks;
   builder.block_size = engine.block_size;
   builder.decodes_as_chunks = planned && options.dtype == NumberType::kF32;
   builder.unplanned_context = planned ? 0 : engine.max_model_len;

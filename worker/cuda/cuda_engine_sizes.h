@@ -29,6 +29,8 @@ struct CudaEngineSizes {
   int64_t logits_width, max_sequences, max_tokens, max_blocks;
   AttentionBackend attention;  // what decodes go through
   int64_t decode_workspace;    // floats
+  int64_t state_bytes;         // of this rank's part of a sequence's state; 0: it has none
+  int64_t state_blocks;        // that hold it
   StepBuilderSizes builder;
 };
 

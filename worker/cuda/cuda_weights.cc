@@ -15,7 +15,7 @@ namespace quire {
 namespace {
 
 /// Gives every weight its place; the same walk counts bytes and places weights.
-struct Layout {
+struct Layout : CudaWeightPlaces {
   Layout(const ModelSpec& spec, const RankShard& shard, NumberType dtype, std::byte* memory) : pieces(memory) {
     const int64_t element = ByteSize(dtype), hidden = spec.hidden_size, inputs = spec.layer_input_size;
     const auto take = [&](int64_t rows, int64_t cols) -> void* { return pieces.Take(rows * cols * element); };
@@ -26,22 +26,25 @@ struct Layout {
     for (int64_t i = 0; i < spec.num_layers(); ++i) {
       const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
       const int64_t mlp = CudaWeights::MlpWidth(shard, i), qkv = QkvWidth(spec, shard, i);
-      const int64_t heads = shard.heads.size() * layer.head_dim, kv = (qkv - heads) / 2;
+      const int64_t heads = shard.heads.size() * layer.head_dim;
+      const int64_t kv = shard.layer(i).kv_heads.size() * layer.head_dim;
+      const bool attends = layer.has_attention();
       const auto mlp_if = [&](bool there, int64_t rows, int64_t cols) { return there ? take(rows, cols) : nullptr; };
-      const bool dense = !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
-      const bool mlp_norm = spec.norms_before && !spec.shared_norm;
-      layers.push_back({.attention_norm = take_if(spec.norms_before, hidden),
-                        .attention_norm_bias = take_if(spec.norms_before && spec.norm_bias, hidden),
+      const bool dense = layer.mlp && !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
+      const bool mixes = layer.mixer != Mixer::kNone, mlp_norm = spec.norms_before && layer.mlp && !spec.shared_norm;
+      layers.push_back({.attention_norm = take_if(mixes && spec.norms_before, hidden),
+                        .attention_norm_bias = take_if(mixes && spec.norms_before && spec.norm_bias, hidden),
                         .mlp_norm = take_if(mlp_norm, hidden),
                         .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
-                        .attention_after_norm = take_if(spec.norms_after, hidden),
-                        .mlp_after_norm = take_if(spec.norms_after, hidden),
-                        .qkv = take(qkv, hidden),
-                        .qkv_bias = take_if(spec.qkv_bias, qkv),
-                        .query_norm = take_if(norms, whole ? heads : layer.head_dim),
+                        .attention_after_norm = take_if(mixes && spec.norms_after, hidden),
+                        .mlp_after_norm = take_if(layer.mlp && spec.norms_after, hidden),
+                        .qkv = take_if(attends, qkv * hidden),
+                        .qkv_bias = take_if(attends && spec.qkv_bias, qkv),
+                        .query_norm = take_if(attends && norms, whole ? heads : layer.head_dim),
                         .key_norm = take_if(norms && layer.has_kv(), whole ? kv : layer.head_dim),
-                        .attention_out = take(hidden, heads),
-                        .attention_out_bias = take_if(spec.out_bias, hidden),
+                        .attention_out = take_if(attends, hidden * heads),
+                        .attention_out_bias = take_if(attends && spec.out_bias, hidden),
+                        .mixer = layer.has_state() ? PlaceMixer(spec, shard, dtype, pieces) : CudaMixerWeights(),
                         .mlp_in = mlp_if(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden),
                         .up_bias = take_if(spec.mlp_bias, mlp),
                         .down = mlp_if(dense, hidden, mlp),
@@ -82,9 +85,6 @@ struct Layout {
   }
 
   Pieces pieces;
-  std::vector<CudaLayerWeights> layers;
-  void *embedding_norm, *embedding_norm_bias, *final_norm, *final_norm_bias, *positions, *embedding, *head = nullptr;
-  void *value_norm, *layer_embedding, *layer_projection, *layer_projection_norm;
 };
 
 /// Uploads one rank's weights.
@@ -104,14 +104,31 @@ class Loader {
     Vector(to.attention_out_bias, Role::kAttentionOutBias, layer);
     Vector(to.up_bias, Role::kUpBias, layer, CudaWeights::MlpWidth(shard_, layer));
     Vector(to.down_bias, Role::kDownBias, layer);
+    if (spec.has_attention()) LoadAttention(layer, to);
+    if (spec.has_state()) LoadMixer(files_, shard_, layer, to.mixer, uploader_);
+    const int64_t hidden = files_.spec().hidden_size;
+    if (const int64_t inputs = files_.spec().layer_input_size; inputs > 0) {
+      Matrix(to.input_gate, Role::kLayerInputGate, layer, hidden);
+      Matrix(to.input_out, Role::kLayerInputOut, layer, inputs);
+      Vector(to.input_norm, Role::kLayerInputNorm, layer);
+    }
+    if (spec.mixture) {
+      LoadMixture(layer, to);
+    } else if (spec.mlp) {
+      uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp, layer).cols, hidden);
+      Matrix(to.down, Role::kDown, layer, CudaWeights::MlpWidth(shard_, layer));
+    }
+    transposed_.clear();
+  }
+
+  void LoadAttention(int64_t layer, const CudaLayerWeights& to) {
     std::vector<RowSource> qkv;
-    for (const Role role : {Role::kQuery, Role::kKey, Role::kValue}) {
-      if (!files_.Has(role, layer)) continue;  // the keys and values are those of another layer
+    for (const Role role : {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate}) {
+      if (!files_.Has(role, layer)) continue;  // another layer's keys and values; no gates
       const std::vector<RowSource> rows = Rows(role, layer);
       qkv.insert(qkv.end(), rows.begin(), rows.end());
     }
-    const int64_t hidden = files_.spec().hidden_size, mlp = CudaWeights::MlpWidth(shard_, layer);
-    uploader_.Upload(to.qkv, qkv, Slice(Role::kQuery, layer).cols, hidden);
+    uploader_.Upload(to.qkv, qkv, Slice(Role::kQuery, layer).cols, files_.spec().hidden_size);
     if (files_.spec().qkv_bias) {
       auto* bias = static_cast<std::byte*>(to.qkv_bias);
       for (const Role role : {Role::kQueryBias, Role::kKeyBias, Role::kValueBias}) {
@@ -122,19 +139,7 @@ class Loader {
       Vector(to.query_norm, Role::kQueryNorm, layer);
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
-    if (const int64_t inputs = files_.spec().layer_input_size; inputs > 0) {
-      Matrix(to.input_gate, Role::kLayerInputGate, layer, hidden);
-      Matrix(to.input_out, Role::kLayerInputOut, layer, inputs);
-      Vector(to.input_norm, Role::kLayerInputNorm, layer);
-    }
     Matrix(to.attention_out, Role::kAttentionOut, layer, Slice(Role::kAttentionOut, layer).cols.size());
-    if (spec.mixture) {
-      LoadMixture(layer, to);
-    } else {
-      uploader_.Upload(to.mlp_in, MlpInRows(layer), Slice(Role::kUp, layer).cols, hidden);
-      Matrix(to.down, Role::kDown, layer, mlp);
-    }
-    transposed_.clear();
   }
 
   void LoadMixture(int64_t layer, const CudaLayerWeights& to) {
@@ -254,19 +259,7 @@ CudaWeights::CudaWeights(const ModelFiles& files, const RankShard& shard, Number
                          const std::function<void(int64_t, int64_t)>& progress)
     : memory_(device.Allocate(Bytes(files.spec(), shard, dtype), "the model's weights")) {
   const ModelSpec& spec = files.spec();
-  Layout layout(spec, shard, dtype, memory_.as());
-  layers = std::move(layout.layers);
-  embedding_norm = layout.embedding_norm;
-  embedding_norm_bias = layout.embedding_norm_bias;
-  final_norm = layout.final_norm;
-  final_norm_bias = layout.final_norm_bias;
-  positions = layout.positions;
-  value_norm = layout.value_norm;
-  layer_embedding = layout.layer_embedding;
-  layer_projection = layout.layer_projection;
-  layer_projection_norm = layout.layer_projection_norm;
-  embedding = layout.embedding;
-  head = layout.head;
+  CudaWeightPlaces::operator=(Layout(spec, shard, dtype, memory_.as()));
 
   Uploader uploader(device, dtype, threads, [&](int64_t done) { progress(done, memory_.bytes()); });
   Loader loader(files, shard, dtype, uploader);

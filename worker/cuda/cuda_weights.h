@@ -5,6 +5,7 @@
 
 #include "comm/model/model_files.h"
 #include "kernels/cuda/paged_cache.h"
+#include "worker/cuda/cuda_mixer_weights.h"
 #include "worker/cuda/device.h"
 #include "worker/model/shard.h"
 
@@ -21,11 +22,12 @@ struct CudaLayerWeights {
   void *attention_norm, *attention_norm_bias;   // [hidden], or null
   void *mlp_norm, *mlp_norm_bias;               // [hidden], or null
   void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
-  void* qkv;                                    // [QkvWidth, hidden]
-  void* qkv_bias;                               // one for each row of qkv, or null
+  void* qkv;                                    // [QkvWidth, hidden]; behind queries, keys and values gates, if any
+  void* qkv_bias;                               // one for each query, key and value, or null
   void *query_norm, *key_norm;                  // [head_dim], or of all local heads, or null
   void* attention_out;                          // [hidden, local heads * head_dim]
   void* attention_out_bias;                     // [hidden], or null
+  CudaMixerWeights mixer;                       // of a layer that keeps a state, and has nothing of the five above
   // Null where the layer's MLP is a mixture.
   void* mlp_in;  // [2 * mlp_width, hidden], in the order of kernels::SkinnyGateUpRow; without gates [mlp_width, hidden]
   void* up_bias;    // [mlp_width], or null
@@ -47,9 +49,23 @@ struct CudaLayerWeights {
   float scale = 1;  // of the residual after the layer
 };
 
+/// Where a rank's weights are.
+struct CudaWeightPlaces {
+  std::vector<CudaLayerWeights> layers;
+  void *embedding_norm, *embedding_norm_bias;  // [hidden], or null
+  void *final_norm, *final_norm_bias;          // [hidden]; the bias may be null
+  void* positions;                             // [positions, hidden], or null
+  void* value_norm;                            // [largest head_dim] ones, or null
+  void* layer_embedding;                       // [vocab, layers * layer_input_size], or null
+  void* layer_projection;                      // [layers * layer_input_size, hidden], or null
+  void* layer_projection_norm;                 // [layer_input_size], divided by sqrt(2); or null
+  void* embedding;                             // [vocab, hidden]
+  void* head = nullptr;                        // [local vocab, hidden]
+};
+
 /// A rank's shard of the model on its device, in one type. The embedding is whole on every rank; a tied head is part of
 /// it.
-class CudaWeights {
+class CudaWeights : public CudaWeightPlaces {
  public:
   /// Loads. `progress` is called with bytes done and bytes in all.
   CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,
@@ -66,17 +82,6 @@ class CudaWeights {
   static int64_t SharedWidth(const RankShard& shard) { return (shard.shared_mlp.size() + 15) / 16 * 16; }
   /// Rows of a router, rounded up to whole vectors of logits.
   static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
-
-  std::vector<CudaLayerWeights> layers;
-  void *embedding_norm, *embedding_norm_bias;  // [hidden], or null
-  void *final_norm, *final_norm_bias;          // [hidden]; the bias may be null
-  void* positions;                             // [positions, hidden], or null
-  void* value_norm;                            // [largest head_dim] ones, or null
-  void* layer_embedding;                       // [vocab, layers * layer_input_size], or null
-  void* layer_projection;                      // [layers * layer_input_size, hidden], or null
-  void* layer_projection_norm;                 // [layer_input_size], divided by sqrt(2); or null
-  void* embedding;                             // [vocab, hidden]
-  void* head;                                  // [local vocab, hidden]
 
   int64_t bytes() const { return memory_.bytes(); }
 

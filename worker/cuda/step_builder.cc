@@ -29,6 +29,7 @@ class Builder {
       : table_(table), sizes_(sizes), arrays_(arrays) {}
 
   StepShape Build(const std::vector<BatchMember>& batch) {
+    if (sizes_.state_blocks > 0) arrays_.state_start[0] = 0;
     const auto is_decode = [&](const BatchMember& m) {
       return m.count == 1 && m.draws && !sizes_.decodes_as_chunks && !PoolsRows(m, table_.at(m.slot));
     };
@@ -63,6 +64,7 @@ class Builder {
     arrays_.decode_context[i] = member.start + 1;
     arrays_.decode_table[i] = static_cast<int32_t>(member.slot);
     arrays_.draw_row[shape_.num_draws++] = static_cast<int32_t>(i);
+    AddState(i, member.start + 1, table_.at(member.slot).state);
   }
 
   void AddPadding() {
@@ -74,6 +76,16 @@ class Builder {
     arrays_.decode_context[row] = 0;
     arrays_.decode_table[row] = 0;
     arrays_.draw_row[row] = static_cast<int32_t>(row);
+    AddState(row, 0, {});
+  }
+
+  /// Of sequence number `i`, whose rows are the last that were added. The plan gives a state as many blocks as any rank
+  /// needs; the first of them hold this rank's part.
+  void AddState(int64_t i, int32_t context, std::span<const BlockId> blocks) {
+    if (sizes_.state_blocks == 0) return;
+    arrays_.state_start[i + 1] = static_cast<int32_t>(shape_.num_rows);
+    arrays_.state_context[i] = context;
+    if (context > 0) std::copy_n(blocks.begin(), sizes_.state_blocks, arrays_.state_blocks + i * sizes_.state_blocks);
   }
 
   void AddChunk(const BatchMember& member) {
@@ -82,6 +94,7 @@ class Builder {
     arrays_.chunk_start[i + 1] = arrays_.chunk_start[i] + member.count;
     arrays_.chunk_context[i] = member.start + member.count;
     arrays_.chunk_table[i] = static_cast<int32_t>(member.slot);
+    AddState(shape_.num_decodes + i, member.start + member.count, table_.at(member.slot).state);
     if (member.draws) arrays_.draw_row[shape_.num_draws++] = static_cast<int32_t>(shape_.num_rows) - 1;
     shape_.keeps_rows = shape_.keeps_rows || member.scores.count > 0 || PoolsRows(member, table_.at(member.slot));
   }

@@ -20,6 +20,7 @@ struct StepBuilderSizes {
   std::vector<AttentionSizes> attention;  // by kind, at most kMaxAttentionKinds
   bool decodes_as_chunks = false;         // fp32 has no planned decode kernel
   int32_t unplanned_context = 0;          // most tokens of a context, where decodes go through v1 or v2; else 0
+  int64_t state_blocks = 0;               // that hold this rank's part of a sequence's state
 };
 
 /// Fills the arrays of a step, all but what concerns drawing, and says what its launches look like. Decodes come first

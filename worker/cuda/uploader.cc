@@ -51,27 +51,49 @@ Uploader::~Uploader() {
   }
 }
 
-void Uploader::WriteRow(const RowSource& source, Range cols, int64_t width, std::byte* to) const {
+void Uploader::WritePiece(const RowSource& source, Range cols, std::byte* to) const {
   const int64_t element = ByteSize(dtype_);
-  const int64_t filled = source.tensor == nullptr ? 0 : cols.size() * element;
-  if (filled > 0) {
-    if (source.tensor->type == dtype_) {
-      const kernels::Weight weight = AsWeight(*source.tensor);
-      std::memcpy(to, weight.data + source.row * weight.row_bytes + cols.begin * element, static_cast<size_t>(filled));
-    } else {
-      // Whole quantisation blocks are decoded; those at the edges may hold columns of other ranks.
-      const int64_t block = DecodeBlock(*source.tensor);
-      const int64_t begin = cols.begin / block * block,
-                    end = std::min((cols.end + block - 1) / block * block, source.tensor->cols());
-      std::vector<float> decoded(static_cast<size_t>(end - begin));
-      DecodeRow(*source.tensor, source.row, begin, end - begin, decoded.data());
-      Round(decoded.data() + (cols.begin - begin), cols.size(), dtype_, to);
-    }
+  if (source.tensor->type == dtype_) {
+    const kernels::Weight weight = AsWeight(*source.tensor);
+    std::memcpy(to, weight.data + source.row * weight.row_bytes + cols.begin * element,
+                static_cast<size_t>(cols.size() * element));
+    return;
+  }
+  // Whole quantisation blocks are decoded; those at the edges may hold columns of other ranks.
+  const int64_t block = DecodeBlock(*source.tensor);
+  const int64_t begin = cols.begin / block * block,
+                end = std::min((cols.end + block - 1) / block * block, source.tensor->cols());
+  std::vector<float> decoded(static_cast<size_t>(end - begin));
+  DecodeRow(*source.tensor, source.row, begin, end - begin, decoded.data());
+  Round(decoded.data() + (cols.begin - begin), cols.size(), dtype_, to);
+}
+
+void Uploader::WriteRow(const RowSource& source, const std::vector<Range>& pieces, int64_t width, std::byte* to) const {
+  const int64_t element = ByteSize(dtype_);
+  int64_t filled = 0;
+  for (const Range& cols : pieces) {
+    if (source.tensor == nullptr || cols.size() == 0) continue;
+    WritePiece(source, cols, to + filled);
+    filled += cols.size() * element;
   }
   std::memset(to + filled, 0, static_cast<size_t>(width * element - filled));
 }
 
-void Uploader::Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
+std::byte* Uploader::NextHalf() {
+  if (in_use_[half_]) device_.Await(kFirstMark + half_);
+  return staging_.as() + half_ * kHalfBytes;
+}
+
+void Uploader::Send(void* to, int64_t bytes) {
+  device_.CopyToDevice(to, staging_.as() + half_ * kHalfBytes, bytes);
+  device_.SetMark(kFirstMark + half_);
+  in_use_[half_] = true;
+  half_ ^= 1;
+  progress_(uploaded_ += bytes);
+}
+
+void Uploader::UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces,
+                            int64_t width) {
   const int64_t row_bytes = width * ByteSize(dtype_);
   if (row_bytes == 0) return;
   QUIRE_CHECK(row_bytes <= kHalfBytes, "a row of {} bytes", row_bytes);
@@ -79,17 +101,22 @@ void Uploader::Upload(void* to, const std::vector<RowSource>& rows, Range cols, 
   const int64_t rows_at_once = kHalfBytes / row_bytes;
   for (int64_t first = 0; first < num_rows; first += rows_at_once) {
     const int64_t count = std::min(rows_at_once, num_rows - first);
-    std::byte* staging = staging_.as() + half_ * kHalfBytes;
-    if (in_use_[half_]) device_.Await(kFirstMark + half_);
+    std::byte* staging = NextHalf();
     threads_.ForRange(count, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i)
-        WriteRow(rows[static_cast<size_t>(first + i)], cols, width, staging + i * row_bytes);
+        WriteRow(rows[static_cast<size_t>(first + i)], pieces, width, staging + i * row_bytes);
     });
-    device_.CopyToDevice(static_cast<std::byte*>(to) + first * row_bytes, staging, count * row_bytes);
-    device_.SetMark(kFirstMark + half_);
-    in_use_[half_] = true;
-    half_ ^= 1;
-    progress_(uploaded_ += count * row_bytes);
+    Send(static_cast<std::byte*>(to) + first * row_bytes, count * row_bytes);
+  }
+}
+
+void Uploader::UploadFloats(float* to, std::span<const float> numbers) {
+  constexpr auto kAtOnce = static_cast<size_t>(kHalfBytes) / sizeof(float);
+  for (; !numbers.empty(); numbers = numbers.subspan(std::min(kAtOnce, numbers.size()))) {
+    const std::span<const float> part = numbers.first(std::min(kAtOnce, numbers.size()));
+    std::memcpy(NextHalf(), part.data(), part.size_bytes());
+    Send(to, static_cast<int64_t>(part.size_bytes()));
+    to += part.size();
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "comm/model/formats/tensor.h"
@@ -26,12 +27,23 @@ class Uploader {
   ~Uploader();
 
   /// to[i, :] = columns `cols` of row i, then zeros up to `width` columns. `to` is [rows.size(), width] on the device.
-  void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width);
+  void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
+    UploadPieces(to, rows, {cols}, width);
+  }
+  /// Likewise the columns of one piece after another.
+  void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
+  /// The numbers as they are, in fp32.
+  void UploadFloats(float* to, std::span<const float> numbers);
 
  private:
   static constexpr int64_t kHalfBytes = int64_t{32} << 20;
 
-  void WriteRow(const RowSource& source, Range cols, int64_t width, std::byte* to) const;
+  void WriteRow(const RowSource& source, const std::vector<Range>& pieces, int64_t width, std::byte* to) const;
+  void WritePiece(const RowSource& source, Range cols, std::byte* to) const;
+  /// The half of the staging buffer that comes next, once nothing is copied from it any more.
+  std::byte* NextHalf();
+  /// Queues the copy of its first bytes, and turns to the other half.
+  void Send(void* to, int64_t bytes);
 
   Device& device_;
   NumberType dtype_;

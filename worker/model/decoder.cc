@@ -1,18 +1,6 @@
 #include "worker/model/decoder.h"
 
-#include "comm/base/error.h"
-
 namespace quire {
-
-namespace {
-
-[[noreturn]] void FailWithoutStates(int64_t layer) { Fail("layer {} keeps a state, which this engine cannot", layer); }
-
-}  // namespace
-
-void DecoderOps::NormMixerIn(int64_t layer) { FailWithoutStates(layer); }
-void DecoderOps::MixTokens(int64_t layer) { FailWithoutStates(layer); }
-void DecoderOps::AddMixed(int64_t layer) { FailWithoutStates(layer); }
 
 void Decode(const ModelSpec& spec, DecoderOps& ops) {
   ops.Embed();

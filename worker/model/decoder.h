@@ -32,15 +32,14 @@ class DecoderOps {
   virtual void Attend(int64_t layer) = 0;
   /// residual += attended * O^T + bias, summed over the ranks, and then scaled or normed where the model does so.
   virtual void AddAttention(int64_t layer) = 0;
-  /// For layers that keep a state, in the place of the four above; a device whose engine refuses such models has none
-  /// of them.
+  /// For layers that keep a state, in the place of the four above:
   /// projected = norm(residual) * [what the layer's mixer takes in]^T
-  virtual void NormMixerIn(int64_t layer);
+  virtual void NormMixerIn(int64_t layer) = 0;
   /// mixed = what the layer's mixer makes of the new tokens and the states of their sequences, which then are those
   /// after them.
-  virtual void MixTokens(int64_t layer);
+  virtual void MixTokens(int64_t layer) = 0;
   /// residual += mixed * out^T, summed over the ranks.
-  virtual void AddMixed(int64_t layer);
+  virtual void AddMixed(int64_t layer) = 0;
   /// activated = activation(norm(residual) * gate^T) .* (norm(residual) * up^T), or without a gate
   /// activation(norm(residual) * up^T + bias). With a shared norm it is that of NormQkv.
   virtual void NormMlpIn(int64_t layer) = 0;

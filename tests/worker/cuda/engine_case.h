@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "coordinator/core/engine.h"
+#include "tests/support/collecting_sink.h"
+#include "tests/support/thread_group.h"
+#include "worker/cuda/cuda_engine.h"
+
+// The CUDA engine over an emulated device and the CPU's, which serve the same requests.
+namespace quire::test {
+
+/// Makes CUDA engines for the ranks of a group, and keeps their collectives.
+class CudaMaker {
+ public:
+  explicit CudaMaker(CudaEngineOptions options) : options_(std::move(options)) { options_.tune = false; }
+
+  std::unique_ptr<RankEngine> operator()(const ModelFiles& files, const EngineSizes& sizes, Collective& host);
+
+ private:
+  CudaEngineOptions options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<NormingCollective>> collectives_;
+};
+
+struct Setup {
+  int ranks = 1;
+  int num_blocks = 60, num_host_blocks = 0;
+  int max_step_tokens = 48;
+  int max_running = 5;
+  int block_size = 16;
+  int max_model_len = 400;
+  PreemptionMode preemption = PreemptionMode::kRecompute;
+  int state_spacing = 64;  // BlockManagerOptions
+};
+
+struct Ask {
+  std::vector<TokenId> prompt;
+  int max_tokens = 4;
+  int n = 1;
+  SamplingSpec sampling = {.temperature = 0, .num_logprobs = 5};
+  int beams = 0;
+};
+
+/// What was drawn, and what it took.
+struct Answers {
+  std::vector<CollectingSink> sinks;
+  int64_t preemptions = 0;
+  int64_t cached_tokens = 0;  // of prompts, that were not computed again
+  int overlapped = 0;         // steps that ended after the next had begun
+};
+
+/// Serves the requests, which come one after another, a step apart.
+Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup& setup, const EngineMaker& maker);
+
+std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed,
+                          const std::vector<int>& lengths = {1, 37, 16, 90, 5, 70});
+
+/// Log-probabilities agree as long as the tokens do; where tokens part, both were about as likely.
+void ExpectAlike(const Answers& got, const Answers& want, double tolerance);
+
+/// Numbers of 16 bits are off by more where a token is unlikely.
+void ExpectAlikePrompts(const Answers& got, const Answers& want, double tolerance);
+
+/// Activations are of about 1, and rounded a few times more than logits are.
+void ExpectAlikePooled(const Answers& got, const Answers& want, double tolerance);
+
+void ExpectEqualTokens(const Answers& got, const Answers& want);
+
+}  // namespace quire::test
