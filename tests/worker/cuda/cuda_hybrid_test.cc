@@ -33,8 +33,8 @@ class CudaHybridTest : public testing::TestWithParam<Case> {
     test::ExpectAlike(got, want, GetParam().tolerance);
     return got;
   }
-  /// What a pool needs for one sequence of so many tokens and the null block.
-  int BlocksFor(int tokens) const {
+  /// Blocks of a sequence's state, as many as any rank needs.
+  int StateBlocks() const {
     const CudaEngineOptions& options = GetParam().options;
     int64_t of_state = 0;
     for (int rank = 0; rank < GetParam().ranks; ++rank) {
@@ -43,7 +43,7 @@ class CudaHybridTest : public testing::TestWithParam<Case> {
       of_state = std::max(of_state, (memory.state_bytes + memory.block_bytes - 1) / memory.block_bytes);
     }
     EXPECT_GT(of_state, 0);
-    return 1 + static_cast<int>(of_state) + (tokens + 15) / 16;
+    return static_cast<int>(of_state);
   }
 
   test::RandomModel model_{GetParam().shape, 1};
@@ -61,10 +61,11 @@ TEST_P(CudaHybridTest, PromptsInChunksBesideDecodes) {
 }
 
 TEST_P(CudaHybridTest, PreemptedSequencesGoOnFromTheirStates) {
-  std::vector<Ask> asks = test::SomeAsks(files_, 3, {37, 60, 5});
-  for (Ask& ask : asks) ask.max_tokens = 20;
+  // Two fit as they come, and no longer once both have a third block.
+  std::vector<Ask> asks = test::SomeAsks(files_, 3, {20, 23});
+  for (Ask& ask : asks) ask.max_tokens = 16;
   for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
-    const int blocks = BlocksFor(80);
+    const int blocks = 1 + 2 * StateBlocks() + 5;
     const Answers got =
         ExpectLikeTheCpu(asks, {.num_blocks = blocks, .num_host_blocks = 4 * blocks, .preemption = mode});
     EXPECT_GT(got.preemptions, 0);
@@ -113,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.layers = 3, .tied = true, .dtype = "F16", .family = "qwen3_5_text"},
              {.dtype = kF16},
              1,
-             0.05},
+             0.1},
         Case{"GraniteHybridF32OnThreeRanks",
              {.layers = 3, .heads = 4, .kv_heads = 2, .dtype = "F32", .family = "granitemoehybrid"},
              {.dtype = kF32},
