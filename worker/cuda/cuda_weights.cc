@@ -29,7 +29,6 @@ struct Layout : CudaWeightPlaces {
       const int64_t heads = shard.heads.size() * layer.head_dim;
       const int64_t kv = shard.layer(i).kv_heads.size() * layer.head_dim;
       const bool attends = layer.has_attention();
-      const auto mlp_if = [&](bool there, int64_t rows, int64_t cols) { return there ? take(rows, cols) : nullptr; };
       const bool dense = layer.mlp && !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
       const bool mixes = layer.mixer != Mixer::kNone, mlp_norm = spec.norms_before && layer.mlp && !spec.shared_norm;
       layers.push_back({.attention_norm = take_if(mixes && spec.norms_before, hidden),
@@ -45,20 +44,20 @@ struct Layout : CudaWeightPlaces {
                         .attention_out = take_if(attends, hidden * heads),
                         .attention_out_bias = take_if(attends && spec.out_bias, hidden),
                         .mixer = layer.has_state() ? PlaceMixer(spec, shard, dtype, pieces) : CudaMixerWeights(),
-                        .mlp_in = mlp_if(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden),
+                        .mlp_in = take_if(dense, (spec.gated_mlp ? 2 * mlp : mlp) * hidden),
                         .up_bias = take_if(spec.mlp_bias, mlp),
-                        .down = mlp_if(dense, hidden, mlp),
+                        .down = take_if(dense, hidden * mlp),
                         .down_bias = take_if(spec.mlp_bias, hidden),
                         .input_gate = take_if(inputs > 0, inputs * hidden),
                         .input_out = take_if(inputs > 0, hidden * inputs),
                         .input_norm = take_if(inputs > 0, hidden),
-                        .router = mlp_if(layer.mixture, CudaWeights::RouterWidth(spec), hidden),
-                        .experts_in_bias = mlp_if(layer.mixture && m.expert_biases, m.experts, 2 * expert),
-                        .experts_down_bias = mlp_if(layer.mixture && m.expert_biases, m.experts, hidden),
-                        .experts_in = mlp_if(layer.mixture, m.experts * 2 * expert, hidden),
-                        .experts_down = mlp_if(layer.mixture, m.experts * hidden, expert),
-                        .shared_in = mlp_if(shares, 2 * shared, hidden),
-                        .shared_down = mlp_if(shares, hidden, shared),
+                        .router = take_if(layer.mixture, CudaWeights::RouterWidth(spec) * hidden),
+                        .experts_in_bias = take_if(layer.mixture && m.expert_biases, m.experts * 2 * expert),
+                        .experts_down_bias = take_if(layer.mixture && m.expert_biases, m.experts * hidden),
+                        .experts_in = take_if(layer.mixture, m.experts * 2 * expert * hidden),
+                        .experts_down = take_if(layer.mixture, m.experts * hidden * expert),
+                        .shared_in = take_if(shares, 2 * shared * hidden),
+                        .shared_down = take_if(shares, hidden * shared),
                         .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
     }
     embedding_norm = take_if(spec.embedding_norm, hidden);
